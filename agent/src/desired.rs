@@ -1,0 +1,148 @@
+//! What the profile comes to on given facts: typed desired state of every kind. Pure.
+//! Kinds diff it against what they observe; `render` writes it out for others.
+
+use serde::Serialize;
+
+use crate::plan::{Blocker, Note, Unknown, Why};
+use crate::profile::model::{AcsPolicy, ModuleLoad, SriovCount, VfDriver};
+use crate::value::{AcsBits, ModuleName, PciAddress};
+
+/// A kernel argument that is wanted, in the profile's spelling (`iommu=pt`, `pci=realloc`, `hugepages=64`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedArg {
+    /// The token as the kernel is to see it (no loader quoting).
+    pub token: String,
+    /// Why.
+    pub why: Vec<Why>,
+    /// What asks for it: `iommu`, `cmdline`, `acs`.
+    pub from: &'static str,
+}
+
+/// A kernel argument that must not be there: a key (`nomodeset`, `pci=noats`) or a whole token (`iommu=off`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnwantedArg {
+    /// Key or token.
+    pub token: String,
+    /// Why.
+    pub why: Vec<Why>,
+}
+
+/// Desired kernel command line: only what the profile owns.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct DesiredCmdline {
+    /// In profile order.
+    pub set: Vec<WantedArg>,
+    /// In profile order.
+    pub absent: Vec<UnwantedArg>,
+}
+
+/// A module wanted loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedModule {
+    /// Folded name.
+    pub name: ModuleName,
+    /// At boot, or at boot and now.
+    pub load: ModuleLoad,
+    /// Why.
+    pub why: Vec<Why>,
+}
+
+/// `options MODULE key=value` wanted in modprobe.d.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedOption {
+    /// Folded module name.
+    pub module: ModuleName,
+    /// Parameter name.
+    pub parameter: String,
+    /// Value as modprobe.d takes it (quotes included if it has spaces).
+    pub value: String,
+    /// Why.
+    pub why: Vec<Why>,
+}
+
+/// Desired modules.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct DesiredModules {
+    /// In profile order.
+    pub load: Vec<WantedModule>,
+    /// Sorted by module, parameter.
+    pub options: Vec<WantedOption>,
+    /// `blacklist NAME`.
+    pub blacklist: Vec<(ModuleName, Vec<Why>)>,
+    /// Not loaded, and unloaded now (only because the profile says so).
+    pub unload: Vec<(ModuleName, Vec<Why>)>,
+}
+
+/// One port whose ACS control is to have these bits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedAcs {
+    /// Root or downstream port.
+    pub port: PciAddress,
+    /// Which bits matter.
+    pub mask: AcsBits,
+    /// Their value.
+    pub value: AcsBits,
+    /// Which GPU–NIC pairs run through it.
+    pub why: Vec<Why>,
+    /// Functions below bound to vfio-pci: a live write is refused while there are any (handbook §3.3).
+    pub vfio_below: Vec<PciAddress>,
+}
+
+/// How ACS bits survive a reboot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AcsPersistence {
+    /// `pci=config_acs=`.
+    ConfigAcs,
+    /// `pci=disable_acs_redir=`.
+    DisableAcsRedir,
+    /// Live writes, re-applied at every boot.
+    Live,
+}
+
+/// Desired ACS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DesiredAcs {
+    /// Policy.
+    pub policy: AcsPolicy,
+    /// By address.
+    pub ports: Vec<WantedAcs>,
+    /// How it lasts.
+    pub persistence: AcsPersistence,
+}
+
+/// VFs wanted on one PF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedVfs {
+    /// The PF.
+    pub pf: PciAddress,
+    /// As the profile says it.
+    pub asked: SriovCount,
+    /// What that comes to here.
+    pub count: u16,
+    /// Driver the VFs are to get.
+    pub vf_driver: VfDriver,
+    /// Name of the profile entry.
+    pub rule: String,
+    /// Why.
+    pub why: Vec<Why>,
+}
+
+/// Desired state of all kinds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Desired {
+    /// Kernel arguments, those that `iommu` and `acs` ask for among them.
+    pub cmdline: DesiredCmdline,
+    /// Modules.
+    pub modules: DesiredModules,
+    /// ACS.
+    pub acs: DesiredAcs,
+    /// VFs, by PF address.
+    pub sriov: Vec<WantedVfs>,
+    /// What stands in the way already.
+    pub blockers: Vec<Blocker>,
+    /// What could not be resolved for want of facts.
+    pub unknowns: Vec<Unknown>,
+    /// Remarks (PFs managed by somebody else …).
+    pub notes: Vec<Note>,
+}

@@ -1,0 +1,152 @@
+//! What the hardware and the system *are*. Facts are observed once per road and never changed by us;
+//! what bedplate manages (files, ACS control, VF counts) is *observed state* and lives with its kind.
+
+pub mod pci;
+
+use serde::Serialize;
+
+use crate::host::{HostKind, Reading};
+
+/// Maker of the CPU, as far as IOMMU parameters care.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuVendor {
+    /// GenuineIntel: VT-d, `intel_iommu=`.
+    Intel,
+    /// AuthenticAMD (and Hygon): AMD-Vi, `amd_iommu=`.
+    Amd,
+    /// Arm (Grace, Ampere, Graviton …): SMMU, no `iommu=` parameter.
+    Arm,
+    /// Anything else.
+    Other,
+}
+
+/// Processor architecture of the host (not of this program).
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+pub enum Arch {
+    /// x86-64.
+    #[serde(rename = "x86_64")]
+    X86_64,
+    /// 64-bit Arm.
+    #[serde(rename = "aarch64")]
+    Aarch64,
+    /// Anything else.
+    #[serde(rename = "other")]
+    Other,
+}
+
+/// CPU facts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cpu {
+    /// Maker.
+    pub vendor: Reading<CpuVendor>,
+    /// Marketing name.
+    pub model: Reading<String>,
+    /// Family number (AMD ≥ 0x17 is always accepted for P2P by the kernel; handbook §3.2).
+    pub family: Reading<u32>,
+    /// Online logical CPUs, e.g. `0-111` as the kernel writes it.
+    pub online: Reading<String>,
+    /// Online NUMA nodes, e.g. `0-1`.
+    pub nodes: Reading<String>,
+}
+
+/// DMI identity; the fields readable without root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Dmi {
+    /// `/sys/class/dmi/id/sys_vendor`.
+    pub sys_vendor: Reading<String>,
+    /// `/sys/class/dmi/id/product_name`.
+    pub product_name: Reading<String>,
+    /// `/sys/class/dmi/id/board_name`.
+    pub board_name: Reading<String>,
+    /// `/sys/class/dmi/id/bios_version`.
+    pub bios_version: Reading<String>,
+}
+
+/// Operating system facts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Os {
+    /// `ID` of os-release (`ubuntu`, `debian`, `rhel`, `fedora`, `sles`, `talos` …).
+    pub id: Reading<String>,
+    /// `ID_LIKE`, split at blanks; empty when absent.
+    pub id_like: Vec<String>,
+    /// `VERSION_ID`.
+    pub version: Reading<String>,
+    /// `PRETTY_NAME`.
+    pub pretty: Reading<String>,
+    /// Running kernel release (`uname -r`); an image has none and reports the newest installed one in `installed_kernels`.
+    pub kernel: Reading<String>,
+    /// Kernel releases that have a directory in /lib/modules, in version order.
+    pub installed_kernels: Vec<String>,
+    /// Kernel lockdown mode (`none`, `integrity`, `confidentiality`).
+    pub lockdown: Reading<String>,
+}
+
+/// Who owns the kernel command line on this host (handbook §10.4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "family", rename_all = "kebab-case")]
+pub enum BootLoader {
+    /// Debian, Ubuntu and kin: /etc/default/grub, grub.d drop-ins, update-grub.
+    GrubDebian,
+    /// RHEL, Fedora and kin with BLS entries read by GRUB.
+    GrubBls,
+    /// RHEL family without BLS (GRUB_ENABLE_BLSCFG not true): /etc/default/grub and grub2-mkconfig.
+    GrubRhel,
+    /// SUSE: /etc/default/grub and grub2-mkconfig / update-bootloader.
+    GrubSuse,
+    /// systemd-boot with kernel-install (type 1 entries or UKI).
+    SystemdBoot {
+        /// The running system was started from a unified kernel image (StubInfo), so options are embedded.
+        uki: bool,
+    },
+    /// rpm-ostree deployments: `rpm-ostree kargs`.
+    RpmOstree,
+    /// bootc: kargs.d files and `bootc`.
+    Bootc,
+    /// Known, but nothing on the host can own it (Talos, a container …): the reason.
+    Unmanaged {
+        /// Why, and what to do instead.
+        reason: String,
+    },
+    /// Cannot tell: the reason. Never skipped silently.
+    Unknown {
+        /// What was looked for and not found.
+        reason: String,
+    },
+}
+
+/// Build-time defaults of a kernel that matter, from /boot/config-RELEASE or /proc/config.gz.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct IommuFacts {
+    /// Names in /sys/class/iommu (`dmar0`, `ivhd0`, `smmu3.0x…`); empty = no IOMMU active.
+    pub active: Reading<Vec<String>>,
+    /// Firmware offers one: DMAR or IVRS (or IORT) table name present in /sys/firmware/acpi/tables.
+    pub firmware: Reading<String>,
+}
+
+/// Everything known about a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Facts {
+    /// Which sort of host it was read from.
+    pub host: HostKind,
+    /// Architecture.
+    pub arch: Reading<Arch>,
+    /// CPU.
+    pub cpu: Cpu,
+    /// Total memory in bytes.
+    pub memory_bytes: Reading<u64>,
+    /// DMI.
+    pub dmi: Dmi,
+    /// OS and kernel.
+    pub os: Os,
+    /// Boot-loader family.
+    pub boot: BootLoader,
+    /// IOMMU.
+    pub iommu: IommuFacts,
+    /// PCI.
+    pub pci: Reading<pci::PciTree>,
+}

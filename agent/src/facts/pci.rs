@@ -1,0 +1,190 @@
+//! The PCI tree as typed data: functions, bridges, capabilities, topology.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::host::Reading;
+use crate::value::{AcsBits, PciAddress, PciId};
+
+/// PCIe device/port type, bits 7:4 of the PCIe capability's flags (handbook §7; pci_regs.h PCI_EXP_TYPE_*).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortType {
+    /// 0: endpoint.
+    Endpoint,
+    /// 1: legacy endpoint.
+    LegacyEndpoint,
+    /// 4: root port.
+    RootPort,
+    /// 5: upstream port of a switch.
+    Upstream,
+    /// 6: downstream port of a switch.
+    Downstream,
+    /// 7: PCIe-to-PCI bridge.
+    PcieToPci,
+    /// 8: PCI-to-PCIe bridge.
+    PciToPcie,
+    /// 9: root-complex integrated endpoint.
+    IntegratedEndpoint,
+    /// 10: root-complex event collector.
+    EventCollector,
+    /// A value the specification does not define.
+    Reserved(u8),
+}
+
+/// The ACS extended capability (id 0x000d).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Acs {
+    /// Offset of the capability; control is at `+6` (handbook §3.1).
+    pub offset: u16,
+    /// Capability register: what the port can do.
+    pub capable: AcsBits,
+    /// Control register: what is switched on now.
+    pub control: AcsBits,
+}
+
+impl Acs {
+    /// Byte offset of the control register.
+    pub fn control_offset(&self) -> u16 {
+        self.offset + 6
+    }
+}
+
+/// SR-IOV state of a physical function, from sysfs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SriovPf {
+    /// `sriov_totalvfs` (the driver may have lowered it).
+    pub total: Reading<u16>,
+    /// `sriov_numvfs`.
+    pub enabled: Reading<u16>,
+    /// `sriov_vf_device`.
+    pub vf_device: Reading<PciId>,
+    /// `sriov_drivers_autoprobe`.
+    pub autoprobe: Reading<bool>,
+    /// Its VFs present now, from the `virtfnN` links, in order.
+    pub vfs: Vec<PciAddress>,
+}
+
+/// Link speed and width, as sysfs words them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+pub struct Link {
+    /// `32.0 GT/s PCIe`.
+    pub speed: Option<String>,
+    /// Lanes.
+    pub width: Option<u8>,
+    /// Maximum speed.
+    pub max_speed: Option<String>,
+    /// Maximum lanes.
+    pub max_width: Option<u8>,
+}
+
+/// One memory or I/O window of a function, a line of `resource` (handbook §6.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Bar {
+    /// Line number: 0–5 BARs, 6 ROM, 7–12 VF BARs.
+    pub index: u8,
+    /// First address; 0 when no address was given.
+    pub start: u64,
+    /// Bytes.
+    pub size: u64,
+    /// The kernel's flags (0x200 memory, 0x2000 prefetch, 0x100000 64-bit, 0x20000000 unset).
+    pub flags: u64,
+}
+
+/// One PCI function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Function {
+    /// Its address.
+    pub address: PciAddress,
+    /// 24-bit class code.
+    pub class: u32,
+    /// Vendor.
+    pub vendor: PciId,
+    /// Device.
+    pub device: PciId,
+    /// Subsystem vendor and device.
+    pub subsystem: (PciId, PciId),
+    /// Bound driver.
+    pub driver: Option<String>,
+    /// The bridge directly above, if any.
+    pub parent: Option<PciAddress>,
+    /// Root bus it hangs from, as sysfs names it (`pci0000:16`).
+    pub root: String,
+    /// NUMA node; −1 = the firmware gave none.
+    pub numa_node: Reading<i32>,
+    /// IOMMU group number.
+    pub iommu_group: Reading<u32>,
+    /// PCIe port type; `Absent` = conventional PCI; read for bridges (and by a thorough scan for all).
+    pub port: Reading<PortType>,
+    /// ACS; `Absent` = known to have none; read for bridges (and by a thorough scan for all).
+    pub acs: Reading<Acs>,
+    /// The PF this VF belongs to.
+    pub physfn: Option<PciAddress>,
+    /// SR-IOV side of a PF; `Absent` = not a PF.
+    pub sriov: Reading<SriovPf>,
+    /// Network interface names, sorted; only looked for on network-class functions.
+    pub net: Vec<String>,
+    /// RDMA device names, sorted; only looked for on network-class functions.
+    pub infiniband: Vec<String>,
+}
+
+impl Function {
+    /// PCI-to-PCI bridge (class 0x0604).
+    pub fn is_bridge(&self) -> bool {
+        self.class >> 8 == 0x0604
+    }
+
+    /// Ethernet (0x0200), InfiniBand (0x0207) or other network controller (class 0x02).
+    pub fn is_nic(&self) -> bool {
+        self.class >> 16 == 0x02
+    }
+
+    /// A GPU or accelerator of a vendor that makes them: display class 0x03 or processing accelerator 0x1200
+    /// with NVIDIA, AMD, or Intel's vendor id (handbook §6.1). A BMC's VGA is neither vendor's.
+    pub fn is_gpu(&self) -> bool {
+        let accelerator = self.class >> 8 == 0x1200;
+        let display = self.class >> 16 == 0x03;
+        match self.vendor.0 {
+            0x10de | 0x1002 => accelerator || display,
+            // Intel makes integrated graphics too; only its data-centre parts come as processing accelerators or 0x0380.
+            0x8086 => accelerator || self.class >> 8 == 0x0380,
+            _ => accelerator,
+        }
+    }
+
+    /// Whether this is a virtual function.
+    pub fn is_vf(&self) -> bool {
+        self.physfn.is_some()
+    }
+}
+
+/// All functions, by address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+pub struct PciTree {
+    /// Sorted by address.
+    pub functions: BTreeMap<PciAddress, Function>,
+}
+
+impl PciTree {
+    /// One function.
+    pub fn get(&self, address: PciAddress) -> Option<&Function> {
+        self.functions.get(&address)
+    }
+
+    /// Bridges above a function, nearest first. A VF is placed where its PF is.
+    pub fn path_up(&self, address: PciAddress) -> Vec<PciAddress> {
+        let start = self.get(address).and_then(|f| f.physfn).unwrap_or(address);
+        let mut path = Vec::new();
+        let mut at = self.get(start).and_then(|f| f.parent);
+        while let Some(bridge) = at {
+            // A recorded tree may lie about parents; a loop must not hang us.
+            if path.contains(&bridge) {
+                break;
+            }
+            path.push(bridge);
+            at = self.get(bridge).and_then(|f| f.parent);
+        }
+        path
+    }
+}

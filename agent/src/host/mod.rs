@@ -1,0 +1,219 @@
+//! Every byte in or out of a host. [`Reader`] is all that planning gets; [`Writer`] only `apply` gets.
+//! Paths are absolute *inside* the host (`/etc/default/grub`), whatever directory or file the host really is.
+
+use std::fmt;
+
+use crate::value::PciAddress;
+
+/// Which sort of host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostKind {
+    /// The running machine, `/`.
+    Live,
+    /// A root directory that is not running (`--root DIR`).
+    Image,
+    /// A recorded host (`--snapshot FILE`, `--demo NAME`): read only.
+    Snapshot,
+}
+
+/// Why a path could not be read. "Not there" is an answer; everything else is *unknown*, never "fine".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Nothing at this path.
+    #[error("{path} is not there")]
+    NotFound {
+        /// Path inside the host.
+        path: String,
+    },
+    /// The kernel wants more privilege.
+    #[error("{path} cannot be read without more privilege")]
+    Denied {
+        /// Path inside the host.
+        path: String,
+    },
+    /// A snapshot that did not record this path.
+    #[error("{path} was not recorded in this snapshot")]
+    NotRecorded {
+        /// Path inside the host.
+        path: String,
+    },
+    /// Anything else the system said (a directory where a file should be, EINVAL of an empty GID, EIO …).
+    #[error("{path} cannot be read: {reason}")]
+    Failed {
+        /// Path inside the host.
+        path: String,
+        /// The system's words.
+        reason: String,
+    },
+}
+
+impl ReadError {
+    /// Whether it is known that there is nothing there.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, ReadError::NotFound { .. })
+    }
+}
+
+/// What reading has cost so far. On real hardware config-space dwords are the cost that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct ReadCost {
+    /// System calls made by the reader.
+    pub syscalls: u64,
+    /// 32-bit config-space reads asked of the hardware.
+    pub config_dwords: u64,
+}
+
+/// The config space of one function. Offsets are in bytes; reads never wrap or pad.
+pub trait ConfigSpace {
+    /// Fill `buffer` from `offset`; returns how many bytes there were (64 for an unprivileged reader,
+    /// 256 or 4096 otherwise). A short read is "unknown", not "no capability" (handbook §3.1).
+    fn read(&self, offset: u16, buffer: &mut [u8]) -> Result<usize, ReadError>;
+}
+
+/// The read half of a host. Nothing here changes anything.
+pub trait Reader {
+    /// Which sort of host.
+    fn kind(&self) -> HostKind;
+
+    /// The whole file (symlinks followed inside the host). Refuses above 16 MiB.
+    fn read(&self, path: &str) -> Result<Vec<u8>, ReadError>;
+
+    /// At most `limit` bytes from the start: for /proc files that cost per line (cpuinfo, kallsyms).
+    fn read_start(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError>;
+
+    /// Names in a directory, sorted, without `.` and `..`.
+    fn list(&self, path: &str) -> Result<Vec<String>, ReadError>;
+
+    /// A symbolic link's own text.
+    fn link(&self, path: &str) -> Result<String, ReadError>;
+
+    /// All symbolic links of one directory: (name, link text), sorted; other entries are left out.
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, ReadError>;
+
+    /// Whether something is there (symlinks followed inside the host).
+    fn exists(&self, path: &str) -> Result<bool, ReadError>;
+
+    /// Open one function's config space for positioned reads.
+    fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError>;
+
+    /// What reading has cost so far.
+    fn cost(&self) -> ReadCost {
+        ReadCost::default()
+    }
+
+    /// File content as text without its final newline and surrounding blanks: the way of sysfs attributes.
+    fn attribute(&self, path: &str) -> Result<String, ReadError> {
+        self.text(path).map(|text| text.trim().to_owned())
+    }
+
+    /// File content as text; bytes that are not UTF-8 make it a failed read.
+    fn text(&self, path: &str) -> Result<String, ReadError> {
+        String::from_utf8(self.read(path)?)
+            .map_err(|_| ReadError::Failed { path: path.to_owned(), reason: "it is not UTF-8 text".into() })
+    }
+}
+
+/// A value that may have stayed unread.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "state", content = "value", rename_all = "kebab-case")]
+pub enum Reading<T> {
+    /// Read.
+    Known(T),
+    /// Known not to be there.
+    Absent,
+    /// Could not be read; the reason is for people.
+    Unknown(String),
+}
+
+impl<T> Reading<T> {
+    /// From a read, with "not there" kept apart from "not readable".
+    pub fn from_result(result: Result<T, ReadError>) -> Self {
+        match result {
+            Ok(value) => Reading::Known(value),
+            Err(error) if error.is_absent() => Reading::Absent,
+            Err(error) => Reading::Unknown(error.to_string()),
+        }
+    }
+
+    /// The value, if read.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Reading::Known(value) => Some(value),
+            Reading::Absent | Reading::Unknown(_) => None,
+        }
+    }
+
+    /// The same state of a mapped value.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Reading::Known(value) => Reading::Known(f(value)),
+            Reading::Absent => Reading::Absent,
+            Reading::Unknown(why) => Reading::Unknown(why),
+        }
+    }
+}
+
+/// Why a write did not happen or did not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot {doing} {path}: {reason}")]
+pub struct WriteError {
+    /// What was being done (`replace`, `write`).
+    pub doing: &'static str,
+    /// Path inside the host.
+    pub path: String,
+    /// Why it failed, and what to do where that is known.
+    pub reason: String,
+}
+
+/// What a tool left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolOutput {
+    /// How it ended.
+    pub end: ToolEnd,
+    /// stdout and stderr together, as they came, the last 64 KiB.
+    pub output: String,
+}
+
+/// How a tool ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolEnd {
+    /// Exit status.
+    Exited(i32),
+    /// Killed by a signal.
+    Signal(i32),
+    /// Ran past its limit and was killed with everything it started.
+    TimedOut,
+    /// Could not be started.
+    NotStarted(String),
+}
+
+impl fmt::Display for ToolEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ToolEnd::Exited(status) => write!(f, "exit status {status}"),
+            ToolEnd::Signal(signal) => write!(f, "killed by signal {signal}"),
+            ToolEnd::TimedOut => f.write_str("ran past its time limit and was killed"),
+            ToolEnd::NotStarted(why) => write!(f, "could not be started: {why}"),
+        }
+    }
+}
+
+/// The write half of a host. Each method is one step that either happens whole or not at all.
+pub trait Writer {
+    /// Atomically make `path` hold `bytes` (temp file in the same directory, fsync, rename, fsync directory), keeping
+    /// owner, mode and xattrs of what was there; `mode` is for a new file. Missing parent directories are made.
+    fn replace_file(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError>;
+
+    /// Remove a file (and make that durable). Not being there is success.
+    fn remove_file(&mut self, path: &str) -> Result<(), WriteError>;
+
+    /// Write a sysfs attribute in one write(2), bounded by `limit_s` seconds.
+    fn write_attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), WriteError>;
+
+    /// Write a 16-bit register of config space in one write(2) of two bytes.
+    fn write_config(&mut self, address: PciAddress, offset: u16, value: u16) -> Result<(), WriteError>;
+
+    /// Run a tool of the host, bounded in time; its whole process group is killed at the limit.
+    fn run_tool(&mut self, argv: &[String], limit_s: u32) -> ToolOutput;
+}

@@ -1,0 +1,308 @@
+//! The plan: what differs, what would be done about it, and what stands in the way. Pure data;
+//! no I/O and no decisions. Only `apply` interprets [`Action`].
+
+use serde::Serialize;
+
+use crate::value::PciAddress;
+
+/// When a change counts (ordered from the least to the most disruptive to wait for).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effect {
+    /// As soon as it is done, and it lasts.
+    Now,
+    /// As soon as it is done, but a reboot undoes it: somebody has to do it again at every boot.
+    EveryBoot,
+    /// When the kernel starts again.
+    NextBoot,
+    /// Only when the machine has gone through its firmware (never by kexec or soft-reboot).
+    ColdBoot,
+}
+
+/// A reason that can be checked: the claim, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Why {
+    /// One sentence.
+    pub reason: String,
+    /// Where the fact stands: a kernel file, a vendor page, or the profile file and line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+impl Why {
+    /// A reason with its source.
+    pub fn new(reason: impl Into<String>, source: impl Into<String>) -> Self {
+        Why { reason: reason.into(), source: Some(source.into()) }
+    }
+
+    /// A reason whose source is the sentence itself (an observation).
+    pub fn because(reason: impl Into<String>) -> Self {
+        Why { reason: reason.into(), source: None }
+    }
+}
+
+/// A text file's content and mode, as it is to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileContent {
+    /// Exact bytes. Boot configuration is text, but not always UTF-8: other people's bytes are kept.
+    #[serde(serialize_with = "lossy")]
+    pub bytes: Vec<u8>,
+}
+
+fn lossy<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&String::from_utf8_lossy(bytes))
+}
+
+/// Something that must be true of the host after the actions before it; the executor reads it back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "check", rename_all = "kebab-case")]
+pub enum Check {
+    /// The default boot entry carries every token of `present`, and none of `absent`, by the kernel's own rules.
+    NextBoot {
+        /// Tokens, as the kernel will see them.
+        present: Vec<String>,
+        /// Keys (`name` or `pci=suboption`) that must not be there.
+        absent: Vec<String>,
+    },
+    /// The module is live (`/sys/module/NAME/initstate`) or built in.
+    ModuleLive {
+        /// Folded name.
+        module: String,
+    },
+}
+
+/// The closed set of things that can be done to a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub enum Action {
+    /// Make the file at `path` hold `after` (`None`: be absent). Refused if it no longer holds `before`.
+    ReplaceFile {
+        /// Absolute path inside the host.
+        path: String,
+        /// Content when planned; `None` = absent.
+        before: Option<FileContent>,
+        /// Content to be; `None` = absent.
+        after: Option<FileContent>,
+    },
+    /// Write a sysfs attribute and read it back.
+    WriteAttribute {
+        /// Absolute path inside the host.
+        path: String,
+        /// Value when planned.
+        before: String,
+        /// Value to write.
+        after: String,
+        /// Seconds the write may take (VF creation blocks in the driver; handbook §5.1).
+        limit_s: u32,
+    },
+    /// Set the bits under `mask` of a 16-bit config-space register to `value`, and read it back.
+    SetConfigBits {
+        /// The function.
+        address: PciAddress,
+        /// Byte offset in config space.
+        offset: u16,
+        /// Which bits.
+        mask: u16,
+        /// Their new value.
+        value: u16,
+        /// Register value when planned.
+        before: u16,
+        /// What the register is, for people (`ACS control`).
+        register: String,
+    },
+    /// Run one of the host's own tools, in the host.
+    RunTool {
+        /// Program and arguments; the program is looked up in the host's standard directories.
+        argv: Vec<String>,
+        /// What it is run for.
+        purpose: String,
+        /// Files it may rewrite: they are saved first, and put back if it fails.
+        touches: Vec<String>,
+        /// Seconds it may take.
+        limit_s: u32,
+    },
+    /// Load a module by `modprobe`.
+    LoadModule {
+        /// Folded name.
+        module: String,
+    },
+    /// Unload a module by `modprobe -r`.
+    UnloadModule {
+        /// Folded name.
+        module: String,
+    },
+    /// Read something back; the change has failed if it is not so.
+    Verify(Check),
+}
+
+impl Action {
+    /// Whether it acts on the running kernel or hardware rather than on files: an image root cannot take it.
+    pub fn is_live(&self) -> bool {
+        match self {
+            Action::ReplaceFile { .. } | Action::RunTool { .. } => false,
+            Action::Verify(check) => matches!(check, Check::ModuleLive { .. }),
+            Action::WriteAttribute { .. }
+            | Action::SetConfigBits { .. }
+            | Action::LoadModule { .. }
+            | Action::UnloadModule { .. } => true,
+        }
+    }
+}
+
+/// Why a change is shown but cannot be made on this host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Deferred {
+    /// Who has to do it, and when: `at first boot of the image, by bedplate apply`.
+    pub until: String,
+}
+
+/// One line of a change for people: a kernel parameter, a module, a port's bits, a VF count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Item {
+    /// What differs.
+    pub subject: String,
+    /// Observed, for people; `None` = absent.
+    pub before: Option<String>,
+    /// Desired, for people; `None` = absent.
+    pub after: Option<String>,
+    /// Why the profile wants it.
+    pub why: Vec<Why>,
+}
+
+/// One unit of work: it is done whole or taken back whole. Its items say what differs and why;
+/// its actions say what is done about all of them together (one file, one `update-grub`, however many parameters).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Stable name within the plan, `kind/subject`.
+    pub id: String,
+    /// The kind it belongs to (`cmdline`, `modules`, `acs`, `sriov`).
+    pub kind: &'static str,
+    /// Title for people: `/etc/default/grub.d/zz-bedplate.cfg`, `port 0000:17:00.0`.
+    pub subject: String,
+    /// What differs; never empty.
+    pub items: Vec<Item>,
+    /// When it counts.
+    pub effect: Effect,
+    /// What is done, in order.
+    pub actions: Vec<Action>,
+    /// What it disturbs while it is done or once it counts; empty = nothing.
+    pub disrupts: Vec<String>,
+    /// Ids of changes that must have succeeded first.
+    pub needs: Vec<String>,
+    /// What is bedplate's own on this host once it is done (kernel tokens): the ledger replaces the kind's list by it.
+    /// `None` = the list stays as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owns: Option<Vec<String>>,
+    /// Set when this host cannot take it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deferred: Option<Deferred>,
+}
+
+/// Something the operator has to deal with: bedplate will not, and says what would.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Blocker {
+    /// The kind it belongs to.
+    pub kind: &'static str,
+    /// What it is about.
+    pub subject: String,
+    /// Why it cannot be planned.
+    pub reason: String,
+    /// What to do, as a command where there is one.
+    pub remedy: String,
+}
+
+/// Something that could not be read, so that nothing is claimed about it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Unknown {
+    /// The kind it matters to.
+    pub kind: &'static str,
+    /// What could not be read.
+    pub subject: String,
+    /// Why, and what would help (`run as root`).
+    pub reason: String,
+}
+
+/// Something already as the profile wants it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Settled {
+    /// The kind it belongs to.
+    pub kind: &'static str,
+    /// What.
+    pub subject: String,
+    /// Its value and how it is satisfied.
+    pub state: String,
+}
+
+/// A remark that changes nothing (`PF 0000:18:00.0 is managed by the SR-IOV operator: left alone`).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Note {
+    /// The kind it belongs to.
+    pub kind: &'static str,
+    /// What it is about.
+    pub subject: String,
+    /// The remark.
+    pub text: String,
+}
+
+/// What the plan asks of the machine's power state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RebootNeed {
+    /// Nothing waits for a boot.
+    None,
+    /// The kernel has to start again.
+    Reboot,
+    /// The machine has to go through its firmware.
+    Cold,
+}
+
+/// What one kind has to say; [`Plan`] is the sections put together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Section {
+    /// Ordered differences.
+    pub changes: Vec<Change>,
+    /// What stands in the way.
+    pub blockers: Vec<Blocker>,
+    /// What could not be read.
+    pub unknowns: Vec<Unknown>,
+    /// What is already right.
+    pub settled: Vec<Settled>,
+    /// Remarks.
+    pub notes: Vec<Note>,
+    /// Files already written whose effect waits for a boot (configured and next boot right, running not).
+    pub pending: Vec<Pending>,
+}
+
+/// A difference that only a boot will close: configuration and next boot are right, the running kernel is older.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pending {
+    /// The kind it belongs to.
+    pub kind: &'static str,
+    /// What waits.
+    pub subject: String,
+    /// What the running system has.
+    pub running: Option<String>,
+    /// What the next boot will have.
+    pub next: Option<String>,
+    /// `NextBoot` or `ColdBoot`.
+    pub effect: Effect,
+}
+
+/// The whole dry run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// The profile's name.
+    pub profile: String,
+    /// Everything, kinds in table order.
+    #[serde(flatten)]
+    pub body: Section,
+    /// What the changes and pending items ask for together.
+    pub reboot: RebootNeed,
+}
+
+impl Plan {
+    /// Whether there is nothing to do: no change that this host could take.
+    pub fn is_empty(&self) -> bool {
+        self.body.changes.iter().all(|change| change.deferred.is_some())
+    }
+}

@@ -1,0 +1,3 @@
+//! Profile text → typed, merged, validated [`model::Profile`].
+
+pub mod model;

@@ -1,0 +1,322 @@
+//! The typed, merged and validated profile. Plain data: what the operator declared, nothing resolved.
+
+use serde::{Deserialize, Serialize};
+
+use crate::facts::{Arch, CpuVendor};
+use crate::plan::Why;
+use crate::value::{ModuleName, PciAddress, PciId};
+
+/// A whole profile.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Profile {
+    /// `name`, by default the file's stem.
+    pub name: String,
+    /// One line for people.
+    pub description: String,
+    /// Which machines it is for.
+    pub matching: Match,
+    /// `[iommu]`.
+    pub iommu: Iommu,
+    /// `[cmdline]`.
+    pub cmdline: Cmdline,
+    /// `[modules]`.
+    pub modules: Modules,
+    /// `[acs]`.
+    pub acs: Acs,
+    /// `[sriov]`.
+    pub sriov: Sriov,
+    /// `[reboot]`.
+    pub reboot: Reboot,
+    /// `[agent]`.
+    pub agent: Agent,
+}
+
+/// `[match]`: every condition given must hold; more conditions are a better match.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Match {
+    /// CPU vendor.
+    pub cpu_vendor: Option<CpuVendor>,
+    /// Architecture.
+    pub arch: Option<Arch>,
+    /// Glob on DMI sys_vendor.
+    pub sys_vendor: Option<String>,
+    /// Glob on DMI product_name.
+    pub product_name: Option<String>,
+    /// PCI ids that must be there, with how many.
+    pub pci: Vec<MatchPci>,
+}
+
+/// One `[[match.pci]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MatchPci {
+    /// Vendor.
+    pub vendor: PciId,
+    /// Device; any when absent.
+    pub device: Option<PciId>,
+    /// At least this many functions.
+    pub at_least: u32,
+    /// At most this many.
+    pub at_most: Option<u32>,
+}
+
+/// How the IOMMU is to treat host drivers' DMA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IommuMode {
+    /// On, 1:1 for host drivers (identity groups): what GPUDirect RDMA wants on x86.
+    Passthrough,
+    /// On, translating (lazy invalidation unless `strict`): what Grace wants.
+    Translated,
+    /// Off.
+    Off,
+    /// Leave whatever is there.
+    Keep,
+}
+
+/// `[iommu]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Iommu {
+    /// Mode.
+    pub mode: IommuMode,
+    /// Where and why the profile says so.
+    pub why: Vec<Why>,
+}
+
+/// One argument of `[cmdline]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CmdlineArg {
+    /// The token as the kernel is to see it; for `absent` a key or a whole token.
+    pub arg: String,
+    /// Where and why.
+    pub why: Vec<Why>,
+}
+
+/// `[cmdline]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Cmdline {
+    /// In order.
+    pub args: Vec<CmdlineArg>,
+    /// In order.
+    pub absent: Vec<CmdlineArg>,
+}
+
+/// When a listed module is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModuleLoad {
+    /// Written to modules-load.d only.
+    Boot,
+    /// Written and loaded now.
+    Now,
+}
+
+/// GPU memory registration path (handbook §6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GpuDirect {
+    /// DMA-BUF where its prerequisites hold, else nvidia_peermem where the stack exports its symbols, else a blocker.
+    Auto,
+    /// DMA-BUF; nothing to load.
+    Dmabuf,
+    /// nvidia_peermem.
+    Peermem,
+    /// Do not look.
+    None,
+}
+
+/// One module of `[modules]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Module {
+    /// Folded name.
+    pub name: ModuleName,
+    /// When; the section's default when not given.
+    pub load: ModuleLoad,
+    /// Where and why.
+    pub why: Vec<Why>,
+}
+
+/// One parameter of `[modules.options.MODULE]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModuleOption {
+    /// Folded module name.
+    pub module: ModuleName,
+    /// Parameter.
+    pub parameter: String,
+    /// Value as text.
+    pub value: String,
+    /// Where and why.
+    pub why: Vec<Why>,
+}
+
+/// `[modules]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Modules {
+    /// In order.
+    pub load: Vec<Module>,
+    /// Sorted by module, parameter.
+    pub options: Vec<ModuleOption>,
+    /// Blacklisted: alias auto-loading stopped (handbook §9).
+    pub blacklist: Vec<Module>,
+    /// Unloaded now if loaded.
+    pub unload: Vec<Module>,
+    /// DMA-BUF or peermem.
+    pub gpudirect: GpuDirect,
+}
+
+/// What to do about ACS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AcsPolicy {
+    /// Clear what redirects peer-to-peer on the paths between GPUs and NICs below a common switch; leave the rest.
+    DirectP2p,
+    /// Write 0 to every port that has ACS, as the field's setpci loops mean to.
+    Clear,
+    /// Change nothing, report.
+    Keep,
+}
+
+/// How the profile wants ACS to last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AcsPersist {
+    /// The kernel command line where this kernel is known good, else live.
+    Auto,
+    /// The kernel command line, or a blocker.
+    Cmdline,
+    /// Live writes at every boot.
+    Live,
+}
+
+/// `[acs]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Acs {
+    /// Policy.
+    pub policy: AcsPolicy,
+    /// Persistence.
+    pub persistence: AcsPersist,
+    /// Include the root port above the switch, so that IOMMU groups come out honest (handbook §3.2).
+    pub root_port: bool,
+    /// Where and why.
+    pub why: Vec<Why>,
+}
+
+/// How many VFs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SriovCount {
+    /// Exactly.
+    Number(u16),
+    /// sriov_totalvfs.
+    Max,
+    /// As many as there are GPUs nearest to this PF.
+    PerGpu,
+}
+
+/// What driver new VFs get.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VfDriver {
+    /// Whatever the kernel probes.
+    Auto,
+    /// None: sriov_drivers_autoprobe=0.
+    None,
+    /// This one, through driver_override (`vfio-pci`).
+    Named(String),
+}
+
+/// Which PFs one `[[sriov.devices]]` entry takes; every condition given must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PfSelector {
+    /// PCI vendor.
+    pub vendor: Option<PciId>,
+    /// PCI device.
+    pub device: Option<PciId>,
+    /// Driver name.
+    pub driver: Option<String>,
+    /// Glob on a network interface name.
+    pub interface: Option<String>,
+    /// Exact address.
+    pub address: Option<PciAddress>,
+    /// NUMA node.
+    pub numa_node: Option<i32>,
+}
+
+/// One `[[sriov.devices]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SriovRule {
+    /// Name, unique in the profile: what a later layer replaces.
+    pub name: String,
+    /// Which PFs.
+    pub select: PfSelector,
+    /// How many VFs.
+    pub vfs: SriovCount,
+    /// VF driver.
+    pub vf_driver: VfDriver,
+    /// Where and why.
+    pub why: Vec<Why>,
+}
+
+/// Who creates VFs on this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SriovManaged {
+    /// bedplate, unless it sees somebody else doing it.
+    Bedplate,
+    /// Somebody else: left alone, and said so.
+    External,
+}
+
+/// `[sriov]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sriov {
+    /// Who.
+    pub managed: SriovManaged,
+    /// In order; the first rule that selects a PF has it.
+    pub rules: Vec<SriovRule>,
+}
+
+/// What to do about a needed reboot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RebootPolicy {
+    /// Nothing.
+    Never,
+    /// Leave a marker file for others (kured, needs-restarting).
+    Mark,
+    /// Schedule through logind in the window.
+    Schedule,
+}
+
+/// How the machine is to be restarted (handbook §13.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RebootMethod {
+    /// An ordinary reboot through firmware.
+    Firmware,
+    /// Firmware, with the reset type that cycles power rails where the platform has one.
+    FirmwareCold,
+    /// A power cycle by the BMC.
+    BmcCycle,
+}
+
+/// `[reboot]`: parsed and validated now, used by the reboot part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reboot {
+    /// Policy.
+    pub policy: RebootPolicy,
+    /// Method.
+    pub method: RebootMethod,
+    /// Windows such as `Sat,Sun 02:00-05:00 Europe/Amsterdam`; empty = any time.
+    pub windows: Vec<String>,
+    /// Reboots allowed for one plan.
+    pub attempts: u8,
+}
+
+/// `[agent]`: parsed and validated now, used by the daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Agent {
+    /// Seconds between full comparisons.
+    pub interval_s: u32,
+    /// Whether the daemon applies, or only reports.
+    pub apply: bool,
+}
