@@ -34,6 +34,8 @@ pub struct DesiredCmdline {
     pub set: Vec<WantedArg>,
     /// In profile order.
     pub absent: Vec<UnwantedArg>,
+    /// Keys (`pci=config_acs`) about which nothing is known now: if bedplate put them there, they stay.
+    pub keep: Vec<String>,
 }
 
 /// A module wanted loaded.

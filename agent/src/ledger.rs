@@ -1,23 +1,83 @@
-//! What bedplate owns on a host and what it found there before: pure data and its text form.
-//! Reading and writing it is `apply`'s business; kinds only look.
+//! What bedplate owns on a host, what it found there before, and what it did: pure data, its text form, and how it is
+//! read. Keeping it on disk is `apply`'s business; how records come and go is `record`'s. Kinds only look.
 
-use std::collections::BTreeMap;
+mod record;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
-/// The ledger, as kept in `/var/lib/bedplate/ledger.json` of the host.
+use crate::host::{FileMeta, ReadError, Reader};
+use crate::value::PciAddress;
+
+pub use record::{By, RegisterKey};
+
+/// Where bedplate keeps its state, inside the host. Not for everybody's eyes: it holds copies of other files.
+pub const DIRECTORY: &str = "/var/lib/bedplate";
+/// The ledger itself.
+pub const LEDGER: &str = "/var/lib/bedplate/ledger.json";
+/// Saved file contents, named by their SHA-256.
+pub const BLOBS: &str = "/var/lib/bedplate/blobs";
+/// The lock against a second instance.
+pub const LOCK: &str = "/var/lib/bedplate/lock";
+
+/// The format this program reads and writes.
+pub const VERSION: u32 = 1;
+/// How many history entries are kept; the oldest go first.
+const HISTORY_KEPT: usize = 200;
+
+/// The ledger, as kept in [`LEDGER`] of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)] // What is not understood would be lost at the next write.
 pub struct Ledger {
-    /// Format version, 1.
+    /// Format version, [`VERSION`].
     pub version: u32,
-    /// Tools that still have to run because a file they read was changed and they had not succeeded yet: argv by purpose.
+    /// Tools that still have to run because a file they read was changed and they had not succeeded yet.
     pub owed: Vec<OwedTool>,
     /// What is bedplate's own, by kind (kernel tokens).
     pub owned: BTreeMap<String, Vec<String>>,
+    /// What undoes tools that keep their state where no file shows it; to be run last first.
+    #[serde(default)]
+    pub undo: Vec<UndoTool>,
+    /// Files that are not as they were found, by path.
+    #[serde(default)]
+    pub files: BTreeMap<String, FileRecord>,
+    /// Directories that were not there.
+    #[serde(default)]
+    pub directories: BTreeSet<String>,
+    /// Sysfs attributes written, by path.
+    #[serde(default)]
+    pub attributes: BTreeMap<String, AttributeRecord>,
+    /// Config-space registers written, by `ADDRESS+OFFSET`.
+    #[serde(default)]
+    pub registers: BTreeMap<String, RegisterRecord>,
+    /// What was done, oldest first.
+    #[serde(default)]
+    pub history: Vec<Entry>,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Ledger {
+            version: VERSION,
+            owed: Vec::new(),
+            owned: BTreeMap::new(),
+            undo: Vec::new(),
+            files: BTreeMap::new(),
+            directories: BTreeSet::new(),
+            attributes: BTreeMap::new(),
+            registers: BTreeMap::new(),
+            history: Vec::new(),
+        }
+    }
 }
 
 /// A tool run that was promised before its input was written and has not succeeded since.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OwedTool {
     /// The kind whose change promised it.
     pub kind: String,
@@ -27,8 +87,275 @@ pub struct OwedTool {
     pub purpose: String,
 }
 
-impl Default for Ledger {
-    fn default() -> Self {
-        Ledger { version: 1, owed: Vec::new(), owned: BTreeMap::new() }
+/// A tool run that undoes another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UndoTool {
+    /// The kind whose change ran the other.
+    pub kind: String,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// What the other was run for.
+    pub purpose: String,
+    /// Seconds it may take.
+    pub limit_s: u32,
+}
+
+/// SHA-256 of a file's content, as 64 lowercase hex digits. It names a blob, so nothing else may parse as one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Sha(String);
+
+impl Sha {
+    /// Of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Sha(Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Where the content is kept, inside the host.
+    pub fn blob(&self) -> String {
+        format!("{BLOBS}/{}", self.0)
+    }
+
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Sha {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Sha {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let good = text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        good.then(|| Sha(text.to_owned())).ok_or_else(|| format!("{text:?} is not a SHA-256"))
+    }
+}
+
+impl TryFrom<String> for Sha {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Sha> for String {
+    fn from(sha: Sha) -> String {
+        sha.0
+    }
+}
+
+/// A file as it was at some time. Its bytes are a blob.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Was {
+    /// Not there.
+    Absent,
+    /// There.
+    File {
+        /// Its content.
+        sha256: Sha,
+        /// What it was besides.
+        meta: FileMeta,
+    },
+}
+
+impl Was {
+    /// Its content; `None` = not there.
+    pub fn sha(&self) -> Option<&Sha> {
+        match self {
+            Was::Absent => None,
+            Was::File { sha256, .. } => Some(sha256),
+        }
+    }
+}
+
+/// A file that bedplate, or a tool it ran, has written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileRecord {
+    /// The kind whose change wrote it first.
+    pub kind: String,
+    /// As bedplate found it; the first record wins.
+    pub original: Was,
+    /// Contents that are bedplate's work (`null` = absent): the last one left, and the one being written.
+    pub ours: Vec<Option<Sha>>,
+    /// While a change of it is not finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<Unfinished>,
+    /// Somebody else changed it between two changes of ours: the original is not the whole truth any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub edited: bool,
+    /// The tool that makes it from other files, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator: Option<Generator>,
+    /// Tools that make other files from it, and have to run again when it is put back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readers: Vec<Generator>,
+}
+
+/// A change that has begun and may have been cut short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unfinished {
+    /// The change's id; a plan made after the cut gives it the same one, whatever is left to do of it.
+    pub change: String,
+    /// The file before that change, to be put back if the change fails.
+    pub before: Was,
+}
+
+/// A tool that makes a file from others.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Generator {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// What it is run for.
+    pub purpose: String,
+    /// Seconds it may take.
+    pub limit_s: u32,
+}
+
+/// A sysfs attribute that bedplate has written; only the boot that saw it can give it back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttributeRecord {
+    /// The kind whose change wrote it first.
+    pub kind: String,
+    /// `/proc/sys/kernel/random/boot_id` at the time.
+    pub boot: String,
+    /// Value found.
+    pub original: String,
+    /// Values that are bedplate's work.
+    pub ours: Vec<String>,
+    /// Seconds a write may take.
+    pub limit_s: u32,
+}
+
+/// A config-space register that bedplate has written; only the boot that saw it can give it back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegisterRecord {
+    /// The kind whose change wrote it first.
+    pub kind: String,
+    /// `/proc/sys/kernel/random/boot_id` at the time.
+    pub boot: String,
+    /// The function.
+    pub address: PciAddress,
+    /// Byte offset in config space.
+    pub offset: u16,
+    /// What it is, for people.
+    pub register: String,
+    /// Bits that bedplate has set or cleared.
+    pub mask: u16,
+    /// Register value found.
+    pub original: u16,
+    /// Values under `mask` that are bedplate's work.
+    pub ours: Vec<u16>,
+}
+
+/// One line of history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// When, RFC 3339 in UTC.
+    pub at: String,
+    /// `apply` or `revert`.
+    pub command: String,
+    /// The profile, for `apply`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// What became of each change.
+    pub results: Vec<EntryResult>,
+}
+
+/// What became of one change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EntryResult {
+    /// The change's id, or what was put back.
+    pub subject: String,
+    /// One word: `done`, `failed`, `blocked`, `deferred`, `owed`, `reverted`, `refused`.
+    pub result: String,
+    /// Why, where it is not `done`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Why there is no ledger to go by. Never a reason to start afresh: what was found on the host would be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerError {
+    /// It cannot be read.
+    #[error("cannot read the ledger{}", if matches!(.0, ReadError::Denied { .. }) { ": run as root" } else { "" })]
+    Unreadable(#[source] ReadError),
+    /// It is not what bedplate writes.
+    #[error(
+        "the ledger {LEDGER} is damaged: {reason}; restore it from a backup, or move it away, \
+         and bedplate forgets what it found on this host (revert is no longer possible)"
+    )]
+    Damaged {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A newer program wrote it.
+    #[error(
+        "the ledger {LEDGER} has format {found}, this bedplate knows format {VERSION}: use the newer bedplate"
+    )]
+    Newer {
+        /// Its format version.
+        found: u32,
+    },
+}
+
+impl Ledger {
+    /// The host's ledger. Not there = a new one; anything else that is wrong with it is an error.
+    pub fn load(reader: &dyn Reader) -> Result<Self, LedgerError> {
+        match reader.read(LEDGER) {
+            Ok(bytes) => Self::parse(&bytes),
+            Err(error) if error.is_absent() => Ok(Ledger::default()),
+            Err(error) => Err(LedgerError::Unreadable(error)),
+        }
+    }
+
+    /// From its text form.
+    pub fn parse(bytes: &[u8]) -> Result<Self, LedgerError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let damaged = |error: serde_json::Error| LedgerError::Damaged { reason: error.to_string() };
+        let Version { version: found } = serde_json::from_slice(bytes).map_err(damaged)?;
+        match found {
+            VERSION => serde_json::from_slice(bytes).map_err(damaged),
+            0 => Err(LedgerError::Damaged { reason: "there is no format 0".into() }),
+            _ => Err(LedgerError::Newer { found }),
+        }
+    }
+
+    /// Its text form: JSON, the same for the same ledger.
+    pub fn text(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+
+    /// Every blob that is still needed.
+    pub fn blobs(&self) -> BTreeSet<&Sha> {
+        let states = self.files.values().flat_map(|record| {
+            [Some(&record.original), record.unfinished.as_ref().map(|unfinished| &unfinished.before)]
+        });
+        states.flatten().filter_map(Was::sha).collect()
+    }
+
+    /// Add a line of history; the oldest go when there are too many.
+    pub fn remember(&mut self, entry: Entry) {
+        self.history.push(entry);
+        let surplus = self.history.len().saturating_sub(HISTORY_KEPT);
+        self.history.drain(..surplus);
     }
 }

@@ -3,11 +3,25 @@
 //! One road: a profile and a host's facts make the desired state; the host's observed state makes the difference;
 //! the difference is the plan. Planning only reads; `apply` alone writes.
 
+pub mod apply;
+pub mod boot;
+pub mod checker;
+pub mod cli;
+pub mod cmdline;
+pub mod demo;
 pub mod desired;
+pub mod engine;
 pub mod facts;
 pub mod host;
 pub mod kind;
 pub mod ledger;
+pub mod modules_conf;
 pub mod plan;
 pub mod profile;
+pub mod render;
+pub mod report;
+pub mod resolve;
+pub mod revert;
+pub mod topology;
 pub mod value;
+pub mod visible;

@@ -1,2 +1,5 @@
-//! bedplate
-fn main() {}
+//! Process set-up and exit status, nothing else.
+
+fn main() -> std::process::ExitCode {
+    bedplate::cli::main()
+}

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::value::PciAddress;
 
 /// When a change counts (ordered from the least to the most disruptive to wait for).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
     /// As soon as it is done, and it lasts.
@@ -20,7 +20,7 @@ pub enum Effect {
 }
 
 /// A reason that can be checked: the claim, and where it comes from.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
 pub struct Why {
     /// One sentence.
     pub reason: String,
@@ -42,10 +42,11 @@ impl Why {
 }
 
 /// A text file's content and mode, as it is to be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct FileContent {
     /// Exact bytes. Boot configuration is text, but not always UTF-8: other people's bytes are kept.
     #[serde(serialize_with = "lossy")]
+    #[schemars(with = "String")]
     pub bytes: Vec<u8>,
 }
 
@@ -54,7 +55,7 @@ fn lossy<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::
 }
 
 /// Something that must be true of the host after the actions before it; the executor reads it back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "check", rename_all = "kebab-case")]
 pub enum Check {
     /// The default boot entry carries every token of `present`, and none of `absent`, by the kernel's own rules.
@@ -72,7 +73,7 @@ pub enum Check {
 }
 
 /// The closed set of things that can be done to a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum Action {
     /// Make the file at `path` hold `after` (`None`: be absent). Refused if it no longer holds `before`.
@@ -118,6 +119,8 @@ pub enum Action {
         purpose: String,
         /// Files it may rewrite: they are saved first, and put back if it fails.
         touches: Vec<String>,
+        /// What `revert` does about it.
+        way_back: WayBack,
         /// Seconds it may take.
         limit_s: u32,
     },
@@ -130,6 +133,19 @@ pub enum Action {
     UnloadModule {
         /// Folded name.
         module: String,
+    },
+    /// Bind the first `count` VFs of a PF to a driver. Their addresses exist only once the VFs do, so they are taken
+    /// from the PF's `virtfnN` links then. For each: write `driver_override`, then its address to the driver's `bind`,
+    /// and read the `driver` link back; a VF that has the driver already is left alone.
+    BindVfs {
+        /// The PF.
+        pf: PciAddress,
+        /// How many VFs.
+        count: u16,
+        /// Driver name as in `/sys/bus/pci/drivers` (`vfio-pci`).
+        driver: String,
+        /// Seconds it may take.
+        limit_s: u32,
     },
     /// Read something back; the change has failed if it is not so.
     Verify(Check),
@@ -144,20 +160,36 @@ impl Action {
             Action::WriteAttribute { .. }
             | Action::SetConfigBits { .. }
             | Action::LoadModule { .. }
-            | Action::UnloadModule { .. } => true,
+            | Action::UnloadModule { .. }
+            | Action::BindVfs { .. } => true,
         }
     }
 }
 
+/// What `revert` does about a tool that has run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(tag = "by", rename_all = "kebab-case")]
+pub enum WayBack {
+    /// It makes its files from others (`update-grub`): it runs again once those are back.
+    Repeat,
+    /// It edits its files in place (`grubby`): their bytes are put back.
+    Files,
+    /// It keeps its state where no file shows it (`rpm-ostree kargs`): this runs instead.
+    Run {
+        /// Program and arguments.
+        argv: Vec<String>,
+    },
+}
+
 /// Why a change is shown but cannot be made on this host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Deferred {
     /// Who has to do it, and when: `at first boot of the image, by bedplate apply`.
     pub until: String,
 }
 
 /// One line of a change for people: a kernel parameter, a module, a port's bits, a VF count.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Item {
     /// What differs.
     pub subject: String,
@@ -171,7 +203,7 @@ pub struct Item {
 
 /// One unit of work: it is done whole or taken back whole. Its items say what differs and why;
 /// its actions say what is done about all of them together (one file, one `update-grub`, however many parameters).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Change {
     /// Stable name within the plan, `kind/subject`.
     pub id: String,
@@ -199,7 +231,7 @@ pub struct Change {
 }
 
 /// Something the operator has to deal with: bedplate will not, and says what would.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Blocker {
     /// The kind it belongs to.
     pub kind: &'static str,
@@ -212,7 +244,7 @@ pub struct Blocker {
 }
 
 /// Something that could not be read, so that nothing is claimed about it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 pub struct Unknown {
     /// The kind it matters to.
     pub kind: &'static str,
@@ -223,7 +255,7 @@ pub struct Unknown {
 }
 
 /// Something already as the profile wants it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 pub struct Settled {
     /// The kind it belongs to.
     pub kind: &'static str,
@@ -234,7 +266,7 @@ pub struct Settled {
 }
 
 /// A remark that changes nothing (`PF 0000:18:00.0 is managed by the SR-IOV operator: left alone`).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 pub struct Note {
     /// The kind it belongs to.
     pub kind: &'static str,
@@ -245,7 +277,7 @@ pub struct Note {
 }
 
 /// What the plan asks of the machine's power state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RebootNeed {
     /// Nothing waits for a boot.
@@ -257,7 +289,7 @@ pub enum RebootNeed {
 }
 
 /// What one kind has to say; [`Plan`] is the sections put together.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Section {
     /// Ordered differences.
     pub changes: Vec<Change>,
@@ -274,7 +306,7 @@ pub struct Section {
 }
 
 /// A difference that only a boot will close: configuration and next boot are right, the running kernel is older.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Pending {
     /// The kind it belongs to.
     pub kind: &'static str,
@@ -289,7 +321,7 @@ pub struct Pending {
 }
 
 /// The whole dry run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Plan {
     /// The profile's name.
     pub profile: String,

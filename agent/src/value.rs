@@ -194,6 +194,28 @@ impl fmt::Display for AcsBits {
     }
 }
 
+/// A schema for types that are text in JSON, with a pattern that says which text.
+macro_rules! schema_as_text {
+    ($($name:ty => $pattern:literal),*) => {$(
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "pattern": $pattern })
+            }
+        }
+    )*};
+}
+schema_as_text!(
+    PciAddress => "^([0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\\.[0-7]$",
+    ModuleName => "^[A-Za-z0-9_][A-Za-z0-9_-]*$",
+    PciId => "^(0x)?[0-9a-fA-F]{1,4}$"
+);
+
 /// Serde through `Display` and `FromStr`, for the types whose text form is their only form.
 macro_rules! serde_as_text {
     ($($name:ty),*) => {$(

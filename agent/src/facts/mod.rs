@@ -1,11 +1,20 @@
 //! What the hardware and the system *are*. Facts are observed once per road and never changed by us;
 //! what bedplate manages (files, ACS control, VF counts) is *observed state* and lives with its kind.
 
+pub mod boot;
+pub mod caps;
+mod detail;
+pub mod gpu;
+pub mod os;
 pub mod pci;
+pub mod scan;
+pub mod system;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::host::{HostKind, Reading};
+use crate::host::{HostKind, Reader, Reading};
 
 /// Maker of the CPU, as far as IOMMU parameters care.
 #[derive(
@@ -126,6 +135,9 @@ pub struct IommuFacts {
     pub active: Reading<Vec<String>>,
     /// Firmware offers one: DMAR or IVRS (or IORT) table name present in /sys/firmware/acpi/tables.
     pub firmware: Reading<String>,
+    /// `type` of every IOMMU group that has a PCI function (`DMA`, `DMA-FQ`, `identity` …); read by a thorough scan only.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<u32, Reading<String>>,
 }
 
 /// Everything known about a host.
@@ -147,6 +159,86 @@ pub struct Facts {
     pub boot: BootLoader,
     /// IOMMU.
     pub iommu: IommuFacts,
+    /// GPU software stack.
+    pub gpu: gpu::GpuStack,
     /// PCI.
     pub pci: Reading<pci::PciTree>,
+}
+
+/// How much to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// What planning needs, at the least cost: config space of bridges only, and only the dwords that count.
+    Plan,
+    /// Everything worth showing: links, windows, device control, group types.
+    Thorough,
+}
+
+/// Observe a host. Never fails as a whole: what cannot be read says so where it stands.
+pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
+    let cpuinfo = system::cpuinfo(reader);
+    let os = os::observe(reader);
+    let pci = scan::scan(reader, depth);
+    let mut iommu = system::iommu(reader);
+    if let (Depth::Thorough, Reading::Known(tree)) = (depth, &pci) {
+        iommu.groups = system::group_types(reader, tree);
+    }
+    let kernel = os.kernel.known().or(os.installed_kernels.last()).cloned();
+    Facts {
+        host: reader.kind(),
+        gpu: gpu::observe(reader, kernel.as_deref()),
+        arch: system::arch(reader, &cpuinfo),
+        memory_bytes: system::memory_bytes(reader),
+        dmi: system::dmi(reader),
+        boot: boot::family(reader, &os),
+        cpu: system::cpu(reader, &cpuinfo),
+        os,
+        iommu,
+        pci,
+    }
+}
+
+impl Facts {
+    /// A machine of which nothing is known but its maker's CPU: what image builds resolve a profile against.
+    pub fn of_vendor(vendor: CpuVendor) -> Facts {
+        fn unknown<T>() -> Reading<T> {
+            Reading::Unknown("no machine was looked at".into())
+        }
+        let arch = match vendor {
+            CpuVendor::Intel | CpuVendor::Amd => Reading::Known(Arch::X86_64),
+            CpuVendor::Arm => Reading::Known(Arch::Aarch64),
+            CpuVendor::Other => unknown(),
+        };
+        Facts {
+            host: HostKind::Image,
+            arch,
+            cpu: Cpu {
+                vendor: Reading::Known(vendor),
+                model: unknown(),
+                family: unknown(),
+                online: unknown(),
+                nodes: unknown(),
+            },
+            memory_bytes: unknown(),
+            dmi: Dmi {
+                sys_vendor: unknown(),
+                product_name: unknown(),
+                board_name: unknown(),
+                bios_version: unknown(),
+            },
+            os: Os {
+                id: unknown(),
+                id_like: Vec::new(),
+                version: unknown(),
+                pretty: unknown(),
+                kernel: unknown(),
+                installed_kernels: Vec::new(),
+                lockdown: unknown(),
+            },
+            boot: BootLoader::Unknown { reason: "no machine was looked at".into() },
+            iommu: IommuFacts { active: unknown(), firmware: unknown(), groups: BTreeMap::new() },
+            gpu: gpu::GpuStack { nvidia: unknown(), peer_memory_symbols: unknown() },
+            pci: unknown(),
+        }
+    }
 }

@@ -127,6 +127,54 @@ pub struct Function {
     pub net: Vec<String>,
     /// RDMA device names, sorted; only looked for on network-class functions.
     pub infiniband: Vec<String>,
+    /// What only a thorough scan reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Box<Detail>>,
+}
+
+/// What planning does not need and people want to see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Detail {
+    /// Link, as sysfs words it.
+    pub link: Link,
+    /// Windows in use, in line order; only looked for on GPUs and network functions.
+    pub bars: Vec<Bar>,
+    /// Device control; `Absent` = conventional PCI, or a VF (its bits are reserved; handbook §7).
+    pub control: Reading<DeviceControl>,
+    /// Address Translation Services: whether switched on; `Absent` = the function has none.
+    pub ats: Reading<bool>,
+    /// The SR-IOV extended capability; `Absent` = not a PF.
+    pub sriov: Reading<SriovCapability>,
+}
+
+/// Fields of the PCIe device control and capability registers (handbook §7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct DeviceControl {
+    /// Max_Payload_Size in bytes.
+    pub max_payload: u16,
+    /// Largest payload supported, in bytes.
+    pub max_payload_supported: u16,
+    /// Max_Read_Request_Size in bytes.
+    pub max_read_request: u16,
+    /// Relaxed Ordering enabled.
+    pub relaxed_ordering: bool,
+    /// Extended tags enabled.
+    pub extended_tags: bool,
+    /// ARI forwarding enabled; `None` = a capability without the second register set.
+    pub ari_forwarding: Option<bool>,
+}
+
+/// The SR-IOV extended capability (id 0x0010).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SriovCapability {
+    /// TotalVFs.
+    pub total: u16,
+    /// First VF Offset, in routing ids.
+    pub first_offset: u16,
+    /// VF Stride.
+    pub stride: u16,
+    /// VF Device ID.
+    pub vf_device: PciId,
 }
 
 impl Function {
@@ -164,6 +212,18 @@ impl Function {
 pub struct PciTree {
     /// Sorted by address.
     pub functions: BTreeMap<PciAddress, Function>,
+    /// What could not be read, in the order met: nothing is claimed about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<Gap>,
+}
+
+/// Something about one function that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Gap {
+    /// The function.
+    pub address: PciAddress,
+    /// What is missing and why.
+    pub reason: String,
 }
 
 impl PciTree {

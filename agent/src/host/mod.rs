@@ -1,6 +1,15 @@
 //! Every byte in or out of a host. [`Reader`] is all that planning gets; [`Writer`] only `apply` gets.
 //! Paths are absolute *inside* the host (`/etc/default/grub`), whatever directory or file the host really is.
 
+pub mod dir;
+pub mod lock;
+pub mod record;
+mod redact;
+pub mod snapshot;
+pub mod tool;
+pub mod write;
+
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::value::PciAddress;
@@ -13,7 +22,8 @@ pub enum HostKind {
     Live,
     /// A root directory that is not running (`--root DIR`).
     Image,
-    /// A recorded host (`--snapshot FILE`, `--demo NAME`): read only.
+    /// A recorded machine (`--snapshot FILE`, `--demo NAME`): read only. A recorded image is an [`HostKind::Image`],
+    /// so that it is planned as one.
     Snapshot,
 }
 
@@ -103,8 +113,10 @@ pub trait Reader {
     }
 
     /// File content as text without its final newline and surrounding blanks: the way of sysfs attributes.
+    /// Old kernels end some lists in a NUL; that goes as well.
     fn attribute(&self, path: &str) -> Result<String, ReadError> {
-        self.text(path).map(|text| text.trim().to_owned())
+        let blank = |character: char| character.is_whitespace() || character == '\0';
+        self.text(path).map(|text| text.trim_matches(blank).to_owned())
     }
 
     /// File content as text; bytes that are not UTF-8 make it a failed read.
@@ -166,6 +178,21 @@ pub struct WriteError {
     pub reason: String,
 }
 
+/// What a file is besides its content: what is kept when it is replaced, and put back when it is restored.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileMeta {
+    /// Permission bits, set-id and sticky bits (`07777`).
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Extended attributes that belong to the file and not to its content (ACLs, security label), values as hex.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub xattrs: BTreeMap<String, String>,
+}
+
 /// What a tool left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutput {
@@ -205,14 +232,33 @@ pub trait Writer {
     /// owner, mode and xattrs of what was there; `mode` is for a new file. Missing parent directories are made.
     fn replace_file(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError>;
 
+    /// The same, but with owner, mode and xattrs as given instead of those of what is there: the way back.
+    fn restore_file(&mut self, path: &str, bytes: &[u8], meta: &FileMeta) -> Result<(), WriteError>;
+
+    /// What a replacement would keep; `None` = nothing there. Refuses, before anything is written, what
+    /// [`Writer::replace_file`] would refuse: a directory, a device, a dangling symbolic link.
+    fn file_meta(&self, path: &str) -> Result<Option<FileMeta>, WriteError>;
+
     /// Remove a file (and make that durable). Not being there is success.
     fn remove_file(&mut self, path: &str) -> Result<(), WriteError>;
+
+    /// Make a directory with `mode`, and missing parents. Being there already is success and changes nothing.
+    fn make_directory(&mut self, path: &str, mode: u32) -> Result<(), WriteError>;
+
+    /// Remove a directory if it is empty; `false` = it is not, and stays. Not being there is success.
+    fn remove_directory(&mut self, path: &str) -> Result<bool, WriteError>;
+
+    /// Remove temporary files that killed runs left beside `path`; says how many there were.
+    fn sweep(&mut self, path: &str) -> Result<usize, WriteError>;
 
     /// Write a sysfs attribute in one write(2), bounded by `limit_s` seconds.
     fn write_attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), WriteError>;
 
     /// Write a 16-bit register of config space in one write(2) of two bytes.
     fn write_config(&mut self, address: PciAddress, offset: u16, value: u16) -> Result<(), WriteError>;
+
+    /// Whether [`Writer::run_tool`] runs anything here: not in an image, unless that was asked for.
+    fn runs_tools(&self) -> bool;
 
     /// Run a tool of the host, bounded in time; its whole process group is killed at the limit.
     fn run_tool(&mut self, argv: &[String], limit_s: u32) -> ToolOutput;

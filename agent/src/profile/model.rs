@@ -1,10 +1,13 @@
 //! The typed, merged and validated profile. Plain data: what the operator declared, nothing resolved.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Arch, CpuVendor};
 use crate::plan::Why;
-use crate::value::{ModuleName, PciAddress, PciId};
+use crate::value::{ModuleName, NotAValue, PciAddress, PciId};
 
 /// A whole profile.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -49,14 +52,52 @@ pub struct Match {
 /// One `[[match.pci]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MatchPci {
-    /// Vendor.
-    pub vendor: PciId,
-    /// Device; any when absent.
-    pub device: Option<PciId>,
+    /// What is counted: functions with any of these ids.
+    pub ids: Vec<PciIdPair>,
     /// At least this many functions.
     pub at_least: u32,
     /// At most this many.
     pub at_most: Option<u32>,
+}
+
+/// A PCI vendor with one of its devices, or with all of them: `10de:2330`, `10de:*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PciIdPair {
+    /// Vendor.
+    pub vendor: PciId,
+    /// Device; any when absent.
+    pub device: Option<PciId>,
+}
+
+impl fmt::Display for PciIdPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.device {
+            Some(device) => write!(f, "{}:{device}", self.vendor),
+            None => write!(f, "{}:*", self.vendor),
+        }
+    }
+}
+
+impl FromStr for PciIdPair {
+    type Err = NotAValue;
+
+    fn from_str(text: &str) -> Result<Self, NotAValue> {
+        let parse = || {
+            let (vendor, device) = text.split_once(':')?;
+            let device = if device == "*" { None } else { Some(device.parse().ok()?) };
+            Some(PciIdPair { vendor: vendor.parse().ok()?, device })
+        };
+        parse().ok_or_else(|| NotAValue {
+            text: text.to_owned(),
+            expected: "a pair of PCI ids such as 10de:2330 or 10de:*",
+        })
+    }
+}
+
+impl Serialize for PciIdPair {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// How the IOMMU is to treat host drivers' DMA.

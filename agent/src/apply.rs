@@ -1,0 +1,283 @@
+//! The only interpreter of [`Action`]: takes a plan and does it, change by change. It makes no decisions: it reads,
+//! compares, returns early when equal, writes, reads back, and takes a change back that fails. What is about to be
+//! changed is in the ledger before it is changed.
+
+mod act;
+mod bind;
+mod change;
+mod met;
+mod store;
+mod undo;
+
+use serde::Serialize;
+
+use crate::host::{Reader, Writer};
+use crate::ledger::{Entry, EntryResult, Ledger};
+use crate::plan::{Action, Change, Check, Effect, Plan};
+
+pub(crate) use act::{
+    Failure, attribute, expect, register_now, run_tool, same_value, save_touched, to_write, write_bits,
+};
+pub(crate) use store::{Store, fetch, see};
+
+/// What a [`Check`] came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is so.
+    Holds,
+    /// It is not so; what is instead.
+    Not(String),
+    /// It could not be found out, and why. Never taken for "it is so".
+    Unknown(String),
+}
+
+/// Reads checks back: boot configuration needs parsers that the executor does not have. Must not change anything.
+pub type Checker<'a> = &'a dyn Fn(&Check, &dyn Reader) -> Answer;
+
+/// Progress, for whoever shows it.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A change is looked at.
+    Change(&'a Change),
+    /// An action of it is done now.
+    Action(&'a Change, &'a Action),
+    /// It is over.
+    Ended(&'a ChangeReport),
+}
+
+/// What the executor works with.
+pub struct Hands<'a> {
+    /// The host, to read.
+    pub reader: &'a dyn Reader,
+    /// The same host, to write.
+    pub writer: &'a mut dyn Writer,
+    /// Reads checks back.
+    pub checker: Checker<'a>,
+    /// Told of progress.
+    pub watch: &'a mut dyn FnMut(Event<'_>),
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Done, and read back.
+    Done,
+    /// Everything was so already; nothing was written.
+    AlreadyDone,
+    /// The files are written; these tools of the image have still to run, and stay owed in the ledger.
+    Owed {
+        /// Commands to run inside the image, programs and arguments.
+        commands: Vec<Vec<String>>,
+    },
+    /// This host cannot take it; nothing was written.
+    Deferred {
+        /// Who has to do it, and when.
+        until: String,
+    },
+    /// An action failed, and the change was taken back.
+    Failed {
+        /// What was being done.
+        action: String,
+        /// Why it failed.
+        why: String,
+        /// The end of the tool's output, if it was a tool.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output: Option<String>,
+        /// What was taken back.
+        restored: Restored,
+    },
+    /// A change that it needs has failed.
+    Blocked {
+        /// Ids of those changes.
+        by: Vec<String>,
+    },
+}
+
+/// What was taken back after a failure.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct Restored {
+    /// Subjects that are as they were before the change.
+    pub back: Vec<String>,
+    /// Subjects that are not, and why. Empty = the change was taken back whole.
+    pub left: Vec<Left>,
+}
+
+/// Something that stayed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct Left {
+    /// What.
+    pub subject: String,
+    /// Why.
+    pub why: String,
+}
+
+/// One change, afterwards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct ChangeReport {
+    /// The change's id.
+    pub id: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its title.
+    pub subject: String,
+    /// When it counts.
+    pub effect: Effect,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Its actions that only the running machine can take, and that wait for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)] // Not there is a shape of its own: the schema must not ask for it.
+    pub deferred: Vec<String>,
+}
+
+/// The whole apply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct ApplyReport {
+    /// Every change of the plan, in its order.
+    pub changes: Vec<ChangeReport>,
+    /// What went wrong beside the changes (history not written, a temporary file not removed).
+    pub warnings: Vec<String>,
+}
+
+impl ApplyReport {
+    /// Whether nothing failed and nothing was blocked by a failure.
+    pub fn succeeded(&self) -> bool {
+        !self
+            .changes
+            .iter()
+            .any(|change| matches!(change.outcome, Outcome::Failed { .. } | Outcome::Blocked { .. }))
+    }
+}
+
+/// Do the plan. `ledger` is the host's, as loaded under the host's lock; `now` is written into the history.
+pub fn apply(plan: &Plan, ledger: &mut Ledger, hands: Hands<'_>, now: jiff::Timestamp) -> ApplyReport {
+    let Hands { reader, writer, checker, watch } = hands;
+    let mut store = Store::new(reader, writer, ledger);
+    let found = store.ledger.clone();
+    let mut report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
+    report.warnings.extend(store.sweep(replaced_paths(plan)));
+    for change in &plan.body.changes {
+        watch(Event::Change(change));
+        let ended = match waits_for(change, &report.changes) {
+            Some(outcome) => ChangeReport::new(change, outcome),
+            None => change::run(&mut store, checker, watch, change),
+        };
+        watch(Event::Ended(&ended));
+        report.changes.push(ended);
+    }
+    if let Err(why) = finish_cut_short(&mut store, plan) {
+        report.warnings.push(format!("the ledger was not brought up to date: {why}"));
+    }
+    // A run that did nothing and tried nothing leaves no trace.
+    let tried = |change: &ChangeReport| matches!(change.outcome, Outcome::Done | Outcome::Failed { .. });
+    if (report.changes.iter().any(tried) || *store.ledger != found)
+        && let Err(why) = store.note(|ledger| ledger.remember(history(plan, &report, now)))
+    {
+        report.warnings.push(format!("the history was not written: {why}"));
+    }
+    report.warnings.extend(store.collect());
+    report
+}
+
+/// Changes that were cut short when all was done but the bookkeeping: nothing of them is left to plan. Where a tool is
+/// still owed there is.
+fn finish_cut_short(store: &mut Store, plan: &Plan) -> Result<(), String> {
+    let mut done = Vec::new();
+    for (path, record) in &store.ledger.files {
+        let Some(unfinished) = &record.unfinished else { continue };
+        let planned = plan.body.changes.iter().any(|change| change.id == unfinished.change);
+        let owed = store.ledger.owed.iter().any(|tool| tool.kind == record.kind);
+        if !planned && !owed {
+            done.push((path.clone(), store.see(path)?.was));
+        }
+    }
+    store.note(|ledger| {
+        for (path, was) in &done {
+            ledger.settle_file(path, was);
+        }
+    })
+}
+
+impl ChangeReport {
+    pub(crate) fn new(change: &Change, outcome: Outcome) -> Self {
+        ChangeReport {
+            id: change.id.clone(),
+            kind: change.kind.to_owned(),
+            subject: change.subject.clone(),
+            effect: change.effect,
+            outcome,
+            deferred: Vec::new(),
+        }
+    }
+}
+
+fn replaced_paths(plan: &Plan) -> impl Iterator<Item = &str> {
+    plan.body.changes.iter().flat_map(|change| &change.actions).filter_map(|action| match action {
+        Action::ReplaceFile { path, .. } => Some(path.as_str()),
+        _ => None,
+    })
+}
+
+/// The outcome of a change that is not tried: this host cannot take it, or what it needs has not come about.
+fn waits_for(change: &Change, earlier: &[ChangeReport]) -> Option<Outcome> {
+    if let Some(deferred) = &change.deferred {
+        return Some(Outcome::Deferred { until: deferred.until.clone() });
+    }
+    let needed: Vec<&ChangeReport> =
+        earlier.iter().filter(|report| change.needs.contains(&report.id)).collect();
+    let failed =
+        |report: &&&ChangeReport| matches!(report.outcome, Outcome::Failed { .. } | Outcome::Blocked { .. });
+    let by: Vec<String> = needed.iter().filter(failed).map(|report| report.id.clone()).collect();
+    if !by.is_empty() {
+        return Some(Outcome::Blocked { by });
+    }
+    needed.iter().find_map(|report| match &report.outcome {
+        Outcome::Deferred { until } => Some(Outcome::Deferred { until: until.clone() }),
+        _ => None,
+    })
+}
+
+fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
+    let results = report.changes.iter().map(|change| {
+        let (result, why) = match &change.outcome {
+            Outcome::Done => ("done", None),
+            Outcome::AlreadyDone => ("already-done", None),
+            Outcome::Owed { commands } => {
+                let commands: Vec<String> = commands.iter().map(|argv| argv.join(" ")).collect();
+                ("owed", Some(format!("to be run in the image: {}", commands.join("; "))))
+            }
+            Outcome::Deferred { until } => ("deferred", Some(until.clone())),
+            Outcome::Failed { action, why, .. } => ("failed", Some(format!("{action}: {why}"))),
+            Outcome::Blocked { by } => ("blocked", Some(format!("by {}", by.join(", ")))),
+        };
+        EntryResult { subject: change.id.clone(), result: result.into(), why }
+    });
+    Entry {
+        at: format!("{now:.0}"),
+        command: "apply".into(),
+        profile: Some(plan.profile.clone()),
+        results: results.collect(),
+    }
+}
+
+/// An action, for people.
+pub fn describe(action: &Action) -> String {
+    match action {
+        Action::ReplaceFile { path, after: Some(_), .. } => format!("write {path}"),
+        Action::ReplaceFile { path, after: None, .. } => format!("remove {path}"),
+        Action::WriteAttribute { path, after, .. } => format!("write {after:?} to {path}"),
+        Action::SetConfigBits { address, offset, mask, value, register, .. } => {
+            format!("set {register} of {address} (offset {offset:#x}) to {value:#06x} under {mask:#06x}")
+        }
+        Action::RunTool { argv, .. } => format!("run {}", argv.join(" ")),
+        Action::BindVfs { pf, count, driver, .. } => {
+            format!("bind the first {count} VFs of {pf} to {driver}")
+        }
+        Action::LoadModule { module } => format!("load module {module}"),
+        Action::UnloadModule { module } => format!("unload module {module}"),
+        Action::Verify(Check::NextBoot { .. }) => "verify what the next boot will carry".into(),
+        Action::Verify(Check::ModuleLive { module }) => format!("verify that module {module} is live"),
+    }
+}

@@ -1,0 +1,161 @@
+//! The ledger and the saved contents, kept on the host: every record is durable before what it is about is changed.
+//! Reads and writes through the host's two halves only.
+
+use std::collections::BTreeSet;
+
+use crate::host::{Reader, Writer};
+use crate::ledger::{self, Ledger, Sha, Was};
+
+/// A file, as it is now.
+pub(crate) struct Seen {
+    /// For the ledger.
+    pub was: Was,
+    /// Content; `None` = not there.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// A host and its ledger.
+pub(crate) struct Store<'a> {
+    pub reader: &'a dyn Reader,
+    pub writer: &'a mut dyn Writer,
+    pub ledger: &'a mut Ledger,
+    /// The ledger's text on disk.
+    saved: String,
+}
+
+impl<'a> Store<'a> {
+    /// `ledger` is what is on the host now.
+    pub fn new(reader: &'a dyn Reader, writer: &'a mut dyn Writer, ledger: &'a mut Ledger) -> Self {
+        // A ledger that cannot be text cannot be saved later either: then the error is reported.
+        let saved = ledger.text().unwrap_or_default();
+        Store { reader, writer, ledger, saved }
+    }
+
+    /// Change the ledger, durably; if that fails it stays as it was.
+    pub fn note(&mut self, change: impl FnOnce(&mut Ledger)) -> Result<(), String> {
+        let old = self.ledger.clone();
+        change(self.ledger);
+        let saved = self.save();
+        if saved.is_err() {
+            *self.ledger = old;
+        }
+        saved
+    }
+
+    fn save(&mut self) -> Result<(), String> {
+        let text = self.ledger.text().map_err(|error| format!("the ledger has no text form: {error}"))?;
+        if text == self.saved {
+            return Ok(());
+        }
+        self.state_directory(ledger::DIRECTORY)?;
+        self.writer
+            .replace_file(ledger::LEDGER, text.as_bytes(), 0o600)
+            .map_err(|error| error.to_string())?;
+        self.saved = text;
+        Ok(())
+    }
+
+    fn state_directory(&mut self, path: &str) -> Result<(), String> {
+        self.writer.make_directory(path, 0o700).map_err(|error| error.to_string())
+    }
+
+    /// A file as it is now.
+    pub fn see(&self, path: &str) -> Result<Seen, String> {
+        see(self.reader, self.writer, path)
+    }
+
+    /// Save a content, so that the ledger can name it.
+    pub fn keep(&mut self, seen: &Seen) -> Result<(), String> {
+        let (Some(bytes), Some(sha)) = (&seen.bytes, seen.was.sha()) else { return Ok(()) };
+        if self.fetch(sha).is_ok() {
+            return Ok(());
+        }
+        self.state_directory(ledger::DIRECTORY)?;
+        self.state_directory(ledger::BLOBS)?;
+        self.writer.replace_file(&sha.blob(), bytes, 0o600).map_err(|error| error.to_string())
+    }
+
+    /// A saved content; what is not what its name says is not used.
+    pub fn fetch(&self, sha: &Sha) -> Result<Vec<u8>, String> {
+        fetch(self.reader, sha)
+    }
+
+    /// Make a file be as it was: content, owner, mode, attributes.
+    pub fn put(&mut self, path: &str, was: &Was) -> Result<(), String> {
+        if self.see(path).is_ok_and(|seen| seen.was == *was) {
+            return Ok(());
+        }
+        match was {
+            Was::Absent => self.writer.remove_file(path),
+            Was::File { sha256, meta } => self.writer.restore_file(path, &self.fetch(sha256)?, meta),
+        }
+        .map_err(|error| error.to_string())?;
+        match self.see(path)?.was == *was {
+            true => Ok(()),
+            false => Err(format!("{path} reads back otherwise than it was written")),
+        }
+    }
+
+    /// Directories above `path` that are missing, outermost first.
+    pub fn missing_directories(&self, path: &str) -> Result<Vec<String>, String> {
+        let mut missing = Vec::new();
+        let mut at = path;
+        while let Some((parent, _)) = at.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
+            if self.reader.exists(parent).map_err(|error| error.to_string())? {
+                break;
+            }
+            missing.push(parent.to_owned());
+            at = parent;
+        }
+        missing.reverse();
+        Ok(missing)
+    }
+
+    /// Remove what killed runs left beside the files that they may have been writing. Returns what went wrong.
+    pub fn sweep<'p>(&mut self, paths: impl Iterator<Item = &'p str>) -> Vec<String> {
+        let blob = format!("{}/any", ledger::BLOBS);
+        let mut all: BTreeSet<String> = paths.map(str::to_owned).collect();
+        all.extend(self.ledger.files.keys().cloned());
+        all.extend([ledger::LEDGER.to_owned(), blob]);
+        all.iter().filter_map(|path| self.writer.sweep(path).err()).map(|error| error.to_string()).collect()
+    }
+
+    /// Remove saved contents that nothing needs any more. Returns what went wrong.
+    pub fn collect(&mut self) -> Vec<String> {
+        let names = match self.reader.list(ledger::BLOBS) {
+            Ok(names) => names,
+            Err(error) if error.is_absent() => return Vec::new(),
+            Err(error) => return vec![error.to_string()],
+        };
+        let needed = self.ledger.blobs();
+        let surplus: Vec<Sha> =
+            names.iter().filter_map(|name| name.parse().ok()).filter(|sha| !needed.contains(sha)).collect();
+        let failed = surplus.iter().filter_map(|sha| self.writer.remove_file(&sha.blob()).err());
+        failed.map(|error| error.to_string()).collect()
+    }
+}
+
+/// A saved content; what is not what its name says is not used.
+pub(crate) fn fetch(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, String> {
+    let bytes = reader.read(&sha.blob()).map_err(|error| format!("the saved content is lost: {error}"))?;
+    match Sha::of(&bytes) == *sha {
+        true => Ok(bytes),
+        false => Err(format!("the saved content {} is damaged", sha.blob())),
+    }
+}
+
+/// A file as it is now.
+pub(crate) fn see(reader: &dyn Reader, writer: &dyn Writer, path: &str) -> Result<Seen, String> {
+    let bytes = match reader.read(path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.is_absent() => None,
+        Err(error) => return Err(error.to_string()),
+    };
+    let meta = writer.file_meta(path).map_err(|error| error.to_string())?;
+    let was = match (&bytes, meta) {
+        (Some(bytes), Some(meta)) => Was::File { sha256: Sha::of(bytes), meta },
+        (None, None) => Was::Absent,
+        _ => return Err(format!("{path} came or went while it was looked at: plan again")),
+    };
+    Ok(Seen { was, bytes })
+}

@@ -1,0 +1,295 @@
+//! Reading a generated `grub.cfg`: which entry boots next, and the command line it carries.
+//!
+//! The choice is made as GRUB makes it: the header sets `default` (once from `next_entry`, else the configured value or
+//! `saved_entry`), then `grub-core/normal/menu.c` looks it up by id, title or position, `>` leading into submenus.
+
+use serde::Serialize;
+
+use super::NotUnderstood;
+use super::bls::{self, BlsEntry};
+use super::grub_run::{Item, ItemKind, Run};
+use super::grub_script::parse;
+use super::grub_vars::{State, Value};
+use super::grubenv::Grubenv;
+
+/// What lies beside the configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings<'a> {
+    /// The environment block; `None` when there is none.
+    pub grubenv: Option<&'a Grubenv>,
+    /// Names of the files in the directory of `grub.cfg` (`custom.cfg` matters).
+    pub files: &'a [&'a str],
+    /// Entries of /boot/loader/entries, in any order, for a configuration that calls `blscfg`.
+    pub bls: &'a [BlsEntry],
+}
+
+/// A boot entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Title as in the menu; submenus before it.
+    pub title: Vec<String>,
+    /// Ids, likewise: joined with `>` they are what `grub-reboot` and `saved_entry` take.
+    pub id: Vec<String>,
+    /// The kernel image as GRUB names it.
+    pub image: String,
+    /// The arguments after the image, as the kernel sees them. GRUB puts `BOOT_IMAGE=…` before them.
+    pub cmdline: String,
+    /// Variables in it that only GRUB can fill in; they stand as `$name`.
+    pub unresolved: Vec<String>,
+    /// Line in `grub.cfg` (the `linux` line, or `blscfg`).
+    pub line: usize,
+}
+
+impl Surroundings<'_> {
+    /// Whether the directory of `grub.cfg` lacks a file.
+    pub(super) fn lacks(&self, name: &str) -> bool {
+        !self.files.contains(&name)
+    }
+
+    /// Whether a file that a script asks for exists; known only in the directory of `grub.cfg`.
+    pub(super) fn has_path(&self, path: &str) -> Option<bool> {
+        let (directory, name) = path.rsplit_once('/')?;
+        match directory {
+            "$prefix" | "$config_directory" if name == "grubenv" => Some(self.grubenv.is_some()),
+            "$prefix" | "$config_directory" => Some(!self.lacks(name)),
+            _ => None,
+        }
+    }
+}
+
+/// The entry that boots if nobody touches the keyboard.
+///
+/// # Errors
+/// [`NotUnderstood`] with the line that cannot be followed, or on which the choice depends.
+pub fn default_entry(cfg: &str, around: &Surroundings<'_>) -> Result<Entry, NotUnderstood> {
+    let mut run = Run::new(cfg, around, State::default());
+    run.commands(&parse(cfg)?)?;
+    let Some(spec) = run.state.get("default") else {
+        let at = cfg.find("default=").unwrap_or_default();
+        return Err(NotUnderstood::at(cfg, at, "which entry is the default depends on the machine"));
+    };
+    let items = expand(&run.items, cfg, around)?;
+    descend(&run, &items, &spec, Vec::new(), Vec::new())
+}
+
+/// Every entry of the menu and its submenus that loads a Linux kernel, in menu order.
+///
+/// # Errors
+/// As [`default_entry`].
+pub fn entries(cfg: &str, around: &Surroundings<'_>) -> Result<Vec<Entry>, NotUnderstood> {
+    let mut run = Run::new(cfg, around, State::default());
+    run.commands(&parse(cfg)?)?;
+    let mut all = Vec::new();
+    collect(&run, &expand(&run.items, cfg, around)?, &[], &[], &mut all)?;
+    Ok(all)
+}
+
+/// A menu line with `blscfg` replaced by the entries it stands for.
+enum Line<'a> {
+    Item(&'a Item),
+    Bls { entry: &'a BlsEntry, state: &'a State, certain: bool, at: usize },
+}
+
+impl Line<'_> {
+    fn title(&self) -> Value {
+        match self {
+            Line::Item(item) => item.title.clone(),
+            Line::Bls { entry, .. } => {
+                entry.title().map(str::to_owned).or_else(|| entry.linux().map(str::to_owned))
+            }
+        }
+    }
+
+    fn id(&self) -> Value {
+        match self {
+            Line::Item(item) => item.id.clone(),
+            Line::Bls { entry, .. } => Some(entry.id().to_owned()),
+        }
+    }
+
+    fn certain(&self) -> bool {
+        match self {
+            Line::Item(item) => item.certain,
+            Line::Bls { certain, .. } => *certain,
+        }
+    }
+
+    fn at(&self) -> usize {
+        match self {
+            Line::Item(item) => item.at,
+            Line::Bls { at, .. } => *at,
+        }
+    }
+}
+
+fn expand<'a>(
+    items: &'a [Item],
+    cfg: &str,
+    around: &'a Surroundings<'a>,
+) -> Result<Vec<Line<'a>>, NotUnderstood> {
+    let mut lines = Vec::new();
+    for item in items {
+        match &item.kind {
+            ItemKind::Bls(state) => {
+                if around.bls.is_empty() {
+                    let why = "the entries come from boot loader specification files, and there are none";
+                    return Err(NotUnderstood::at(cfg, item.at, why));
+                }
+                lines.extend(bls::grub_order(around.bls).into_iter().map(|entry| Line::Bls {
+                    entry,
+                    state,
+                    certain: item.certain,
+                    at: item.at,
+                }));
+            }
+            _ => lines.push(Line::Item(item)),
+        }
+    }
+    Ok(lines)
+}
+
+fn descend(
+    run: &Run<'_>,
+    lines: &[Line<'_>],
+    spec: &str,
+    mut title: Vec<String>,
+    mut id: Vec<String>,
+) -> Result<Entry, NotUnderstood> {
+    let (own, rest) = split_spec(spec);
+    let line = pick(run.text, lines, &own)?;
+    title.push(line.title().unwrap_or_default());
+    id.push(line.id().unwrap_or_default());
+    if let Line::Item(Item { kind: ItemKind::Submenu(body), .. }) = line {
+        let mut inner = Run::new(run.text, run.around, run.state.for_submenu());
+        inner.functions.clone_from(&run.functions);
+        inner.commands(body)?;
+        let lines = expand(&inner.items, run.text, run.around)?;
+        // Without a rest nothing is chosen inside: `default` is not exported, so a submenu does not see it.
+        return descend(&inner, &lines, rest.unwrap_or_default(), title, id);
+    }
+    entry(run, line, title, id)?
+        .ok_or_else(|| NotUnderstood::at(run.text, line.at(), "the default entry loads no Linux kernel"))
+}
+
+/// Cuts a menu path at its first `>`; a doubled one is part of the name (`menu.c`, `menuentry_eq`).
+fn split_spec(spec: &str) -> (String, Option<&str>) {
+    let mut own = String::new();
+    let mut chars = spec.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if c == '>' && chars.next_if(|(_, next)| *next == '>').is_none() {
+            let rest = &spec[at + 1..];
+            return (own, (!rest.is_empty()).then_some(rest));
+        }
+        own.push(c);
+    }
+    (own, None)
+}
+
+/// Finds the menu line that a name or position means.
+fn pick<'a, 'b>(text: &str, lines: &'b [Line<'a>], name: &str) -> Result<&'b Line<'a>, NotUnderstood> {
+    let depends = |line: &Line<'_>| {
+        Err(NotUnderstood::at(text, line.at(), "whether this entry is in the menu depends on the machine"))
+    };
+    let digits = name.chars().take_while(char::is_ascii_digit).count();
+    let position = match digits == name.len() && (name == "0" || !name.starts_with('0')) {
+        true => name.parse::<usize>().ok(),
+        false => None,
+    };
+    let named = |value: Value| value.as_deref() == Some(name);
+    let by_id = lines.iter().position(|line| named(line.id()));
+    let by_either = lines.iter().position(|line| named(line.id()) || named(line.title()));
+    // Upstream GRUB reads leading digits as a position before it compares names, and takes the first line that has the
+    // name as id or title; Red Hat's, which alone has entries from files, prefers ids to titles to positions.
+    let red_hat = lines.iter().any(|line| matches!(line, Line::Bls { .. }));
+    if let Some(found) = by_either {
+        let line = &lines[if red_hat { by_id.unwrap_or(found) } else { found }];
+        let differ = by_id.is_some_and(|by_id| by_id != found) || (digits > 0 && position != Some(found));
+        if differ && !red_hat {
+            let why = format!("builds of GRUB differ in which entry `{name}` is");
+            return Err(NotUnderstood::at(text, line.at(), why));
+        }
+        return if line.certain() { Ok(line) } else { depends(line) };
+    }
+    if digits > 0 && position.is_none() {
+        let why = format!("builds of GRUB differ in what they make of the default `{name}`");
+        return Err(NotUnderstood::at(text, text.find("default=").unwrap_or_default(), why));
+    }
+    if let Some(unknown) =
+        lines.iter().find(|line| position.is_none() && (line.id().is_none() || line.title().is_none()))
+    {
+        return depends(unknown);
+    }
+    // GRUB takes the first entry when it finds nothing, and when the position is beyond the end.
+    let at = position.filter(|at| *at < lines.len()).unwrap_or(0);
+    let beyond = position.is_some_and(|position| position >= lines.len());
+    let counted = if beyond { lines } else { lines.get(..=at).unwrap_or(lines) };
+    match (counted.iter().find(|line| !line.certain()), lines.get(at)) {
+        (Some(line), _) => depends(line),
+        (None, Some(line)) => Ok(line),
+        (None, None) => Err(NotUnderstood::at(text, 0, "the menu has no entry")),
+    }
+}
+
+fn entry(
+    run: &Run<'_>,
+    line: &Line<'_>,
+    title: Vec<String>,
+    id: Vec<String>,
+) -> Result<Option<Entry>, NotUnderstood> {
+    let item = match line {
+        Line::Bls { entry, state, at, .. } => {
+            let lookup = |name: &str| state.get(name);
+            let boot = entry.grub_boot(&lookup)?;
+            let line = line_number(run.text, *at);
+            let bls::GrubBoot { image, cmdline, unresolved } = boot;
+            return Ok(Some(Entry { title, id, image, cmdline, unresolved, line }));
+        }
+        Line::Item(item) => item,
+    };
+    let ItemKind::Entry(body) = &item.kind else { return Ok(None) };
+    let mut inner = Run::new(run.text, run.around, run.state.clone());
+    inner.functions.clone_from(&run.functions);
+    inner.commands(body)?;
+    if let Some(doubtful) = inner.linux.iter().find(|linux| !linux.certain) {
+        let why = "which kernel this entry loads depends on the machine";
+        return Err(NotUnderstood::at(run.text, doubtful.at, why));
+    }
+    Ok(inner.linux.pop().map(|linux| Entry {
+        title,
+        id,
+        image: linux.image,
+        cmdline: linux.cmdline,
+        unresolved: linux.unresolved,
+        line: line_number(run.text, linux.at),
+    }))
+}
+
+fn collect(
+    run: &Run<'_>,
+    lines: &[Line<'_>],
+    titles: &[String],
+    ids: &[String],
+    all: &mut Vec<Entry>,
+) -> Result<(), NotUnderstood> {
+    for line in lines {
+        let with = |list: &[String], own: Value| {
+            let mut list = list.to_vec();
+            list.push(own.unwrap_or_default());
+            list
+        };
+        let (title, id) = (with(titles, line.title()), with(ids, line.id()));
+        if let Line::Item(Item { kind: ItemKind::Submenu(body), .. }) = line {
+            let mut inner = Run::new(run.text, run.around, run.state.for_submenu());
+            inner.functions.clone_from(&run.functions);
+            inner.commands(body)?;
+            collect(&inner, &expand(&inner.items, run.text, run.around)?, &title, &id, all)?;
+        } else {
+            all.extend(entry(run, line, title, id)?);
+        }
+    }
+    Ok(())
+}
+
+fn line_number(text: &str, offset: usize) -> usize {
+    text[..offset].matches('\n').count() + 1
+}

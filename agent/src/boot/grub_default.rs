@@ -1,0 +1,293 @@
+//! `/etc/default/grub` and its drop-ins: shell scripts that grub-mkconfig sources. They are read without being run
+//! (handbook §10.1): plain assignments are understood, everything else that could matter is refused with its place.
+
+use std::collections::BTreeMap;
+
+use super::NotUnderstood;
+use super::grub_quote::{self, GrubQuoteError};
+use super::shell::{Assignment, Event, Piece, Quote, scan};
+use crate::cmdline::{Token, TokenError};
+
+/// What to do where a file cannot be followed.
+const REMEDY: &str = "write the value out, or move the assignment to a drop-in of its own";
+
+/// Arguments of all Linux entries.
+pub const CMDLINE: &str = "GRUB_CMDLINE_LINUX";
+/// Arguments of ordinary entries, behind those of [`CMDLINE`]; recovery entries do not get them.
+pub const CMDLINE_DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrubDefault {
+    text: String,
+    events: Vec<Event>,
+}
+
+/// Where in a series of files something is not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("file {} of the GRUB configuration cannot be followed", file + 1)]
+pub struct EvaluateError {
+    /// Which file, counted from 0.
+    pub file: usize,
+    /// The place.
+    pub source: NotUnderstood,
+}
+
+/// Why a drop-in of bedplate cannot be read back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DropInError {
+    /// Not the file that bedplate writes.
+    #[error("the drop-in cannot be read")]
+    Text(#[from] NotUnderstood),
+    /// It holds something that is no kernel argument.
+    #[error("the drop-in holds something that is no kernel argument")]
+    Token(#[from] TokenError),
+}
+
+/// Reads a file. Every text is readable; what cannot be followed shows when a value is asked for.
+pub fn parse(text: &str) -> GrubDefault {
+    GrubDefault { text: text.to_owned(), events: scan(text) }
+}
+
+/// The value of a variable after several files were sourced in order (the main file, then drop-ins as the shell's glob
+/// sorts them). `None`: never set.
+///
+/// # Errors
+/// [`EvaluateError`] with the file and place on which the value depends and which is not followed.
+pub fn evaluate(files: &[&GrubDefault], name: &str) -> Result<Option<String>, EvaluateError> {
+    let mut variables = Variables::default();
+    for (file, default) in files.iter().enumerate() {
+        variables.source(file, default);
+    }
+    variables.get(name).map_err(|(file, source)| EvaluateError { file, source })
+}
+
+impl GrubDefault {
+    /// The text it was read from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The value of a variable after this file, which finds it at `inherited`. `None`: never set.
+    ///
+    /// # Errors
+    /// [`NotUnderstood`] with the place on which the value depends and which is not followed.
+    pub fn value(&self, name: &str, inherited: Option<&str>) -> Result<Option<String>, NotUnderstood> {
+        let mut variables = Variables::inheriting(name, inherited);
+        variables.source(0, self);
+        variables.get(name).map_err(|(_, found)| found)
+    }
+
+    /// The text with another value for a variable, everything else kept byte for byte: the last assignment is changed,
+    /// or one is added at the end. `inherited`: the value before this file.
+    ///
+    /// # Errors
+    /// [`NotUnderstood`] when the value is not simply set in this file.
+    pub fn edited(&self, name: &str, value: &str, inherited: Option<&str>) -> Result<String, NotUnderstood> {
+        if value.contains(['\n', '\r', '\0']) {
+            return Err(NotUnderstood::at(
+                &self.text,
+                0,
+                format!("the new value of {name} has a line end in it"),
+            ));
+        }
+        if self.value(name, inherited)?.as_deref() == Some(value) {
+            return Ok(self.text.clone());
+        }
+        let mut before = Variables::inheriting(name, inherited);
+        let mut last: Option<(&Assignment, Option<String>)> = None;
+        for event in &self.events {
+            if let Event::Assign(assignment) = event
+                && assignment.name == name
+            {
+                last = Some((assignment, before.get(name).ok().flatten()));
+            }
+            before.happen(0, &self.text, event);
+        }
+        let Some((assignment, was)) = last else {
+            let gap = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
+            return Ok(format!("{}{gap}{name}={}\n", self.text, in_double_quotes(value)));
+        };
+        let new = self.rewritten(assignment, value, &was.unwrap_or_default())?;
+        let mut text = self.text.clone();
+        text.replace_range(assignment.value.clone(), &new);
+        Ok(text)
+    }
+
+    /// A new right-hand side. A reference to the variable's own earlier value in front stays.
+    fn rewritten(&self, old: &Assignment, value: &str, was: &str) -> Result<String, NotUnderstood> {
+        let builds_on_others = || {
+            let why = format!("the value is put together from other variables; {REMEDY}");
+            NotUnderstood::at(&self.text, old.value.start, why)
+        };
+        let plain = old.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)));
+        let rest = match (plain, old.pieces.as_slice()) {
+            (true, _) => return Ok(written(value, old.quote)),
+            (false, [Piece::Text(empty), Piece::Var { name, .. }, rest @ ..]) if empty.is_empty() => {
+                (name, rest)
+            }
+            (false, [Piece::Var { name, .. }, rest @ ..]) => (name, rest),
+            _ => return Err(builds_on_others()),
+        };
+        let (name, rest) = rest;
+        let only_text = rest.iter().all(|piece| matches!(piece, Piece::Text(_)));
+        match value.strip_prefix(was) {
+            Some(more) if *name == old.name && only_text => {
+                // The reference keeps its spelling where the text behind it allows.
+                let bare = !self.text[old.value.clone()].contains("${")
+                    && !more.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                let reference = if bare { format!("${name}") } else { format!("${{{name}}}") };
+                Ok(format!("\"{reference}{}\"", escaped(more)))
+            }
+            _ => Err(builds_on_others()),
+        }
+    }
+}
+
+/// Renders a drop-in that adds arguments to a variable. `note` becomes comment lines at the top.
+///
+/// # Errors
+/// [`GrubQuoteError::Mangled`] for an argument that GRUB cannot carry.
+pub fn write_drop_in(variable: &str, tokens: &[Token], note: &str) -> Result<String, GrubQuoteError> {
+    let words: Vec<String> = tokens.iter().map(grub_quote::grub_token).collect::<Result<_, _>>()?;
+    let mut text: String = note.lines().map(|line| format!("# {line}\n")).collect();
+    if !words.is_empty() {
+        text.push_str(&format!("{variable}=\"${variable} {}\"\n", escaped(&words.join(" "))));
+    }
+    Ok(text)
+}
+
+/// The arguments that a drop-in adds to a variable, as the kernel gets them.
+///
+/// # Errors
+/// [`DropInError`] when it is not such a file.
+pub fn parse_drop_in(text: &str, variable: &str) -> Result<Vec<Token>, DropInError> {
+    let value = parse(text).value(variable, Some(""))?.unwrap_or_default();
+    let words = grub_quote::split(&value)?;
+    words.iter().map(|word| Token::new(&word.kernel).map_err(DropInError::from)).collect()
+}
+
+/// What variables hold while files are sourced.
+#[derive(Default)]
+struct Variables {
+    known: BTreeMap<String, Result<Option<String>, (usize, NotUnderstood)>>,
+    /// Something may have set every variable that is not assigned since.
+    anything: Option<(usize, NotUnderstood)>,
+    /// Nothing after this place is known.
+    lost: Option<(usize, NotUnderstood)>,
+}
+
+impl Variables {
+    fn inheriting(name: &str, value: Option<&str>) -> Variables {
+        let mut variables = Variables::default();
+        variables.known.insert(name.to_owned(), Ok(value.map(str::to_owned)));
+        variables
+    }
+
+    fn source(&mut self, file: usize, default: &GrubDefault) {
+        for event in &default.events {
+            self.happen(file, &default.text, event);
+        }
+    }
+
+    fn happen(&mut self, file: usize, text: &str, event: &Event) {
+        let found = |at: usize, why: &str| (file, NotUnderstood::at(text, at, format!("{why}; {REMEDY}")));
+        match event {
+            Event::Assign(assignment) => {
+                let value = match assignment.doubtful {
+                    Some(why) => Err(found(assignment.at, why)),
+                    None => self.join(file, text, &assignment.pieces).map(Some),
+                };
+                self.known.insert(assignment.name.clone(), value);
+            }
+            Event::Touch { name, at, why } => {
+                self.known.insert(name.clone(), Err(found(*at, why)));
+            }
+            Event::Anything { at, why } => {
+                self.known.clear();
+                self.anything = Some(found(*at, why));
+            }
+            Event::Lost { at, why } => {
+                self.lost.get_or_insert(found(*at, why));
+            }
+        }
+    }
+
+    fn get(&self, name: &str) -> Result<Option<String>, (usize, NotUnderstood)> {
+        match (&self.lost, self.known.get(name), &self.anything) {
+            (Some(lost), _, _) => Err(lost.clone()),
+            (None, Some(known), _) => known.clone(),
+            (None, None, Some(anything)) => Err(anything.clone()),
+            (None, None, None) => Ok(None),
+        }
+    }
+
+    fn join(&self, file: usize, text: &str, pieces: &[Piece]) -> Result<String, (usize, NotUnderstood)> {
+        let mut out = String::new();
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => out.push_str(text),
+                Piece::Var { name, at } => {
+                    out.push_str(&self.variable(file, text, name, *at)?.unwrap_or_default());
+                }
+                Piece::Choice { name, operator, word, at } => {
+                    let value = self.variable(file, text, name, *at)?;
+                    let set =
+                        value.as_ref().is_some_and(|value| !operator.starts_with(':') || !value.is_empty());
+                    match (operator.ends_with('+'), set) {
+                        (true, true) | (false, false) => out.push_str(&self.join(file, text, word)?),
+                        (false, true) => out.push_str(&value.unwrap_or_default()),
+                        (true, false) => {}
+                    }
+                }
+                Piece::Opaque { at, why } => {
+                    return Err((file, NotUnderstood::at(text, *at, format!("{why}; {REMEDY}"))));
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// A variable inside a value. GRUB's own that nobody set are empty; others may come from the environment.
+    fn variable(
+        &self,
+        file: usize,
+        text: &str,
+        name: &str,
+        at: usize,
+    ) -> Result<Option<String>, (usize, NotUnderstood)> {
+        match self.get(name)? {
+            None if !name.starts_with("GRUB_") => {
+                let why = format!("${name} is not set in these files; {REMEDY}");
+                Err((file, NotUnderstood::at(text, at, why)))
+            }
+            value => Ok(value),
+        }
+    }
+}
+
+/// A value in the quotes that were there, or in others where those cannot hold it.
+fn written(value: &str, quote: Quote) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || "_-+.,:=/@%".contains(c);
+    match quote {
+        Quote::Single if !value.contains('\'') => format!("'{value}'"),
+        Quote::None if !value.is_empty() && value.chars().all(bare) => value.to_owned(),
+        _ => in_double_quotes(value),
+    }
+}
+
+fn in_double_quotes(value: &str) -> String {
+    format!("\"{}\"", escaped(value))
+}
+
+/// Escapes what means something between the shell's double quotes.
+fn escaped(value: &str) -> String {
+    let mut out = String::new();
+    for c in value.chars() {
+        if matches!(c, '\\' | '"' | '$' | '`') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}

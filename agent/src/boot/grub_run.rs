@@ -1,0 +1,338 @@
+//! Following a GRUB script without a machine: variables that only the machine knows stay unknown, and what depends on
+//! them is marked, so that nobody takes a guess for a fact.
+//!
+//! Source: `grub-core/script/execute.c`, `grub-core/normal/menu.c`, `grub-core/normal/main.c` (features).
+
+use std::collections::BTreeMap;
+
+use super::NotUnderstood;
+use super::grub_cfg::Surroundings;
+use super::grub_script::{Command, Part, Word};
+use super::grub_test::{Outcome, evaluate};
+use super::grub_vars::{Shown, State, Value};
+
+/// One line of a menu.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub kind: ItemKind,
+    /// `None`: only the machine knows.
+    pub title: Value,
+    pub id: Value,
+    /// Whether it is there at all does not depend on the machine.
+    pub certain: bool,
+    pub at: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum ItemKind {
+    Entry(Vec<Command>),
+    Submenu(Vec<Command>),
+    /// Where `blscfg` puts the entries of /boot/loader/entries; the variables as they are then.
+    Bls(State),
+}
+
+/// A `linux` command that ran.
+#[derive(Debug, Clone)]
+pub(super) struct Linux {
+    /// The arguments after the image, as the kernel gets them.
+    pub cmdline: String,
+    pub image: String,
+    /// Variables that only GRUB can fill in; they stand as `$name`.
+    pub unresolved: Vec<String>,
+    pub certain: bool,
+    pub at: usize,
+}
+
+/// A script being followed.
+pub(super) struct Run<'a> {
+    pub text: &'a str,
+    pub around: &'a Surroundings<'a>,
+    pub state: State,
+    pub items: Vec<Item>,
+    pub linux: Vec<Linux>,
+    pub functions: BTreeMap<String, Vec<Command>>,
+    certain: bool,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(text: &'a str, around: &'a Surroundings<'a>, state: State) -> Run<'a> {
+        Run {
+            text,
+            around,
+            state,
+            items: Vec::new(),
+            linux: Vec::new(),
+            functions: BTreeMap::new(),
+            certain: true,
+        }
+    }
+
+    /// Runs commands; the outcome is that of the last one.
+    pub fn commands(&mut self, commands: &[Command]) -> Result<Outcome, NotUnderstood> {
+        let mut outcome = Some(true);
+        for command in commands {
+            outcome = self.command(command)?;
+        }
+        Ok(outcome)
+    }
+
+    fn command(&mut self, command: &Command) -> Result<Outcome, NotUnderstood> {
+        match command {
+            Command::Simple { words, block, at } => self.simple(words, block.as_deref(), *at),
+            Command::If { arms, otherwise } => self.conditional(arms, otherwise),
+            Command::Function { name, body } => {
+                self.functions.insert(name.clone(), body.clone());
+                Ok(Some(true))
+            }
+            Command::Loop { body, variable } => {
+                if let Some(variable) = variable {
+                    self.state.set(variable, None);
+                }
+                self.forget_assigned(body)?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn conditional(
+        &mut self,
+        arms: &[(Vec<Command>, Vec<Command>)],
+        otherwise: &[Command],
+    ) -> Result<Outcome, NotUnderstood> {
+        let Some(((condition, body), rest)) = arms.split_first() else {
+            return self.commands(otherwise);
+        };
+        match self.commands(condition)? {
+            Some(true) => self.commands(body),
+            Some(false) => self.conditional(rest, otherwise),
+            None => {
+                let was_certain = std::mem::replace(&mut self.certain, false);
+                let before = self.state.clone();
+                self.commands(body)?;
+                let after = std::mem::replace(&mut self.state, before);
+                self.conditional(rest, otherwise)?;
+                self.state.merge(&after);
+                self.certain = was_certain;
+                Ok(None)
+            }
+        }
+    }
+
+    fn simple(
+        &mut self,
+        words: &[Word],
+        block: Option<&[Command]>,
+        at: usize,
+    ) -> Result<Outcome, NotUnderstood> {
+        let arguments: Vec<Value> = self.state.expand(words).into_iter().map(|word| word.value).collect();
+        let Some((Some(name), arguments)) = arguments.split_first() else {
+            return Ok(None);
+        };
+        let known: Vec<&str> = arguments.iter().filter_map(|argument| argument.as_deref()).collect();
+        if name == "!" {
+            return Ok(self.simple(&words[1..], block, at)?.map(|truth| !truth));
+        }
+        match name.as_str() {
+            "set" => self.assign(words.get(1)),
+            "unset" => known.iter().for_each(|name| self.state.set(name, Some(String::new()))),
+            "export" => known.iter().for_each(|name| self.state.export(name)),
+            "increment" | "decrement" | "read" => known.iter().for_each(|name| self.state.set(name, None)),
+            "load_env" => self.load_env(&self.state.expand(&words[1..]), at)?,
+            "[" | "test" => return Ok(evaluate(name, &self.state.expand(&words[1..]), self.around)),
+            "true" => return Ok(Some(true)),
+            "false" => return Ok(Some(false)),
+            "menuentry" | "submenu" => self.menu(name == "submenu", arguments, block.unwrap_or_default(), at),
+            "blscfg" | "bls_import" => self.push(ItemKind::Bls(self.state.clone()), None, None, at),
+            "linux" | "linuxefi" | "linux16" => self.load(&words[1..], at),
+            "source" | "configfile" | "." | "normal" | "extract_entries_source" => self.sourced(words, at)?,
+            name if self.functions.contains_key(name) => {
+                let body = self.functions[name].clone();
+                self.forget_assigned(&body)?;
+                return Ok(None);
+            }
+            name if name.contains('=') => self.assign(words.first()),
+            _ => {
+                self.forget_set(&known);
+                return Ok(None);
+            }
+        }
+        Ok(Some(true))
+    }
+
+    /// Many commands put what they find into a variable: `search --set=root`, `probe --set name`, `regexp -s name`.
+    fn forget_set(&mut self, arguments: &[&str]) {
+        for (at, argument) in arguments.iter().enumerate() {
+            let name = match argument.split_once('=') {
+                Some(("--set", name)) => Some(name),
+                None if matches!(*argument, "--set" | "-s") => arguments.get(at + 1).copied(),
+                _ => None,
+            };
+            if let Some(name) = name {
+                // `regexp` writes a group number before the name.
+                self.state.set(name.rsplit(':').next().unwrap_or(name), None);
+            }
+        }
+    }
+
+    /// `set name=value` or `name=value`.
+    fn assign(&mut self, word: Option<&Word>) {
+        let Some(word) = word else { return };
+        let Some(Part::Text(first)) = word.parts.first() else { return };
+        let Some((name, start)) = first.split_once('=') else { return };
+        let mut value = Some(start.to_owned());
+        for part in &word.parts[1..] {
+            let more = match part {
+                Part::Text(text) => Some(text.clone()),
+                Part::Var { name, .. } => self.state.get(name),
+            };
+            value = value.zip(more).map(|(value, more)| value + &more);
+        }
+        self.state.set(name, value);
+    }
+
+    /// `load_env [-f FILE] [NAME…]`.
+    fn load_env(&mut self, arguments: &[Shown], at: usize) -> Result<(), NotUnderstood> {
+        let names = match arguments {
+            [option, file, names @ ..] if matches!(option.shown.as_str(), "-f" | "--file") => {
+                let own = self.around.has_path(&file.shown).is_some() && file.shown.ends_with("/grubenv");
+                if !own {
+                    return Err(NotUnderstood::at(self.text, at, "another environment file is loaded here"));
+                }
+                names
+            }
+            names => names,
+        };
+        let Some(env) = self.around.grubenv else { return Ok(()) };
+        for (name, value) in env.variables() {
+            if names.is_empty() || names.iter().any(|own| own.shown == name) {
+                self.state.set(name, Some(value.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn menu(&mut self, submenu: bool, arguments: &[Value], body: &[Command], at: usize) {
+        let mut title = None;
+        let mut id: Option<Value> = None;
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_deref() {
+                Some("--id") => id = arguments.next().cloned(),
+                Some("--class" | "--users" | "--hotkey" | "--source") => _ = arguments.next(),
+                Some(option) if option.starts_with("--id=") => id = Some(Some(option[5..].to_owned())),
+                Some(option) if option.starts_with("--") => {}
+                _ if title.is_none() => title = Some(argument.clone()),
+                _ => {}
+            }
+        }
+        let title = title.flatten();
+        // Without an id the title is the id (`grub-core/commands/menuentry.c`).
+        let id = id.unwrap_or_else(|| title.clone());
+        let body = body.to_vec();
+        let kind = if submenu { ItemKind::Submenu(body) } else { ItemKind::Entry(body) };
+        self.push(kind, title, id, at);
+    }
+
+    fn push(&mut self, kind: ItemKind, title: Value, id: Value, at: usize) {
+        self.items.push(Item { kind, title, id, certain: self.certain, at });
+    }
+
+    fn load(&mut self, words: &[Word], at: usize) {
+        let mut unresolved = Vec::new();
+        let mut arguments = words.iter().flat_map(|word| self.kernel_words(word, &mut unresolved));
+        let image = arguments.next().unwrap_or_default();
+        let cmdline: Vec<String> = arguments.map(|text| super::grub_quote::join_argument(&text)).collect();
+        let linux = Linux { cmdline: cmdline.join(" "), image, unresolved, certain: self.certain, at };
+        self.linux.push(linux);
+    }
+
+    /// Other files: their absence is known from the surroundings, their content is not followed.
+    fn sourced(&mut self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
+        let path = self.state.expand(words.get(1..).unwrap_or_default()).pop().map(|word| word.shown);
+        let path = path.unwrap_or_default();
+        match self.around.has_path(&path) {
+            // GRUB says that there is no such file, and goes on.
+            Some(false) => Ok(()),
+            // Only a password hash, written by grub2-setpassword.
+            _ if path.ends_with("/user.cfg") => {
+                self.state.set("GRUB2_PASSWORD", None);
+                Ok(())
+            }
+            _ => {
+                Err(NotUnderstood::at(self.text, at, "another file is read here, which may change the menu"))
+            }
+        }
+    }
+
+    fn kernel_words(&self, word: &Word, unresolved: &mut Vec<String>) -> Vec<String> {
+        for part in &word.parts {
+            if let Part::Var { name, .. } = part
+                && self.state.get(name).is_none()
+                && !unresolved.contains(name)
+            {
+                unresolved.push(name.clone());
+            }
+        }
+        self.state.expand(std::slice::from_ref(word)).into_iter().map(|word| word.shown).collect()
+    }
+
+    /// What runs with unknown arguments or an unknown number of times may set its variables to anything.
+    fn forget_assigned(&mut self, commands: &[Command]) -> Result<(), NotUnderstood> {
+        for command in commands {
+            match command {
+                Command::Simple { words, at, .. } => self.forget_by(words, *at)?,
+                Command::If { arms, otherwise } => {
+                    for (condition, body) in arms {
+                        self.forget_assigned(condition)?;
+                        self.forget_assigned(body)?;
+                    }
+                    self.forget_assigned(otherwise)?;
+                }
+                Command::Loop { body, variable } => {
+                    if let Some(variable) = variable {
+                        self.state.set(variable, None);
+                    }
+                    self.forget_assigned(body)?;
+                }
+                Command::Function { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_by(&mut self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
+        let text = |word: &Word| match word.parts.first() {
+            Some(Part::Text(text)) => text.clone(),
+            _ => String::new(),
+        };
+        let Some(first) = words.first().map(text) else { return Ok(()) };
+        match first.as_str() {
+            "menuentry" | "submenu" | "blscfg" | "bls_import" | "linux" | "linuxefi" | "linux16"
+            | "source" | "configfile" | "." | "load_env" => {
+                let why = "a function or loop does this, and those are not followed";
+                Err(NotUnderstood::at(self.text, at, why))
+            }
+            "set" | "unset" | "read" => {
+                for word in &words[1..] {
+                    let name = text(word);
+                    self.state.set(name.split('=').next().unwrap_or_default(), None);
+                }
+                Ok(())
+            }
+            assignment if assignment.contains('=') => {
+                self.state.set(assignment.split('=').next().unwrap_or_default(), None);
+                Ok(())
+            }
+            name => match self.functions.get(name).cloned() {
+                // GRUB would recurse for ever as well; the name is taken away so that this ends.
+                Some(body) => {
+                    let own = self.functions.remove_entry(name);
+                    let done = self.forget_assigned(&body);
+                    self.functions.extend(own);
+                    done
+                }
+                None => Ok(()),
+            },
+        }
+    }
+}

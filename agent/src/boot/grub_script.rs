@@ -1,0 +1,403 @@
+//! GRUB's script language: text → commands. Only the shape; running it is `grub_run`, quoting single arguments
+//! `grub_quote`.
+//!
+//! Source: `grub-core/script/yylex.l` (words), `parser.y` (commands). What is legal but rare (`$"…"`, case, select)
+//! is not followed.
+
+use super::NotUnderstood;
+
+/// A stretch of a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Text with its quoting removed.
+    Text(String),
+    /// A variable. Outside quotes its value is split at blanks.
+    Var { name: String, quoted: bool },
+}
+
+/// One word of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Word {
+    pub parts: Vec<Part>,
+    /// Byte range in the text.
+    pub start: usize,
+    pub end: usize,
+    /// Something in it is quoted, so an empty word stays a word.
+    pub quoted: bool,
+}
+
+/// A command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Words, and a block where one is given (`menuentry … { … }`).
+    Simple { words: Vec<Word>, block: Option<Vec<Command>>, at: usize },
+    /// `if`/`elif` conditions with their bodies, and the `else` body.
+    If { arms: Vec<(Vec<Command>, Vec<Command>)>, otherwise: Vec<Command> },
+    /// A function definition.
+    Function { name: String, body: Vec<Command> },
+    /// `while`, `until`, `for`: run an unknown number of times.
+    Loop { body: Vec<Command>, variable: Option<String> },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    Word(Word),
+    /// A newline or `;`.
+    End,
+    Open,
+    Close,
+    /// An operator that is not followed.
+    Other(&'static str),
+}
+
+/// Parses a script.
+///
+/// # Errors
+/// [`NotUnderstood`] at the first place that is not followed.
+pub(super) fn parse(text: &str) -> Result<Vec<Command>, NotUnderstood> {
+    let mut parser = Parser { text, tokens: tokens(text)?, next: 0 };
+    let commands = parser.commands(&[])?;
+    match parser.peek() {
+        None => Ok(commands),
+        Some((at, _)) => Err(parser.confused(*at, "this closes nothing")),
+    }
+}
+
+/// The words of a single line of arguments.
+///
+/// # Errors
+/// [`NotUnderstood`] where it is not just words.
+pub(super) fn words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
+    let all = tokens(text)?;
+    let word = |(at, token)| match token {
+        Token::Word(word) => Ok(word),
+        _ => Err(NotUnderstood::at(text, at, "GRUB ends the arguments here; put quotes round the value")),
+    };
+    all.into_iter().map(word).collect()
+}
+
+fn tokens(text: &str) -> Result<Vec<(usize, Token)>, NotUnderstood> {
+    let mut all = Vec::new();
+    let mut at = 0;
+    while let Some(c) = char_at(text, at) {
+        let single = |token| (token, at + 1);
+        let (token, next) = match c {
+            ' ' | '\t' => {
+                at += 1;
+                continue;
+            }
+            '\\' if text[at..].starts_with("\\\n") => {
+                at += 2;
+                continue;
+            }
+            '#' => {
+                at = text[at..].find('\n').map_or(text.len(), |end| at + end);
+                continue;
+            }
+            '\n' | ';' if text[at..].starts_with(";;") => (Token::Other(";;"), at + 2),
+            '\n' | ';' => single(Token::End),
+            '{' => single(Token::Open),
+            '}' => single(Token::Close),
+            '|' => single(Token::Other("|")),
+            '&' => single(Token::Other("&")),
+            '<' => single(Token::Other("<")),
+            '>' => single(Token::Other(">")),
+            _ => {
+                let word = word(text, at)?;
+                let end = word.end;
+                (Token::Word(word), end)
+            }
+        };
+        all.push((at, token));
+        at = next;
+    }
+    Ok(all)
+}
+
+fn char_at(text: &str, at: usize) -> Option<char> {
+    text.get(at..)?.chars().next()
+}
+
+/// Collects text and variables of one word.
+struct WordBuilder {
+    parts: Vec<Part>,
+    quoted: bool,
+}
+
+impl WordBuilder {
+    /// Whether what was read so far could be the start of a device or path, in which wildcards are expanded
+    /// (`grub-core/commands/wildcard.c`).
+    fn may_be_path(&self) -> bool {
+        match self.parts.first() {
+            Some(Part::Text(text)) => text.is_empty() || text.starts_with(['/', '(']),
+            _ => true,
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        match self.parts.last_mut() {
+            Some(Part::Text(last)) => last.push_str(text),
+            _ => self.parts.push(Part::Text(text.to_owned())),
+        }
+    }
+}
+
+fn word(text: &str, start: usize) -> Result<Word, NotUnderstood> {
+    let mut builder = WordBuilder { parts: Vec::new(), quoted: false };
+    let mut at = start;
+    while let Some(c) = char_at(text, at) {
+        match c {
+            ' ' | '\t' | '\n' | ';' | '{' | '}' | '|' | '&' | '<' | '>' => break,
+            '\'' => at = single_quoted(text, at, &mut builder)?,
+            '"' => at = double_quoted(text, at, &mut builder)?,
+            '$' => at = variable(text, at, false, &mut builder)?,
+            '\\' => at = escape(text, at, &mut builder)?,
+            '*' | '?' if builder.may_be_path() => {
+                return Err(NotUnderstood::at(
+                    text,
+                    at,
+                    "GRUB takes this for a pattern of file names; put quotes round it",
+                ));
+            }
+            _ => {
+                builder.text(c.encode_utf8(&mut [0; 4]));
+                at += c.len_utf8();
+            }
+        }
+    }
+    if matches!(&text[start..at], "[[" | "]]") {
+        return Err(NotUnderstood::at(text, start, "GRUB reserves this word; put quotes round it"));
+    }
+    Ok(Word { parts: builder.parts, start, end: at, quoted: builder.quoted })
+}
+
+fn escape(text: &str, at: usize, builder: &mut WordBuilder) -> Result<usize, NotUnderstood> {
+    let rest = &text[at + 1..];
+    let mut bytes = rest.bytes();
+    // Some builds of GRUB keep `\x41` as it is, others drop the backslash.
+    let hex = bytes.next() == Some(b'x') && bytes.by_ref().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    match rest.chars().next() {
+        None => Err(NotUnderstood::at(text, at, "a backslash at the end escapes nothing")),
+        Some(_) if hex => {
+            Err(NotUnderstood::at(text, at, "builds of GRUB differ in what they make of `\\x`"))
+        }
+        Some('\n') => Ok(at + 2),
+        Some(c) => {
+            builder.quoted = true;
+            builder.text(c.encode_utf8(&mut [0; 4]));
+            Ok(at + 1 + c.len_utf8())
+        }
+    }
+}
+
+fn single_quoted(text: &str, at: usize, builder: &mut WordBuilder) -> Result<usize, NotUnderstood> {
+    let inside = &text[at + 1..];
+    let end = inside.find('\'').ok_or_else(|| NotUnderstood::at(text, at, "this quote is never closed"))?;
+    builder.quoted = true;
+    builder.text(&inside[..end]);
+    Ok(at + end + 2)
+}
+
+fn double_quoted(text: &str, start: usize, builder: &mut WordBuilder) -> Result<usize, NotUnderstood> {
+    builder.quoted = true;
+    builder.text("");
+    let mut at = start + 1;
+    while let Some(c) = char_at(text, at) {
+        match c {
+            '"' => return Ok(at + 1),
+            '$' => at = variable(text, at, true, builder)?,
+            '\\' => match char_at(text, at + 1) {
+                Some('\n') => at += 2,
+                Some(c @ ('$' | '\\' | '"')) => {
+                    builder.text(c.encode_utf8(&mut [0; 4]));
+                    at += 2;
+                }
+                _ => {
+                    builder.text("\\");
+                    at += 1;
+                }
+            },
+            _ => {
+                builder.text(c.encode_utf8(&mut [0; 4]));
+                at += c.len_utf8();
+            }
+        }
+    }
+    Err(NotUnderstood::at(text, start, "this quote is never closed"))
+}
+
+fn variable(text: &str, at: usize, quoted: bool, builder: &mut WordBuilder) -> Result<usize, NotUnderstood> {
+    let rest = &text[at + 1..];
+    let (inside, braces) = match rest.strip_prefix('{') {
+        Some(inside) => (inside, 2),
+        None => (rest, 0),
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let digits = inside.starts_with(|c: char| c.is_ascii_digit());
+    let belongs = |c: char| if digits { c.is_ascii_digit() } else { is_name(c) };
+    let len = match inside.find(|c| !belongs(c)).unwrap_or(inside.len()) {
+        0 if inside.starts_with(['?', '#', '*', '@']) => 1,
+        len => len,
+    };
+    let closed = braces == 0 || inside[len..].starts_with('}');
+    if len == 0 || !closed {
+        return Err(NotUnderstood::at(text, at, "GRUB takes a `$` for a variable, and this is none"));
+    }
+    builder.parts.push(Part::Var { name: inside[..len].to_owned(), quoted });
+    Ok(at + 1 + len + braces)
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    tokens: Vec<(usize, Token)>,
+    next: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<&(usize, Token)> {
+        self.tokens.get(self.next)
+    }
+
+    fn confused(&self, at: usize, why: &str) -> NotUnderstood {
+        NotUnderstood::at(self.text, at, why)
+    }
+
+    /// The next word, if it is exactly this, unquoted.
+    fn keyword(&self) -> Option<&str> {
+        match self.peek() {
+            Some((_, Token::Word(Word { parts, quoted: false, .. }))) => match parts.as_slice() {
+                [Part::Text(text)] => Some(text),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn expect(&mut self, keyword: &str) -> Result<(), NotUnderstood> {
+        let at = self.peek().map_or(self.text.len(), |(at, _)| *at);
+        if self.keyword() != Some(keyword) {
+            return Err(self.confused(at, &format!("a `{keyword}` is missing here")));
+        }
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Commands up to one of the closing words, a closing brace, or the end.
+    fn commands(&mut self, closers: &[&str]) -> Result<Vec<Command>, NotUnderstood> {
+        let mut all = Vec::new();
+        loop {
+            match self.peek() {
+                None | Some((_, Token::Close)) => return Ok(all),
+                Some((_, Token::End)) => self.next += 1,
+                Some((at, Token::Open | Token::Other(_))) => {
+                    return Err(self.confused(*at, "this construct is not followed"));
+                }
+                Some((_, Token::Word(_))) => {
+                    if self.keyword().is_some_and(|word| closers.contains(&word)) {
+                        return Ok(all);
+                    }
+                    all.push(self.command()?);
+                }
+            }
+        }
+    }
+
+    fn command(&mut self) -> Result<Command, NotUnderstood> {
+        let at = self.peek().map_or(self.text.len(), |(at, _)| *at);
+        match self.keyword() {
+            Some("if") => self.conditional(),
+            Some("while" | "until") => {
+                self.next += 1;
+                let mut body = self.commands(&["do"])?;
+                body.extend(self.loop_body()?);
+                Ok(Command::Loop { body, variable: None })
+            }
+            Some("for") => {
+                self.next += 1;
+                let variable = self.keyword().map(str::to_owned);
+                let _list = self.simple(at)?;
+                let _separators = self.commands(&["do"])?;
+                Ok(Command::Loop { body: self.loop_body()?, variable })
+            }
+            Some("function") => {
+                self.next += 1;
+                let name = self.keyword().map(str::to_owned);
+                let name = name.ok_or_else(|| self.confused(at, "this function has no name"))?;
+                self.next += 1;
+                self.skip_ends();
+                Ok(Command::Function { name, body: self.block(at)? })
+            }
+            Some("case" | "select" | "then" | "else" | "elif" | "fi" | "do" | "done" | "esac") => {
+                Err(self.confused(at, "this construct is not followed"))
+            }
+            _ => self.simple(at),
+        }
+    }
+
+    fn conditional(&mut self) -> Result<Command, NotUnderstood> {
+        let mut arms = Vec::new();
+        let mut otherwise = Vec::new();
+        loop {
+            // `if` or `elif`.
+            self.next += 1;
+            let condition = self.commands(&["then"])?;
+            self.expect("then")?;
+            arms.push((condition, self.commands(&["elif", "else", "fi"])?));
+            if self.keyword() != Some("elif") {
+                break;
+            }
+        }
+        if self.keyword() == Some("else") {
+            self.next += 1;
+            otherwise = self.commands(&["fi"])?;
+        }
+        self.expect("fi")?;
+        Ok(Command::If { arms, otherwise })
+    }
+
+    fn loop_body(&mut self) -> Result<Vec<Command>, NotUnderstood> {
+        self.expect("do")?;
+        let body = self.commands(&["done"])?;
+        self.expect("done")?;
+        Ok(body)
+    }
+
+    fn skip_ends(&mut self) {
+        while matches!(self.peek(), Some((_, Token::End))) {
+            self.next += 1;
+        }
+    }
+
+    fn block(&mut self, at: usize) -> Result<Vec<Command>, NotUnderstood> {
+        match self.peek() {
+            Some((_, Token::Open)) => self.next += 1,
+            _ => return Err(self.confused(at, "a block is missing here")),
+        }
+        let body = self.commands(&[])?;
+        match self.peek() {
+            Some((_, Token::Close)) => self.next += 1,
+            _ => return Err(self.confused(at, "the block of this command is never closed")),
+        }
+        Ok(body)
+    }
+
+    fn simple(&mut self, at: usize) -> Result<Command, NotUnderstood> {
+        let mut words = Vec::new();
+        loop {
+            match self.peek() {
+                Some((_, Token::Word(word))) => {
+                    words.push(word.clone());
+                    self.next += 1;
+                }
+                Some((_, Token::Open)) => {
+                    let block = Some(self.block(at)?);
+                    return Ok(Command::Simple { words, block, at });
+                }
+                Some((at, Token::Other(operator))) => {
+                    return Err(self.confused(*at, &format!("GRUB ends the command at this `{operator}`")));
+                }
+                _ => return Ok(Command::Simple { words, block: None, at }),
+            }
+        }
+    }
+}

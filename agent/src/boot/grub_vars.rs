@@ -1,0 +1,144 @@
+//! Variables of a GRUB script, where only the machine knows some of them, and what they make of words.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::grub_script::{Part, Word};
+
+/// A variable's value, `None` when only the machine knows.
+pub(super) type Value = Option<String>;
+
+/// Variables that every GRUB since 2.00 sets to `y` (`grub-core/normal/main.c`, `features`).
+const FEATURES: &[&str] = &[
+    "feature_chainloader_bpb",
+    "feature_ntldr",
+    "feature_platform_search_hint",
+    "feature_default_font_path",
+    "feature_all_video_module",
+    "feature_menuentry_id",
+    "feature_menuentry_options",
+    "feature_200_final",
+    "feature_nativedisk_cmd",
+    "feature_timeout_style",
+];
+
+/// Variables that GRUB itself sets to something that depends on the machine.
+const MACHINE: &[&str] = &[
+    "root",
+    "prefix",
+    "cmdpath",
+    "config_directory",
+    "grub_platform",
+    "grub_cpu",
+    "?",
+    "chosen",
+    "lang",
+    "#",
+    "*",
+    "@",
+];
+
+/// Known variables, and which of them a submenu sees.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct State {
+    variables: BTreeMap<String, Value>,
+    exported: BTreeSet<String>,
+}
+
+impl State {
+    /// A variable's value; one that nobody set is empty.
+    pub fn get(&self, name: &str) -> Value {
+        if let Some(value) = self.variables.get(name) {
+            return value.clone();
+        }
+        let machine = MACHINE.contains(&name)
+            || name.starts_with(|c: char| c.is_ascii_digit())
+            || ["feature_", "net_", "pxe_"].iter().any(|prefix| name.starts_with(prefix));
+        match FEATURES.contains(&name) {
+            true => Some("y".to_owned()),
+            false if machine => None,
+            false => Some(String::new()),
+        }
+    }
+
+    pub fn set(&mut self, name: &str, value: Value) {
+        self.variables.insert(name.to_owned(), value);
+    }
+
+    /// Lets submenus see a variable.
+    pub fn export(&mut self, name: &str) {
+        self.exported.insert(name.to_owned());
+    }
+
+    /// What a submenu starts with (`grub_env_context_open`).
+    pub fn for_submenu(&self) -> State {
+        let mut state = self.clone();
+        state.variables.retain(|name, _| self.exported.contains(name));
+        state
+    }
+
+    /// What is still known when either of two things may have happened.
+    pub fn merge(&mut self, other: &State) {
+        let names: BTreeSet<String> = self.variables.keys().chain(other.variables.keys()).cloned().collect();
+        for name in names {
+            if self.get(&name) != other.get(&name) {
+                self.variables.insert(name, None);
+            }
+        }
+        self.exported.extend(other.exported.iter().cloned());
+    }
+
+    /// The words of a command after expansion (`grub_script_arglist_to_argv`).
+    pub fn expand(&self, words: &[Word]) -> Vec<Shown> {
+        let mut all = Vec::new();
+        for word in words {
+            let mut current = Shown { value: Some(String::new()), shown: String::new() };
+            let mut any = word.quoted;
+            for part in &word.parts {
+                match part {
+                    Part::Text(text) => {
+                        any = any || !text.is_empty();
+                        current.push(Some(text), text);
+                    }
+                    Part::Var { name, quoted } => {
+                        let value = self.get(name);
+                        let pieces: Vec<&str> = match (&value, quoted) {
+                            (Some(value), false) => value.split_whitespace().collect(),
+                            (Some(value), true) => vec![value],
+                            (None, _) => Vec::new(),
+                        };
+                        if value.is_none() {
+                            any = true;
+                            current.push(None, &format!("${name}"));
+                        }
+                        for (nth, piece) in pieces.iter().enumerate() {
+                            if nth > 0 {
+                                let fresh = Shown { value: Some(String::new()), shown: String::new() };
+                                all.push(std::mem::replace(&mut current, fresh));
+                            }
+                            any = true;
+                            current.push(Some(piece), piece);
+                        }
+                    }
+                }
+            }
+            if any {
+                all.push(current);
+            }
+        }
+        all
+    }
+}
+
+/// A word with its unknown parts shown as `$name`.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    pub value: Value,
+    pub shown: String,
+}
+
+impl Shown {
+    fn push(&mut self, value: Option<&str>, shown: &str) {
+        self.shown.push_str(shown);
+        self.value = self.value.take().zip(value).map(|(own, more)| own + more);
+    }
+}

@@ -1,0 +1,140 @@
+//! GRUB's environment block (`grubenv`): a text file of fixed size that GRUB itself writes in place, block by block.
+//! It must never grow, shrink or be replaced by a file of another size (`grub-core/lib/envblk.c`; handbook §10.2).
+
+use std::collections::BTreeMap;
+
+/// First line of every environment block (`include/grub/lib/envblk.h`).
+const SIGNATURE: &str = "# GRUB Environment Block\n";
+
+/// Why an environment block cannot be read or changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GrubenvError {
+    /// The first line is not the one that GRUB looks for.
+    #[error(
+        "not a GRUB environment block: its first line is not `# GRUB Environment Block`; recreate it with grub-editenv"
+    )]
+    Signature,
+    /// A variable is not terminated, so GRUB reads nothing after it.
+    #[error("the GRUB environment block is damaged at byte {offset}; recreate it with grub-editenv")]
+    Damaged {
+        /// Byte offset of the damaged variable.
+        offset: usize,
+    },
+    /// The variable does not fit.
+    #[error(
+        "the GRUB environment block of {size} bytes has no room for `{name}`; unset a variable with grub-editenv"
+    )]
+    Full {
+        /// The variable.
+        name: String,
+        /// Size of the block in bytes.
+        size: usize,
+    },
+    /// Such a name would not be found again.
+    #[error("`{0}` cannot be the name of a GRUB variable")]
+    Name(String),
+}
+
+/// A parsed environment block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grubenv {
+    size: usize,
+    /// Comment lines after the signature, as they are.
+    comments: String,
+    /// Name and value, in file order.
+    variables: Vec<(String, String)>,
+}
+
+impl Grubenv {
+    /// Reads a block.
+    ///
+    /// # Errors
+    /// [`GrubenvError::Signature`], [`GrubenvError::Damaged`].
+    pub fn parse(text: &str) -> Result<Grubenv, GrubenvError> {
+        let mut rest = text.strip_prefix(SIGNATURE).ok_or(GrubenvError::Signature)?;
+        let mut env = Grubenv { size: text.len(), comments: String::new(), variables: Vec::new() };
+        while !rest.is_empty() {
+            let offset = text.len() - rest.len();
+            if rest.starts_with('#') {
+                // The padding has no line end; a comment has.
+                let end = rest.find('\n').map_or(rest.len(), |at| at + 1);
+                if rest[..end].ends_with('\n') && env.variables.is_empty() {
+                    env.comments.push_str(&rest[..end]);
+                }
+                rest = &rest[end..];
+                continue;
+            }
+            if let Some(after) = rest.strip_prefix('\n') {
+                rest = after;
+                continue;
+            }
+            let (variable, after) = variable(rest).ok_or(GrubenvError::Damaged { offset })?;
+            env.variables.push(variable);
+            rest = after;
+        }
+        Ok(env)
+    }
+
+    /// A variable's value. GRUB sets them in order, so the last one of a name counts. Empty counts as unset in scripts.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.variables.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All variables, by name.
+    pub fn variables(&self) -> BTreeMap<&str, &str> {
+        self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+
+    /// Sets a variable, in its place if it is there.
+    ///
+    /// # Errors
+    /// [`GrubenvError::Name`], [`GrubenvError::Full`].
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), GrubenvError> {
+        if name.is_empty() || name.starts_with('#') || name.contains(['=', '\n', '\\']) {
+            return Err(GrubenvError::Name(name.to_owned()));
+        }
+        let mut changed = self.clone();
+        match changed.variables.iter_mut().rev().find(|(own, _)| own == name) {
+            Some((_, old)) => value.clone_into(old),
+            None => changed.variables.push((name.to_owned(), value.to_owned())),
+        }
+        if changed.content().len() > self.size {
+            return Err(GrubenvError::Full { name: name.to_owned(), size: self.size });
+        }
+        *self = changed;
+        Ok(())
+    }
+
+    /// Removes a variable.
+    pub fn unset(&mut self, name: &str) {
+        self.variables.retain(|(own, _)| own != name);
+    }
+
+    /// The block, of exactly the size it was read with.
+    pub fn render(&self) -> String {
+        let content = self.content();
+        let padding = "#".repeat(self.size.saturating_sub(content.len()));
+        content + &padding
+    }
+
+    fn content(&self) -> String {
+        let escape = |value: &str| value.replace('\\', "\\\\").replace('\n', "\\\n");
+        let lines = self.variables.iter().map(|(name, value)| format!("{name}={}\n", escape(value)));
+        format!("{SIGNATURE}{}{}", self.comments, lines.collect::<String>())
+    }
+}
+
+/// One `NAME=value` line and what follows it. A backslash keeps the next character, a line end too.
+fn variable(text: &str) -> Option<((String, String), &str)> {
+    let (name, rest) = text.split_once('=')?;
+    let mut value = String::new();
+    let mut chars = rest.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\n' => return Some(((name.to_owned(), value), &rest[at + 1..])),
+            '\\' => value.push(chars.next()?.1),
+            _ => value.push(c),
+        }
+    }
+    None
+}

@@ -1,0 +1,235 @@
+//! Generated GRUB configurations.
+
+use super::super::NotUnderstood;
+use super::super::bls::BlsEntry;
+use super::super::grub_cfg::{Entry, Surroundings, default_entry, entries};
+use super::super::grubenv::Grubenv;
+
+const DEBIAN: &str = include_str!("samples/debian.cfg");
+const UBUNTU: &str = include_str!("samples/ubuntu.cfg");
+const EL9: &str = include_str!("samples/el9.cfg");
+
+fn env(variables: &str) -> Grubenv {
+    let text = format!("# GRUB Environment Block\n{variables}");
+    Grubenv::parse(&format!("{text}{}", "#".repeat(1024 - text.len()))).expect("a block")
+}
+
+fn with(cfg: &str, variables: &str, files: &[&str], bls: &[BlsEntry]) -> Result<Entry, NotUnderstood> {
+    let grubenv = env(variables);
+    default_entry(cfg, &Surroundings { grubenv: Some(&grubenv), files, bls })
+}
+
+fn default(cfg: &str, variables: &str) -> Entry {
+    with(cfg, variables, &["grubenv"], &[]).expect("followed")
+}
+
+fn id(cfg: &str, variables: &str) -> String {
+    default(cfg, variables).id.join(">")
+}
+
+#[test]
+fn the_first_entry_with_its_line() {
+    let entry = default(DEBIAN, "");
+    assert_eq!(entry.title, ["Debian GNU/Linux"]);
+    assert_eq!(entry.id, ["gnulinux-simple-0a1b2c3d"]);
+    assert_eq!(entry.image, "/boot/vmlinuz-6.1.0-37-amd64");
+    assert_eq!(
+        entry.cmdline,
+        "root=UUID=0a1b2c3d-aaaa-bbbb-cccc-0123456789ab ro quiet iommu=pt \
+         pci=config_acs=xx000x0@0000:20:00.0;xx000x0@0000:22:00.0"
+    );
+    assert!(entry.unresolved.is_empty());
+    assert!(DEBIAN.lines().nth(entry.line - 1).expect("a line").contains("linux\t/boot/vmlinuz-6.1.0-37"));
+}
+
+#[test]
+fn next_entry_goes_before_the_default() {
+    let advanced = "gnulinux-advanced-0a1b2c3d>gnulinux-6.1.0-35-amd64-advanced-0a1b2c3d";
+    assert_eq!(id(DEBIAN, &format!("next_entry={advanced}\n")), advanced);
+    assert_eq!(id(DEBIAN, "next_entry=1>2\n"), advanced);
+    assert_eq!(id(DEBIAN, "next_entry=\n"), "gnulinux-simple-0a1b2c3d");
+    let titles = "Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux 6.1.0-35-amd64";
+    assert_eq!(id(DEBIAN, &format!("next_entry={titles}\n")), advanced);
+    assert_eq!(id(DEBIAN, "next_entry=rusty\n"), "rusty");
+    // Not in the environment block that the configuration asks for: as if there were none.
+    let none = default_entry(DEBIAN, &Surroundings::default()).expect("followed");
+    assert_eq!(none.id, ["gnulinux-simple-0a1b2c3d"]);
+}
+
+#[test]
+fn a_submenu_alone_means_its_first_entry() {
+    let first = "gnulinux-advanced-0a1b2c3d>gnulinux-6.1.0-37-amd64-advanced-0a1b2c3d";
+    assert_eq!(id(DEBIAN, "next_entry=1\n"), first);
+    assert_eq!(id(DEBIAN, "next_entry=gnulinux-advanced-0a1b2c3d\n"), first);
+}
+
+#[test]
+fn names_that_builds_of_grub_resolve_differently_are_refused() {
+    let cfg = "load_env\nset default=${next_entry}\nmenuentry b --id a { linux /1 }\nmenuentry a --id b { linux /2 }\nmenuentry 0 { linux /3 }\n";
+    for name in ["b", "0", "1x"] {
+        // `1x` is no entry, but upstream GRUB reads a 1.
+        let refused = with(cfg, &format!("next_entry={name}\n"), &[], &[]).expect_err("two readings");
+        assert!(refused.why.contains("differ"), "{name}: {refused}");
+    }
+    assert_eq!(with(cfg, "next_entry=a\n", &[], &[]).expect("an id").image, "/1");
+    assert_eq!(with(cfg, "next_entry=1\n", &[], &[]).expect("a position").image, "/2");
+}
+
+#[test]
+fn a_menu_without_entries_is_not_understood() {
+    for text in ["", "\n", "set default=0\n", "set default=7\nset timeout=5\n"] {
+        let error = with(text, "", &[], &[]).expect_err("nothing to boot");
+        assert!(error.to_string().contains("the menu has no entry"), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn what_is_not_there_falls_back_to_the_first() {
+    let gone = "next_entry=gnulinux-advanced-0a1b2c3d>gone\n";
+    assert_eq!(id(DEBIAN, gone), "gnulinux-advanced-0a1b2c3d>gnulinux-6.1.0-37-amd64-advanced-0a1b2c3d");
+    assert_eq!(id(UBUNTU, "saved_entry=gone\n"), "gnulinux-simple-77");
+    assert_eq!(id(UBUNTU, ""), "gnulinux-simple-77");
+}
+
+#[test]
+fn what_depends_on_the_machine_is_refused() {
+    let refused = |variables: &str| with(DEBIAN, variables, &[], &[]).expect_err("not to be known").why;
+    assert!(refused("next_entry=uefi-firmware\n").contains("depends on the machine"));
+    // Behind the firmware entry positions are not known, nor whether 9 is beyond the end.
+    assert!(refused("next_entry=3\n").contains("depends on the machine"));
+    assert!(refused("next_entry=9\n").contains("depends on the machine"));
+    assert!(refused("next_entry=6.1 kernel\n").contains("builds of GRUB differ"));
+    assert!(refused("next_entry=010\n").contains("builds of GRUB differ"));
+    let custom = with(DEBIAN, "", &["custom.cfg"], &[]).expect_err("another file");
+    assert!(custom.why.contains("another file"));
+    assert!(custom.text.contains("source ${config_directory}/custom.cfg"));
+}
+
+#[test]
+fn saved_entries_and_unresolved_variables() {
+    let advanced = "gnulinux-advanced-77>gnulinux-6.8.0-40-generic-advanced-77";
+    let saved = default(UBUNTU, &format!("saved_entry={advanced}\n"));
+    assert_eq!(saved.id.join(">"), advanced);
+    assert_eq!(saved.cmdline, "root=/dev/mapper/ubuntu--vg-lv ro");
+    let first = default(UBUNTU, "");
+    assert_eq!(first.cmdline, "root=/dev/mapper/ubuntu--vg-lv ro quiet splash $vt_handoff");
+    assert_eq!(first.unresolved, ["vt_handoff"]);
+    // A failed initrd sends the machine back to the entry before.
+    let back = "initrdfail=1\nprev_entry=gnulinux-advanced-77>gnulinux-6.8.0-40-generic-advanced-77\n";
+    assert_eq!(id(UBUNTU, back), advanced);
+}
+
+#[test]
+fn every_entry_is_listed() {
+    let grubenv = env("");
+    let around = Surroundings { grubenv: Some(&grubenv), files: &[], bls: &[] };
+    let all = entries(DEBIAN, &around).expect("followed");
+    let last: Vec<&str> = all.iter().map(|entry| entry.id.last().expect("an id").as_str()).collect();
+    assert_eq!(
+        last,
+        [
+            "gnulinux-simple-0a1b2c3d",
+            "gnulinux-6.1.0-37-amd64-advanced-0a1b2c3d",
+            "gnulinux-6.1.0-37-amd64-recovery-0a1b2c3d",
+            "gnulinux-6.1.0-35-amd64-advanced-0a1b2c3d",
+            "rusty",
+        ]
+    );
+    assert_eq!(all[4].cmdline, "root=/dev/sda1");
+}
+
+fn el9(options: &str) -> Vec<BlsEntry> {
+    let file = |kernel: &str| {
+        let text = format!(
+            "title Rocky Linux ({kernel}) 9.5\nversion {kernel}\nlinux /vmlinuz-{kernel}\noptions {options}\n"
+        );
+        BlsEntry::parse(&format!("0123456789abcdef-{kernel}.conf"), &text)
+    };
+    vec![file("5.14.0-362.el9.x86_64"), file("5.14.0-503.el9.x86_64"), file("0-rescue")]
+}
+
+#[test]
+fn entries_from_files() {
+    let bls = el9("root=/dev/mapper/rl-root ro pci=config_acs=\"a;b\" $tuned_params");
+    let get = |variables: &str| with(EL9, variables, &[], &bls).expect("followed");
+    let newest = get("");
+    assert_eq!(newest.id, ["0123456789abcdef-5.14.0-503.el9.x86_64"]);
+    assert_eq!(newest.title, ["Rocky Linux (5.14.0-503.el9.x86_64) 9.5"]);
+    assert_eq!(newest.image, "/vmlinuz-5.14.0-503.el9.x86_64");
+    assert_eq!(
+        newest.cmdline,
+        "root=/dev/mapper/rl-root ro pci=config_acs=a;b skew_tick=1 isolcpus=managed_irq,domain,2-31"
+    );
+    let older = get("saved_entry=0123456789abcdef-5.14.0-362.el9.x86_64\n");
+    assert_eq!(older.image, "/vmlinuz-5.14.0-362.el9.x86_64");
+    assert_eq!(get("saved_entry=2\n").image, "/vmlinuz-0-rescue");
+    assert_eq!(get("saved_entry=2\nnext_entry=1\n").image, "/vmlinuz-5.14.0-362.el9.x86_64");
+    // The fallback counter has run out.
+    assert_eq!(get("boot_counter=0\nboot_success=0\n").image, "/vmlinuz-5.14.0-362.el9.x86_64");
+    assert_eq!(get("boot_counter=1\nboot_success=0\n").image, "/vmlinuz-5.14.0-503.el9.x86_64");
+    assert!(with(EL9, "", &[], &[]).expect_err("no files").why.contains("there are none"));
+}
+
+#[test]
+fn kernelopts_come_from_the_environment_or_the_configuration() {
+    let bls = el9("$kernelopts $tuned_params");
+    let get = |variables: &str| with(EL9, variables, &[], &bls).expect("followed").cmdline;
+    let tuned = "skew_tick=1 isolcpus=managed_irq,domain,2-31";
+    assert_eq!(get(""), format!("root=/dev/mapper/rl-root ro fallback {tuned}"));
+    assert_eq!(
+        get("kernelopts=root=/dev/x pci=config_acs=\"a;b\"\n"),
+        format!("root=/dev/x pci=config_acs=a;b {tuned}")
+    );
+}
+
+fn tiny(script: &str) -> Result<Entry, NotUnderstood> {
+    with(
+        &format!("{script}\nmenuentry a {{ linux /a x$x$y }}\nmenuentry b {{ linux /b z }}\n"),
+        "v=1 2\n",
+        &[],
+        &[],
+    )
+}
+
+#[test]
+fn branches_that_depend_on_the_machine_make_values_unknown() {
+    let entry = tiny("if [ \"$grub_platform\" = efi ]; then set x=1; fi; set y=2").expect("followed");
+    assert_eq!((entry.cmdline.as_str(), entry.unresolved.as_slice()), ("x$x2", &["x".to_owned()][..]));
+    let same = tiny("if [ \"$grub_platform\" = efi ]; then set x=1; else x=1; fi").expect("followed");
+    assert_eq!(same.cmdline, "x1");
+    assert!(tiny("if sometest; then set default=1; fi").expect_err("unknown").why.contains("which entry"));
+    assert_eq!(tiny("if ! true; then set default=1; fi").expect("followed").image, "/a");
+    assert_eq!(tiny("if ! false; then set default=1; fi").expect("followed").image, "/b");
+    let calls = tiny("function f { set x=1; g; }\nfunction g { y=2 }\nf").expect("followed");
+    assert_eq!(calls.unresolved, ["x", "y"]);
+    let looped = tiny("for i in 1 2; do x=$i; done").expect("followed");
+    assert_eq!(looped.unresolved, ["x"]);
+}
+
+#[test]
+fn values_are_split_outside_quotes_only() {
+    let cfg = |word: &str| format!("load_env\nmenuentry a {{ linux /a p{word}q }}\n");
+    let line = |word: &str| with(&cfg(word), "v=1 2\n", &[], &[]).expect("followed").cmdline;
+    assert_eq!(line("${v}"), "p1 2q");
+    assert_eq!(line("\"${v}\""), "\"p1 2q\"");
+    assert_eq!(line("${none}"), "pq");
+}
+
+#[test]
+fn what_is_not_followed_is_named() {
+    let line = |script: &str| tiny(script).expect_err("not followed").line;
+    assert_eq!(line("set x=1\nload_env -f /other"), 2);
+    assert_eq!(line("source /other/file\n"), 1);
+    assert_eq!(line("a | b"), 1);
+    // Found missing at the end.
+    assert_eq!(line("if true; then"), 4);
+    assert_eq!(line("case x in y) ;; esac"), 1);
+    assert_eq!(line("}"), 1);
+    assert_eq!(line("set x='"), 1);
+    assert_eq!(line("function f {\n menuentry q { true }\n}\nf"), 2);
+    let doubtful = with("menuentry a { if cpuid; then linux /a x; else linux /b y; fi }", "", &[], &[]);
+    assert!(doubtful.expect_err("either").why.contains("which kernel"));
+    let none = with("menuentry a { chainloader +1 }", "", &[], &[]);
+    assert!(none.expect_err("no kernel").why.contains("no Linux kernel"));
+    assert!(with("set default=0\n", "", &[], &[]).expect_err("empty").why.contains("no entry"));
+}

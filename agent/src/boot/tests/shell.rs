@@ -1,0 +1,65 @@
+//! The reader of shell files against the shell itself: whatever it claims to understand, `sh` must agree with.
+
+use std::process::Command;
+
+use proptest::prelude::*;
+
+use super::super::grub_default::parse;
+
+/// What `sh` makes of it. `None` when it gives up.
+fn shell(script: &str) -> Option<String> {
+    let script = format!("A=old\n{script}\nprintf '@%s.' \"$A\"\n");
+    let output =
+        Command::new("/bin/sh").env_clear().arg("-c").arg(script).output().expect("there is a shell");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let value = text.rsplit_once("@")?.1.strip_suffix('.')?;
+    output.status.success().then(|| value.to_owned())
+}
+
+/// Right-hand sides with everything that quoting is made of, and nothing that runs a command with effects.
+fn right_side() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        4 => "[a-z0-9=;#. ]{0,3}",
+        2 => "'[a-z\" $\\\\;#]{0,4}'",
+        2 => "\"[a-z' ;#]{0,4}\"",
+        1 => prop::sample::select(vec![
+            "$A", "${A}", "\"$A b\"", "${A:-x}", "${GRUB_X:-y}", "${GRUB_X-}", "${A:+\"z w\"}", "\\$A", "\\\\", "\\ ",
+            "\\\n", "\"a\\\"b\"", "\"\\$A\\z\"", "$(echo q)", "`echo r`", "$", "\"$\"", "'", "\"", "~", "&& A=c", "|| A=d",
+        ]).prop_map(str::to_owned),
+    ];
+    prop::collection::vec(piece, 0..5).prop_map(|pieces| pieces.concat())
+}
+
+fn line() -> impl Strategy<Value = String> {
+    prop_oneof![
+        6 => right_side().prop_map(|right| format!("A={right}")),
+        1 => right_side().prop_map(|right| format!("B={right}")),
+        1 => right_side().prop_map(|right| format!("export A={right}")),
+        1 => right_side().prop_map(|right| format!("if true; then A={right}; fi")),
+        1 => right_side().prop_map(|right| format!("false && A={right}")),
+        1 => prop::sample::select(vec![
+            "# A=comment", "", "(A=c)", "case $A in old) B=1;; (x) A=e;; esac", "f() { A=c; }", "for x in 1 2; do A=$x; done",
+            "{ A=c; }", "! true", "A=c true", "unset A", ": ${A:=x}", "true | A=c", "echo >/dev/null A=c",
+        ]).prop_map(str::to_owned),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_understood_is_what_the_shell_does(lines in prop::collection::vec(line(), 1..4)) {
+        let script = lines.join("\n");
+        if let Ok(value) = parse(&script).value("A", Some("old"))
+            && let Some(shell) = shell(&script)
+        {
+            prop_assert_eq!(value.unwrap_or_default(), shell);
+        }
+    }
+}
+
+#[test]
+fn the_shell_is_really_asked() {
+    assert_eq!(shell("A=\"$A b\"").as_deref(), Some("old b"));
+    assert_eq!(shell("A='b"), None);
+}

@@ -1,0 +1,37 @@
+//! Reading back what an action should have brought about: [`Check`] against the host as it is now.
+
+use crate::apply::Answer;
+use crate::facts::Facts;
+use crate::host::{Reader, Reading};
+use crate::kind::{cmdline, modules};
+use crate::plan::Check;
+use crate::value::{ModuleName, NotAValue};
+
+/// Whether the check holds.
+pub fn check(reader: &dyn Reader, facts: &Facts, check: &Check) -> Answer {
+    match check {
+        Check::NextBoot { present, absent } => match cmdline::next_boot(reader, facts) {
+            Reading::Known(line) => match cmdline::check_line(reader, facts, &line, present, absent) {
+                Ok(()) => Answer::Holds,
+                Err(wrong) => Answer::Not(format!("the default boot entry is not as it should be: {wrong}")),
+            },
+            Reading::Absent => Answer::Not("there is no boot entry to read back".into()),
+            Reading::Unknown(why) => {
+                Answer::Unknown(format!("the default boot entry cannot be read back: {why}"))
+            }
+        },
+        Check::ModuleLive { module } => live(reader, module),
+    }
+}
+
+fn live(reader: &dyn Reader, module: &str) -> Answer {
+    let name: ModuleName = match module.parse() {
+        Ok(name) => name,
+        Err(error) => return Answer::Unknown(NotAValue::to_string(&error)),
+    };
+    match modules::is_live(reader, &name) {
+        Reading::Known(true) => Answer::Holds,
+        Reading::Known(false) | Reading::Absent => Answer::Not(format!("module {module} is not loaded")),
+        Reading::Unknown(why) => Answer::Unknown(why),
+    }
+}

@@ -1,0 +1,139 @@
+//! argv → command. stdout carries data, stderr carries status; the exit status says who must act.
+
+mod apply;
+mod exit;
+mod host;
+mod inspect;
+mod meta;
+mod output;
+mod plan;
+mod profile;
+mod profile_source;
+mod render;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::facts::CpuVendor;
+pub use exit::{CliError, Exit};
+pub use host::label as host_label;
+
+/// Make a bare-metal GPU host a true base for GPUDirect RDMA.
+///
+/// bedplate reads one TOML profile, compares it with the machine (kernel command line, modules, PCIe ACS,
+/// SR-IOV VFs), shows the difference, makes it so, and can take it back.
+#[derive(Debug, Parser)]
+#[command(name = "bedplate", version, max_term_width = 100, propagate_version = true)]
+#[command(after_help = "Exit status: 0 done or nothing to do; 1 error; 2 plan --exit-code found changes; \
+3 a reboot is pending; 4 blocked or not ready; 64 usage.")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show what would change; writes nothing.
+    Plan(plan::PlanArgs),
+    /// Make the host what the profile says; the second run does nothing.
+    Apply(apply::ApplyArgs),
+    /// Put back what bedplate found before it changed anything.
+    Revert(apply::RevertArgs),
+    /// Show what bedplate did on this host.
+    History(apply::HistoryArgs),
+    /// Show what the host is: CPU, boot loader, IOMMU, GPUs, NICs, the PCI tree.
+    Inspect(inspect::InspectArgs),
+    /// Record a host in one file that every reading command can replay anywhere.
+    Snapshot(inspect::SnapshotArgs),
+    /// Write the profile as files for an image builder or another tool.
+    Render(render::RenderArgs),
+    /// List, show, check and explain profiles.
+    #[command(subcommand)]
+    Profile(profile::ProfileCommand),
+    /// Print a shell completion script.
+    Completions(meta::CompletionsArgs),
+    /// Write man pages into a directory.
+    #[command(hide = true)]
+    Man(meta::ManArgs),
+}
+
+/// Which host to look at. Without any: the running machine.
+#[derive(Debug, Clone, Args)]
+pub struct HostArgs {
+    /// Look at a root directory that is not running (an image, a mounted disk).
+    #[arg(long, value_name = "DIR", group = "which_host", help_heading = "Host")]
+    root: Option<PathBuf>,
+    /// Look at a recorded host (see `bedplate snapshot`); a glob pattern or several files mean one after the other.
+    /// Then one that cannot be used does not keep the others from being looked at, and `--json` writes one document
+    /// after the other, each naming its `file`.
+    #[arg(long, value_name = "FILE", group = "which_host", num_args = 1.., help_heading = "Host")]
+    snapshot: Vec<String>,
+    /// Look at a built-in demo host.
+    #[arg(long, value_name = "NAME", group = "which_host", value_parser = demo_names(), help_heading = "Host")]
+    demo: Option<String>,
+}
+
+fn demo_names() -> clap::builder::PossibleValuesParser {
+    crate::demo::names()
+        .map(|(name, about)| clap::builder::PossibleValue::new(name).help(about))
+        .collect::<Vec<_>>()
+        .into()
+}
+
+/// Which profile, and what it resolves against.
+#[derive(Debug, Clone, Args)]
+pub struct ProfileArgs {
+    /// A shipped profile's name, a TOML file, or a directory of TOML files of which the best match is taken.
+    ///
+    /// Default: /etc/bedplate/profile.toml of the host, else /etc/bedplate/profiles/, else the shipped profile
+    /// that matches the hardware best. /etc/bedplate/profile.d/*.toml is laid over it in sorted order.
+    #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
+    profile: Option<String>,
+    /// CPU vendor to assume (an image root has no CPU of its own).
+    #[arg(long, value_name = "VENDOR", help_heading = "Profile")]
+    cpu: Option<CpuChoice>,
+}
+
+/// CPU vendors that can be assumed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum CpuChoice {
+    /// GenuineIntel.
+    Intel,
+    /// AuthenticAMD.
+    Amd,
+    /// 64-bit Arm.
+    Arm,
+}
+
+impl From<CpuChoice> for CpuVendor {
+    fn from(choice: CpuChoice) -> Self {
+        match choice {
+            CpuChoice::Intel => CpuVendor::Intel,
+            CpuChoice::Amd => CpuVendor::Amd,
+            CpuChoice::Arm => CpuVendor::Arm,
+        }
+    }
+}
+
+/// The whole program: parse, run, report, exit status.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::usage(&error),
+    };
+    let result = match cli.command {
+        Command::Plan(args) => plan::run(&args),
+        Command::Apply(args) => apply::run(&args),
+        Command::Revert(args) => apply::revert(&args),
+        Command::History(args) => apply::history(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Snapshot(args) => inspect::snapshot(&args),
+        Command::Render(args) => render::run(&args),
+        Command::Profile(command) => profile::run(&command),
+        Command::Completions(args) => meta::completions(&args),
+        Command::Man(args) => meta::man(&args),
+    };
+    exit::conclude(result)
+}

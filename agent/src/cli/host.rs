@@ -1,0 +1,154 @@
+//! `--root`, `--snapshot`, `--demo` or the running machine → a reader, with the facts and the ledger that belong to it.
+
+use super::{CliError, HostArgs, exit, output};
+use crate::demo;
+use crate::facts::{Depth, Facts, observe};
+use crate::host::dir::DirReader;
+use crate::host::snapshot::Snapshot;
+use crate::host::{ReadError, Reader};
+use crate::ledger::{Ledger, LedgerError};
+use crate::plan::Unknown;
+use crate::report::style::{HEAD, paint};
+
+/// A host that is open for reading.
+pub struct Opened {
+    /// The host.
+    pub reader: Box<dyn Reader>,
+    /// Which file it came from, where several are read one after the other.
+    pub file: Option<String>,
+}
+
+impl Opened {
+    fn alone(reader: impl Reader + 'static) -> Self {
+        Opened { reader: Box::new(reader), file: None }
+    }
+
+    /// What the host is.
+    pub fn facts(&self, depth: Depth) -> Facts {
+        observe(self.reader.as_ref(), depth)
+    }
+
+    /// What bedplate did here before.
+    pub fn ledger(&self) -> Result<Ledger, CliError> {
+        Ledger::load(self.reader.as_ref()).map_err(|error| {
+            CliError::while_doing("cannot tell what bedplate did on this host before", error)
+        })
+    }
+
+    /// The same for a plan, which needs no rights: a ledger that only root may read is one more thing that is not known.
+    pub fn ledger_if_readable(&self) -> Result<(Ledger, Option<Unknown>), CliError> {
+        match Ledger::load(self.reader.as_ref()) {
+            Err(LedgerError::Unreadable(error @ ReadError::Denied { .. })) => {
+                let subject = "what bedplate did here before".to_owned();
+                let unknown = Unknown { kind: "host", subject, reason: error.to_string() };
+                Ok((Ledger::default(), Some(unknown)))
+            }
+            _ => self.ledger().map(|ledger| (ledger, None)),
+        }
+    }
+
+    /// The line that stands above a report where several hosts are reported one after the other.
+    pub fn heading(&self) -> String {
+        self.file.as_ref().map(|file| format!("{}\n", paint(HEAD, &format!("== {file}")))).unwrap_or_default()
+    }
+}
+
+/// Does the same with every host that the arguments name, in order, one open at a time. Where there are several, one
+/// that cannot be used is reported and the others are done all the same. `false` = there was such a one.
+pub fn each(args: &HostArgs, mut act: impl FnMut(&Opened) -> Result<(), CliError>) -> Result<bool, CliError> {
+    let files = files(args)?;
+    if files.len() <= 1 {
+        act(&one(args, files)?)?;
+        return Ok(true);
+    }
+    let mut all_good = true;
+    for file in files {
+        match snapshot(&file).and_then(|reader| act(&Opened { file: Some(file), ..Opened::alone(reader) })) {
+            Ok(()) => {}
+            Err(CliError::BrokenPipe) => return Err(CliError::BrokenPipe),
+            Err(error) => {
+                exit::print(&error);
+                all_good = false;
+            }
+        }
+    }
+    Ok(all_good)
+}
+
+/// The one host that a command works on.
+pub fn open_one(args: &HostArgs) -> Result<Opened, CliError> {
+    one(args, files(args)?)
+}
+
+fn one(args: &HostArgs, files: Vec<String>) -> Result<Opened, CliError> {
+    if let Some(dir) = &args.root {
+        return open_image(dir).map(Opened::alone);
+    }
+    if let Some(name) = &args.demo {
+        let unknown = || CliError::Plain(format!("no demo host is called `{name}`"));
+        return demo::snapshot(name).map(Opened::alone).ok_or_else(unknown);
+    }
+    match files.as_slice() {
+        [] => Ok(Opened::alone(DirReader::live())),
+        [file] => snapshot(file).map(Opened::alone),
+        several => {
+            let count = several.len();
+            Err(CliError::Plain(format!("this command takes one host, and --snapshot names {count} files")))
+        }
+    }
+}
+
+fn open_image(dir: &std::path::Path) -> Result<DirReader, CliError> {
+    // The reader's error names the directory.
+    let reader = DirReader::image(dir).map_err(|error| CliError::while_doing("cannot use --root", error))?;
+    for mount in reader.foreign_mounts() {
+        output::warn(&format!("{mount} inside the image is a mount of the build machine: it is not read"));
+    }
+    Ok(reader)
+}
+
+fn snapshot(file: &str) -> Result<Snapshot, CliError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| CliError::while_doing(format!("cannot read the snapshot {file}"), error))?;
+    Snapshot::from_text(&text)
+        .map_err(|error| CliError::while_doing(format!("{file} is not a snapshot that can be used"), error))
+}
+
+/// The snapshots that the arguments name, in order.
+fn files(args: &HostArgs) -> Result<Vec<String>, CliError> {
+    let lists = args.snapshot.iter().map(|pattern| expand(pattern)).collect::<Result<Vec<_>, _>>()?;
+    Ok(lists.concat())
+}
+
+/// A pattern that the shell did not expand (it was quoted) is expanded here; a plain name stays as it is.
+fn expand(pattern: &str) -> Result<Vec<String>, CliError> {
+    // A file may be called what looks like a pattern.
+    if !pattern.contains(['*', '?', '[']) || std::path::Path::new(pattern).exists() {
+        return Ok(vec![pattern.to_owned()]);
+    }
+    let paths = glob::glob(pattern).map_err(|error| {
+        CliError::while_doing(format!("--snapshot {pattern} is neither a file nor a pattern"), error)
+    })?;
+    let files = paths.map(|path| path.map(|path| path.display().to_string())).collect::<Result<Vec<_>, _>>();
+    let files = files.map_err(|error| CliError::while_doing(format!("cannot look for {pattern}"), error))?;
+    if files.is_empty() {
+        return Err(CliError::Plain(format!("no file matches --snapshot {pattern}")));
+    }
+    Ok(files)
+}
+
+/// How plans and tables name a host: by what it is, not by where its bytes came from, so that a recorded host
+/// is called what the machine itself was called.
+pub fn label(facts: &Facts) -> String {
+    let parts = [
+        joined(&[facts.dmi.sys_vendor.known(), facts.dmi.product_name.known()]),
+        facts.os.pretty.known().cloned().unwrap_or_default(),
+        facts.os.kernel.known().map(|release| format!("Linux {release}")).unwrap_or_default(),
+    ];
+    let said: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    if said.is_empty() { "unknown machine".to_owned() } else { said.join(", ") }
+}
+
+fn joined(parts: &[Option<&String>]) -> String {
+    parts.iter().flatten().map(|part| part.as_str()).collect::<Vec<_>>().join(" ")
+}

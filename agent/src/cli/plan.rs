@@ -1,0 +1,108 @@
+//! `bedplate plan`: the dry run. It opens readers only.
+
+use clap::Args;
+
+use super::host::{self, Opened};
+use super::profile_source;
+use super::{CliError, Exit, HostArgs, ProfileArgs, output};
+use crate::engine;
+use crate::facts::Depth;
+use crate::plan::{Plan, RebootNeed};
+use crate::report::{diff, json, text};
+
+/// `bedplate plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    #[command(flatten)]
+    profile: ProfileArgs,
+    /// Machine-readable plan (its JSON Schema: `bedplate plan --json-schema`).
+    #[arg(long, conflicts_with = "diff")]
+    json: bool,
+    /// Unified diff of files, and a line for each register, attribute and tool.
+    #[arg(long)]
+    diff: bool,
+    /// Print the JSON Schema of `--json` and leave.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+    /// Every reason with its source, and everything that is already right.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Say on stderr what reading cost: system calls and config-space dwords.
+    #[arg(long)]
+    cost: bool,
+    /// Exit with 2 if there are changes, 4 if something is in the way, 3 if only a reboot is pending.
+    #[arg(long)]
+    exit_code: bool,
+}
+
+/// Plans every host that was named.
+pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
+    if args.json_schema {
+        output::data(&json::document(&json::plan_schema()).map_err(bad_json)?)?;
+        return Ok(Exit::Done);
+    }
+    let mut worst = Exit::Done;
+    let all_good = host::each(&args.host, |host| {
+        let plan = one(args, host)?;
+        worst = worse(worst, status(&plan));
+        Ok(())
+    })?;
+    Ok(match (all_good, args.exit_code) {
+        (false, _) => Exit::Failed,
+        (true, true) => worst,
+        (true, false) => Exit::Done,
+    })
+}
+
+fn one(args: &PlanArgs, host: &Opened) -> Result<Plan, CliError> {
+    let mut facts = host.facts(Depth::Plan);
+    let chosen = profile_source::load(&args.profile, host.reader.as_ref(), &facts)?;
+    engine::assume_cpu(&mut facts, args.profile.cpu.map(Into::into), &chosen.profile);
+    let (ledger, unknown) = host.ledger_if_readable()?;
+    let mut plan = engine::plan(&chosen.profile, &facts, host.reader.as_ref(), &ledger).plan;
+    plan.body.unknowns.extend(unknown);
+    let label = host::label(&facts);
+    if args.json {
+        output::data(&json::plan_from(host.file.as_deref(), &plan, &label).map_err(bad_json)?)?;
+    } else {
+        let text = match args.diff {
+            true => diff::plan(&plan),
+            false => text::plan(&plan, &label, text::Detail { verbose: args.verbose }),
+        };
+        output::report(&format!("{}{text}", host.heading()))?;
+    }
+    if args.cost {
+        output::cost(host.reader.cost(), &facts);
+    }
+    Ok(plan)
+}
+
+fn bad_json(error: serde_json::Error) -> CliError {
+    CliError::while_doing("cannot write the plan as JSON", error)
+}
+
+/// What a plan's exit status is under `--exit-code`.
+pub fn status(plan: &Plan) -> Exit {
+    if !plan.body.blockers.is_empty() {
+        Exit::Blocked
+    } else if !plan.is_empty() {
+        Exit::Changes
+    } else if plan.reboot != RebootNeed::None {
+        Exit::RebootPending
+    } else {
+        Exit::Done
+    }
+}
+
+fn worse(one: Exit, other: Exit) -> Exit {
+    let rank = |exit: Exit| match exit {
+        Exit::Done => 0,
+        Exit::RebootPending => 1,
+        Exit::Changes => 2,
+        Exit::Blocked => 3,
+        Exit::Failed => 4,
+    };
+    if rank(other) > rank(one) { other } else { one }
+}

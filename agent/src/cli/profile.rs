@@ -1,0 +1,171 @@
+//! `bedplate profile`: list, show, check, schema, explain.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::profile_source::{self, Layer};
+use super::{CliError, Exit, HostArgs, ProfileArgs, host, output};
+use crate::facts::Depth;
+use crate::profile;
+use crate::report::json;
+use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
+
+/// `bedplate profile …`.
+#[derive(Debug, Subcommand)]
+pub enum ProfileCommand {
+    /// The shipped profiles.
+    List(ListArgs),
+    /// The merged profile as TOML.
+    Show(ShowArgs),
+    /// Parse, merge, validate and lint profile files.
+    Check(CheckArgs),
+    /// JSON Schema (draft 2020-12) of profile files, for editors.
+    Schema,
+    /// What a key means, what it may be, and where that comes from.
+    Explain(ExplainArgs),
+}
+
+/// `profile list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Machine-readable.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `profile show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    profile: ProfileArgs,
+    #[command(flatten)]
+    host: HostArgs,
+    /// Which file and line every value came from.
+    #[arg(long)]
+    origin: bool,
+    /// The typed profile, machine-readable.
+    #[arg(long, conflicts_with = "origin")]
+    json: bool,
+}
+
+/// `profile check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// A profile file and the layers over it, in this order.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Warnings are errors, too.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// `profile explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A dotted key such as `acs.policy`; without one, all keys are listed.
+    key: Option<String>,
+}
+
+/// Runs one of them.
+pub fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
+    match command {
+        ProfileCommand::List(args) => list(args),
+        ProfileCommand::Show(args) => show(args),
+        ProfileCommand::Check(args) => check(args),
+        ProfileCommand::Schema => {
+            output::data(&json::document(&profile::schema()).map_err(bad_json)?)?;
+            Ok(Exit::Done)
+        }
+        ProfileCommand::Explain(args) => explain(args),
+    }
+}
+
+fn bad_json(error: serde_json::Error) -> CliError {
+    CliError::while_doing("cannot write JSON", error)
+}
+
+/// One line of the list.
+#[derive(serde::Serialize)]
+struct Row {
+    name: &'static str,
+    description: String,
+}
+
+fn rows() -> Result<Vec<Row>, CliError> {
+    let row = |shipped: &profile::Shipped| {
+        let loaded = profile_source::finish(&[Layer::of_shipped(shipped)])?;
+        Ok(Row { name: shipped.name, description: loaded.profile.description })
+    };
+    profile::shipped().iter().map(row).collect()
+}
+
+fn list(args: &ListArgs) -> Result<Exit, CliError> {
+    let rows = rows()?;
+    if args.json {
+        output::data(&json::document(&rows).map_err(bad_json)?)?;
+        return Ok(Exit::Done);
+    }
+    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Row { name, description } in &rows {
+        // The writer is a String: it cannot fail.
+        let _ = writeln!(text, "{}{:pad$}  {description}", paint(HEAD, name), "", pad = width - name.len());
+    }
+    output::report(&text)?;
+    Ok(Exit::Done)
+}
+
+fn show(args: &ShowArgs) -> Result<Exit, CliError> {
+    let opened = host::open_one(&args.host)?;
+    let facts = opened.facts(Depth::Plan);
+    let loaded = profile_source::load(&args.profile, opened.reader.as_ref(), &facts)?;
+    let text = match args.json {
+        true => json::document(&loaded.profile).map_err(bad_json)?,
+        false => profile::show(&loaded, args.origin),
+    };
+    output::data(&text)?;
+    Ok(Exit::Done)
+}
+
+fn check(args: &CheckArgs) -> Result<Exit, CliError> {
+    let layers =
+        args.files.iter().map(|path| profile_source::file_or_shipped(path)).collect::<Result<Vec<_>, _>>()?;
+    let loaded = profile_source::finish(&layers)?;
+    profile_source::print_lints(&loaded);
+    let names: Vec<String> = args.files.iter().map(|path| path.display().to_string()).collect();
+    if loaded.lints.is_empty() {
+        output::status(&format!("{}: {}", names.join(" + "), paint(GOOD, "good")));
+        return Ok(Exit::Done);
+    }
+    let wrong = loaded.lints.iter().filter(|lint| lint.severity == profile::Severity::Error).count();
+    let (verdict, exit) = match (wrong, args.strict) {
+        (0, false) => (paint(WARN, "usable"), Exit::Done),
+        (0, true) => (paint(BAD, "not good (--strict)"), Exit::Failed),
+        (_, _) => (paint(BAD, "not good"), Exit::Failed),
+    };
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let warnings = count(loaded.lints.len() - wrong, "warning");
+    output::status(&format!("{}: {verdict}: {}, {warnings}", names.join(" + "), count(wrong, "error")));
+    Ok(exit)
+}
+
+fn explain(args: &ExplainArgs) -> Result<Exit, CliError> {
+    let Some(key) = &args.key else {
+        let keys: String = profile::explained_keys().iter().map(|key| format!("{key}\n")).collect();
+        output::data(&keys)?;
+        return Ok(Exit::Done);
+    };
+    match profile::explain(key) {
+        Some(text) => output::data(&text)?,
+        None => {
+            let meant = profile::similar_key(key).map(|near| format!("did you mean `{near}`? "));
+            return Err(CliError::Plain(format!(
+                "no key is called `{key}`: {}`bedplate profile explain` lists them all",
+                meant.unwrap_or_default()
+            )));
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,138 @@
+//! `bedplate render`: the profile as files for an image builder or another tool.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::host;
+use super::profile_source;
+use super::{CliError, Exit, HostArgs, ProfileArgs, output};
+use crate::engine;
+use crate::facts::{CpuVendor, Depth, Facts};
+use crate::host::Writer as _;
+use crate::host::write::DirWriter;
+use crate::render::{self, GrubFamily, Options, Rendered};
+use crate::report::json;
+use crate::resolve::resolve;
+
+/// `bedplate render`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What the profile resolves against: with --cpu alone, a machine of that vendor about which nothing \
+else is known; with --snapshot, --root or --demo, that host; with neither, the running machine. What a target cannot \
+express is listed on stderr."
+)]
+pub struct RenderArgs {
+    /// What to render for.
+    #[arg(value_name = "TARGET", value_parser = targets())]
+    target: String,
+    /// Directory to write the files into; without it they are printed.
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print files, notes and what could not be expressed as JSON.
+    #[arg(long, conflicts_with = "out")]
+    json: bool,
+    /// Talos release the patch is for, such as 1.11.
+    #[arg(long, value_name = "VERSION", help_heading = "Target: talos")]
+    talos_version: Option<String>,
+    /// Official system extension to put into the Image Factory schematic.
+    #[arg(long, value_name = "NAME", help_heading = "Target: talos")]
+    talos_extension: Vec<String>,
+    /// Which conventions GRUB's configuration follows.
+    #[arg(long, value_name = "FAMILY", default_value = "debian", help_heading = "Target: grub")]
+    family: Family,
+    /// Machine config pool.
+    #[arg(long, value_name = "ROLE", default_value = "worker", help_heading = "Target: machineconfig")]
+    role: String,
+    #[command(flatten)]
+    profile: ProfileArgs,
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+/// GRUB conventions.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Family {
+    /// Debian, Ubuntu and kin: /etc/default/grub.d drop-ins.
+    Debian,
+    /// RHEL, Fedora and kin: BLS entries, grubby.
+    Rhel,
+}
+
+fn targets() -> clap::builder::PossibleValuesParser {
+    let value = |target: &render::Target| clap::builder::PossibleValue::new(target.name).help(target.about);
+    render::TARGETS.iter().map(value).collect::<Vec<_>>().into()
+}
+
+/// Resolves, renders, writes or prints.
+pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
+    let says_host = args.host.root.is_some() || args.host.demo.is_some() || !args.host.snapshot.is_empty();
+    let opened = host::open_one(&args.host)?;
+    let mut facts = match (args.profile.cpu, says_host) {
+        (Some(cpu), false) => Facts::of_vendor(CpuVendor::from(cpu)),
+        _ => opened.facts(Depth::Plan),
+    };
+    let loaded = profile_source::load(&args.profile, opened.reader.as_ref(), &facts)?;
+    engine::assume_cpu(&mut facts, args.profile.cpu.map(Into::into), &loaded.profile);
+    let desired = resolve(&loaded.profile, &facts);
+    let mut options = Options::new(&loaded.profile.name);
+    options.grub_family = match args.family {
+        Family::Debian => GrubFamily::Debian,
+        Family::Rhel => GrubFamily::Rhel,
+    };
+    options.talos_version.clone_from(&args.talos_version);
+    options.talos_extensions.clone_from(&args.talos_extension);
+    options.role.clone_from(&args.role);
+    let rendered = render::target(&args.target)
+        .and_then(|target| render::render(target, &desired, &options))
+        .map_err(|error| CliError::while_doing(format!("cannot render for {}", args.target), error))?;
+    emit(args, &rendered)?;
+    Ok(Exit::Done)
+}
+
+fn emit(args: &RenderArgs, rendered: &Rendered) -> Result<(), CliError> {
+    if args.json {
+        output::data(
+            &json::document(rendered).map_err(|error| CliError::while_doing("cannot write JSON", error))?,
+        )?;
+    } else if let Some(dir) = &args.out {
+        for file in &rendered.files {
+            write(dir, file)?;
+            output::status(&format!("wrote {}", dir.join(&file.path).display()));
+        }
+    } else {
+        output::data(&printed(rendered))?;
+    }
+    for note in &rendered.notes {
+        output::status(&format!("note: {note}"));
+    }
+    for left in &rendered.inexpressible {
+        output::warn(&format!(
+            "{} does not carry {}: {}; instead: {}",
+            args.target, left.what, left.why, left.instead
+        ));
+    }
+    Ok(())
+}
+
+/// One file is printed as it is, so that it can be piped; several get a heading each.
+fn printed(rendered: &Rendered) -> String {
+    match rendered.files.as_slice() {
+        [only] => only.text.clone(),
+        files => {
+            files.iter().map(|file| format!("# --- {} ---\n{}\n", file.path, file.text.trim_end())).collect()
+        }
+    }
+}
+
+fn write(dir: &Path, file: &render::OutFile) -> Result<(), CliError> {
+    let cannot = || format!("cannot write to {}", dir.display());
+    std::fs::create_dir_all(dir).map_err(|error| {
+        CliError::while_doing(format!("cannot make the directory {}", dir.display()), error)
+    })?;
+    // DIR may be an image root, with links that lead out of it.
+    let mut writer = DirWriter::image(dir, false).map_err(|error| CliError::while_doing(cannot(), error))?;
+    writer
+        .replace_file(&format!("/{}", file.path), file.text.as_bytes(), file.mode)
+        .map_err(|error| CliError::while_doing(cannot(), error))
+}

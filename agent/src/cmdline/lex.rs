@@ -1,0 +1,208 @@
+//! How the kernel cuts a command line into arguments, and one argument into name and value.
+//!
+//! The rules are those of `next_arg` and `parse_args` (kernel `lib/cmdline.c`, `kernel/params.c`; handbook §1.1).
+//! Nothing here knows what any parameter means.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Whether the kernel ends an argument at this character when it is outside double quotes.
+///
+/// The kernel's `isspace` works on bytes and also takes 0xA0, which in UTF-8 is only ever part of a longer
+/// character; [`super::CommandLine::check`] refuses lines that hold one.
+pub fn is_blank(c: char) -> bool {
+    matches!(c, '\t'..='\r' | ' ')
+}
+
+/// The byte that the kernel's `isspace` takes for a blank besides the ASCII ones (`lib/ctype.c`).
+pub(super) const LATIN1_NO_BREAK_SPACE: u8 = 0xA0;
+
+/// Folds a parameter name so that two names are equal exactly when the kernel takes them for equal:
+/// `-` and `_` are the same, everything else (case too) counts (`kernel/params.c`, `parameq`).
+pub fn fold_name(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+/// One kernel argument, exactly as written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token {
+    raw: String,
+}
+
+/// Why a text is not one kernel argument.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// The text is empty.
+    #[error("a kernel argument cannot be empty")]
+    Empty,
+    /// The text holds a blank outside double quotes, so the kernel would see several arguments.
+    #[error("`{0}` is more than one kernel argument; put double quotes round the value to keep its spaces")]
+    SeveralArguments(String),
+    /// A double quote is opened and not closed: it would swallow whatever follows on the line.
+    #[error("`{0}` opens a double quote and never closes it")]
+    OpenQuote(String),
+    /// `--` ends the kernel's part of the line and is no argument.
+    #[error("`--` ends the kernel's arguments and cannot be one of them")]
+    Dashes,
+    /// The name is empty.
+    #[error("`{0}` has no parameter name before its value")]
+    NoName(String),
+    /// A control character or a byte 0xA0, which boot loaders and the kernel do not carry unharmed.
+    #[error(
+        "`{0}` holds a character that does not survive the way to the kernel (control or non-ASCII blank)"
+    )]
+    Unprintable(String),
+    /// No spelling makes the kernel see this value.
+    #[error(
+        "no quoting lets the kernel see the value `{value}` for `{name}`: it has no escape for a double quote"
+    )]
+    NotQuotable {
+        /// Parameter name.
+        name: String,
+        /// The value that cannot be carried.
+        value: String,
+    },
+}
+
+impl Token {
+    /// Takes a text that must be exactly one argument, fit to be put on a line.
+    ///
+    /// # Errors
+    /// [`TokenError`] when the text is not one self-contained argument.
+    pub fn new(text: &str) -> Result<Token, TokenError> {
+        if text.is_empty() {
+            return Err(TokenError::Empty);
+        }
+        if text.bytes().any(|b| b.is_ascii_control() || b == LATIN1_NO_BREAK_SPACE) {
+            return Err(TokenError::Unprintable(text.to_owned()));
+        }
+        if token_end(text) != text.len() {
+            return Err(TokenError::SeveralArguments(text.to_owned()));
+        }
+        let token = Token { raw: text.to_owned() };
+        if token.has_open_quote() {
+            return Err(TokenError::OpenQuote(text.to_owned()));
+        }
+        if token.ends_kernel_part() {
+            return Err(TokenError::Dashes);
+        }
+        if token.name().is_empty() {
+            return Err(TokenError::NoName(text.to_owned()));
+        }
+        Ok(token)
+    }
+
+    /// Makes the argument that lets the kernel see exactly this name and value, quoting only where it must.
+    ///
+    /// # Errors
+    /// [`TokenError::NotQuotable`] when no spelling does; otherwise as [`Token::new`].
+    pub fn from_parts(name: &str, value: Option<&str>) -> Result<Token, TokenError> {
+        let Some(value) = value else {
+            return Token::new(name);
+        };
+        let spellings = [format!("{name}={value}"), format!("{name}=\"{value}\"")];
+        for spelling in spellings {
+            match Token::new(&spelling) {
+                Ok(token) if token.name() == name && token.value().as_deref() == Some(value) => {
+                    return Ok(token);
+                }
+                Err(error @ (TokenError::Unprintable(_) | TokenError::NoName(_))) => return Err(error),
+                _ => {}
+            }
+        }
+        Err(TokenError::NotQuotable { name: name.to_owned(), value: value.to_owned() })
+    }
+
+    /// The argument as it stands on the line.
+    pub fn as_str(&self) -> &str {
+        &self.raw
+    }
+
+    /// The parameter name as the kernel sees it, spelling kept.
+    pub fn name(&self) -> Cow<'_, str> {
+        split_argument(&self.raw).0
+    }
+
+    /// The parameter name with `-` and `_` folded, for comparing.
+    pub fn folded_name(&self) -> String {
+        fold_name(&self.name())
+    }
+
+    /// The value as the kernel sees it: quotes that it strips are gone. `None` without an `=`.
+    pub fn value(&self) -> Option<Cow<'_, str>> {
+        split_argument(&self.raw).1
+    }
+
+    /// Whether the kernel sees the same parameter with the same value in both.
+    pub fn same_for_kernel(&self, other: &Token) -> bool {
+        self.folded_name() == other.folded_name() && self.value() == other.value()
+    }
+
+    /// Whether this is the `--` after which everything belongs to init (`kernel/params.c`, `parse_args`).
+    pub(super) fn ends_kernel_part(&self) -> bool {
+        let (name, value) = split_argument(&self.raw);
+        value.is_none() && name == "--"
+    }
+
+    /// Whether a double quote in the argument is still open at its end.
+    pub(super) fn has_open_quote(&self) -> bool {
+        self.raw.matches('"').count() % 2 == 1
+    }
+
+    /// Wraps a text that the lexer cut out of a line.
+    pub(super) fn lexed(raw: &str) -> Token {
+        Token { raw: raw.to_owned() }
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.raw)
+    }
+}
+
+/// Writes `name=value` as one kernel argument; see [`Token::from_parts`].
+///
+/// # Errors
+/// [`TokenError`] when the kernel has no spelling for this value.
+pub fn quote_token(name: &str, value: Option<&str>) -> Result<String, TokenError> {
+    Token::from_parts(name, value).map(|token| token.raw)
+}
+
+/// Byte length of the argument at the start of `text`: up to the first blank outside double quotes.
+pub(super) fn token_end(text: &str) -> usize {
+    let mut in_quote = false;
+    for (at, c) in text.char_indices() {
+        if c == '"' {
+            in_quote = !in_quote;
+        } else if is_blank(c) && !in_quote {
+            return at;
+        }
+    }
+    text.len()
+}
+
+/// Name and value of one argument as `next_arg` leaves them.
+///
+/// An `=` in the very first place does not count as the separator (the kernel uses index 0 for "none seen").
+/// A quote is stripped from the front of the value or of the whole argument, and then one from the end; quotes
+/// anywhere else reach the parameter's own parser.
+fn split_argument(raw: &str) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
+    let whole_quoted = raw.starts_with('"');
+    let body = if whole_quoted { &raw[1..] } else { raw };
+    let equals = body.bytes().enumerate().skip(1).find(|(_, b)| *b == b'=').map(|(at, _)| at);
+    let ends_quoted = body.ends_with('"');
+    let Some(equals) = equals else {
+        let name = if whole_quoted && ends_quoted { &body[..body.len() - 1] } else { body };
+        return (Cow::Borrowed(name), None);
+    };
+    let name = &body[..equals];
+    let value = &body[equals + 1..];
+    let value = match value.strip_prefix('"') {
+        // The opening quote may itself be the last character, so this strip can find nothing.
+        Some(inner) => inner.strip_suffix('"').unwrap_or(inner),
+        None if whole_quoted => value.strip_suffix('"').unwrap_or(value),
+        None => value,
+    };
+    (Cow::Borrowed(name), Some(Cow::Borrowed(value)))
+}

@@ -1,0 +1,32 @@
+//! The meaning of kernel command-line arguments, in one place: text in, values and text out, no I/O.
+//!
+//! - [`CommandLine`] and [`Token`]: arguments cut by the kernel's own rules, lossless.
+//! - [`Edit`]: what a profile owns ([`Key`]s), applied to a line or compared with it.
+//! - [`KernelDefaults`] and the `iommu_passthrough` family: what a line comes to on a given kernel.
+//!
+//! How boot loaders wrap these texts is the business of [`crate::boot`].
+
+mod absent;
+mod defaults;
+mod diff;
+mod edit;
+mod effective;
+mod key;
+mod lex;
+mod line;
+mod list;
+mod shape;
+mod speak;
+mod status;
+
+pub use defaults::KernelDefaults;
+pub use diff::{LineDiff, appended};
+pub use edit::{ApplyError, Edit, EditError};
+pub use effective::{intel_iommu_on, iommu_passthrough, pci_suboption};
+pub use key::{Key, Unwanted, Wanted};
+pub use lex::{Token, TokenError, fold_name, is_blank, quote_token};
+pub use line::{CommandLine, LineError, MAX_LINE_BYTES};
+pub use status::{Finding, Status};
+
+#[cfg(test)]
+mod tests;

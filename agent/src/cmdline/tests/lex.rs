@@ -1,0 +1,122 @@
+//! Cutting and quoting.
+
+use super::super::{CommandLine, LineError, MAX_LINE_BYTES, Token, TokenError, quote_token};
+
+fn parts(line: &str) -> Vec<(String, Option<String>)> {
+    let line = CommandLine::parse(line);
+    line.tokens().map(|t| (t.name().into_owned(), t.value().map(|v| v.into_owned()))).collect()
+}
+
+fn one(token: &str) -> (String, Option<String>) {
+    let all = parts(token);
+    assert_eq!(all.len(), 1, "{token:?} is one argument");
+    all.into_iter().next().expect("one")
+}
+
+fn pair(name: &str, value: &str) -> (String, Option<String>) {
+    (name.to_owned(), Some(value.to_owned()))
+}
+
+#[test]
+fn cuts_at_blanks_outside_quotes() {
+    assert_eq!(
+        parts("\t ro  quiet\nroot=UUID=1-2 a=\"b c\" \"d=e f\"\n"),
+        [
+            ("ro".to_owned(), None),
+            ("quiet".to_owned(), None),
+            pair("root", "UUID=1-2"),
+            pair("a", "b c"),
+            pair("d", "e f"),
+        ]
+    );
+}
+
+#[test]
+fn strips_quotes_only_where_the_kernel_does() {
+    assert_eq!(one(r#"a="b""#), pair("a", "b"));
+    assert_eq!(one(r#""a=b""#), pair("a", "b"));
+    assert_eq!(one(r#""quiet""#), ("quiet".to_owned(), None));
+    assert_eq!(one(r#"pci=config_acs="x;y""#), pair("pci", r#"config_acs="x;y""#));
+    assert_eq!(one(r#"a='b'"#), pair("a", "'b'"));
+    assert_eq!(one(r#"a=\"b\""#), pair("a", r#"\"b\""#));
+    assert_eq!(one(r#"a=""#), pair("a", ""));
+    assert_eq!(one(r#""a="b"""#), pair("a", r#"b""#));
+    assert_eq!(one("\""), (String::new(), None));
+}
+
+#[test]
+fn an_equals_sign_in_front_separates_nothing() {
+    assert_eq!(one("=a=b"), pair("=a", "b"));
+    assert_eq!(one("=a"), ("=a".to_owned(), None));
+}
+
+#[test]
+fn dyndbg_quoted_either_way_is_the_same() {
+    let a = Token::new(r#"dyndbg="file a.c +p""#).expect("one argument");
+    let b = Token::new(r#""dyndbg=file a.c +p""#).expect("one argument");
+    assert!(a.same_for_kernel(&b));
+    assert_ne!(a, b);
+}
+
+#[test]
+fn names_fold_dashes_and_nothing_else() {
+    let same = |a: &str, b: &str| {
+        Token::new(a).expect("argument").same_for_kernel(&Token::new(b).expect("argument"))
+    };
+    assert!(same("intel-iommu=on", "intel_iommu=on"));
+    assert!(!same("intel_iommu=sm-on", "intel_iommu=sm_on"));
+    assert!(!same("Quiet", "quiet"));
+    assert!(same("vfio-pci.ids=1", "vfio_pci.ids=1"));
+}
+
+#[test]
+fn everything_from_two_dashes_on_is_inits() {
+    let line = CommandLine::parse("ro quiet -- single iommu=pt ");
+    assert_eq!(line.len(), 2);
+    assert_eq!(line.init_arguments(), Some("single iommu=pt"));
+    assert_eq!(CommandLine::parse("ro a=-- b--").init_arguments(), None);
+    assert_eq!(CommandLine::parse("ro \"--\" x").init_arguments(), Some("x"));
+    assert_eq!(CommandLine::parse("--").init_arguments(), Some(""));
+}
+
+#[test]
+fn unedited_lines_come_back_byte_for_byte() {
+    for text in ["", " ", "\n", "a", "  a\t b  \n", "a=\"b  c\"  -- d  e ", "--", " -- ", "a \"b c"] {
+        assert_eq!(CommandLine::parse(text).to_string(), text);
+    }
+}
+
+#[test]
+fn refuses_lines_that_cannot_be_edited() {
+    let long = "x".repeat(MAX_LINE_BYTES);
+    assert_eq!(CommandLine::parse(&format!("{long}\n")).check(), Ok(()));
+    assert_eq!(CommandLine::parse(&format!("{long}y")).check(), Err(LineError::TooLong { bytes: 2048 }));
+    let open = CommandLine::parse("a b=\"c d").check();
+    assert_eq!(open, Err(LineError::OpenQuote { token: "b=\"c d".to_owned() }));
+    let cut = CommandLine::parse("a=voil\u{e0}iommu=pt").check();
+    assert_eq!(cut, Err(LineError::HiddenBlank { token: "a=voil\u{e0}iommu=pt".to_owned() }));
+    assert_eq!(CommandLine::parse("a=\u{e9}").check(), Ok(()));
+    assert_eq!(CommandLine::parse("a\0b").check(), Err(LineError::Nul));
+}
+
+#[test]
+fn quotes_what_has_spaces() {
+    assert_eq!(quote_token("dyndbg", Some("file a.c +p")).as_deref(), Ok("dyndbg=\"file a.c +p\""));
+    assert_eq!(quote_token("iommu", Some("pt")).as_deref(), Ok("iommu=pt"));
+    assert_eq!(quote_token("quiet", None).as_deref(), Ok("quiet"));
+    assert_eq!(quote_token("a", Some("")).as_deref(), Ok("a="));
+    assert_eq!(quote_token("a", Some("\"b\"")).as_deref(), Ok("a=\"\"b\"\""));
+    assert!(matches!(quote_token("a", Some("b \" c")), Err(TokenError::NotQuotable { .. })));
+    assert!(matches!(quote_token("a", Some("b\nc")), Err(TokenError::Unprintable(_))));
+}
+
+#[test]
+fn a_token_is_exactly_one_argument() {
+    assert!(matches!(Token::new(""), Err(TokenError::Empty)));
+    assert!(matches!(Token::new("a b"), Err(TokenError::SeveralArguments(_))));
+    assert!(matches!(Token::new(" a"), Err(TokenError::SeveralArguments(_))));
+    assert!(matches!(Token::new("a=\"b"), Err(TokenError::OpenQuote(_))));
+    assert!(matches!(Token::new("--"), Err(TokenError::Dashes)));
+    assert!(matches!(Token::new("\"\""), Err(TokenError::NoName(_))));
+    assert!(Token::new("a=--").is_ok());
+}

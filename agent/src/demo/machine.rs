@@ -1,0 +1,329 @@
+//! The PCI side of the made-up machines: which functions hang where. Shapes and ids follow the real machines;
+//! how one function looks is `device`'s business.
+
+use std::collections::BTreeMap;
+
+use super::device::{ACS_BY_LINUX, Device, Port, Sriov};
+use super::spec::{HostSpec, Machine, Nvidia};
+use crate::facts::pci::PortType;
+use crate::host::snapshot::{Node, Snapshot};
+use crate::value::PciAddress;
+
+const GIB: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+/// Where memory windows start: above 4 GiB, as with Above 4G Decoding.
+const WINDOWS: u64 = 0x2000_0000_0000;
+
+/// Put the machine's PCI functions into a running host.
+pub fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
+    let mut layout = Layout { spec, domain: 0, devices: Vec::new(), names: 0 };
+    loop {
+        match spec.machine {
+            Machine::Hgx => layout.hgx(),
+            Machine::Mi300x => layout.mi300x(),
+            Machine::Grace => layout.grace(),
+            Machine::Plain => layout.plain(),
+        }
+        if layout.devices.len() >= spec.functions {
+            break;
+        }
+    }
+    layout.groups(snapshot);
+    let length = if spec.unprivileged { 64 } else { 4096 };
+    let mut windows = WINDOWS;
+    for device in &layout.devices {
+        device.write(snapshot, &mut windows, length);
+    }
+}
+
+/// A place to hang functions from: a host bridge, or a bridge with its secondary bus.
+#[derive(Clone)]
+struct Bus {
+    directory: String,
+    domain: u32,
+    number: u8,
+    numa: i32,
+}
+
+struct Layout<'a> {
+    spec: &'a HostSpec,
+    /// Next free PCI domain.
+    domain: u32,
+    devices: Vec<Device>,
+    /// RDMA devices named so far.
+    names: u32,
+}
+
+impl Layout<'_> {
+    fn root(&self, number: u8, numa: i32) -> Bus {
+        let directory = format!("/sys/devices/pci{:04x}:{number:02x}", self.domain);
+        Bus { directory, domain: self.domain, number, numa }
+    }
+
+    fn device(&self, bus: &Bus, slot: u8, function: u8, class: u32, id: (u16, u16)) -> Device {
+        let address = PciAddress { domain: bus.domain, bus: bus.number, device: slot, function };
+        let mut device = Device::new(address, format!("{}/{address}", bus.directory), class, id);
+        device.numa = bus.numa;
+        device
+    }
+
+    fn add(&mut self, mut device: Device) {
+        if self.spec.vfio.contains(&device.address) {
+            device.driver = Some("vfio-pci");
+            device.network = None;
+        }
+        self.devices.push(device);
+    }
+
+    /// Add functions that do nothing here: (slot, function, class, device id).
+    fn fill(&mut self, bus: &Bus, vendor: u16, functions: &[(u8, u8, u32, u16)]) {
+        for (slot, function, class, id) in functions {
+            let mut device = self.device(bus, *slot, *function, *class, (vendor, *id));
+            device.port = Some(PortType::IntegratedEndpoint);
+            self.add(device);
+        }
+    }
+
+    /// A bridge whose secondary bus is `secondary` and whose last one is `last`.
+    fn bridge(&mut self, bus: &Bus, slot: (u8, u8), id: (u16, u16), kind: PortType, buses: (u8, u8)) -> Bus {
+        let mut bridge = self.device(bus, slot.0, slot.1, 0x06_0400, id);
+        bridge.port = Some(kind);
+        bridge.driver = (kind != PortType::PcieToPci).then_some("pcieport");
+        bridge.buses = buses;
+        bridge.link = (5, 16);
+        if matches!(kind, PortType::RootPort | PortType::Downstream) {
+            let on = self.spec.acs.unwrap_or(self.spec.group_type().is_some());
+            bridge.acs = Some(if on { ACS_BY_LINUX } else { 0 });
+        }
+        let below = Bus { directory: bridge.directory.clone(), number: buses.0, ..bus.clone() };
+        self.add(bridge);
+        below
+    }
+
+    /// A root port with a switch below it; one bus for each of `ports` downstream ports.
+    fn switch(&mut self, root: &Bus, slot: (u8, u8), root_id: (u16, u16), ports: u8) -> Vec<Bus> {
+        const PEX: (u16, u16) = (0x1000, 0xc030);
+        let first = root.number + 1;
+        let last = first + 1 + ports;
+        let link = self.bridge(root, slot, root_id, PortType::RootPort, (first, last));
+        let inside = self.bridge(&link, (0, 0), PEX, PortType::Upstream, (first + 1, last));
+        (0..ports)
+            .map(|port| {
+                let bus = first + 2 + port;
+                self.bridge(&inside, (port, 0), PEX, PortType::Downstream, (bus, bus))
+            })
+            .collect()
+    }
+
+    fn gpu(&mut self, bus: &Bus, class: u32, id: (u16, u16), driver: Option<&'static str>) {
+        let mut gpu = self.device(bus, 0, 0, class, id);
+        gpu.driver = driver;
+        gpu.subsystem = (id.0, 0x16c1);
+        gpu.windows = vec![(0, 16 * MIB), (2, 128 * GIB), (4, 32 * MIB)];
+        gpu.link = (5, 16);
+        self.add(gpu);
+    }
+
+    fn nvme(&mut self, bus: &Bus) {
+        let mut disk = self.device(bus, 0, 0, 0x01_0802, (0x144d, 0xa80a));
+        disk.driver = Some("nvme");
+        disk.subsystem = (0x144d, 0xaa8b);
+        disk.windows = vec![(0, 16 << 10)];
+        disk.link = (5, 4);
+        self.add(disk);
+    }
+
+    /// A ConnectX-7 with its VFs.
+    fn connectx7(&mut self, bus: &Bus, is_infiniband: bool) {
+        let class = if is_infiniband { 0x02_0700 } else { 0x02_0000 };
+        let mut pf = self.device(bus, 0, 0, class, (0x15b3, 0x1021));
+        pf.driver = Some("mlx5_core");
+        pf.subsystem = (0x15b3, 0x0041);
+        pf.windows = vec![(0, 32 * MIB), (7, 16 * MIB)];
+        pf.link = (5, 16);
+        let net = format!("{}p{}s0", if is_infiniband { "ib" } else { "en" }, bus.number);
+        let net = if bus.domain == 0 { net } else { format!("{}P{}{}", &net[..2], bus.domain, &net[2..]) };
+        pf.network = Some(self.port(&net, is_infiniband));
+        // VF i has the routing id of its PF + first offset (1) + i * stride (1).
+        let vf_address = |index: u16| PciAddress {
+            device: ((index + 1) / 8 % 32) as u8,
+            function: ((index + 1) % 8) as u8,
+            ..pf.address
+        };
+        let vfs: Vec<PciAddress> = (0..self.spec.vfs.min(16)).map(vf_address).collect();
+        pf.sriov = Some(Sriov { total: 16, vf_device: 0x101e, vfs: vfs.clone() });
+        let pf_address = pf.address;
+        self.add(pf);
+        for (index, address) in vfs.into_iter().enumerate() {
+            let mut vf = self.device(bus, address.device, address.function, class, (0x15b3, 0x101e));
+            vf.driver = Some("mlx5_core");
+            vf.subsystem = (0x15b3, 0x0041);
+            vf.physfn = Some(pf_address);
+            vf.network = Some(self.port(&format!("{net}v{index}"), is_infiniband));
+            self.add(vf);
+        }
+    }
+
+    fn port(&mut self, net: &str, is_infiniband: bool) -> Port {
+        self.names += 1;
+        Port { net: net.to_owned(), infiniband: Some(format!("mlx5_{}", self.names - 1)), is_infiniband }
+    }
+
+    /// A two-port Ethernet adapter for management, without RDMA.
+    fn management(&mut self, bus: &Bus) {
+        for function in 0..2 {
+            let mut nic = self.device(bus, 0, function, 0x02_0000, (0x8086, 0x1563));
+            nic.driver = Some("ixgbe");
+            nic.subsystem = (0x8086, 0x0001);
+            nic.link = (3, 4);
+            nic.windows = vec![(0, 4 * MIB)];
+            let net = format!("enp{}s0f{function}", bus.number);
+            let net = if bus.domain == 0 { net } else { format!("enP{}{}", bus.domain, &net[2..]) };
+            nic.network = Some(Port { net, infiniband: None, is_infiniband: false });
+            nic.sriov = Some(Sriov { total: 63, vf_device: 0x1565, vfs: Vec::new() });
+            self.add(nic);
+        }
+    }
+
+    fn hgx(&mut self) {
+        const ROOT_PORT: (u16, u16) = (0x8086, 0x352a);
+        let nvidia = (self.spec.nvidia_driver() != Nvidia::None).then_some("nvidia");
+        for (number, numa) in [(0x00, 0), (0x15, 0), (0x26, 0), (0x37, 0), (0x48, 0), (0x59, 0)]
+            .into_iter()
+            .chain([(0x80, 1), (0x97, 1), (0xa7, 1), (0xb7, 1), (0xc7, 1), (0xd7, 1)])
+        {
+            let root = self.root(number, numa);
+            let system = [(0, 0, 0x08_8000, 0x09a2), (0, 1, 0x08_8000, 0x09a4), (0, 2, 0x08_8000, 0x09a3)];
+            self.fill(&root, 0x8086, &system);
+            self.fill(&root, 0x8086, &[(0, 4, 0x08_0700, 0x0b23)]);
+            match number {
+                0x00 => self.chipset(&root),
+                0x15 | 0x26 | 0x97 | 0xa7 => {
+                    let ports = self.switch(&root, (1, 0), ROOT_PORT, 8);
+                    for pair in ports.chunks(2).take(2) {
+                        self.gpu(&pair[0], 0x03_0200, (0x10de, 0x2330), nvidia);
+                        self.connectx7(&pair[1], true);
+                    }
+                    self.nvme(&ports[4]);
+                    self.nvme(&ports[5]);
+                }
+                0x37 => {
+                    for port in self.switch(&root, (1, 0), ROOT_PORT, 4) {
+                        let mut switch = self.device(&port, 0, 0, 0x06_8000, (0x10de, 0x22a3));
+                        switch.driver = nvidia.map(|_| "nvidia-nvswitch");
+                        switch.windows = vec![(0, 32 * MIB)];
+                        self.add(switch);
+                    }
+                }
+                0x48 => {
+                    let port = self.bridge(&root, (1, 0), ROOT_PORT, PortType::RootPort, (0x49, 0x49));
+                    self.nvme(&port);
+                }
+                0x59 => {
+                    let port = self.bridge(&root, (1, 0), ROOT_PORT, PortType::RootPort, (0x5a, 0x5a));
+                    self.management(&port);
+                }
+                _ => {}
+            }
+        }
+        for (number, numa) in [(0x7e, 0), (0x7f, 0), (0xfe, 1), (0xff, 1)] {
+            let uncore: Vec<(u8, u8, u32, u16)> = (0..34u8)
+                .map(|index| (index / 4 + 1, index % 4, 0x08_8000, 0x3240 + u16::from(index / 4)))
+                .collect();
+            self.fill(&self.root(number, numa), 0x8086, &uncore);
+        }
+        self.domain += 1;
+    }
+
+    /// The chipset of an Intel server, with the BMC's display behind a conventional bridge.
+    fn chipset(&mut self, root: &Bus) {
+        let functions = [
+            (0x11, 0, 0xff_0000, 0x1bec),
+            (0x14, 0, 0x0c_0330, 0x1bcd),
+            (0x14, 2, 0x05_0000, 0x1bce),
+            (0x15, 0, 0x11_8000, 0x1bff),
+            (0x16, 0, 0x07_8000, 0x1be0),
+            (0x17, 0, 0x01_0601, 0x1bf2),
+            (0x1f, 0, 0x06_0100, 0x1b81),
+            (0x1f, 4, 0x0c_0500, 0x1bc9),
+            (0x1f, 5, 0x0c_8000, 0x1bca),
+        ];
+        self.fill(root, 0x8086, &functions);
+        let port = self.bridge(root, (0x1c, 0), (0x8086, 0x1bbc), PortType::RootPort, (1, 2));
+        let conventional = self.bridge(&port, (0, 0), (0x1a03, 0x1150), PortType::PcieToPci, (2, 2));
+        let mut vga = self.device(&conventional, 0, 0, 0x03_0000, (0x1a03, 0x2000));
+        vga.driver = Some("ast");
+        vga.port = None;
+        vga.windows = vec![(0, 64 * MIB)];
+        self.add(vga);
+    }
+
+    fn mi300x(&mut self) {
+        const ROOT_PORT: (u16, u16) = (0x1022, 0x14ab);
+        for (index, number) in [0x00, 0x20, 0x40, 0x60, 0x80, 0xa0, 0xc0, 0xe0].into_iter().enumerate() {
+            let root = self.root(number, (index / 4) as i32);
+            let system = [(0, 0, 0x06_0000, 0x14a4), (0, 2, 0x08_0600, 0x149e), (1, 0, 0x06_0000, 0x149f)];
+            self.fill(&root, 0x1022, &system);
+            let ports = self.switch(&root, (1, 1), ROOT_PORT, 4);
+            self.gpu(&ports[0], 0x12_0000, (0x1002, 0x74a1), Some("amdgpu"));
+            self.connectx7(&ports[1], false);
+            self.nvme(&ports[2]);
+            if index == 0 {
+                let bus = (number + 0x10, number + 0x10);
+                let port = self.bridge(&root, (3, 1), ROOT_PORT, PortType::RootPort, bus);
+                self.management(&port);
+            }
+        }
+        self.domain += 1;
+    }
+
+    /// Each GPU and each NIC has a domain of its own, with nothing but a root port above it.
+    fn grace(&mut self) {
+        let nvidia = (self.spec.nvidia_driver() != Nvidia::None).then_some("nvidia");
+        for numa in 0..4 {
+            for is_gpu in [false, true] {
+                let root = self.root(0, numa);
+                let port = self.bridge(&root, (0, 0), (0x10de, 0x22b1), PortType::RootPort, (1, 1));
+                if is_gpu {
+                    self.gpu(&port, 0x03_0200, (0x10de, 0x2342), nvidia);
+                } else {
+                    self.connectx7(&port, true);
+                }
+                self.domain += 1;
+            }
+            let root = self.root(0, numa);
+            let port = self.bridge(&root, (0, 0), (0x10de, 0x22b2), PortType::RootPort, (1, 1));
+            if numa == 0 {
+                self.management(&port)
+            } else {
+                self.nvme(&port)
+            }
+            self.domain += 1;
+        }
+    }
+
+    fn plain(&mut self) {
+        let root = self.root(0, -1);
+        self.fill(&root, 0x8086, &[(0, 0, 0x06_0000, 0x09a2), (0x1f, 0, 0x06_0100, 0x1b81)]);
+        let port = self.bridge(&root, (1, 0), (0x8086, 0x352a), PortType::RootPort, (1, 1));
+        self.management(&port);
+        self.domain += 1;
+    }
+
+    /// Group numbers and types. With ACS every function is alone; without it everything below one root port is together.
+    fn groups(&mut self, snapshot: &mut Snapshot) {
+        let Some(kind) = self.spec.group_type() else { return };
+        let alone = self.spec.acs.unwrap_or(true);
+        let mut together: BTreeMap<String, u32> = BTreeMap::new();
+        for device in &mut self.devices {
+            let path: Vec<&str> = device.directory.split('/').collect();
+            let key = if alone { device.directory.clone() } else { path[..path.len().min(5)].join("/") };
+            let next = together.len() as u32;
+            device.group = Some(*together.entry(key).or_insert(next));
+        }
+        for number in 0..together.len() {
+            let file = Node::File(format!("{kind}\n").into_bytes());
+            snapshot.insert(&format!("/sys/kernel/iommu_groups/{number}/type"), file);
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Host → [`PciTree`]. At plan depth each function costs one `uevent` and one link; everything else is read only
+//! where it can matter: config space of bridges, SR-IOV and interface names of network functions and GPUs,
+//! the NUMA node once per host bridge. Missing or odd files never stop the scan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::pci::{Function, Gap, PciTree, SriovPf};
+use super::{Depth, caps, detail};
+use crate::host::{ConfigSpace, ReadError, Reader, Reading};
+use crate::value::{PciAddress, PciId};
+
+/// Directory of the PCI functions.
+pub const DEVICES: &str = "/sys/bus/pci/devices";
+
+/// Said of what planning does not read.
+const NOT_LOOKED_AT: &str = "not read: planning looks at bridges only";
+
+/// Read the tree.
+pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
+    let links = match reader.links(DEVICES) {
+        Ok(links) => links,
+        Err(error) => return Reading::from_result(Err(error)),
+    };
+    let mut scan =
+        Scan { reader, depth, tree: PciTree::default(), nodes: BTreeMap::new(), vfs: BTreeMap::new() };
+    let mut places: Vec<(PciAddress, Place)> =
+        links.iter().filter_map(|(name, text)| Some((name.parse().ok()?, Place::of(text)?))).collect();
+    if places.len() != links.len() || links.is_empty() {
+        scan.add_unlinked(&mut places);
+    }
+    // By address, so that a PF is met before its VFs (a VF's routing id is its PF's plus an offset).
+    places.sort_unstable_by_key(|(address, _)| *address);
+    for (address, place) in places {
+        match scan.function(address, place) {
+            Ok(function) => {
+                scan.tree.functions.insert(address, function);
+            }
+            Err(reason) => scan.gap(address, format!("not understood: {reason}")),
+        }
+    }
+    scan.note_missing_bridges();
+    Reading::Known(scan.tree)
+}
+
+/// Where a function hangs, from its link's text (`../../../devices/pci0000:16/0000:16:01.0/0000:17:00.0`).
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    root: String,
+    parent: Option<PciAddress>,
+}
+
+impl Place {
+    fn of(link: &str) -> Option<Self> {
+        let mut root = None;
+        let mut path = Vec::new();
+        for part in link.split('/') {
+            if part.starts_with("pci") && part.contains(':') {
+                // A volume-management device has a host bridge of its own below it: the last one counts.
+                root = Some(part);
+                path.clear();
+            } else if root.is_some() {
+                path.push(part.parse::<PciAddress>().ok()?);
+            }
+        }
+        path.pop()?;
+        Some(Place { root: root?.to_owned(), parent: path.pop() })
+    }
+}
+
+struct Scan<'a> {
+    reader: &'a dyn Reader,
+    depth: Depth,
+    tree: PciTree,
+    /// NUMA node of each host bridge, once known.
+    nodes: BTreeMap<String, i32>,
+    /// VF → PF, from the PFs met so far.
+    vfs: BTreeMap<PciAddress, PciAddress>,
+}
+
+/// What `uevent` says, or the single files where it says nothing.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Identity {
+    class: Option<u32>,
+    id: Option<(PciId, PciId)>,
+    subsystem: Option<(PciId, PciId)>,
+    driver: Option<String>,
+}
+
+impl Identity {
+    fn from_uevent(text: &str) -> Self {
+        let mut identity = Identity::default();
+        for line in text.lines() {
+            let Some((key, value)) = line.split_once('=') else { continue };
+            match key {
+                "DRIVER" => identity.driver = Some(value.to_owned()),
+                "PCI_CLASS" => identity.class = u32::from_str_radix(value, 16).ok(),
+                "PCI_ID" => identity.id = id_pair(value),
+                "PCI_SUBSYS_ID" => identity.subsystem = id_pair(value),
+                _ => {}
+            }
+        }
+        identity
+    }
+}
+
+fn id_pair(text: &str) -> Option<(PciId, PciId)> {
+    let (vendor, device) = text.split_once(':')?;
+    Some((vendor.parse().ok()?, device.parse().ok()?))
+}
+
+impl Scan<'_> {
+    fn gap(&mut self, address: PciAddress, reason: String) {
+        self.tree.gaps.push(Gap { address, reason });
+    }
+
+    /// Trees that were copied without their links still have names: the functions are known, their place is not.
+    fn add_unlinked(&mut self, places: &mut Vec<(PciAddress, Place)>) {
+        let known: BTreeSet<PciAddress> = places.iter().map(|(address, _)| *address).collect();
+        for name in self.reader.list(DEVICES).unwrap_or_default() {
+            if let Ok(address) = name.parse()
+                && !known.contains(&address)
+            {
+                self.gap(
+                    address,
+                    "its place in the PCI tree cannot be told: its entry is not a link".to_owned(),
+                );
+                places.push((address, Place { root: String::new(), parent: None }));
+            }
+        }
+    }
+
+    fn note_missing_bridges(&mut self) {
+        let missing: BTreeSet<PciAddress> = self
+            .tree
+            .functions
+            .values()
+            .filter_map(|function| function.parent)
+            .filter(|parent| !self.tree.functions.contains_key(parent))
+            .collect();
+        for bridge in missing {
+            self.gap(bridge, "a bridge that others hang from, and that is not listed itself".to_owned());
+        }
+    }
+
+    fn function(&mut self, address: PciAddress, place: Place) -> Result<Function, String> {
+        let directory = format!("{DEVICES}/{address}");
+        let identity = self.identity(&directory);
+        let class = match identity.class {
+            Some(class) => class,
+            None => self.hex(&directory, "class")?,
+        };
+        let (vendor, device) = match identity.id {
+            Some(id) => id,
+            None => (self.id(&directory, "vendor")?, self.id(&directory, "device")?),
+        };
+        let mut function = Function {
+            address,
+            class,
+            vendor,
+            device,
+            subsystem: self.subsystem(&directory, identity.subsystem),
+            driver: identity.driver,
+            parent: place.parent,
+            root: place.root,
+            numa_node: Reading::Absent,
+            iommu_group: self.iommu_group(&directory),
+            port: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
+            acs: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
+            physfn: self.vfs.get(&address).copied(),
+            sriov: Reading::Absent,
+            net: Vec::new(),
+            infiniband: Vec::new(),
+            detail: None,
+        };
+        function.numa_node = self.numa_node(&function, &directory);
+        self.capabilities(&mut function, &directory);
+        if may_have_vfs(&function) {
+            function.sriov = self.sriov(&directory);
+            if let Reading::Known(pf) = &function.sriov {
+                self.vfs.extend(pf.vfs.iter().map(|vf| (*vf, address)));
+            }
+        }
+        if function.is_nic() && function.driver.as_deref().is_some_and(|driver| driver != "vfio-pci") {
+            function.net = self.names(address, &directory, "net");
+            function.infiniband = self.names(address, &directory, "infiniband");
+        }
+        Ok(function)
+    }
+
+    fn identity(&self, directory: &str) -> Identity {
+        match self.reader.text(&format!("{directory}/uevent")) {
+            Ok(text) => Identity::from_uevent(&text),
+            Err(_) => Identity { driver: self.driver_link(directory), ..Identity::default() },
+        }
+    }
+
+    fn driver_link(&self, directory: &str) -> Option<String> {
+        let link = self.reader.link(&format!("{directory}/driver")).ok()?;
+        link.rsplit('/').next().map(str::to_owned)
+    }
+
+    fn hex(&self, directory: &str, name: &str) -> Result<u32, String> {
+        let path = format!("{directory}/{name}");
+        let text = self.reader.attribute(&path).map_err(|error| error.to_string())?;
+        let digits = text.strip_prefix("0x").unwrap_or(&text);
+        u32::from_str_radix(digits, 16)
+            .map_err(|_| format!("{path} holds {text:?}, not a hexadecimal number"))
+    }
+
+    fn id(&self, directory: &str, name: &str) -> Result<PciId, String> {
+        let value = self.hex(directory, name)?;
+        u16::try_from(value).map(PciId).map_err(|_| format!("{directory}/{name} is wider than 16 bits"))
+    }
+
+    /// Subsystem ids; bridges and old trees have none, which reads as zero, as the kernel shows it.
+    fn subsystem(&self, directory: &str, known: Option<(PciId, PciId)>) -> (PciId, PciId) {
+        known.unwrap_or_else(|| {
+            let id = |name| self.id(directory, name).unwrap_or(PciId(0));
+            (id("subsystem_vendor"), id("subsystem_device"))
+        })
+    }
+
+    fn iommu_group(&self, directory: &str) -> Reading<u32> {
+        match self.reader.link(&format!("{directory}/iommu_group")) {
+            Ok(text) => match text.rsplit('/').next().and_then(|number| number.parse().ok()) {
+                Some(number) => Reading::Known(number),
+                None => {
+                    Reading::Unknown(format!("{directory}/iommu_group leads to {text:?}, not to a group"))
+                }
+            },
+            Err(error) => Reading::from_result(Err(error)),
+        }
+    }
+
+    /// Devices inherit the node of their host bridge, so one reading serves all below it. The file can be written
+    /// (the cure for firmware that gives none), and people do so for GPUs and NICs: those are asked themselves.
+    fn numa_node(&mut self, function: &Function, directory: &str) -> Reading<i32> {
+        if let Some(pf) = function.physfn.and_then(|pf| self.tree.get(pf)) {
+            return pf.numa_node.clone();
+        }
+        let asked_itself = function.is_nic() || function.is_gpu();
+        if !asked_itself && let Some(node) = self.nodes.get(&function.root) {
+            return Reading::Known(*node);
+        }
+        let node = number(self.reader, &format!("{directory}/numa_node"));
+        if let Reading::Known(node) = node
+            && !asked_itself
+        {
+            self.nodes.insert(function.root.clone(), node);
+        }
+        node
+    }
+
+    fn sriov(&self, directory: &str) -> Reading<SriovPf> {
+        let total = number(self.reader, &format!("{directory}/sriov_totalvfs"));
+        if let Reading::Absent = total {
+            return Reading::Absent;
+        }
+        let enabled = number(self.reader, &format!("{directory}/sriov_numvfs"));
+        let vf_device = match self.reader.attribute(&format!("{directory}/sriov_vf_device")) {
+            Ok(text) => match text.parse() {
+                Ok(id) => Reading::Known(id),
+                Err(error) => Reading::Unknown(format!("sriov_vf_device: {error}")),
+            },
+            Err(error) => Reading::from_result(Err(error)),
+        };
+        let autoprobe = number::<u8>(self.reader, &format!("{directory}/sriov_drivers_autoprobe"));
+        let count: u16 = enabled.known().copied().unwrap_or(0);
+        let vfs = (0..count).filter_map(|index| self.virtual_function(directory, index)).collect();
+        Reading::Known(SriovPf { total, enabled, vf_device, autoprobe: autoprobe.map(|on| on != 0), vfs })
+    }
+
+    fn virtual_function(&self, directory: &str, index: u16) -> Option<PciAddress> {
+        let link = self.reader.link(&format!("{directory}/virtfn{index}")).ok()?;
+        link.rsplit('/').next()?.parse().ok()
+    }
+
+    fn names(&mut self, address: PciAddress, directory: &str, what: &str) -> Vec<String> {
+        match self.reader.list(&format!("{directory}/{what}")) {
+            Ok(names) => names,
+            Err(error) if error.is_absent() => Vec::new(),
+            Err(error) => {
+                self.gap(address, error.to_string());
+                Vec::new()
+            }
+        }
+    }
+
+    fn capabilities(&mut self, function: &mut Function, directory: &str) {
+        match self.depth {
+            Depth::Plan if !function.is_bridge() => {}
+            Depth::Plan => match self.reader.config(function.address) {
+                Ok(config) => bridge(function, config.as_ref()),
+                Err(error) => unread(function, &error),
+            },
+            Depth::Thorough => match self.reader.config(function.address) {
+                Ok(config) => detail::fill(function, self.reader, directory, Ok(config.as_ref())),
+                Err(error) => detail::fill(function, self.reader, directory, Err(&error)),
+            },
+        }
+    }
+}
+
+/// Planning asks network functions and GPUs; a thorough look all that have, or may have, the capability.
+fn may_have_vfs(function: &Function) -> bool {
+    let capable = function.detail.as_ref().is_some_and(|detail| detail.sriov != Reading::Absent);
+    !function.is_vf() && (function.is_nic() || function.is_gpu() || capable)
+}
+
+/// Port type and ACS, with as few reads as they take.
+fn bridge(function: &mut Function, config: &dyn ConfigSpace) {
+    let pcie = caps::pcie(config);
+    function.acs = match &pcie {
+        Ok(Some(pcie)) => acs(function, pcie.port(), || caps::acs(config)),
+        // Conventional PCI has no extended config space.
+        Ok(None) => Reading::Absent,
+        Err(error) => Reading::Unknown(error.to_string()),
+    };
+    function.port = caps::reading(pcie.map(|found| found.map(caps::Pcie::port)));
+}
+
+/// ACS of a function whose port type is known.
+pub(super) fn acs(
+    function: &Function,
+    port: super::pci::PortType,
+    read: impl FnOnce() -> caps::Found<super::pci::Acs>,
+) -> Reading<super::pci::Acs> {
+    if caps::has_misplaced_acs(function.vendor, function.device, port) {
+        return Reading::Unknown(
+            "this Intel chipset root port lays ACS out against the specification: its registers cannot be trusted"
+                .to_owned(),
+        );
+    }
+    caps::reading(read())
+}
+
+/// A config file that is not there is a copied or filtered tree, not a device without capabilities.
+pub(super) fn unread(function: &mut Function, error: &ReadError) {
+    function.port = Reading::Unknown(error.to_string());
+    function.acs = Reading::Unknown(error.to_string());
+}
+
+/// A decimal attribute.
+pub(super) fn number<T: std::str::FromStr>(reader: &dyn Reader, path: &str) -> Reading<T> {
+    match reader.attribute(path) {
+        Ok(text) => match text.parse() {
+            Ok(number) => Reading::Known(number),
+            Err(_) => Reading::Unknown(format!("{path} holds {text:?}, not a number in range")),
+        },
+        Err(error) => Reading::from_result(Err(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

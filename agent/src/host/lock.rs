@@ -1,0 +1,98 @@
+//! One bedplate at a time on one host: a lock on a file inside the host. It is the only thing here.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::{Errno, FdFlags};
+
+use super::write::DirWriter;
+use super::{WriteError, Writer as _};
+use crate::ledger;
+
+/// The lock of a host, held until it is dropped and every tool started meanwhile has ended.
+#[derive(Debug)]
+pub struct HostLock {
+    _file: OwnedFd,
+}
+
+/// Why the lock was not had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Somebody has it.
+    #[error(
+        "another bedplate is at work on this host{}: wait until it is done",
+        .pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
+    )]
+    Held {
+        /// Who, where the system tells.
+        pid: Option<u32>,
+    },
+    /// Somebody was killed, and what it started has the lock still.
+    #[error(
+        "a bedplate that was killed (process {pid}) has left a tool at work on this host: wait until that has ended"
+    )]
+    Orphaned {
+        /// Who was killed.
+        pid: u32,
+    },
+    /// The lock file cannot be made.
+    #[error("cannot make the lock file")]
+    Make(#[source] WriteError),
+    /// The lock file cannot be opened or locked.
+    #[error("cannot lock {}: {reason}", ledger::LOCK)]
+    Lock {
+        /// The system's words.
+        reason: String,
+    },
+}
+
+impl DirWriter {
+    /// Take the host's lock, or say who has it. A lock file that is there is opened and nothing of it is changed.
+    pub fn lock(&mut self) -> Result<HostLock, LockError> {
+        let failed = |errno: Errno| LockError::Lock { reason: std::io::Error::from(errno).to_string() };
+        self.make_directory(ledger::DIRECTORY, 0o700).map_err(LockError::Make)?;
+        // Not by replace_file: two instances would each lock a file of their own.
+        let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW;
+        let file = self.create_inside(ledger::LOCK, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(held_by(holder(&file))),
+            Err(errno) => return Err(failed(errno)),
+        }
+        // Tools inherit the lock: should bedplate be killed, the next one does not start an update-grub
+        // beside the one that is still at work.
+        rustix::io::fcntl_setfd(&file, FdFlags::empty()).map_err(failed)?;
+        Ok(HostLock { _file: file })
+    }
+}
+
+/// A lock outlives the process that took it where a tool has inherited it.
+fn held_by(pid: Option<u32>) -> LockError {
+    let gone = |pid: &u32| !std::path::Path::new(&format!("/proc/{pid}")).exists();
+    match pid {
+        Some(pid) if gone(&pid) => LockError::Orphaned { pid },
+        pid => LockError::Held { pid },
+    }
+}
+
+/// Who has the lock on `file`, as `/proc/locks` tells (man proc_locks): `1: FLOCK ADVISORY WRITE PID MAJ:MIN:INODE 0 EOF`.
+fn holder(file: &OwnedFd) -> Option<u32> {
+    let stat = rustix::fs::fstat(file).ok()?;
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let device = format!("{:02x}:{:02x}", rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let named: Vec<(bool, u32)> = locks
+        .lines()
+        .filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [_, "FLOCK", _, "WRITE", pid, place, ..] = words[..] else { return None };
+            let (on, inode) = place.rsplit_once(':')?;
+            (inode == stat.st_ino.to_string()).then_some((on == device, pid.parse().ok()?))
+        })
+        .filter(|(_, pid)| *pid != 0)
+        .collect();
+    // Btrfs shows another device number there than to stat(2): then only an inode that is alone will do.
+    match (named.iter().find(|(same_device, _)| *same_device), &named[..]) {
+        (Some((_, pid)), _) | (None, [(_, pid)]) => Some(*pid),
+        _ => None,
+    }
+}

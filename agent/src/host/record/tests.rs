@@ -1,0 +1,98 @@
+//! A recording answers like the host it was made from.
+
+use std::path::Path;
+
+use super::*;
+use crate::demo::{self, HostSpec};
+use crate::facts::{Depth, observe};
+use crate::host::dir::DirReader;
+
+#[test]
+fn a_recording_gives_the_same_facts() {
+    for (name, _) in demo::names() {
+        let host = demo::snapshot(name).unwrap();
+        let recorded = record(&host);
+        let again = Snapshot::from_text(&recorded.to_text()).unwrap();
+        assert_eq!(again, recorded, "{name}");
+        for depth in [Depth::Plan, Depth::Thorough] {
+            assert_eq!(observe(&again, depth), observe(&host, depth), "{name}");
+        }
+    }
+}
+
+#[test]
+fn recording_a_recording_changes_nothing() {
+    let recorded = record(&demo::snapshot("hgx").unwrap());
+    let (first, second) = (recorded.to_text(), record(&recorded).to_text());
+    let difference = first.lines().zip(second.lines()).find(|(a, b)| a != b);
+    assert_eq!(difference, None);
+    assert_eq!(first.lines().count(), second.lines().count());
+}
+
+#[test]
+fn a_directory_and_its_recording_agree() {
+    let directory = std::env::temp_dir().join(format!("bedplate-record-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let spec = HostSpec::from_toml("machine = \"plain\"\nloader = \"rhel9\"\nunprivileged = true").unwrap();
+    demo::write_tree(&spec.build(), &directory).unwrap();
+    let reader = DirReader::image(&directory).unwrap();
+    let recorded = record(&reader);
+    for depth in [Depth::Plan, Depth::Thorough] {
+        assert_eq!(observe(&recorded, depth), observe(&reader, depth));
+    }
+    for path in ["/etc/default/grub", "/boot/grub2/grubenv", "/lib/modules", "/etc/nothing.d", "/etc/kernel"]
+    {
+        let read = recorded.read(path);
+        assert!(
+            read == reader.read(path) || matches!(read, Err(ReadError::NotRecorded { .. })),
+            "{path}: {read:?}"
+        );
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn the_running_machine_can_be_recorded() {
+    let live = DirReader::live();
+    let recorded = record(&live);
+    let mut replayed = observe(&recorded, Depth::Plan);
+    replayed.host = HostKind::Live;
+    assert_eq!(replayed, observe(&live, Depth::Plan));
+    // Nothing that identifies the machine.
+    let text = recorded.to_text();
+    for secret in ["/etc/machine-id", "/sys/class/dmi/id/product_uuid", "/sys/class/dmi/id/product_serial"] {
+        if let Ok(secret) = std::fs::read_to_string(Path::new(secret))
+            && secret.trim().len() >= 8
+        {
+            assert!(!text.contains(secret.trim()));
+        }
+    }
+}
+
+#[test]
+fn refusals_and_absences_are_recorded() {
+    let mut host = Snapshot::new(true);
+    host.insert("/etc/secret", Node::Denied);
+    host.insert("/etc/odd", Node::Failed("Input/output error".into()));
+    host.insert("/etc/fine", Node::File(b"x".to_vec()));
+    host.insert("/etc/link", Node::Link("fine".into()));
+    host.complete();
+    let recorder = Recorder::new(&host);
+    let answers = |reader: &dyn Reader| {
+        (
+            [
+                reader.read("/etc/secret"),
+                reader.read("/etc/odd"),
+                reader.read("/etc/none"),
+                reader.read("/etc/link"),
+            ],
+            [reader.exists("/etc/none/below"), reader.exists("/etc/secret"), reader.exists("/etc/link")],
+            reader.link("/etc/link"),
+            reader.link("/etc/fine"),
+            reader.list("/etc/none"),
+        )
+    };
+    let expected = answers(&host);
+    assert_eq!(answers(&recorder), expected);
+    assert_eq!(answers(&recorder.finish()), expected);
+}

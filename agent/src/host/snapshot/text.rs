@@ -1,0 +1,278 @@
+//! The text form of a snapshot (`.bp`): JSON, one line an entry, sorted by path, so that it can be read, searched
+//! and compared line by line. The same snapshot always gives the same text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Config, Node, Snapshot};
+
+/// Version of the format written here, and the newest that is read.
+const VERSION: u32 = 1;
+
+/// Why a text is not a snapshot that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// Some other file.
+    #[error("this is not a bedplate snapshot: it has no \"bedplate_snapshot\" version")]
+    NotASnapshot(#[source] serde_json::Error),
+    /// Made by a later bedplate.
+    #[error(
+        "this snapshot has format {found}, and this bedplate reads up to {VERSION}: use a newer bedplate"
+    )]
+    Newer {
+        /// Its version.
+        found: u32,
+    },
+    /// Cut off or edited.
+    #[error("this snapshot is damaged: record it again with `bedplate snapshot`")]
+    Damaged(#[source] serde_json::Error),
+    /// One entry makes no sense.
+    #[error("this snapshot is damaged: entry {path:?} {reason}")]
+    Entry {
+        /// Its path.
+        path: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+#[derive(Deserialize)]
+struct Header {
+    bedplate_snapshot: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(rename = "bedplate_snapshot")]
+    _version: u32,
+    running: bool,
+    entries: BTreeMap<String, Entry>,
+}
+
+/// One entry; exactly one of the fields is there (`at` and `rest` go with `config`).
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Entry {
+    /// A whole file that is UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// A whole file that is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+    /// The start of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_hex: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link: Option<String>,
+    /// A complete listing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dir: Option<Vec<String>>,
+    /// `directory` (no listing), `absent`, `denied` or `present`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is: Option<State>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<String>,
+    /// Length of a config space.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config: Option<u16>,
+    /// Its bytes by hexadecimal offset.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    at: BTreeMap<String, String>,
+    /// Whether its other bytes are zero.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    zero_elsewhere: bool,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Directory,
+    Absent,
+    Denied,
+    Present,
+}
+
+impl Snapshot {
+    /// The text form.
+    pub fn to_text(&self) -> String {
+        let mut text =
+            format!("{{\n\"bedplate_snapshot\": {VERSION},\n\"running\": {},\n\"entries\": {{", self.running);
+        let mut comma = "";
+        for (path, node) in &self.nodes {
+            // Parents without a listing are understood from what is below them.
+            if *node == Node::Dir(None) && self.has_below(path) {
+                continue;
+            }
+            let path = if path.is_empty() { "/" } else { path };
+            let key = serde_json::Value::from(path);
+            // Writing to a String and serialising maps with text keys cannot fail.
+            let entry = serde_json::to_string(&Entry::from_node(node)).unwrap_or_default();
+            let _ = write!(text, "{comma}\n{key}: {entry}");
+            comma = ",";
+        }
+        text.push_str("\n}\n}\n");
+        text
+    }
+
+    fn has_below(&self, path: &str) -> bool {
+        let below = format!("{path}/");
+        self.nodes.range(below.clone()..).next().is_some_and(|(next, _)| next.starts_with(&below))
+    }
+
+    /// Read the text form.
+    pub fn from_text(text: &str) -> Result<Self, SnapshotError> {
+        let header: Header = match serde_json::from_str(text) {
+            Ok(header) => header,
+            // A file that was cut off still has its first line.
+            Err(error) if text.trim_start().starts_with("{\n\"bedplate_snapshot\"") => {
+                return Err(SnapshotError::Damaged(error));
+            }
+            Err(error) => return Err(SnapshotError::NotASnapshot(error)),
+        };
+        if header.bedplate_snapshot > VERSION {
+            return Err(SnapshotError::Newer { found: header.bedplate_snapshot });
+        }
+        let document: Document = serde_json::from_str(text).map_err(SnapshotError::Damaged)?;
+        let mut snapshot = Snapshot::new(document.running);
+        for (path, entry) in document.entries {
+            let wrong = |reason| SnapshotError::Entry { path: path.clone(), reason };
+            if !is_plain(&path) {
+                return Err(wrong("is not a plain absolute path"));
+            }
+            let node = entry.into_node().map_err(wrong)?;
+            snapshot.insert(&path, node);
+        }
+        Ok(snapshot)
+    }
+}
+
+/// Absolute, without `.`, `..` or empty components.
+fn is_plain(path: &str) -> bool {
+    match path.strip_prefix('/') {
+        Some("") => true,
+        Some(rest) => rest.split('/').all(|part| !matches!(part, "" | "." | "..")),
+        None => false,
+    }
+}
+
+impl Entry {
+    fn from_node(node: &Node) -> Self {
+        let mut entry = Entry::default();
+        match node {
+            Node::File(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => entry.text = Some(text.to_owned()),
+                Err(_) => entry.hex = Some(to_hex(bytes)),
+            },
+            Node::Start(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => entry.start = Some(text.to_owned()),
+                Err(_) => entry.start_hex = Some(to_hex(bytes)),
+            },
+            Node::Link(text) => entry.link = Some(text.clone()),
+            Node::Dir(Some(names)) => entry.dir = Some(names.clone()),
+            Node::Dir(None) => entry.is = Some(State::Directory),
+            Node::Absent => entry.is = Some(State::Absent),
+            Node::Denied => entry.is = Some(State::Denied),
+            Node::Present => entry.is = Some(State::Present),
+            Node::Failed(reason) => entry.failed = Some(reason.clone()),
+            Node::Config(config) => {
+                entry.config = Some(config.length);
+                entry.at =
+                    config.blocks.iter().map(|(at, bytes)| (format!("{at:03x}"), to_hex(bytes))).collect();
+                entry.zero_elsewhere = config.rest_is_zero;
+            }
+        }
+        entry
+    }
+
+    fn into_node(self) -> Result<Node, &'static str> {
+        const BAD_HEX: &str = "holds something that is not hexadecimal bytes";
+        let (at, rest_is_zero) = (self.at, self.zero_elsewhere);
+        if self.config.is_none() && (!at.is_empty() || rest_is_zero) {
+            return Err("has config bytes without a config length");
+        }
+        let config = match self.config {
+            Some(length) => {
+                Some(config(length, &at, rest_is_zero).ok_or("holds an impossible config space")?)
+            }
+            None => None,
+        };
+        let mut nodes = [
+            self.text.map(|text| Node::File(text.into_bytes())),
+            self.hex.map(|hex| from_hex(&hex).map(Node::File)).transpose_or(BAD_HEX)?,
+            self.start.map(|text| Node::Start(text.into_bytes())),
+            self.start_hex.map(|hex| from_hex(&hex).map(Node::Start)).transpose_or(BAD_HEX)?,
+            self.link.map(Node::Link),
+            self.dir.map(sorted).transpose_or("has a listing with names that cannot be")?,
+            self.is.map(|state| match state {
+                State::Directory => Node::Dir(None),
+                State::Absent => Node::Absent,
+                State::Denied => Node::Denied,
+                State::Present => Node::Present,
+            }),
+            self.failed.map(Node::Failed),
+            config.map(Node::Config),
+        ]
+        .into_iter()
+        .flatten();
+        match (nodes.next(), nodes.next()) {
+            (Some(node), None) => Ok(node),
+            (None, _) => Err("says nothing"),
+            (Some(_), Some(_)) => Err("says two things at once"),
+        }
+    }
+}
+
+/// `Option<Option<T>>` with the inner `None` an error.
+trait TransposeOr<T> {
+    fn transpose_or(self, reason: &'static str) -> Result<Option<T>, &'static str>;
+}
+
+impl<T> TransposeOr<T> for Option<Option<T>> {
+    fn transpose_or(self, reason: &'static str) -> Result<Option<T>, &'static str> {
+        match self {
+            None => Ok(None),
+            Some(Some(value)) => Ok(Some(value)),
+            Some(None) => Err(reason),
+        }
+    }
+}
+
+fn sorted(mut names: Vec<String>) -> Option<Node> {
+    names.sort_unstable();
+    names.dedup();
+    let good = |name: &String| !name.is_empty() && name != "." && name != ".." && !name.contains('/');
+    names.iter().all(good).then_some(Node::Dir(Some(names)))
+}
+
+fn config(length: u16, at: &BTreeMap<String, String>, rest_is_zero: bool) -> Option<Config> {
+    let mut config = Config { length, blocks: BTreeMap::new(), rest_is_zero };
+    for (offset, hex) in at {
+        let offset = u16::from_str_radix(offset, 16).ok()?;
+        let bytes = from_hex(hex)?;
+        if usize::from(offset) + bytes.len() > usize::from(length) {
+            return None;
+        }
+        config.add(offset, &bytes);
+    }
+    (length <= 4096).then_some(config)
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.iter().all(u8::is_ascii_hexdigit) || !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits.chunks_exact(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}

@@ -1,0 +1,158 @@
+//! The write half of a host that is a directory: the running machine (`/`) or an image root. Each method is one step
+//! that either happens whole or not at all; no method knows why it is called. Where a path leads is `place`'s
+//! business, replacing a file `replace`'s, sysfs and config space `attribute`'s, words for people `words`'s.
+
+mod attribute;
+mod meta;
+mod place;
+mod replace;
+mod words;
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::dir::ImageError;
+use super::{FileMeta, ToolOutput, WriteError, Writer, tool};
+use crate::value::PciAddress;
+use words::Fault;
+
+/// openat2 says EAGAIN when a rename or mount raced with a `..`; the race cannot last (man openat2).
+const RACES: usize = 128;
+
+/// Asked before every system call that changes something: (what, path inside the host). An error stops the writer
+/// there, as `kill -9` would: nothing is cleaned up unless the gate lets the cleaning pass too.
+pub type Gate = Box<dyn FnMut(&str, &str) -> std::io::Result<()> + Send>;
+
+enum Root {
+    Live,
+    Image { fd: OwnedFd, directory: PathBuf, chroot_tools: bool },
+}
+
+/// Writes a host that is a directory.
+pub struct DirWriter {
+    root: Root,
+    gate: Gate,
+}
+
+impl DirWriter {
+    /// The running machine.
+    pub fn live() -> Self {
+        Self::new(Root::Live)
+    }
+
+    /// An image root. Every path is resolved inside it; tools run inside it only if `chroot_tools`.
+    pub fn image(directory: &Path, chroot_tools: bool) -> Result<Self, ImageError> {
+        let failed = |source| ImageError::Root { path: directory.to_owned(), source };
+        let absolute = directory.canonicalize().map_err(failed)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd =
+            rustix::fs::openat(CWD, &absolute, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let writer = Self::new(Root::Image { fd, directory: absolute, chroot_tools });
+        match writer.open_inside("/", OFlags::PATH | OFlags::DIRECTORY) {
+            // Container runtimes older than the call answer EPERM.
+            Err(Errno::NOSYS | Errno::PERM) => Err(ImageError::NoOpenat2 { path: directory.to_owned() }),
+            Err(errno) => Err(failed(errno.into())),
+            Ok(_) => Ok(writer),
+        }
+    }
+
+    fn new(root: Root) -> Self {
+        DirWriter { root, gate: Box::new(|_, _| Ok(())) }
+    }
+
+    /// The same writer with a gate before every system call that changes something.
+    pub fn gated(mut self, gate: Gate) -> Self {
+        self.gate = gate;
+        self
+    }
+
+    /// Open a path inside the host: no symbolic link, `..` or magic link of an image leaves it.
+    pub(super) fn open_inside(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        self.create_inside(path, flags, Mode::empty())
+    }
+
+    /// The same; with `O_CREAT` among the flags, a new file gets `mode`.
+    pub(super) fn create_inside(&self, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC;
+        let Root::Image { fd: root, .. } = &self.root else {
+            return rustix::fs::openat(CWD, path, flags, mode);
+        };
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        for _ in 1..RACES {
+            match rustix::fs::openat2(root, path, flags, mode, resolve) {
+                Err(Errno::AGAIN) => {}
+                opened => return opened,
+            }
+        }
+        rustix::fs::openat2(root, path, flags, mode, resolve)
+    }
+
+    /// Ask the gate.
+    fn pass(&mut self, step: &str, path: &str) -> Result<(), Fault> {
+        (self.gate)(step, path).map_err(|error| Fault::Said(format!("stopped before {step}: {error}")))
+    }
+}
+
+impl Writer for DirWriter {
+    fn replace_file(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
+        self.replace(path, bytes, replace::Keep::Found { new_mode: mode })
+            .map_err(|fault| fault.about("replace", path))
+    }
+
+    fn restore_file(&mut self, path: &str, bytes: &[u8], meta: &FileMeta) -> Result<(), WriteError> {
+        self.replace(path, bytes, replace::Keep::Given(meta)).map_err(|fault| fault.about("restore", path))
+    }
+
+    fn file_meta(&self, path: &str) -> Result<Option<FileMeta>, WriteError> {
+        let look = || match self.locate(path)? {
+            place::Located::Found(place) => place.meta(),
+            place::Located::NoDirectory(_) => Ok(None),
+        };
+        look().map_err(|fault| fault.about("replace", path))
+    }
+
+    fn remove_file(&mut self, path: &str) -> Result<(), WriteError> {
+        self.remove(path).map_err(|fault| fault.about("remove", path))
+    }
+
+    fn make_directory(&mut self, path: &str, mode: u32) -> Result<(), WriteError> {
+        self.directory_made(path, mode).map(drop).map_err(|fault| fault.about("make the directory", path))
+    }
+
+    fn remove_directory(&mut self, path: &str) -> Result<bool, WriteError> {
+        self.remove_if_empty(path).map_err(|fault| fault.about("remove the directory", path))
+    }
+
+    fn sweep(&mut self, path: &str) -> Result<usize, WriteError> {
+        self.sweep_beside(path).map_err(|fault| fault.about("clean up beside", path))
+    }
+
+    fn write_attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), WriteError> {
+        self.attribute(path, value, limit_s).map_err(|fault| fault.about("write", path))
+    }
+
+    fn write_config(&mut self, address: PciAddress, offset: u16, value: u16) -> Result<(), WriteError> {
+        let path = format!("/sys/bus/pci/devices/{address}/config");
+        self.config_word(&path, offset, value).map_err(|fault| fault.about("write", &path))
+    }
+
+    fn runs_tools(&self) -> bool {
+        matches!(self.root, Root::Live | Root::Image { chroot_tools: true, .. })
+    }
+
+    fn run_tool(&mut self, argv: &[String], limit_s: u32) -> ToolOutput {
+        if !self.runs_tools() {
+            return tool::not_started("tools of an image run only when asked for with --chroot-tools".into());
+        }
+        if let Err(fault) = self.pass("run", argv.first().map_or("", String::as_str)) {
+            return tool::not_started(fault.to_string());
+        }
+        match &self.root {
+            Root::Live => tool::run(argv, limit_s, None),
+            Root::Image { directory, .. } => tool::run(argv, limit_s, Some(directory)),
+        }
+    }
+}

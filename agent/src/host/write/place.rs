@@ -1,0 +1,245 @@
+//! Where a path leads inside the host: the directory and the name that a write must go to. The kernel resolves every
+//! directory part inside the root; only the last component's links are followed here, so that a link is kept and
+//! its target replaced (`/etc/default/grub` is a link on some systems).
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Access, AtFlags, FileType, IFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::words::{Fault, at};
+use super::{DirWriter, meta};
+use crate::host::{FileMeta, WriteError};
+
+/// As many links as the kernel follows (include/linux/namei.h, MAXSYMLINKS).
+const LINKS: usize = 40;
+
+/// The end of a path.
+pub(super) struct Place {
+    /// The directory, open for reading so that it can be synced.
+    pub(super) directory: OwnedFd,
+    /// The name in it; not a symbolic link.
+    pub(super) name: String,
+    /// Whether a symbolic link led here.
+    pub(super) linked: bool,
+}
+
+/// What [`DirWriter::locate`] found.
+pub(super) enum Located {
+    /// The directory is there; the file may be or not.
+    Found(Place),
+    /// This directory of the path is missing.
+    NoDirectory(String),
+}
+
+impl DirWriter {
+    /// Follow `path` to its end, inside the host. Changes nothing.
+    pub(super) fn locate(&self, path: &str) -> Result<Located, Fault> {
+        let mut at_path = checked(path)?.to_owned();
+        for followed in 0..=LINKS {
+            let (parent, name) = split(&at_path)?;
+            let linked = followed > 0;
+            let Some(directory) = self.directory(parent)? else {
+                if linked {
+                    return Err(dangling(&at_path));
+                }
+                self.can_be_made(parent)?;
+                return Ok(Located::NoDirectory(parent.into()));
+            };
+            match rustix::fs::readlinkat(&directory, name, Vec::new()) {
+                Ok(text) => {
+                    let text = text.into_string().map_err(|_| {
+                        Fault::said("it is a symbolic link whose target is not UTF-8: replace it by hand")
+                    })?;
+                    at_path = if text.starts_with('/') {
+                        text
+                    } else {
+                        format!("{}/{text}", parent.trim_end_matches('/'))
+                    };
+                }
+                Err(Errno::NOENT) if linked => return Err(dangling(&at_path)),
+                // EINVAL: something that is not a link.
+                Err(Errno::NOENT | Errno::INVAL) => {
+                    let name = name.to_owned();
+                    return Ok(Located::Found(Place { directory, name, linked }));
+                }
+                Err(errno) => return Err(at("look at it")(errno)),
+            }
+        }
+        Err(at("follow its links")(Errno::LOOP))
+    }
+
+    /// A directory that is not there can be made, unless a link that leads nowhere has its name or that of one above.
+    fn can_be_made(&self, path: &str) -> Result<(), Fault> {
+        let (parent, name) = split(path)?;
+        let Some(directory) = self.directory(parent)? else { return self.can_be_made(parent) };
+        match rustix::fs::readlinkat(&directory, name, Vec::new()) {
+            Ok(_) => Err(dangling(path)),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Open a directory; `None` = not there.
+    fn directory(&self, path: &str) -> Result<Option<OwnedFd>, Fault> {
+        match self.open_inside(path, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(fd) => Ok(Some(fd)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::NOTDIR) => {
+                Err(Fault::said(format!("{path} is not a directory: move it out of the way")))
+            }
+            Err(errno) => Err(at("open its directory")(errno)),
+        }
+    }
+
+    /// Where to put a file: like [`DirWriter::locate`], with missing directories made (0755) and made durable.
+    pub(super) fn locate_or_make(&mut self, path: &str) -> Result<Place, Fault> {
+        match self.locate(path)? {
+            Located::Found(place) => Ok(place),
+            Located::NoDirectory(parent) => {
+                let directory = self.directory_made(&parent, 0o755)?;
+                let (_, name) = split(path)?;
+                Ok(Place { directory, name: name.to_owned(), linked: false })
+            }
+        }
+    }
+
+    /// Whether files can be made in a directory, or the directory itself where it is missing, found out without changing
+    /// anything.
+    pub fn may_write(&self, path: &str) -> Result<(), WriteError> {
+        let mut there = path;
+        loop {
+            let tried = self.open_inside(there, OFlags::PATH | OFlags::DIRECTORY).and_then(|directory| {
+                rustix::fs::accessat(&directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())
+            });
+            match (tried, there.rsplit_once('/')) {
+                (Ok(()), _) => return Ok(()),
+                (Err(Errno::NOENT), Some((parent, name))) if !name.is_empty() => {
+                    there = if parent.is_empty() { "/" } else { parent };
+                }
+                (Err(errno), _) => return Err(at("access")(errno).about("write in", there)),
+            }
+        }
+    }
+
+    /// Make a directory and its missing parents; parents get 0755, the last one `mode`.
+    pub(super) fn directory_made(&mut self, path: &str, mode: u32) -> Result<OwnedFd, Fault> {
+        if let Some(there) = self.directory(checked(path)?)? {
+            return Ok(there);
+        }
+        let (parent, name) = split(path)?;
+        let parent = self.directory_made(parent, 0o755)?;
+        self.pass("make a directory", path)?;
+        match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode)) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Err(dangling(path)),
+            Err(errno) => return Err(at("make its directory")(errno)),
+        }
+        let Some(made) = self.directory(path)? else {
+            return Err(Fault::said(format!("{path} went away while it was made: run again")));
+        };
+        // The process's umask may have taken bits away.
+        rustix::fs::fchmod(&made, Mode::from_raw_mode(mode)).or_else(meta::fat_has_no_modes(&made))?;
+        self.pass("sync a directory", path)?;
+        rustix::fs::fsync(&parent).map_err(at("sync its directory"))?;
+        Ok(made)
+    }
+
+    /// Remove a directory if nothing is in it.
+    pub(super) fn remove_if_empty(&mut self, path: &str) -> Result<bool, Fault> {
+        let (parent, name) = split(checked(path)?)?;
+        let Some(directory) = self.directory(parent)? else { return Ok(true) };
+        self.pass("remove a directory", path)?;
+        match rustix::fs::unlinkat(&directory, name, AtFlags::REMOVEDIR) {
+            Ok(()) => {}
+            Err(Errno::NOENT) => return Ok(true),
+            // A mount point counts as used (EBUSY).
+            Err(Errno::NOTEMPTY | Errno::EXIST | Errno::BUSY) => return Ok(false),
+            Err(errno) => return Err(at("remove it")(errno)),
+        }
+        self.pass("sync a directory", path)?;
+        rustix::fs::fsync(&directory).map_err(at("sync its directory"))?;
+        Ok(true)
+    }
+}
+
+impl Place {
+    /// The file that is here, open for reading; `None` = nothing. Refuses what is not a regular file.
+    pub(super) fn file(&self) -> Result<Option<OwnedFd>, Fault> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        // Looked at before it is opened: opening a device can do something.
+        match rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => {}
+                FileType::Directory => {
+                    return Err(Fault::said(
+                        "there is a directory where a file should be: move it out of the way",
+                    ));
+                }
+                _ => {
+                    return Err(Fault::said(
+                        "there is a device, pipe or socket where a file should be \
+                         (a link to /dev/null is how an administrator switches a file off): remove it if it is in the way",
+                    ));
+                }
+            },
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(at("look at it")(errno)),
+        }
+        match rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty()) {
+            Ok(fd) => Ok(Some(fd)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(at("open it")(errno)),
+        }
+    }
+
+    /// What a replacement of the file here would keep.
+    pub(super) fn meta(&self) -> Result<Option<FileMeta>, Fault> {
+        self.file()?.map(|file| meta::read(&file)).transpose()
+    }
+
+    /// The better words for EPERM: an immutable flag on the file or its directory, where that is the cause.
+    pub(super) fn why_not(&self, step: &'static str, errno: Errno) -> Fault {
+        let flagged = |fd: &OwnedFd| {
+            rustix::fs::ioctl_getflags(fd)
+                .is_ok_and(|flags| flags.intersects(IFlags::IMMUTABLE | IFlags::APPEND))
+        };
+        if errno == Errno::PERM {
+            if self.file().ok().flatten().is_some_and(|file| flagged(&file)) {
+                return Fault::said(format!("{step}: it is immutable or append-only: chattr -i -a it first"));
+            }
+            if flagged(&self.directory) {
+                return Fault::said(format!(
+                    "{step}: its directory is immutable or append-only: chattr -i -a the directory first"
+                ));
+            }
+        }
+        at(step)(errno)
+    }
+}
+
+/// A path as this module takes it: absolute, without empty, `.` or `..` components.
+fn checked(path: &str) -> Result<&str, Fault> {
+    let good = path == "/"
+        || path.strip_prefix('/').is_some_and(|rest| {
+            rest.split('/').all(|part| !matches!(part, "" | "." | "..")) && !rest.contains('\0')
+        });
+    if good { Ok(path) } else { Err(Fault::said("it is not a plain absolute path")) }
+}
+
+/// Directory and last component; a path that ends in no name leads to a directory.
+fn split(path: &str) -> Result<(&str, &str), Fault> {
+    match path.rsplit_once('/') {
+        Some((_, "" | "." | "..")) | None => {
+            Err(Fault::said("there is a directory where a file should be: move it out of the way"))
+        }
+        Some(("", name)) => Ok(("/", name)),
+        Some((parent, name)) => Ok((parent, name)),
+    }
+}
+
+fn dangling(path: &str) -> Fault {
+    Fault::said(format!(
+        "a symbolic link leads to {path}, and there is nothing there in this host: \
+         restore what the link should lead to, or remove the link"
+    ))
+}

@@ -1,0 +1,145 @@
+//! Replacing and removing files so that a crash at any point leaves the old one or the new one, never part of one.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::place::{Located, Place};
+use super::words::{Fault, at};
+use super::{DirWriter, meta};
+use crate::host::FileMeta;
+
+/// Names of temporary files: hidden, and with an end that no `*.cfg`, `*.conf` or `*.rules` reader takes.
+const TEMP_START: &str = ".bedplate-";
+const TEMP_END: &str = ".tmp";
+/// Random hex digits between the two: not to be guessed by whoever may write the directory.
+const TEMP_DIGITS: usize = 16;
+
+/// What the new file gets besides its content.
+pub(super) enum Keep<'a> {
+    /// What the old one has; `new_mode` if there is none.
+    Found { new_mode: u32 },
+    /// This.
+    Given(&'a FileMeta),
+}
+
+impl DirWriter {
+    /// Make `path` hold `bytes`.
+    pub(super) fn replace(&mut self, path: &str, bytes: &[u8], keep: Keep) -> Result<(), Fault> {
+        let place = self.locate_or_make(path)?;
+        let found = place.meta()?;
+        let temp_name = temp_name()?;
+        self.pass("create", path)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // 0600 until it has its owner: nobody may read early what they may not read later.
+        let temp = rustix::fs::openat(&place.directory, &temp_name, flags, Mode::from_raw_mode(0o600))
+            .map_err(|errno| place.why_not("create a file beside it", errno))?;
+        let filled = self.fill(path, &temp, bytes, &keep, found.as_ref());
+        let renamed = filled.and_then(|()| {
+            self.pass("rename", path)?;
+            rustix::fs::renameat(&place.directory, &temp_name, &place.directory, &place.name)
+                .map_err(|errno| place.why_not("put the new file in its place", errno))
+        });
+        if let Err(fault) = renamed {
+            if self.pass("unlink", path).is_ok() {
+                // The fault counts; should this fail too, the next sweep takes the file.
+                let _ = rustix::fs::unlinkat(&place.directory, &temp_name, AtFlags::empty());
+            }
+            return Err(fault);
+        }
+        self.pass("sync a directory", path)?;
+        rustix::fs::fsync(&place.directory).map_err(at("sync its directory"))
+    }
+
+    fn fill(
+        &mut self,
+        path: &str,
+        temp: &OwnedFd,
+        bytes: &[u8],
+        keep: &Keep,
+        found: Option<&FileMeta>,
+    ) -> Result<(), Fault> {
+        self.pass("write", path)?;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let written = match rustix::io::write(temp, rest) {
+                Err(Errno::INTR) => 0,
+                written => written.map_err(at("write the new file"))?,
+            };
+            rest = &rest[written..];
+        }
+        self.pass("set the owner", path)?;
+        match (keep, found) {
+            (Keep::Given(meta), _) => meta::give(temp, meta)?,
+            (Keep::Found { .. }, Some(meta)) => meta::give(temp, meta)?,
+            (Keep::Found { new_mode }, None) => meta::give_mode(temp, *new_mode)?,
+        }
+        self.pass("sync", path)?;
+        rustix::fs::fsync(temp).map_err(at("sync the new file"))
+    }
+
+    /// Remove a file.
+    pub(super) fn remove(&mut self, path: &str) -> Result<(), Fault> {
+        let Located::Found(place) = self.locate(path)? else { return Ok(()) };
+        if place.linked {
+            // Neither the link nor what it leads to can be taken for what was meant.
+            return Err(Fault::said("it is a symbolic link that somebody else made: remove it by hand"));
+        }
+        if place.file()?.is_none() {
+            return Ok(());
+        }
+        self.pass("unlink", path)?;
+        rustix::fs::unlinkat(&place.directory, &place.name, AtFlags::empty())
+            .map_err(|errno| place.why_not("remove it", errno))?;
+        self.pass("sync a directory", path)?;
+        rustix::fs::fsync(&place.directory).map_err(at("sync its directory"))
+    }
+
+    /// Remove the temporary files of killed runs from the directory that holds `path`.
+    pub(super) fn sweep_beside(&mut self, path: &str) -> Result<usize, Fault> {
+        let Located::Found(place) = self.locate(path)? else { return Ok(0) };
+        let stale = stale(&place)?;
+        for name in &stale {
+            self.pass("unlink", path)?;
+            match rustix::fs::unlinkat(&place.directory, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(at("remove a temporary file of an earlier run")(errno)),
+            }
+        }
+        Ok(stale.len())
+    }
+}
+
+fn stale(place: &Place) -> Result<Vec<String>, Fault> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(&place.directory).map_err(at("list its directory"))? {
+        let entry = entry.map_err(at("list its directory"))?;
+        if let Ok(name) = entry.file_name().to_str()
+            && is_temp_name(name)
+            && matches!(entry.file_type(), FileType::RegularFile | FileType::Unknown)
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn temp_name() -> Result<String, Fault> {
+    let mut random = [0_u8; TEMP_DIGITS / 2];
+    let got = getrandom(&mut random[..], GetRandomFlags::empty()).map_err(at("get random bytes"))?;
+    if got < random.len() {
+        return Err(Fault::said("the kernel gave too few random bytes for a file name: run again"));
+    }
+    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{TEMP_START}{digits}{TEMP_END}"))
+}
+
+fn is_temp_name(name: &str) -> bool {
+    name.strip_prefix(TEMP_START).and_then(|rest| rest.strip_suffix(TEMP_END)).is_some_and(|digits| {
+        digits.len() == TEMP_DIGITS
+            && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    })
+}

@@ -1,0 +1,56 @@
+//! What the system said about a failed write, in words that name the remedy. No I/O.
+
+use rustix::io::Errno;
+
+use crate::host::WriteError;
+
+/// Why a step did not happen.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    /// A system call: what it was for, and its answer.
+    #[error("{}", system(.0, *.1))]
+    System(&'static str, Errno),
+    /// A refusal of our own, whole sentence.
+    #[error("{0}")]
+    Said(String),
+}
+
+impl Fault {
+    /// A refusal of our own.
+    pub(super) fn said(text: impl Into<String>) -> Self {
+        Fault::Said(text.into())
+    }
+
+    /// With what was being done, and to what.
+    pub(super) fn about(self, doing: &'static str, path: &str) -> WriteError {
+        WriteError { doing, path: path.to_owned(), reason: self.to_string() }
+    }
+}
+
+/// For `map_err`: the step that failed.
+pub(super) fn at(step: &'static str) -> impl Fn(Errno) -> Fault {
+    move |errno| Fault::System(step, errno)
+}
+
+fn system(step: &str, errno: Errno) -> String {
+    let words = plain(errno);
+    let remedy = match errno {
+        Errno::NOSPC => "free some space on its file system and run again",
+        Errno::DQUOT => "the quota of its file system is used up: raise it or free some space",
+        Errno::ROFS => {
+            "its file system is mounted read-only: remount it writable, or on an image-based system change the image"
+        }
+        Errno::ACCESS => "run as root",
+        Errno::PERM => "run as root; if you are root, its file system or a security module forbids it",
+        Errno::BUSY => "something is mounted over it, or uses it: see findmnt",
+        Errno::LOOP | Errno::XDEV => "its symbolic links lead in a circle or out of this host",
+        _ => return format!("{step}: {words}"),
+    };
+    format!("{step}: {words}; {remedy}")
+}
+
+/// The system's own words, without the number.
+pub(super) fn plain(errno: Errno) -> String {
+    let words = std::io::Error::from(errno).to_string();
+    words.split(" (os error").next().unwrap_or(&words).to_owned()
+}

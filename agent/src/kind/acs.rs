@@ -1,0 +1,274 @@
+//! PCIe ACS: which port redirects peer-to-peer traffic, and clearing that where GPUs and NICs share a switch.
+//! [`resolve`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
+
+mod resolve;
+mod support;
+#[cfg(test)]
+mod tests;
+mod token;
+
+use std::collections::BTreeSet;
+
+use crate::cmdline::{CommandLine, pci_suboption};
+use crate::desired::{AcsPersistence, WantedAcs};
+use crate::facts::pci::Acs;
+use crate::host::{HostKind, Reading};
+use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, Note, Section, Settled, Why};
+use crate::profile::model::AcsPolicy;
+use crate::topology::{Role, Topology};
+use crate::value::{AcsBits, PciAddress};
+
+use super::{Context, Kind, some_of};
+
+pub use resolve::{Resolved, resolve};
+pub use support::{Support, kernel_acs_support};
+pub use token::TOKEN_LIMIT;
+
+const NAME: &str = "acs";
+
+/// The kind's row in the table.
+pub const KIND: Kind =
+    Kind { name: NAME, about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)", plan };
+
+fn plan(context: &Context) -> Section {
+    let mut section = Section::default();
+    if context.desired.acs.policy == AcsPolicy::Keep {
+        return section;
+    }
+    let Some(tree) = context.facts.pci.known() else {
+        section.changes.extend((context.facts.host == HostKind::Image).then(|| at_first_boot(context)));
+        return section;
+    };
+    let topology = Topology::new(tree);
+    let told = told_at_boot(context);
+    for wanted in &context.desired.acs.ports {
+        // A port that cannot be read is in the desired state's unknowns, not among its ports.
+        if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
+            let port = Port { context, topology: &topology, wanted, acs };
+            port.plan(&told, &mut section);
+        }
+    }
+    section
+}
+
+/// The only thing an image can be told: it has no PCI devices, so that the ports are not known either.
+fn at_first_boot(context: &Context) -> Change {
+    let after = match context.desired.acs.policy {
+        AcsPolicy::Clear => "cleared on every port",
+        AcsPolicy::DirectP2p | AcsPolicy::Keep => "redirect cleared on the ports between GPUs and NICs",
+    };
+    Change {
+        id: format!("{NAME}/ports"),
+        kind: NAME,
+        subject: "PCIe ports of the machine".to_owned(),
+        items: vec![Item {
+            subject: "ACS control".to_owned(),
+            before: None,
+            after: Some(after.to_owned()),
+            why: vec![Why::because("an image has no PCI devices: the ports are found on the machine")],
+        }],
+        effect: Effect::EveryBoot,
+        actions: Vec::new(),
+        disrupts: Vec::new(),
+        needs: Vec::new(),
+        owns: None,
+        deferred: Some(first_boot()),
+    }
+}
+
+fn first_boot() -> Deferred {
+    Deferred { until: "at first boot of the image, by `bedplate apply` on the machine".to_owned() }
+}
+
+/// The two `pci=` ACS arguments of the running kernel.
+#[derive(Debug, Default)]
+struct Told {
+    config_acs: Option<String>,
+    disable_redir: Option<String>,
+}
+
+fn told_at_boot(context: &Context) -> Told {
+    // Not being able to read it takes a remark away, nothing else; the command line has its own kind.
+    let Ok(text) = context.reader.text("/proc/cmdline") else { return Told::default() };
+    let line = CommandLine::parse(text.trim_end());
+    Told {
+        config_acs: pci_suboption(&line, "config_acs"),
+        disable_redir: pci_suboption(&line, "disable_acs_redir"),
+    }
+}
+
+/// One wanted port and what is known of it.
+struct Port<'a> {
+    context: &'a Context<'a>,
+    topology: &'a Topology<'a>,
+    wanted: &'a WantedAcs,
+    acs: &'a Acs,
+}
+
+impl Port<'_> {
+    fn plan(&self, told: &Told, section: &mut Section) {
+        let (mask, control) = (self.mask(), self.acs.control);
+        if control.and(mask) == self.wanted.value.and(mask) {
+            section.settled.push(Settled { kind: NAME, subject: self.subject(), state: shown(control) });
+            return;
+        }
+        if let Some(said) =
+            token::told(told.config_acs.as_deref(), told.disable_redir.as_deref(), self.wanted.port)
+            && !token::obeyed(self.acs, said)
+        {
+            section.notes.push(self.note(format!(
+                "reads {} although the kernel was booted with {} for it: this kernel misreads the argument \
+                 (handbook §1.4), or somebody has written the register since",
+                shown(control),
+                said.1.config_acs_flags(said.0)
+            )));
+        }
+        if self.context.facts.host == HostKind::Image {
+            section.changes.push(self.change(Some(first_boot())));
+            return;
+        }
+        match self.obstacle() {
+            None => section.changes.push(self.change(None)),
+            Some(_) if self.lasts() => section.notes.push(self.left_to_the_kernel()),
+            Some((reason, remedy)) => section.blockers.push(Blocker {
+                kind: NAME,
+                subject: self.subject(),
+                reason,
+                remedy: remedy.to_owned(),
+            }),
+        }
+    }
+
+    fn subject(&self) -> String {
+        format!("port {}", self.wanted.port)
+    }
+
+    fn note(&self, text: String) -> Note {
+        Note { kind: NAME, subject: self.subject(), text }
+    }
+
+    fn mask(&self) -> AcsBits {
+        self.wanted.mask.and(self.acs.capable)
+    }
+
+    /// Whether the kernel command line sets the bits at boot.
+    fn lasts(&self) -> bool {
+        self.context.desired.acs.persistence != AcsPersistence::Live
+    }
+
+    /// Why the register must not, or cannot, be written on the running machine: reason and remedy.
+    fn obstacle(&self) -> Option<(String, &'static str)> {
+        if !self.wanted.vfio_below.is_empty() {
+            // IOMMU groups are made once, at boot. They would go on saying that the guest is walled off.
+            let functions = some_of(self.wanted.vfio_below.iter().map(PciAddress::to_string), 4, "functions");
+            return Some((
+                format!(
+                    "{functions} below it is bound to vfio-pci: with ACS cleared now, a guest could reach its \
+                     neighbours while its IOMMU group still says that it cannot (handbook §3.3)"
+                ),
+                "stop the guest and unbind the function from vfio-pci, or set acs.persistence = \"cmdline\", which \
+                 clears ACS before IOMMU groups are made",
+            ));
+        }
+        let lockdown = self.context.facts.os.lockdown.known().map(String::as_str)?;
+        matches!(lockdown, "integrity" | "confidentiality").then(|| {
+            (
+                format!(
+                    "kernel lockdown ({lockdown}) refuses every write to PCI config space (handbook §3.1)"
+                ),
+                "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or switch \
+                 lockdown (Secure Boot) off",
+            )
+        })
+    }
+
+    /// The argument does it at the next boot; only what that means for guests is to be said.
+    fn left_to_the_kernel(&self) -> Note {
+        let now = shown(self.acs.control);
+        if self.wanted.vfio_below.is_empty() {
+            return self.note(format!(
+                "left at {now}: kernel lockdown refuses the write; the kernel's own argument clears it at boot"
+            ));
+        }
+        let functions = some_of(self.wanted.vfio_below.iter().map(PciAddress::to_string), 4, "functions");
+        self.note(format!(
+            "left at {now} while {functions} below it is bound to vfio-pci; from the next boot on it shares an IOMMU \
+             group with its neighbours and can be given to a guest only together with them"
+        ))
+    }
+
+    fn change(&self, deferred: Option<Deferred>) -> Change {
+        let (mask, before) = (self.mask(), self.acs.control);
+        let value = self.wanted.value.and(mask);
+        Change {
+            id: format!("{NAME}/{}", self.wanted.port),
+            kind: NAME,
+            subject: self.subject(),
+            items: vec![Item {
+                subject: "ACS control".to_owned(),
+                before: Some(shown(before)),
+                after: Some(shown(before.without(mask).or(value))),
+                why: self.wanted.why.clone(),
+            }],
+            effect: if self.lasts() { Effect::Now } else { Effect::EveryBoot },
+            actions: vec![Action::SetConfigBits {
+                address: self.wanted.port,
+                offset: self.acs.control_offset(),
+                mask: mask.0,
+                value: value.0,
+                before: before.0,
+                register: "ACS control".to_owned(),
+            }],
+            disrupts: self.isolation_lost(),
+            needs: Vec::new(),
+            owns: None,
+            deferred,
+        }
+    }
+
+    /// Who can reach whom, past the IOMMU, once the port no longer redirects. Without an IOMMU nothing kept them
+    /// apart before either.
+    fn isolation_lost(&self) -> Vec<String> {
+        if self.context.facts.iommu.active.known().is_some_and(Vec::is_empty) {
+            return Vec::new();
+        }
+        let port = self.wanted.port;
+        let here = self.topology.below(port);
+        let named =
+            |functions: &[PciAddress]| some_of(functions.iter().map(PciAddress::to_string), 6, "functions");
+        let reach = match self.siblings(&here) {
+            _ if self.topology.role(port) == Role::RootPort => format!(
+                "{} below this root port can reach functions below other root ports past the IOMMU, where the root \
+                 complex lets them",
+                named(&here)
+            ),
+            Some((switch, there)) if !there.is_empty() && !here.is_empty() => format!(
+                "{} below this port can reach {} below the other ports of switch {switch} past the IOMMU",
+                named(&here),
+                named(&there)
+            ),
+            _ => return Vec::new(),
+        };
+        vec![
+            reach,
+            "IOMMU groups keep their borders until the next boot and promise an isolation that is gone: give none of \
+             these functions to a guest before"
+                .to_owned(),
+        ]
+    }
+
+    /// The switch that this is a port of, and what hangs below its other ports.
+    fn siblings(&self, here: &[PciAddress]) -> Option<(PciAddress, Vec<PciAddress>)> {
+        let tree = self.context.facts.pci.known()?;
+        let switch = tree.get(self.wanted.port)?.parent?;
+        let here: BTreeSet<&PciAddress> = here.iter().collect();
+        let mut there = self.topology.below(switch);
+        there.retain(|function| !here.contains(function));
+        Some((switch, there))
+    }
+}
+
+/// `SV RR CR UF (001d)`.
+fn shown(bits: AcsBits) -> String {
+    format!("{bits} ({:04x})", bits.0)
+}

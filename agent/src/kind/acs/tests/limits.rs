@@ -1,0 +1,124 @@
+//! What stands in the way: missing privilege, images, guests, lockdown, kernels that disobey.
+
+use super::*;
+
+#[test]
+fn an_unprivileged_reader_gets_unknown_never_fine() {
+    let mut machine = lab();
+    let bridges: Vec<_> =
+        machine.tree.functions.values().filter(|f| f.is_bridge()).map(|f| f.address).collect();
+    for bridge in bridges {
+        let function = machine.tree.functions.get_mut(&bridge).unwrap();
+        function.acs = Reading::Unknown("only 64 bytes of config space".into());
+        function.port = Reading::Unknown("only 64 bytes of config space".into());
+    }
+    let facts = machine.facts();
+    let resolved = resolve(&direct(), &facts);
+    assert_eq!(resolved.acs.ports, []);
+    assert!(matches!(resolved.arg, Reading::Unknown(_)));
+    assert_eq!(resolved.unknowns.len(), 1);
+    assert!(resolved.unknowns[0].subject.contains("0000:20:00.0"), "{:?}", resolved.unknowns);
+    assert!(resolved.unknowns[0].reason.contains("64 bytes"));
+    let section = plan_on(&resolved, &facts, &Files::default());
+    assert_eq!((section.changes.len(), section.settled.len()), (0, 0));
+
+    let blind = facts_without_pci(HostKind::Live);
+    assert_eq!(resolve(&direct(), &blind).unknowns.len(), 1);
+}
+
+fn facts_without_pci(host: HostKind) -> Facts {
+    Facts { host, ..facts(Reading::Unknown("no /sys".into())) }
+}
+
+#[test]
+fn an_image_gets_one_deferred_change() {
+    let facts = facts_without_pci(HostKind::Image);
+    let resolved = resolve(&direct(), &facts);
+    assert_eq!((resolved.unknowns.len(), resolved.blockers.len()), (0, 0));
+    assert!(matches!(resolved.arg, Reading::Unknown(_)));
+    let section = plan_on(&resolved, &facts, &Files::default());
+    assert_eq!(section.changes.len(), 1);
+    assert!(section.changes[0].deferred.is_some() && section.changes[0].actions.is_empty());
+    assert!(!section.changes[0].items.is_empty());
+    // With a recorded machine's tree the ports are known; writing still waits for the machine.
+    let known = Facts { host: HostKind::Image, ..lab().facts() };
+    let section = plan_of(&direct(), &known);
+    assert_eq!(section.changes.len(), 6);
+    assert!(section.changes.iter().all(|change| change.deferred.is_some()));
+}
+
+#[test]
+fn a_guest_below_forbids_the_live_write() {
+    let mut machine = lab();
+    machine.vf("0000:24:10.0", "0000:24:00.0").driver = Some("vfio-pci".into());
+    let facts = machine.facts();
+    let live = profile(AcsPolicy::DirectP2p, AcsPersist::Live);
+    let section = plan_of(&live, &facts);
+    let blocked: Vec<_> = section.blockers.iter().map(|blocker| blocker.subject.as_str()).collect();
+    assert_eq!(blocked, ["port 0000:20:00.0", "port 0000:22:01.0"]);
+    assert!(section.blockers[0].reason.contains("0000:24:10.0"));
+    assert_eq!(section.changes.len(), 4, "the other ports are free to go");
+
+    let resolved = resolve(&direct(), &facts);
+    assert!(argument(&resolved).contains("@0000:22:01.0"), "the kernel does it before it makes groups");
+    let section = plan_on(&resolved, &facts, &Files::default());
+    assert_eq!((section.changes.len(), section.blockers.len(), section.notes.len()), (4, 0, 2));
+    assert!(section.notes[1].text.contains("IOMMU group"), "{}", section.notes[1].text);
+}
+
+#[test]
+fn lockdown_leaves_only_the_command_line() {
+    let mut facts = lab().facts();
+    facts.os.lockdown = Reading::Known("integrity".into());
+    let section = plan_of(&direct(), &facts);
+    assert_eq!((section.changes.len(), section.blockers.len(), section.notes.len()), (0, 0, 6));
+    let section = plan_of(&profile(AcsPolicy::DirectP2p, AcsPersist::Live), &facts);
+    assert_eq!((section.changes.len(), section.blockers.len()), (0, 6));
+    assert!(section.blockers[0].remedy.contains("cmdline"));
+    facts.os.lockdown = Reading::Absent;
+    assert_eq!(plan_of(&direct(), &facts).changes.len(), 6);
+}
+
+#[test]
+fn a_register_that_disobeys_the_running_command_line_is_remarked_on() {
+    let mut machine = lab();
+    machine.get("0000:80:00.0").acs = Reading::Known(Acs { control: AcsBits(0), ..ACS });
+    let facts = machine.facts();
+    let resolved = resolve(&direct(), &facts);
+    let line = format!("BOOT_IMAGE=/vmlinuz quiet pci=realloc,{}\n", &argument(&resolved)["pci=".len()..]);
+    let section = plan_on(&resolved, &facts, &Files::new(&[("/proc/cmdline", &line)]));
+    assert_eq!((section.notes.len(), section.changes.len()), (5, 5));
+    assert!(section.notes[0].text.contains("SV RR CR UF (001d)"), "{}", section.notes[0].text);
+    assert!(section.notes[0].text.contains("xx000x0"));
+    let redir = Files::new(&[("/proc/cmdline", "pci=disable_acs_redir=0000:22:00.0")]);
+    assert_eq!(plan_on(&resolved, &facts, &redir).notes.len(), 1);
+    assert_eq!(plan_on(&resolved, &facts, &Files::new(&[("/proc/cmdline", "quiet")])).notes, []);
+}
+
+#[test]
+fn without_an_iommu_there_is_no_isolation_to_lose() {
+    let mut facts = lab().facts();
+    facts.iommu.active = Reading::Known(vec![]);
+    assert!(plan_of(&direct(), &facts).changes.iter().all(|change| change.disrupts.is_empty()));
+    facts.iommu.active = Reading::Unknown("?".into());
+    assert!(plan_of(&direct(), &facts).changes.iter().all(|change| change.disrupts.len() == 2));
+}
+
+#[test]
+fn data_direct_is_left_to_the_tool_that_knows_it() {
+    let mut machine = lab();
+    machine.add("0000:24:00.2", Some("0000:22:01.0"), 0x080100, (0x15b3, 0x2100));
+    let notes = resolve(&direct(), &machine.facts()).notes;
+    assert!(notes.iter().any(|note| note.subject == "0000:24:00.2"), "{notes:?}");
+}
+
+#[test]
+fn a_gpu_below_a_hidden_bridge_is_unknown() {
+    let mut machine = lab();
+    machine.tree.functions.remove(&at("0000:22:00.0"));
+    let resolved = resolve(&direct(), &machine.facts());
+    assert_eq!(ports(&resolved), ["0000:80:00.0", "0000:82:00.0", "0000:82:01.0"]);
+    assert_eq!(resolved.notes, []);
+    assert_eq!(resolved.unknowns[0].subject, "GPU 0000:23:00.0");
+    assert!(matches!(resolved.arg, Reading::Unknown(_)), "half an argument is none");
+}

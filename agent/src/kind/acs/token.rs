@@ -1,0 +1,133 @@
+//! The two `pci=` ACS parameters as text: written for ports that are wanted, read from a running command line. Pure.
+//!
+//! Ports are named by plain address. The kernel also takes a path from the root bus (`0000:16:01.0/00.0/00.0`), which
+//! survives renumbered buses; but buses are renumbered only when hardware or firmware settings change, the next plan
+//! then finds the new addresses, and an address can be compared with sysfs, logs and `lspci` by eye.
+
+use crate::desired::{AcsPersistence, WantedAcs};
+use crate::facts::pci::Acs;
+use crate::value::{AcsBits, PciAddress};
+
+/// Longest token that is put on a command line, in bytes. The whole line may have 2047 (handbook §1.1): a quarter is
+/// left for everything else on it.
+pub const TOKEN_LIMIT: usize = 1536;
+
+/// The token that makes the kernel set `ports` at boot, sorted by address, without any loader's quoting. `None` for
+/// live writes, for no ports, and for more ports than fit.
+///
+/// `config_acs` flags name every bit under the mask. Where direct peer-to-peer is wanted that gives `xx000x0`, the
+/// form in use in the field, and `x0000x0` on ports that implement egress control: Linux never sets that bit, but
+/// firmware may, and the kernel falls back to firmware's value for every bit marked `x` (handbook §1.4).
+pub fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option<String> {
+    let mut ports: Vec<&WantedAcs> = ports.iter().collect();
+    ports.sort_by_key(|wanted| wanted.port);
+    let (key, entries): (_, Vec<String>) = match persistence {
+        AcsPersistence::Live => return None,
+        AcsPersistence::ConfigAcs => {
+            let entry =
+                |w: &&WantedAcs| format!("{}@{}", w.value.config_acs_flags(spoken_mask(w.mask)), w.port);
+            ("config_acs", ports.iter().map(entry).collect())
+        }
+        AcsPersistence::DisableAcsRedir => {
+            ("disable_acs_redir", ports.iter().map(|wanted| wanted.port.to_string()).collect())
+        }
+    };
+    let token = format!("pci={key}={}", entries.join(";"));
+    (!entries.is_empty() && token.len() <= TOKEN_LIMIT).then_some(token)
+}
+
+/// The mask as the parameter says it: bits of the usual set that a port lacks are named as well. They do nothing
+/// there, and all ports read alike.
+fn spoken_mask(mask: AcsBits) -> AcsBits {
+    match mask.without(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty() {
+        true => mask.or(AcsBits::ISOLATION),
+        false => AcsBits::ALL,
+    }
+}
+
+/// What a running kernel was told to do with one port: which bits, and to what. `None`: nothing that is understood
+/// here (entries by path or by device id are not).
+pub fn told(
+    config_acs: Option<&str>,
+    disable_redir: Option<&str>,
+    port: PciAddress,
+) -> Option<(AcsBits, AcsBits)> {
+    let flags = config_acs.and_then(|list| {
+        let named = |entry: &str| {
+            let (flags, device) = entry.split_once('@')?;
+            (device.parse() == Ok(port)).then(|| flags.to_owned())
+        };
+        list.split(';').find_map(named)
+    });
+    // The kernel applies disable_acs_redir first and config_acs after it: the latter decides.
+    if let Some(flags) = flags {
+        return bits(&flags);
+    }
+    let named = disable_redir?.split(';').any(|device| device.parse() == Ok(port));
+    named.then_some((AcsBits::REDIRECT, AcsBits::default()))
+}
+
+/// `xx000x0` → mask and value.
+fn bits(flags: &str) -> Option<(AcsBits, AcsBits)> {
+    let (mut mask, mut value) = (0u16, 0u16);
+    for flag in flags.chars() {
+        (mask, value) = match flag {
+            '0' => (mask << 1 | 1, value << 1),
+            '1' => (mask << 1 | 1, value << 1 | 1),
+            'x' | 'X' => (mask << 1, value << 1),
+            _ => return None,
+        };
+    }
+    (flags.len() <= 16).then_some((AcsBits(mask), AcsBits(value)))
+}
+
+/// Whether a port's register is what the kernel was told, as far as the port can.
+pub fn obeyed(acs: &Acs, (mask, value): (AcsBits, AcsBits)) -> bool {
+    let mask = mask.and(acs.capable);
+    acs.control.and(mask) == value.and(mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::fixture::{ACS, at};
+
+    fn wanted(port: &str, mask: u16) -> WantedAcs {
+        WantedAcs { port: at(port), mask: AcsBits(mask), value: AcsBits(0), why: vec![], vfio_below: vec![] }
+    }
+
+    #[test]
+    fn tokens_are_sorted_and_plain() {
+        let ports =
+            [wanted("0000:22:01.0", 0x1d), wanted("0000:20:00.0", 0x3d), wanted("0000:22:00.0", 0x0d)];
+        let config = render(AcsPersistence::ConfigAcs, &ports).unwrap();
+        assert_eq!(config, "pci=config_acs=x0000x0@0000:20:00.0;xx000x0@0000:22:00.0;xx000x0@0000:22:01.0");
+        let redir = render(AcsPersistence::DisableAcsRedir, &ports).unwrap();
+        assert_eq!(redir, "pci=disable_acs_redir=0000:20:00.0;0000:22:00.0;0000:22:01.0");
+        assert_eq!(render(AcsPersistence::Live, &ports), None);
+        assert_eq!(render(AcsPersistence::ConfigAcs, &[]), None);
+        let all = [wanted("10000:e1:00.0", 0x5f)];
+        assert_eq!(render(AcsPersistence::ConfigAcs, &all).unwrap(), "pci=config_acs=0000000@10000:e1:00.0");
+    }
+
+    #[test]
+    fn a_token_that_would_crowd_out_the_line_is_not_made() {
+        let ports: Vec<_> =
+            (0..80).map(|n| wanted(&format!("0000:{:02x}:{:02x}.0", n / 32, n % 32), 0x1d)).collect();
+        assert_eq!(render(AcsPersistence::ConfigAcs, &ports), None);
+        assert!(render(AcsPersistence::DisableAcsRedir, &ports).unwrap().len() <= TOKEN_LIMIT);
+    }
+
+    #[test]
+    fn what_a_kernel_was_told_is_read_back() {
+        let list = "xx000x0@0000:20:00.0;1x1@22:00.0;1@pci:0:0;q@0000:23:00.0";
+        let read = |port: &str| told(Some(list), Some("0000:20:00.0;0000:24:00.0"), at(port));
+        assert_eq!(read("0000:20:00.0"), Some((AcsBits(0x1d), AcsBits(0))));
+        assert_eq!(read("0000:22:00.0"), Some((AcsBits(0x05), AcsBits(0x05))));
+        assert_eq!(read("0000:23:00.0"), None);
+        assert_eq!(read("0000:24:00.0"), Some((AcsBits::REDIRECT, AcsBits(0))));
+        assert_eq!(read("0000:25:00.0"), None);
+        assert!(!obeyed(&ACS, (AcsBits(0x1d), AcsBits(0))));
+        assert!(obeyed(&ACS, (AcsBits(0x20), AcsBits(0x20))), "the port has no egress control");
+    }
+}

@@ -1,0 +1,220 @@
+//! RHEL, Fedora and kin: Boot Loader Specification entries that GRUB reads (handbook §10.3). The entries carry the
+//! line of the installed kernels; /etc/default/grub and /etc/kernel/cmdline give it to kernels to come: all are kept alike.
+
+use super::files::{self, replace, verify};
+use super::grub;
+use super::{Context, NAME, Observed, Obstacle, Steps};
+use crate::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
+use crate::boot::grub_cfg::{Surroundings, default_entry};
+use crate::boot::grub_quote;
+use crate::boot::grubenv::Grubenv;
+use crate::boot::kernel_cmdline;
+use crate::cmdline::{CommandLine, Edit, LineDiff, Token};
+use crate::facts::Facts;
+use crate::host::{HostKind, ReadError, Reader, Reading};
+use crate::plan::{Action, WayBack};
+
+/// Entry directory (Boot Loader Specification, $BOOT is /boot on these systems).
+const ENTRIES: &str = "/boot/loader/entries";
+const GRUBENV: &str = "/boot/grub2/grubenv";
+const GRUB_CFG: &str = "/boot/grub2/grub.cfg";
+const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
+const GRUBBY: &str = "/usr/sbin/grubby";
+
+/// One entry file.
+pub struct EntryFile {
+    /// Its path.
+    pub path: String,
+    /// What it says.
+    pub entry: BlsEntry,
+}
+
+/// Every entry of a directory.
+///
+/// # Errors
+/// When the directory or an entry cannot be read.
+pub fn entry_files(reader: &dyn Reader, directory: &str) -> Result<Vec<EntryFile>, ReadError> {
+    let names = reader.list(directory)?.into_iter().filter(|name| name.ends_with(".conf"));
+    let read = |name: String| {
+        let path = format!("{directory}/{name}");
+        reader.text(&path).map(|text| EntryFile { entry: BlsEntry::parse(&name, &text), path })
+    };
+    names.map(read).collect()
+}
+
+/// Reads both states.
+pub fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
+    let mut remarks = Vec::new();
+    let configured = match reader.text(KERNEL_CMDLINE) {
+        Ok(text) => match kernel_cmdline::cmdline(&text, BlsReader::Grub) {
+            Ok(line) => Reading::Known(CommandLine::parse(&line)),
+            Err(error) => Reading::Unknown(format!("{KERNEL_CMDLINE}: {error}")),
+        },
+        Err(error) if error.is_absent() => grub::read(reader, &grub::RHEL, &mut remarks),
+        Err(error) => Reading::Unknown(error.to_string()),
+    };
+    Observed { configured, next: next(reader), remarks }
+}
+
+fn grubenv(reader: &dyn Reader) -> Option<Grubenv> {
+    reader.text(GRUBENV).ok().and_then(|text| Grubenv::parse(&text).ok())
+}
+
+fn next(reader: &dyn Reader) -> Reading<CommandLine> {
+    let files = match entry_files(reader, ENTRIES) {
+        Ok(files) => files,
+        Err(error) => return Reading::from_result(Err(error)),
+    };
+    let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
+    let env = grubenv(reader);
+    let line = match reader.text(GRUB_CFG) {
+        Ok(cfg) => from_cfg(reader, &cfg, env.as_ref(), &entries),
+        // An image that has never booted may have entries and no grub.cfg yet: the newest entry will be the default.
+        Err(error) if error.is_absent() => newest(env.as_ref(), &entries),
+        Err(error) => Err(error.to_string()),
+    };
+    line.map_or_else(Reading::Unknown, |line| Reading::Known(CommandLine::parse(&line)))
+}
+
+fn from_cfg(
+    reader: &dyn Reader,
+    cfg: &str,
+    env: Option<&Grubenv>,
+    entries: &[BlsEntry],
+) -> Result<String, String> {
+    let names = reader.list("/boot/grub2").unwrap_or_default();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let around = Surroundings { grubenv: env, files: &names, bls: entries };
+    let entry = default_entry(cfg, &around).map_err(|error| format!("{GRUB_CFG}: {error}"))?;
+    resolved(entry.cmdline, &entry.unresolved)
+}
+
+fn newest(env: Option<&Grubenv>, entries: &[BlsEntry]) -> Result<String, String> {
+    let ordered = grub_order(entries);
+    let saved = env.and_then(|env| env.get("saved_entry"));
+    let chosen = saved.and_then(|id| ordered.iter().find(|entry| entry.id() == id)).or(ordered.first());
+    let entry = chosen.ok_or_else(|| format!("{ENTRIES} holds no entry with a kernel"))?;
+    let lookup = |name: &str| env.and_then(|env| env.get(name)).map(str::to_owned);
+    let (line, unresolved) =
+        entry.grub_cmdline(&lookup).map_err(|error| format!("{}: {error}", entry.id()))?;
+    resolved(line, &unresolved)
+}
+
+/// A variable that nobody can fill in could hold anything.
+fn resolved(line: String, unresolved: &[String]) -> Result<String, String> {
+    // tuned_params is optional by design: an unset one is empty.
+    let open: Vec<&String> =
+        unresolved.iter().filter(|name| !matches!(name.as_str(), "tuned_params" | "early_params")).collect();
+    if open.is_empty() {
+        Ok(line)
+    } else {
+        Err(format!("the entry uses GRUB variables that are not known: {open:?}"))
+    }
+}
+
+/// What makes both states satisfy the edit.
+pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    let reader = context.reader;
+    let mut actions = Vec::new();
+    actions.extend(grub::edit_files(reader, &grub::RHEL, edit)?);
+    actions.extend(kernel_cmdline_file(reader, edit)?);
+    match entry_files(reader, ENTRIES) {
+        Ok(entries) => actions.extend(entry_actions(context, entries, edit)?),
+        Err(error) if error.is_absent() => {}
+        Err(error) => return Err(files::unreadable(&error)),
+    }
+    if matches!(next(reader), Reading::Known(_) | Reading::Unknown(_)) {
+        actions.push(verify(context));
+    }
+    Ok(Steps { subject: "/boot/loader/entries".into(), actions, disrupts: Vec::new() })
+}
+
+/// New kernels take the whole line from here, if it is there; it is not made where the system has none.
+fn kernel_cmdline_file(reader: &dyn Reader, edit: &Edit) -> Result<Option<Action>, Obstacle> {
+    let text = match reader.text(KERNEL_CMDLINE) {
+        Ok(text) => text,
+        Err(error) if error.is_absent() => return Ok(None),
+        Err(error) => return Err(files::unreadable(&error)),
+    };
+    let edited = kernel_cmdline::edited(&text, BlsReader::Grub, edit)
+        .map_err(|error| files::cannot(KERNEL_CMDLINE, &error))?;
+    Ok(replace(KERNEL_CMDLINE, Some(&text), Some(&edited)))
+}
+
+fn entry_actions(context: &Context, entries: Vec<EntryFile>, edit: &Edit) -> Result<Vec<Action>, Obstacle> {
+    // The rescue entry stays as it is: it is what one boots when the arguments are the problem.
+    let entries: Vec<EntryFile> =
+        entries.into_iter().filter(|file| !file.entry.id().ends_with("-rescue")).collect();
+    let by_variable = entries.iter().any(|file| file.entry.grub_variables().contains(&"kernelopts"));
+    let env = grubenv(context.reader);
+    if by_variable && let Some(env) = env {
+        return kernelopts(context, &entries, env, edit);
+    }
+    if let Some(tool) = grubby(context, &entries, edit) {
+        return Ok(vec![tool]);
+    }
+    let mut actions = Vec::new();
+    for file in &entries {
+        let edited =
+            file.entry.edited(BlsReader::Grub, edit).map_err(|error| files::cannot(&file.path, &error))?;
+        actions.extend(replace(&file.path, Some(file.entry.text()), Some(&edited)));
+    }
+    Ok(actions)
+}
+
+/// RHEL 8: entries say `$kernelopts`, and the line is in grubenv.
+fn kernelopts(
+    context: &Context,
+    entries: &[EntryFile],
+    mut env: Grubenv,
+    edit: &Edit,
+) -> Result<Vec<Action>, Obstacle> {
+    if let Some(tool) = grubby(context, entries, edit) {
+        return Ok(vec![tool]);
+    }
+    let old = env.render();
+    let line = env.get("kernelopts").unwrap_or_default().to_owned();
+    let edited = grub_quote::edit_text(&line, edit).map_err(|error| files::cannot(GRUBENV, &error))?;
+    env.set("kernelopts", &edited).map_err(|error| files::cannot(GRUBENV, &error))?;
+    Ok(replace(GRUBENV, Some(&old), Some(&env.render())).into_iter().collect())
+}
+
+/// grubby, on a running machine that has it, for arguments that need no quotes. Two of its habits decide the rest
+/// (handbook §10.3): it may drop every argument of a name when one is added, so one merged `pci=` is passed and the
+/// result is read back; and it passes text through sed and GRUB, so anything with `;` or quotes is edited directly.
+fn grubby(context: &Context, entries: &[EntryFile], edit: &Edit) -> Option<Action> {
+    if context.facts.host == HostKind::Image || context.reader.exists(GRUBBY) != Ok(true) {
+        return None;
+    }
+    let Reading::Known(line) = next(context.reader) else { return None };
+    let target = edit.apply(&line).ok()?;
+    let diff = LineDiff::between(&line, &target);
+    let plain = |token: &String| {
+        Token::new(token)
+            .ok()
+            .and_then(|token| grub_quote::grub_token(&token).ok())
+            .is_some_and(|written| written == *token)
+            && !token.contains(char::is_whitespace)
+    };
+    if diff.is_empty() || !diff.added.iter().chain(&diff.removed).all(plain) {
+        return None;
+    }
+    // /etc/default/grub has been edited by the action before: grubby must not edit it again.
+    let mut argv = vec!["grubby".to_owned(), "--no-etc-grub-update".into(), "--update-kernel=ALL".into()];
+    if !diff.removed.is_empty() {
+        argv.push(format!("--remove-args={}", diff.removed.join(" ")));
+    }
+    if !diff.added.is_empty() {
+        argv.push(format!("--args={}", diff.added.join(" ")));
+    }
+    let mut touches: Vec<String> = entries.iter().map(|file| file.path.clone()).collect();
+    touches.push(KERNEL_CMDLINE.into());
+    touches.push(GRUBENV.into());
+    Some(Action::RunTool {
+        argv,
+        purpose: format!("{NAME}: put the arguments into every boot entry"),
+        touches,
+        way_back: WayBack::Files,
+        limit_s: 120,
+    })
+}

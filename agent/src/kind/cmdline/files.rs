@@ -1,0 +1,52 @@
+//! What the back ends share: file replacements that are only planned where something differs, the check that closes
+//! every change, and the words for what cannot be done.
+
+use std::error::Error;
+
+use super::{Context, Obstacle};
+use crate::host::ReadError;
+use crate::plan::{Action, Check, FileContent};
+
+/// A replacement, or nothing where nothing differs.
+pub fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> Option<Action> {
+    let content = |text: &str| FileContent { bytes: text.as_bytes().to_vec() };
+    (before != after).then(|| Action::ReplaceFile {
+        path: path.to_owned(),
+        before: before.map(content),
+        after: after.map(content),
+    })
+}
+
+/// The check that the default boot entry carries what the profile wants, and nothing that it does not want.
+pub fn verify(context: &Context) -> Action {
+    let wanted = &context.desired.cmdline;
+    Action::Verify(Check::NextBoot {
+        present: wanted.set.iter().map(|arg| arg.token.clone()).collect(),
+        absent: wanted.absent.iter().map(|arg| arg.token.clone()).collect(),
+    })
+}
+
+/// An error of a text format, with the file it is about.
+pub fn cannot(path: &str, error: &dyn Error) -> Obstacle {
+    Obstacle {
+        reason: format!("{path} cannot be changed safely: {}", super::chain(error)),
+        remedy: format!("mend {path} by hand, then plan again"),
+    }
+}
+
+/// A file that has to be read before it can be changed.
+pub fn unreadable(error: &ReadError) -> Obstacle {
+    let remedy = match error {
+        ReadError::Denied { .. } => "run bedplate as root".to_owned(),
+        ReadError::NotRecorded { .. } => "record the host again, as root: `bedplate snapshot`".to_owned(),
+        ReadError::NotFound { path } | ReadError::Failed { path, .. } => {
+            format!("mend {path} by hand, then plan again")
+        }
+    };
+    Obstacle { reason: error.to_string(), remedy }
+}
+
+/// A place that should hold something.
+pub fn nothing_to_edit(path: &str) -> Obstacle {
+    Obstacle { reason: format!("{path} is not there"), remedy: "check that /boot is mounted".into() }
+}

@@ -1,0 +1,386 @@
+//! GRUB configured by shell variables: Debian and kin (a drop-in that sorts last; the main file only where something
+//! must go away), SUSE and RHEL without BLS (the main file). Handbook §10.1, §10.4.
+
+use super::files::{self, replace, verify};
+use super::{Context, Observed, Obstacle, Steps};
+use crate::boot::grub_cfg::{Surroundings, default_entry};
+use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault};
+use crate::boot::grub_quote;
+use crate::boot::grubenv::Grubenv;
+use crate::cmdline::{CommandLine, Edit, KernelDefaults, LineDiff, Token};
+use crate::facts::{BootLoader, Facts};
+use crate::host::{HostKind, ReadError, Reader, Reading};
+use crate::plan::{Action, WayBack};
+
+/// Where a family of distributions keeps what.
+pub struct Family {
+    /// Directory of drop-ins that grub-mkconfig reads after the main file; upstream GRUB has none.
+    drop_ins: Option<&'static str>,
+    /// The variable that takes bedplate's arguments.
+    variable: &'static str,
+    /// Generated configurations, the one to prefer first.
+    configurations: &'static [&'static str],
+    /// Tools that make it, with the file that proves them there; `%` stands for the configuration.
+    tools: &'static [(&'static str, &'static [&'static str])],
+}
+
+const MAIN: &str = "/etc/default/grub";
+/// `zz`: after 50-cloudimg-settings.cfg and whatever else sets the variable anew.
+const OWN: &str = "zz-bedplate.cfg";
+/// grub-mkconfig runs os-prober, which mounts every partition there is.
+const TOOL_LIMIT_S: u32 = 300;
+
+const DEBIAN: Family = Family {
+    drop_ins: Some("/etc/default/grub.d"),
+    // Recovery entries do not get this variable: they stay bootable whatever the profile asks for.
+    variable: CMDLINE_DEFAULT,
+    configurations: &["/boot/grub/grub.cfg"],
+    tools: &[
+        ("/usr/sbin/update-grub", &["update-grub"]),
+        ("/usr/sbin/grub-mkconfig", &["grub-mkconfig", "-o", "%"]),
+    ],
+};
+const SUSE: Family = Family {
+    drop_ins: None,
+    variable: CMDLINE_DEFAULT,
+    configurations: &["/boot/grub2/grub.cfg"],
+    tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
+};
+/// RHEL, Fedora and kin. On BLS systems only the variable is used: the entries are another file's business.
+pub const RHEL: Family = Family {
+    drop_ins: None,
+    variable: CMDLINE,
+    configurations: &["/boot/grub2/grub.cfg"],
+    tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
+};
+
+fn family(boot: &BootLoader) -> &'static Family {
+    match boot {
+        BootLoader::GrubSuse => &SUSE,
+        BootLoader::GrubRhel => &RHEL,
+        _ => &DEBIAN,
+    }
+}
+
+impl Family {
+    fn own(&self) -> Option<String> {
+        self.drop_ins.map(|directory| format!("{directory}/{OWN}"))
+    }
+
+    fn configuration(&self, reader: &dyn Reader) -> &'static str {
+        let there = |path: &&&'static str| reader.exists(path) == Ok(true);
+        self.configurations.iter().find(there).or(self.configurations.first()).copied().unwrap_or(MAIN)
+    }
+}
+
+/// One sourced file.
+struct Sourced {
+    path: String,
+    default: GrubDefault,
+}
+
+/// The main file and its drop-ins in the order in which grub-mkconfig sources them.
+fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<Sourced>, ReadError> {
+    let mut paths = vec![MAIN.to_owned()];
+    if let Some(directory) = family.drop_ins {
+        match reader.list(directory) {
+            Ok(names) => paths.extend(
+                names.iter().filter(|name| name.ends_with(".cfg")).map(|name| format!("{directory}/{name}")),
+            ),
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut sources = Vec::new();
+    for path in paths {
+        match reader.text(&path) {
+            Ok(text) => sources.push(Sourced { default: grub_default::parse(&text), path }),
+            // grub-mkconfig sources what is there.
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sources)
+}
+
+fn value(sources: &[Sourced], variable: &str) -> Result<String, String> {
+    let files: Vec<&GrubDefault> = sources.iter().map(|source| &source.default).collect();
+    match grub_default::evaluate(&files, variable) {
+        Ok(value) => Ok(value.unwrap_or_default()),
+        Err(error) => {
+            let path = sources.get(error.file).map_or(MAIN, |source| source.path.as_str());
+            let place = &error.source;
+            Err(format!("{path}:{}:{}: {} (`{}`)", place.line, place.column, place.why, place.text.trim()))
+        }
+    }
+}
+
+/// The line that a normal entry gets: 10_linux puts the general variable first.
+fn line(sources: &[Sourced]) -> Result<CommandLine, String> {
+    let both = format!("{} {}", value(sources, CMDLINE)?, value(sources, CMDLINE_DEFAULT)?);
+    let text =
+        grub_quote::kernel_line(both.trim()).map_err(|error| format!("{MAIN} and drop-ins: {error}"))?;
+    Ok(CommandLine::parse(&text))
+}
+
+/// The configured line. A file that cannot be followed makes it unknown, with a remark that names the place.
+pub fn read(reader: &dyn Reader, family: &Family, remarks: &mut Vec<String>) -> Reading<CommandLine> {
+    let sources = match sources(reader, family) {
+        Ok(sources) if sources.is_empty() => return Reading::Absent,
+        Ok(sources) => sources,
+        Err(error) => return Reading::Unknown(error.to_string()),
+    };
+    match line(&sources) {
+        Ok(line) => Reading::Known(line),
+        Err(why) => {
+            remarks.push(why.clone());
+            // bedplate's own drop-in is all that can be vouched for.
+            own_line(&sources, family).map_or(Reading::Unknown(why), Reading::Known)
+        }
+    }
+}
+
+fn own_line(sources: &[Sourced], family: &Family) -> Option<CommandLine> {
+    let own = family.own()?;
+    let text = sources.iter().find(|source| source.path == own).map_or("", |source| source.default.text());
+    grub_default::parse_drop_in(text, family.variable).ok().map(CommandLine::from_tokens)
+}
+
+/// Reads both states.
+pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+    let family = family(&facts.boot);
+    let mut remarks = Vec::new();
+    let configured = read(reader, family, &mut remarks);
+    Observed { configured, next: next(reader, family), remarks }
+}
+
+fn next(reader: &dyn Reader, family: &Family) -> Reading<CommandLine> {
+    let path = family.configuration(reader);
+    let text = match reader.text(path) {
+        Ok(text) => text,
+        Err(error) => return Reading::from_result(Err(error)),
+    };
+    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+    let env = reader.text(&format!("{directory}/grubenv")).ok().and_then(|text| Grubenv::parse(&text).ok());
+    let names = reader.list(directory).unwrap_or_default();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let around = Surroundings { grubenv: env.as_ref(), files: &names, bls: &[] };
+    match default_entry(&text, &around) {
+        Ok(entry) if entry.unresolved.is_empty() => Reading::Known(CommandLine::parse(&entry.cmdline)),
+        Ok(entry) => Reading::Unknown(format!(
+            "{path}: the default entry uses variables that only GRUB knows: {:?}",
+            entry.unresolved
+        )),
+        Err(error) => Reading::Unknown(format!("{path}:{}: {}", error.line, error.why)),
+    }
+}
+
+/// What makes both states satisfy the edit.
+pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    let family = family(&context.facts.boot);
+    let mut actions = edit_files(context.reader, family, edit)?;
+    let subject = match actions.as_slice() {
+        [] => "boot configuration".to_owned(),
+        _ => family.own().unwrap_or_else(|| MAIN.to_owned()),
+    };
+    actions.push(regenerate(context, family)?);
+    actions.push(verify(context));
+    Ok(Steps { subject, actions, disrupts: Vec::new() })
+}
+
+fn regenerate(context: &Context, family: &Family) -> Result<Action, Obstacle> {
+    let configuration = family.configuration(context.reader);
+    let there = family.tools.iter().find(|(proof, _)| context.reader.exists(proof) == Ok(true));
+    let (_, argv) = match (there, family.tools.first()) {
+        (Some(tool), _) => tool,
+        // The image build has the tool, or will have it.
+        (None, Some(tool)) if context.facts.host == HostKind::Image => tool,
+        _ => {
+            return Err(Obstacle {
+                reason: format!("{configuration} cannot be made anew: its tool is not installed"),
+                remedy: format!(
+                    "install the package with {}",
+                    family.tools.first().map_or("grub-mkconfig", |tool| tool.0)
+                ),
+            });
+        }
+    };
+    Ok(Action::RunTool {
+        argv: argv.iter().map(|word| word.replace('%', configuration)).collect(),
+        purpose: format!("make {configuration} anew"),
+        touches: vec![configuration.to_owned()],
+        way_back: WayBack::Repeat,
+        limit_s: TOOL_LIMIT_S,
+    })
+}
+
+/// The file replacements that make the configured line satisfy the edit; none when it does.
+pub fn edit_files(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<Vec<Action>, Obstacle> {
+    let sources = sources(reader, family).map_err(|error| files::unreadable(&error))?;
+    let old = match line(&sources) {
+        Ok(line) => line,
+        Err(why) => return blind(&sources, family, edit, &why),
+    };
+    let target = edit.apply(&old).map_err(|error| files::cannot(MAIN, &error))?;
+    if target == old {
+        return Ok(Vec::new());
+    }
+    let removed = LineDiff::between(&old, &target).removed;
+    let own = family.own();
+    let (ours, others): (Vec<Sourced>, Vec<Sourced>) =
+        sources.into_iter().partition(|source| Some(&source.path) == own.as_ref());
+    let cut = cut(&others, &removed)?;
+    let kept = line(&cut).map_err(|why| files::cannot(MAIN, &Words(why)))?;
+    let added = tokens(&LineDiff::between(&kept, &target).added)?;
+    let result = match &own {
+        Some(own) => with_drop_in(cut, own, family, &added)?,
+        None => with_main(cut, family, &added)?,
+    };
+    let reached = line(&result).map_err(|why| files::cannot(MAIN, &Words(why)))?;
+    if edit
+        .satisfied_by(&reached, &KernelDefaults::default())
+        .iter()
+        .any(|finding| !finding.status.is_satisfied())
+    {
+        if reached.init_arguments().is_some() {
+            return Err(Obstacle {
+                reason: format!(
+                    "a `--` in {MAIN} or its drop-ins hands everything behind it to init, bedplate's arguments too"
+                ),
+                remedy: format!("move the part from `--` on to the end of {CMDLINE_DEFAULT}, or take it out"),
+            });
+        }
+        return Err(Obstacle {
+            reason:
+                "the arguments that are there now and those that the profile wants get in each other's way"
+                    .into(),
+            remedy: format!("take the profile's arguments out of {MAIN} and its drop-ins by hand"),
+        });
+    }
+    Ok(differences(&others, ours.first(), &result, own.as_deref()))
+}
+
+/// Words that are an error's own.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Words(String);
+
+fn tokens(words: &[String]) -> Result<Vec<Token>, Obstacle> {
+    words.iter().map(|word| Token::new(word).map_err(|error| files::cannot(MAIN, &error))).collect()
+}
+
+/// Takes arguments out of whichever file and variable holds them; everything else keeps every byte.
+fn cut(sources: &[Sourced], removed: &[String]) -> Result<Vec<Sourced>, Obstacle> {
+    let mut removed: Vec<&String> = removed.iter().collect();
+    let mut result: Vec<Sourced> = Vec::new();
+    for source in sources {
+        let mut default = source.default.clone();
+        for variable in [CMDLINE, CMDLINE_DEFAULT] {
+            let own = |error| files::cannot(&source.path, &error);
+            let before = value(&sources[..result.len()], variable).ok().zip(value(&result, variable).ok());
+            let after = before.as_ref().and_then(|(was, _)| source.default.value(variable, Some(was)).ok());
+            // A value that cannot be followed here is left alone: a later file sets the variable anew, or else the
+            // line as a whole could not have been read.
+            let (Some((was, is)), Some(after)) = (before, after) else { continue };
+            let after = after.unwrap_or_default();
+            // What this file adds: all of it where the variable is set anew, the rest where it builds on itself.
+            let (base, part) = match after.strip_prefix(was.as_str()) {
+                Some(part) if !was.is_empty() => (is.as_str(), part),
+                _ => ("", after.as_str()),
+            };
+            let words = grub_quote::split(part).map_err(own)?;
+            let mut left = String::new();
+            let mut touched = false;
+            for word in words {
+                if let Some(at) = removed.iter().position(|gone| **gone == word.kernel) {
+                    removed.remove(at);
+                    touched = true;
+                } else {
+                    let gap = if left.is_empty() && base.is_empty() { "" } else { word.gap.as_str() };
+                    left.push_str(gap);
+                    left.push_str(&word.raw);
+                }
+            }
+            if touched {
+                let text = default.edited(variable, &format!("{base}{left}"), Some(&is)).map_err(own)?;
+                default = grub_default::parse(&text);
+            }
+        }
+        result.push(Sourced { path: source.path.clone(), default });
+    }
+    Ok(result)
+}
+
+fn with_drop_in(
+    mut sources: Vec<Sourced>,
+    own: &str,
+    family: &Family,
+    added: &[Token],
+) -> Result<Vec<Sourced>, Obstacle> {
+    if !added.is_empty() {
+        let text = grub_default::write_drop_in(family.variable, added, NOTE)
+            .map_err(|error| files::cannot(own, &error))?;
+        sources.push(Sourced { path: own.to_owned(), default: grub_default::parse(&text) });
+        sources.sort_by(|a, b| (a.path != MAIN, &a.path).cmp(&(b.path != MAIN, &b.path)));
+    }
+    Ok(sources)
+}
+
+const NOTE: &str = "written by bedplate; changes made here are overwritten";
+
+fn with_main(sources: Vec<Sourced>, family: &Family, added: &[Token]) -> Result<Vec<Sourced>, Obstacle> {
+    let mut result = Vec::new();
+    for source in sources {
+        let own = |error| files::cannot(&source.path, &error);
+        let old = source.default.value(family.variable, None).map_err(own)?.unwrap_or_default();
+        let words = added.iter().map(grub_quote::grub_token).collect::<Result<Vec<_>, _>>();
+        let words = words.map_err(|error| files::cannot(&source.path, &error))?.join(" ");
+        let new = if old.trim().is_empty() || words.is_empty() {
+            format!("{old}{words}")
+        } else {
+            format!("{old} {words}")
+        };
+        let text = source.default.edited(family.variable, &new, None).map_err(own)?;
+        result.push(Sourced { path: source.path, default: grub_default::parse(&text) });
+    }
+    Ok(result)
+}
+
+/// What differs between the files as they are and as they are to be.
+fn differences(
+    others: &[Sourced],
+    ours: Option<&Sourced>,
+    result: &[Sourced],
+    own: Option<&str>,
+) -> Vec<Action> {
+    let text = |sources: &[Sourced], path: &str| {
+        sources.iter().find(|source| source.path == path).map(|source| source.default.text().to_owned())
+    };
+    let mut actions: Vec<Action> = others
+        .iter()
+        .filter_map(|source| {
+            replace(&source.path, Some(source.default.text()), text(result, &source.path).as_deref())
+        })
+        .collect();
+    if let Some(own) = own {
+        actions.extend(replace(own, ours.map(|source| source.default.text()), text(result, own).as_deref()));
+    }
+    actions
+}
+
+/// A main file that cannot be followed is left alone: the drop-in adds to whatever it comes to. Nothing can be taken
+/// away like that, and a second `pci=` may stand beside a foreign one: the read-back tells.
+fn blind(sources: &[Sourced], family: &Family, edit: &Edit, why: &str) -> Result<Vec<Action>, Obstacle> {
+    let Some(own) = family.own() else {
+        return Err(Obstacle {
+            reason: format!("{why}: bedplate does not run it to find out"),
+            remedy: format!("write {} in {MAIN} as one plain assignment", family.variable),
+        });
+    };
+    let rendered = edit.rendered().map_err(|error| files::cannot(&own, &error))?;
+    let tokens: Vec<Token> = rendered.tokens().cloned().collect();
+    let text = grub_default::write_drop_in(family.variable, &tokens, NOTE)
+        .map_err(|error| files::cannot(&own, &error))?;
+    let old = sources.iter().find(|source| source.path == own).map(|source| source.default.text());
+    Ok(replace(&own, old, Some(&text)).into_iter().collect())
+}

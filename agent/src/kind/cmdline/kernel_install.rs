@@ -1,0 +1,155 @@
+//! systemd-boot with kernel-install: /etc/kernel/cmdline is the whole line of every kernel to come; entries (or unified
+//! kernel images) of the installed ones are made again by `kernel-install add` (handbook §10.3, §10.4).
+
+use super::bls::{EntryFile, entry_files};
+use super::files::{self, replace, verify};
+use super::{Context, Observed, Obstacle, Steps};
+use crate::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
+use crate::boot::{kernel_cmdline, uki, version};
+use crate::cmdline::{CommandLine, Edit};
+use crate::facts::{BootLoader, Facts};
+use crate::host::{HostKind, Reader, Reading};
+use crate::plan::{Action, WayBack};
+
+const CMDLINE: &str = "/etc/kernel/cmdline";
+const VENDOR_CMDLINE: &str = "/usr/lib/kernel/cmdline";
+/// Where $BOOT may be mounted (Boot Loader Specification; bootctl looks in the same order).
+const BOOT_MOUNTS: [&str; 3] = ["/efi", "/boot", "/boot/efi"];
+/// Rebuilding an initramfs is part of kernel-install.
+const LIMIT_S: u32 = 600;
+
+/// Reads both states.
+pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
+    let next = match &facts.boot {
+        BootLoader::SystemdBoot { uki: true } => next_uki(reader),
+        _ => next_entry(reader),
+    };
+    Observed { configured: configured(reader), next, remarks: Vec::new() }
+}
+
+fn configured(reader: &dyn Reader) -> Reading<CommandLine> {
+    for path in [CMDLINE, VENDOR_CMDLINE] {
+        match reader.text(path) {
+            Ok(text) => {
+                return match kernel_cmdline::cmdline(&text, BlsReader::SystemdBoot) {
+                    Ok(line) => Reading::Known(CommandLine::parse(&line)),
+                    Err(error) => Reading::Unknown(format!("{path}: {error}")),
+                };
+            }
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Reading::Unknown(error.to_string()),
+        }
+    }
+    Reading::Absent
+}
+
+fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
+    for mount in BOOT_MOUNTS {
+        let files = match entry_files(reader, &format!("{mount}/loader/entries")) {
+            Ok(files) if files.is_empty() => continue,
+            Ok(files) => files,
+            Err(error) if error.is_absent() => continue,
+            Err(error) => return Reading::Unknown(error.to_string()),
+        };
+        let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
+        let chosen_by = loader_default(reader, mount);
+        let patterns: Vec<&str> = chosen_by.iter().map(String::as_str).collect();
+        return match systemd_default(&entries, &patterns) {
+            Some(entry) => Reading::Known(CommandLine::parse(&entry.systemd_cmdline())),
+            None => Reading::Unknown(format!("no entry of {mount}/loader/entries can be the default")),
+        };
+    }
+    Reading::Absent
+}
+
+/// `default PATTERN` of loader.conf.
+fn loader_default(reader: &dyn Reader, mount: &str) -> Option<String> {
+    let text = reader.text(&format!("{mount}/loader/loader.conf")).ok()?;
+    let line = text
+        .lines()
+        .map(str::trim)
+        .find(|line| line.starts_with("default") && line["default".len()..].starts_with([' ', '\t']))?;
+    Some(line["default".len()..].trim().to_owned())
+}
+
+/// The newest unified kernel image, by file name.
+fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
+    for mount in BOOT_MOUNTS {
+        let directory = format!("{mount}/EFI/Linux");
+        let mut names = match reader.list(&directory) {
+            Ok(names) => names,
+            Err(error) if error.is_absent() => continue,
+            Err(error) => return Reading::Unknown(error.to_string()),
+        };
+        names.retain(|name| name.ends_with(".efi"));
+        names.sort_by(|a, b| version::uapi_order(a, b));
+        let Some(newest) = names.last() else { continue };
+        let path = format!("{directory}/{newest}");
+        let line = reader
+            .read_start(&path, uki::PREFIX_BYTES)
+            .map_err(|error| error.to_string())
+            .and_then(|bytes| uki::cmdline(&bytes).map_err(|error| format!("{path}: {error}")));
+        return match line {
+            Ok(Some(line)) => Reading::Known(CommandLine::parse(&line)),
+            Ok(None) => Reading::Unknown(format!("{path} has no command line of its own")),
+            Err(why) => Reading::Unknown(why),
+        };
+    }
+    Reading::Absent
+}
+
+/// What makes both states satisfy the edit.
+pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    let old = match context.reader.text(CMDLINE) {
+        Ok(text) => Some(text),
+        Err(error) if error.is_absent() => None,
+        Err(error) => return Err(files::unreadable(&error)),
+    };
+    let base = match &old {
+        Some(text) => text.clone(),
+        None => whole_line(context)?,
+    };
+    let edited = kernel_cmdline::edited(&base, BlsReader::SystemdBoot, edit)
+        .map_err(|error| files::cannot(CMDLINE, &error))?;
+    let mut actions: Vec<Action> = replace(CMDLINE, old.as_deref(), Some(&edited)).into_iter().collect();
+    let touches = entry_paths(context.reader);
+    for release in &context.facts.os.installed_kernels {
+        actions.push(Action::RunTool {
+            argv: ["kernel-install", "add", release, &format!("/usr/lib/modules/{release}/vmlinuz")]
+                .map(str::to_owned)
+                .to_vec(),
+            purpose: format!("make the boot entry of {release} again"),
+            touches: touches.clone(),
+            way_back: WayBack::Repeat,
+            limit_s: LIMIT_S,
+        });
+    }
+    if context.facts.host != HostKind::Image {
+        actions.push(verify(context));
+    }
+    Ok(Steps { subject: CMDLINE.into(), actions, disrupts: Vec::new() })
+}
+
+fn entry_paths(reader: &dyn Reader) -> Vec<String> {
+    let directories = BOOT_MOUNTS.iter().map(|mount| format!("{mount}/loader/entries"));
+    directories
+        .filter_map(|directory| entry_files(reader, &directory).ok())
+        .flatten()
+        .map(|file: EntryFile| file.path)
+        .collect()
+}
+
+/// The file must hold the whole line, `root=` and all. Where it is not there yet it is made from what boots now: never
+/// from /proc/cmdline of another machine, which is what kernel-install itself would take in a chroot.
+fn whole_line(context: &Context) -> Result<String, Obstacle> {
+    if let Ok(text) = context.reader.text(VENDOR_CMDLINE) {
+        return Ok(text);
+    }
+    match observe(context.reader, context.facts).next {
+        Reading::Known(line) => Ok(line.to_string()),
+        Reading::Absent | Reading::Unknown(_) => Err(Obstacle {
+            reason: format!("{CMDLINE} is not there, and no boot entry says what the whole line is"),
+            remedy: format!("write the current line (with root=) to {CMDLINE}, then plan again"),
+        }),
+    }
+}

@@ -1,0 +1,288 @@
+//! The kernel command line in its four states: configured, next boot, running, effective (DESIGN §6).
+//! Token semantics live in [`crate::cmdline`]; what a boot loader's files look like lives in [`crate::boot`];
+//! here the two meet the host. One file a back end, one row each in [`backend`].
+
+mod bls;
+mod effective;
+mod files;
+mod grub;
+mod kernel_install;
+mod ostree;
+mod states;
+
+pub use states::check_line;
+
+use super::{Context, Kind};
+use crate::cmdline::{CommandLine, Edit, KernelDefaults};
+use crate::desired::DesiredCmdline;
+use crate::facts::{Arch, BootLoader, Facts};
+use crate::host::{Reader, Reading};
+use crate::plan::{Action, Blocker, Change, Effect, Section};
+
+/// The row of the table of kinds.
+pub const KIND: Kind =
+    Kind { name: NAME, about: "kernel command line: configured, next boot, running, effective", plan };
+
+/// Its name, also in the ledger.
+pub const NAME: &str = "cmdline";
+
+/// What a back end reads: the line that it would give new boot entries, and the line that the default entry has.
+pub struct Observed {
+    /// What the configuration says (`/etc/default/grub` and drop-ins, `/etc/kernel/cmdline`).
+    pub configured: Reading<CommandLine>,
+    /// What the default boot entry carries, as the kernel will see it.
+    pub next: Reading<CommandLine>,
+    /// Files that could not be understood, as remarks.
+    pub remarks: Vec<String>,
+}
+
+/// What a back end would do.
+pub struct Steps {
+    /// Title of the change.
+    pub subject: String,
+    /// In order; the last one is the check of the next boot.
+    pub actions: Vec<Action>,
+    /// What it disturbs.
+    pub disrupts: Vec<String>,
+}
+
+/// What stands in a back end's way.
+pub struct Obstacle {
+    /// Why it cannot be planned.
+    pub reason: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// One boot-loader family's way of keeping the command line.
+pub struct Backend {
+    /// Read both states.
+    pub observe: fn(&dyn Reader, &Facts) -> Observed,
+    /// The actions that make both states satisfy the edit.
+    pub steps: fn(&Context, &Edit) -> Result<Steps, Obstacle>,
+}
+
+/// The table of back ends.
+fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
+    let refused =
+        |reason: &str, remedy: &str| Err(Obstacle { reason: reason.to_owned(), remedy: remedy.to_owned() });
+    match boot {
+        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
+            Ok(Backend { observe: grub::observe, steps: grub::steps })
+        }
+        BootLoader::GrubBls => Ok(Backend { observe: bls::observe, steps: bls::steps }),
+        BootLoader::SystemdBoot { .. } => {
+            Ok(Backend { observe: kernel_install::observe, steps: kernel_install::steps })
+        }
+        BootLoader::RpmOstree | BootLoader::Bootc => {
+            Ok(Backend { observe: ostree::observe, steps: ostree::steps })
+        }
+        BootLoader::Unmanaged { reason } => {
+            refused(reason, "render the profile for the image: `bedplate render`")
+        }
+        BootLoader::Unknown { reason } => refused(
+            reason,
+            "say how this machine boots, or render the profile for its boot loader: `bedplate render`",
+        ),
+    }
+}
+
+fn plan(context: &Context) -> Section {
+    let mut section = Section::default();
+    let wanted = &context.desired.cmdline;
+    let arch = arch(context.facts);
+    let edit = match edit(wanted, arch, context) {
+        Ok(edit) => edit,
+        Err(obstacle) => {
+            block(&mut section, obstacle);
+            return section;
+        }
+    };
+    if edit.wanted().is_empty() && edit.unwanted().is_empty() {
+        return section;
+    }
+    let backend = match backend(&context.facts.boot) {
+        Ok(backend) => backend,
+        Err(obstacle) => {
+            block(&mut section, obstacle);
+            states::running_only(context, &edit, &mut section);
+            return section;
+        }
+    };
+    let observed = (backend.observe)(context.reader, context.facts);
+    let standing = states::compare(context, &edit, &observed);
+    states::report(context, &edit, &standing, &mut section);
+    effective::report(context, &mut section);
+    if standing.needs_change() {
+        // What a kernel default already satisfies is not written: the plan must not do what it does not show.
+        let steps = needed(wanted, arch, context, &standing).and_then(|edit| (backend.steps)(context, &edit));
+        match steps {
+            Ok(steps) => section.changes.push(change(wanted, context, &standing, steps)),
+            Err(obstacle) => block(&mut section, obstacle),
+        }
+    }
+    section
+}
+
+fn block(section: &mut Section, obstacle: Obstacle) {
+    section.blockers.push(Blocker {
+        kind: NAME,
+        subject: "kernel command line".into(),
+        reason: obstacle.reason,
+        remedy: obstacle.remedy,
+    });
+}
+
+/// Parameters are read by the architecture's own code; an unknown one is taken for x86-64, where every
+/// parameter of the handbook exists.
+pub fn arch(facts: &Facts) -> Arch {
+    facts.arch.known().copied().unwrap_or(Arch::X86_64)
+}
+
+/// What the profile wants, and what bedplate once put there and nobody wants any more.
+fn edit(wanted: &DesiredCmdline, arch: Arch, context: &Context) -> Result<Edit, Obstacle> {
+    let set: Vec<&str> = wanted.set.iter().map(|arg| arg.token.as_str()).collect();
+    edit_of(&set, wanted, arch, context)
+}
+
+/// The same without what every state has by kernel default.
+fn needed(
+    wanted: &DesiredCmdline,
+    arch: Arch,
+    context: &Context,
+    standing: &states::Standing,
+) -> Result<Edit, Obstacle> {
+    let by_default = standing.by_default();
+    let set: Vec<&str> = wanted
+        .set
+        .iter()
+        .map(|arg| arg.token.as_str())
+        .filter(|token| !by_default.contains(*token))
+        .collect();
+    edit_of(&set, wanted, arch, context)
+}
+
+fn edit_of(set: &[&str], wanted: &DesiredCmdline, arch: Arch, context: &Context) -> Result<Edit, Obstacle> {
+    let absent: Vec<&str> = wanted.absent.iter().map(|arg| arg.token.as_str()).collect();
+    let bad = |error: &dyn std::error::Error| Obstacle {
+        reason: chain(error),
+        remedy: "mend the profile: `bedplate profile check` shows the place".into(),
+    };
+    let edit = Edit::new(arch, set, &absent).map_err(|error| bad(&error))?;
+    let disowned = disowned(&edit, arch, context, &wanted.keep);
+    if disowned.is_empty() {
+        return Ok(edit);
+    }
+    let mut absent: Vec<String> = absent.into_iter().map(str::to_owned).collect();
+    absent.extend(disowned);
+    Edit::new(arch, set, &absent).map_err(|error| bad(&error))
+}
+
+/// Tokens that the ledger calls bedplate's own and that the profile no longer speaks of.
+fn disowned(edit: &Edit, arch: Arch, context: &Context, keep: &[String]) -> Vec<String> {
+    let owned = context.ledger.owned.get(NAME).map(Vec::as_slice).unwrap_or_default();
+    let still = |token: &String| {
+        let nothing: [&str; 0] = [];
+        Edit::new(arch, &[token], &nothing).is_ok_and(|old| {
+            old.wanted().iter().all(|old| edit.wanted().iter().any(|wanted| wanted.key() == old.key()))
+        })
+    };
+    let kept = |token: &String| {
+        keep.iter().any(|key| {
+            token.strip_prefix(key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        })
+    };
+    owned.iter().filter(|token| !still(token) && !kept(token)).cloned().collect()
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+fn change(wanted: &DesiredCmdline, context: &Context, standing: &states::Standing, steps: Steps) -> Change {
+    let items = standing.items(wanted);
+    Change {
+        id: format!("{NAME}/{}", steps.subject.trim_start_matches('/')),
+        kind: NAME,
+        subject: steps.subject,
+        effect: effect_of(items.iter().map(|item| item.subject.as_str())),
+        items,
+        actions: steps.actions,
+        disrupts: steps.disrupts,
+        needs: Vec::new(),
+        owns: Some(owns(wanted, context)),
+        deferred: states::deferred(context, standing),
+    }
+}
+
+/// What is bedplate's own afterwards: what is wanted, and what stays although nothing is known about it now.
+fn owns(wanted: &DesiredCmdline, context: &Context) -> Vec<String> {
+    let mut own: Vec<String> = wanted.set.iter().map(|arg| arg.token.clone()).collect();
+    let earlier = context.ledger.owned.get(NAME).map(Vec::as_slice).unwrap_or_default();
+    let kept = earlier.iter().filter(|token| wanted.keep.iter().any(|key| token.starts_with(key.as_str())));
+    own.extend(kept.cloned());
+    own
+}
+
+/// An IOMMU that a kexec leaves running is carried over by the next kernel, translation tables and all
+/// (handbook §2.4): IOMMU parameters count only when the machine has gone through its firmware.
+pub fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
+    let iommu = |token: &str| {
+        ["iommu", "intel_iommu", "amd_iommu"].iter().any(|name| {
+            token.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['=', '.']))
+        })
+    };
+    let mut tokens = tokens;
+    if tokens.any(iommu) { Effect::ColdBoot } else { Effect::NextBoot }
+}
+
+/// The command line of the default boot entry: what [`crate::plan::Check::NextBoot`] is read back from.
+pub fn next_boot(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
+    match backend(&facts.boot) {
+        Ok(backend) => (backend.observe)(reader, facts).next,
+        Err(obstacle) => Reading::Unknown(obstacle.reason),
+    }
+}
+
+/// Those of `tokens` that the running kernel was booted with and that the next boot does without: what has been taken
+/// off the line and stays in effect until then. A line that cannot be read says nothing.
+pub fn gone_at_next_boot(reader: &dyn Reader, facts: &Facts, tokens: &[String]) -> Vec<String> {
+    let (Ok(running), Reading::Known(next)) = (reader.text("/proc/cmdline"), next_boot(reader, facts)) else {
+        return Vec::new();
+    };
+    let running = CommandLine::parse(running.trim_end());
+    let nothing: [&str; 0] = [];
+    let Ok(edit) = Edit::new(arch(facts), tokens, &nothing) else { return Vec::new() };
+    let on = |line: &CommandLine| edit.satisfied_by(line, &KernelDefaults::default());
+    let both = on(&running).into_iter().zip(on(&next));
+    both.filter(|(running, next)| running.status.is_satisfied() && !next.status.is_satisfied())
+        .map(|(running, _)| running.entries.join(" "))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::HostSpec;
+    use crate::facts::{Depth, observe};
+
+    /// A kernel booted with three arguments of bedplate's, whose boot entry has lost two of them since.
+    #[test]
+    fn what_was_taken_off_the_line_stays_until_the_boot() {
+        let spec = HostSpec::from_toml(
+            "loader = 'debian'\ncmdline = 'pci=noaer iommu=pt'\n\
+             running-cmdline = 'ro pci=noaer,realloc iommu=pt hugepagesz=2M hugepages=8'",
+        );
+        let host = spec.unwrap().build();
+        let facts = observe(&host, Depth::Plan);
+        let tokens = ["iommu=pt", "pci=realloc", "hugepagesz=2M", "hugepages=8", "nosmt"].map(str::to_owned);
+        assert_eq!(gone_at_next_boot(&host, &facts, &tokens), ["pci=realloc", "hugepagesz=2M hugepages=8"]);
+    }
+}

@@ -1,0 +1,289 @@
+//! Configured, next boot, running: the three lines side by side, parameter by parameter.
+
+use std::collections::BTreeSet;
+
+use super::{NAME, Observed, arch};
+use crate::cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status};
+use crate::desired::DesiredCmdline;
+use crate::facts::Facts;
+use crate::host::{HostKind, Reader, Reading};
+use crate::kind::Context;
+use crate::plan::{Deferred, Item, Note, Pending, Section, Settled, Unknown, Why};
+
+/// How every wanted and unwanted thing stands in each state. All lists have the edit's order.
+pub struct Standing {
+    configured: Reading<Vec<Finding>>,
+    next: Reading<Vec<Finding>>,
+    running: Reading<Vec<Finding>>,
+    remarks: Vec<String>,
+}
+
+/// Reads /proc/cmdline and compares all three lines.
+pub fn compare(context: &Context, edit: &Edit, observed: &Observed) -> Standing {
+    let defaults = kernel_defaults(context.reader, context.facts);
+    let findings = |line: &Reading<CommandLine>| match line {
+        Reading::Known(line) => Reading::Known(findings(edit, line, &defaults)),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why.clone()),
+    };
+    Standing {
+        configured: findings(&observed.configured),
+        next: findings(&observed.next),
+        running: findings(&running(context)),
+        remarks: observed.remarks.clone(),
+    }
+}
+
+/// With several kernels installed, a default only counts when all of them were built so.
+fn findings(edit: &Edit, line: &CommandLine, defaults: &[KernelDefaults]) -> Vec<Finding> {
+    let mut all = defaults.iter().map(|defaults| edit.satisfied_by(line, defaults));
+    let Some(mut worst) = all.next() else { return edit.satisfied_by(line, &KernelDefaults::default()) };
+    for other in all {
+        for (kept, new) in worst.iter_mut().zip(other) {
+            if kept.status.is_satisfied() && !new.status.is_satisfied() {
+                *kept = new;
+            }
+        }
+    }
+    worst
+}
+
+/// Build-time defaults of the kernels that may boot: the running one and the newest installed one.
+pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults> {
+    let mut releases: Vec<&String> =
+        facts.os.kernel.known().into_iter().chain(facts.os.installed_kernels.last()).collect();
+    releases.dedup();
+    let read = |release: &&String| {
+        reader
+            .text(&format!("/boot/config-{release}"))
+            .map(|text| KernelDefaults::parse(&text))
+            .unwrap_or_default()
+    };
+    releases.iter().map(read).collect()
+}
+
+fn running(context: &Context) -> Reading<CommandLine> {
+    if context.facts.host == HostKind::Image {
+        return Reading::Absent;
+    }
+    Reading::from_result(context.reader.text("/proc/cmdline"))
+        .map(|text| CommandLine::parse(text.trim_end_matches('\n')))
+}
+
+impl Standing {
+    /// Whether configuration or the default boot entry has to change. A state that is not there (an image without a
+    /// grub.cfg) asks for nothing; one that cannot be read asks for nothing *here* and is reported as unknown.
+    pub fn needs_change(&self) -> bool {
+        [&self.configured, &self.next].iter().any(|state| {
+            state
+                .known()
+                .is_some_and(|findings| findings.iter().any(|finding| !finding.status.is_satisfied()))
+        })
+    }
+
+    /// Profile entries that no state has on its line, and that every known state has by the kernel's build.
+    pub fn by_default(&self) -> BTreeSet<String> {
+        let mut entries = BTreeSet::new();
+        let mut others = BTreeSet::new();
+        for finding in [&self.configured, &self.next].into_iter().filter_map(Reading::known).flatten() {
+            let list = if matches!(finding.status, Status::KernelDefault { .. }) {
+                &mut entries
+            } else {
+                &mut others
+            };
+            list.extend(finding.entries.iter().cloned());
+        }
+        entries.difference(&others).cloned().collect()
+    }
+
+    /// The differences, from whichever state shows them: configuration first.
+    pub fn items(&self, wanted: &DesiredCmdline) -> Vec<Item> {
+        let configured = items_of(&self.configured, wanted, None);
+        if !configured.is_empty() {
+            return configured;
+        }
+        let stale =
+            Why::because("the configuration has it, the default boot entry has not: it was not regenerated");
+        items_of(&self.next, wanted, Some(&stale))
+    }
+}
+
+fn items_of(state: &Reading<Vec<Finding>>, wanted: &DesiredCmdline, extra: Option<&Why>) -> Vec<Item> {
+    let findings = state.known().map(Vec::as_slice).unwrap_or_default();
+    let different = findings.iter().filter(|finding| !finding.status.is_satisfied());
+    different
+        .map(|finding| {
+            let subject = finding.entries.join(" ");
+            let mut why: Vec<Why> = extra.into_iter().cloned().collect();
+            for reason in
+                finding.entries.iter().flat_map(|entry| why_of(wanted, entry, finding.key.is_some()))
+            {
+                // The parts of one sequence of arguments often share their reason.
+                if !why.contains(&reason) {
+                    why.push(reason);
+                }
+            }
+            let (before, after) = match &finding.status {
+                Status::Other { found } => (Some(found.clone()), Some(subject.clone())),
+                Status::Lingering { found } => (Some(found.clone()), None),
+                _ => (None, Some(subject.clone())),
+            };
+            Item { subject, before, after, why }
+        })
+        .collect()
+}
+
+fn why_of(wanted: &DesiredCmdline, entry: &str, set: bool) -> Vec<Why> {
+    let set_why = wanted.set.iter().filter(|arg| set && arg.token == entry).flat_map(|arg| arg.why.iter());
+    let absent_why =
+        wanted.absent.iter().filter(|arg| !set && arg.token == entry).flat_map(|arg| arg.why.iter());
+    let mut why: Vec<Why> = set_why.chain(absent_why).cloned().collect();
+    if why.is_empty() && !set {
+        why.push(Why::because("bedplate put it there and the profile no longer asks for it"));
+    }
+    why
+}
+
+/// Settled parameters, those that wait for a boot, unreadable states, and files that were not understood.
+pub fn report(context: &Context, edit: &Edit, standing: &Standing, section: &mut Section) {
+    for (state, subject) in
+        [(&standing.configured, "configured command line"), (&standing.next, "next boot's command line")]
+    {
+        if let Reading::Unknown(reason) = state {
+            section.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason: reason.clone() });
+        }
+    }
+    // An image's entry may be made when it is installed; a machine that runs has been booted from something.
+    let nowhere = matches!((&standing.configured, &standing.next), (Reading::Known(_), Reading::Absent));
+    if nowhere && context.facts.host != HostKind::Image {
+        let reason = "no boot entry was found; check that /boot is mounted".to_owned();
+        section.unknowns.push(Unknown { kind: NAME, subject: "next boot's command line".into(), reason });
+    }
+    if let Reading::Unknown(reason) = &standing.running {
+        let subject = "running command line".into();
+        section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.clone() });
+    }
+    for remark in &standing.remarks {
+        section.notes.push(Note { kind: NAME, subject: "not understood".into(), text: remark.clone() });
+    }
+    let count = edit.wanted().len() + edit.unwanted().len();
+    for index in 0..count {
+        one(context, standing, index, section);
+    }
+}
+
+fn one(context: &Context, standing: &Standing, index: usize, section: &mut Section) {
+    let at =
+        |state: &'_ Reading<Vec<Finding>>| state.known().and_then(|findings| findings.get(index)).cloned();
+    let (configured, next, running) = (at(&standing.configured), at(&standing.next), at(&standing.running));
+    let satisfied = |finding: &Option<Finding>| finding.as_ref().map(|finding| finding.status.is_satisfied());
+    let Some(shown) = configured.clone().or(next.clone()).or(running.clone()) else { return };
+    let subject = match shown.key {
+        Some(_) => shown.entries.join(" "),
+        None => format!("no {}", shown.entries.join(" ")),
+    };
+    match (satisfied(&configured), satisfied(&next), satisfied(&running)) {
+        (Some(false), ..) | (_, Some(false), _) => {}
+        // Files are right (or not there, or not readable) and the kernel is older than they are.
+        (Some(true), _, Some(false)) | (_, Some(true), Some(false)) => section.pending.push(Pending {
+            kind: NAME,
+            effect: super::effect_of(shown.entries.iter().map(String::as_str)),
+            running: running.and_then(|finding| found(&finding.status)),
+            next: next.or(configured).and_then(|finding| shown_as(&finding)),
+            subject,
+        }),
+        (_, _, Some(false)) => {}
+        (configured, next, running) => section.settled.push(Settled {
+            kind: NAME,
+            state: places(context, configured, next, running) + &manner(&shown.status),
+            subject,
+        }),
+    }
+}
+
+fn found(status: &Status) -> Option<String> {
+    match status {
+        Status::Other { found } | Status::Lingering { found } => Some(found.clone()),
+        Status::Equivalent { by } | Status::KernelDefault { by } => Some(by.clone()),
+        Status::Present | Status::Missing | Status::Gone => None,
+    }
+}
+
+fn shown_as(finding: &Finding) -> Option<String> {
+    match &finding.status {
+        Status::Gone | Status::Missing => None,
+        Status::Present => Some(finding.entries.join(" ")),
+        other => found(other),
+    }
+}
+
+fn places(context: &Context, configured: Option<bool>, next: Option<bool>, running: Option<bool>) -> String {
+    let mut places = Vec::new();
+    for (state, place) in [(configured, "configured"), (next, "next boot"), (running, "running")] {
+        if state == Some(true) {
+            places.push(place);
+        }
+    }
+    if places.is_empty() && context.facts.host == HostKind::Image {
+        return "as wanted".into();
+    }
+    places.join(", ")
+}
+
+fn manner(status: &Status) -> String {
+    match status {
+        Status::Equivalent { by } => format!(" (by {by})"),
+        Status::KernelDefault { by } => format!(" (kernel default: {by})"),
+        _ => String::new(),
+    }
+}
+
+/// Without a boot loader that can be written, the running line still says something.
+pub fn running_only(context: &Context, edit: &Edit, section: &mut Section) {
+    let nothing = Observed { configured: Reading::Absent, next: Reading::Absent, remarks: Vec::new() };
+    let standing = compare(context, edit, &nothing);
+    report(context, edit, &standing, section);
+    let findings = standing.running.known().map(Vec::as_slice).unwrap_or_default();
+    for finding in findings.iter().filter(|finding| !finding.status.is_satisfied()) {
+        let text = match found(&finding.status) {
+            Some(found) => format!("the running kernel has {found}"),
+            None => "the running kernel does not have it".to_owned(),
+        };
+        section.notes.push(Note { kind: NAME, subject: finding.entries.join(" "), text });
+    }
+}
+
+/// In an image, a stale boot entry is the image build's to regenerate.
+pub fn deferred(context: &Context, standing: &Standing) -> Option<Deferred> {
+    let configured_is_right = standing
+        .configured
+        .known()
+        .is_some_and(|findings| findings.iter().all(|finding| finding.status.is_satisfied()));
+    (context.facts.host == HostKind::Image && configured_is_right)
+        .then(|| Deferred { until: "the image build regenerates the boot configuration".into() })
+}
+
+/// Whether a line satisfies tokens that must be there and keys that must not: the check after regeneration.
+///
+/// # Errors
+/// Says what is missing or lingering, for people.
+pub fn check_line(
+    reader: &dyn Reader,
+    facts: &Facts,
+    line: &CommandLine,
+    present: &[String],
+    absent: &[String],
+) -> Result<(), String> {
+    let edit = Edit::new(arch(facts), present, absent).map_err(|error| error.to_string())?;
+    let defaults = kernel_defaults(reader, facts);
+    let wrong: Vec<String> = findings(&edit, line, &defaults)
+        .iter()
+        .filter(|finding| !finding.status.is_satisfied())
+        .map(|finding| match &finding.status {
+            Status::Lingering { found } => format!("{found} is still there"),
+            Status::Other { found } => format!("{} is not there ({found} is)", finding.entries.join(" ")),
+            _ => format!("{} is not there", finding.entries.join(" ")),
+        })
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+}

@@ -1,0 +1,141 @@
+//! Reading modules-load.d and modprobe.d as systemd and libkmod do: which files count, and what they say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::host::{ReadError, Reader};
+
+/// Directories by priority, highest first (handbook §9). A file name in a higher one hides it in the lower ones.
+const PREFIXES: [&str; 4] = ["/etc", "/run", "/usr/local/lib", "/usr/lib"];
+
+/// One configuration file that counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfFile {
+    /// Its path.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Every file of `PREFIX/directory` that counts, in the order of reading (sorted by file name).
+///
+/// # Errors
+/// The first file or directory that is there and cannot be read: what it says is unknown.
+pub fn files(reader: &dyn Reader, directory: &str) -> Result<Vec<ConfFile>, ReadError> {
+    let mut by_name: BTreeMap<String, String> = BTreeMap::new();
+    for prefix in PREFIXES {
+        let directory = format!("{prefix}/{directory}");
+        let names = match reader.list(&directory) {
+            Ok(names) => names,
+            Err(error) if error.is_absent() => continue,
+            Err(error) => return Err(error),
+        };
+        for name in names.into_iter().filter(|name| name.ends_with(".conf")) {
+            let path = format!("{directory}/{name}");
+            by_name.entry(name).or_insert(path);
+        }
+    }
+    let mut found = Vec::new();
+    for path in by_name.into_values() {
+        match reader.text(&path) {
+            Ok(text) => found.push(ConfFile { path, text }),
+            // A link to /dev/null masks the name; a dangling link says nothing either.
+            Err(error) if error.is_absent() => {}
+            Err(ReadError::Failed { .. }) if reader.link(&path).is_ok_and(|target| target == "/dev/null") => {
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// The modules that a modules-load.d text names, folded.
+pub fn loads(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    lines.map(|line| line.replace('-', "_")).collect()
+}
+
+/// What a modprobe.d text says that bedplate manages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Modprobe {
+    /// (module, parameter) → value; the last one in the text.
+    pub options: BTreeMap<(String, String), String>,
+    /// Blacklisted modules.
+    pub blacklist: BTreeSet<String>,
+}
+
+/// Reads `options` and `blacklist`; a backslash joins lines (libkmod libkmod-config.c, handbook §9).
+pub fn modprobe(text: &str) -> Modprobe {
+    let mut found = Modprobe::default();
+    let joined = text.replace("\\\r\n", " ").replace("\\\n", " ");
+    for line in joined.lines() {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("blacklist"), Some(module)) => {
+                found.blacklist.insert(module.replace('-', "_"));
+            }
+            (Some("options"), Some(module)) => {
+                for (parameter, value) in parameters(after_two_words(line)) {
+                    found.options.insert((module.replace('-', "_"), parameter), value);
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn after_two_words(line: &str) -> &str {
+    let mut rest = line.trim_start();
+    for _ in 0..2 {
+        rest = rest.split_once(char::is_whitespace).map_or("", |(_, rest)| rest).trim_start();
+    }
+    rest
+}
+
+/// `a=1 b="x y"` → pairs; the kernel cuts at blanks outside double quotes.
+fn parameters(text: &str) -> Vec<(String, String)> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in text.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            c if c.is_whitespace() && !quoted => {
+                words.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(word) = words.last_mut() {
+            word.push(c);
+        }
+    }
+    let pair = |word: &String| {
+        let (name, value) = word.split_once('=').unwrap_or((word.as_str(), ""));
+        (name.replace('-', "_"), value.to_owned())
+    };
+    words.iter().filter(|word| !word.is_empty()).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_accumulate_and_quotes_hold_blanks_together() {
+        let text = "# x\noptions nvidia-drm modeset=1 \\\n fbdev=1\noptions nvidia A=\"x; y=2\" B=3\nblacklist nouveau\n";
+        let read = modprobe(text);
+        let get = |module: &str, parameter: &str| {
+            read.options.get(&(module.into(), parameter.into())).map(String::as_str)
+        };
+        assert_eq!(get("nvidia_drm", "modeset"), Some("1"));
+        assert_eq!(get("nvidia_drm", "fbdev"), Some("1"));
+        assert_eq!(get("nvidia", "A"), Some("\"x; y=2\""));
+        assert_eq!(get("nvidia", "B"), Some("3"));
+        assert!(read.blacklist.contains("nouveau"));
+    }
+
+    #[test]
+    fn load_lists_skip_comments() {
+        assert_eq!(loads("# a\n; b\n\n ib-uverbs \n"), BTreeSet::from(["ib_uverbs".to_owned()]));
+    }
+}

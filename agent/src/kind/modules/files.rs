@@ -1,0 +1,332 @@
+//! bedplate's two files: modules-load.d/bedplate.conf and modprobe.d/zz-bedplate.conf. They are compared by what they
+//! say, not by their bytes: a reworded comment is not a difference.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::NAME;
+use super::conf::{self, Modprobe};
+use super::running::is_live;
+use crate::desired::{DesiredModules, WantedOption};
+use crate::host::{HostKind, ReadError, Reader, Reading};
+use crate::kind::Context;
+use crate::modules_conf::{self, MODULES_LOAD_PATH};
+use crate::plan::{
+    Action, Blocker, Change, Effect, FileContent, Item, Note, Pending, Section, Settled, Unknown, WayBack,
+    Why,
+};
+
+/// bedplate's modprobe.d file.
+pub const MODPROBE: &str = modules_conf::MODPROBE_PATH;
+
+/// Compares the boot load list.
+pub fn load_list(context: &Context, section: &mut Section) {
+    let files = match conf::files(context.reader, "modules-load.d") {
+        Ok(files) => files,
+        Err(error) => return unknown(section, MODULES_LOAD_PATH, &error),
+    };
+    let mut elsewhere = BTreeMap::new();
+    let mut ours = BTreeSet::new();
+    for file in &files {
+        if file.path == MODULES_LOAD_PATH {
+            ours = conf::loads(&file.text);
+        } else {
+            elsewhere.extend(conf::loads(&file.text).into_iter().map(|module| (module, file.path.clone())));
+        }
+    }
+    let mut wanted =
+        DesiredModules { load: context.desired.modules.load.clone(), ..DesiredModules::default() };
+    wanted.load.retain(|module| match elsewhere.get(module.name.as_str()) {
+        Some(path) => {
+            let subject = format!("{} at boot", module.name);
+            section.settled.push(Settled { kind: NAME, subject, state: format!("listed in {path}") });
+            false
+        }
+        None => true,
+    });
+    let names: BTreeSet<String> = wanted.load.iter().map(|module| module.name.to_string()).collect();
+    if names == ours {
+        let settled = names.into_iter().map(|name| Settled {
+            kind: NAME,
+            subject: format!("{name} at boot"),
+            state: format!("listed in {MODULES_LOAD_PATH}"),
+        });
+        section.settled.extend(settled);
+        return;
+    }
+    let mut items: Vec<Item> = wanted
+        .load
+        .iter()
+        .filter(|module| !ours.contains(module.name.as_str()))
+        .map(|module| item(module.name.as_str(), None, Some("loaded at boot"), &module.why))
+        .collect();
+    items.extend(ours.difference(&names).map(|name| item(name, Some("loaded at boot"), None, &[dropped()])));
+    let text = modules_conf::modules_load(&wanted, context.profile);
+    if let Some(change) = replace(context.reader, MODULES_LOAD_PATH, text, items, Effect::Now, section) {
+        section.changes.push(change);
+    }
+}
+
+/// Compares options and blacklist.
+pub fn modprobe(context: &Context, section: &mut Section) {
+    let wanted = &context.desired.modules;
+    let text = match modules_conf::modprobe(wanted, context.profile) {
+        Ok(text) => text,
+        Err(error) => {
+            section.blockers.push(Blocker {
+                kind: NAME,
+                subject: MODPROBE.into(),
+                reason: error.to_string(),
+                remedy: "mend the option in the profile".into(),
+            });
+            return;
+        }
+    };
+    let files = match conf::files(context.reader, "modprobe.d") {
+        Ok(files) => files,
+        Err(error) => return unknown(section, MODPROBE, &error),
+    };
+    let ours = files
+        .iter()
+        .find(|file| file.path == MODPROBE)
+        .map(|file| conf::modprobe(&file.text))
+        .unwrap_or_default();
+    overruled(context, &files, section);
+    let target = text.as_deref().map(conf::modprobe).unwrap_or_default();
+    if ours == target {
+        settled(&ours, section);
+        owed_rebuild(context, section);
+        pending_options(context, section);
+        return;
+    }
+    let items = items(wanted, &ours, &target);
+    let effect = effect(context, &ours, &target);
+    let Some(mut change) = replace(context.reader, MODPROBE, text, items, effect, section) else { return };
+    rebuild_initramfs(context, &mut change, section);
+    section.changes.push(change);
+}
+
+fn unknown(section: &mut Section, subject: &str, error: &ReadError) {
+    section.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason: error.to_string() });
+}
+
+fn item(subject: &str, before: Option<&str>, after: Option<&str>, why: &[Why]) -> Item {
+    Item {
+        subject: subject.to_owned(),
+        before: before.map(str::to_owned),
+        after: after.map(str::to_owned),
+        why: why.to_vec(),
+    }
+}
+
+fn dropped() -> Why {
+    Why::because("bedplate put it there and the profile no longer asks for it")
+}
+
+fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Item> {
+    let mut items = Vec::new();
+    let why_of = |module: &str, parameter: &str| -> Vec<Why> {
+        let is = |option: &&WantedOption| {
+            option.module.as_str() == module && option.parameter.replace('-', "_") == parameter
+        };
+        wanted.options.iter().find(is).map(|option| option.why.clone()).unwrap_or_default()
+    };
+    for ((module, parameter), value) in &target.options {
+        let before = ours.options.get(&(module.clone(), parameter.clone()));
+        if before != Some(value) {
+            let subject = format!("options {module} {parameter}");
+            items.push(item(&subject, before.map(String::as_str), Some(value), &why_of(module, parameter)));
+        }
+    }
+    for ((module, parameter), value) in &ours.options {
+        if !target.options.contains_key(&(module.clone(), parameter.clone())) {
+            items.push(item(&format!("options {module} {parameter}"), Some(value), None, &[dropped()]));
+        }
+    }
+    for (module, why) in
+        wanted.blacklist.iter().filter(|(module, _)| !ours.blacklist.contains(module.as_str()))
+    {
+        items.push(item(&format!("blacklist {module}"), None, Some("alias loading stopped"), why));
+    }
+    for module in ours.blacklist.difference(&target.blacklist) {
+        items.push(item(&format!("blacklist {module}"), Some("alias loading stopped"), None, &[dropped()]));
+    }
+    items
+}
+
+/// Options of a loaded module, and a blacklist of one, count when it is loaded next: at the next boot.
+fn effect(context: &Context, ours: &Modprobe, target: &Modprobe) -> Effect {
+    let changed = target
+        .options
+        .iter()
+        .filter(|(key, value)| ours.options.get(*key) != Some(*value))
+        .map(|(key, _)| &key.0);
+    let touched: BTreeSet<&String> = changed.chain(target.blacklist.difference(&ours.blacklist)).collect();
+    let loaded = |name: &String| {
+        name.parse().is_ok_and(|module| is_live(context.reader, &module) == Reading::Known(true))
+    };
+    let running = context.facts.host != HostKind::Image;
+    if running && touched.into_iter().any(loaded) { Effect::NextBoot } else { Effect::Now }
+}
+
+fn replace(
+    reader: &dyn Reader,
+    path: &str,
+    text: Option<String>,
+    items: Vec<Item>,
+    effect: Effect,
+    section: &mut Section,
+) -> Option<Change> {
+    let before = match reader.read(path) {
+        Ok(bytes) => Some(FileContent { bytes }),
+        Err(error) if error.is_absent() => None,
+        Err(error) => {
+            unknown(section, path, &error);
+            return None;
+        }
+    };
+    Some(Change {
+        id: format!("{NAME}{path}"),
+        kind: NAME,
+        subject: path.to_owned(),
+        items,
+        effect,
+        actions: vec![Action::ReplaceFile {
+            path: path.to_owned(),
+            before,
+            after: text.map(|text| FileContent { bytes: text.into_bytes() }),
+        }],
+        disrupts: Vec::new(),
+        needs: Vec::new(),
+        owns: None,
+        deferred: None,
+    })
+}
+
+/// A file that sorts after ours and says otherwise wins when the module is loaded.
+fn overruled(context: &Context, files: &[conf::ConfFile], section: &mut Section) {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    for file in files.iter().filter(|file| name(&file.path) > name(MODPROBE)) {
+        let theirs = conf::modprobe(&file.text);
+        for option in &context.desired.modules.options {
+            let key = (option.module.to_string(), option.parameter.replace('-', "_"));
+            if theirs.options.get(&key).is_some_and(|value| *value != option.value) {
+                section.notes.push(Note {
+                    kind: NAME,
+                    subject: format!("options {} {}", option.module, option.parameter),
+                    text: format!(
+                        "{} sorts after bedplate's file and sets another value: it wins",
+                        file.path
+                    ),
+                });
+            }
+        }
+    }
+}
+
+fn settled(ours: &Modprobe, section: &mut Section) {
+    for ((module, parameter), value) in &ours.options {
+        let subject = format!("options {module} {parameter}");
+        section.settled.push(Settled { kind: NAME, subject, state: format!("{value}, in {MODPROBE}") });
+    }
+    for module in &ours.blacklist {
+        let subject = format!("blacklist {module}");
+        section.settled.push(Settled { kind: NAME, subject, state: format!("in {MODPROBE}") });
+    }
+}
+
+/// Options that the file has and the loaded module has not: a reload or a boot closes the gap.
+fn pending_options(context: &Context, section: &mut Section) {
+    if context.facts.host == HostKind::Image {
+        return;
+    }
+    for option in &context.desired.modules.options {
+        let path = format!("/sys/module/{}/parameters/{}", option.module, option.parameter.replace('-', "_"));
+        // Not loaded, or a parameter that sysfs does not show: nothing to compare.
+        let Ok(running) = context.reader.attribute(&path) else { continue };
+        if !same_value(&running, &option.value) {
+            section.pending.push(Pending {
+                kind: NAME,
+                subject: format!("options {} {}", option.module, option.parameter),
+                running: Some(running),
+                next: Some(option.value.clone()),
+                effect: Effect::NextBoot,
+            });
+        }
+    }
+}
+
+/// sysfs shows a bool as Y or N, a number in decimal, and a string without the quotes that carried it.
+fn same_value(running: &str, wanted: &str) -> bool {
+    let truth = |value: &str| match value {
+        "1" | "Y" | "y" => Some(true),
+        "0" | "N" | "n" => Some(false),
+        _ => None,
+    };
+    let number = |value: &str| match value.strip_prefix("0x") {
+        Some(hex) => i64::from_str_radix(hex, 16).ok(),
+        None => value.parse::<i64>().ok(),
+    };
+    let bare = wanted.trim_matches('"');
+    running == bare
+        || (truth(running).is_some() && truth(running) == truth(bare))
+        || (number(running).is_some() && number(running) == number(bare))
+}
+
+/// Tools that rebuild an initramfs, by the file that proves them there.
+const INITRAMFS_TOOLS: [(&str, &[&str]); 2] = [
+    ("/usr/sbin/update-initramfs", &["update-initramfs", "-u", "-k", "all"]),
+    ("/usr/bin/dracut", &["dracut", "--force", "--regenerate-all"]),
+];
+
+/// Ten minutes: a regenerate-all on a slow disk with many kernels takes several.
+const INITRAMFS_LIMIT_S: u32 = 600;
+
+fn initramfs_tool(reader: &dyn Reader) -> Option<Action> {
+    let (_, argv) = INITRAMFS_TOOLS.iter().find(|(proof, _)| reader.exists(proof) == Ok(true))?;
+    Some(Action::RunTool {
+        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        purpose: "rebuild the initramfs: a module inside it would come up with its old options".into(),
+        touches: Vec::new(),
+        way_back: WayBack::Repeat,
+        limit_s: INITRAMFS_LIMIT_S,
+    })
+}
+
+/// Whether a module is inside an initramfs cannot be told without unpacking it, so it is always rebuilt.
+fn rebuild_initramfs(context: &Context, change: &mut Change, section: &mut Section) {
+    match initramfs_tool(context.reader) {
+        Some(tool) => change.actions.push(tool),
+        None => section.notes.push(Note {
+            kind: NAME,
+            subject: MODPROBE.into(),
+            text:
+                "no update-initramfs or dracut here: if the initramfs holds one of these modules, rebuild it"
+                    .into(),
+        }),
+    }
+}
+
+/// A rebuild that was promised and did not succeed is done now, even though the file is right.
+fn owed_rebuild(context: &Context, section: &mut Section) {
+    for owed in context.ledger.owed.iter().filter(|owed| owed.kind == NAME) {
+        let why = Why::because("an earlier apply changed modprobe.d and this tool has not succeeded since");
+        section.changes.push(Change {
+            id: format!("{NAME}/{}", owed.argv.join(" ")),
+            kind: NAME,
+            subject: "initramfs".into(),
+            items: vec![item("initramfs", Some("older than modprobe.d"), Some("rebuilt"), &[why])],
+            effect: Effect::Now,
+            actions: vec![Action::RunTool {
+                argv: owed.argv.clone(),
+                purpose: owed.purpose.clone(),
+                touches: Vec::new(),
+                way_back: WayBack::Repeat,
+                limit_s: INITRAMFS_LIMIT_S,
+            }],
+            disrupts: Vec::new(),
+            needs: Vec::new(),
+            owns: None,
+            deferred: None,
+        });
+    }
+}

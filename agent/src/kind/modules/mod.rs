@@ -1,0 +1,26 @@
+//! Kernel modules: what is loaded at boot (modules-load.d), with which options and blacklists (modprobe.d), and now.
+//! Facts: handbook §9, §1.6.
+
+mod conf;
+mod files;
+mod installed;
+mod running;
+
+pub use running::is_live;
+
+use super::{Context, Kind};
+use crate::plan::Section;
+
+/// The row of the table of kinds.
+pub const KIND: Kind = Kind { name: NAME, about: "modules-load.d, modprobe.d, and what is loaded now", plan };
+
+const NAME: &str = "modules";
+
+fn plan(context: &Context) -> Section {
+    let mut section = Section::default();
+    files::load_list(context, &mut section);
+    files::modprobe(context, &mut section);
+    running::load(context, &mut section);
+    running::unload(context, &mut section);
+    section
+}

@@ -1,0 +1,384 @@
+//! SR-IOV: how many VFs each PF has, and which driver they get. [`resolve`] says what is wanted; the plan here
+//! compares PFs with it and refuses to destroy VFs that somebody uses. Writing is `apply`'s business.
+
+mod resolve;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use crate::desired::WantedVfs;
+use crate::facts::pci::{Function, PciTree, SriovPf};
+use crate::facts::{Depth, observe};
+use crate::host::{HostKind, ReadError, Reader, Reading};
+use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, Note, Section, Settled, Unknown};
+use crate::profile::model::VfDriver;
+use crate::value::PciAddress;
+
+use super::{Context, Kind, some_of};
+
+pub use resolve::{Resolved, resolve};
+
+const NAME: &str = "sriov";
+
+/// Who uses the VFs of a PF that is to lose them, one text a VF; empty = nobody. What cannot be told counts as use.
+pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
+    let facts = observe(reader, Depth::Plan);
+    let tree = match &facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => return Vec::new(),
+        Reading::Unknown(reason) => return vec![reason.clone()],
+    };
+    match tree.get(pf).map(|function| &function.sriov) {
+        Some(Reading::Known(sriov)) => usage::users(sriov, tree, reader),
+        Some(Reading::Unknown(reason)) => vec![reason.clone()],
+        Some(Reading::Absent) | None => Vec::new(),
+    }
+}
+
+/// What the SR-IOV network operator for Kubernetes keeps on every node that its config daemon runs on
+/// (pkg/consts/constants.go, `SriovConfBasePath`).
+const OPERATOR: &str = "/etc/sriov-operator";
+
+/// The kind's row in the table.
+pub const KIND: Kind = Kind { name: NAME, about: "SR-IOV virtual functions and their drivers", plan };
+
+fn plan(context: &Context) -> Section {
+    let mut section = Section::default();
+    let Some(tree) = context.facts.pci.known() else { return section };
+    if context.desired.sriov.is_empty() || left_to_operator(context, &mut section) {
+        return section;
+    }
+    section.notes.extend(link_files(context));
+    for wanted in &context.desired.sriov {
+        let function = tree.get(wanted.pf);
+        // A PF that cannot be read is in the desired state's unknowns or blockers, not among its VFs.
+        if let Some((function, Reading::Known(sriov))) = function.map(|function| (function, &function.sriov))
+        {
+            Pf { context, tree, wanted, function, sriov }.plan(&mut section);
+        }
+    }
+    section
+}
+
+/// Two masters of one VF count would undo each other's work for ever: where the operator is, it is the master.
+fn left_to_operator(context: &Context, section: &mut Section) -> bool {
+    match context.reader.exists(OPERATOR) {
+        Ok(false) => false,
+        Ok(true) => {
+            let pfs = context.desired.sriov.iter().map(|wanted| wanted.pf.to_string()).collect::<Vec<_>>();
+            section.notes.push(Note {
+                kind: NAME,
+                subject: format!("PF {}", some_of(pfs.into_iter(), 8, "PFs")),
+                text: format!(
+                    "left alone: the SR-IOV network operator manages this node ({OPERATOR} is there); remove that \
+                     directory if the operator is gone"
+                ),
+            });
+            true
+        }
+        Err(error) => {
+            // Nothing is ever written to a recorded host, so that its plan may go on.
+            let go_on = matches!(error, ReadError::NotRecorded { .. });
+            section.unknowns.push(Unknown {
+                kind: NAME,
+                subject: "SR-IOV network operator".to_owned(),
+                reason: format!("cannot tell whether it manages this node: {error}"),
+            });
+            !go_on
+        }
+    }
+}
+
+/// systemd-udevd sets VF counts too, from .link files, whenever the PF's interface appears (handbook §5.4).
+fn link_files(context: &Context) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for directory in ["/etc/systemd/network", "/run/systemd/network"] {
+        for name in context.reader.list(directory).unwrap_or_default() {
+            let path = format!("{directory}/{name}");
+            let sets =
+                |text: String| text.lines().any(|l| l.trim_start().starts_with("SR-IOVVirtualFunctions="));
+            if name.ends_with(".link") && context.reader.text(&path).is_ok_and(sets) {
+                let text = "sets VF counts as well (SR-IOVVirtualFunctions=); give each PF one master";
+                notes.push(Note { kind: NAME, subject: path, text: text.to_owned() });
+            }
+        }
+    }
+    notes
+}
+
+/// One wanted PF and what is known of it.
+struct Pf<'a> {
+    context: &'a Context<'a>,
+    tree: &'a PciTree,
+    wanted: &'a WantedVfs,
+    function: &'a Function,
+    sriov: &'a SriovPf,
+}
+
+/// What has to be done about a PF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    /// VFs exist as wanted and are unbound; only their driver is missing.
+    Bind,
+    /// No VF has a driver, and none is to get one later.
+    StopProbing,
+    /// From none to some.
+    Create,
+    /// To 0, and from there to some again unless 0 is wanted: the VFs that are there are destroyed.
+    Destroy,
+}
+
+impl Pf<'_> {
+    fn plan(&self, section: &mut Section) {
+        let present = match &self.sriov.enabled {
+            Reading::Known(present) => *present,
+            Reading::Absent => return self.unknown("sriov_numvfs is not there".to_owned(), section),
+            Reading::Unknown(reason) => return self.unknown(reason.clone(), section),
+        };
+        let need = self.need(present);
+        section.notes.extend(self.remarks(need));
+        if need == Need::Nothing {
+            let state = format!("{} with {}", vfs(present), self.driver_wanted());
+            section.settled.push(Settled { kind: NAME, subject: self.subject(), state });
+            return;
+        }
+        let image = self.context.facts.host == HostKind::Image;
+        match self.obstacle(present, need) {
+            Some(blocker) if !image => section.blockers.push(blocker),
+            _ => section.changes.push(self.change(present, need, image)),
+        }
+    }
+
+    fn subject(&self) -> String {
+        match self.function.net.first() {
+            Some(name) => format!("PF {} ({name})", self.wanted.pf),
+            None => format!("PF {}", self.wanted.pf),
+        }
+    }
+
+    fn unknown(&self, reason: String, section: &mut Section) {
+        section.unknowns.push(Unknown { kind: NAME, subject: self.subject(), reason });
+    }
+
+    fn need(&self, present: u16) -> Need {
+        match (present, self.wanted.count) {
+            (0, 0) => Need::Nothing,
+            (0, _) => Need::Create,
+            (present, wanted) if present != wanted => Need::Destroy,
+            _ => self.driver_need(),
+        }
+    }
+
+    /// The count is right; what about the drivers? VFs that cannot be seen have no driver that is known to be wrong.
+    fn driver_need(&self) -> Need {
+        let drivers: Vec<Option<&str>> =
+            self.sriov.vfs.iter().filter_map(|vf| Some(self.tree.get(*vf)?.driver.as_deref())).collect();
+        match &self.wanted.vf_driver {
+            VfDriver::Auto => Need::Nothing,
+            VfDriver::None if drivers.iter().any(Option::is_some) => Need::Destroy,
+            VfDriver::None if self.probes() => Need::StopProbing,
+            VfDriver::None => Need::Nothing,
+            VfDriver::Named(name) => {
+                let wrong = drivers.iter().filter(|driver| **driver != Some(name.as_str()));
+                match wrong.flatten().count() {
+                    0 if drivers.iter().all(Option::is_some) => Need::Nothing,
+                    0 => Need::Bind,
+                    _ => Need::Destroy,
+                }
+            }
+        }
+    }
+
+    /// Whether the kernel looks for drivers for new VFs. 1 is its default (handbook §5.1).
+    fn probes(&self) -> bool {
+        self.sriov.autoprobe.known().copied().unwrap_or(true)
+    }
+
+    fn needs_iommu(&self) -> bool {
+        let vfio = matches!(&self.wanted.vf_driver, VfDriver::Named(name) if name.contains("vfio"));
+        vfio && self.wanted.count > 0
+    }
+
+    fn driver_wanted(&self) -> String {
+        match &self.wanted.vf_driver {
+            VfDriver::Auto => "the driver the kernel finds".to_owned(),
+            VfDriver::None => "no driver".to_owned(),
+            VfDriver::Named(name) => format!("driver {name}"),
+        }
+    }
+
+    fn remarks(&self, need: Need) -> Vec<Note> {
+        let note = |text: &str| Note { kind: NAME, subject: self.subject(), text: text.to_owned() };
+        let mut notes = Vec::new();
+        let makes = matches!(need, Need::Create | Need::Destroy) && self.wanted.count > 0;
+        if makes && self.wanted.vf_driver == VfDriver::Auto && !self.probes() {
+            notes.push(note("sriov_drivers_autoprobe is 0: the new VFs get no driver"));
+        }
+        if makes && self.function.class >> 8 == 0x0207 {
+            notes.push(note(
+                "InfiniBand VFs stay down until they have GUIDs (`ip link set PF vf N node_guid …`, `port_guid …`), \
+                 which bedplate does not set (handbook §5.2)",
+            ));
+        }
+        notes
+    }
+
+    /// Why the change is refused.
+    fn obstacle(&self, present: u16, need: Need) -> Option<Blocker> {
+        let blocker = |reason: String, remedy: String| {
+            Some(Blocker { kind: NAME, subject: self.subject(), reason, remedy })
+        };
+        match (need, self.function.driver.as_deref()) {
+            (Need::Create | Need::Destroy, None) => {
+                return blocker(
+                    "no driver is bound to it, and only a PF's driver can make VFs (the kernel answers ENOENT)"
+                        .to_owned(),
+                    "load and bind its driver first, for example by listing the module in [modules]".to_owned(),
+                );
+            }
+            (Need::Create | Need::Destroy, Some(driver)) if driver.contains("vfio") => {
+                return blocker(
+                    format!("it is bound to {driver}: the whole PF is given to a guest"),
+                    "take the PF back from the guest and bind its own driver".to_owned(),
+                );
+            }
+            _ => {}
+        }
+        if self.needs_iommu() && self.context.facts.iommu.active.known().is_some_and(Vec::is_empty) {
+            return blocker(
+                "its VFs are to go to vfio-pci, which needs an IOMMU, and none is active (handbook §4)".to_owned(),
+                "switch VT-d or AMD-Vi on in the BIOS and on the kernel command line ([iommu] of the profile), and \
+                 reboot"
+                    .to_owned(),
+            );
+        }
+        let users = match need {
+            Need::Destroy => usage::users(self.sriov, self.tree, self.context.reader),
+            Need::Nothing | Need::Bind | Need::StopProbing | Need::Create => Vec::new(),
+        };
+        if users.is_empty() {
+            return None;
+        }
+        blocker(
+            format!(
+                "it has {} and is to have {} with {}: the kernel goes from one count to another only by way of 0, \
+                 which destroys VFs in use: {}",
+                vfs(present),
+                vfs(self.wanted.count),
+                self.driver_wanted(),
+                some_of(users.into_iter(), 4, "VFs")
+            ),
+            "stop what uses them (drain the node), then run again".to_owned(),
+        )
+    }
+
+    fn change(&self, present: u16, need: Need, image: bool) -> Change {
+        Change {
+            id: format!("{NAME}/{}", self.wanted.pf),
+            kind: NAME,
+            subject: self.subject(),
+            items: vec![self.item(present, need)],
+            effect: Effect::EveryBoot,
+            actions: self.actions(present, need),
+            disrupts: if need == Need::Destroy { self.what_vanishes(present) } else { Vec::new() },
+            needs: Vec::new(),
+            owns: None,
+            deferred: image.then(|| Deferred {
+                until: "at first boot of the image, by `bedplate apply` on the machine".to_owned(),
+            }),
+        }
+    }
+
+    fn item(&self, present: u16, need: Need) -> Item {
+        let (before, after) = match need {
+            Need::StopProbing => ("driver probing on".to_owned(), "driver probing off".to_owned()),
+            Need::Bind => (format!("{} without driver", vfs(present)), self.goal()),
+            Need::Nothing | Need::Create | Need::Destroy => (vfs(present), self.goal()),
+        };
+        Item {
+            subject: "SR-IOV".to_owned(),
+            before: Some(before),
+            after: Some(after),
+            why: self.wanted.why.clone(),
+        }
+    }
+
+    fn goal(&self) -> String {
+        match (&self.wanted.vf_driver, self.wanted.count) {
+            (VfDriver::Auto, count) | (_, count @ 0) => vfs(count),
+            (_, count) => format!("{} with {}", vfs(count), self.driver_wanted()),
+        }
+    }
+
+    fn what_vanishes(&self, present: u16) -> Vec<String> {
+        let of = |vf: &&crate::value::PciAddress| self.tree.get(**vf).map_or(&[][..], |vf| &vf.net);
+        let names: Vec<String> = self.sriov.vfs.iter().flat_map(|vf| of(&vf).iter().cloned()).collect();
+        let interfaces = match names.len() {
+            0 => String::new(),
+            _ => format!(" and with them {}", some_of(names.into_iter(), 8, "interfaces")),
+        };
+        let again = if self.wanted.count > 0 { ", and come back as new devices" } else { "" };
+        vec![format!("{} vanish{interfaces}{again}", vfs(present))]
+    }
+
+    fn actions(&self, present: u16, need: Need) -> Vec<Action> {
+        let count = self.wanted.count;
+        let numvfs = |before: u16, after: u16| {
+            self.write("sriov_numvfs", before.to_string(), after.to_string(), limit_s(before.max(after)))
+        };
+        let autoprobe = |on: bool| {
+            self.write("sriov_drivers_autoprobe", u8::from(!on).to_string(), u8::from(on).to_string(), 10)
+        };
+        let mut actions = self.load_driver(need);
+        if need == Need::Destroy {
+            actions.push(numvfs(present, 0));
+        }
+        let probed = self.probes();
+        let quiet = self.wanted.vf_driver != VfDriver::Auto && count > 0 && need != Need::Bind;
+        if quiet && probed {
+            actions.push(autoprobe(false));
+        }
+        if matches!(need, Need::Create | Need::Destroy) && count > 0 {
+            actions.push(numvfs(0, count));
+        }
+        if let (VfDriver::Named(driver), true) = (&self.wanted.vf_driver, count > 0) {
+            let driver = driver.clone();
+            actions.push(Action::BindVfs { pf: self.wanted.pf, count, driver, limit_s: limit_s(count) });
+            // VFs without a driver would be picked up by the next one that is loaded: there it stays off.
+            if quiet && probed {
+                actions.push(autoprobe(true));
+            }
+        }
+        actions
+    }
+
+    /// The named driver has to be there before VFs can be bound to it.
+    fn load_driver(&self, need: Need) -> Vec<Action> {
+        match &self.wanted.vf_driver {
+            VfDriver::Named(driver) if self.wanted.count > 0 && need != Need::Nothing => {
+                let there = self.context.reader.exists(&format!("/sys/bus/pci/drivers/{driver}"));
+                // modprobe of a module that is loaded does nothing.
+                let load = || Action::LoadModule { module: driver.replace('-', "_") };
+                (there != Ok(true)).then(load).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn write(&self, attribute: &str, before: String, after: String, limit_s: u32) -> Action {
+        let path = format!("/sys/bus/pci/devices/{}/{attribute}", self.wanted.pf);
+        Action::WriteAttribute { path, before, after, limit_s }
+    }
+}
+
+/// `1 VF`, `8 VFs`.
+fn vfs(count: u16) -> String {
+    format!("{count} {}", if count == 1 { "VF" } else { "VFs" })
+}
+
+/// Seconds for making, destroying or binding VFs: the PF's driver goes through them one by one, some ask firmware for
+/// each (handbook §5.1: allow minutes for large counts).
+fn limit_s(count: u16) -> u32 {
+    60 + 5 * u32::from(count)
+}

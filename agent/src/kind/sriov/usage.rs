@@ -1,0 +1,71 @@
+//! Whether VFs may be destroyed. Anything that cannot be told counts as use: they may be somebody's network.
+
+use crate::facts::pci::{Function, PciTree, SriovPf};
+use crate::host::Reader;
+
+/// `IFF_UP` of include/uapi/linux/if.h.
+const IFF_UP: u32 = 1;
+
+/// Who uses the VFs of a PF, one text a VF; empty = nobody.
+pub fn users(sriov: &SriovPf, tree: &PciTree, reader: &dyn Reader) -> Vec<String> {
+    let present = sriov.enabled.known().copied().unwrap_or(u16::MAX);
+    let mut users: Vec<String> = sriov
+        .vfs
+        .iter()
+        .filter_map(|vf| {
+            let use_of = match tree.get(*vf) {
+                Some(function) => use_of(function, reader),
+                None => Some("not among the PCI functions that can be seen".to_owned()),
+            };
+            Some(format!("{vf} ({})", use_of?))
+        })
+        .collect();
+    if sriov.vfs.len() < usize::from(present) {
+        users.push(format!("{} VFs that cannot be seen", usize::from(present) - sriov.vfs.len()));
+    }
+    users
+}
+
+/// What one VF is used for, as far as can be seen.
+fn use_of(vf: &Function, reader: &dyn Reader) -> Option<String> {
+    let driver = vf.driver.as_deref()?;
+    if driver.contains("vfio") {
+        return Some(format!("bound to {driver}: a guest may have it"));
+    }
+    if !vf.is_nic() {
+        return Some(format!("bound to {driver}"));
+    }
+    if vf.net.is_empty() {
+        return Some(format!("bound to {driver} without an interface here: it may be in another namespace"));
+    }
+    let interfaces = vf.net.iter().find_map(|name| interface_use(name, reader));
+    interfaces.or_else(|| vf.infiniband.iter().find_map(|device| rdma_use(device, reader)))
+}
+
+fn interface_use(name: &str, reader: &dyn Reader) -> Option<String> {
+    // operstate says "down" of an interface that is up without a carrier: only the flag tells.
+    let flags = match reader.attribute(&format!("/sys/class/net/{name}/flags")) {
+        Ok(text) => u32::from_str_radix(text.trim_start_matches("0x"), 16).ok(),
+        Err(error) => return Some(format!("{name}: {error}")),
+    };
+    match flags {
+        Some(flags) if flags & IFF_UP == 0 => None,
+        Some(_) => Some(format!("{name} is up")),
+        None => Some(format!("{name}: its flags make no sense")),
+    }
+}
+
+/// Verbs on InfiniBand need no interface that is up: an active port may be in use.
+fn rdma_use(device: &str, reader: &dyn Reader) -> Option<String> {
+    let ports = format!("/sys/class/infiniband/{device}/ports");
+    let numbers = match reader.list(&ports) {
+        Ok(numbers) => numbers,
+        Err(error) => return Some(format!("{device}: {error}")),
+    };
+    numbers.iter().find_map(|port| match reader.attribute(&format!("{ports}/{port}/state")) {
+        // `4: ACTIVE` (handbook §5.3)
+        Ok(state) if state.starts_with("4:") => Some(format!("{device} port {port} is active")),
+        Ok(_) => None,
+        Err(error) => Some(format!("{device}: {error}")),
+    })
+}

@@ -1,0 +1,231 @@
+//! How records come and go: what is written down before something is changed, and what is left of it afterwards.
+//! Pure: the caller says what is there now.
+
+use super::{
+    AttributeRecord, FileRecord, Generator, Ledger, OwedTool, RegisterRecord, Sha, UndoTool, Unfinished, Was,
+};
+use crate::value::PciAddress;
+
+/// Who is about to write something.
+#[derive(Debug, Clone, Copy)]
+pub struct By<'a> {
+    /// The kind.
+    pub kind: &'a str,
+    /// The change's id.
+    pub change: &'a str,
+}
+
+impl FileRecord {
+    /// Whether this content is bedplate's work or what it found.
+    pub fn knows(&self, content: Option<&Sha>) -> bool {
+        self.original.sha() == content || self.ours.iter().any(|ours| ours.as_ref() == content)
+    }
+}
+
+impl Ledger {
+    /// A file is about to become `to`; `now` is what is there, and `readers` the tools that make others from it.
+    pub fn begin_file(&mut self, path: &str, by: By, now: &Was, to: Option<Sha>, readers: &[Generator]) {
+        let record = self.begin(path, by, now);
+        for tool in readers {
+            if !record.readers.contains(tool) {
+                record.readers.push(tool.clone());
+            }
+        }
+        // Written directly: from here on it is not (only) a tool's product.
+        record.generator = None;
+        if !record.ours.contains(&to) {
+            record.ours.push(to);
+        }
+    }
+
+    /// A tool is about to rewrite a file; `now` is what is there, `generator` set if the tool makes it from others.
+    pub fn begin_tool_file(&mut self, path: &str, by: By, now: &Was, generator: Option<Generator>) {
+        let fresh = !self.files.contains_key(path);
+        let record = self.begin(path, by, now);
+        if fresh || record.generator.is_some() {
+            record.generator = generator;
+        }
+    }
+
+    fn begin(&mut self, path: &str, by: By, now: &Was) -> &mut FileRecord {
+        let record = self.files.entry(path.to_owned()).or_insert_with(|| FileRecord {
+            kind: by.kind.to_owned(),
+            original: now.clone(),
+            ours: Vec::new(),
+            unfinished: None,
+            edited: false,
+            generator: None,
+            readers: Vec::new(),
+        });
+        let known = record.knows(now.sha());
+        // A tool's product may have been made anew by anybody: that is no edit.
+        record.edited |= !known && record.generator.is_none();
+        // A change that was cut short keeps what was there before it, unless somebody else has been here since.
+        // Of a tool that was cut short nothing is known: what it left may be half a file.
+        let before = match record.unfinished.take() {
+            Some(earlier) if known || record.generator.is_some() => earlier.before,
+            _ => now.clone(),
+        };
+        record.unfinished = Some(Unfinished { change: by.change.to_owned(), before });
+        record
+    }
+
+    /// The change of a file is over, done or taken back; `now` is what is there.
+    pub fn settle_file(&mut self, path: &str, now: &Was) {
+        let Some(record) = self.files.get_mut(path) else { return };
+        if record.original == *now {
+            self.files.remove(path);
+            return;
+        }
+        record.unfinished = None;
+        record.ours = vec![now.sha().cloned()];
+    }
+
+    /// Files that this change has begun to write and has not finished with.
+    pub fn unfinished_of(&self, change: &str) -> Vec<String> {
+        let of = |record: &FileRecord| {
+            record.unfinished.as_ref().is_some_and(|unfinished| unfinished.change == change)
+        };
+        self.files.iter().filter(|(_, record)| of(record)).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// An attribute is about to become `to`; `now` is its value.
+    pub fn begin_attribute(
+        &mut self,
+        path: &str,
+        kind: &str,
+        boot: &str,
+        values: (&str, &str),
+        limit_s: u32,
+    ) {
+        let (now, to) = values;
+        let of_this_boot = self.attributes.get(path).is_some_and(|record| record.boot == boot);
+        if !of_this_boot {
+            self.attributes.remove(path);
+        }
+        let record = self.attributes.entry(path.to_owned()).or_insert_with(|| AttributeRecord {
+            kind: kind.to_owned(),
+            boot: boot.to_owned(),
+            original: now.to_owned(),
+            ours: Vec::new(),
+            limit_s,
+        });
+        if !record.ours.iter().any(|ours| ours == to) {
+            record.ours.push(to.to_owned());
+        }
+    }
+
+    /// The change of an attribute is over; `now` is its value.
+    pub fn settle_attribute(&mut self, path: &str, now: &str) {
+        let Some(record) = self.attributes.get_mut(path) else { return };
+        if record.original == now {
+            self.attributes.remove(path);
+            return;
+        }
+        record.ours = vec![now.to_owned()];
+    }
+
+    /// Bits of a register are about to be set; `now` is the whole register.
+    pub fn begin_register(&mut self, key: &RegisterKey, kind: &str, boot: &str, now: u16, bits: (u16, u16)) {
+        let (mask, value) = bits;
+        let name = key.name();
+        let of_this_boot = self.registers.get(&name).is_some_and(|record| record.boot == boot);
+        if !of_this_boot {
+            self.registers.remove(&name);
+        }
+        let record = self.registers.entry(name).or_insert_with(|| RegisterRecord {
+            kind: kind.to_owned(),
+            boot: boot.to_owned(),
+            address: key.address,
+            offset: key.offset,
+            register: key.register.clone(),
+            mask: 0,
+            original: now,
+            ours: Vec::new(),
+        });
+        record.mask |= mask;
+        let to = (now & !mask | value & mask) & record.mask;
+        if !record.ours.contains(&to) {
+            record.ours.push(to);
+        }
+    }
+
+    /// The change of a register is over; `now` is the whole register.
+    pub fn settle_register(&mut self, key: &RegisterKey, now: u16) {
+        let name = key.name();
+        let Some(record) = self.registers.get_mut(&name) else { return };
+        if (record.original ^ now) & record.mask == 0 {
+            self.registers.remove(&name);
+            return;
+        }
+        record.ours = vec![now & record.mask];
+    }
+
+    /// A tool has to run, come what may.
+    pub fn owe(&mut self, tool: OwedTool) {
+        if !self.owes(&tool.kind, &tool.argv) {
+            self.owed.push(tool);
+        }
+    }
+
+    /// Whether this tool has still to run for this kind.
+    pub fn owes(&self, kind: &str, argv: &[String]) -> bool {
+        self.owed.iter().any(|owed| owed.kind == kind && owed.argv == argv)
+    }
+
+    /// A tool has run.
+    pub fn paid(&mut self, kind: &str, argv: &[String]) {
+        self.owed.retain(|owed| owed.kind != kind || owed.argv != argv);
+    }
+
+    /// A tool is about to run that this one undoes.
+    pub fn begin_undo(&mut self, tool: UndoTool) {
+        // A run that was cut short and is done again is undone once.
+        if self.undo.last() != Some(&tool) {
+            self.undo.push(tool);
+        }
+    }
+
+    /// That tool has not run after all, or has been undone.
+    pub fn drop_undo(&mut self, tool: &UndoTool) {
+        if self.undo.last() == Some(tool) {
+            self.undo.pop();
+        }
+    }
+
+    /// A change is about to make `owns` the kind's list: until it is done, both are bedplate's own.
+    pub fn begin_owning(&mut self, kind: &str, owns: &[String]) {
+        let list = self.owned.entry(kind.to_owned()).or_default();
+        for token in owns {
+            if !list.contains(token) {
+                list.push(token.clone());
+            }
+        }
+    }
+
+    /// The kind's list is this now.
+    pub fn settle_owning(&mut self, kind: &str, owns: &[String]) {
+        if owns.is_empty() {
+            self.owned.remove(kind);
+        } else {
+            self.owned.insert(kind.to_owned(), owns.to_vec());
+        }
+    }
+}
+
+/// Which register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisterKey {
+    /// The function.
+    pub address: PciAddress,
+    /// Byte offset in config space.
+    pub offset: u16,
+    /// What it is, for people.
+    pub register: String,
+}
+
+impl RegisterKey {
+    fn name(&self) -> String {
+        format!("{}+{:#05x}", self.address, self.offset)
+    }
+}

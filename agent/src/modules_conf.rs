@@ -1,0 +1,200 @@
+//! The texts of bedplate's two module files, `modules-load.d/bedplate.conf` and `modprobe.d/zz-bedplate.conf`.
+//! Pure: the modules kind writes them to hosts, `render` writes them out for others; both must get the same bytes.
+
+use std::fmt::Write as _;
+
+use crate::desired::{DesiredModules, WantedModule};
+use crate::plan::Why;
+
+/// What is loaded at boot, one name a line (modules-load.d(5); handbook §9).
+pub const MODULES_LOAD_PATH: &str = "/etc/modules-load.d/bedplate.conf";
+
+/// Options and blacklist (modprobe.d(5); handbook §9). Sorts last: of two values for one option the later file wins.
+pub const MODPROBE_PATH: &str = "/etc/modprobe.d/zz-bedplate.conf";
+
+/// A module option that modprobe.d cannot carry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "option `{parameter}={value}` of module {module} cannot be written to modprobe.d: {reason}; change it in [modules.options.{module}]"
+)]
+pub struct BadOption {
+    /// The module.
+    pub module: String,
+    /// The parameter.
+    pub parameter: String,
+    /// The value as given.
+    pub value: String,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+/// What stands at the top of every text file that bedplate writes, without a comment mark.
+///
+/// There is no date in it: the same profile gives the same bytes.
+pub fn heading(profile: &str) -> String {
+    format!("written by bedplate from profile {}; changes made here are overwritten\n", one_line(profile))
+}
+
+/// [`heading`] as a comment; `mark` opens one in that file's language.
+pub fn header(mark: &str, profile: &str) -> String {
+    format!("{mark} {}", heading(profile))
+}
+
+/// One comment line for each reason, with its source in brackets.
+pub fn reasons(mark: &str, why: &[Why]) -> String {
+    let mut text = String::new();
+    for Why { reason, source } in why {
+        let _ = write!(text, "{mark} {}", one_line(reason));
+        match source {
+            Some(source) => _ = writeln!(text, " [{}]", one_line(source)),
+            None => _ = writeln!(text),
+        }
+    }
+    text
+}
+
+/// Content of [`MODULES_LOAD_PATH`], or `None` when nothing is to be loaded.
+pub fn modules_load(modules: &DesiredModules, profile: &str) -> Option<String> {
+    if modules.load.is_empty() {
+        return None;
+    }
+    let mut text = header("#", profile);
+    for WantedModule { name, why, .. } in &modules.load {
+        let _ = write!(text, "\n{}{name}\n", reasons("#", why));
+    }
+    Some(text)
+}
+
+/// Content of [`MODPROBE_PATH`], or `None` when there is neither an option nor a blacklisted module.
+///
+/// `blacklist` only stops loading by alias; a module that is named explicitly still loads (handbook §9).
+///
+/// # Errors
+/// [`BadOption`]: a parameter name or value that would end the line, or be read as something else.
+pub fn modprobe(modules: &DesiredModules, profile: &str) -> Result<Option<String>, BadOption> {
+    if modules.options.is_empty() && modules.blacklist.is_empty() {
+        return Ok(None);
+    }
+    let mut text = header("#", profile);
+    // Options of one module add up over lines (handbook §9), so that each one can stand below its reason.
+    for option in &modules.options {
+        let (module, parameter, value) = (&option.module, &option.parameter, &option.value);
+        if let Some(reason) = unfit(parameter, value) {
+            let (module, parameter, value) = (module.to_string(), parameter.clone(), value.clone());
+            return Err(BadOption { module, parameter, value, reason });
+        }
+        let _ = write!(text, "\n{}options {module} {parameter}={value}\n", reasons("#", &option.why));
+    }
+    for (module, why) in &modules.blacklist {
+        let _ = write!(text, "\n{}blacklist {module}\n", reasons("#", why));
+    }
+    Ok(Some(text))
+}
+
+/// Why `parameter=value` does not survive modprobe.d. libkmod hands the rest of an `options` line to the kernel,
+/// which cuts it at blanks outside double quotes (handbook §1.1).
+fn unfit(parameter: &str, value: &str) -> Option<&'static str> {
+    let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if parameter.is_empty() || !parameter.chars().all(named) {
+        return Some("a parameter name has only letters, digits, `_` and `-`");
+    }
+    if value.chars().any(char::is_control) {
+        return Some("the value holds a control character");
+    }
+    if value.ends_with('\\') {
+        return Some("a backslash at the end of a line joins the next line to it");
+    }
+    let mut quoted = false;
+    for c in value.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            c if c.is_whitespace() && !quoted => return Some("a blank outside double quotes ends the value"),
+            _ => {}
+        }
+    }
+    quoted.then_some("a double quote is never closed")
+}
+
+/// A text as one line that cannot run into the next: control characters become spaces, and a backslash at the end
+/// (libkmod and shells join lines there) gets a full stop.
+fn one_line(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = line.trim();
+    if line.ends_with('\\') { format!("{line}.") } else { line.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desired::WantedOption;
+    use crate::profile::model::ModuleLoad;
+
+    fn modules() -> DesiredModules {
+        let load = |name: &str, why| WantedModule { name: name.parse().unwrap(), load: ModuleLoad::Now, why };
+        let option = |parameter: &str, value: &str, why| WantedOption {
+            module: "nvidia".parse().unwrap(),
+            parameter: parameter.to_owned(),
+            value: value.to_owned(),
+            why,
+        };
+        DesiredModules {
+            load: vec![
+                load("ib-uverbs", vec![Why::new("verbs for user space", "handbook §5.3")]),
+                load("nvidia_peermem", vec![Why::because("no DMA-BUF here")]),
+            ],
+            options: vec![
+                option("NVreg_EnableStreamMemOPs", "1", vec![Why::because("ends in a backslash \\")]),
+                option("NVreg_RegistryDwords", "\"A=1; B=2\"", vec![Why::new("two\nlines", "p.toml:7")]),
+            ],
+            blacklist: vec![("nouveau".parse().unwrap(), vec![Why::because("takes the GPU")])],
+            unload: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn modules_load_lists_one_module_a_line_under_its_reasons() {
+        assert_eq!(
+            modules_load(&modules(), "hgx").unwrap(),
+            "# written by bedplate from profile hgx; changes made here are overwritten\n\
+             \n# verbs for user space [handbook §5.3]\nib_uverbs\n\
+             \n# no DMA-BUF here\nnvidia_peermem\n"
+        );
+        assert_eq!(modules_load(&DesiredModules::default(), "hgx"), None);
+    }
+
+    #[test]
+    fn modprobe_has_options_then_blacklist_and_no_comment_swallows_a_line() {
+        assert_eq!(
+            modprobe(&modules(), "hgx").unwrap().unwrap(),
+            "# written by bedplate from profile hgx; changes made here are overwritten\n\
+             \n# ends in a backslash \\.\noptions nvidia NVreg_EnableStreamMemOPs=1\n\
+             \n# two lines [p.toml:7]\noptions nvidia NVreg_RegistryDwords=\"A=1; B=2\"\n\
+             \n# takes the GPU\nblacklist nouveau\n"
+        );
+        assert_eq!(modprobe(&DesiredModules::default(), "hgx").unwrap(), None);
+    }
+
+    #[test]
+    fn options_that_would_become_something_else_are_refused() {
+        for (parameter, value) in [
+            ("x", "1\ninstall nvidia /bin/false"),
+            ("x", "1 y=2"),
+            ("x", "\"open"),
+            ("x", "1\\"),
+            ("x y", "1"),
+            ("", "1"),
+        ] {
+            let mut wanted = modules();
+            wanted.options[0].parameter = parameter.to_owned();
+            wanted.options[0].value = value.to_owned();
+            let error = modprobe(&wanted, "hgx").unwrap_err();
+            assert_eq!((error.parameter.as_str(), error.value.as_str()), (parameter, value));
+            assert!(error.to_string().contains("[modules.options.nvidia]"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_profile_name_cannot_break_out_of_the_header() {
+        assert_eq!(header("#", "a\nrm -rf /").lines().count(), 1);
+    }
+}

@@ -1,0 +1,212 @@
+//! Where lints apply: one small function a row that needs more than a line.
+
+use super::{Arg, Hit, Parameter, View};
+use crate::facts::{Arch, CpuVendor};
+use crate::profile::layer::Argument;
+use crate::profile::model::{
+    AcsPolicy, IommuMode, PciIdPair, PfSelector, RebootPolicy, SriovManaged, VfDriver,
+};
+use crate::value::PciId;
+
+pub(super) fn args(view: &View<'_>, test: fn(&Arg) -> bool) -> Vec<Hit> {
+    view.args.iter().filter(|arg| test(arg)).map(Arg::hit).collect()
+}
+
+pub(super) fn parameters(view: &View<'_>, test: fn(&Parameter) -> bool) -> Vec<Hit> {
+    view.parameters.iter().filter(|parameter| test(parameter)).map(Parameter::hit).collect()
+}
+
+pub(super) fn modules(view: &View<'_>, names: &[&str]) -> Vec<Hit> {
+    view.loaded()
+        .filter(|(name, _)| names.contains(name))
+        .map(|(name, place)| Hit::new(place, name))
+        .collect()
+}
+
+fn is_for_arm(view: &View<'_>) -> bool {
+    let conditions = &view.profile.matching;
+    conditions.arch == Some(Arch::Aarch64) || conditions.cpu_vendor == Some(CpuVendor::Arm)
+}
+
+pub(super) fn iommu_on_arm(view: &View<'_>) -> Vec<Hit> {
+    let x86_only = ["iommu", "intel_iommu", "amd_iommu"];
+    let inert = view.args.iter().filter(|arg| x86_only.contains(&arg.name.as_str()));
+    inert.filter(|_| is_for_arm(view)).map(Arg::hit).collect()
+}
+
+pub(super) fn other_vendors_iommu(view: &View<'_>) -> Vec<Hit> {
+    let inert = match view.profile.matching.cpu_vendor {
+        Some(CpuVendor::Amd) => "intel_iommu",
+        Some(CpuVendor::Intel) => "amd_iommu",
+        _ => return Vec::new(),
+    };
+    view.args.iter().filter(|arg| arg.name == inert).map(Arg::hit).collect()
+}
+
+/// What an argument makes of the IOMMU's mode, by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    /// Host drivers are passed through.
+    Passthrough,
+    /// Host drivers are translated.
+    Translated,
+    /// The IOMMU is off.
+    Off,
+    /// The IOMMU is on, in whatever mode.
+    On,
+}
+
+fn says(arg: &Arg) -> Option<Says> {
+    match (arg.name.as_str(), arg.value.as_str()) {
+        ("iommu", "pt") | ("iommu.passthrough", "1" | "on" | "y" | "Y") => Some(Says::Passthrough),
+        ("iommu", "nopt") | ("iommu.passthrough", "0" | "off" | "n" | "N") => Some(Says::Translated),
+        ("iommu" | "intel_iommu" | "amd_iommu", "off") => Some(Says::Off),
+        ("intel_iommu", "on") => Some(Says::On),
+        _ => None,
+    }
+}
+
+fn agrees(says: Says, mode: IommuMode) -> bool {
+    match mode {
+        IommuMode::Passthrough => matches!(says, Says::Passthrough | Says::On),
+        IommuMode::Translated => matches!(says, Says::Translated | Says::On),
+        IommuMode::Off => says == Says::Off,
+        IommuMode::Keep => true,
+    }
+}
+
+fn iommu_args(view: &View<'_>, agreeing: bool) -> Vec<Hit> {
+    let mode = view.profile.iommu.mode;
+    let decided = view.args.iter().filter(|_| mode != IommuMode::Keep);
+    decided.filter(|arg| says(arg).is_some_and(|says| agrees(says, mode) == agreeing)).map(Arg::hit).collect()
+}
+
+pub(super) fn iommu_against_mode(view: &View<'_>) -> Vec<Hit> {
+    iommu_args(view, false)
+}
+
+pub(super) fn iommu_by_hand(view: &View<'_>) -> Vec<Hit> {
+    iommu_args(view, true)
+}
+
+pub(super) fn two_spellings(view: &View<'_>) -> Vec<Hit> {
+    let name = |token: &str| token.split('=').next().map(crate::cmdline::fold_name);
+    let arguments = view.layer.cmdline.values().flat_map(|param| param.arguments.values()).flatten();
+    let mut hits = Vec::new();
+    for argument in arguments {
+        let Argument::Set(tokens) = &argument.value else { continue };
+        let [first, rest @ ..] = tokens.as_slice() else { continue };
+        // Sequences (`hugepagesz=`, `hugepages=`) have several names too, and need them.
+        let passthrough = |token: &str| {
+            ["iommu", "iommu.passthrough"].map(str::to_owned).contains(&name(token).unwrap_or_default())
+        };
+        let other =
+            rest.iter().filter(|token| name(&token.value) != name(&first.value) && passthrough(&token.value));
+        hits.extend(other.map(|token| Hit::new(token.place, &token.value)));
+    }
+    hits
+}
+
+/// `pci=config_acs=A@X,B@Y` comes out as the options `config_acs=A@X` and `B@Y`.
+pub(super) fn config_acs_commas(view: &View<'_>) -> Vec<Hit> {
+    let is_flags = |text: &str| !text.is_empty() && text.bytes().all(|b| matches!(b, b'0' | b'1' | b'x'));
+    let stray =
+        |arg: &&Arg| arg.name == "pci" && arg.value.split_once('@').is_some_and(|(flags, _)| is_flags(flags));
+    view.args.iter().filter(stray).map(Arg::hit).collect()
+}
+
+pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<Hit> {
+    let by_hand = |arg: &&Arg| {
+        arg.name == "pci"
+            && (arg.value.starts_with("config_acs=") || arg.value.starts_with("disable_acs_redir="))
+    };
+    let decided = view.profile.acs.policy != AcsPolicy::Keep;
+    view.args.iter().filter(|_| decided).filter(by_hand).map(Arg::hit).collect()
+}
+
+/// Signs that devices of this host go to guests.
+fn vfio_signs(view: &View<'_>) -> Vec<Hit> {
+    let is_vfio = |name: &str| name.replace('-', "_") == "vfio_pci";
+    let mut signs: Vec<Hit> =
+        view.loaded().filter(|(name, _)| is_vfio(name)).map(|(name, place)| Hit::new(place, name)).collect();
+    for (name, leaf) in &view.layer.sriov.devices.0 {
+        if matches!(&leaf.value.vf_driver, VfDriver::Named(driver) if is_vfio(driver)) {
+            signs.push(Hit::new(leaf.place, name));
+        }
+    }
+    signs
+}
+
+pub(super) fn acs_with_vfio(view: &View<'_>, policy: AcsPolicy) -> Vec<Hit> {
+    let word = if policy == AcsPolicy::Clear { "clear" } else { "direct-p2p" };
+    let said = view.layer.acs.policy.as_ref().filter(|leaf| leaf.value == policy);
+    let said = said.filter(|_| !vfio_signs(view).is_empty());
+    said.map(|leaf| Hit::new(leaf.place, word)).into_iter().collect()
+}
+
+pub(super) fn vfio_without_iommu(view: &View<'_>) -> Vec<Hit> {
+    if view.profile.iommu.mode == IommuMode::Off { vfio_signs(view) } else { Vec::new() }
+}
+
+pub(super) fn realloc_on_mi300x(view: &View<'_>) -> Vec<Hit> {
+    // pci.ids: 1002:74a1, Instinct MI300X.
+    let is_mi300x = |id: &PciIdPair| (id.vendor, id.device) == (PciId(0x1002), Some(PciId(0x74a1)));
+    let conditions = &view.profile.matching.pci;
+    if !conditions.iter().flat_map(|pci| &pci.ids).any(is_mi300x) {
+        return Vec::new();
+    }
+    args(view, |arg| arg.name == "pci" && matches!(arg.value.as_str(), "realloc" | "realloc=on"))
+}
+
+/// Parameters of the driver whose spelling differs from these only in upper and lower case are ignored by it.
+const NVREG: &[&str] = &[
+    "NVreg_EnablePCIERelaxedOrderingMode",
+    "NVreg_GrdmaPciTopoCheckOverride",
+    "NVreg_DmaRemapPeerMmio",
+    "NVreg_EnableResizableBar",
+    "NVreg_EnableStreamMemOPs",
+    "NVreg_RegistryDwords",
+];
+
+pub(super) fn nvreg_case(view: &View<'_>) -> Vec<Hit> {
+    parameters(view, |parameter| {
+        NVREG.iter().any(|real| real.eq_ignore_ascii_case(&parameter.name) && *real != parameter.name)
+    })
+}
+
+/// Modules that are never built in on the hosts bedplate is for.
+const LOADABLE: &[&str] = &[
+    "nvidia",
+    "nvidia_uvm",
+    "nvidia_drm",
+    "nvidia_modeset",
+    "nvidia_peermem",
+    "amdgpu",
+    "mlx5_core",
+    "mlx5_ib",
+];
+
+pub(super) fn module_option_on_cmdline(view: &View<'_>) -> Vec<Hit> {
+    parameters(view, |parameter| {
+        let rdma = parameter.module.starts_with("ib_") || parameter.module.starts_with("rdma_");
+        parameter.on_cmdline && (rdma || LOADABLE.contains(&parameter.module.as_str()))
+    })
+}
+
+pub(super) fn vfs_everywhere(view: &View<'_>) -> Vec<Hit> {
+    let devices = view.layer.sriov.devices.0.iter();
+    let open = devices.filter(|(_, leaf)| leaf.value.select == PfSelector::default());
+    open.map(|(name, leaf)| Hit::new(leaf.place, name)).collect()
+}
+
+pub(super) fn rules_unused(view: &View<'_>) -> Vec<Hit> {
+    let external = view.profile.sriov.managed == SriovManaged::External;
+    let devices = view.layer.sriov.devices.0.iter().filter(|_| external);
+    devices.map(|(name, leaf)| Hit::new(leaf.place, name)).collect()
+}
+
+pub(super) fn windows_unused(view: &View<'_>) -> Vec<Hit> {
+    let windows = view.layer.reboot.windows.as_ref().filter(|leaf| !leaf.value.is_empty());
+    let unused = view.profile.reboot.policy != RebootPolicy::Schedule;
+    windows.filter(|_| unused).map(|leaf| Hit::new(leaf.place, "windows")).into_iter().collect()
+}

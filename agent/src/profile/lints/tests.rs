@@ -1,0 +1,123 @@
+use super::super::{LayerText, load, render_all, shipped};
+use super::{Severity, rows};
+
+/// The ids of the findings in a profile without `schema`.
+fn ids(text: &str) -> Vec<&'static str> {
+    let text = format!("schema = 1\n{text}\n");
+    let loaded = load(&[LayerText { path: "p.toml", text: &text }], shipped())
+        .unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    loaded.lints.iter().map(|finding| finding.id).collect()
+}
+
+fn args(list: &str) -> String {
+    format!("[cmdline]\nargs = [{list}]")
+}
+
+/// A profile for each row, with the finding it must have and no other.
+fn samples() -> Vec<(&'static str, String)> {
+    let vfio = "[[sriov.devices]]\nname = \"g\"\nselect = { vendor = \"15b3\" }\nvfs = 1\nvf_driver = \"vfio-pci\"\n";
+    let load = |name: &str| format!("[modules]\nload = [\"{name}\"]");
+    let option = |module: &str, name: &str| format!("[modules.options.{module}]\n{name} = 1");
+    vec![
+        ("amd-iommu-on", args("\"amd_iommu=on\"")),
+        ("amd-iommu-on", args("\"amd-iommu=pgtbl_v2,on\"")),
+        ("iommu-on", args("\"iommu=on\"")),
+        ("iommu-on-arm", format!("match.arch = \"aarch64\"\n{}", args("\"iommu=pt\""))),
+        ("other-vendors-iommu", format!("match.cpu_vendor = \"amd\"\n{}", args("\"intel_iommu=on\""))),
+        (
+            "other-vendors-iommu",
+            format!("match.cpu_vendor = \"intel\"\n{}", args("\"amd_iommu=force_enable\"")),
+        ),
+        ("iommu-against-mode", format!("iommu.mode = \"passthrough\"\n{}", args("\"iommu=nopt\""))),
+        ("iommu-against-mode", format!("iommu.mode = \"translated\"\n{}", args("\"iommu.passthrough=1\""))),
+        ("iommu-against-mode", format!("iommu.mode = \"translated\"\n{}", args("\"intel_iommu=off\""))),
+        ("two-spellings", args("\"iommu=pt\", \"iommu.passthrough=1\"")),
+        ("iommu-by-hand", format!("iommu.mode = \"passthrough\"\n{}", args("\"iommu=pt\""))),
+        ("acs-override", args("\"pcie_acs_override=downstream,multifunction\"")),
+        ("assign-busses", args("\"pci=noats,assign-busses\"")),
+        ("config-acs-commas", args("\"pci=config_acs=xx000x0@17:00.0,xx000x0@18:00.0\"")),
+        (
+            "acs-by-hand",
+            format!("acs.policy = \"direct-p2p\"\n{}", args("\"pci=disable_acs_redir=17:00.0\"")),
+        ),
+        ("acs-clear-with-vfio", format!("acs.policy = \"clear\"\n{vfio}")),
+        ("acs-clear-with-vfio", format!("acs.policy = \"clear\"\n{}", load("vfio-pci"))),
+        ("acs-direct-with-vfio", format!("acs.policy = \"direct-p2p\"\n{vfio}")),
+        ("vfio-without-iommu", format!("iommu.mode = \"off\"\n{vfio}")),
+        ("realloc-on-mi300x", format!("match.pci = [{{ id = \"1002:74a1\" }}]\n{}", args("\"pci=realloc\""))),
+        ("raw-qp-enforcement", args("\"rdma_ucm.disable_raw_qp_enforcement=1\"")),
+        ("raw-qp-enforcement", option("ib_uverbs", "disable_raw_qp_enforcement")),
+        ("nvreg-case", option("nvidia", "NVreg_EnablePCIeRelaxedOrderingMode")),
+        ("nvreg-case", args("\"nvidia.NVreg_EnablePCIeRelaxedOrderingMode=1\"")),
+        ("nvreg-gone", option("nvidia", "NVreg_RegisterForACPIEvents")),
+        ("registry-dwords-on-cmdline", args("'nvidia.NVreg_RegistryDwords=\"A=1;B=2\"'")),
+        ("module-option-on-cmdline", args("\"mlx5_core.prof_sel=3\"")),
+        ("module-option-on-cmdline", args("\"nvidia-drm.modeset=1\"")),
+        ("no-such-module", load("dma_buf")),
+        ("no-such-module", load("amd_peer_mem")),
+        ("nv-peer-mem", load("nv_peer_mem")),
+        ("peermem-by-hand", load("nvidia-peermem")),
+        ("nvidia-modules-listed", load("nvidia-uvm")),
+        ("loaded-by-udev", load("mlx5_ib")),
+        ("reboot-cold", args("\"reboot=cold\"")),
+        ("vfs-everywhere", "[[sriov.devices]]\nname = \"x\"\nvfs = 4".to_owned()),
+        (
+            "rules-unused",
+            format!(
+                "sriov.managed = \"external\"\nsriov.devices = [{}]",
+                "{ name = \"x\", select = { vendor = \"15b3\" }, vfs = 1 }"
+            ),
+        ),
+        ("windows-unused", "[reboot]\nwindows = [\"Sat 01:00-02:00 UTC\"]".to_owned()),
+    ]
+}
+
+#[test]
+fn each_row_finds_its_sample_and_nothing_else() {
+    for (id, text) in samples() {
+        assert_eq!(ids(&text), [id], "{text}");
+    }
+}
+
+#[test]
+fn each_row_has_a_sample() {
+    let samples = samples();
+    for row in rows::ROWS {
+        assert!(samples.iter().any(|(id, _)| *id == row.id), "{}", row.id);
+    }
+}
+
+#[test]
+fn what_is_right_has_no_finding() {
+    for text in [
+        "".to_owned(),
+        args("\"pci=realloc\", \"iommu.strict=0\", \"hugepagesz=1G\", \"hugepages=4\", \"nvme_core.multipath=N\""),
+        args("\"iommu=pt\""),
+        args("\"pci=config_acs=xx000x0@17:00.0;xx000x0@18:00.0\""),
+        format!("iommu.mode = \"passthrough\"\n{}", args("\"iommu.strict=0\"")),
+        "[cmdline]\nabsent = [\"amd_iommu=on\", \"pcie_acs_override\", \"pci=assign-busses\"]".to_owned(),
+        "[modules]\nload = [\"ib_umad\"]\nblacklist = [\"nv_peer_mem\"]\nunload = [\"nvidia_peermem\"]".to_owned(),
+        "[modules.options.nvidia]\nNVreg_EnablePCIERelaxedOrderingMode = 1\nNVreg_RegistryDwords = \"A=1;B=2\"".to_owned(),
+    ] {
+        assert_eq!(ids(&text), Vec::<&str>::new(), "{text}");
+    }
+}
+
+#[test]
+fn a_finding_says_why_and_what_to_do() {
+    let text = "schema = 1\n[cmdline]\nargs = [\"amd_iommu=on\"]\n";
+    let loaded = load(&[LayerText { path: "p.toml", text }], shipped()).unwrap();
+    assert_eq!(loaded.lints[0].severity, Severity::Error);
+    assert_eq!(
+        render_all(&loaded.lints, false),
+        "\
+error[amd-iommu-on]: `amd_iommu=on` does nothing: `on` is not a value of this parameter, and AMD-Vi is on wherever the firmware offers it
+ --> p.toml:3:9
+  |
+3 | args = [\"amd_iommu=on\"]
+  |         ^^^^^^^^^^^^^^
+  |
+  = help: drop it
+  = help: see drivers/iommu/amd/init.c parse_amd_iommu_options"
+    );
+}

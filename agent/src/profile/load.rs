@@ -1,0 +1,172 @@
+//! The road from texts to a [`Loaded`] profile: read and check each file, follow `extends`, merge, finish, lint.
+
+use std::collections::BTreeMap;
+
+use super::argument;
+use super::check::{Checked, check};
+use super::diagnostic::{Diagnostic, ProfileErrors};
+use super::finish::{Origin, finish};
+use super::layer::{Layer, Leaf, MatchLayer, Overlay, ParamLayer};
+use super::lints;
+use super::model::Profile;
+use super::shipped::Shipped;
+use super::source::{Place, SourceFile, Sources};
+use super::suggest::nearest;
+use super::syntax;
+
+/// A text of a profile and what to call it in messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerText<'a> {
+    /// The file's path, or another name for it.
+    pub path: &'a str,
+    /// Its content.
+    pub text: &'a str,
+}
+
+/// A profile, merged and valid.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The profile.
+    pub profile: Profile,
+    /// Where each value was said, by dotted key; what is not here is a default.
+    pub origins: BTreeMap<String, Origin>,
+    /// What is valid but seldom or never right.
+    pub lints: Vec<Diagnostic>,
+    pub(super) layer: Layer,
+}
+
+/// Loads a profile: `layers` is the profile itself followed by its drop-ins, which are taken in order of their file
+/// names; `shipped` is what `extends` may name.
+///
+/// # Errors
+/// [`ProfileErrors`] with everything that is wrong, in all files.
+pub fn load(layers: &[LayerText<'_>], shipped: &[Shipped]) -> Result<Loaded, ProfileErrors> {
+    let mut sources = Sources::default();
+    let mut errors = Vec::new();
+    let merged = merge_all(&mut sources, layers, shipped, &mut errors);
+    errors.extend(whole_contradictions(&sources, &merged, errors.is_empty()));
+    if !errors.is_empty() {
+        errors.sort_by_key(Diagnostic::order);
+        return Err(ProfileErrors(errors));
+    }
+    let stem = layers.first().map_or("profile", |layer| stem(layer.path));
+    let (profile, origins) = finish(&merged, &sources, stem);
+    let lints = lints::lint(&sources, &merged, &profile);
+    Ok(Loaded { profile, origins, lints, layer: merged })
+}
+
+fn merge_all(
+    sources: &mut Sources,
+    layers: &[LayerText<'_>],
+    shipped: &[Shipped],
+    errors: &mut Vec<Diagnostic>,
+) -> Layer {
+    let (own, drop_ins) = layers.split_at(layers.len().min(1));
+    let mut drop_ins: Vec<SourceFile> = drop_ins.iter().map(|l| SourceFile::new(l.path, l.text)).collect();
+    drop_ins.sort_by(|a, b| a.file_name().cmp(b.file_name()).then_with(|| a.path().cmp(b.path())));
+
+    let mut merged = Layer::default();
+    for layer in own {
+        let index = sources.add(SourceFile::new(layer.path, layer.text));
+        let Some(checked) = read(sources, index, errors) else { continue };
+        let base = ancestors(sources, checked.extends, shipped, errors);
+        merged = base.overlay(checked.layer);
+    }
+    for file in drop_ins {
+        let index = sources.add(file);
+        let Some(checked) = read(sources, index, errors) else { continue };
+        if let Some((_, place)) = checked.extends {
+            let message = "a drop-in cannot extend a profile";
+            let finding = Diagnostic::error(sources, place, "drop-in-extends", message)
+                .label("not here")
+                .help("write `extends` in the profile itself");
+            errors.push(finding);
+        }
+        merged = merged.overlay(checked.layer);
+    }
+    merged
+}
+
+fn read(sources: &Sources, index: usize, errors: &mut Vec<Diagnostic>) -> Option<Checked> {
+    let fragment = syntax::read(sources, index, errors)?;
+    Some(check(sources, index, fragment, errors))
+}
+
+/// What `extends` names, with what that extends in turn, merged from the farthest on.
+fn ancestors(
+    sources: &mut Sources,
+    extends: Option<(String, Place)>,
+    shipped: &[Shipped],
+    errors: &mut Vec<Diagnostic>,
+) -> Layer {
+    let mut chain: Vec<String> = Vec::new();
+    let mut found: Vec<Layer> = Vec::new();
+    let mut next = extends;
+    while let Some((name, place)) = next.take() {
+        if chain.contains(&name) {
+            let round = format!("{} -> {name}", chain.join(" -> "));
+            let finding =
+                Diagnostic::error(sources, place, "extends-cycle", "profiles extend each other in a circle")
+                    .label(round)
+                    .help("one of them must stop extending");
+            errors.push(finding);
+            break;
+        }
+        let Some(text) = shipped.iter().find(|shipped| shipped.name == name) else {
+            errors.push(unknown_shipped(sources, &name, place, shipped));
+            break;
+        };
+        let index = sources.add(SourceFile::new(&text.path(), text.text));
+        chain.push(name);
+        let Some(checked) = read(sources, index, errors) else { break };
+        // Name and description say what a profile is, and `match` which machines it is for: none of that is inherited.
+        let layer = Layer { name: None, description: None, matching: MatchLayer::default(), ..checked.layer };
+        found.push(layer);
+        next = checked.extends;
+    }
+    found.into_iter().rev().fold(Layer::default(), Overlay::overlay)
+}
+
+fn unknown_shipped(sources: &Sources, name: &str, place: Place, shipped: &[Shipped]) -> Diagnostic {
+    let names: Vec<&str> = shipped.iter().map(|shipped| shipped.name).collect();
+    let help = match nearest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("shipped are: {}", names.join(", ")),
+    };
+    Diagnostic::error(sources, place, "unknown-profile", format!("no shipped profile is called `{name}`"))
+        .label("not known")
+        .help(help)
+}
+
+/// Arguments of different files that merging by key leaves standing against each other (`iommu=pt` wanted in one,
+/// `iommu` with any value unwanted in another).
+fn whole_contradictions(sources: &Sources, merged: &Layer, files_are_good: bool) -> Option<Diagnostic> {
+    if !files_are_good {
+        return None;
+    }
+    let params = || merged.cmdline.values();
+    let set: Vec<&Leaf<String>> = params().flat_map(ParamLayer::set).collect();
+    let absent: Vec<&Leaf<String>> = params().flat_map(ParamLayer::absent).collect();
+    let texts = |list: &[&Leaf<String>]| list.iter().map(|leaf| leaf.value.clone()).collect::<Vec<_>>();
+    let (set_texts, absent_texts) = (texts(&set), texts(&absent));
+    let set_texts: Vec<&str> = set_texts.iter().map(String::as_str).collect();
+    let absent_texts: Vec<&str> = absent_texts.iter().map(String::as_str).collect();
+    let error = argument::together(&set_texts, &absent_texts).err()?;
+    let text = error.to_string();
+    let place = |list: &[&Leaf<String>]| {
+        list.iter().find(|leaf| text.contains(&format!("`{}`", leaf.value))).map(|leaf| leaf.place)
+    };
+    let (first, second) = (place(&set), place(&absent));
+    let at = second.or(first)?;
+    let mut finding = Diagnostic::error(sources, at, "contradiction", text.clone()).label("against this");
+    if let Some(other) = first.filter(|first| *first != at) {
+        finding = finding.also(sources, other, "wanted here");
+    }
+    Some(finding)
+}
+
+/// A file's name without directories and `.toml`.
+fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(".toml").unwrap_or(name)
+}

@@ -1,0 +1,167 @@
+//! Which profile is for this machine: `[match]` against facts. Pure; what is unknown never matches.
+
+use std::fmt;
+
+use super::model::{Match, MatchPci};
+use crate::facts::{Arch, CpuVendor, Facts};
+use crate::host::Reading;
+
+/// Why no profile could be chosen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MatchError {
+    /// No profile's conditions all hold.
+    #[error("no profile is for this machine; name one, or give one of these a matching [match]:{}", list(.0))]
+    NoneFits(Vec<Misfit>),
+    /// Several profiles fit, and none has more specific conditions than the others.
+    #[error("several profiles are for this machine: {}; name one, or make the [match] of one more specific", .0.join(", "))]
+    Tie(Vec<String>),
+}
+
+/// A profile that does not fit, and every condition that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// The profile's name.
+    pub profile: String,
+    /// One reason a condition.
+    pub reasons: Vec<String>,
+}
+
+fn list(misfits: &[Misfit]) -> String {
+    misfits.iter().map(|misfit| format!("\n  {misfit}")).collect()
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.profile, self.reasons.join("; "))
+    }
+}
+
+/// How specific the conditions of a profile are, compared from the left: named PCI devices, PCI vendors, DMI names,
+/// CPU and architecture.
+type Specificity = [usize; 4];
+
+/// The profile whose conditions all hold and are the most specific.
+///
+/// # Errors
+/// [`MatchError`]: none fits, or several fit equally well.
+pub fn pick<'a>(profiles: &'a [(String, Match)], facts: &Facts) -> Result<&'a str, MatchError> {
+    let mut best: Vec<(Specificity, &str)> = Vec::new();
+    let mut misfits = Vec::new();
+    for (name, conditions) in profiles {
+        let mut reasons = misfits_of(conditions, facts);
+        let specific = specificity(conditions);
+        if specific == Specificity::default() {
+            reasons.push("it has no conditions in [match]: it is only used when it is named".to_owned());
+        }
+        if reasons.is_empty() {
+            best.push((specific, name));
+        } else {
+            misfits.push(Misfit { profile: name.clone(), reasons });
+        }
+    }
+    let Some(most) = best.iter().map(|(specific, _)| *specific).max() else {
+        return Err(MatchError::NoneFits(misfits));
+    };
+    best.retain(|(specific, _)| *specific == most);
+    match best.as_slice() {
+        [(_, name)] => Ok(name),
+        several => Err(MatchError::Tie(several.iter().map(|(_, name)| (*name).to_owned()).collect())),
+    }
+}
+
+/// Every condition that does not hold on these facts, as sentences; empty when the profile fits.
+pub fn misfits_of(conditions: &Match, facts: &Facts) -> Vec<String> {
+    let Match { cpu_vendor, arch, sys_vendor, product_name, pci } = conditions;
+    let mut out = Vec::new();
+    if let Some(wanted) = cpu_vendor {
+        out.extend(differs("CPU vendor", cpu_word(*wanted), &facts.cpu.vendor.clone().map(cpu_word)));
+    }
+    if let Some(wanted) = arch {
+        out.extend(differs("architecture", arch_word(*wanted), &facts.arch.clone().map(arch_word)));
+    }
+    let names = [
+        ("DMI system vendor", sys_vendor, &facts.dmi.sys_vendor),
+        ("DMI product name", product_name, &facts.dmi.product_name),
+    ];
+    for (what, pattern, found) in names {
+        out.extend(pattern.as_ref().and_then(|pattern| unlike(what, pattern, found)));
+    }
+    out.extend(pci.iter().filter_map(|wanted| wrong_count(wanted, facts)));
+    out
+}
+
+fn specificity(conditions: &Match) -> Specificity {
+    let named = conditions.pci.iter().filter(|pci| pci.ids.iter().all(|id| id.device.is_some())).count();
+    let dmi = usize::from(conditions.sys_vendor.is_some()) + usize::from(conditions.product_name.is_some());
+    let cpu = usize::from(conditions.cpu_vendor.is_some()) + usize::from(conditions.arch.is_some());
+    [named, conditions.pci.len() - named, dmi, cpu]
+}
+
+fn differs(what: &str, wanted: &str, found: &Reading<&str>) -> Option<String> {
+    match found {
+        Reading::Known(found) if *found == wanted => None,
+        Reading::Known(found) => Some(format!("{what} is {found}, not {wanted}")),
+        other => unread(what, other),
+    }
+}
+
+fn unlike(what: &str, pattern: &str, found: &Reading<String>) -> Option<String> {
+    let options = glob::MatchOptions { case_sensitive: false, ..glob::MatchOptions::default() };
+    match found {
+        Reading::Known(text) => {
+            // Firmware pads names with blanks.
+            let fits = glob::Pattern::new(pattern).is_ok_and(|glob| glob.matches_with(text.trim(), options));
+            (!fits).then(|| format!("{what} is `{}`, not `{pattern}`", text.trim()))
+        }
+        other => unread(what, other),
+    }
+}
+
+fn wrong_count(wanted: &MatchPci, facts: &Facts) -> Option<String> {
+    let ids: Vec<String> = wanted.ids.iter().map(ToString::to_string).collect();
+    let ids = ids.join(" or ");
+    let tree = match &facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => return Some(format!("this host shows no PCI functions, so none is {ids}")),
+        other => return unread(&format!("number of PCI functions {ids}"), other),
+    };
+    let counts = |function: &&crate::facts::pci::Function| {
+        let has = |id: &super::model::PciIdPair| {
+            id.vendor == function.vendor && id.device.is_none_or(|device| device == function.device)
+        };
+        !function.is_vf() && wanted.ids.iter().any(has)
+    };
+    let found = tree.functions.values().filter(counts).count();
+    let low = usize::try_from(wanted.at_least).unwrap_or(usize::MAX);
+    let high = wanted.at_most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    if (low..=high).contains(&found) {
+        return None;
+    }
+    let bound = if found < low { format!("at least {low}") } else { format!("at most {high}") };
+    Some(format!("{found} PCI functions are {ids}, not {bound}"))
+}
+
+fn unread<T>(what: &str, reading: &Reading<T>) -> Option<String> {
+    match reading {
+        Reading::Known(_) => None,
+        Reading::Absent => Some(format!("this machine has no {what}")),
+        Reading::Unknown(why) => Some(format!("{what} is unknown: {why}")),
+    }
+}
+
+fn cpu_word(vendor: CpuVendor) -> &'static str {
+    match vendor {
+        CpuVendor::Intel => "intel",
+        CpuVendor::Amd => "amd",
+        CpuVendor::Arm => "arm",
+        CpuVendor::Other => "other",
+    }
+}
+
+fn arch_word(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "x86_64",
+        Arch::Aarch64 => "aarch64",
+        Arch::Other => "other",
+    }
+}

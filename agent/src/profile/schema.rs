@@ -1,0 +1,146 @@
+//! The JSON Schema of profile files (draft 2020-12), made from the fragment types, and its lookup by dotted key.
+
+use std::sync::LazyLock;
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+
+use super::fragment::Fragment;
+
+/// Made once: the checks, `explain` and `schema` all read the same tree.
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let mut schema = settings.into_generator().into_root_schema_for::<Fragment>().to_value();
+    tidy(&mut schema);
+    schema
+});
+
+/// The JSON Schema of one profile file. The same for every run and every host.
+pub fn schema() -> Value {
+    SCHEMA.clone()
+}
+
+/// The schema without a copy.
+pub(super) fn tree() -> &'static Value {
+    &SCHEMA
+}
+
+/// TOML has no null, so no schema speaks of it; descriptions lose the line breaks of their source.
+fn tidy(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            object.values_mut().for_each(tidy);
+            tidy_object(object);
+        }
+        Value::Array(items) => items.iter_mut().for_each(tidy),
+        _ => {}
+    }
+}
+
+fn tidy_object(object: &mut Map<String, Value>) {
+    let null = Value::from("null");
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|name| *name != null);
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".into(), only);
+        }
+    }
+    if object.get("default").is_some_and(Value::is_null) {
+        object.remove("default");
+    }
+    if let Some(Value::String(text)) = object.get_mut("description") {
+        *text = reflow(text);
+    }
+    if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
+        choices.retain(|choice| choice.get("type") != Some(&null));
+        if let [Value::Object(only)] = choices.as_slice() {
+            let only = only.clone();
+            object.remove("anyOf");
+            for (key, value) in only {
+                object.entry(key).or_insert(value);
+            }
+        }
+    }
+}
+
+/// One line a paragraph.
+fn reflow(text: &str) -> String {
+    let paragraphs: Vec<String> = text
+        .split("\n\n")
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    paragraphs.join("\n\n")
+}
+
+/// The alternatives of a schema: itself, or what its `anyOf` lists, however deep.
+pub(super) fn alternatives(schema: &Value) -> Vec<&Value> {
+    match schema.get("anyOf") {
+        Some(Value::Array(choices)) => choices.iter().flat_map(alternatives).collect(),
+        _ => vec![schema],
+    }
+}
+
+/// Whether a schema takes a JSON type; `integer`, `number` and so on.
+pub(super) fn takes(schema: &Value, name: &str) -> bool {
+    if !words(schema).is_empty() {
+        return name == "string";
+    }
+    match schema.get("type") {
+        Some(Value::String(own)) => own == name,
+        Some(Value::Array(own)) => own.iter().any(|own| own == name),
+        _ => false,
+    }
+}
+
+/// The words that a schema allows, with their descriptions; empty when it is not a choice of words.
+pub(super) fn words(schema: &Value) -> Vec<(&str, &str)> {
+    if let Some(Value::Array(choices)) = schema.get("oneOf") {
+        return choices.iter().filter_map(described_word).collect();
+    }
+    match schema.get("enum") {
+        Some(Value::Array(choices)) => choices.iter().filter_map(|c| Some((c.as_str()?, ""))).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn described_word(choice: &Value) -> Option<(&str, &str)> {
+    let text = choice.get("description").and_then(Value::as_str).unwrap_or_default();
+    Some((choice.get("const")?.as_str()?, text))
+}
+
+/// The schema of a dotted key (`acs.policy`, `sriov.devices.vfs`); arrays are looked through, and any name stands for a
+/// module in `modules.options.MODULE.PARAMETER`.
+pub(super) fn find(key: &str) -> Option<&'static Value> {
+    let mut at = tree();
+    for part in key.split('.') {
+        at = children(at).into_iter().find_map(|schema| property(schema, part))?;
+    }
+    Some(at)
+}
+
+/// The property of this name, or what stands for any name.
+pub(super) fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+    let named = schema.get("properties").and_then(|properties| properties.get(name));
+    named.or_else(|| schema.get("additionalProperties").filter(|any| any.is_object()))
+}
+
+/// The names of a table's keys, sorted.
+pub(super) fn keys(schema: &Value) -> Vec<&str> {
+    match schema.get("properties") {
+        Some(Value::Object(properties)) => properties.keys().map(String::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The table schemas that a schema is, or has within its arrays.
+pub(super) fn children(schema: &Value) -> Vec<&Value> {
+    let mut found = Vec::new();
+    for choice in alternatives(schema) {
+        match choice.get("items") {
+            Some(items) => found.extend(children(items)),
+            None => found.push(choice),
+        }
+    }
+    found
+}

@@ -1,0 +1,197 @@
+//! A TOML tree against the JSON Schema: unknown keys, wrong types, unknown words, numbers out of range, missing keys.
+//! All of them at once, each with its place. Only the parts of JSON Schema that [`mod@super::schema`] uses are known here.
+
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::diagnostic::Diagnostic;
+use super::schema;
+use super::source::{Place, Sources};
+use super::suggest::{alternatives, nearest};
+
+/// Everything in which a file differs from the schema.
+pub(super) fn check(sources: &Sources, index: usize, table: &Spanned<DeTable<'_>>) -> Vec<Diagnostic> {
+    let mut checker = Checker { sources, index, found: Vec::new() };
+    checker.table(table.get_ref(), table.span(), schema::tree(), "");
+    checker.found
+}
+
+struct Checker<'a> {
+    sources: &'a Sources,
+    index: usize,
+    found: Vec<Diagnostic>,
+}
+
+impl Checker<'_> {
+    fn complain(
+        &mut self,
+        span: std::ops::Range<usize>,
+        id: &'static str,
+        message: String,
+        label: String,
+        help: Option<String>,
+    ) {
+        let place = Place::new(self.index, span);
+        let finding = Diagnostic::error(self.sources, place, id, message).label(label).maybe_help(help);
+        self.found.push(finding);
+    }
+
+    fn value(&mut self, value: &Spanned<DeValue<'_>>, schema: &Value, key: &str) {
+        let own_type = json_type(value.get_ref());
+        let choices = schema::alternatives(schema);
+        let Some(choice) = choices.iter().find(|choice| schema::takes(choice, own_type)) else {
+            let expected: Vec<&str> = choices.iter().map(|choice| type_words(choice)).collect();
+            let expected = expected.join(" or ");
+            let message = format!("`{key}` must be {expected}, not {}", toml_words(value.get_ref()));
+            let help = quote_help(value.get_ref(), &choices);
+            return self.complain(value.span(), "wrong-type", message, format!("expected {expected}"), help);
+        };
+        match value.get_ref() {
+            DeValue::Table(table) => self.table(table, value.span(), choice, key),
+            DeValue::Array(items) => {
+                if let Some(each) = choice.get("items") {
+                    items.iter().for_each(|item| self.value(item, each, key));
+                }
+                if items.is_empty() && choice.get("minItems").is_some() {
+                    let message = format!("`{key}` is an empty list");
+                    self.complain(value.span(), "empty-list", message, "expected an entry".into(), None);
+                }
+            }
+            DeValue::String(text) => {
+                let others = choices.iter().filter(|other| !schema::takes(other, "string"));
+                let others: Vec<&str> = others.map(|other| type_words(other)).collect();
+                self.word(text, value.span(), choice, &others, key);
+            }
+            DeValue::Integer(_) => self.number(value, choice, key),
+            DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {}
+        }
+    }
+
+    fn table(&mut self, table: &DeTable<'_>, span: std::ops::Range<usize>, schema: &Value, key: &str) {
+        for (name, value) in table.iter() {
+            let path = join(key, name.get_ref());
+            match schema::property(schema, name.get_ref()) {
+                Some(property) => self.value(value, property, &path),
+                None => self.unknown_key(name, schema, key),
+            }
+        }
+        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        for name in required.filter_map(Value::as_str).filter(|name| !table.contains_key(*name)) {
+            let message = format!("`{}` is missing", join(key, name));
+            self.complain(span.clone(), "missing-key", message, format!("this has no `{name}`"), None);
+        }
+    }
+
+    fn unknown_key(&mut self, name: &Spanned<std::borrow::Cow<'_, str>>, schema: &Value, key: &str) {
+        let known = schema::keys(schema);
+        let word = name.get_ref();
+        let place = if key.is_empty() { "a profile".to_owned() } else { format!("`{key}`") };
+        let help = match (nearest(word, known.iter().copied()), sections_with(word)) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, sections) if !sections.is_empty() => {
+                let tables: Vec<String> = sections.iter().map(|section| format!("[{section}]")).collect();
+                format!("`{word}` is a key of {}", alternatives(tables.iter().map(String::as_str)))
+            }
+            (None, _) => format!("known here: {}", known.join(", ")),
+        };
+        let message = format!("unknown key `{word}` in {place}");
+        self.complain(name.span(), "unknown-key", message, "not known".into(), Some(help));
+    }
+
+    /// `others`: what may stand here besides words.
+    fn word(&mut self, text: &str, span: std::ops::Range<usize>, schema: &Value, others: &[&str], key: &str) {
+        let known: Vec<&str> = schema::words(schema).into_iter().map(|(word, _)| word).collect();
+        if known.is_empty() || known.contains(&text) {
+            return;
+        }
+        let words = alternatives(known.iter().copied());
+        let all = [&[words.as_str()], others].concat().join(", or ");
+        let near = nearest(text, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+        let message = format!("`{text}` is not a value of `{key}`");
+        self.complain(span, "unknown-value", message, format!("expected {all}"), near);
+    }
+
+    fn number(&mut self, value: &Spanned<DeValue<'_>>, schema: &Value, key: &str) {
+        let DeValue::Integer(number) = value.get_ref() else { return };
+        let limit = |name: &str| schema.get(name).and_then(Value::as_i64);
+        let low = limit("minimum").unwrap_or(i64::MIN);
+        let high = limit("maximum").unwrap_or(i64::MAX);
+        // Anything that does not fit 64 bits is out of every range.
+        let known = i64::from_str_radix(number.as_str(), number.radix()).ok();
+        if known.is_some_and(|number| (low..=high).contains(&number)) {
+            return;
+        }
+        let expected = match (limit("minimum"), limit("maximum")) {
+            (Some(low), Some(high)) => format!("expected {low} to {high}"),
+            (Some(low), None) => format!("expected {low} or more"),
+            (None, Some(high)) => format!("expected {high} or less"),
+            (None, None) => "expected a 64-bit integer".to_owned(),
+        };
+        self.complain(value.span(), "out-of-range", format!("`{key}` is out of range"), expected, None);
+    }
+}
+
+fn join(key: &str, name: &str) -> String {
+    if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") }
+}
+
+/// The sections that have a key of this name, for keys written outside their section.
+fn sections_with(word: &str) -> Vec<&'static str> {
+    let has = |section: &&str| {
+        let inside = schema::tree().get("properties").and_then(|all| all.get(*section));
+        inside.is_some_and(|inside| schema::keys(inside).contains(&word))
+    };
+    schema::keys(schema::tree()).into_iter().filter(has).collect()
+}
+
+/// The JSON type that a TOML value would have. A date is like nothing else.
+fn json_type(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "string",
+        DeValue::Integer(_) => "integer",
+        DeValue::Float(_) => "number",
+        DeValue::Boolean(_) => "boolean",
+        DeValue::Datetime(_) => "datetime",
+        DeValue::Array(_) => "array",
+        DeValue::Table(_) => "object",
+    }
+}
+
+fn toml_words(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::Float(_) => "a decimal number",
+        DeValue::Datetime(_) => "a date",
+        other => type_name(json_type(other)),
+    }
+}
+
+fn type_words(schema: &Value) -> &'static str {
+    let types = ["string", "integer", "boolean", "array", "object"];
+    types.into_iter().find(|name| schema::takes(schema, name)).map_or("another type", type_name)
+}
+
+fn type_name(json: &str) -> &'static str {
+    match json {
+        "string" => "a string",
+        "integer" => "an integer",
+        "boolean" => "true or false",
+        "array" => "an array",
+        _ => "a table",
+    }
+}
+
+/// What to write where a string was meant: hexadecimal ids look like numbers.
+fn quote_help(value: &DeValue<'_>, choices: &[&Value]) -> Option<String> {
+    let text = match value {
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Boolean(truth) => truth.to_string(),
+        DeValue::String(_) if choices.iter().any(|choice| schema::takes(choice, "array")) => {
+            return Some("put it in brackets: a list may have one entry".to_owned());
+        }
+        _ => return None,
+    };
+    let wants_text = choices.iter().any(|choice| schema::takes(choice, "string"));
+    wants_text.then(|| format!("put it in quotes: \"{text}\""))
+}

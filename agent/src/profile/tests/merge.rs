@@ -1,0 +1,246 @@
+//! How layers become one: what each section's merging does, and the laws that all of it keeps.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+use crate::profile::check::check;
+use crate::profile::layer::{Layer, Overlay};
+use crate::profile::source::{SourceFile, Sources};
+use crate::profile::syntax;
+
+fn merged(earlier: &str, later: &str) -> Loaded {
+    let (earlier, later) = (format!("schema = 1\n{earlier}"), format!("schema = 1\n{later}"));
+    good_files(&[("/etc/p.toml", &earlier), ("/etc/p.d/1.toml", &later)])
+}
+
+fn cmdline(args: &str, absent: &str) -> String {
+    format!("[cmdline]\nargs = {args}\nabsent = {absent}\n")
+}
+
+#[test]
+fn a_later_argument_takes_the_place_of_an_earlier_one() {
+    let loaded = merged(
+        &cmdline(r#"["quiet", "foo=1", "pci=realloc,noats", "hugepagesz=1G", "hugepages=4"]"#, "[]"),
+        &cmdline(r#"["foo=2", "pci=realloc=off", "hugepagesz=2M", "hugepages=9", "new"]"#, "[]"),
+    );
+    assert_eq!(
+        args(&loaded),
+        ["quiet", "foo=2", "pci=realloc=off", "pci=noats", "hugepagesz=2M", "hugepages=9", "new"]
+    );
+}
+
+#[test]
+fn both_spellings_of_passthrough_are_one_parameter() {
+    let loaded = merged(&cmdline(r#"["iommu=pt"]"#, "[]"), &cmdline(r#"["iommu.passthrough=0"]"#, "[]"));
+    assert_eq!(args(&loaded), ["iommu.passthrough=0"]);
+}
+
+#[test]
+fn absent_and_args_undo_each_other() {
+    let gone = merged(
+        &cmdline(r#"["foo=1", "pci=noats,realloc"]"#, "[]"),
+        &cmdline("[]", r#"["foo", "pci=noats"]"#),
+    );
+    assert_eq!((args(&gone), absent(&gone)), (vec!["pci=realloc"], vec!["foo", "pci=noats"]));
+    let back = merged(&cmdline("[]", r#"["foo", "pci=noats"]"#), &cmdline(r#"["foo=1", "pci=noats"]"#, "[]"));
+    assert_eq!((args(&back), absent(&back)), (vec!["foo=1", "pci=noats"], vec![]));
+    let cleared = merged(&cmdline(r#"["pci=noats,realloc"]"#, "[]"), &cmdline("[]", r#"["pci"]"#));
+    assert_eq!((args(&cleared), absent(&cleared)), (vec![], vec!["pci"]));
+}
+
+#[test]
+fn modules_move_between_the_lists() {
+    let loaded = merged(
+        "[modules]\nload = [\"a\", \"b\"]\nblacklist = [\"c\"]\nunload = [\"c\"]\n",
+        "[modules]\nload = [\"c\"]\nblacklist = [\"a\"]\nload_default = \"boot\"\n",
+    );
+    let names = |list: &[model::Module]| list.iter().map(|m| m.name.to_string()).collect::<Vec<_>>();
+    let modules = &loaded.profile.modules;
+    assert_eq!(names(&modules.load), ["b", "c"]);
+    assert_eq!(names(&modules.blacklist), ["a"]);
+    assert_eq!(names(&modules.unload), Vec::<String>::new());
+    assert!(modules.load.iter().all(|module| module.load == model::ModuleLoad::Boot));
+}
+
+#[test]
+fn options_merge_by_module_and_parameter() {
+    let loaded = merged(
+        "[modules.options.nvidia]\nNVreg_A = 1\nNVreg_B = true\n",
+        "[modules.options]\nnvidia = { NVreg_B = false }\nmlx5-core = { x = \"y\" }\n",
+    );
+    let options: Vec<String> = loaded
+        .profile
+        .modules
+        .options
+        .iter()
+        .map(|option| format!("{}.{}={}", option.module, option.parameter, option.value))
+        .collect();
+    assert_eq!(options, ["mlx5_core.x=y", "nvidia.NVreg_A=1", "nvidia.NVreg_B=0"]);
+}
+
+#[test]
+fn rules_are_replaced_by_name_and_in_place() {
+    let rule = |name: &str, vfs: &str| {
+        format!("[[sriov.devices]]\nname = \"{name}\"\nselect = {{ vendor = \"15b3\" }}\nvfs = {vfs}\n")
+    };
+    let loaded =
+        merged(&(rule("a", "1") + &rule("b", "2")), &(rule("c", "\"max\"") + &rule("a", "\"per-gpu\"")));
+    let rules: Vec<_> =
+        loaded.profile.sriov.rules.iter().map(|rule| (rule.name.as_str(), rule.vfs)).collect();
+    use model::SriovCount::{Max, Number, PerGpu};
+    assert_eq!(rules, [("a", PerGpu), ("b", Number(2)), ("c", Max)]);
+}
+
+#[test]
+fn windows_and_match_lists_are_replaced_whole() {
+    let loaded = merged(
+        "[match]\npci = [{ id = \"10de:2330\" }]\n[reboot]\nwindows = [\"Sat 01:00-02:00 UTC\"]\n",
+        "[match]\npci = [{ id = [\"10de:*\"], at_least = 4 }]\n[reboot]\npolicy = \"schedule\"\nwindows = [\"Sun 01:00-02:00 UTC\"]\n",
+    );
+    assert_eq!(loaded.profile.reboot.windows, ["Sun 01:00-02:00 UTC"]);
+    assert_eq!(loaded.profile.matching.pci.len(), 1);
+    assert_eq!(loaded.profile.matching.pci[0].at_least, 4);
+}
+
+#[test]
+fn a_reason_goes_with_its_value() {
+    let loaded = merged("[iommu]\nmode = \"off\"\nwhy = \"old\"\n", "[iommu]\nmode = \"keep\"\n");
+    assert_eq!(loaded.profile.iommu.why[0].reason, "asked for by the profile");
+}
+
+/// What a file may say of one kernel parameter: any of `args`, or any of `absent`.
+struct Topic {
+    args: &'static [&'static str],
+    absent: &'static [&'static str],
+}
+
+const TOPICS: &[Topic] = &[
+    Topic { args: &["foo=1", "foo=2"], absent: &["foo", "foo=1"] },
+    Topic { args: &["quiet"], absent: &["quiet"] },
+    Topic { args: &["iommu=pt", "iommu.passthrough=0"], absent: &["iommu=pt", "iommu.passthrough"] },
+    Topic { args: &["iommu=off"], absent: &["iommu=off"] },
+    Topic {
+        args: &["pci=noats", "pci=noats,realloc", "pci=realloc=off"],
+        absent: &["pci=noats", "pci=realloc", "pci"],
+    },
+    Topic { args: &["hugepagesz=1G", "hugepages=4"], absent: &["hugepages"] },
+    Topic { args: &["console=tty0"], absent: &["console"] },
+    Topic { args: &["modprobe.blacklist=a,b", "modprobe.blacklist=c"], absent: &["modprobe.blacklist=a"] },
+];
+
+/// An entry for `args` or for `absent`, or nothing.
+fn entry(topic: &'static Topic) -> impl Strategy<Value = (Option<&'static str>, Option<&'static str>)> {
+    prop_oneof![
+        Just((None, None)),
+        select(topic.args).prop_map(|arg| (Some(arg), None)),
+        select(topic.absent).prop_map(|absent| (None, Some(absent))),
+    ]
+}
+
+fn kernel_arguments() -> impl Strategy<Value = String> {
+    let topics: Vec<_> = TOPICS.iter().map(entry).collect();
+    topics.prop_shuffle().prop_map(|entries| {
+        let args: Vec<&str> = entries.iter().filter_map(|(arg, _)| *arg).collect();
+        let absent: Vec<&str> = entries.iter().filter_map(|(_, absent)| *absent).collect();
+        format!("[cmdline]\nargs = {args:?}\nabsent = {absent:?}\n")
+    })
+}
+
+/// Which lists each of four modules is in: any, but not both loaded and kept out.
+fn module_lists() -> impl Strategy<Value = String> {
+    let modules = Just(vec!["a", "b", "c", "d"]).prop_shuffle();
+    (modules, proptest::collection::vec(0..5u8, 4), 0..8u8).prop_map(|(names, states, number)| {
+        let list = |wanted: &[u8]| -> Vec<&str> {
+            names
+                .iter()
+                .zip(&states)
+                .filter(|(_, state)| wanted.contains(state))
+                .map(|(name, _)| *name)
+                .collect()
+        };
+        let (load, blacklist, unload) = (list(&[1]), list(&[2, 3]), list(&[3, 4]));
+        let mut text =
+            format!("[modules]\nload = {load:?}\nblacklist = {blacklist:?}\nunload = {unload:?}\n");
+        for name in &names[..usize::from(number % 3)] {
+            text += &format!("options.{name}.p{} = {number}\n", number % 2);
+        }
+        for name in &names[..usize::from(number % 4)] {
+            text += &format!("[[sriov.devices]]\nname = \"{name}\"\nvfs = {number}\n");
+        }
+        text
+    })
+}
+
+/// A file that says a little of everything and does not contradict itself.
+fn file() -> impl Strategy<Value = String> {
+    (kernel_arguments(), module_lists(), 1..20u8).prop_map(|(cmdline, modules, number)| {
+        let mut text = format!("schema = 1\n{cmdline}{modules}");
+        if number % 2 == 0 {
+            text += &format!("[agent]\ninterval = \"{number}m\"\n");
+        }
+        if number % 3 == 0 {
+            text += "[iommu]\nmode = \"off\"\nwhy = \"x\"\n[acs]\nroot_port = false\n";
+        }
+        text
+    })
+}
+
+/// The layer of a text that is right.
+fn layer(sources: &mut Sources, text: &str) -> Layer {
+    let index = sources.add(SourceFile::new("x.toml", text));
+    let mut errors = Vec::new();
+    let fragment = syntax::read(sources, index, &mut errors);
+    let layer = fragment.map(|fragment| check(sources, index, fragment, &mut errors).layer);
+    assert!(errors.is_empty(), "{}\n{text}", render_all(&errors, false));
+    layer.unwrap()
+}
+
+/// Layers of files, each in a file of its own.
+fn layers<const N: usize>() -> impl Strategy<Value = [Layer; N]> {
+    proptest::collection::vec(file(), N).prop_map(|texts| {
+        let mut sources = Sources::default();
+        let layers: Vec<Layer> = texts.iter().map(|text| layer(&mut sources, text)).collect();
+        layers.try_into().unwrap()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn merging_is_associative([a, b, c] in layers::<3>()) {
+        let left = a.clone().overlay(b.clone()).overlay(c.clone());
+        let right = a.overlay(b.overlay(c));
+        prop_assert_eq!(left, right);
+    }
+
+    #[test]
+    fn merging_a_layer_twice_is_merging_it_once([a, b] in layers::<2>()) {
+        let once = a.overlay(b.clone());
+        prop_assert_eq!(once.clone().overlay(b), once);
+    }
+
+    #[test]
+    fn an_empty_layer_changes_nothing([a] in layers::<1>()) {
+        prop_assert_eq!(a.clone().overlay(Layer::default()), a.clone());
+        prop_assert_eq!(Layer::default().overlay(a.clone()), a);
+    }
+
+    #[test]
+    fn the_later_layer_has_the_last_word([a, b] in layers::<2>()) {
+        // Every token that the later layer wants is wanted in the end, and nothing it clears is.
+        let wanted = |layer: &Layer| -> Vec<String> {
+            layer.cmdline.values().flat_map(|p| p.set()).map(|leaf| leaf.value.clone()).collect()
+        };
+        let cleared: Vec<String> =
+            b.cmdline.0.iter().filter(|(_, p)| p.cleared.is_some()).map(|(name, _)| name.clone()).collect();
+        let whole = a.overlay(b.clone());
+        for token in wanted(&b) {
+            prop_assert!(wanted(&whole).contains(&token), "{} is lost", token);
+        }
+        for name in cleared {
+            prop_assert!(!whole.cmdline.get(&name).is_some_and(|param| param.sets_something()), "{} is back", name);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Tests of the whole road from text to profile.
+
+use super::*;
+
+mod errors;
+mod files;
+mod matching;
+mod merge;
+mod shipped;
+mod text;
+
+const PATH: &str = "/etc/bedplate/profile.toml";
+
+/// Loads one text as the profile itself.
+fn load_text(text: &str) -> Result<Loaded, ProfileErrors> {
+    load(&[LayerText { path: PATH, text }], super::shipped())
+}
+
+/// The same, for texts that must be right.
+fn good(text: &str) -> Loaded {
+    load_text(text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+}
+
+/// A profile and its drop-ins, as `(path, text)`.
+fn good_files(files: &[(&str, &str)]) -> Loaded {
+    let layers: Vec<LayerText<'_>> = files.iter().map(|(path, text)| LayerText { path, text }).collect();
+    load(&layers, super::shipped()).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
+}
+
+/// What is wrong with a text, as it is shown.
+fn wrong(text: &str) -> String {
+    load_text(text).expect_err("this text must not load").render(false)
+}
+
+/// Only the sorts of what is wrong with a text.
+fn wrong_ids(text: &str) -> Vec<&'static str> {
+    let errors = load_text(text).expect_err("this text must not load");
+    errors.0.iter().map(|finding| finding.id).collect()
+}
+
+fn args(loaded: &Loaded) -> Vec<&str> {
+    loaded.profile.cmdline.args.iter().map(|arg| arg.arg.as_str()).collect()
+}
+
+fn absent(loaded: &Loaded) -> Vec<&str> {
+    loaded.profile.cmdline.absent.iter().map(|arg| arg.arg.as_str()).collect()
+}

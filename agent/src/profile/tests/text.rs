@@ -1,0 +1,132 @@
+//! The profile as text again: `show` and `explain`.
+
+use serde_json::Value;
+
+use super::*;
+
+const EVERYTHING: &str = r#"schema = 1
+name = "all of it"
+description = "a \"quoted\" line"
+[match]
+cpu_vendor = "amd"
+arch = "x86_64"
+sys_vendor = "Super*"
+product_name = "AS -8125*"
+pci = [{ id = "10de:2330", at_least = 8, at_most = 8 }, { id = ["15b3:*"] }]
+[iommu]
+mode = "passthrough"
+why = "needed"
+[cmdline]
+args = ["foo=1", { arg = "pci=realloc,noats", why = "two", source = "here" }, "x=\"a b\""]
+absent = ["quiet", { arg = "bar=2", why = "no" }]
+[modules]
+load = ["b", { name = "a", load = "boot", why = "first" }]
+load_default = "now"
+gpudirect = "auto"
+blacklist = ["nouveau"]
+unload = ["nouveau"]
+[modules.options.nvidia]
+A = 1
+B = { value = "x y", why = "spaces" }
+"C.d" = true
+[acs]
+policy = "direct-p2p"
+source = "there"
+[[sriov.devices]]
+name = "the one"
+select = { vendor = "15b3", device = "1021", driver = "mlx5_core", interface = "ens*", address = "17:00.0", numa_node = 0 }
+vfs = "per-gpu"
+vf_driver = "none"
+why = "wanted"
+[[sriov.devices]]
+name = "two"
+select = { vendor = "15b3" }
+vfs = 4
+[reboot]
+policy = "schedule"
+windows = ["Sat 01:00-02:00 UTC"]
+[agent]
+interval = "1h 30m"
+"#;
+
+/// A profile as data, without the reasons that only say which line asks for something.
+fn data(loaded: &Loaded) -> Value {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(object) => object.values_mut().for_each(strip),
+            Value::Array(items) => {
+                items.retain(|item| item["reason"] != "asked for by the profile");
+                for item in items.iter_mut() {
+                    // A reason without a source of its own names its line.
+                    if item["source"].as_str().is_some_and(|source| source.starts_with(PATH)) {
+                        item["source"] = Value::Null;
+                    }
+                    strip(item);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(&loaded.profile).unwrap();
+    strip(&mut value);
+    value
+}
+
+#[test]
+fn what_is_shown_loads_as_the_same_profile() {
+    let texts =
+        super::super::shipped().iter().map(|shipped| shipped.text).chain([EVERYTHING, "schema = 1\n"]);
+    for text in texts {
+        let loaded = good(text);
+        for with_origin in [false, true] {
+            let shown = show(&loaded, with_origin);
+            let again = good(&shown);
+            assert_eq!(data(&again), data(&loaded), "{shown}");
+            assert_eq!(show(&again, false), show(&loaded, false));
+        }
+    }
+}
+
+#[test]
+fn origins_are_shown_line_by_line() {
+    let profile = "schema = 1\nextends = \"generic-intel\"\n[cmdline]\nargs = [\"foo=1\"]\n";
+    let drop_in = "schema = 1\n[cmdline]\nargs = [\"foo=2\"]\n[modules]\ngpudirect = \"dmabuf\"\n";
+    let shown = show(&good_files(&[("/etc/p.toml", profile), ("/etc/p.d/1.toml", drop_in)]), true);
+    for line in [
+        "name = \"p\"  # default",
+        "mode = \"passthrough\"  # from shipped:generic-intel.toml:14",
+        "  \"foo=2\",  # from /etc/p.d/1.toml:3",
+        "gpudirect = \"dmabuf\"  # from /etc/p.d/1.toml:5",
+        "attempts = 1  # default",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
+    }
+}
+
+#[test]
+fn a_key_is_explained() {
+    assert_eq!(
+        explain("acs.persistence").unwrap(),
+        "\
+acs.persistence (word)
+    How the bits survive a reboot, a device reset and a driver bind.
+
+VALUES
+    auto: The kernel command line where this kernel is known good, else live.
+    cmdline: The kernel command line, or a blocker.
+    live: Live writes at every boot.
+
+DEFAULT
+    \"auto\"
+
+SOURCE
+    drivers/pci/pci.c; Documentation/admin-guide/kernel-parameters.txt; handbook
+      §1.4, §3.4
+"
+    );
+    assert!(explain("acs").unwrap().contains("\nKEYS\n    persistence: How the bits survive"));
+    assert!(explain("sriov.devices.vfs").unwrap().starts_with("sriov.devices.vfs (integer or word)\n"));
+    assert!(explain("modules.options.nvidia.NVreg_EnableStreamMemOPs").is_some());
+    assert_eq!(explain("acs.polciy"), None);
+    assert_eq!(explain(""), None);
+}

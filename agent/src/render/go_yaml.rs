@@ -1,0 +1,166 @@
+//! A list of strings exactly as Go's `yaml.v3` writes it with its default indentation of 4.
+//!
+//! The Image Factory hashes the text that this library makes of a schematic; a byte of difference is another id.
+//! Checked against `yaml.v3` v3.0.1: the tests' table is its output.
+
+/// One scalar, on one line. `None` for a text that does not begin like a name (a `-` in front is Talos's way to take
+/// an argument away), or that would need escapes or lines: what `yaml.v3` makes of numbers hangs on ranges and
+/// calendars, and no kernel argument or extension begins like one.
+///
+/// The library first asks what the plain text would be read as: anything but a string gets double quotes. Then its
+/// emitter asks whether a plain scalar can hold the text at all: if not, it gets single quotes.
+pub(super) fn scalar(text: &str) -> Option<String> {
+    let name = text.strip_prefix('-').unwrap_or(text);
+    let numeric = |c: char| c.is_ascii_digit() || "+-._".contains(c);
+    let printable = |c: char| c == ' ' || c.is_ascii_graphic();
+    if name.is_empty() || name.starts_with(numeric) || !text.chars().all(printable) {
+        return None;
+    }
+    Some(if is_other_type(text) {
+        format!("\"{text}\"")
+    } else if needs_quotes(text) {
+        format!("'{}'", text.replace('\'', "''"))
+    } else {
+        text.to_owned()
+    })
+}
+
+/// Whether the plain text would be read as null, or as a truth value of either YAML version.
+fn is_other_type(text: &str) -> bool {
+    let words = ["y", "yes", "on", "n", "no", "off", "true", "false", "null"];
+    let cased = |word: &&str| {
+        let (first, rest) = word.split_at(1);
+        [word.to_string(), word.to_uppercase(), format!("{}{rest}", first.to_uppercase())]
+            .iter()
+            .any(|w| w == text)
+    };
+    text == "~" || words.iter().any(cased)
+}
+
+/// Whether the text cannot stand plain in a block list (libyaml's `yaml_emitter_analyze_scalar`).
+fn needs_quotes(text: &str) -> bool {
+    let indicators = ['#', ',', '[', ']', '{', '}', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`'];
+    let before_blank = |text: &str| text.len() == 1 || text[1..].starts_with(' ');
+    let mark = text.starts_with(['?', ':', '-']) && before_blank(text);
+    text.starts_with(indicators)
+        || mark
+        || text.contains(": ")
+        || text.ends_with(':')
+        || text.contains(" #")
+        || text.starts_with(' ')
+        || text.ends_with(' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Input, and what `yaml.v3` v3.0.1 makes of it.
+    const MADE_BY_YAML_V3: &[(&str, &str)] = &[
+        ("iommu=pt", "iommu=pt"),
+        ("-console", "-console"),
+        ("- x", "'- x'"),
+        ("-console=ttyS0,115200", "-console=ttyS0,115200"),
+        (
+            "pci=realloc,config_acs=xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0",
+            "pci=realloc,config_acs=xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0",
+        ),
+        ("pci=disable_acs_redir=pci:10b5:8747", "pci=disable_acs_redir=pci:10b5:8747"),
+        ("x=a:", "'x=a:'"),
+        ("x=", "x="),
+        (":x", ":x"),
+        (": x", "': x'"),
+        ("?x", "?x"),
+        ("? x", "'? x'"),
+        ("?", "'?'"),
+        (":", "':'"),
+        ("a: b", "'a: b'"),
+        ("a #b", "'a #b'"),
+        ("a#b", "a#b"),
+        ("#a", "'#a'"),
+        ("*", "'*'"),
+        ("*x", "'*x'"),
+        ("&x", "'&x'"),
+        ("!x", "'!x'"),
+        ("!nomodeset", "'!nomodeset'"),
+        ("|x", "'|x'"),
+        (">x", "'>x'"),
+        ("%x", "'%x'"),
+        ("@x", "'@x'"),
+        ("`x", "'`x'"),
+        ("[x", "'[x'"),
+        ("]x", "']x'"),
+        ("{x", "'{x'"),
+        ("}x", "'}x'"),
+        (",x", "',x'"),
+        ("'x", "'''x'"),
+        ("x'y", "x'y"),
+        ("\"x", "'\"x'"),
+        ("x=\"a b\"", "x=\"a b\""),
+        ("dyndbg=\"file a.c +p\"", "dyndbg=\"file a.c +p\""),
+        ("e3", "e3"),
+        ("inf", "inf"),
+        ("nan", "nan"),
+        ("y", "\"y\""),
+        ("Y", "\"Y\""),
+        ("yes", "\"yes\""),
+        ("Yes", "\"Yes\""),
+        ("YES", "\"YES\""),
+        ("yEs", "yEs"),
+        ("on", "\"on\""),
+        ("On", "\"On\""),
+        ("ON", "\"ON\""),
+        ("n", "\"n\""),
+        ("no", "\"no\""),
+        ("No", "\"No\""),
+        ("NO", "\"NO\""),
+        ("off", "\"off\""),
+        ("Off", "\"Off\""),
+        ("OFF", "\"OFF\""),
+        ("true", "\"true\""),
+        ("True", "\"True\""),
+        ("TRUE", "\"TRUE\""),
+        ("tRUE", "tRUE"),
+        ("false", "\"false\""),
+        ("null", "\"null\""),
+        ("Null", "\"Null\""),
+        ("NULL", "\"NULL\""),
+        ("~", "\"~\""),
+        ("~x", "~x"),
+        ("<<", "<<"),
+        ("<", "<"),
+        ("=", "="),
+        ("quiet", "quiet"),
+        ("single", "single"),
+        ("s", "s"),
+        ("t", "t"),
+        ("f", "f"),
+        ("siderolabs/nvidia-open-gpu-kernel-modules-lts", "siderolabs/nvidia-open-gpu-kernel-modules-lts"),
+        ("siderolabs/gvisor", "siderolabs/gvisor"),
+        ("x=1:30", "x=1:30"),
+        ("x: ", "'x: '"),
+        (" x", "' x'"),
+        ("x ", "'x '"),
+        (" ", "' '"),
+        ("module_blacklist=nouveau,nvidiafb", "module_blacklist=nouveau,nvidiafb"),
+        ("hugepagesz=1G", "hugepagesz=1G"),
+        ("x=\\", "x=\\"),
+        ("-o", "-o"),
+    ];
+
+    #[test]
+    fn scalars_are_those_of_yaml_v3() {
+        for (text, expected) in MADE_BY_YAML_V3 {
+            assert_eq!(scalar(text).as_deref(), Some(*expected), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_or_would_need_escapes_or_lines_is_refused() {
+        for text in
+            ["", "-", "a\nb", "a\tb", "ö", "\u{7f}", "1", "-1", "2001-12-14", ".inf", "1:30", "--x", "_1"]
+        {
+            assert_eq!(scalar(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Target `grub`: the Debian family's drop-in, and the module files. RHEL's form is in `grub_rhel`.
+
+use crate::boot::grub_default::{CMDLINE_DEFAULT, write_drop_in};
+use crate::cmdline::Token;
+use crate::desired::Desired;
+use crate::modules_conf::MODPROBE_PATH;
+
+use super::common::{
+    ACS_BY_AGENT, address_note, kernel_arguments, live_acs, module_files, preamble, unload_by_agent, unloads,
+    vfs,
+};
+use super::{GrubFamily, Inexpressible, Options, OutFile, RenderError, Rendered, grub_rhel};
+
+/// Sorts after what cloud images bring (`50-cloudimg-settings.cfg`), so that it is not overruled.
+const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
+
+pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, RenderError> {
+    let tokens = kernel_arguments(desired, options.arch)?;
+    let mut rendered = match options.grub_family {
+        GrubFamily::Debian => debian(desired, options, &tokens)?,
+        GrubFamily::Rhel => grub_rhel::render(desired, options, &tokens)?,
+    };
+    rendered.files.extend(module_files(desired, &options.profile)?);
+    rendered.inexpressible.extend(live_acs(desired, ACS_BY_AGENT));
+    rendered.inexpressible.extend(vfs(
+        desired,
+        "run `bedplate apply` at every boot of the host, or give the PF to the SR-IOV network operator",
+    ));
+    rendered.inexpressible.extend(unloads(desired, unload_by_agent));
+    rendered.notes.extend(address_note(desired));
+    if rendered.file(MODPROBE_PATH.trim_start_matches('/')).is_some() {
+        rendered.notes.push(match options.grub_family {
+            GrubFamily::Debian => rebuild_note("update-initramfs -u -k all"),
+            GrubFamily::Rhel => rebuild_note("dracut -f --regenerate-all"),
+        });
+    }
+    Ok(rendered)
+}
+
+fn rebuild_note(command: &str) -> String {
+    format!(
+        "options of a module that is in the initramfs count only once it is rebuilt: run `{command}` in the image (handbook §9)"
+    )
+}
+
+fn debian(desired: &Desired, options: &Options, tokens: &[Token]) -> Result<Rendered, RenderError> {
+    let mut rendered = Rendered { inexpressible: absent(desired), ..Rendered::default() };
+    if !tokens.is_empty() {
+        // `_DEFAULT`: recovery entries stay clean.
+        let text = write_drop_in(CMDLINE_DEFAULT, tokens, &preamble(desired, &options.profile, ""))?;
+        rendered.files.push(OutFile::new(DROP_IN, text));
+        rendered
+            .notes
+            .push("run `update-grub` in the image; the arguments count from the next boot".to_owned());
+    }
+    Ok(rendered)
+}
+
+/// A drop-in adds to what was read before it; taking something out would mean running code at every `update-grub`.
+fn absent(desired: &Desired) -> Vec<Inexpressible> {
+    let item = |token: &str| Inexpressible {
+        what: format!("kernel argument `{token}` absent"),
+        why: "a drop-in in grub.d only adds to GRUB_CMDLINE_LINUX_DEFAULT".to_owned(),
+        instead: format!(
+            "take `{token}` out of /etc/default/grub and of the files before {DROP_IN}, or run `bedplate apply --root` on the image"
+        ),
+    };
+    desired.cmdline.absent.iter().map(|unwanted| item(&unwanted.token)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{arg, desired, nothing};
+    use super::*;
+
+    #[test]
+    fn the_debian_drop_in_appends_quoted_words_under_their_reasons() {
+        let rendered = render(&desired(), &Options::new("hgx")).unwrap();
+        assert_eq!(
+            rendered.file(DROP_IN).unwrap().text,
+            "# written by bedplate from profile hgx; changes made here are overwritten\n\
+             # iommu=pt: a reason [handbook §1]\n\
+             # pci=realloc: a reason [handbook §1]\n\
+             # hugepages=64: a reason [handbook §1]\n\
+             # pci=config_acs=xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0: a reason [handbook §1]\n\
+             GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT iommu=pt \
+             pci=realloc,config_acs=\\\"xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0\\\" hugepages=64\"\n"
+        );
+        let paths: Vec<&str> = rendered.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(paths, [DROP_IN, "etc/modules-load.d/bedplate.conf", "etc/modprobe.d/zz-bedplate.conf"]);
+        assert!(rendered.notes.iter().any(|note| note.contains("update-initramfs")));
+    }
+
+    #[test]
+    fn a_drop_in_lists_each_argument_it_cannot_take_away() {
+        let rendered = render(&desired(), &Options::new("hgx")).unwrap();
+        for token in ["nomodeset", "iommu=off"] {
+            let what = format!("kernel argument `{token}` absent");
+            assert!(rendered.inexpressible.iter().any(|item| item.what == what), "{token}");
+        }
+    }
+
+    #[test]
+    fn nothing_wanted_makes_no_file() {
+        assert_eq!(render(&nothing(), &Options::new("x")).unwrap(), Rendered::default());
+    }
+
+    #[test]
+    fn what_grub_would_change_is_refused() {
+        let mut desired = nothing();
+        desired.cmdline.set.push(arg("x=it's", "cmdline"));
+        let error = render(&desired, &Options::new("x")).unwrap_err();
+        assert!(matches!(error, RenderError::Grub(_)), "{error}");
+    }
+}

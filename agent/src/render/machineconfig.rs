@@ -1,0 +1,232 @@
+//! Target `machineconfig`: one OpenShift MachineConfig. The operator drains and reboots the nodes by itself, so that
+//! there is nothing here about reboots (handbook §10.4).
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::desired::Desired;
+
+use super::common::{
+    ACS_BY_AGENT, address_note, grub_words, kernel_arguments, live_acs, module_files, names_nvidia_modules,
+    preamble, unload_by_agent, unloads, vfs,
+};
+use super::data_url::data_url;
+use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
+
+/// Ignition specification that the embedded config follows; every supported OpenShift reads it.
+const IGNITION_VERSION: &str = "3.4.0";
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MachineConfig {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Debug, Serialize)]
+struct Metadata {
+    name: String,
+    labels: BTreeMap<&'static str, String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    config: Config,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kernel_arguments: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Config {
+    ignition: Ignition,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage: Option<Storage>,
+}
+
+#[derive(Debug, Serialize)]
+struct Ignition {
+    version: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Storage {
+    files: Vec<File>,
+}
+
+#[derive(Debug, Serialize)]
+struct File {
+    path: String,
+    /// Ignition's JSON has no octal: 420 is 0644.
+    mode: u32,
+    overwrite: bool,
+    contents: Contents,
+}
+
+#[derive(Debug, Serialize)]
+struct Contents {
+    source: String,
+}
+
+pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, RenderError> {
+    let role = checked_role(&options.role)?;
+    let tokens = kernel_arguments(desired, options.arch)?;
+    let files: Vec<File> = module_files(desired, &options.profile)?.iter().map(file).collect();
+    let mut rendered = Rendered {
+        inexpressible: inexpressible(desired),
+        notes: notes(desired, !tokens.is_empty(), !files.is_empty()),
+        ..Rendered::default()
+    };
+    if tokens.is_empty() && files.is_empty() {
+        return Ok(rendered);
+    }
+    let name = format!("99-{role}-bedplate");
+    let config = MachineConfig {
+        api_version: "machineconfiguration.openshift.io/v1",
+        kind: "MachineConfig",
+        metadata: Metadata {
+            name: name.clone(),
+            labels: BTreeMap::from([("machineconfiguration.openshift.io/role", role.to_owned())]),
+        },
+        spec: Spec {
+            config: Config {
+                ignition: Ignition { version: IGNITION_VERSION },
+                storage: (!files.is_empty()).then_some(Storage { files }),
+            },
+            // rpm-ostree keeps each text as it is, and GRUB reads the boot entry as script: without quotes it would
+            // end the line at the first `;` (handbook §10.1).
+            kernel_arguments: grub_words(&tokens)?,
+        },
+    };
+    let body = yaml::document("MachineConfig", &config)?;
+    let text = format!("{}{body}", preamble(desired, &options.profile, "# "));
+    rendered.files.push(OutFile::new(format!("{name}.yaml"), text));
+    Ok(rendered)
+}
+
+fn file(file: &OutFile) -> File {
+    File {
+        path: format!("/{}", file.path),
+        mode: file.mode,
+        overwrite: true,
+        contents: Contents { source: data_url(&file.text) },
+    }
+}
+
+/// A role is part of an object's name and a label value: RFC 1123, 63 characters.
+fn checked_role(role: &str) -> Result<&str, RenderError> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let good = !role.is_empty()
+        && role.len() <= 63
+        && role.chars().all(inner)
+        && !role.starts_with('-')
+        && !role.ends_with('-');
+    good.then_some(role).ok_or_else(|| RenderError::BadRole { role: role.to_owned() })
+}
+
+fn inexpressible(desired: &Desired) -> Vec<Inexpressible> {
+    let absent = |token: &str| Inexpressible {
+        what: format!("kernel argument `{token}` absent"),
+        why: "the operator takes away only what a MachineConfig brought".to_owned(),
+        instead: format!(
+            "take `{token}` out of the MachineConfig that sets it; if the installer set it, delete it on the node with `rpm-ostree kargs`"
+        ),
+    };
+    let mut all: Vec<Inexpressible> =
+        desired.cmdline.absent.iter().map(|unwanted| absent(&unwanted.token)).collect();
+    all.extend(live_acs(desired, ACS_BY_AGENT));
+    all.extend(vfs(desired, "write a SriovNetworkNodePolicy for the SR-IOV network operator"));
+    all.extend(unloads(desired, unload_by_agent));
+    all
+}
+
+fn notes(desired: &Desired, arguments: bool, files: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if arguments || files {
+        notes.push(
+            "the Machine Config Operator drains and reboots every node of the pool to apply this".to_owned(),
+        );
+    }
+    if arguments {
+        notes.push(
+            "arguments with special characters are quoted for GRUB; on nodes booted by something else (s390x) take the quotes out"
+                .to_owned(),
+        );
+    }
+    if !desired.modules.options.is_empty() {
+        notes.push(
+            "modules that the initramfs loads do not see modprobe.d there: give theirs as `module.parameter=value` in [cmdline] (handbook §1.6, §9)"
+                .to_owned(),
+        );
+    }
+    notes.extend(address_note(desired));
+    if names_nvidia_modules(desired) {
+        notes.push(
+            "with the GPU Operator the NVIDIA modules exist only in its driver container: there, leave them out of the profile and set their parameters in the operator's kernelModuleConfig (handbook §9, §12.36)"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{desired, nothing};
+    use super::*;
+
+    #[test]
+    fn one_document_with_ordered_arguments_and_encoded_files() {
+        let rendered = render(&desired(), &Options::new("hgx")).unwrap();
+        let [file] = rendered.files.as_slice() else { panic!("{:?}", rendered.files) };
+        assert_eq!(file.path, "99-worker-bedplate.yaml");
+        let body = file.text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+        let (before, after) = body.split_once("        source: ").unwrap();
+        assert_eq!(
+            before,
+            "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  \
+             name: 99-worker-bedplate\n  labels:\n    machineconfiguration.openshift.io/role: worker\nspec:\n  \
+             config:\n    ignition:\n      version: \"3.4.0\"\n    storage:\n      files:\n      \
+             - path: /etc/modules-load.d/bedplate.conf\n        mode: 420\n        overwrite: true\n        \
+             contents:\n  "
+        );
+        assert!(after.contains("data:,%23%20written%20by%20bedplate"), "{after}");
+        assert!(
+            after.ends_with(
+                "  kernelArguments:\n  - iommu=pt\n  \
+             - pci=realloc,config_acs=\"xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0\"\n  - hugepages=64"
+            ),
+            "{after}"
+        );
+    }
+
+    #[test]
+    fn roles_that_are_no_kubernetes_names_are_refused() {
+        let with_role = |role: &str| Options { role: role.to_owned(), ..Options::new("x") };
+        for role in ["", "Worker", "a_b", "-a", "a-", "a/b", &"x".repeat(64)] {
+            assert!(
+                matches!(render(&desired(), &with_role(role)), Err(RenderError::BadRole { .. })),
+                "{role}"
+            );
+        }
+        let rendered = render(&desired(), &with_role("gpu-h100")).unwrap();
+        assert!(rendered.file("99-gpu-h100-bedplate.yaml").unwrap().text.contains("io/role: gpu-h100\n"));
+    }
+
+    #[test]
+    fn nothing_wanted_makes_no_object() {
+        assert_eq!(render(&nothing(), &Options::new("x")).unwrap(), Rendered::default());
+    }
+
+    #[test]
+    fn nvidia_modules_are_remarked_on() {
+        let notes = |desired| render(&desired, &Options::new("x")).unwrap().notes.join("\n");
+        assert!(notes(desired()).contains("GPU Operator"));
+        let mut other = desired();
+        other.modules.load.pop();
+        other.modules.options.pop();
+        assert!(!notes(other).contains("GPU Operator"));
+    }
+}

@@ -1,0 +1,302 @@
+//! Desired state → files for others: image builds, cluster operators, boot loader tools. Pure: nothing is read,
+//! nothing is written; the same desired state and options give the same bytes.
+//!
+//! Adding a target: one file with a `render` function, one row in [`TARGETS`].
+
+mod common;
+mod data_url;
+mod go_yaml;
+mod grub;
+mod grub_rhel;
+mod machineconfig;
+mod talos;
+mod yaml;
+
+use serde::Serialize;
+
+use crate::boot::grub_quote::GrubQuoteError;
+use crate::cmdline::{ApplyError, EditError};
+use crate::desired::Desired;
+use crate::facts::Arch;
+use crate::modules_conf::BadOption;
+
+/// Mode of a plain file.
+pub const FILE_MODE: u32 = 0o644;
+/// Mode of a script.
+pub const SCRIPT_MODE: u32 = 0o755;
+
+/// Somebody who takes files.
+pub struct Target {
+    /// Name, as on the command line.
+    pub name: &'static str,
+    /// One line of help.
+    pub about: &'static str,
+    /// Writes the files. What cannot be said in them must be in [`Rendered::inexpressible`].
+    pub render: fn(&Desired, &Options) -> Result<Rendered, RenderError>,
+}
+
+/// Every target, by name.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "grub",
+        about: "GRUB settings and module files for a Debian or RHEL family image",
+        render: grub::render,
+    },
+    Target {
+        name: "machineconfig",
+        about: "OpenShift MachineConfig with kernel arguments and module files",
+        render: machineconfig::render,
+    },
+    Target {
+        name: "talos",
+        about: "Talos machine configuration patch and Image Factory schematic",
+        render: talos::render,
+    },
+];
+
+/// Which conventions GRUB's configuration follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GrubFamily {
+    /// `/etc/default/grub.d/*.cfg` is read (handbook §10.1).
+    #[default]
+    Debian,
+    /// BLS entries changed through grubby; `grub.d` is not read (handbook §10.3).
+    Rhel,
+}
+
+/// What a target may need to know besides the desired state. Each reads what concerns it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Name of the profile, for the heading of every file.
+    pub profile: String,
+    /// Architecture of the machines: some parameters mean something on one only.
+    pub arch: Arch,
+    /// GRUB's family.
+    pub grub_family: GrubFamily,
+    /// Talos release (`1.11`, `v1.11.6`); the format depends on it.
+    pub talos_version: Option<String>,
+    /// Official Talos system extensions for the schematic (`siderolabs/gvisor`), in this order.
+    pub talos_extensions: Vec<String>,
+    /// MachineConfig role (machine config pool).
+    pub role: String,
+}
+
+impl Options {
+    /// Defaults: x86-64, Debian family, role `worker`, no Talos release.
+    pub fn new(profile: impl Into<String>) -> Options {
+        Options {
+            profile: profile.into(),
+            arch: Arch::X86_64,
+            grub_family: GrubFamily::default(),
+            talos_version: None,
+            talos_extensions: Vec::new(),
+            role: "worker".to_owned(),
+        }
+    }
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OutFile {
+    /// Path below the output directory. A path that starts with `etc/` is where the file belongs in the image.
+    pub path: String,
+    /// Permission bits.
+    pub mode: u32,
+    /// Content.
+    pub text: String,
+}
+
+impl OutFile {
+    /// A plain file.
+    fn new(path: impl Into<String>, text: impl Into<String>) -> OutFile {
+        OutFile { path: path.into(), mode: FILE_MODE, text: text.into() }
+    }
+}
+
+/// Something wanted that the target has no words for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Inexpressible {
+    /// What is wanted.
+    pub what: String,
+    /// Why it cannot be said.
+    pub why: String,
+    /// What to do instead.
+    pub instead: String,
+}
+
+/// What a target made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Rendered {
+    /// Files.
+    pub files: Vec<OutFile>,
+    /// What is wanted and not in the files.
+    pub inexpressible: Vec<Inexpressible>,
+    /// What whoever uses the files has to know.
+    pub notes: Vec<String>,
+}
+
+impl Rendered {
+    /// The file at `path`.
+    pub fn file(&self, path: &str) -> Option<&OutFile> {
+        self.files.iter().find(|file| file.path == path)
+    }
+}
+
+/// Why nothing could be rendered.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    /// No such target.
+    #[error("there is no render target `{name}`; there are: {known}")]
+    UnknownTarget {
+        /// As given.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// A kernel argument that no loader can carry.
+    #[error("kernel argument {token:?} cannot be rendered: {reason}; change it in [cmdline]")]
+    BadArgument {
+        /// The argument.
+        token: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The wanted arguments are none, or contradict each other.
+    #[error("the kernel arguments of the profile make no sense as a whole")]
+    Cmdline(#[from] EditError),
+    /// Together they are not a line that the kernel would read whole.
+    #[error("the kernel arguments of the profile cannot be put on one line")]
+    Line(#[from] ApplyError),
+    /// A kernel argument that GRUB would change.
+    #[error("the kernel arguments of the profile do not come through GRUB")]
+    Grub(#[from] GrubQuoteError),
+    /// A module option that modprobe.d cannot carry.
+    #[error("the module files cannot be written")]
+    Modules(#[from] BadOption),
+    /// Talos without a release.
+    #[error("Talos formats differ by release: give one with --talos-version; known are {known}")]
+    NoTalosVersion {
+        /// Those known.
+        known: String,
+    },
+    /// A Talos release whose format is not known.
+    #[error("the configuration format of Talos `{given}` is not known here; known are {known}")]
+    UnknownTalosVersion {
+        /// As given.
+        given: String,
+        /// Those known.
+        known: String,
+    },
+    /// A role that cannot be part of a Kubernetes name.
+    #[error(
+        "`{role}` cannot be a MachineConfig role: use lower-case letters, digits and `-`, such as worker"
+    )]
+    BadRole {
+        /// As given.
+        role: String,
+    },
+    /// The YAML library refused.
+    #[error("{document} cannot be written as YAML")]
+    Yaml {
+        /// Which document.
+        document: &'static str,
+        /// Why.
+        source: Box<serde_saphyr::ser::Error>,
+    },
+}
+
+/// The target of that name.
+///
+/// # Errors
+/// [`RenderError::UnknownTarget`], naming those there are.
+pub fn target(name: &str) -> Result<&'static Target, RenderError> {
+    TARGETS.iter().find(|target| target.name == name).ok_or_else(|| RenderError::UnknownTarget {
+        name: name.to_owned(),
+        known: TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// Renders, and passes on what the desired state itself says is missing: no target may lose that.
+///
+/// # Errors
+/// Whatever stands in the way of the files; see [`RenderError`].
+pub fn render(target: &Target, desired: &Desired, options: &Options) -> Result<Rendered, RenderError> {
+    let mut rendered = (target.render)(desired, options)?;
+    rendered.notes.extend(common::open_questions(desired));
+    Ok(rendered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::common::tests::desired;
+    use super::*;
+    use crate::plan::{Blocker, Note, Unknown};
+
+    fn options() -> Options {
+        Options { talos_version: Some("1.11".to_owned()), ..Options::new("hgx") }
+    }
+
+    #[test]
+    fn targets_are_sorted_and_found_by_name() {
+        assert!(TARGETS.is_sorted_by_key(|target| target.name));
+        for row in TARGETS {
+            assert_eq!(target(row.name).unwrap().about, row.about);
+        }
+        let error = target("grup").err().unwrap().to_string();
+        assert!(error.contains("grub, machineconfig, talos"), "{error}");
+    }
+
+    #[test]
+    fn every_target_is_deterministic_and_says_who_wrote_what() {
+        for target in TARGETS {
+            let rendered = render(target, &desired(), &options()).unwrap();
+            assert_eq!(rendered, render(target, &desired(), &options()).unwrap(), "{}", target.name);
+            for file in &rendered.files {
+                assert!(!file.path.starts_with('/') && !file.path.contains(".."), "{}", file.path);
+                assert!(file.text.ends_with('\n'), "{}", file.path);
+                // The schematic's id is the hash of its bytes, so that it takes no comment.
+                let headed = file.text.contains("# written by bedplate from profile hgx;");
+                assert_eq!(headed, !file.path.starts_with("schematic."), "{}", file.path);
+            }
+        }
+    }
+
+    #[test]
+    fn every_target_lists_what_only_a_running_host_can_take() {
+        for target in TARGETS {
+            let rendered = render(target, &desired(), &options()).unwrap();
+            let listed = |what: &str| {
+                rendered.inexpressible.iter().any(|item| item.what.contains(what) && !item.instead.is_empty())
+            };
+            assert!(listed("ACS control of port 0000:17:01.0"), "{}", target.name);
+            assert!(listed("unload module nouveau"), "{}", target.name);
+            let in_files = rendered.files.iter().any(|file| file.text.contains("0000:18:00.0/sriov_numvfs"));
+            assert!(in_files || listed("8 VFs on 0000:18:00.0"), "{}", target.name);
+        }
+    }
+
+    #[test]
+    fn every_target_passes_on_blockers_unknowns_and_notes() {
+        let text = |text: &str| text.to_owned();
+        let mut desired = desired();
+        desired.blockers.push(Blocker {
+            kind: "sriov",
+            subject: text("0000:18:00.0"),
+            reason: text("firmware offers 4 VFs"),
+            remedy: text("mlxconfig"),
+        });
+        desired.unknowns.push(Unknown {
+            kind: "acs",
+            subject: text("PCI tree"),
+            reason: text("not recorded"),
+        });
+        desired.notes.push(Note { kind: "sriov", subject: text("0000:2a:00.0"), text: text("left alone") });
+        for target in TARGETS {
+            let notes = render(target, &desired, &options()).unwrap().notes.join("\n");
+            for part in ["firmware offers 4 VFs", "mlxconfig", "PCI tree", "left alone"] {
+                assert!(notes.contains(part), "{}: {part} not in {notes}", target.name);
+            }
+        }
+    }
+}

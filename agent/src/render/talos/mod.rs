@@ -1,0 +1,218 @@
+//! Target `talos`: a strategic-merge patch of the machine configuration, and the Image Factory schematic.
+
+mod schematic;
+mod version;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::cmdline::Token;
+use crate::desired::{Desired, WantedModule, WantedVfs};
+use crate::profile::model::VfDriver;
+
+use super::common::{
+    address_note, kernel_arguments, live_acs, names_nvidia_modules, preamble, unloads, vf_driver,
+};
+use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
+use schematic::Schematic;
+use version::{Arguments, Version};
+
+const PATCH: &str = "machine-patch.yaml";
+const SCHEMATIC: &str = "schematic.yaml";
+const SCHEMATIC_ID: &str = "schematic.id";
+
+/// The part of the `v1alpha1` machine configuration that bedplate speaks of.
+#[derive(Debug, Default, PartialEq, Serialize)]
+struct Patch {
+    machine: Machine,
+}
+
+#[derive(Debug, Default, PartialEq, Serialize)]
+struct Machine {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    install: Option<Install>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<Kernel>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    sysfs: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Install {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    extra_kernel_args: Vec<String>,
+    #[serde(rename = "grubUseUKICmdline", skip_serializing_if = "Option::is_none")]
+    grub_use_uki_cmdline: Option<bool>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct Kernel {
+    modules: Vec<KernelModule>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct KernelModule {
+    name: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parameters: Vec<String>,
+}
+
+pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, RenderError> {
+    let version = Version::find(options.talos_version.as_deref())?;
+    let mut rendered = Rendered::default();
+    let arguments = arguments(desired, options, &mut rendered)?;
+    let patch = Patch {
+        machine: Machine {
+            install: install(&arguments, version, &mut rendered.notes),
+            kernel: kernel(desired),
+            sysfs: desired.sriov.iter().map(vf_attribute).collect(),
+        },
+    };
+    if patch != Patch::default() {
+        let body = yaml::document(PATCH, &patch)?;
+        let text = format!("{}{body}", preamble(desired, &options.profile, "# "));
+        rendered.files.push(OutFile::new(PATCH, text));
+    }
+    let text = Schematic { arguments, extensions: options.talos_extensions.clone() }.text()?;
+    let id = schematic::id(&text);
+    rendered.notes.push(format!(
+        "post {SCHEMATIC} to the Image Factory and install or upgrade with the installer image of schematic {id}"
+    ));
+    rendered.files.push(OutFile::new(SCHEMATIC, text));
+    rendered.files.push(OutFile::new(SCHEMATIC_ID, format!("{id}\n")));
+
+    rendered.inexpressible.extend(modprobe_only(desired));
+    rendered.inexpressible.extend(desired.sriov.iter().filter_map(vf_driver_choice));
+    // Talos has neither shell nor package manager: nobody runs an agent on its hosts.
+    rendered.inexpressible.extend(live_acs(
+        desired,
+        "set [acs] persistence = \"cmdline\" where the kernel is known good: the schematic then carries it",
+    ));
+    rendered.inexpressible.extend(unloads(desired, |module| {
+        format!("add `module_blacklist={module}` to [cmdline] and reboot (handbook §1.6)")
+    }));
+    rendered.notes.extend(address_note(desired));
+    if names_nvidia_modules(desired) && !options.talos_extensions.iter().any(|name| name.contains("nvidia")) {
+        rendered.notes.push(
+            "Talos has NVIDIA modules only in system extensions: name one for the schematic, such as siderolabs/nvidia-open-gpu-kernel-modules-lts (handbook §10.4)"
+                .to_owned(),
+        );
+    }
+    Ok(rendered)
+}
+
+/// The arguments in Talos's words: `-name` or `-name=value` takes away, and comes first.
+fn arguments(desired: &Desired, options: &Options, out: &mut Rendered) -> Result<Vec<String>, RenderError> {
+    let set = kernel_arguments(desired, options.arch)?;
+    // Talos cuts the list at blanks without looking at quotes, and keeps arguments of one name together.
+    let several_sizes = set.iter().filter(|token| token.folded_name() == "hugepagesz").count() > 1;
+    let lost = |token: &Token| match token.folded_name().as_str() {
+        _ if token.as_str().contains(' ') => Some("Talos cuts its arguments at blanks, quoted or not"),
+        "hugepagesz" | "hugepages" if several_sizes => {
+            Some("Talos sorts arguments by name, and each count belongs to the size before it")
+        }
+        _ => None,
+    };
+    let mut all: Vec<String> =
+        desired.cmdline.absent.iter().map(|unwanted| format!("-{}", unwanted.token)).collect();
+    for token in &set {
+        match lost(token) {
+            None => all.push(token.to_string()),
+            Some(why) => out.inexpressible.push(Inexpressible {
+                what: format!("kernel argument `{token}`"),
+                why: why.to_owned(),
+                instead: "set it live: machine.sysfs for huge pages, parameters of machine.kernel.modules for modules"
+                    .to_owned(),
+            }),
+        }
+    }
+    Ok(all)
+}
+
+fn install(arguments: &[String], version: Version, notes: &mut Vec<String>) -> Option<Install> {
+    if arguments.is_empty() {
+        return None;
+    }
+    Some(match version.arguments {
+        Arguments::Install => {
+            notes.push(
+                "machine.install.extraKernelArgs counts only on nodes booted by GRUB; with systemd-boot (UEFI installs since 1.10) only the schematic does: see bootedWithUKI in `talosctl get securitystate` (handbook §10.4)"
+                    .to_owned(),
+            );
+            Install { extra_kernel_args: arguments.to_vec(), grub_use_uki_cmdline: None }
+        }
+        Arguments::Image => {
+            notes.push(
+                "kernel arguments come from the schematic alone; grubUseUKICmdline makes nodes booted by GRUB take them too, and is refused next to an extraKernelArgs left over from an older release: delete that first"
+                    .to_owned(),
+            );
+            Install { extra_kernel_args: Vec::new(), grub_use_uki_cmdline: Some(true) }
+        }
+    })
+}
+
+fn kernel(desired: &Desired) -> Option<Kernel> {
+    let parameters = |wanted: &WantedModule| {
+        let of_it = desired.modules.options.iter().filter(|option| option.module == wanted.name);
+        of_it.map(|option| format!("{}={}", option.parameter, option.value)).collect()
+    };
+    let module = |wanted: &WantedModule| KernelModule {
+        name: wanted.name.to_string(),
+        parameters: parameters(wanted),
+    };
+    let modules: Vec<KernelModule> = desired.modules.load.iter().map(module).collect();
+    (!modules.is_empty()).then_some(Kernel { modules })
+}
+
+/// Talos writes machine.sysfs keys below /sys; the form with slashes, because the address has dots.
+fn vf_attribute(wanted: &WantedVfs) -> (String, String) {
+    (format!("bus/pci/devices/{}/sriov_numvfs", wanted.pf), wanted.count.to_string())
+}
+
+fn vf_driver_choice(wanted: &WantedVfs) -> Option<Inexpressible> {
+    let instead = match &wanted.vf_driver {
+        VfDriver::Auto => return None,
+        VfDriver::None => "let the SR-IOV network operator create the VFs".to_owned(),
+        VfDriver::Named(driver) => format!(
+            "add a PCIDriverRebindConfig (since 1.10) with targetDriver {driver} for each VF address, or let the SR-IOV network operator create the VFs"
+        ),
+    };
+    Some(Inexpressible {
+        what: format!("VFs of {}{}", wanted.pf, vf_driver(&wanted.vf_driver)),
+        why: "machine.sysfs is written in no promised order, and autoprobe must be off before the VFs appear (handbook §5.1)"
+            .to_owned(),
+        instead,
+    })
+}
+
+/// Talos has no modprobe.d: parameters go with the modules it loads itself.
+fn modprobe_only(desired: &Desired) -> Vec<Inexpressible> {
+    let modules = &desired.modules;
+    let loaded = |name| modules.load.iter().any(|wanted| wanted.name == name);
+    let orphans = modules.options.iter().filter(|option| !loaded(option.module.clone()));
+    let options = orphans.map(|option| {
+        let (module, setting) = (&option.module, format!("{}={}", option.parameter, option.value));
+        Inexpressible {
+            what: format!("option {setting} of module {module}"),
+            why: format!(
+                "Talos gives parameters only to modules in its own list, and {module} is not to be loaded"
+            ),
+            instead: format!(
+                "add {module} to [modules] load, or `{module}.{setting}` to [cmdline] (handbook §1.6)"
+            ),
+        }
+    });
+    let blacklist = modules.blacklist.iter().map(|(module, _)| Inexpressible {
+        what: format!("blacklist module {module}"),
+        why: "Talos has no modprobe.d".to_owned(),
+        instead: format!(
+            "add `module_blacklist={module}` to [cmdline]: stronger, the kernel then refuses the module altogether (handbook §1.6)"
+        ),
+    });
+    options.chain(blacklist).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Tests of the Talos target.
+
+use super::super::common::tests::{arg, desired, nothing};
+use super::*;
+
+fn options(version: &str) -> Options {
+    Options { talos_version: Some(version.to_owned()), ..Options::new("hgx") }
+}
+
+fn text<'a>(rendered: &'a Rendered, path: &str) -> &'a str {
+    &rendered.file(path).unwrap().text
+}
+
+#[test]
+fn until_1_11_the_patch_has_the_arguments_removals_first() {
+    let rendered = render(&desired(), &options("1.11.6")).unwrap();
+    let patch = text(&rendered, PATCH);
+    let body = patch.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+    assert_eq!(
+        body,
+        "machine:\n  install:\n    extraKernelArgs:\n    - -nomodeset\n    - -iommu=off\n    - iommu=pt\n    \
+         - pci=realloc,config_acs=xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0\n    - hugepages=64\n  kernel:\n    \
+         modules:\n    - name: ib_uverbs\n    - name: nvidia_peermem\n      parameters:\n      \
+         - peerdirect_support=1\n  sysfs:\n    \"bus/pci/devices/0000:18:00.0/sriov_numvfs\": \"8\""
+    );
+    assert!(rendered.notes.iter().any(|note| note.contains("bootedWithUKI")));
+}
+
+#[test]
+fn from_1_12_arguments_are_in_the_schematic_only() {
+    for version in ["1.12", "1.13"] {
+        let rendered = render(&desired(), &options(version)).unwrap();
+        let patch = text(&rendered, PATCH);
+        assert!(!patch.contains("extraKernelArgs") && patch.contains("grubUseUKICmdline: true"), "{patch}");
+        assert!(text(&rendered, SCHEMATIC).contains("        - iommu=pt\n"));
+    }
+}
+
+#[test]
+fn the_schematic_is_bare_and_its_id_is_beside_it_and_in_the_notes() {
+    let mut options = options("1.10");
+    options.talos_extensions = vec!["siderolabs/gvisor".to_owned(), "siderolabs/intel-ucode".to_owned()];
+    let mut desired = nothing();
+    desired.cmdline.set.push(arg("net.ifnames=0", "cmdline"));
+    let rendered = render(&desired, &options).unwrap();
+    assert!(text(&rendered, SCHEMATIC).starts_with("customization:\n"));
+    let id = "b8e8fbbe1b520989e6c52c8dc8303070cb42095997e76e812fa8892393e1d176";
+    assert_eq!(text(&rendered, SCHEMATIC_ID), format!("{id}\n"));
+    assert!(rendered.notes.iter().any(|note| note.contains(id)));
+}
+
+#[test]
+fn nothing_wanted_makes_no_patch_and_the_plain_schematic() {
+    let rendered = render(&nothing(), &options("1.13")).unwrap();
+    assert!(rendered.file(PATCH).is_none());
+    assert_eq!(text(&rendered, SCHEMATIC), "customization: {}\n");
+    assert_eq!(rendered.inexpressible, []);
+}
+
+#[test]
+fn arguments_that_talos_would_tear_apart_or_reorder_are_listed() {
+    let mut desired = nothing();
+    let torn = "dyndbg=\"file a.c +p\"";
+    for token in [torn, "hugepagesz=1G", "hugepages=16", "hugepagesz=2M", "hugepages=1024", "quiet"] {
+        desired.cmdline.set.push(arg(token, "cmdline"));
+    }
+    let rendered = render(&desired, &options("1.12")).unwrap();
+    assert_eq!(text(&rendered, SCHEMATIC), "customization:\n    extraKernelArgs:\n        - quiet\n");
+    assert_eq!(rendered.inexpressible.len(), 5);
+    assert_eq!(rendered.inexpressible[0].what, format!("kernel argument `{torn}`"));
+
+    let mut one_size = nothing();
+    for token in ["hugepagesz=1G", "hugepages=16"] {
+        one_size.cmdline.set.push(arg(token, "cmdline"));
+    }
+    assert_eq!(render(&one_size, &options("1.12")).unwrap().inexpressible, []);
+}
+
+#[test]
+fn what_needs_modprobe_or_a_vf_driver_is_listed() {
+    let mut desired = desired();
+    desired.sriov[0].vf_driver = VfDriver::Named("vfio-pci".to_owned());
+    let rendered = render(&desired, &options("1.11")).unwrap();
+    let listed = |what: &str| rendered.inexpressible.iter().any(|item| item.what == what);
+    assert!(listed("option netns_mode=1 of module ib_core"));
+    assert!(!listed("option peerdirect_support=1 of module nvidia_peermem"));
+    assert!(listed("blacklist module nouveau"));
+    assert!(listed("VFs of 0000:18:00.0 with driver vfio-pci"));
+}
+
+#[test]
+fn nvidia_modules_without_an_extension_are_remarked_on() {
+    let noted = |options: &Options| {
+        render(&desired(), options).unwrap().notes.iter().any(|note| note.contains("system extensions"))
+    };
+    let mut options = options("1.11");
+    assert!(noted(&options));
+    options.talos_extensions.push("siderolabs/nvidia-open-gpu-kernel-modules-lts".to_owned());
+    assert!(!noted(&options));
+}

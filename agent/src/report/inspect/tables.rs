@@ -1,0 +1,223 @@
+//! The tables of `inspect`: GPUs, NICs, the ports above them, and a count of the rest.
+
+use std::collections::BTreeMap;
+
+use comfy_table::{ContentArrangement, LineStyle, Table, presets};
+
+use super::words::{NONE, UNKNOWN, class, clean, count, ids, link, node, reading, wrapped};
+use crate::facts::Facts;
+use crate::facts::pci::{Acs, Function, PciTree};
+use crate::host::Reading;
+use crate::report::style::{HEAD, WARN, paint};
+use crate::value::{AcsBits, PciAddress};
+
+/// Cells are wrapped rather than going beyond this many columns.
+const WIDTH: u16 = 120;
+
+/// All tables, or why there are none.
+pub(super) fn sections(facts: &Facts) -> String {
+    match &facts.pci {
+        Reading::Known(tree) => gpus(tree) + &nics(tree) + &ports(tree) + &others(tree),
+        Reading::Absent => format!("\n{}\n", paint(WARN, "This host has no PCI.")),
+        Reading::Unknown(_) => format!("\n{}\n", paint(WARN, "PCI functions are unknown.")),
+    }
+}
+
+/// A titled table.
+fn section(title: &str, header: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new();
+    // A rule below the header is enough: more would double the length.
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─')));
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table.set_header(header.to_vec());
+    table.add_rows(rows);
+    format!("\n{}\n{}\n", paint(HEAD, title), table.trim_fmt())
+}
+
+/// Functions that exist in hardware and that `wanted` picks, in address order.
+fn physical<'a>(
+    tree: &'a PciTree,
+    wanted: impl Fn(&Function) -> bool + 'a,
+) -> impl Iterator<Item = &'a Function> {
+    tree.functions.values().filter(move |function| !function.is_vf() && wanted(function))
+}
+
+fn gpus(tree: &PciTree) -> String {
+    let rows: Vec<Vec<String>> = physical(tree, Function::is_gpu)
+        .map(|gpu| {
+            vec![
+                gpu.address.to_string(),
+                format!("{} {}", ids(gpu), class(gpu)),
+                node(gpu),
+                link(gpu),
+                driver(gpu),
+                reading(&gpu.iommu_group, u32::to_string),
+                above(tree, gpu),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return format!("\n{}\n", paint(WARN, "No GPU: no function of this host is a GPU or accelerator."));
+    }
+    let title = count(rows.len(), "GPU");
+    section(
+        &title,
+        &["GPU", "what", "NUMA", "link (its best)", "driver", "group", "port above, its ACS"],
+        rows,
+    )
+}
+
+fn nics(tree: &PciTree) -> String {
+    let rows: Vec<Vec<String>> = physical(tree, Function::is_nic)
+        .map(|nic| {
+            vec![
+                nic.address.to_string(),
+                format!("{} {}", ids(nic), class(nic)),
+                node(nic),
+                link(nic),
+                driver(nic),
+                names(&nic.net),
+                names(&nic.infiniband),
+                virtual_functions(nic),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return format!("\n{}\n", paint(WARN, "No NIC: no function of this host is a network controller."));
+    }
+    let title = count(rows.len(), "NIC");
+    section(&title, &["NIC", "what", "NUMA", "link (its best)", "driver", "net", "rdma", "VFs"], rows)
+}
+
+/// Bridges with a GPU or NIC below; the others are only counted.
+fn ports(tree: &PciTree) -> String {
+    let below = below(tree);
+    let bridges = physical(tree, Function::is_bridge).count();
+    let rows: Vec<Vec<String>> = below
+        .iter()
+        .filter_map(|(address, below)| Some((tree.get(*address)?, below)))
+        .map(|(port, below)| {
+            vec![
+                port.address.to_string(),
+                class(port),
+                ids(port),
+                node(port),
+                acs_able(port),
+                acs_on(port),
+                below.to_string(),
+            ]
+        })
+        .collect();
+    let rest = bridges.saturating_sub(rows.len());
+    let mut out = String::new();
+    if !rows.is_empty() {
+        let header = ["port", "type", "what", "NUMA", "ACS able", "ACS on", "below"];
+        out += &section("Ports above GPUs and NICs", &header, rows);
+    }
+    if rest > 0 {
+        out +=
+            &format!("{} without a GPU or NIC below: see bedplate inspect --tree\n", count(rest, "bridge"));
+    }
+    out
+}
+
+/// What hangs below a port.
+#[derive(Default)]
+struct Below {
+    gpus: usize,
+    nics: usize,
+}
+
+impl std::fmt::Display for Below {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = [(self.gpus, "GPU"), (self.nics, "NIC")];
+        let parts: Vec<String> =
+            parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| count(*n, word)).collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+fn below(tree: &PciTree) -> BTreeMap<PciAddress, Below> {
+    let mut ports: BTreeMap<PciAddress, Below> = BTreeMap::new();
+    for function in physical(tree, |function| function.is_gpu() || function.is_nic()) {
+        for port in tree.path_up(function.address) {
+            let below = ports.entry(port).or_default();
+            if function.is_gpu() {
+                below.gpus += 1;
+            } else {
+                below.nics += 1;
+            }
+        }
+    }
+    ports
+}
+
+/// What is neither GPU, NIC nor bridge, by class, and the VFs.
+fn others(tree: &PciTree) -> String {
+    let listed = |function: &Function| function.is_gpu() || function.is_nic() || function.is_bridge();
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for function in physical(tree, move |function| !listed(function)) {
+        *kinds.entry(class(function)).or_default() += 1;
+    }
+    let mut parts: Vec<String> = kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
+    let vfs = tree.functions.values().filter(|function| function.is_vf()).count();
+    if vfs > 0 {
+        parts.push(count(vfs, "VF"));
+    }
+    let total = count(tree.functions.len(), "PCI function");
+    match parts.is_empty() {
+        true => format!("\n{total} in all.\n"),
+        false => {
+            let line = format!("{total} in all; besides those above: {}.", parts.join(", "));
+            format!("\n{}\n", wrapped(&line))
+        }
+    }
+}
+
+fn driver(function: &Function) -> String {
+    function.driver.as_deref().map_or_else(|| NONE.to_owned(), clean)
+}
+
+fn names(names: &[String]) -> String {
+    if names.is_empty() { NONE.to_owned() } else { clean(&names.join(" ")) }
+}
+
+/// `enabled/total`.
+fn virtual_functions(function: &Function) -> String {
+    match &function.sriov {
+        Reading::Known(pf) => {
+            format!("{}/{}", reading(&pf.enabled, u16::to_string), reading(&pf.total, u16::to_string))
+        }
+        Reading::Absent => NONE.to_owned(),
+        Reading::Unknown(_) => UNKNOWN.to_owned(),
+    }
+}
+
+/// The port directly above, and which ACS bits it has switched on.
+fn above(tree: &PciTree, function: &Function) -> String {
+    match function.parent {
+        None => "none (root bus)".to_owned(),
+        Some(parent) => match tree.get(parent) {
+            Some(port) => format!("{parent} {}", acs_on(port)),
+            None => format!("{parent} {UNKNOWN}"),
+        },
+    }
+}
+
+fn acs_able(port: &Function) -> String {
+    acs(port, |acs| acs.capable)
+}
+
+/// `SV RR CR UF`; `off` where the port could and does not; `no ACS` where it cannot.
+fn acs_on(port: &Function) -> String {
+    acs(port, |acs| acs.control)
+}
+
+fn acs(port: &Function, side: impl Fn(&Acs) -> AcsBits) -> String {
+    match &port.acs {
+        Reading::Known(acs) if side(acs).is_empty() => "off".to_owned(),
+        Reading::Known(acs) => side(acs).to_string(),
+        Reading::Absent => "no ACS".to_owned(),
+        Reading::Unknown(_) => UNKNOWN.to_owned(),
+    }
+}

@@ -1,0 +1,8 @@
+//! Plans and reports → text, JSON, unified diff. Pure: no terminal, no host.
+
+pub mod applied;
+pub mod diff;
+pub mod inspect;
+pub mod json;
+pub mod style;
+pub mod text;

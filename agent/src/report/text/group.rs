@@ -1,0 +1,83 @@
+//! Changes that say the same of many subjects (twenty ports, eight PFs) are read as one.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::super::style::{FAINT, WARN, paint};
+use super::{effect, item_line};
+use crate::plan::{Change, Item};
+
+/// Reasons or disturbances shown before the rest is counted.
+const SHOWN: usize = 2;
+/// Subjects on a line.
+const ON_A_LINE: usize = 6;
+
+/// Changes in order of their first member, those together that differ only in their subject, reasons and disturbances.
+pub fn alike<'a>(changes: &[&'a Change]) -> Vec<Vec<&'a Change>> {
+    let mut groups: Vec<Vec<&Change>> = Vec::new();
+    for change in changes {
+        match groups.iter_mut().find(|group| group.first().is_some_and(|first| same(first, change))) {
+            Some(group) => group.push(change),
+            None => groups.push(vec![change]),
+        }
+    }
+    groups
+}
+
+fn same(one: &Change, other: &Change) -> bool {
+    let shape = |item: &Item| (item.subject.clone(), item.before.clone(), item.after.clone());
+    let items = |change: &Change| change.items.iter().map(shape).collect::<Vec<_>>();
+    let word = |change: &Change| change.subject.split(' ').next().map(str::to_owned);
+    one.effect == other.effect
+        && one.deferred == other.deferred
+        && word(one) == word(other)
+        && items(one) == items(other)
+        && one.subject.contains(' ')
+}
+
+/// A group of at least two.
+pub fn show(out: &mut String, group: &[&Change]) {
+    let Some(first) = group.first() else { return };
+    let (word, _) = first.subject.split_once(' ').unwrap_or((&first.subject, ""));
+    let _ =
+        writeln!(out, "  {} {word}s  {}", group.len(), paint(FAINT, &format!("[{}]", effect(first.effect))));
+    let subjects: Vec<&str> =
+        group.iter().map(|change| change.subject.split_once(' ').map_or("", |(_, rest)| rest)).collect();
+    for line in subjects.chunks(ON_A_LINE) {
+        let _ = writeln!(out, "    {}", line.join("  "));
+    }
+    for item in &first.items {
+        let _ = writeln!(out, "    {}", item_line(item));
+    }
+    let reasons = group
+        .iter()
+        .flat_map(|change| &change.items)
+        .flat_map(|item| &item.why)
+        .map(|why| why.reason.as_str());
+    some(out, reasons, "");
+    let disrupts = group.iter().flat_map(|change| change.disrupts.iter().map(String::as_str));
+    some(out, disrupts, "disrupts: ");
+    if let Some(deferred) = &first.deferred {
+        let _ = writeln!(out, "      {} until {}", paint(WARN, "deferred"), deferred.until);
+    }
+}
+
+/// The first few different texts, those that the most members share first, and how many more there are.
+fn some<'a>(out: &mut String, texts: impl Iterator<Item = &'a str>, label: &str) {
+    let texts: Vec<&str> = texts.collect();
+    let mut seen = BTreeSet::new();
+    let mut distinct: Vec<&str> = texts.iter().copied().filter(|text| seen.insert(*text)).collect();
+    distinct.sort_by_key(|text| std::cmp::Reverse(texts.iter().filter(|other| *other == text).count()));
+    for text in distinct.iter().take(SHOWN) {
+        let line =
+            if label.is_empty() { paint(FAINT, text) } else { format!("{}{text}", paint(WARN, label)) };
+        let _ = writeln!(out, "        {line}");
+    }
+    if distinct.len() > SHOWN {
+        let _ = writeln!(
+            out,
+            "        {}",
+            paint(FAINT, &format!("and {} more like it; -v shows each", distinct.len() - SHOWN))
+        );
+    }
+}

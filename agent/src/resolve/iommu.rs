@@ -1,0 +1,118 @@
+//! `[iommu] mode` → kernel arguments, by CPU vendor. The facts behind every arm: handbook §1.3, §4.
+
+use super::Findings;
+use crate::desired::{DesiredCmdline, UnwantedArg, WantedArg};
+use crate::facts::{Arch, CpuVendor, Facts};
+use crate::host::Reading;
+use crate::plan::{Blocker, Unknown, Why};
+use crate::profile::model::{Iommu, IommuMode};
+
+const KIND: &str = "cmdline";
+
+/// Adds the arguments that the mode needs on this CPU.
+pub fn resolve(iommu: &Iommu, facts: &Facts, cmdline: &mut DesiredCmdline, findings: &mut Findings) {
+    if iommu.mode == IommuMode::Keep {
+        return;
+    }
+    let vendor = match (&facts.cpu.vendor, &facts.arch) {
+        (Reading::Known(vendor), _) => *vendor,
+        (_, Reading::Known(Arch::Aarch64)) => CpuVendor::Arm,
+        (Reading::Absent | Reading::Unknown(_), _) => {
+            findings.unknowns.push(Unknown {
+                kind: KIND,
+                subject: "IOMMU parameters".into(),
+                reason: "the CPU vendor is not known here: say --cpu intel, amd or arm, or give the profile [match] cpu_vendor"
+                    .into(),
+            });
+            return;
+        }
+    };
+    let mut add = |token: &str, reason: &str, source: &str| {
+        let mut why = vec![Why::new(reason, source)];
+        why.extend(iommu.why.iter().cloned());
+        cmdline.set.push(WantedArg { token: token.into(), why, from: "iommu" });
+    };
+    match (iommu.mode, vendor) {
+        (IommuMode::Keep, _) => {}
+        (_, CpuVendor::Other) => findings.blockers.push(Blocker {
+            kind: KIND,
+            subject: "IOMMU parameters".into(),
+            reason: "this CPU is neither Intel, AMD nor Arm: bedplate does not know its IOMMU parameters"
+                .into(),
+            remedy: "set iommu.mode = \"keep\" and give the parameters in cmdline.args".into(),
+        }),
+        (IommuMode::Off, CpuVendor::Arm) => findings.blockers.push(Blocker {
+            kind: KIND,
+            subject: "IOMMU off".into(),
+            reason: "no kernel parameter switches an Arm SMMU off; the firmware decides".into(),
+            remedy: "use iommu.mode = \"passthrough\", or switch the SMMU off in firmware and use \"keep\""
+                .into(),
+        }),
+        (IommuMode::Off, CpuVendor::Intel) => {
+            add(
+                "intel_iommu=off",
+                "VT-d stays off: no translation and no ACS redirect asked for by the kernel",
+                INTEL,
+            );
+        }
+        (IommuMode::Off, CpuVendor::Amd) => {
+            add(
+                "amd_iommu=off",
+                "AMD-Vi stays off; the kernel still switches ACS on because IVRS is present",
+                AMD,
+            );
+        }
+        (IommuMode::Passthrough, CpuVendor::Intel) => {
+            add("intel_iommu=on", "distributions differ in whether VT-d is on by default", INTEL);
+            add("iommu=pt", PASSTHROUGH, X86);
+        }
+        (IommuMode::Passthrough, CpuVendor::Amd) => {
+            // `amd_iommu=on` is not a value the kernel knows (handbook §1.3): AMD-Vi is on when IVRS is there.
+            add("iommu=pt", PASSTHROUGH, X86);
+        }
+        (IommuMode::Passthrough, CpuVendor::Arm) => {
+            add(
+                "iommu.passthrough=1",
+                "arm64 does not read iommu=; this is the spelling that every architecture reads",
+                CORE,
+            );
+        }
+        (IommuMode::Translated, CpuVendor::Intel) => {
+            add("intel_iommu=on", "distributions differ in whether VT-d is on by default", INTEL);
+            add("iommu=nopt", "host drivers' DMA is translated, whatever the kernel's built-in default", X86);
+        }
+        (IommuMode::Translated, CpuVendor::Amd) => {
+            add("iommu=nopt", "host drivers' DMA is translated, whatever the kernel's built-in default", X86);
+        }
+        (IommuMode::Translated, CpuVendor::Arm) => {
+            add("iommu.passthrough=0", "Grace wants translation on; arm64 does not read iommu=", CORE);
+        }
+    }
+    contradictions(iommu.mode, vendor, cmdline);
+}
+
+const PASSTHROUGH: &str =
+    "GPUDirect RDMA needs host drivers' DMA addresses 1:1; VFIO guests keep their own translation";
+const INTEL: &str = "linux drivers/iommu/intel/iommu.c; handbook §1.3";
+const AMD: &str = "linux drivers/iommu/amd/init.c; handbook §1.3";
+const X86: &str = "linux arch/x86/kernel/pci-dma.c; handbook §1.3";
+const CORE: &str = "linux drivers/iommu/iommu.c; handbook §1.3";
+
+/// Tokens that would silently defeat the mode: `iommu=off` ends detection early, and `amd_iommu=off` is sticky
+/// (no later value turns it back on; handbook §1.2).
+fn contradictions(mode: IommuMode, vendor: CpuVendor, cmdline: &mut DesiredCmdline) {
+    if mode == IommuMode::Off {
+        return;
+    }
+    let mut never = |token: &str, reason: &str, source: &str| {
+        cmdline.absent.push(UnwantedArg { token: token.into(), why: vec![Why::new(reason, source)] });
+    };
+    match vendor {
+        CpuVendor::Intel => never("iommu=off", "it ends IOMMU detection before VT-d is looked for", X86),
+        CpuVendor::Amd => {
+            never("iommu=off", "it ends IOMMU detection before AMD-Vi is looked for", X86);
+            never("amd_iommu=off", "it is sticky: no later value turns AMD-Vi back on", AMD);
+        }
+        CpuVendor::Arm | CpuVendor::Other => {}
+    }
+}

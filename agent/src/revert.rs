@@ -1,0 +1,302 @@
+//! The way back: what the ledger recorded, put back where it is still bedplate's work. [`plan`] only reads and can be
+//! printed; [`run`] does it with the executor's own steps. What somebody else has changed since is refused, each
+//! thing by itself, unless it is forced.
+
+mod run;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::apply::{fetch, register_now, see};
+use crate::host::{HostKind, Reader, Writer};
+use crate::kind::sriov;
+use crate::ledger::{AttributeRecord, FileRecord, Generator, Ledger, RegisterRecord, Was};
+use crate::plan::FileContent;
+use crate::value::PciAddress;
+
+pub use run::{RevertReport, StepOutcome, StepReport, run};
+
+/// What would be put back, in order, and what would not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct RevertPlan {
+    /// Steps, in order.
+    pub steps: Vec<Step>,
+    /// Records that stay, because putting them back would undo somebody else's work or is not possible.
+    pub refused: Vec<Refused>,
+    /// Tools of the image that have to run once the files are back, since they are not run from here.
+    pub owed: Vec<Vec<String>>,
+    /// Remarks: what has gone by itself.
+    pub notes: Vec<String>,
+}
+
+/// One step back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(tag = "step", rename_all = "kebab-case")]
+pub enum Step {
+    /// Write a sysfs attribute.
+    Attribute {
+        /// Absolute path inside the host.
+        path: String,
+        /// Value now.
+        before: String,
+        /// Value found before bedplate came.
+        after: String,
+        /// Seconds the write may take.
+        limit_s: u32,
+    },
+    /// Set bits of a config-space register.
+    Register {
+        /// The function.
+        #[schemars(with = "String")]
+        address: PciAddress,
+        /// Byte offset in config space.
+        offset: u16,
+        /// What the register is.
+        register: String,
+        /// Which bits.
+        mask: u16,
+        /// Those bits now.
+        before: u16,
+        /// Those bits before bedplate came.
+        after: u16,
+    },
+    /// Put a file back: content, owner, mode, attributes.
+    File {
+        /// Absolute path inside the host.
+        path: String,
+        /// Content now; `None` = absent.
+        before: Option<FileContent>,
+        /// Content before bedplate came; `None` = absent.
+        after: Option<FileContent>,
+        /// The whole of it, for the executor.
+        #[serde(skip)]
+        to: Was,
+    },
+    /// Run a tool: again, to make files from those that were put back, or the one that undoes another.
+    Tool {
+        /// Program and arguments.
+        argv: Vec<String>,
+        /// What it is run for.
+        purpose: String,
+        /// Files it makes.
+        makes: Vec<String>,
+        /// Seconds it may take.
+        limit_s: u32,
+    },
+    /// Remove a directory that bedplate made, if it is empty by then.
+    Directory {
+        /// Absolute path inside the host.
+        path: String,
+    },
+}
+
+impl Step {
+    /// What it is about.
+    pub fn subject(&self) -> String {
+        match self {
+            Step::Attribute { path, .. } | Step::File { path, .. } | Step::Directory { path } => path.clone(),
+            Step::Register { address, register, .. } => format!("{register} of {address}"),
+            Step::Tool { argv, .. } => argv.join(" "),
+        }
+    }
+}
+
+/// Something that is not put back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct Refused {
+    /// Path or register.
+    pub subject: String,
+    /// Why.
+    pub reason: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// What `bedplate revert` would do. Reads only. `force` puts back what others have changed since, too.
+pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bool) -> RevertPlan {
+    let mut plan = RevertPlan::default();
+    let boot = match reader.kind() {
+        HostKind::Live => reader.attribute("/proc/sys/kernel/random/boot_id").ok(),
+        HostKind::Image | HostKind::Snapshot => None,
+    };
+    for (path, record) in &ledger.attributes {
+        plan_attribute(&mut plan, reader, path, record, boot.as_deref(), force);
+    }
+    for record in ledger.registers.values() {
+        plan_register(&mut plan, reader, record, boot.as_deref(), force);
+    }
+    for tool in ledger.undo.iter().rev() {
+        match writer.runs_tools() {
+            true => plan.steps.push(Step::Tool {
+                argv: tool.argv.clone(),
+                purpose: tool.purpose.clone(),
+                makes: Vec::new(),
+                limit_s: tool.limit_s,
+            }),
+            false => plan.owed.push(tool.argv.clone()),
+        }
+    }
+    let mut tools: BTreeMap<Generator, BTreeSet<String>> = BTreeMap::new();
+    for (path, record) in &ledger.files {
+        let made_by = record.generator.as_ref().filter(|_| record.original != Was::Absent);
+        match made_by {
+            Some(tool) if writer.runs_tools() => {
+                tools.entry(tool.clone()).or_default().insert(path.clone());
+            }
+            _ => plan_file(&mut plan, (reader, writer), path, record, force),
+        }
+        for tool in &record.readers {
+            tools.entry(tool.clone()).or_default();
+        }
+    }
+    if writer.runs_tools() {
+        plan.steps.extend(tools.into_iter().map(|(tool, makes)| Step::Tool {
+            argv: tool.argv,
+            purpose: tool.purpose,
+            makes: makes.into_iter().collect(),
+            limit_s: tool.limit_s,
+        }));
+    } else {
+        let makes_nothing_here =
+            |tool: &Generator| !ledger.files.values().any(|record| record.generator.as_ref() == Some(tool));
+        plan.owed.extend(tools.into_keys().filter(makes_nothing_here).map(|tool| tool.argv));
+    }
+    let deepest_first = ledger.directories.iter().rev();
+    plan.steps.extend(deepest_first.map(|path| Step::Directory { path: path.clone() }));
+    plan
+}
+
+impl RevertPlan {
+    fn refuse(&mut self, subject: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) {
+        self.refused.push(Refused { subject: subject.into(), reason: reason.into(), remedy: remedy.into() });
+    }
+}
+
+const FORCE: &str = "look at it, and run bedplate revert --force to put it back nevertheless";
+const GONE: &str = "was written in an earlier boot; the reboot took it away";
+
+fn plan_attribute(
+    plan: &mut RevertPlan,
+    reader: &dyn Reader,
+    path: &str,
+    record: &AttributeRecord,
+    boot: Option<&str>,
+    force: bool,
+) {
+    if boot != Some(record.boot.as_str()) {
+        plan.notes.push(format!("{path} {GONE}"));
+        return;
+    }
+    let now = match reader.attribute(path) {
+        Ok(now) => now,
+        Err(error) if error.is_absent() => {
+            plan.notes.push(format!("{path} is gone, and what was written to it"));
+            return;
+        }
+        Err(error) => return plan.refuse(path, error.to_string(), "run as root"),
+    };
+    if now == record.original {
+        return;
+    }
+    if !force && !record.ours.contains(&now) {
+        return plan.refuse(path, format!("somebody else has set it to {now:?} since"), FORCE);
+    }
+    let pf = pf_of(path).filter(|_| now != "0");
+    if let Some(users) = pf.filter(|_| !force).map(|pf| sriov::users_of_vfs(reader, pf))
+        && !users.is_empty()
+    {
+        return plan.refuse(path, format!("its VFs are in use: {}", users.join(", ")), FORCE);
+    }
+    // A number of VFs can only follow 0 (handbook §5.1).
+    let by_way_of = (pf.is_some() && record.original != "0").then(|| "0".to_owned());
+    let mut before = now;
+    for after in by_way_of.into_iter().chain([record.original.clone()]) {
+        let limit_s = record.limit_s;
+        plan.steps.push(Step::Attribute { path: path.into(), before, after: after.clone(), limit_s });
+        before = after;
+    }
+}
+
+/// The PF whose number of VFs this attribute is.
+fn pf_of(path: &str) -> Option<PciAddress> {
+    path.strip_prefix("/sys/bus/pci/devices/")?.strip_suffix("/sriov_numvfs")?.parse().ok()
+}
+
+fn plan_register(
+    plan: &mut RevertPlan,
+    reader: &dyn Reader,
+    record: &RegisterRecord,
+    boot: Option<&str>,
+    force: bool,
+) {
+    let RegisterRecord { address, offset, register, mask, .. } = record;
+    let subject = format!("{register} of {address}");
+    if boot != Some(record.boot.as_str()) {
+        plan.notes.push(format!("{subject} {GONE}"));
+        return;
+    }
+    let now = match register_now(reader, *address, *offset) {
+        Ok(now) => now & mask,
+        Err(why) => return plan.refuse(subject, why, "run as root"),
+    };
+    let original = record.original & mask;
+    if now == original {
+        return;
+    }
+    if !force && !record.ours.contains(&now) {
+        let reason = format!("its bits under {mask:#06x} have changed to {now:#06x} since");
+        return plan.refuse(subject, reason, FORCE);
+    }
+    plan.steps.push(Step::Register {
+        address: *address,
+        offset: *offset,
+        register: register.clone(),
+        mask: *mask,
+        before: now,
+        after: original,
+    });
+}
+
+fn plan_file(
+    plan: &mut RevertPlan,
+    (reader, writer): (&dyn Reader, &dyn Writer),
+    path: &str,
+    record: &FileRecord,
+    force: bool,
+) {
+    let seen = match see(reader, writer, path) {
+        Ok(seen) => seen,
+        Err(why) => return plan.refuse(path, why, "see to it, and run bedplate revert again"),
+    };
+    if seen.was == record.original {
+        return;
+    }
+    let ours = record.knows(seen.was.sha())
+        || record.unfinished.as_ref().is_some_and(|cut| cut.before.sha() == seen.was.sha());
+    if !force && !ours {
+        return plan.refuse(path, "somebody else has changed it since", FORCE);
+    }
+    if !force && record.edited {
+        let reason =
+            "somebody else changed it between two changes of bedplate's: the original lacks their work";
+        return plan.refuse(path, reason, FORCE);
+    }
+    let after = match record.original.sha().map(|sha| fetch(reader, sha)).transpose() {
+        Ok(bytes) => bytes,
+        Err(why) => {
+            return plan.refuse(
+                path,
+                why,
+                "restore the file from a backup or its package, then revert again",
+            );
+        }
+    };
+    let content = |bytes: Option<Vec<u8>>| bytes.map(|bytes| FileContent { bytes });
+    plan.steps.push(Step::File {
+        path: path.into(),
+        before: content(seen.bytes),
+        after: content(after),
+        to: record.original.clone(),
+    });
+}

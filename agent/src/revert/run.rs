@@ -1,0 +1,222 @@
+//! Doing a revert plan with the executor's own steps. Records stay in the ledger until all of it is done: a revert that
+//! is cut short is simply run again.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::{RevertPlan, Step};
+use crate::apply::{
+    Failure, Store, attribute, expect, register_now, run_tool, same_value, save_touched, to_write, write_bits,
+};
+use crate::host::{Reader, Writer};
+use crate::ledger::{self, By, Entry, EntryResult, Generator, Ledger, RegisterKey, Unfinished};
+use crate::plan::FileContent;
+
+/// What became of one step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum StepOutcome {
+    /// Put back, and read back.
+    Done,
+    /// It stays as it is.
+    Left {
+        /// Why.
+        why: String,
+    },
+    /// It failed; its record stays in the ledger.
+    Failed {
+        /// Why.
+        why: String,
+        /// The end of the tool's output, if it was a tool.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output: Option<String>,
+    },
+}
+
+/// One step, afterwards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct StepReport {
+    /// What it was about.
+    pub subject: String,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: StepOutcome,
+}
+
+/// The whole revert.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct RevertReport {
+    /// Every step of the plan, in its order.
+    pub steps: Vec<StepReport>,
+    /// What went wrong beside the steps.
+    pub warnings: Vec<String>,
+}
+
+impl RevertReport {
+    /// Whether no step failed.
+    pub fn succeeded(&self) -> bool {
+        !self.steps.iter().any(|step| matches!(step.outcome, StepOutcome::Failed { .. }))
+    }
+}
+
+/// Do the plan. `ledger` is the one it was made from, under the same lock; `now` is written into the history.
+pub fn run(
+    plan: &RevertPlan,
+    ledger: &mut Ledger,
+    reader: &dyn Reader,
+    writer: &mut dyn Writer,
+    watch: &mut dyn FnMut(&Step),
+    now: jiff::Timestamp,
+) -> RevertReport {
+    let mut store = Store::new(reader, writer, ledger);
+    let mut report = RevertReport { steps: Vec::new(), warnings: store.sweep(std::iter::empty()) };
+    for step in &plan.steps {
+        watch(step);
+        let outcome = match one(&mut store, step) {
+            Ok(None) => StepOutcome::Done,
+            Ok(Some(why)) => StepOutcome::Left { why },
+            Err(Failure { why, output }) => StepOutcome::Failed { why, output },
+        };
+        report.steps.push(StepReport { subject: step.subject(), outcome });
+    }
+    let stays = stays(plan, &report, store.ledger);
+    let entry = history(plan, &report, now);
+    let noted = store.note(|ledger| {
+        forget(ledger, &stays);
+        if !entry.results.is_empty() {
+            ledger.remember(entry);
+        }
+    });
+    if let Err(why) = noted {
+        report
+            .warnings
+            .push(format!("the ledger was not brought up to date, run bedplate revert again: {why}"));
+        return report;
+    }
+    report.warnings.extend(store.collect());
+    if store.ledger.files.is_empty()
+        && let Err(error) = store.writer.remove_directory(ledger::BLOBS)
+    {
+        report.warnings.push(error.to_string());
+    }
+    report
+}
+
+/// `Some` = it stays as it is, and why.
+fn one(store: &mut Store, step: &Step) -> Result<Option<String>, Failure> {
+    match step {
+        Step::Attribute { path, before, after, limit_s } => {
+            if store.reader.exists(path) == Ok(false) {
+                return Ok(Some("it went away with what was put back before".to_owned()));
+            }
+            expect(same_value(&attribute(store, path)?, before), path, "something else")?;
+            store
+                .writer
+                .write_attribute(path, to_write(after), *limit_s)
+                .map_err(|error| error.to_string())?;
+            let now = attribute(store, path)?;
+            expect_back(same_value(&now, after), path)?;
+        }
+        Step::Register { address, offset, register, mask, before, after } => {
+            let now = register_now(store.reader, *address, *offset)?;
+            expect(now & mask == *before, &step.subject(), &format!("{now:#06x}"))?;
+            let key = RegisterKey { address: *address, offset: *offset, register: register.clone() };
+            write_bits(store, &key, *mask, *after)?;
+        }
+        Step::File { path, before, to, .. } => {
+            let same = store.see(path)?.bytes.as_ref() == before.as_ref().map(|FileContent { bytes }| bytes);
+            expect(same, path, "something else")?;
+            store.put(path, to)?;
+        }
+        Step::Tool { argv, purpose, makes, limit_s } => {
+            let tool = Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s };
+            make_again(store, &tool, makes)?;
+        }
+        Step::Directory { path } => {
+            return match store.writer.remove_directory(path).map_err(|error| error.to_string())? {
+                true => Ok(None),
+                false => Ok(Some("there are files in it".to_owned())),
+            };
+        }
+    }
+    Ok(None)
+}
+
+fn expect_back(same: bool, subject: &str) -> Result<(), String> {
+    if same { Ok(()) } else { Err(format!("{subject} reads back otherwise than it was written")) }
+}
+
+/// Run a tool again. If it fails, its files must not stay half-made: those that still were bedplate's work become
+/// what they were before bedplate came (nobody has made them anew since), the others what they were before the tool.
+fn make_again(store: &mut Store, tool: &Generator, makes: &[String]) -> Result<(), Failure> {
+    save_touched(store, By { kind: "", change: "revert" }, makes, Some(tool))?;
+    let Err(mut failure) = run_tool(store, &tool.argv, tool.limit_s) else { return Ok(()) };
+    for path in makes {
+        let Some(record) = store.ledger.files.get(path) else { continue };
+        let Some(Unfinished { before, .. }) = record.unfinished.clone() else { continue };
+        let to = if record.knows(before.sha()) { record.original.clone() } else { before };
+        if let Err(why) = store.put(path, &to) {
+            failure.why = format!("{}; and {path} could not be put back: {why}", failure.why);
+        }
+    }
+    Err(failure)
+}
+
+/// Subjects whose records stay: what was refused, what failed, and what a tool that failed reads.
+fn stays(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> BTreeSet<String> {
+    let mut stays: BTreeSet<String> = plan.refused.iter().map(|refused| refused.subject.clone()).collect();
+    for (step, done) in plan.steps.iter().zip(&report.steps) {
+        if !matches!(done.outcome, StepOutcome::Failed { .. }) {
+            continue;
+        }
+        stays.insert(step.subject());
+        if let Step::Tool { argv, makes, .. } = step {
+            stays.extend(makes.iter().cloned());
+            let reads = |record: &ledger::FileRecord| record.readers.iter().any(|tool| tool.argv == *argv);
+            stays.extend(
+                ledger.files.iter().filter(|(_, record)| reads(record)).map(|(path, _)| path.clone()),
+            );
+        }
+    }
+    stays
+}
+
+/// Drop every record but those that stay. What a kind owned and owed goes with its last record.
+fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>) {
+    ledger.files.retain(|path, _| stays.contains(path));
+    ledger.attributes.retain(|path, _| stays.contains(path));
+    ledger
+        .registers
+        .retain(|_, record| stays.contains(&format!("{} of {}", record.register, record.address)));
+    ledger.undo.retain(|tool| stays.contains(&tool.argv.join(" ")));
+    let kinds: BTreeSet<String> = ledger.files.values().map(|record| record.kind.clone()).collect();
+    ledger.owned.retain(|kind, _| kinds.contains(kind));
+    ledger.owed.retain(|owed| kinds.contains(&owed.kind));
+    // A directory in which somebody has put something is theirs now; one above a file that stays is still ours.
+    let above = |path: &String| ledger.files.keys().any(|file| file.starts_with(&format!("{path}/")));
+    let kept: BTreeSet<String> = ledger.directories.iter().filter(|path| above(path)).cloned().collect();
+    ledger.directories = kept;
+}
+
+fn history(plan: &RevertPlan, report: &RevertReport, now: jiff::Timestamp) -> Entry {
+    let steps = report.steps.iter().map(|step| {
+        let (result, why) = match &step.outcome {
+            StepOutcome::Done => ("reverted", None),
+            StepOutcome::Left { why } => ("left", Some(why.clone())),
+            StepOutcome::Failed { why, .. } => ("failed", Some(why.clone())),
+        };
+        EntryResult { subject: step.subject.clone(), result: result.into(), why }
+    });
+    let refused = plan.refused.iter().map(|refused| EntryResult {
+        subject: refused.subject.clone(),
+        result: "refused".into(),
+        why: Some(refused.reason.clone()),
+    });
+    Entry {
+        at: format!("{now:.0}"),
+        command: "revert".into(),
+        profile: None,
+        results: steps.chain(refused).collect(),
+    }
+}

@@ -1,0 +1,279 @@
+//! Where functions are in the PCI tree: what a bridge is to its neighbours, how far apart two functions are, which
+//! of them meet inside a switch, and which NIC a GPU is nearest to. Pure: it only looks at a [`PciTree`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use serde::Serialize;
+
+use crate::facts::pci::{Function, PciTree, PortType};
+use crate::host::Reading;
+use crate::value::PciAddress;
+
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;
+
+/// What a bridge is to the tree around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// A port of the root complex.
+    RootPort,
+    /// The port of a switch that faces the root complex; its bus is the inside of the switch.
+    Upstream,
+    /// A port of a switch that faces a device or another switch.
+    Downstream,
+    /// A conventional PCI bridge, a function that is no bridge, or one that the tree does not hold.
+    Other,
+}
+
+/// How far apart two functions are, in the letters of `nvidia-smi topo` (handbook §8.2), from near to far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Distance {
+    /// Inside one switch, or on one device.
+    Pix,
+    /// Through several switches, without a host bridge.
+    Pxb,
+    /// Through the host bridge that both hang from.
+    Phb,
+    /// Between host bridges of one NUMA node.
+    Node,
+    /// Across NUMA nodes.
+    Sys,
+    /// The firmware names no NUMA node for one of them, so that `NODE` and `SYS` cannot be told apart.
+    Unknown,
+}
+
+impl std::fmt::Display for Distance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Distance::Pix => "PIX",
+            Distance::Pxb => "PXB",
+            Distance::Phb => "PHB",
+            Distance::Node => "NODE",
+            Distance::Sys => "SYS",
+            Distance::Unknown => "unknown",
+        })
+    }
+}
+
+/// A GPU and a NIC, or two GPUs, whose traffic can turn round inside a switch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pair {
+    /// The GPU.
+    pub gpu: PciAddress,
+    /// The NIC, or the other GPU (the one with the higher address).
+    pub peer: PciAddress,
+    /// Whether `peer` is a GPU.
+    pub peer_is_gpu: bool,
+    /// Upstream port of the switch in which both legs meet.
+    pub switch: PciAddress,
+    /// The bridges of both legs below `switch`, sorted: the ports whose ACS decides where the traffic goes.
+    pub legs: Vec<PciAddress>,
+    /// The root port above, where the tree shows one.
+    pub root_port: Option<PciAddress>,
+}
+
+/// The tree with what is worked out of it once: children and roles.
+#[derive(Debug)]
+pub struct Topology<'a> {
+    tree: &'a PciTree,
+    children: BTreeMap<PciAddress, Vec<PciAddress>>,
+    roles: BTreeMap<PciAddress, Role>,
+}
+
+impl<'a> Topology<'a> {
+    /// Looks through a tree once. Linear in the number of functions, whatever their parents claim.
+    pub fn new(tree: &'a PciTree) -> Self {
+        let mut children: BTreeMap<PciAddress, Vec<PciAddress>> = BTreeMap::new();
+        for function in tree.functions.values() {
+            if let Some(parent) = place(tree, function).parent {
+                children.entry(parent).or_default().push(function.address);
+            }
+        }
+        let roles = roles(tree, &children);
+        Topology { tree, children, roles }
+    }
+
+    /// What a bridge is to its neighbours; see [`Role`].
+    pub fn role(&self, address: PciAddress) -> Role {
+        self.roles.get(&address).copied().unwrap_or(Role::Other)
+    }
+
+    /// GPUs, without their VFs, by address.
+    pub fn gpus(&self) -> Vec<PciAddress> {
+        self.matching(|function| function.is_gpu() && !function.is_vf())
+    }
+
+    /// Network functions, without VFs (a VF is where its PF is), by address.
+    pub fn nics(&self) -> Vec<PciAddress> {
+        self.matching(|function| function.is_nic() && !function.is_vf())
+    }
+
+    fn matching(&self, wanted: impl Fn(&Function) -> bool) -> Vec<PciAddress> {
+        self.tree.functions.values().filter(|function| wanted(function)).map(|f| f.address).collect()
+    }
+
+    /// Functions below a bridge that are not bridges themselves, VFs among them, by address.
+    pub fn below(&self, bridge: PciAddress) -> Vec<PciAddress> {
+        let mut seen = BTreeSet::from([bridge]);
+        let mut queue = VecDeque::from([bridge]);
+        while let Some(at) = queue.pop_front() {
+            for child in self.children.get(&at).into_iter().flatten() {
+                if seen.insert(*child) {
+                    queue.push_back(*child);
+                }
+            }
+        }
+        let device = |address: &PciAddress| self.tree.get(*address).is_some_and(|f| !f.is_bridge());
+        seen.into_iter().filter(device).collect()
+    }
+
+    /// How far apart two functions are, by the rule of handbook §8.3.
+    pub fn distance(&self, a: PciAddress, b: PciAddress) -> Distance {
+        let found = |address| self.tree.get(address).map(|function| place(self.tree, function));
+        let (Some(at_a), Some(at_b)) = (found(a), found(b)) else { return Distance::Unknown };
+        if same_device(at_a.address, at_b.address) {
+            return Distance::Pix;
+        }
+        let (path_a, path_b) = (self.tree.path_up(a), self.tree.path_up(b));
+        if let Some((i, j)) = meeting(&path_a, &path_b) {
+            let on_the_way = path_a[..=i].iter().chain(&path_b[..j]);
+            let switches = on_the_way.filter(|bridge| self.role(**bridge) == Role::Upstream).count();
+            return if switches > 1 { Distance::Pxb } else { Distance::Pix };
+        }
+        if !at_a.root.is_empty() && at_a.root == at_b.root {
+            return Distance::Phb;
+        }
+        match (numa_node(at_a), numa_node(at_b)) {
+            (Some(a), Some(b)) if a == b => Distance::Node,
+            (Some(_), Some(_)) => Distance::Sys,
+            _ => Distance::Unknown,
+        }
+    }
+
+    /// Every GPU–NIC and GPU–GPU pair that meets inside a switch, by address. Only functions below the same topmost
+    /// bridge are compared: no switch reaches further.
+    pub fn pairs(&self) -> Vec<Pair> {
+        let mut groups: BTreeMap<PciAddress, [Vec<Leg>; 2]> = BTreeMap::new();
+        for (kind, members) in [self.gpus(), self.nics()].into_iter().enumerate() {
+            for address in members {
+                let path = self.tree.path_up(address);
+                if let Some(top) = path.last() {
+                    groups.entry(*top).or_default()[kind].push(Leg { address, path });
+                }
+            }
+        }
+        let mut pairs = Vec::new();
+        for [gpus, nics] in groups.values() {
+            for (n, gpu) in gpus.iter().enumerate() {
+                pairs.extend(nics.iter().filter_map(|nic| self.pair(gpu, nic, false)));
+                pairs.extend(gpus[n + 1..].iter().filter_map(|other| self.pair(gpu, other, true)));
+            }
+        }
+        pairs.sort_by_key(|pair| (pair.gpu, pair.peer));
+        pairs
+    }
+
+    /// The pair of two legs, if they meet at the upstream port of a switch. Two functions below one and the same
+    /// downstream port share a device: the switch never sees what passes between them.
+    fn pair(&self, gpu: &Leg, peer: &Leg, peer_is_gpu: bool) -> Option<Pair> {
+        let (i, j) = meeting(&gpu.path, &peer.path)?;
+        let switch = gpu.path[i];
+        if self.role(switch) != Role::Upstream {
+            return None;
+        }
+        let legs: BTreeSet<PciAddress> = gpu.path[..i].iter().chain(&peer.path[..j]).copied().collect();
+        Some(Pair {
+            gpu: gpu.address,
+            peer: peer.address,
+            peer_is_gpu,
+            switch,
+            legs: legs.into_iter().collect(),
+            root_port: gpu.path.last().copied().filter(|top| self.role(*top) == Role::RootPort),
+        })
+    }
+
+    /// How many GPUs each of `nics` is the nearest to. A GPU that has several equally near goes to the one with the
+    /// fewest GPUs so far, then to the lowest address; GPUs choose in address order.
+    pub fn gpus_per_nic(&self, nics: &[PciAddress]) -> BTreeMap<PciAddress, u16> {
+        let mut counts: BTreeMap<PciAddress, u16> = nics.iter().map(|nic| (*nic, 0)).collect();
+        for gpu in self.gpus() {
+            let near = |(nic, count): (&PciAddress, &u16)| (self.distance(gpu, *nic), *count, *nic);
+            let nearest = counts.iter().map(near).min();
+            if let Some((_, count, nic)) = nearest {
+                counts.insert(nic, count.saturating_add(1));
+            }
+        }
+        counts
+    }
+}
+
+/// A function and the bridges above it, nearest first.
+struct Leg {
+    address: PciAddress,
+    path: Vec<PciAddress>,
+}
+
+/// The function that stands for this one in the tree: the PF of a VF.
+fn place<'a>(tree: &'a PciTree, function: &'a Function) -> &'a Function {
+    function.physfn.and_then(|pf| tree.get(pf)).unwrap_or(function)
+}
+
+fn same_device(a: PciAddress, b: PciAddress) -> bool {
+    (a.domain, a.bus, a.device) == (b.domain, b.bus, b.device)
+}
+
+/// Where two paths first meet, as an index into each.
+fn meeting(a: &[PciAddress], b: &[PciAddress]) -> Option<(usize, usize)> {
+    a.iter().enumerate().find_map(|(i, bridge)| Some((i, b.iter().position(|other| other == bridge)?)))
+}
+
+fn numa_node(function: &Function) -> Option<i32> {
+    function.numa_node.known().copied().filter(|node| *node >= 0)
+}
+
+/// Roles of all bridges, from the top down. Bridges that are their own ancestors are never reached and stay `Other`.
+fn roles(tree: &PciTree, children: &BTreeMap<PciAddress, Vec<PciAddress>>) -> BTreeMap<PciAddress, Role> {
+    let mut roles = BTreeMap::new();
+    let orphan = |function: &&Function| function.parent.is_none_or(|parent| tree.get(parent).is_none());
+    let mut queue: VecDeque<(&Function, Option<Role>)> =
+        tree.functions.values().filter(orphan).map(|function| (function, None)).collect();
+    while let Some((function, above)) = queue.pop_front() {
+        if !function.is_bridge() || roles.contains_key(&function.address) {
+            continue;
+        }
+        let own = role(&function.port, above);
+        roles.insert(function.address, own);
+        let below = children.get(&function.address).into_iter().flatten();
+        queue.extend(below.filter_map(|child| tree.get(*child)).map(|child| (child, Some(own))));
+    }
+    roles
+}
+
+/// A bridge's role, from its own port type and the role of the bridge above.
+///
+/// Place comes before type: what sits on the inner bus of a switch is a downstream port of that switch, whatever it
+/// calls itself. Emulated switches put ports there whose type field says root port, and Linux goes by place as well
+/// (it enables ACS on them and splits IOMMU groups by it).
+/// A type that could not be read (64 bytes of config space, handbook §3.1) or that the specification does not know
+/// is judged by place alone.
+fn role(port: &Reading<PortType>, above: Option<Role>) -> Role {
+    if above == Some(Role::Upstream) {
+        return Role::Downstream;
+    }
+    match port {
+        Reading::Known(PortType::RootPort) => Role::RootPort,
+        Reading::Known(PortType::Upstream) => Role::Upstream,
+        Reading::Known(PortType::Downstream) => Role::Downstream,
+        Reading::Unknown(_) | Reading::Known(PortType::Reserved(_)) => match above {
+            None => Role::RootPort,
+            Some(Role::RootPort | Role::Downstream) => Role::Upstream,
+            Some(Role::Upstream) => Role::Downstream,
+            Some(Role::Other) => Role::Other,
+        },
+        Reading::Known(_) | Reading::Absent => Role::Other,
+    }
+}
