@@ -1,0 +1,111 @@
+//! What hardware and kernel do with what is written to them.
+
+use std::fs;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+/// Deviations from doing what one is told.
+#[derive(Clone, Default)]
+pub struct Habits {
+    /// No more VFs than these are made, whatever is asked for.
+    pub most_vfs: Option<u16>,
+    /// Bits of 16-bit registers that cannot be changed.
+    pub hard_wired: u16,
+}
+
+/// Write an attribute.
+pub fn attribute(root: &Path, habits: &Habits, path: &str, value: &str) -> Result<(), String> {
+    let file = super::at(root, path);
+    let said = |error: io::Error| error.to_string();
+    if let Some(device) = path.strip_suffix("/sriov_numvfs") {
+        return numvfs(root, habits, device, value);
+    }
+    if let Some(driver) = path.strip_suffix("/bind") {
+        let uevent = format!("DRIVER={}\nPCI_CLASS=20000\nPCI_ID=15B3:101E\n", name(driver));
+        fs::write(super::at(root, &format!("/sys/bus/pci/devices/{value}/uevent")), uevent).map_err(said)?;
+        return symlink(format!("../../../bus/pci/drivers/{}", name(driver)), driver_link(root, value))
+            .map_err(said);
+    }
+    if path.ends_with("/unbind") {
+        return fs::remove_file(driver_link(root, value)).map_err(said);
+    }
+    if !file.exists() {
+        return Err("this kernel or device has no such attribute".into());
+    }
+    if path.ends_with("/driver_override") && value == "(null)" {
+        return Err("the kernel would take that for a driver's name".into());
+    }
+    let shown = if path.ends_with("/driver_override") && value.is_empty() { "(null)" } else { value };
+    show(&file, shown).map_err(said)
+}
+
+/// What an attribute reads from now on. In place: an attribute is never cut off, whatever becomes of its writer.
+fn show(file: &Path, value: &str) -> io::Result<()> {
+    let mut attribute = fs::OpenOptions::new().write(true).open(file)?;
+    attribute.write_all(format!("{value}\n").as_bytes())?;
+    attribute.set_len(value.len() as u64 + 1)
+}
+
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn driver_link(root: &Path, device: &str) -> std::path::PathBuf {
+    super::at(root, &format!("/sys/bus/pci/devices/{device}/driver"))
+}
+
+/// As drivers/pci/iov.c has it: from one number to another only by way of 0; fewer than asked for is a success.
+fn numvfs(root: &Path, habits: &Habits, pf: &str, value: &str) -> Result<(), String> {
+    let directory = super::at(root, pf);
+    let read = |name: &str| {
+        let text = fs::read_to_string(directory.join(name)).unwrap_or_default();
+        text.trim().parse::<u16>().unwrap_or(0)
+    };
+    let (now, total) = (read("sriov_numvfs"), read("sriov_totalvfs"));
+    let wanted: u16 = value.parse().map_err(|_| "EINVAL".to_owned())?;
+    if wanted > total {
+        return Err("ERANGE".into());
+    }
+    if wanted == now {
+        return Ok(());
+    }
+    if now != 0 && wanted != 0 {
+        return Err("EBUSY: VFs are there already".into());
+    }
+    let made = wanted.min(habits.most_vfs.unwrap_or(u16::MAX));
+    let said = |error: io::Error| error.to_string();
+    for number in 0..now.max(made) {
+        let address = vf_address(name(pf), number);
+        let device = super::at(root, &format!("/sys/bus/pci/devices/{address}"));
+        let link = directory.join(format!("virtfn{number}"));
+        if number < made {
+            fs::create_dir_all(&device).map_err(said)?;
+            fs::write(device.join("driver_override"), "(null)\n").map_err(said)?;
+            fs::write(device.join("uevent"), "PCI_CLASS=20000\nPCI_ID=15B3:101E\n").map_err(said)?;
+            symlink(format!("../{address}"), link).map_err(said)?;
+        } else {
+            fs::remove_dir_all(&device).map_err(said)?;
+            fs::remove_file(link).map_err(said)?;
+        }
+    }
+    show(&directory.join("sriov_numvfs"), &made.to_string()).map_err(said)
+}
+
+/// VFs follow their PF (offset 1, stride 1), eight functions a device.
+fn vf_address(pf: &str, number: u16) -> String {
+    let (bus, _) = pf.rsplit_once(':').unwrap_or((pf, ""));
+    let function = number + 1;
+    format!("{bus}:{:02x}.{}", function / 8, function % 8)
+}
+
+/// Write a 16-bit register of config space.
+pub fn config(file: &Path, habits: &Habits, offset: u16, value: u16) -> io::Result<()> {
+    let mut config = fs::OpenOptions::new().read(true).write(true).open(file)?;
+    let mut old = [0; 2];
+    config.seek(SeekFrom::Start(offset.into()))?;
+    config.read_exact(&mut old)?;
+    let kept = u16::from_le_bytes(old) & habits.hard_wired;
+    config.seek(SeekFrom::Start(offset.into()))?;
+    config.write_all(&(value & !habits.hard_wired | kept).to_le_bytes())
+}

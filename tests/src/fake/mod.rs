@@ -1,0 +1,257 @@
+//! A made-up machine in a temporary directory: real files written by the real writer, sysfs and config space with the
+//! habits of real ones, tools that work, fail, hang or stop half-way, and a fuse that ends everything at a chosen step
+//! as `kill -9` would.
+
+pub mod devices;
+pub mod tools;
+pub mod tree;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use bedplate::host::dir::DirReader;
+use bedplate::host::write::DirWriter;
+use bedplate::host::{
+    ConfigSpace, FileMeta, HostKind, ReadError, Reader, ToolEnd, ToolOutput, WriteError, Writer,
+};
+use bedplate::value::PciAddress;
+use tempfile::TempDir;
+
+use devices::Habits;
+use tools::Tools;
+
+/// The machine.
+pub struct Machine {
+    root: PathBuf,
+    /// Its root goes with it.
+    _temporary: Option<TempDir>,
+    /// What its hardware does with what is written to it.
+    pub habits: Habits,
+    /// What its tools do.
+    pub tools: Tools,
+}
+
+impl Machine {
+    /// One with nothing on it but the id of its boot.
+    pub fn new() -> Self {
+        let directory = scratch();
+        let root = directory.path().to_owned();
+        let machine = Machine { _temporary: Some(directory), ..Self::open(&root) };
+        machine.put("/proc/sys/kernel/random/boot_id", "5a1c0d9e-0000-4000-8000-000000000001\n");
+        machine
+    }
+
+    /// One that is there already, and stays.
+    pub fn open(root: &Path) -> Self {
+        Machine {
+            root: root.to_owned(),
+            _temporary: None,
+            habits: Habits::default(),
+            tools: Tools::default(),
+        }
+    }
+
+    /// Its root directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where a path of the machine is on this one.
+    pub fn at(&self, path: &str) -> PathBuf {
+        at(self.root(), path)
+    }
+
+    /// Put a file there, with its directories.
+    pub fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().expect("a file is in a directory"))
+            .expect("directories can be made");
+        fs::write(path, content).expect("a file can be written");
+    }
+
+    /// Put a file there, with a mode.
+    pub fn put_mode(&self, path: &str, content: &str, mode: u32) {
+        self.put(path, content);
+        fs::set_permissions(self.at(path), fs::Permissions::from_mode(mode)).expect("a mode can be set");
+    }
+
+    /// A file's text; empty if it is not there.
+    pub fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).unwrap_or_default()
+    }
+
+    /// A fresh reader that takes the machine for the running one.
+    pub fn reader(&self) -> LiveReader {
+        LiveReader { inner: DirReader::image(self.root()).expect("the root can be read") }
+    }
+
+    /// A fresh writer that dies when the fuse blows.
+    pub fn writer(&self, fuse: &Fuse) -> FakeWriter {
+        let gate = fuse.clone();
+        let inner = DirWriter::image(self.root(), false).expect("the root can be written");
+        FakeWriter {
+            inner: inner.gated(Box::new(move |step, path| gate.step(&format!("{step} {path}")))),
+            root: self.root().to_owned(),
+            fuse: fuse.clone(),
+            habits: self.habits.clone(),
+            tools: self.tools.clone(),
+        }
+    }
+}
+
+/// In memory where that can be: the writer syncs a lot.
+fn scratch() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let directory = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    directory.or_else(|_| tempfile::tempdir()).expect("a temporary directory")
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn at(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
+}
+
+/// Ends everything at a chosen step.
+#[derive(Clone, Default)]
+pub struct Fuse(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    blows_at: Option<usize>,
+    trail: Vec<String>,
+}
+
+impl Fuse {
+    /// One that never blows.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// One that blows before the step with this number, counted from 0.
+    pub fn at(step: usize) -> Self {
+        Fuse(Arc::new(Mutex::new(State { blows_at: Some(step), trail: Vec::new() })))
+    }
+
+    /// A step is about to be made. Once blown, it lets nothing pass any more.
+    pub fn step(&self, what: &str) -> io::Result<()> {
+        let mut state = self.0.lock().expect("nobody panics with it");
+        if state.blows_at.is_some_and(|at| state.trail.len() >= at) {
+            return Err(io::Error::other("killed"));
+        }
+        state.trail.push(what.to_owned());
+        Ok(())
+    }
+
+    /// The steps made.
+    pub fn trail(&self) -> Vec<String> {
+        self.0.lock().expect("nobody panics with it").trail.clone()
+    }
+
+    /// Whether the last step was refused.
+    pub fn blown(&self) -> bool {
+        let state = self.0.lock().expect("nobody panics with it");
+        state.blows_at.is_some_and(|at| state.trail.len() >= at)
+    }
+}
+
+/// Reads a directory as if it were the running machine.
+pub struct LiveReader {
+    inner: DirReader,
+}
+
+impl Reader for LiveReader {
+    fn kind(&self) -> HostKind {
+        HostKind::Live
+    }
+    fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        self.inner.read(path)
+    }
+    fn read_start(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError> {
+        self.inner.read_start(path, limit)
+    }
+    fn list(&self, path: &str) -> Result<Vec<String>, ReadError> {
+        self.inner.list(path)
+    }
+    fn link(&self, path: &str) -> Result<String, ReadError> {
+        self.inner.link(path)
+    }
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, ReadError> {
+        self.inner.links(path)
+    }
+    fn exists(&self, path: &str) -> Result<bool, ReadError> {
+        self.inner.exists(path)
+    }
+    fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
+        self.inner.config(address)
+    }
+}
+
+/// Writes a directory as if it were the running machine.
+pub struct FakeWriter {
+    inner: DirWriter,
+    root: PathBuf,
+    fuse: Fuse,
+    habits: Habits,
+    tools: Tools,
+}
+
+impl FakeWriter {
+    fn step(&self, doing: &'static str, path: &str) -> Result<(), WriteError> {
+        let failed =
+            |error: io::Error| WriteError { doing, path: path.to_owned(), reason: error.to_string() };
+        self.fuse.step(&format!("{doing} {path}")).map_err(failed)
+    }
+}
+
+impl Writer for FakeWriter {
+    fn replace_file(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
+        self.inner.replace_file(path, bytes, mode)
+    }
+    fn restore_file(&mut self, path: &str, bytes: &[u8], meta: &FileMeta) -> Result<(), WriteError> {
+        self.inner.restore_file(path, bytes, meta)
+    }
+    fn file_meta(&self, path: &str) -> Result<Option<FileMeta>, WriteError> {
+        self.inner.file_meta(path)
+    }
+    fn remove_file(&mut self, path: &str) -> Result<(), WriteError> {
+        self.inner.remove_file(path)
+    }
+    fn make_directory(&mut self, path: &str, mode: u32) -> Result<(), WriteError> {
+        self.inner.make_directory(path, mode)
+    }
+    fn remove_directory(&mut self, path: &str) -> Result<bool, WriteError> {
+        self.inner.remove_directory(path)
+    }
+    fn sweep(&mut self, path: &str) -> Result<usize, WriteError> {
+        self.inner.sweep(path)
+    }
+    fn write_attribute(&mut self, path: &str, value: &str, _limit_s: u32) -> Result<(), WriteError> {
+        self.step("write", path)?;
+        let refused = |reason: String| WriteError { doing: "write", path: path.to_owned(), reason };
+        devices::attribute(&self.root, &self.habits, path, value).map_err(refused)
+    }
+    fn write_config(&mut self, address: PciAddress, offset: u16, value: u16) -> Result<(), WriteError> {
+        let path = format!("/sys/bus/pci/devices/{address}/config");
+        self.step("write", &path)?;
+        let refused =
+            |error: io::Error| WriteError { doing: "write", path: path.clone(), reason: error.to_string() };
+        devices::config(&at(&self.root, &path), &self.habits, offset, value).map_err(refused)
+    }
+    fn runs_tools(&self) -> bool {
+        true
+    }
+    fn run_tool(&mut self, argv: &[String], _limit_s: u32) -> ToolOutput {
+        match self.fuse.step(&format!("run {}", argv.join(" "))) {
+            Ok(()) => self.tools.run(&self.root, &self.fuse, argv),
+            Err(error) => ToolOutput { end: ToolEnd::NotStarted(error.to_string()), output: String::new() },
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The program under test: `bedplate` as cargo built it beside this test.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// Path of the built program.
+///
+/// # Panics
+/// When it has not been built.
+pub fn path() -> PathBuf {
+    let exe = std::env::current_exe().expect("a test knows its own path");
+    // target/PROFILE/deps/TEST → target/PROFILE/bedplate
+    let profile = exe.ancestors().find(|dir| dir.ends_with("deps")).and_then(|deps| deps.parent());
+    let directory = profile.or(exe.parent()).expect("a test lives in a directory");
+    let path = directory.join("bedplate");
+    assert!(path.exists(), "{} is not built: run `cargo build` first (./tests/run does)", path.display());
+    path
+}
+
+/// A command that runs it, with nothing of the caller's terminal in its environment.
+pub fn bedplate(args: &[&str]) -> Command {
+    let mut command = Command::new(path());
+    command.args(args).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("TERM", "dumb");
+    command
+}
+
+/// Runs it to the end.
+///
+/// # Panics
+/// When it cannot be started.
+pub fn run(args: &[&str]) -> Output {
+    bedplate(args).output().expect("bedplate starts")
+}
+
+/// stdout of a run that must succeed.
+///
+/// # Panics
+/// When it does not exit with 0.
+pub fn stdout(args: &[&str]) -> String {
+    let output = run(args);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{args:?}: {}\n{}{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}

@@ -1,0 +1,151 @@
+//! Every case of `tests/cases` as a tree of files: what the real planner plans is applied. Whatever fails is taken back,
+//! what is done stays done, a second apply writes nothing, and revert gives everything back.
+
+use std::path::Path;
+
+use bedplate::apply::{self, ApplyReport, Hands, Outcome};
+use bedplate::checker;
+use bedplate::demo::{HostSpec, write_tree};
+use bedplate::engine;
+use bedplate::facts::{Depth, observe};
+use bedplate::host::dir::DirReader;
+use bedplate::host::write::DirWriter;
+use bedplate::host::{HostKind, Reader, Writer};
+use bedplate::ledger::Ledger;
+use bedplate::plan::{Check, Plan};
+use bedplate::profile::{LayerText, Loaded, load, shipped};
+use bedplate::revert;
+use bedplate_tests::fake::tree::{foreign, leftovers, times};
+use bedplate_tests::fake::{Fuse, Machine};
+
+fn profile(directory: &Path) -> Option<Loaded> {
+    let read = |name: &str| std::fs::read_to_string(directory.join(name)).ok();
+    let base = match read("profile") {
+        Some(name) => shipped().iter().find(|shipped| shipped.name == name.trim())?.text.to_owned(),
+        None => read("profile.toml")?,
+    };
+    let layers: Vec<String> = [Some(base), read("layer.toml")].into_iter().flatten().collect();
+    let texts: Vec<LayerText> = layers.iter().map(|text| LayerText { path: "profile.toml", text }).collect();
+    load(&texts, shipped()).ok()
+}
+
+struct Case {
+    machine: Machine,
+    profile: Loaded,
+    kind: HostKind,
+}
+
+impl Case {
+    fn open(directory: &Path, as_image: bool) -> Option<Self> {
+        let text = std::fs::read_to_string(directory.join("host.toml")).unwrap_or_default();
+        let snapshot = HostSpec::from_toml(&text).ok()?.build();
+        let machine = Machine::new();
+        write_tree(&snapshot, machine.root()).expect("the case can be written");
+        if !machine.at("/proc/sys/kernel/random/boot_id").exists() {
+            machine.put("/proc/sys/kernel/random/boot_id", "5a1c0d9e-0000-4000-8000-000000000001\n");
+        }
+        let kind = if as_image { HostKind::Image } else { snapshot.kind() };
+        Some(Case { machine, profile: profile(directory)?, kind })
+    }
+
+    fn reader(&self) -> Box<dyn Reader> {
+        match self.kind {
+            HostKind::Image => Box::new(DirReader::image(self.machine.root()).unwrap()),
+            HostKind::Live | HostKind::Snapshot => Box::new(self.machine.reader()),
+        }
+    }
+
+    fn writer(&self) -> Box<dyn Writer> {
+        match self.kind {
+            HostKind::Image => Box::new(DirWriter::image(self.machine.root(), false).unwrap()),
+            HostKind::Live | HostKind::Snapshot => Box::new(self.machine.writer(&Fuse::none())),
+        }
+    }
+
+    fn apply(&self) -> (Plan, ApplyReport) {
+        let (reader, mut writer) = (self.reader(), self.writer());
+        let mut facts = observe(reader.as_ref(), Depth::Plan);
+        engine::assume_cpu(&mut facts, None, &self.profile.profile);
+        let mut ledger = Ledger::load(reader.as_ref()).unwrap();
+        let plan = engine::plan(&self.profile.profile, &facts, reader.as_ref(), &ledger).plan;
+        let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
+        let hands =
+            Hands { reader: reader.as_ref(), writer: writer.as_mut(), checker: &check, watch: &mut |_| {} };
+        let report = apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::UNIX_EPOCH);
+        (plan, report)
+    }
+
+    fn revert(&self) -> revert::RevertPlan {
+        let (reader, mut writer) = (self.reader(), self.writer());
+        let mut ledger = Ledger::load(reader.as_ref()).unwrap();
+        // VFs that were given to guests are not taken away unasked.
+        let plan = revert::plan(&ledger, reader.as_ref(), writer.as_ref(), true);
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        revert::run(&plan, &mut ledger, reader.as_ref(), writer.as_mut(), &mut |_| {}, now);
+        plan
+    }
+}
+
+/// Files that revert answers for: the hardware's own are checked elsewhere, with hardware that remembers.
+fn files(case: &Case) -> std::collections::BTreeMap<String, String> {
+    let mut all = foreign(case.machine.root());
+    all.retain(|path, _| !path.starts_with("sys") && !path.starts_with("proc"));
+    all
+}
+
+#[test]
+fn every_case_is_applied_taken_back_and_reverted() {
+    let [applied, done, failed, _] = all(false);
+    assert!(applied > 60 && done > 300 && failed > 20, "{applied} {done} {failed}");
+}
+
+#[test]
+fn every_case_as_an_image_is_applied_and_reverted() {
+    let [applied, done, _, owed] = all(true);
+    assert!(applied > 60 && done > 5 && owed > 20, "{applied} {done} {owed}");
+}
+
+/// How many cases were applied, and how many changes were done, failed, and left their tools owed.
+fn all(as_image: bool) -> [u32; 4] {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+    let (mut applied, mut done, mut failed, mut owed) = (0, 0, 0, 0);
+    for entry in std::fs::read_dir(root).unwrap() {
+        let directory = entry.unwrap().path();
+        let name = directory.file_name().unwrap().to_string_lossy().into_owned();
+        let Some(case) = Case::open(&directory, as_image) else { continue };
+        let before = files(&case);
+        let (_, report) = case.apply();
+        applied += 1;
+        for change in &report.changes {
+            match &change.outcome {
+                Outcome::Done => done += 1,
+                Outcome::Owed { .. } => owed += 1,
+                Outcome::Failed { restored, why, .. } => {
+                    failed += 1;
+                    let modules = restored.left.iter().all(|left| left.subject.starts_with("module "));
+                    assert!(modules, "{name}: {}: {why}: {restored:?}", change.id);
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(leftovers(case.machine.root()), Vec::<String>::new(), "{name}");
+        if report.changes.iter().all(|change| matches!(change.outcome, Outcome::Failed { .. })) {
+            assert_eq!(files(&case), before, "{name}: nothing was done, and something is different");
+        }
+        if report.succeeded() {
+            let written = times(case.machine.root());
+            let (again, second) = case.apply();
+            let left: Vec<_> = second
+                .changes
+                .iter()
+                .filter(|change| matches!(change.outcome, Outcome::Done | Outcome::Failed { .. }))
+                .collect();
+            assert!(left.is_empty(), "{name}: {left:?}\n{:?}", again.body.changes);
+            assert_eq!(times(case.machine.root()), written, "{name}");
+        }
+        let plan = case.revert();
+        assert!(plan.refused.is_empty(), "{name}: {:?}", plan.refused);
+        assert_eq!(files(&case), before, "{name}");
+    }
+    [applied, done, failed, owed]
+}

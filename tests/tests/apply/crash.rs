@@ -1,0 +1,154 @@
+//! Killed at every step there is, alone and twice in a row: every file is the old one or the new one, the next apply
+//! finishes, revert gives everything back.
+
+use std::collections::BTreeMap;
+
+use bedplate_tests::fake::tree::{foreign, leftovers, times};
+use bedplate_tests::fake::{Fuse, Machine};
+
+use crate::scenario::{WANTED, apply, assert_done, contents, ledger, machine, revert};
+
+/// Loading a module is not undone: everything else must be as it was.
+fn assert_undone(machine: &Machine, before: &BTreeMap<String, String>, context: &str) {
+    let without_module = |tree: BTreeMap<String, String>| -> BTreeMap<String, String> {
+        tree.into_iter().filter(|(path, _)| !path.starts_with("sys/module")).collect()
+    };
+    let (now, before) = (without_module(foreign(machine.root())), without_module(before.clone()));
+    for (path, was) in &before {
+        assert_eq!(now.get(path), Some(was), "{context}: {path}");
+    }
+    let new: Vec<&String> = now.keys().filter(|path| !before.contains_key(*path)).collect();
+    assert!(new.is_empty(), "{context}: new are {new:?}");
+    let ledger = ledger(machine);
+    assert!(ledger.files.is_empty() && ledger.attributes.is_empty(), "{context}: {ledger:?}");
+    assert!(ledger.registers.is_empty() && ledger.directories.is_empty(), "{context}: {ledger:?}");
+    assert!(ledger.owed.is_empty() && ledger.owned.is_empty(), "{context}: {ledger:?}");
+    assert!(!machine.at("/var/lib/bedplate/blobs").exists(), "{context}: saved contents are still there");
+    assert_eq!(leftovers(machine.root()), Vec::<String>::new(), "{context}");
+}
+
+fn assert_old_or_new(machine: &Machine, old: &BTreeMap<&str, Option<String>>, context: &str) {
+    for (path, content) in contents(machine) {
+        let new = WANTED.iter().find(|(wanted, _)| *wanted == path).unwrap().1;
+        assert!(content == old[path] || content.as_deref() == new, "{context}: {path} is {content:?}");
+    }
+}
+
+/// How many steps an undisturbed run makes.
+fn steps_of_apply() -> usize {
+    let machine = machine();
+    let fuse = Fuse::none();
+    let report = apply(&machine, &fuse);
+    assert!(report.succeeded(), "{report:#?}");
+    assert_eq!(report.warnings, Vec::<String>::new());
+    assert_done(&machine, "undisturbed");
+    let steps = fuse.trail().len();
+    assert!(steps > 100, "the scenario has only {steps} steps");
+    steps
+}
+
+#[test]
+fn a_second_apply_does_nothing_at_all() {
+    let machine = machine();
+    assert!(apply(&machine, &Fuse::none()).succeeded());
+    let before = times(machine.root());
+    let fuse = Fuse::none();
+    assert!(apply(&machine, &fuse).succeeded());
+    assert_eq!(fuse.trail(), Vec::<String>::new());
+    assert_eq!(times(machine.root()), before);
+}
+
+#[test]
+fn the_same_plan_again_does_nothing_at_all() {
+    let machine = machine();
+    let plan = crate::scenario::plan(&machine, &ledger(&machine));
+    assert!(crate::scenario::run(&machine, &plan, &Fuse::none()).succeeded());
+    let before = times(machine.root());
+    let fuse = Fuse::none();
+    let report = crate::scenario::run(&machine, &plan, &fuse);
+    assert!(report.succeeded(), "{report:#?}");
+    assert_eq!(fuse.trail(), Vec::<String>::new());
+    assert_eq!(times(machine.root()), before);
+}
+
+#[test]
+fn killed_at_any_step_the_next_apply_finishes_and_revert_gives_all_back() {
+    for step in 0..steps_of_apply() {
+        let machine = machine();
+        let (before, old) = (foreign(machine.root()), contents(&machine));
+        let fuse = Fuse::at(step);
+        apply(&machine, &fuse);
+        let context = format!("killed at step {step}, after {:?}", fuse.trail().last());
+        assert!(fuse.blown(), "{context}");
+        assert_old_or_new(&machine, &old, &context);
+        let report = apply(&machine, &Fuse::none());
+        assert!(report.succeeded(), "{context}: {report:#?}");
+        assert_done(&machine, &context);
+        let (plan, report) = revert(&machine, &Fuse::none(), false);
+        assert!(plan.refused.is_empty() && report.succeeded(), "{context}: {plan:#?} {report:#?}");
+        assert_undone(&machine, &before, &context);
+    }
+}
+
+#[test]
+fn killed_at_any_step_revert_alone_gives_all_back() {
+    for step in 0..steps_of_apply() {
+        let machine = machine();
+        let before = foreign(machine.root());
+        let fuse = Fuse::at(step);
+        apply(&machine, &fuse);
+        let context = format!("killed at step {step}, after {:?}", fuse.trail().last());
+        let (plan, report) = revert(&machine, &Fuse::none(), false);
+        assert!(plan.refused.is_empty() && report.succeeded(), "{context}: {plan:#?} {report:#?}");
+        assert_undone(&machine, &before, &context);
+    }
+}
+
+#[test]
+fn a_revert_killed_at_any_step_is_finished_by_the_next_one() {
+    let mut step = 0;
+    loop {
+        let machine = machine();
+        let (before, old) = (foreign(machine.root()), contents(&machine));
+        assert!(apply(&machine, &Fuse::none()).succeeded());
+        let fuse = Fuse::at(step);
+        revert(&machine, &fuse, false);
+        let context = format!("revert killed at step {step}, after {:?}", fuse.trail().last());
+        if !fuse.blown() {
+            assert!(step > 20, "only {step} steps");
+            break;
+        }
+        assert_old_or_new(&machine, &old, &context);
+        if step % 2 == 0 {
+            let report = apply(&machine, &Fuse::none());
+            assert!(report.succeeded(), "{context}: {report:#?}");
+            assert_done(&machine, &context);
+        }
+        let (plan, report) = revert(&machine, &Fuse::none(), false);
+        assert!(plan.refused.is_empty() && report.succeeded(), "{context}: {plan:#?} {report:#?}");
+        assert_undone(&machine, &before, &context);
+        step += 1;
+    }
+}
+
+#[test]
+fn killed_twice_in_a_row_it_is_still_finished_or_given_back() {
+    let steps = steps_of_apply();
+    // Every first step, with second steps spread over the whole run.
+    for (number, first) in (0..steps).enumerate() {
+        let second = number * 37 % steps;
+        let machine = machine();
+        let before = foreign(machine.root());
+        apply(&machine, &Fuse::at(first));
+        apply(&machine, &Fuse::at(second));
+        let context = format!("killed at step {first}, then at step {second}");
+        if number % 2 == 0 {
+            let report = apply(&machine, &Fuse::none());
+            assert!(report.succeeded(), "{context}: {report:#?}");
+            assert_done(&machine, &context);
+        }
+        let (plan, report) = revert(&machine, &Fuse::none(), false);
+        assert!(plan.refused.is_empty() && report.succeeded(), "{context}: {plan:#?} {report:#?}");
+        assert_undone(&machine, &before, &context);
+    }
+}

@@ -1,0 +1,148 @@
+//! An image root: no kernel, no hardware, and tools only when asked. What it cannot take is said, and owed; never dropped.
+
+use bedplate::apply::{self, ApplyReport, Hands, Outcome};
+use bedplate::host::dir::DirReader;
+use bedplate::host::write::DirWriter;
+use bedplate::ledger::Ledger;
+use bedplate::plan::{Action, Plan};
+use bedplate::revert;
+use bedplate_tests::fake::Machine;
+use bedplate_tests::fake::tools::GRUB_CFG;
+use bedplate_tests::fake::tree::{foreign, times};
+use bedplate_tests::fixtures::unchecked;
+
+use crate::scenario::{
+    DEFAULT, DROP_IN, NEW_CONF, NUMVFS, change, check, clear_acs, file, machine, next_boot, plan_of,
+    register, update_grub,
+};
+
+fn image_plan(machine: &Machine) -> Plan {
+    let reader = machine.reader();
+    let boot = vec![
+        file(&reader, DROP_IN, Some("GRUB_CMDLINE_LINUX=\"iommu=pt\"\n")),
+        file(&reader, DEFAULT, Some("GRUB_TIMEOUT=5\n")),
+        Some(update_grub()),
+        Some(next_boot()),
+    ];
+    let modules = vec![
+        file(&reader, NEW_CONF, Some("options nvidia NVreg_X=1\n")),
+        Some(Action::LoadModule { module: "nvidia_peermem".into() }),
+    ];
+    let vfs = vec![Action::WriteAttribute {
+        path: NUMVFS.into(),
+        before: "0".into(),
+        after: "8".into(),
+        limit_s: 5,
+    }];
+    plan_of(vec![
+        change("cmdline", "grub", boot.into_iter().flatten().collect()),
+        change("modules", "nvidia", modules.into_iter().flatten().collect()),
+        change("sriov", "pf", vfs),
+        change("acs", "port", vec![clear_acs(0x1d)]),
+    ])
+}
+
+fn load(machine: &Machine) -> Ledger {
+    Ledger::load(&DirReader::image(machine.root()).unwrap()).unwrap()
+}
+
+fn apply_image(machine: &Machine, plan: &Plan, chroot_tools: bool) -> ApplyReport {
+    let reader = DirReader::image(machine.root()).unwrap();
+    let mut writer = DirWriter::image(machine.root(), chroot_tools).unwrap();
+    let mut ledger = load(machine);
+    let hands = Hands { reader: &reader, writer: &mut writer, checker: &check, watch: &mut |_| {} };
+    apply::apply(plan, &mut ledger, hands, jiff::Timestamp::UNIX_EPOCH)
+}
+
+#[test]
+fn an_image_gets_its_files_and_is_told_what_remains() {
+    let machine = machine();
+    let before = foreign(machine.root());
+    let plan = image_plan(&machine);
+    let report = apply_image(&machine, &plan, false);
+    assert!(report.succeeded(), "{report:?}");
+    let owed = Outcome::Owed { commands: vec![vec!["update-grub".into()]] };
+    assert_eq!(report.changes[0].outcome, owed);
+    assert_eq!(report.changes[1].outcome, Outcome::Done);
+    assert_eq!(report.changes[1].deferred, ["load module nvidia_peermem"]);
+    for report in &report.changes[2..] {
+        assert!(matches!(report.outcome, Outcome::Deferred { .. }), "{report:?}");
+        assert_eq!(report.deferred.len(), 1, "{report:?}");
+    }
+    assert_eq!(machine.text(DEFAULT), "GRUB_TIMEOUT=5\n");
+    assert_eq!(machine.text(NEW_CONF), "options nvidia NVreg_X=1\n");
+    assert_eq!((machine.text(NUMVFS).as_str(), register(&machine)), ("0\n", 0x1d));
+    assert_eq!(foreign(machine.root()).get("boot/grub/grub.cfg"), before.get("boot/grub/grub.cfg"));
+    assert_eq!(load(&machine).owed.len(), 1, "the tool stays owed");
+
+    // Again: the same is said, and nothing is written.
+    let written = times(machine.root());
+    let report = apply_image(&machine, &plan, false);
+    assert_eq!(report.changes[0].outcome, owed);
+    assert!(matches!(report.changes[1].outcome, Outcome::Deferred { .. }), "{report:?}");
+    assert_eq!(times(machine.root()), written);
+
+    let reader = DirReader::image(machine.root()).unwrap();
+    let mut writer = DirWriter::image(machine.root(), false).unwrap();
+    let mut ledger = load(&machine);
+    let back = revert::plan(&ledger, &reader, &writer, false);
+    assert_eq!(back.owed, [["update-grub"]], "the image build may have run it since");
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let report = revert::run(&back, &mut ledger, &reader, &mut writer, &mut |_| {}, now);
+    assert!(report.succeeded(), "{report:?}");
+    assert_eq!(foreign(machine.root()), before);
+}
+
+#[test]
+fn the_first_boot_pays_what_the_image_build_owed() {
+    let machine = machine();
+    let plan = image_plan(&machine);
+    apply_image(&machine, &plan, false);
+    let report = crate::scenario::run(&machine, &plan, &bedplate_tests::fake::Fuse::none());
+    assert!(report.succeeded(), "{report:?}");
+    assert!(machine.text(GRUB_CFG).contains("iommu=pt"));
+    assert_eq!((machine.text(NUMVFS).as_str(), register(&machine)), ("8\n", 0x01));
+    assert!(load(&machine).owed.is_empty());
+    let before = times(machine.root());
+    assert!(crate::scenario::run(&machine, &plan, &bedplate_tests::fake::Fuse::none()).succeeded());
+    assert_eq!(times(machine.root()), before);
+}
+
+#[test]
+fn tools_run_inside_the_image_when_asked() {
+    if !rustix::process::geteuid().is_root() {
+        return unchecked("chroot needs root");
+    }
+    let machine = machine();
+    if !put_busy_shell(&machine) {
+        return unchecked("no shell with few enough libraries to put into an image");
+    }
+    let script = "#!/bin/sh\n{ echo made in $PWD; while read -r line; do echo \"$line\"; done < /etc/default/grub.d/zz-bedplate.cfg; } > /boot/grub/grub.cfg\n";
+    machine.put_mode("/usr/sbin/update-grub", script, 0o755);
+    let plan = plan_of(image_plan(&machine).body.changes.drain(..1).collect());
+    let report = apply_image(&machine, &plan, true);
+    assert_eq!(report.changes[0].outcome, Outcome::Done, "{report:?}");
+    assert_eq!(machine.text(GRUB_CFG), "made in /\nGRUB_CMDLINE_LINUX=\"iommu=pt\"\n");
+    assert!(load(&machine).owed.is_empty());
+    std::fs::remove_file(machine.at("/usr/sbin/update-grub")).unwrap();
+    machine.put(DROP_IN, "");
+    let plan = plan_of(image_plan(&machine).body.changes.drain(..1).collect());
+    let report = apply_image(&machine, &plan, true);
+    let Outcome::Failed { why, output, .. } = &report.changes[0].outcome else { panic!("{report:?}") };
+    assert!(why.contains("127") && output.as_ref().unwrap().contains("update-grub"), "{why}: {output:?}");
+    assert_eq!(machine.text(DROP_IN), "");
+}
+
+/// A shell and the libraries it needs.
+fn put_busy_shell(machine: &Machine) -> bool {
+    let Ok(listed) = std::process::Command::new("ldd").arg("/bin/sh").output() else { return false };
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let libraries = text.split_whitespace().filter(|word| word.starts_with('/'));
+    for path in libraries.chain(["/bin/sh"]) {
+        let Ok(bytes) = std::fs::read(path) else { return false };
+        machine.put(path, bytes);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(machine.at(path), mode).unwrap();
+    }
+    true
+}

@@ -1,0 +1,14 @@
+//! The executor on a made-up machine: killed at every step, killed for real, refused, full, read-only, lied to. Afterwards
+//! a new run must finish the job, and `revert` must give back every byte.
+
+mod binding;
+mod cases;
+mod crash;
+mod failures;
+mod images;
+mod kill;
+mod namespace;
+mod places;
+mod properties;
+mod reverting;
+mod scenario;

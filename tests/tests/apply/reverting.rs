@@ -1,0 +1,232 @@
+//! The way back when others have been here: each thing is refused by itself, with the reason, and goes back when forced.
+
+use bedplate::ledger::{Ledger, LedgerError};
+use bedplate::revert::StepOutcome;
+use bedplate_tests::fake::tools::{GRUB_CFG, Mood};
+use bedplate_tests::fake::tree::{everything, foreign};
+use bedplate_tests::fake::{Fuse, Machine};
+
+use crate::scenario::{
+    DEFAULT, DROP_IN, NEW_CONF, NUMVFS, OLD_CONF, apply, change, file, ledger, machine, plan_of, register,
+    revert, run,
+};
+
+fn applied() -> Machine {
+    let machine = machine();
+    let report = apply(&machine, &Fuse::none());
+    assert!(report.succeeded(), "{report:?}");
+    machine
+}
+
+fn refusals(machine: &Machine) -> Vec<String> {
+    let (plan, report) = revert(machine, &Fuse::none(), false);
+    assert!(report.succeeded(), "{report:?}");
+    assert!(plan.refused.iter().all(|refused| !refused.reason.is_empty() && !refused.remedy.is_empty()));
+    plan.refused.into_iter().map(|refused| refused.subject).collect()
+}
+
+#[test]
+fn what_others_changed_is_left_alone_unless_forced() {
+    let machine = applied();
+    let before = foreign(crate::scenario::machine().root());
+    machine.put(DEFAULT, "GRUB_TIMEOUT=60\n");
+    machine.put(OLD_CONF, "somebody's\n");
+    machine.put(NUMVFS, "5\n");
+    assert_eq!(refusals(&machine), [NUMVFS, DEFAULT, OLD_CONF]);
+    assert_eq!(machine.text(DEFAULT), "GRUB_TIMEOUT=60\n");
+    assert_eq!(machine.text(OLD_CONF), "somebody's\n");
+    assert_eq!(machine.text(NUMVFS), "5\n");
+    assert!(!machine.at(DROP_IN).exists() && !machine.at(NEW_CONF).exists(), "the rest went back");
+    assert_eq!(register(&machine), 0x1d);
+    assert!(machine.text(GRUB_CFG).contains("GRUB_TIMEOUT=60"), "made from the files as they are now");
+    assert_eq!(ledger(&machine).files.keys().collect::<Vec<_>>(), [DEFAULT, OLD_CONF]);
+
+    let (plan, report) = revert(&machine, &Fuse::none(), true);
+    assert!(plan.refused.is_empty() && report.succeeded(), "{report:?}");
+    let mut after = foreign(machine.root());
+    after.retain(|path, _| !path.starts_with("sys/module"));
+    // The made-up VFs that the forged number never made stay: the rest is as it was.
+    after.retain(|path, _| !path.starts_with("sys"));
+    assert_eq!(after, before.into_iter().filter(|(path, _)| !path.starts_with("sys")).collect());
+    assert_eq!(machine.text(NUMVFS), "0\n");
+}
+
+#[test]
+fn the_very_first_original_wins() {
+    let machine = machine();
+    let first = foreign(machine.root());
+    for text in ["one\n", "two\n", "three\n"] {
+        let action = file(&machine.reader(), DEFAULT, Some(text)).unwrap();
+        assert!(
+            run(&machine, &plan_of(vec![change("cmdline", "grub", vec![action])]), &Fuse::none()).succeeded()
+        );
+    }
+    assert_eq!(refusals(&machine), Vec::<String>::new());
+    assert_eq!(foreign(machine.root()), first);
+}
+
+#[test]
+fn an_original_that_lacks_somebodys_work_is_not_put_back_unasked() {
+    let machine = machine();
+    let write = |text: &str| {
+        let action = file(&machine.reader(), DEFAULT, Some(text)).unwrap();
+        assert!(
+            run(&machine, &plan_of(vec![change("cmdline", "grub", vec![action])]), &Fuse::none()).succeeded()
+        );
+    };
+    write("ours\n");
+    machine.put(DEFAULT, "ours\nand theirs\n");
+    write("ours again\nand theirs\n");
+    assert_eq!(refusals(&machine), [DEFAULT]);
+    assert_eq!(machine.text(DEFAULT), "ours again\nand theirs\n");
+    let (plan, _) = revert(&machine, &Fuse::none(), true);
+    assert!(plan.refused.is_empty());
+    assert!(machine.text(DEFAULT).contains("quiet pci=realloc"));
+}
+
+#[test]
+fn a_file_that_is_back_by_itself_leaves_no_trace() {
+    let machine = machine();
+    let original = machine.text(DEFAULT);
+    for text in ["ours\n", &original] {
+        let action = file(&machine.reader(), DEFAULT, Some(text)).unwrap();
+        assert!(
+            run(&machine, &plan_of(vec![change("cmdline", "grub", vec![action])]), &Fuse::none()).succeeded()
+        );
+    }
+    assert!(ledger(&machine).files.is_empty());
+    assert_eq!(std::fs::read_dir(machine.at("/var/lib/bedplate/blobs")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_tool_that_fails_on_the_way_back_is_tried_again_by_the_next_revert() {
+    let mut machine = applied();
+    let made = machine.text(GRUB_CFG);
+    let before = machine_before();
+    machine.tools.update_grub = Mood::Fails;
+    let (_, report) = revert(&machine, &Fuse::none(), false);
+    let failed: Vec<_> =
+        report.steps.iter().filter(|step| matches!(step.outcome, StepOutcome::Failed { .. })).collect();
+    assert_eq!(failed.len(), 1, "{report:?}");
+    assert_ne!(
+        machine.text(GRUB_CFG),
+        made,
+        "nobody has made it anew: it is what it was before bedplate came"
+    );
+    assert_eq!(machine.text(GRUB_CFG), before.text(GRUB_CFG));
+    assert_eq!(machine.text(DEFAULT), before.text(DEFAULT));
+    machine.tools.update_grub = Mood::Works;
+    let (plan, report) = revert(&machine, &Fuse::none(), false);
+    assert!(report.succeeded() && report.steps.iter().any(|step| step.subject == "update-grub"), "{plan:?}");
+    assert!(ledger(&machine).files.is_empty());
+}
+
+fn machine_before() -> Machine {
+    machine()
+}
+
+#[test]
+fn a_new_kernels_boot_entry_survives_the_revert() {
+    let machine = applied();
+    // Somebody's update-grub has run since, and knows a kernel that bedplate has never seen.
+    machine.put("/etc/default/grub.d/50-new-kernel.cfg", "menuentry new\n");
+    let made = bedplate_tests::fake::tools::grub_cfg(machine.root());
+    machine.put(GRUB_CFG, made);
+    assert_eq!(refusals(&machine), Vec::<String>::new());
+    assert!(machine.text(GRUB_CFG).contains("menuentry new"));
+    assert!(!machine.text(GRUB_CFG).contains("iommu=pt"));
+}
+
+#[test]
+fn another_boot_has_taken_live_values_away() {
+    let machine = applied();
+    machine.put("/proc/sys/kernel/random/boot_id", "5a1c0d9e-0000-4000-8000-000000000002\n");
+    let (plan, report) = revert(&machine, &Fuse::none(), false);
+    assert!(plan.refused.is_empty() && report.succeeded());
+    assert_eq!(plan.notes.len(), 2, "{plan:?}");
+    assert_eq!(
+        (machine.text(NUMVFS).as_str(), register(&machine)),
+        ("8\n", 0x01),
+        "this boot's values are not ours"
+    );
+    assert!(ledger(&machine).attributes.is_empty() && ledger(&machine).registers.is_empty());
+}
+
+#[test]
+fn a_lost_or_damaged_saved_content_is_refused_and_nothing_made_up() {
+    for damage in ["lost", "damaged"] {
+        let machine = applied();
+        let ledger = ledger(&machine);
+        let blob = ledger.files[DEFAULT].original.sha().unwrap().blob();
+        match damage {
+            "lost" => std::fs::remove_file(machine.at(&blob)).unwrap(),
+            _ => machine.put(&blob, "something else"),
+        }
+        let now = machine.text(DEFAULT);
+        for force in [false, true] {
+            let (plan, _) = revert(&machine, &Fuse::none(), force);
+            let refused: Vec<&str> = plan.refused.iter().map(|refused| refused.subject.as_str()).collect();
+            assert_eq!(refused, [DEFAULT], "{damage}");
+            assert!(plan.refused[0].reason.contains(damage), "{:?}", plan.refused);
+            assert_eq!(machine.text(DEFAULT), now);
+        }
+        assert!(machine.text(OLD_CONF).contains("blacklist"), "the rest went back");
+    }
+}
+
+#[test]
+fn a_ledger_that_cannot_be_understood_is_an_error_and_stays_as_it_is() {
+    let machine = applied();
+    let path = "/var/lib/bedplate/ledger.json";
+    let good = machine.text(path);
+    let newer = good.replacen("\"version\": 1", "\"version\": 2", 1);
+    let unknown = good.replacen("\"owed\"", "\"surprise\": 1, \"owed\"", 1);
+    let cut = good[..good.len() / 2].to_owned();
+    let escaping = good.replacen(
+        ledger(&machine).files[DEFAULT].original.sha().unwrap().as_str(),
+        "../../etc/shadow",
+        1,
+    );
+    for (text, is_newer) in
+        [(newer, true), (unknown, false), (cut, false), (String::new(), false), (escaping, false)]
+    {
+        machine.put(path, &text);
+        let before = everything(machine.root());
+        let error = Ledger::load(&machine.reader()).unwrap_err();
+        assert_eq!(matches!(error, LedgerError::Newer { found: 2 }), is_newer, "{error}");
+        assert!(error.to_string().contains(path), "{error}");
+        assert_eq!(everything(machine.root()), before);
+    }
+    machine.put(path, &good);
+    assert_eq!(refusals(&machine), Vec::<String>::new());
+}
+
+#[test]
+fn the_ledger_is_for_root_only_and_remembers() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let machine = applied();
+    let mode = |path: &str| std::fs::metadata(machine.at(path)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode("/var/lib/bedplate"), 0o700);
+    assert_eq!(mode("/var/lib/bedplate/blobs"), 0o700);
+    assert_eq!(mode("/var/lib/bedplate/ledger.json"), 0o600);
+    for blob in std::fs::read_dir(machine.at("/var/lib/bedplate/blobs")).unwrap() {
+        assert_eq!(blob.unwrap().metadata().unwrap().permissions().mode() & 0o7777, 0o600);
+    }
+    assert_eq!(mode("/var/lib"), 0o755);
+    assert_eq!(refusals(&machine), Vec::<String>::new());
+    let history = ledger(&machine).history;
+    let commands: Vec<&str> = history.iter().map(|entry| entry.command.as_str()).collect();
+    assert_eq!(commands, ["apply", "revert"]);
+    assert!(history[0].results.iter().all(|result| result.result == "done"), "{history:?}");
+    assert_eq!(history[0].at, "1970-01-01T00:00:00Z");
+}
+
+#[test]
+fn a_made_directory_with_somebodys_file_in_it_stays() {
+    let machine = applied();
+    machine.put("/etc/default/grub.d/10-theirs.cfg", "theirs\n");
+    assert_eq!(refusals(&machine), Vec::<String>::new());
+    assert_eq!(machine.text("/etc/default/grub.d/10-theirs.cfg"), "theirs\n");
+    assert!(!machine.at(DROP_IN).exists());
+    assert!(ledger(&machine).directories.is_empty(), "it is theirs now");
+}

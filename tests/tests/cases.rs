@@ -1,0 +1,156 @@
+//! Every directory in `tests/cases` is a case: a made-up host (`host.toml`, see `bedplate::demo`), a profile (`profile.toml`,
+//! or a shipped profile's name in `profile`), perhaps a `ledger.json`, and what `bedplate plan` makes of them: `plan.txt`
+//! and `plan.diff`, or `error.txt`.
+//!
+//! `BLESS=1 cargo test -p bedplate-tests --test cases` rewrites the expected files.
+
+use std::path::{Path, PathBuf};
+
+use bedplate::cli::host_label;
+use bedplate::demo::HostSpec;
+use bedplate::facts::{Depth, Facts, observe};
+use bedplate::host::Reader;
+use bedplate::host::snapshot::Snapshot;
+use bedplate::ledger::Ledger;
+use bedplate::profile::{LayerText, Loaded, load, render_all, shipped};
+use bedplate::report::{diff, json, style, text};
+use bedplate::{engine, plan::Plan};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+    let mut directories: Vec<PathBuf> = std::fs::read_dir(&root)
+        .expect("tests/cases is there")
+        .map(|entry| entry.expect("it can be listed").path())
+        .filter(|path| path.is_dir())
+        .collect();
+    directories.sort();
+    assert!(directories.len() >= 60, "{} has only {} cases", root.display(), directories.len());
+    let trials = directories.into_iter().map(|directory| {
+        let name = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Trial::test(name, move || case(&directory).map_err(Failed::from))
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit();
+}
+
+fn read(directory: &Path, name: &str) -> Option<String> {
+    std::fs::read_to_string(directory.join(name)).ok()
+}
+
+fn case(directory: &Path) -> Result<(), String> {
+    let mut spec = HostSpec::from_toml(&read(directory, "host.toml").unwrap_or_default())
+        .map_err(|error| format!("host.toml: {error}"))?;
+    if let Some(ledger) = read(directory, "ledger.json") {
+        spec.files.insert("/var/lib/bedplate/ledger.json".into(), ledger);
+    }
+    let host = spec.build();
+    let loaded = match profile(directory)? {
+        Ok(loaded) => loaded,
+        Err(rendered) => {
+            expect_absent(directory, &["plan.txt", "plan.diff"])?;
+            return expect(directory, "error.txt", &rendered);
+        }
+    };
+    let (plan, facts) = planned(&loaded, &host)?;
+    invariants(&loaded, &host, &plan, &facts)?;
+    let label = host_label(&facts);
+    let mut shown = plain(&text::plan(&plan, &label, text::Detail { verbose: true }));
+    if !loaded.lints.is_empty() {
+        shown = format!("{}\n{shown}", render_all(&loaded.lints, false).trim_end());
+    }
+    expect_absent(directory, &["error.txt"])?;
+    expect(directory, "plan.txt", &shown)?;
+    expect(directory, "plan.diff", &plain(&diff::plan(&plan)))
+}
+
+/// The merged profile, or its diagnostics.
+fn profile(directory: &Path) -> Result<Result<Loaded, String>, String> {
+    let layers: Vec<(String, String)> = match read(directory, "profile") {
+        Some(name) => {
+            let name = name.trim();
+            let found = shipped().iter().find(|shipped| shipped.name == name);
+            let found = found.ok_or_else(|| format!("no shipped profile is called {name}"))?;
+            vec![(found.path(), found.text.to_owned())]
+        }
+        None => vec![("profile.toml".into(), read(directory, "profile.toml").ok_or("there is no profile")?)],
+    };
+    let over = read(directory, "layer.toml").map(|text| ("layer.toml".to_owned(), text));
+    let layers: Vec<(String, String)> = layers.into_iter().chain(over).collect();
+    let texts: Vec<LayerText> = layers.iter().map(|(path, text)| LayerText { path, text }).collect();
+    Ok(load(&texts, shipped()).map_err(|errors| errors.render(false)))
+}
+
+fn planned(loaded: &Loaded, host: &dyn Reader) -> Result<(Plan, Facts), String> {
+    let mut facts = observe(host, Depth::Plan);
+    engine::assume_cpu(&mut facts, None, &loaded.profile);
+    let ledger = Ledger::load(host).map_err(|error| error.to_string())?;
+    Ok((engine::plan(&loaded.profile, &facts, host, &ledger).plan, facts))
+}
+
+/// What must hold of every plan.
+fn invariants(loaded: &Loaded, host: &Snapshot, plan: &Plan, facts: &Facts) -> Result<(), String> {
+    if planned(loaded, host)?.0 != *plan {
+        return Err("the same host gave another plan".into());
+    }
+    let label = host_label(facts);
+    let document = json::plan(plan, &label).map_err(|error| error.to_string())?;
+    let value = serde_json::from_str(&document).map_err(|error| error.to_string())?;
+    if let Some(error) = validator().iter_errors(&value).next() {
+        return Err(format!("plan --json breaks its schema at {}: {error}", error.instance_path()));
+    }
+    let replayed = Snapshot::from_text(&host.to_text()).map_err(|error| error.to_string())?;
+    let (again, facts) = planned(loaded, &replayed)?;
+    if json::plan(&again, &host_label(&facts)).map_err(|error| error.to_string())? != document {
+        return Err("the plan of the written and reread snapshot differs".into());
+    }
+    let mut ids: Vec<&str> = plan.body.changes.iter().map(|change| change.id.as_str()).collect();
+    ids.sort_unstable();
+    if ids.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(format!("two changes share an id: {ids:?}"));
+    }
+    match plan.body.changes.iter().find(|change| change.items.is_empty()) {
+        Some(change) => Err(format!("change {} says nothing", change.id)),
+        None => Ok(()),
+    }
+}
+
+/// Made once: it is the slowest part of a case.
+fn validator() -> &'static jsonschema::Validator {
+    static VALIDATOR: std::sync::OnceLock<jsonschema::Validator> = std::sync::OnceLock::new();
+    VALIDATOR.get_or_init(|| {
+        let schema = serde_json::to_value(json::plan_schema()).expect("a schema is JSON");
+        jsonschema::validator_for(&schema).expect("it is a JSON Schema")
+    })
+}
+
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(&style::terminal(text)).to_string()
+}
+
+fn expect(directory: &Path, name: &str, actual: &str) -> Result<(), String> {
+    let path = directory.join(name);
+    if std::env::var_os("BLESS").is_some() {
+        return std::fs::write(&path, actual).map_err(|error| format!("{}: {error}", path.display()));
+    }
+    let expected = read(directory, name).unwrap_or_default();
+    if expected == actual {
+        return Ok(());
+    }
+    let difference = similar::TextDiff::from_lines(expected.as_str(), actual)
+        .unified_diff()
+        .header(name, "now")
+        .to_string();
+    Err(format!("{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test cases"))
+}
+
+fn expect_absent(directory: &Path, names: &[&str]) -> Result<(), String> {
+    for name in names {
+        if std::env::var_os("BLESS").is_some() {
+            let _ = std::fs::remove_file(directory.join(name));
+        } else if directory.join(name).exists() {
+            return Err(format!("{name} should not be there"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! `apply`, `revert` and `history` as a user meets them: what is refused, and that nothing was touched then.
+
+use std::path::Path;
+
+use crate::session::{Session, set_mode, text};
+
+fn listing(root: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut waiting = vec![root.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in std::fs::read_dir(&directory).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            found.push(path.display().to_string());
+            if path.is_dir() {
+                waiting.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn without_rights_nothing_is_asked_and_nothing_is_done() {
+    let session = Session::new();
+    let image = session.image("image");
+    let before = listing(&image);
+    for directory in ["", "etc", "etc/default", "boot", "boot/grub"] {
+        set_mode(&image.join(directory), 0o555);
+    }
+    let output = session.run_as_nobody(&["apply", "--root", "image", "--profile", "generic-intel", "--yes"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.starts_with("error: cannot change this host\n  because cannot write in /:"), "{said}");
+    assert!(said.contains("run as root"), "{said}");
+    assert_eq!(text(&output.stdout), "");
+    assert_eq!(listing(&image), before);
+    for directory in ["", "etc", "etc/default", "boot", "boot/grub"] {
+        set_mode(&image.join(directory), 0o755);
+    }
+}
+
+#[test]
+fn the_whole_round_in_an_image() {
+    let session = Session::new();
+    let image = session.image("image");
+    let before = listing(&image);
+    let apply = ["apply", "--root", "image", "--profile", "generic-intel"];
+    let output = session.run(&apply);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("the image build still has to run:\n    update-grub\n"));
+    let drop_in = image.join("etc/default/grub.d/zz-bedplate.cfg");
+    assert!(std::fs::read_to_string(&drop_in).expect("the drop-in").contains("iommu=pt"));
+
+    let again = session.run(&apply);
+    assert_eq!(again.status.code(), Some(0));
+    assert!(text(&again.stderr).is_empty(), "{}", text(&again.stderr));
+
+    let history = text(&session.run(&["history", "--root", "image"]).stdout);
+    assert_eq!(history.lines().filter(|line| line.contains("apply generic-intel")).count(), 1, "{history}");
+
+    let dry = session.run(&["revert", "--root", "image", "--dry-run"]);
+    assert!(text(&dry.stdout).contains("/etc/default/grub.d/zz-bedplate.cfg: removed"));
+    assert!(drop_in.exists());
+    assert_eq!(session.status(&["revert", "--root", "image"]), 0);
+    let state = image.join("var").display().to_string();
+    let after: Vec<String> = listing(&image).into_iter().filter(|path| !path.starts_with(&state)).collect();
+    assert_eq!(after, before);
+    let nothing = session.run(&["revert", "--root", "image"]);
+    assert_eq!(text(&nothing.stdout), "nothing to put back: bedplate has changed nothing here\n");
+}
+
+#[test]
+fn a_host_that_bedplate_never_changed() {
+    let session = Session::new();
+    session.image("image");
+    session.expect(
+        "never-changed",
+        &[
+            &["revert", "--root", "image"],
+            &["revert", "--root", "image", "--dry-run"],
+            &["history", "--root", "image"],
+            &["history", "--demo", "hgx"],
+        ],
+    );
+}
+
+#[test]
+fn a_ledger_that_cannot_be_trusted_stops_everything() {
+    let session = Session::new();
+    for (number, content) in
+        ["{garbage", "", "{\"version\": 99}", "[]", "{\"version\": 1}"].iter().enumerate()
+    {
+        let name = format!("image{number}");
+        session.image(&name);
+        session.file(&format!("{name}/var/lib/bedplate/ledger.json"), content);
+        let before = listing(&session.path(&name));
+        for args in [
+            ["plan", "--profile", "generic-intel", "--root", &name].as_slice(),
+            &["apply", "--profile", "generic-intel", "--root", &name],
+            &["revert", "--root", &name],
+            &["history", "--root", &name],
+        ] {
+            let output = session.run(args);
+            assert_eq!(output.status.code(), Some(1), "{args:?}");
+            let said = text(&output.stderr);
+            let remedy =
+                if content.contains("99") { "use the newer bedplate" } else { "restore it from a backup" };
+            assert!(said.contains("ledger") && said.contains(remedy), "{args:?}: {said}");
+        }
+        assert_eq!(listing(&session.path(&name)), before);
+    }
+}
+
+#[test]
+fn a_plan_needs_no_rights_where_bedplate_has_been_at_work() {
+    let session = Session::new();
+    let image = session.image("image");
+    assert_eq!(session.status(&["apply", "--root", "image", "--profile", "generic-intel"]), 0);
+    // Even the owner may be kept out of a file; then root alone gets in.
+    set_mode(&image.join("var/lib/bedplate/ledger.json"), 0o000);
+    let plan = session.run_as_nobody(&["plan", "--root", "image", "--profile", "generic-intel"]);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stderr));
+    let shown = text(&plan.stdout);
+    assert!(shown.contains("? what bedplate did here before: unknown"), "{shown}");
+    assert!(shown.contains("nothing to do in what could be read"), "{shown}");
+    for command in [
+        ["apply", "--root", "image", "--profile", "generic-intel"].as_slice(),
+        &["revert", "--root", "image"],
+    ] {
+        let output = session.run_as_nobody(command);
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        assert!(
+            text(&output.stderr).contains("cannot read the ledger: run as root"),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}

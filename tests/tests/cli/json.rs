@@ -1,0 +1,125 @@
+//! `--json`: nothing but JSON on stdout, whatever stands on stderr, in the shape that its schema says.
+
+use serde_json::Value;
+
+use bedplate::report::json::{applied_schema, plan_schema};
+
+use crate::session::{Session, text};
+use crate::transcripts::{CHANGES, PENDING};
+
+fn valid(schema: impl serde::Serialize, document: &Value) {
+    let schema = serde_json::to_value(schema).expect("a schema is JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a JSON Schema");
+    let errors: Vec<String> =
+        validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+/// The one document on stdout, and stderr.
+fn document(session: &Session, args: &[&str]) -> (Value, String) {
+    let output = session.run(args);
+    let stdout = text(&output.stdout);
+    let value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{args:?}: {error}\n{stdout}"));
+    (value, text(&output.stderr))
+}
+
+#[test]
+fn a_plan_is_what_its_schema_says() {
+    let session = Session::new();
+    let (printed, _) = document(&session, &["plan", "--json-schema"]);
+    assert_eq!(printed, serde_json::to_value(plan_schema()).expect("JSON"));
+    for demo in ["hgx", "mi300x", "grace", "hgx-rhel9"] {
+        let (plan, stderr) = document(&session, &["plan", "--demo", demo, "--json"]);
+        assert_eq!(stderr, "");
+        assert_eq!(plan["bedplate_plan"], 1);
+        assert!(plan.get("file").is_none());
+        valid(plan_schema(), &plan);
+        // Grace needs nothing: every GPU and NIC has a host bridge of its own.
+        assert_eq!(plan["changes"].as_array().is_some_and(|changes| changes.is_empty()), demo == "grace");
+    }
+}
+
+#[test]
+fn warnings_and_costs_stay_out_of_it() {
+    let session = Session::new();
+    session.file("habit.toml", "schema = 1\n[cmdline]\nargs = [\"amd_iommu=on\"]\n");
+    let (plan, stderr) =
+        document(&session, &["plan", "--demo", "hgx", "--profile", "habit.toml", "--json", "--cost"]);
+    valid(plan_schema(), &plan);
+    assert!(stderr.contains("amd-iommu-on") && stderr.contains("system calls"), "{stderr}");
+    let rendered = ["render", "grub", "--profile", "generic-intel", "--cpu", "intel", "--json"];
+    let (files, stderr) = document(&session, &rendered);
+    assert!(files["files"].as_array().is_some_and(|files| files.len() == 1), "{files}");
+    assert!(stderr.contains("warning: grub does not carry"), "{stderr}");
+}
+
+#[test]
+fn several_hosts_are_one_document_each_that_names_its_file() {
+    let session = Session::new();
+    session.host("fleet/a.bp", CHANGES).host("fleet/c.bp", PENDING).file("fleet/b.bp", "no snapshot");
+    for command in ["plan", "inspect"] {
+        let output = session.run(&[command, "--json", "--snapshot", "fleet/*.bp"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("fleet/b.bp is not a snapshot"), "{}", text(&output.stderr));
+        let documents: Vec<Value> = serde_json::Deserializer::from_slice(&output.stdout)
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .expect("a stream of JSON documents");
+        let files: Vec<&str> = documents.iter().filter_map(|document| document["file"].as_str()).collect();
+        assert_eq!(files, ["fleet/a.bp", "fleet/c.bp"], "{command}");
+        if command == "plan" {
+            documents.iter().for_each(|document| valid(plan_schema(), document));
+        }
+    }
+}
+
+#[test]
+fn what_else_speaks_json() {
+    let session = Session::new();
+    session.image("image");
+    for args in [
+        ["inspect", "--demo", "hgx", "--json"].as_slice(),
+        &["profile", "list", "--json"],
+        &["profile", "show", "--demo", "hgx", "--json"],
+        &["profile", "schema"],
+        &["history", "--root", "image", "--json"],
+        &["revert", "--root", "image", "--json"],
+    ] {
+        let (_, stderr) = document(&session, args);
+        assert_eq!(stderr, "", "{args:?}");
+    }
+}
+
+#[test]
+fn an_error_leaves_stdout_empty() {
+    let session = Session::new();
+    session.file("wrong.toml", "schema = 1\nk = 1\n");
+    for args in [
+        ["plan", "--json", "--demo", "hgx", "--profile", "wrong.toml"].as_slice(),
+        &["plan", "--json", "--root", "missing"],
+        &["apply", "--json", "--root", "missing"],
+        &["inspect", "--json", "--snapshot", "missing"],
+    ] {
+        let output = session.run(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert_eq!(text(&output.stdout), "", "{args:?}");
+        assert!(!output.stderr.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_report_of_apply_is_what_its_schema_says() {
+    let session = Session::new();
+    session.image("image");
+    let args = ["apply", "--root", "image", "--profile", "generic-intel", "--json"];
+    let (first, stderr) = document(&session, &args);
+    assert_eq!(stderr, "");
+    valid(applied_schema(), &first);
+    assert_eq!(first["bedplate_apply"], 1);
+    assert_eq!(first["changes"].as_array().map(Vec::len), Some(1), "{first}");
+    let (second, _) = document(&session, &args);
+    valid(applied_schema(), &second);
+    assert_eq!(second["changes"].as_array().map(Vec::len), Some(0), "{second}");
+    let (history, _) = document(&session, &["history", "--root", "image", "--json"]);
+    assert_eq!(history[0]["profile"], "generic-intel");
+}

@@ -1,0 +1,139 @@
+//! A directory of its own with profiles and recorded hosts, in which the program is run, and its transcript.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use bedplate::demo::HostSpec;
+use bedplate_tests::program;
+
+/// One user at one prompt.
+pub struct Session {
+    directory: tempfile::TempDir,
+}
+
+impl Session {
+    pub fn new() -> Self {
+        Session { directory: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A file, with the directories above it.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        std::fs::write(path, content).expect("a file");
+        self
+    }
+
+    /// A recorded host, made from a description.
+    pub fn host(&self, name: &str, description: &str) -> &Self {
+        let spec = HostSpec::from_toml(description).expect("a host description");
+        self.file(name, spec.build().to_text())
+    }
+
+    /// An Ubuntu image root that boots with GRUB.
+    pub fn image(&self, name: &str) -> PathBuf {
+        self.file(
+            &format!("{name}/etc/os-release"),
+            "ID=ubuntu\nVERSION_ID=\"24.04\"\nPRETTY_NAME=\"Ubuntu 24.04\"\n",
+        )
+        .file(&format!("{name}/etc/default/grub"), "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")
+        .file(
+            &format!("{name}/boot/grub/grub.cfg"),
+            "menuentry 'Ubuntu' {\n linux /vmlinuz root=UUID=1 ro quiet\n}\n",
+        );
+        self.path(name)
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = program::bedplate(args);
+        command.current_dir(self.directory.path()).env("COLUMNS", "100");
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("bedplate starts")
+    }
+
+    /// Exit status.
+    pub fn status(&self, args: &[&str]) -> i32 {
+        self.run(args).status.code().expect("it was not killed")
+    }
+
+    /// Runs it as a user without any rights, wherever this process has more.
+    pub fn run_as_nobody(&self, args: &[&str]) -> Output {
+        if !is_root() {
+            return self.run(args);
+        }
+        // The program and the directory must be within reach of that user.
+        let copy = self.path("bedplate");
+        std::fs::copy(program::path(), &copy).expect("a copy of the program");
+        set_mode(self.directory.path(), 0o755);
+        set_mode(&copy, 0o755);
+        Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(copy)
+            .args(args)
+            .current_dir(self.directory.path())
+            .env("TERM", "dumb")
+            .output()
+            .expect("setpriv starts")
+    }
+
+    /// What the user sees: the prompt, stdout, then stderr, then the exit status if it is not 0.
+    pub fn transcript(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let words: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
+        let mut text = format!("$ bedplate {}\n{}", words.join(" "), text(&output.stdout));
+        if !output.stderr.is_empty() {
+            text.push_str(&format!("[stderr]\n{}", self::text(&output.stderr)));
+        }
+        match output.status.code() {
+            Some(0) => text,
+            status => text + &format!("[exit status {}]\n", status.expect("it was not killed")),
+        }
+    }
+
+    /// Transcripts of several commands, compared with `tests/cli/NAME.txt`.
+    pub fn expect(&self, name: &str, commands: &[&[&str]]) {
+        let texts: Vec<String> = commands.iter().map(|args| self.transcript(args)).collect();
+        expect(name, &texts.join("\n"));
+    }
+}
+
+pub fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
+}
+
+pub fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn quoted(arg: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:".contains(c);
+    if !arg.is_empty() && arg.chars().all(plain) { arg.to_owned() } else { format!("'{arg}'") }
+}
+
+/// Compares with `tests/cli/NAME.txt`, or writes it under `BLESS`.
+pub fn expect(name: &str, actual: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("cli").join(format!("{name}.txt"));
+    if std::env::var_os("BLESS").is_some() {
+        return std::fs::write(&path, actual).expect("a blessed file");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    if expected != actual {
+        let difference = similar::TextDiff::from_lines(expected.as_str(), actual)
+            .unified_diff()
+            .header(&format!("cli/{name}.txt"), "now")
+            .to_string();
+        panic!("{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test cli");
+    }
+}

@@ -1,0 +1,137 @@
+//! Where output goes: closed pipes, full disks, terminals without colour, narrow ones.
+
+use std::fs::OpenOptions;
+use std::process::Stdio;
+
+use crate::session::{Session, text};
+use crate::transcripts::CHANGES;
+
+const COMMANDS: [&[&str]; 9] = [
+    &["--help"],
+    &["--version"],
+    &["plan", "--help"],
+    &["plan", "--demo", "hgx"],
+    &["plan", "--demo", "hgx", "--json"],
+    &["inspect", "--demo", "hgx"],
+    &["profile", "schema"],
+    &["completions", "bash"],
+    &["render", "machineconfig", "--profile", "generic-amd", "--cpu", "amd"],
+];
+
+fn full() -> Stdio {
+    OpenOptions::new().write(true).open("/dev/full").expect("/dev/full").into()
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let session = Session::new();
+    for args in COMMANDS {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = session.command(args).stdout(writer).stderr(Stdio::piped()).output().expect("it starts");
+        assert!(output.status.success(), "{args:?}: {}", output.status);
+        let said = text(&output.stderr);
+        assert!(!said.contains("error") && !said.contains("panic"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let session = Session::new();
+    for args in COMMANDS {
+        let output = session.command(args).stdout(full()).stderr(Stdio::piped()).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("cannot write to standard output\n  because No space left"),
+            "{args:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn nobody_listening_to_stderr_changes_nothing() {
+    let session = Session::new();
+    for (args, status) in [
+        (["plan", "--demo", "hgx", "--cost"].as_slice(), 0),
+        (&["plan", "--demo", "hgx", "--profile", "missing"], 1),
+        (&["plan", "--nope"], 64),
+        (&["render", "grub", "--profile", "generic-intel", "--cpu", "intel"], 0),
+    ] {
+        let heard = session.run(args);
+        let output = session.command(args).stdout(Stdio::piped()).stderr(full()).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(status), "{args:?}");
+        assert_eq!(output.stdout, heard.stdout, "{args:?}");
+    }
+}
+
+#[test]
+fn colour_is_for_those_who_see_it() {
+    let session = Session::new();
+    session.host("plain.bp", CHANGES);
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = session.command(&["plan", "--snapshot", "plain.bp"]);
+        text(&command.envs(variables.iter().copied()).output().expect("it starts").stdout)
+    };
+    let plain = run(&[]);
+    assert!(!plain.contains('\x1b'));
+    let forced = run(&[("CLICOLOR_FORCE", "1")]);
+    assert!(forced.contains("\x1b[32m+ iommu=pt\x1b[0m"), "{forced}");
+    assert_eq!(anstream::adapter::strip_str(&forced).to_string(), plain);
+    assert_eq!(run(&[("NO_COLOR", "1")]), plain);
+    assert_eq!(run(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]), plain);
+}
+
+#[test]
+fn programs_never_get_colour() {
+    let session = Session::new();
+    session.host("plain.bp", CHANGES);
+    for args in [
+        ["plan", "--snapshot", "plain.bp", "--json"].as_slice(),
+        &["inspect", "--snapshot", "plain.bp", "--json"],
+        &["profile", "show", "--snapshot", "plain.bp"],
+        &["render", "grub", "--profile", "generic-intel", "--cpu", "intel"],
+    ] {
+        let output = session.command(args).env("CLICOLOR_FORCE", "1").output().expect("it starts");
+        assert!(!output.stdout.contains(&0x1b), "{args:?}");
+    }
+}
+
+#[test]
+fn the_width_of_the_terminal_breaks_nothing() {
+    let session = Session::new();
+    session.file("wrong.toml", "schema = 1\n[acs]\npolicy = \"日本語 is not a policy, at all, ever\"\n");
+    for columns in ["0", "1", "7", "100000", "-3", "x"] {
+        for (args, status) in [
+            (["--help"].as_slice(), 0),
+            (&["plan", "--help"], 0),
+            (&["inspect", "--demo", "grace"], 0),
+            (&["plan", "--demo", "grace", "--profile", "wrong.toml"], 1),
+        ] {
+            let output = session.command(args).env("COLUMNS", columns).output().expect("it starts");
+            assert_eq!(output.status.code(), Some(status), "{args:?} in {columns} columns");
+        }
+    }
+}
+
+#[test]
+fn data_and_reports_do_not_depend_on_the_surroundings() {
+    let session = Session::new();
+    session.host("plain.bp", CHANGES);
+    for args in [
+        ["plan", "--snapshot", "plain.bp", "--verbose"].as_slice(),
+        &["inspect", "--snapshot", "plain.bp"],
+        &["render", "talos", "--profile", "generic-amd", "--cpu", "amd", "--talos-version", "1.11"],
+        &["render", "machineconfig", "--profile", "vfio", "--cpu", "intel"],
+    ] {
+        let here = session.run(args).stdout;
+        assert!(!here.is_empty(), "{args:?}");
+        let elsewhere = session
+            .command(args)
+            .env_clear()
+            .envs([("LC_ALL", "tr_TR.UTF-8"), ("TZ", "Pacific/Apia"), ("COLUMNS", "40")])
+            .output()
+            .expect("it starts");
+        assert_eq!(elsewhere.stdout, here, "{args:?}");
+    }
+}

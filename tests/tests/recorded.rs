@@ -1,0 +1,98 @@
+//! Facts of recorded real hosts: old trees, full of gaps, read without privilege. They must give what they hold
+//! and claim nothing else.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use bedplate::facts::pci::PciTree;
+use bedplate::facts::{BootLoader, CpuVendor, Depth, Facts, observe};
+use bedplate::host::dir::DirReader;
+use bedplate::host::{Reader, Reading};
+use bedplate_tests::fixtures;
+
+fn unpack(archive: &str) -> Option<(tempfile::TempDir, PathBuf)> {
+    let archive = fixtures::find(&format!("hosts/{archive}"))?;
+    let directory = tempfile::tempdir().unwrap();
+    let tar = Command::new("tar").arg("-xjf").arg(&archive).arg("-C").arg(directory.path()).status().unwrap();
+    assert!(tar.success(), "tar cannot unpack {}", archive.display());
+    let root = std::fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+    Some((directory, root))
+}
+
+fn pci(facts: &Facts) -> &PciTree {
+    facts.pci.known().expect("a PCI tree")
+}
+
+/// Every function got its identity, nothing was made up, and the cost stays in proportion.
+fn sane(reader: &DirReader, facts: &Facts) {
+    for function in pci(facts).functions.values() {
+        assert!(function.vendor.0 != 0 && function.vendor.0 != 0xffff, "{function:?}");
+        assert!(function.root.starts_with("pci"), "{function:?}");
+        assert_eq!(function.iommu_group, Reading::Absent);
+        if function.is_bridge() {
+            // 64 bytes of config space were recorded: nobody can know.
+            assert!(matches!(function.port, Reading::Unknown(_)), "{function:?}");
+            assert!(matches!(function.acs, Reading::Unknown(_)), "{function:?}");
+        }
+    }
+    assert!(matches!(facts.boot, BootLoader::Unknown { .. }));
+    assert_eq!(facts.os.kernel, Reading::Absent);
+    let functions = pci(facts).functions.len() as u64;
+    assert!(reader.cost().config_dwords <= 2 * functions, "{:?}", reader.cost());
+}
+
+#[test]
+fn a_switch_box_with_vector_engines() {
+    let Some((_directory, root)) = unpack("32intel64-2p8co2t+8ve.tar.bz2") else { return };
+    let reader = DirReader::image(&root).unwrap();
+    let facts = observe(&reader, Depth::Plan);
+    sane(&reader, &facts);
+    assert_eq!(facts.cpu.vendor, Reading::Known(CpuVendor::Intel));
+    assert_eq!(facts.cpu.nodes, Reading::Known("0-1".to_owned()));
+    let tree = pci(&facts);
+    assert_eq!(tree.functions.len(), 28);
+    let engine = "0000:1a:00.0".parse().unwrap();
+    let path: Vec<String> = tree.path_up(engine).iter().map(ToString::to_string).collect();
+    assert_eq!(path, ["0000:19:04.0", "0000:18:00.0", "0000:17:00.0"]);
+    let nic = tree.get("0000:60:00.1".parse().unwrap()).unwrap();
+    assert_eq!(nic.net, ["enp96s0f1"]);
+    assert_eq!(nic.driver.as_deref(), Some("i40e"));
+    let sriov = nic.sriov.known().unwrap();
+    assert_eq!((&sriov.total, &sriov.enabled), (&Reading::Known(64), &Reading::Known(0)));
+    assert_eq!(sriov.autoprobe, Reading::Absent);
+    // The port above it was not recorded: that is a gap, not a shorter path.
+    assert_eq!(nic.parent, "0000:5f:03.0".parse().ok());
+    assert!(tree.gaps.iter().any(|gap| gap.address.to_string() == "0000:5f:03.0"), "{:?}", tree.gaps);
+}
+
+#[test]
+fn a_four_socket_host_of_2013() {
+    let Some((_directory, root)) = unpack("40intel64-2g2n4c+pcilocality.tar.bz2") else { return };
+    let reader = DirReader::image(&root).unwrap();
+    let facts = observe(&reader, Depth::Plan);
+    sane(&reader, &facts);
+    assert_eq!(pci(&facts).functions.len(), 37);
+    assert_eq!(facts.cpu.nodes, Reading::Known("0-3".to_owned()));
+    assert_eq!(facts.dmi.product_name, Reading::Known("PowerEdge R910".to_owned()));
+    let hca = pci(&facts).get("0000:43:00.0".parse().unwrap()).unwrap();
+    assert_eq!(hca.numa_node, Reading::Known(-1));
+    assert_eq!(hca.driver.as_deref(), Some("ib_qib"));
+}
+
+#[test]
+fn a_thorough_look_reads_the_same_functions() {
+    let Some((_directory, root)) = unpack("40intel64-2g2n4c+pcilocality.tar.bz2") else { return };
+    let reader = DirReader::image(&root).unwrap();
+    let plan = observe(&reader, Depth::Plan);
+    let thorough = observe(&reader, Depth::Thorough);
+    assert!(pci(&plan).functions.keys().eq(pci(&thorough).functions.keys()));
+    assert!(pci(&thorough).functions.values().all(|function| function.detail.is_some()));
+}
+
+#[test]
+fn the_running_machine_can_be_read() {
+    let reader = DirReader::live();
+    let facts = observe(&reader, Depth::Plan);
+    assert!(facts.os.kernel.known().is_some(), "{:?}", facts.os);
+    assert!(facts.memory_bytes.known().is_some_and(|bytes| *bytes > 0));
+}

@@ -1,0 +1,134 @@
+//! Desired states that the render tests go through, from nothing to something of everything.
+
+use bedplate::desired::{
+    AcsPersistence, Desired, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg,
+    WantedModule, WantedOption, WantedVfs,
+};
+use bedplate::plan::Why;
+use bedplate::profile::model::{AcsPolicy, ModuleLoad, SriovCount, VfDriver};
+use bedplate::value::AcsBits;
+
+/// One desired state, by name.
+pub struct Case {
+    pub name: &'static str,
+    pub desired: Desired,
+}
+
+fn why() -> Vec<Why> {
+    vec![Why::new("it is asked for: 100% # \"really\"", "handbook §10.1")]
+}
+
+fn nothing() -> Desired {
+    Desired {
+        cmdline: DesiredCmdline::default(),
+        modules: DesiredModules::default(),
+        acs: DesiredAcs { policy: AcsPolicy::Keep, ports: Vec::new(), persistence: AcsPersistence::Live },
+        sriov: Vec::new(),
+        blockers: Vec::new(),
+        unknowns: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+fn arguments(set: &[&str], absent: &[&str]) -> Desired {
+    let from = |token: &str| if token.starts_with("pci=config_acs") { "acs" } else { "cmdline" };
+    let wanted = |token: &&str| WantedArg { token: (*token).to_owned(), why: why(), from: from(token) };
+    let unwanted = |token: &&str| UnwantedArg { token: (*token).to_owned(), why: why() };
+    let cmdline = DesiredCmdline {
+        keep: Vec::new(),
+        set: set.iter().map(wanted).collect(),
+        absent: absent.iter().map(unwanted).collect(),
+    };
+    Desired { cmdline, ..nothing() }
+}
+
+fn modules() -> DesiredModules {
+    let load = |name: &str| WantedModule { name: name.parse().unwrap(), load: ModuleLoad::Now, why: why() };
+    let option = |module: &str, parameter: &str, value: &str| WantedOption {
+        module: module.parse().unwrap(),
+        parameter: parameter.to_owned(),
+        value: value.to_owned(),
+        why: why(),
+    };
+    DesiredModules {
+        load: vec![load("ib_uverbs"), load("nvidia_uvm")],
+        options: vec![
+            option("ib_core", "netns_mode", "0"),
+            option("nvidia_uvm", "uvm_ats_mode", "0"),
+            option("nvidia", "NVreg_RegistryDwords", "\"PeerMappingOverride=1; ForceP2P=0x11\""),
+        ],
+        blacklist: vec![("nouveau".parse().unwrap(), why())],
+        unload: vec![("nouveau".parse().unwrap(), why())],
+    }
+}
+
+fn vfs(pf: &str, count: u16, vf_driver: VfDriver) -> WantedVfs {
+    WantedVfs {
+        pf: pf.parse().unwrap(),
+        asked: SriovCount::Number(count),
+        count,
+        vf_driver,
+        rule: "compute".to_owned(),
+        why: why(),
+    }
+}
+
+fn everything() -> Desired {
+    let acs = "pci=config_acs=xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0;xx000x0@pci:10b5:8747";
+    let mut desired = arguments(
+        &["iommu=pt", "intel_iommu=on", "pci=realloc,noats", "hugepages=64", acs],
+        &["nomodeset", "iommu=off", "pci=noari"],
+    );
+    desired.modules = modules();
+    let port = |port: &str| WantedAcs {
+        port: port.parse().unwrap(),
+        mask: AcsBits::REDIRECT,
+        value: AcsBits(0),
+        why: why(),
+        vfio_below: Vec::new(),
+    };
+    desired.acs.policy = AcsPolicy::DirectP2p;
+    desired.acs.ports = vec![port("0000:17:00.0"), port("10000:e1:00.0")];
+    desired.sriov = vec![
+        vfs("0000:18:00.0", 8, VfDriver::Auto),
+        vfs("10000:e2:00.1", 16, VfDriver::Named("vfio-pci".to_owned())),
+    ];
+    desired
+}
+
+/// All of them.
+pub fn cases() -> Vec<Case> {
+    let case = |name, desired| Case { name, desired };
+    vec![
+        case("nothing", nothing()),
+        case("one argument", arguments(&["iommu=pt"], &[])),
+        case("only removals", arguments(&[], &["nomodeset", "pci=noats"])),
+        case(
+            "arguments that loaders and shells stumble over",
+            arguments(
+                &[
+                    "pci=config_acs=1@0000:17:00.0;0@0000:3a:00.0",
+                    "a.b=$HOME",
+                    "c={d}",
+                    "e=f|g",
+                    "h=<i>",
+                    "j=`k`",
+                    "l=#m",
+                    "n=*",
+                    "o=~p",
+                    "q=!r",
+                    "s=(t)",
+                    "systemd.unit=x@y.service",
+                ],
+                &[],
+            ),
+        ),
+        case("a value with blanks", arguments(&["dyndbg=\"file a.c +p; file b.c +p\"", "quiet"], &[])),
+        case(
+            "sizes in order",
+            arguments(&["hugepagesz=1G", "hugepages=16", "hugepagesz=2M", "hugepages=1024"], &[]),
+        ),
+        case("only modules", Desired { modules: modules(), ..nothing() }),
+        case("everything", everything()),
+    ]
+}
