@@ -1,5 +1,5 @@
 //! Hosts that are directories: the running machine (`/`) and image roots. Reading only; every byte goes through
-//! [`DirReader::open`], which decides what a path may reach. No parsing and no knowledge of what is read.
+//! `DirReader::open`, which decides what a path may reach. No parsing and no knowledge of what is read.
 
 mod functions;
 
