@@ -2,4 +2,6 @@
 
 pub mod fake;
 pub mod fixtures;
+#[path = "../vm/lab/mod.rs"]
+pub mod lab;
 pub mod program;

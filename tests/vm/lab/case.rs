@@ -1,0 +1,73 @@
+//! One test: the nodes it uses, and what is kept when it fails.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::{Lab, Machine, Node, Result};
+
+/// A row of the suite: a name, and what it does.
+pub type Scenario = (&'static str, fn(&mut Case) -> Result<()>);
+
+/// A test while it runs.
+pub struct Case {
+    lab: Lab,
+    dir: PathBuf,
+    nodes: Vec<Rc<Node>>,
+}
+
+impl Case {
+    /// Runs one scenario; the logs of its nodes are kept if it fails, and named in the error.
+    ///
+    /// # Errors
+    /// Why it failed.
+    pub fn run((name, scenario): Scenario) -> std::result::Result<(), String> {
+        let words = |err: Box<dyn std::error::Error + Send + Sync>| err.to_string();
+        let lab = Lab::open().map_err(words)?;
+        let dir = lab.dir().join("run").join(name.replace("::", "-"));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).map_err(|err| format!("{}: {err}", dir.display()))?;
+        let mut case = Self { lab, dir, nodes: Vec::new() };
+        let end = catch_unwind(AssertUnwindSafe(|| scenario(&mut case)));
+        let said = match end {
+            Ok(Ok(())) => None,
+            Ok(Err(err)) => Some(err.to_string()),
+            // The panic has printed its message and place already.
+            Err(_) => Some("an assertion failed (see above)".to_owned()),
+        };
+        if said.is_some() {
+            case.nodes.iter().for_each(|node| node.save_journal());
+        }
+        case.nodes.clear();
+        let Some(said) = said else {
+            let _ = fs::remove_dir_all(&case.dir);
+            return Ok(());
+        };
+        case.drop_disks();
+        Err(format!("{said}\nconsole, journal, commands and QEMU events: {}", case.dir.display()))
+    }
+
+    /// A node of this machine that has booted and has bedplate.
+    ///
+    /// # Errors
+    /// When there is none to be had.
+    pub fn node(&mut self, machine: Machine) -> Result<Rc<Node>> {
+        // One machine at a time: the one before this is done with.
+        self.nodes.iter().for_each(|node| node.off());
+        let dir = self.dir.join(machine.name);
+        super::fresh_directory(&dir)?;
+        let node = Rc::new(self.lab.node(machine, &dir)?);
+        self.nodes.push(Rc::clone(&node));
+        Ok(node)
+    }
+
+    /// Disks are large, and a node of that state is two seconds away.
+    fn drop_disks(&self) {
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            for disk in ["disk.qcow2", "vars.qcow2"] {
+                let _ = fs::remove_file(entry.path().join(disk));
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The GPU stand-in. No QEMU device can be given NVIDIA's ids on the command line, so a copy of the QEMU program is
+//! made in which `bochs-display` has those of an H100. The copy stays on this machine.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{Result, fail};
+
+/// Vendor and device of `bochs-display` (hw/display/bochs-display.c: 1234:1111), little endian, one after the other as
+/// the class initializer stores them; and of the H100 SXM5 80GB (pci.ids: 10de:2330).
+const BOCHS: [u8; 4] = [0x34, 0x12, 0x11, 0x11];
+const H100: [u8; 4] = [0xde, 0x10, 0x30, 0x23];
+
+/// Makes the copy of `qemu` at `copy`, unless a copy of this very program is there.
+///
+/// # Errors
+/// Unless the ids are found exactly once: another QEMU, another way to store them.
+pub fn stand_in(qemu: &Path, copy: &Path) -> Result<PathBuf> {
+    let program = std::fs::read(qemu).map_err(|err| format!("reading {}: {err}", qemu.display()))?;
+    if std::fs::metadata(copy).is_ok_and(|found| found.len() == program.len() as u64) {
+        return Ok(copy.to_owned());
+    }
+    let places: Vec<usize> =
+        program.windows(4).enumerate().filter(|(_, ids)| *ids == BOCHS).map(|(at, _)| at).collect();
+    let [at] = places[..] else {
+        return fail(format!(
+            "{} has the ids of bochs-display in {} places, not in one: no GPU stand-in can be made of it; \
+             use Debian's QEMU 10.0",
+            qemu.display(),
+            places.len()
+        ));
+    };
+    let mut program = program;
+    program[at..at + 4].copy_from_slice(&H100);
+    let new = copy.with_extension("new");
+    std::fs::write(&new, program)?;
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755))?;
+    std::fs::rename(&new, copy)?;
+    Ok(copy.to_owned())
+}

@@ -1,0 +1,212 @@
+//! Which machines there are, and the QEMU command line of each. Facts about hardware only; nothing is started here.
+//!
+//! Every machine has the shape of a two-socket GPU node (`lspci -tv` of one half; the other is at bus 0x80):
+//!
+//! ```text
+//! 20:00.0 root port ─ 21:00.0 switch ┬ 22:00.0 port, ACS    ─ 23:00.0 GPU stand-in [10de:2330]
+//!                                    ├ 22:01.0 port, ACS    ─ 24:00.0 igb PF, 7 VFs
+//!                                    └ 22:02.0 port, no ACS ─ 25:00.0 empty
+//! 20:01.0 root port                  ─ 26:00.0 empty (86:00.0 igb PF on the second socket: a NIC at the root complex)
+//! ```
+
+use std::path::Path;
+
+/// Debian release of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Suite {
+    /// Linux 6.1 (knows no `pci=config_acs`), systemd 252, GRUB 2.06.
+    Bookworm,
+    /// Linux 6.12 (knows it), systemd 257, GRUB 2.12.
+    Trixie,
+}
+
+impl Suite {
+    /// Debian's name of it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bookworm => "bookworm",
+            Self::Trixie => "trixie",
+        }
+    }
+}
+
+/// What starts the boot loader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Firmware {
+    /// OVMF.
+    Uefi,
+    /// SeaBIOS.
+    Bios,
+}
+
+/// The IOMMU in the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Iommu {
+    /// VT-d with interrupt remapping.
+    Intel,
+    /// AMD-Vi, on an EPYC; interrupt remapping off, since Linux panics on QEMU's.
+    Amd,
+    /// None.
+    None,
+}
+
+/// The boot loader that is set up before the first snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Loader {
+    /// Debian's GRUB, as the disk is built.
+    Grub,
+    /// systemd-boot with one entry a kernel.
+    SystemdBoot,
+    /// systemd-boot with unified kernel images.
+    Uki,
+}
+
+/// One virtual GPU node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Machine {
+    /// Its name, as `vm-shell` takes it.
+    pub name: &'static str,
+    /// The guest.
+    pub suite: Suite,
+    /// The firmware.
+    pub firmware: Firmware,
+    /// The IOMMU.
+    pub iommu: Iommu,
+    /// The boot loader.
+    pub loader: Loader,
+}
+
+/// The everyday machine: bookworm, UEFI, GRUB, VT-d.
+pub const BOOKWORM: Machine = Machine {
+    name: "bookworm",
+    suite: Suite::Bookworm,
+    firmware: Firmware::Uefi,
+    iommu: Iommu::Intel,
+    loader: Loader::Grub,
+};
+/// The same disk, started by SeaBIOS.
+pub const BIOS: Machine = Machine { name: "bios", firmware: Firmware::Bios, ..BOOKWORM };
+/// Without an IOMMU.
+pub const NO_IOMMU: Machine = Machine { name: "no-iommu", iommu: Iommu::None, ..BOOKWORM };
+/// AMD-Vi.
+pub const AMD: Machine = Machine { name: "amd", iommu: Iommu::Amd, ..BOOKWORM };
+/// A newer kernel, systemd and GRUB.
+pub const TRIXIE: Machine = Machine { name: "trixie", suite: Suite::Trixie, ..BOOKWORM };
+/// systemd-boot, entries.
+pub const SYSTEMD_BOOT: Machine = Machine { name: "systemd-boot", loader: Loader::SystemdBoot, ..TRIXIE };
+/// systemd-boot, unified kernel images.
+pub const UKI: Machine = Machine { name: "uki", loader: Loader::Uki, ..TRIXIE };
+
+/// All of them.
+pub const MACHINES: [Machine; 7] = [BOOKWORM, BIOS, NO_IOMMU, AMD, TRIXIE, SYSTEMD_BOOT, UKI];
+
+/// Memory of the guest in MiB, half of it on each NUMA node.
+const MEMORY: u32 = 2048;
+
+impl Machine {
+    /// The machine of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        MACHINES.into_iter().find(|machine| machine.name == name)
+    }
+
+    /// Whether its state can be saved: QEMU's AMD-Vi cannot be migrated, and a snapshot is a migration.
+    pub const fn snapshots(&self) -> bool {
+        !matches!(self.iommu, Iommu::Amd)
+    }
+
+    /// QEMU's arguments. Disk and firmware variables lie in `dir`, sockets in `sockets`; nothing listens on a network.
+    pub fn arguments(&self, dir: &Path, sockets: &Path) -> Vec<String> {
+        let mut line = Line::default();
+        line.flag("-nodefaults").flag("-no-user-config");
+        // The program may be a copy (see `gpu`): it then looks for its data beside itself only.
+        for data in ["/usr/share/qemu", "/usr/share/seabios", "/usr/lib/ipxe/qemu"] {
+            line.pair("-L", data);
+        }
+        line.pair("-machine", "q35").pair("-accel", "tcg,thread=multi,tb-size=512");
+        // The plainest models that have what the kernel asks for: more features are more to emulate.
+        line.pair("-cpu", if self.iommu == Iommu::Amd { "EPYC" } else { "Nehalem" });
+        line.pair("-smp", "2,sockets=2,cores=1").pair("-m", format!("{MEMORY}M"));
+        line.pair("-display", "none").pair("-vga", "none").pair("-rtc", "base=utc,clock=host");
+        let (sockets, dir) = (sockets.display(), dir.display());
+        line.pair("-qmp", format!("unix:{sockets}/qmp,server=on,wait=off"));
+        line.pair(
+            "-chardev",
+            format!("socket,id=console,path={sockets}/console,server=on,wait=off,logfile={dir}/serial.log,logappend=on"),
+        );
+        line.pair("-serial", "chardev:console");
+        if self.firmware == Firmware::Uefi {
+            line.pair(
+                "-drive",
+                "if=pflash,unit=0,format=raw,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd",
+            );
+            line.pair("-drive", format!("if=pflash,unit=1,format=qcow2,file={dir}/vars.qcow2"));
+        }
+        match self.iommu {
+            Iommu::Intel => line.device("intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"),
+            Iommu::Amd => line.device("amd-iommu,intremap=off"),
+            Iommu::None => &mut line,
+        };
+        line.plumbing(&dir.to_string(), &sockets.to_string());
+        line.node(0, 0x20).node(1, 0x80);
+        line.pair("-numa", "dist,src=0,dst=1,val=20");
+        line.device("igb,id=s1root,bus=s1rp1,romfile=,mac=52:54:00:be:d1:50");
+        line.0
+    }
+}
+
+/// A command line being written.
+#[derive(Default)]
+struct Line(Vec<String>);
+
+impl Line {
+    fn flag(&mut self, flag: &str) -> &mut Self {
+        self.0.push(flag.into());
+        self
+    }
+
+    fn pair(&mut self, key: &str, value: impl Into<String>) -> &mut Self {
+        self.0.extend([key.into(), value.into()]);
+        self
+    }
+
+    fn device(&mut self, device: impl Into<String>) -> &mut Self {
+        self.pair("-device", device)
+    }
+
+    /// Disk, guest agent, randomness and BMC, on the root complex.
+    fn plumbing(&mut self, dir: &str, sockets: &str) -> &mut Self {
+        // cache=unsafe: what the guest flushes is in the page cache of this machine, which no test cuts the power of.
+        self.pair("-drive", format!("file={dir}/disk.qcow2,if=none,id=disk,cache=unsafe,discard=unmap"))
+            .device("virtio-blk-pci,drive=disk,bus=pcie.0,addr=0x2,bootindex=1")
+            .device("virtio-serial-pci,id=ports,bus=pcie.0,addr=0x4")
+            .pair("-chardev", format!("socket,id=agent,path={sockets}/agent,server=on,wait=off"))
+            .device("virtserialport,bus=ports.0,chardev=agent,name=org.qemu.guest_agent.0")
+            .device("virtio-rng-pci,bus=pcie.0,addr=0x5")
+            .device("ipmi-bmc-sim,id=bmc")
+            .device("isa-ipmi-kcs,bmc=bmc,irq=5")
+    }
+
+    /// One socket: memory, host bridge, and what hangs below it.
+    fn node(&mut self, node: u8, bus: u8) -> &mut Self {
+        let half = MEMORY / 2;
+        let s = format!("s{node}");
+        self.pair("-object", format!("memory-backend-ram,id=m{node},size={half}M"))
+            .pair("-numa", format!("node,nodeid={node},cpus={node},memdev=m{node}"))
+            .device(format!("pxb-pcie,id={s}pxb,bus=pcie.0,addr={:#x},bus_nr={bus},numa_node={node}", 0x10 + node))
+            .device(format!(
+                "pcie-root-port,id={s}rp0,bus={s}pxb,addr=0x0,chassis={},slot=0,pref64-reserve=64M,mem-reserve=64M",
+                10 + node
+            ))
+            .device(format!("pcie-root-port,id={s}rp1,bus={s}pxb,addr=0x1,chassis={},slot=1", 10 + node))
+            .device(format!("x3130-upstream,id={s}up,bus={s}rp0"));
+        // QEMU's switch port has no ACS; its root port has, and Linux takes it for a switch port below a switch.
+        for (slot, port) in ["pcie-root-port", "pcie-root-port", "xio3130-downstream"].iter().enumerate() {
+            let chassis = 20 + node;
+            self.device(format!(
+                "{port},id={s}dn{slot},bus={s}up,addr={slot:#x},chassis={chassis},slot={slot}"
+            ));
+        }
+        self.device(format!("bochs-display,id={s}gpu,bus={s}dn0"))
+            .device(format!("igb,id={s}nic,bus={s}dn1,romfile=,mac=52:54:00:be:d1:{node:x}0"))
+    }
+}

@@ -1,0 +1,293 @@
+//! A lab of virtual GPU nodes: QEMU without KVM, a stock Debian in it, driven over unix sockets.
+//!
+//! A disk is built once a Debian release, a machine is booted from it once and its running state saved, bedplate is put
+//! in and that state saved again: from then on every node is a clone that runs after about two seconds. All of it is
+//! kept in `target/vm` under names that change when what they were made of changes.
+
+pub mod agent;
+pub mod case;
+mod gpu;
+pub mod machine;
+pub mod node;
+pub mod qmp;
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub use agent::Output;
+pub use case::{Case, Scenario};
+pub use machine::{Firmware, Loader, MACHINES, Machine, Suite};
+pub use node::Node;
+
+/// What goes wrong in the lab, in words for the person at it.
+pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// An error of these words.
+///
+/// # Errors
+/// Always: that is its use.
+pub fn fail<T>(words: impl Into<String>) -> Result<T> {
+    Err(words.into().into())
+}
+
+/// Where bedplate is in the guest.
+pub const BEDPLATE: &str = "/usr/local/bin/bedplate";
+
+/// The lab of this checkout. While it is held no other process can use it: one machine runs at a time.
+pub struct Lab {
+    dir: PathBuf,
+    sources: PathBuf,
+    qemu: PathBuf,
+    qemu_version: String,
+    program: PathBuf,
+    _lock: File,
+}
+
+impl Lab {
+    /// Takes the lab; waits for whoever has it.
+    ///
+    /// # Errors
+    /// When QEMU or another tool is missing, with the script that installs it; when bedplate does not build.
+    pub fn open() -> Result<Self> {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("vm");
+        let setup = Command::new(sources.join("setup")).stdout(Stdio::null()).output()?;
+        if !setup.status.success() {
+            return fail(String::from_utf8_lossy(&setup.stderr).trim().to_owned());
+        }
+        let workspace = sources.join("../..").canonicalize()?;
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+        let dir = std::env::var_os("BEDPLATE_VM_DIR").map_or_else(|| target.join("vm"), PathBuf::from);
+        fs::create_dir_all(&dir)?;
+        let lock = File::create(dir.join("lock"))?;
+        if lock.try_lock().is_err() {
+            eprintln!("waiting for {}: another process runs a machine", dir.display());
+            lock.lock()?;
+        }
+        let stock = on_path("qemu-system-x86_64")?;
+        let said = Command::new(&stock).arg("--version").output()?.stdout;
+        let program = match std::env::var_os("BEDPLATE_VM_PROGRAM") {
+            Some(program) => PathBuf::from(program),
+            None => build(&workspace, &target)?,
+        };
+        Ok(Self {
+            qemu: gpu::stand_in(&stock, &dir.join("qemu-with-gpu"))?,
+            qemu_version: String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned(),
+            dir,
+            sources,
+            program,
+            _lock: lock,
+        })
+    }
+
+    /// Where everything is kept.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A node of this machine that has booted and has bedplate, in `dir`, which must be empty.
+    ///
+    /// # Errors
+    /// When it cannot be built or does not boot.
+    pub fn node(&self, machine: Machine, dir: &Path) -> Result<Node> {
+        let node = Node::new(machine, &self.qemu, dir)?;
+        if !machine.snapshots() {
+            self.fresh_disk(machine, dir)?;
+            node.boot()?;
+            self.install(&node)?;
+            return Ok(node);
+        }
+        let ready = self.ready(machine)?;
+        copy_disks(&ready, dir)?;
+        node.launch(Some("ready"))?;
+        after_load(&node)?;
+        Ok(node)
+    }
+
+    /// Directory of the saved machine with bedplate in it.
+    fn ready(&self, machine: Machine) -> Result<PathBuf> {
+        let base = self.base(machine)?;
+        let program = fs::read(&self.program)?;
+        let key = key(&(base.file_name(), &program));
+        let dir = self.dir.join(format!("ready-{}", machine.name));
+        if fs::read_to_string(dir.join("key")).is_ok_and(|found| found == key) {
+            return Ok(dir);
+        }
+        fresh_directory(&dir)?;
+        copy_disks(&base, &dir)?;
+        let node = Node::new(machine, &self.qemu, &dir)?;
+        node.launch(Some("booted"))?;
+        after_load(&node)?;
+        self.install(&node)?;
+        // Every clone copies the file: it should hold one state.
+        node.forget("booted")?;
+        node.save("ready")?;
+        node.power_cut()?;
+        fs::write(dir.join("key"), key)?;
+        Ok(dir)
+    }
+
+    /// Directory of the saved machine as Debian boots it.
+    fn base(&self, machine: Machine) -> Result<PathBuf> {
+        let image = self.image(machine.suite)?;
+        let anywhere = machine.arguments(Path::new(""), Path::new(""));
+        let key = key(&(image.file_name(), anywhere, &self.qemu_version, machine));
+        let dir = self.dir.join(format!("base-{}-{key}", machine.name));
+        if dir.join("complete").exists() {
+            return Ok(dir);
+        }
+        self.remove_older(&format!("base-{}-", machine.name))?;
+        fresh_directory(&dir)?;
+        self.fresh_disk(machine, &dir)?;
+        let node = Node::new(machine, &self.qemu, &dir)?;
+        node.step("first boot");
+        if machine.loader == Loader::Grub {
+            node.boot()?;
+        } else {
+            self.install_systemd_boot(&node, &image)?;
+        }
+        node.save("booted")?;
+        node.power_cut()?;
+        fs::write(dir.join("complete"), "")?;
+        Ok(dir)
+    }
+
+    /// Replaces GRUB by systemd-boot, with Debian's own packages and tools, in a guest started without a loader.
+    fn install_systemd_boot(&self, node: &Node, image: &Path) -> Result<()> {
+        let file = |kind: &str| format!("{}.{kind}", image.display());
+        node.with(&["-kernel", &file("vmlinuz"), "-initrd", &file("initrd")]);
+        node.with(&["-append", "root=LABEL=root ro console=ttyS0,115200 mitigations=off quiet"]);
+        node.boot()?;
+        node.step("installing systemd-boot");
+        let uki = node.machine.loader == Loader::Uki;
+        node.put("/root/install", include_str!("systemd-boot.sh"))?;
+        node.ok(&format!("sh /root/install {}", if uki { "uki" } else { "bls" }))?;
+        node.ok("rm /root/install")?;
+        node.without_extras();
+        node.cold_cycle()
+    }
+
+    fn fresh_disk(&self, machine: Machine, dir: &Path) -> Result<()> {
+        let image = self.image(machine.suite)?;
+        let disk = dir.join("disk.qcow2");
+        quietly(
+            Command::new("qemu-img")
+                .args(["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b"])
+                .arg(&image)
+                .arg(&disk),
+        )?;
+        let vars = dir.join("vars.qcow2");
+        quietly(
+            Command::new("qemu-img")
+                .args(["convert", "-q", "-f", "raw", "-O", "qcow2", "/usr/share/OVMF/OVMF_VARS_4M.fd"])
+                .arg(vars),
+        )
+    }
+
+    /// The disk as Debian's packages make it.
+    fn image(&self, suite: Suite) -> Result<PathBuf> {
+        let script = self.sources.join("build-image");
+        let key = key(&(fs::read(&script)?, fs::read(self.sources.join("mirror"))?));
+        let image = self.dir.join(format!("{}-{key}.qcow2", suite.name()));
+        if image.exists() {
+            return Ok(image);
+        }
+        self.remove_older(&format!("{}-", suite.name()))?;
+        eprintln!("building the {} disk (about half a minute)", suite.name());
+        let built = Command::new(script)
+            .arg(suite.name())
+            .arg(&image)
+            .arg(self.dir.join("packages"))
+            .stdin(Stdio::null())
+            .status()?;
+        if built.success() {
+            Ok(image)
+        } else {
+            fail(format!("tests/vm/build-image {} failed", suite.name()))
+        }
+    }
+
+    fn install(&self, node: &Node) -> Result<()> {
+        node.put_program(BEDPLATE, fs::read(&self.program)?)?;
+        let version = node.run("bedplate --version")?;
+        if version.status == 0 {
+            return Ok(());
+        }
+        fail(format!(
+            "bedplate does not run in the guest: {}\nWhen this machine's C library is newer than the guest's, build for \
+             x86_64-unknown-linux-musl and name that program in BEDPLATE_VM_PROGRAM",
+            version.stderr.trim()
+        ))
+    }
+
+    fn remove_older(&self, prefix: &str) -> Result<()> {
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            if !entry.file_name().to_string_lossy().starts_with(prefix) {
+                continue;
+            }
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The release program, as a user would run it.
+fn build(workspace: &Path, target: &Path) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--release", "--locked", "--quiet", "--package", "bedplate"])
+        .current_dir(workspace)
+        .status()?;
+    if built.success() { Ok(target.join("release/bedplate")) } else { fail("bedplate does not build") }
+}
+
+/// What has to be done to a state that was saved some time ago.
+fn after_load(node: &Node) -> Result<()> {
+    // The guest's clock stands where it was saved.
+    let now = jiff::Timestamp::now().as_second();
+    node.ok(&format!("date --set=@{now}"))?;
+    Ok(())
+}
+
+fn copy_disks(from: &Path, to: &Path) -> Result<()> {
+    for disk in ["disk.qcow2", "vars.qcow2"] {
+        fs::copy(from.join(disk), to.join(disk))?;
+    }
+    Ok(())
+}
+
+fn fresh_directory(dir: &Path) -> Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir)?;
+    }
+    Ok(fs::create_dir_all(dir)?)
+}
+
+fn on_path(program: &str) -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file());
+    found.map_or_else(|| fail(format!("{program} is not installed: run tests/vm/setup")), Ok)
+}
+
+fn quietly(command: &mut Command) -> Result<()> {
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    fail(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// A name for what something was made of.
+fn key(of: &impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}

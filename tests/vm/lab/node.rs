@@ -1,0 +1,390 @@
+//! One running node: its QEMU process, and everything a test can do to it.
+
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::agent::{Agent, Output};
+use super::machine::Machine;
+use super::qmp::Qmp;
+use super::{Result, fail};
+
+/// A command in the guest that takes longer than this hangs.
+const COMMAND: Duration = Duration::from_secs(180);
+/// A boot that takes longer than this hangs. A unit that does not stop makes systemd wait 90 s before it kills it.
+const BOOT: Duration = Duration::from_secs(300);
+
+/// A node that runs, or is switched off between two starts. Dropping it ends QEMU.
+pub struct Node {
+    /// What kind of machine it is.
+    pub machine: Machine,
+    dir: PathBuf,
+    qemu: PathBuf,
+    // Paths of sockets may be 107 bytes long: too few for a deep checkout.
+    sockets: tempfile::TempDir,
+    process: RefCell<Option<Child>>,
+    qmp: RefCell<Option<Qmp>>,
+    extra: RefCell<Vec<String>>,
+    began: Cell<Instant>,
+}
+
+impl Node {
+    /// A node that is switched off, with its disk in `dir`.
+    pub(super) fn new(machine: Machine, qemu: &Path, dir: &Path) -> Result<Self> {
+        Ok(Self {
+            machine,
+            dir: dir.to_owned(),
+            qemu: qemu.to_owned(),
+            sockets: tempfile::Builder::new().prefix("bedplate-vm-").tempdir()?,
+            process: RefCell::new(None),
+            qmp: RefCell::new(None),
+            extra: RefCell::new(Vec::new()),
+            began: Cell::new(Instant::now()),
+        })
+    }
+
+    /// Adds arguments of QEMU to every start from now on.
+    pub fn with(&self, arguments: &[&str]) {
+        self.extra.borrow_mut().extend(arguments.iter().map(|argument| (*argument).to_owned()));
+    }
+
+    /// Forgets what [`Node::with`] added.
+    pub fn without_extras(&self) {
+        self.extra.borrow_mut().clear();
+    }
+
+    /// Where its disk and logs are.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The unix socket of its serial console.
+    pub fn console(&self) -> PathBuf {
+        self.sockets.path().join("console")
+    }
+
+    // ---- power -----------------------------------------------------------------------------------------------------
+
+    /// Starts QEMU, in the saved state `snapshot` if one is named, and waits for its monitor.
+    pub(super) fn launch(&self, snapshot: Option<&str>) -> Result<()> {
+        self.off();
+        let sockets = self.sockets.path();
+        for socket in ["qmp", "console", "agent"] {
+            let _ = std::fs::remove_file(sockets.join(socket));
+        }
+        let mut arguments = self.machine.arguments(&self.dir, sockets);
+        arguments.extend(self.extra.borrow().iter().cloned());
+        if let Some(tag) = snapshot {
+            arguments.extend(["-loadvm".into(), tag.into()]);
+        }
+        std::fs::write(self.dir.join("qemu.args"), arguments.join("\n"))?;
+        let said = File::options().create(true).append(true).open(self.dir.join("qemu.log"))?;
+        // Whatever ends this process, however suddenly, ends QEMU too.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(&self.qemu)
+            .args(&arguments)
+            .stdin(Stdio::null())
+            .stdout(said.try_clone()?)
+            .stderr(said)
+            .spawn()
+            .map_err(|err| format!("starting QEMU by setpriv: {err}"))?;
+        *self.process.borrow_mut() = Some(child);
+        self.began.set(Instant::now());
+        let socket = sockets.join("qmp");
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            if !self.is_on() {
+                let log = std::fs::read_to_string(self.dir.join("qemu.log")).unwrap_or_default();
+                return fail(format!("QEMU ended at its start:\n{log}"));
+            }
+            match Qmp::connect(&socket, &self.dir.join("events.jsonl")) {
+                Ok(qmp) => {
+                    *self.qmp.borrow_mut() = Some(qmp);
+                    return Ok(());
+                }
+                Err(err) if Instant::now() > end => {
+                    return fail(format!("QEMU's monitor does not answer: {err}"));
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    /// Switches on and waits until systemd has started everything.
+    ///
+    /// # Errors
+    /// When the node does not come up.
+    pub fn boot(&self) -> Result<()> {
+        self.launch(None)?;
+        self.wait_for_boot("")
+    }
+
+    /// Whether QEMU runs.
+    pub fn is_on(&self) -> bool {
+        let mut process = self.process.borrow_mut();
+        process.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// Cuts the power: what the guest had not written to its disk is gone. [`Node::boot`] starts it again.
+    ///
+    /// # Errors
+    /// When QEMU does not go.
+    pub fn power_cut(&self) -> Result<()> {
+        // QEMU hangs up before it answers.
+        let _ = self.qmp("quit", &json!({}));
+        self.wait_for_off(Duration::from_secs(20))
+    }
+
+    /// Orderly power-off, then a start with nothing left in memory: the closest there is to a cold power cycle.
+    ///
+    /// # Errors
+    /// When the guest does not switch off or does not come up.
+    pub fn cold_cycle(&self) -> Result<()> {
+        self.step("power off and on");
+        let _ = self.run_for("systemctl --no-block poweroff", Duration::from_secs(10));
+        self.wait_for_off(BOOT)?;
+        self.boot()
+    }
+
+    /// `systemctl reboot`, and the next boot complete.
+    ///
+    /// # Errors
+    /// When it does not come up again.
+    pub fn reboot(&self) -> Result<()> {
+        let before = self.boot_id()?;
+        self.step("reboot");
+        // The agent may be gone before it answers.
+        let _ = self.run_for("systemctl --no-block reboot", Duration::from_secs(10));
+        self.wait_for_boot(&before)
+    }
+
+    /// The reset button, and the next boot complete.
+    ///
+    /// # Errors
+    /// When it does not come up again.
+    pub fn reset(&self) -> Result<()> {
+        let before = self.boot_id()?;
+        self.step("reset");
+        self.qmp("system_reset", &json!({}))?;
+        self.wait_for_boot(&before)
+    }
+
+    fn wait_for_off(&self, limit: Duration) -> Result<()> {
+        let end = Instant::now() + limit;
+        while self.is_on() {
+            if Instant::now() > end {
+                return fail(format!("the node is still on after {} s", limit.as_secs()));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        *self.qmp.borrow_mut() = None;
+        Ok(())
+    }
+
+    /// Waits for a boot that is not `other` and has come to its end.
+    pub(super) fn wait_for_boot(&self, other: &str) -> Result<()> {
+        let began = Instant::now();
+        let mut state = String::new();
+        while began.elapsed() < BOOT {
+            if !self.is_on() {
+                return fail("the node switched itself off instead of booting");
+            }
+            let booted = self.boot_id().is_ok_and(|id| !id.is_empty() && id != other);
+            if booted && let Ok(output) = self.run("systemctl is-system-running --wait") {
+                state = output.stdout.trim().to_owned();
+                if state == "running" || state == "degraded" {
+                    self.step(&format!("{state} after {:.1} s", began.elapsed().as_secs_f32()));
+                    return Ok(());
+                }
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        fail(format!("no complete boot within {} s (state: {state:?}); see serial.log", BOOT.as_secs()))
+    }
+
+    /// Ends QEMU at once.
+    pub(super) fn off(&self) {
+        *self.qmp.borrow_mut() = None;
+        if let Some(mut child) = self.process.borrow_mut().take() {
+            // It may have ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    // ---- in the guest ----------------------------------------------------------------------------------------------
+
+    /// Runs `command` with a shell of the guest.
+    ///
+    /// # Errors
+    /// When it cannot be run or hangs; not when it fails.
+    pub fn run(&self, command: &str) -> Result<Output> {
+        self.run_for(command, COMMAND)
+    }
+
+    /// [`Node::run`] with another bound on its time.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_for(&self, command: &str, limit: Duration) -> Result<Output> {
+        let socket = self.sockets.path().join("agent");
+        let output = Agent::connect(&socket, Duration::from_secs(3))
+            .and_then(|mut agent| agent.run(command, limit))?;
+        self.note(&format!("$ {command}\n{}{}[{}]", output.stdout, output.stderr, output.status));
+        Ok(output)
+    }
+
+    /// Runs a command that has to exit with `status`; gives what it printed.
+    ///
+    /// # Errors
+    /// When it exits otherwise.
+    pub fn expect(&self, status: i64, command: &str) -> Result<String> {
+        let output = self.run(command)?;
+        if output.status == status {
+            return Ok(output.stdout);
+        }
+        fail(format!(
+            "{command}\nexits with {}, not {status}:\n{}{}",
+            output.status, output.stdout, output.stderr
+        ))
+    }
+
+    /// Runs a command that has to succeed; gives what it printed, without the last line's end.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn ok(&self, command: &str) -> Result<String> {
+        Ok(self.expect(0, command)?.trim_end_matches('\n').to_owned())
+    }
+
+    /// Id of the running boot (/proc/sys/kernel/random/boot_id).
+    ///
+    /// # Errors
+    /// When the guest does not answer.
+    pub fn boot_id(&self) -> Result<String> {
+        self.ok("cat /proc/sys/kernel/random/boot_id")
+    }
+
+    /// Writes a file in the guest, with its directory, in one step (rename), readable by all.
+    ///
+    /// # Errors
+    /// When the guest cannot.
+    pub fn put(&self, path: &str, content: impl AsRef<[u8]>) -> Result<()> {
+        let socket = self.sockets.path().join("agent");
+        let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+        self.ok(&format!("mkdir -p '{directory}'"))?;
+        Agent::connect(&socket, Duration::from_secs(3))?.write(&format!("{path}.put"), content.as_ref())?;
+        self.ok(&format!("chmod 644 '{path}.put' && mv '{path}.put' '{path}'"))?;
+        Ok(())
+    }
+
+    /// [`Node::put`] of a program.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_program(&self, path: &str, content: impl AsRef<[u8]>) -> Result<()> {
+        self.put(path, content)?;
+        self.ok(&format!("chmod 755 '{path}'"))?;
+        Ok(())
+    }
+
+    /// Content of a file of the guest.
+    ///
+    /// # Errors
+    /// When the guest cannot read it.
+    pub fn get(&self, path: &str) -> Result<Vec<u8>> {
+        let socket = self.sockets.path().join("agent");
+        Agent::connect(&socket, Duration::from_secs(3))?.read(path)
+    }
+
+    // ---- QEMU ------------------------------------------------------------------------------------------------------
+
+    /// Runs a command of QEMU's monitor.
+    ///
+    /// # Errors
+    /// What QEMU says against it.
+    pub fn qmp(&self, command: &str, arguments: &Value) -> Result<Value> {
+        match self.qmp.borrow_mut().as_mut() {
+            Some(qmp) => qmp.command(command, arguments),
+            None => fail("the node is off"),
+        }
+    }
+
+    /// How often QEMU has reported `event` since the node was last switched on.
+    pub fn events(&self, event: &str) -> usize {
+        self.qmp.borrow().as_ref().map_or(0, |qmp| qmp.count(event))
+    }
+
+    /// Waits until QEMU has reported `event`.
+    ///
+    /// # Errors
+    /// When it does not within a minute.
+    pub fn wait_for_event(&self, event: &str) -> Result<()> {
+        let end = Instant::now() + Duration::from_secs(60);
+        while self.events(event) == 0 {
+            if Instant::now() > end {
+                return fail(format!("no event {event} within a minute"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Process id of QEMU, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.borrow().as_ref().map(Child::id)
+    }
+
+    /// Saves the running state, in place of an older one of that name.
+    pub(super) fn save(&self, tag: &str) -> Result<()> {
+        match self.qmp.borrow_mut().as_mut() {
+            Some(qmp) => qmp.human(&format!("savevm {tag}")),
+            None => fail("the node is off"),
+        }
+    }
+
+    /// Forgets a saved state.
+    pub(super) fn forget(&self, tag: &str) -> Result<()> {
+        match self.qmp.borrow_mut().as_mut() {
+            Some(qmp) => qmp.human(&format!("delvm {tag}")),
+            None => fail("the node is off"),
+        }
+    }
+
+    // ---- logs ------------------------------------------------------------------------------------------------------
+
+    /// Says what is being done, on stderr and in the node's log.
+    pub fn step(&self, what: &str) {
+        eprintln!("{:7.1} s  {}: {what}", self.began.get().elapsed().as_secs_f32(), self.machine.name);
+        self.note(&format!("== {what}"));
+    }
+
+    fn note(&self, text: &str) {
+        use std::io::Write as _;
+        // A log that cannot be written must not fail the test.
+        if let Ok(mut log) = File::options().create(true).append(true).open(self.dir.join("commands.log")) {
+            let _ = writeln!(log, "{text}");
+        }
+    }
+
+    /// Fetches the journal of the running boot, if the guest still answers.
+    pub(super) fn save_journal(&self) {
+        if self.is_on()
+            && let Ok(journal) =
+                self.run_for("journalctl --boot --no-pager --output=short-monotonic", COMMAND)
+        {
+            let _ = std::fs::write(self.dir.join("journal.log"), journal.stdout);
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.off();
+    }
+}

@@ -1,0 +1,2 @@
+//! A shell on a virtual GPU node.
+fn main() {}
