@@ -34,7 +34,7 @@ pub fn fail<T>(words: impl Into<String>) -> Result<T> {
 }
 
 /// Where bedplate is in the guest.
-pub const BEDPLATE: &str = "/usr/local/bin/bedplate";
+pub const BEDPLATE: &str = "/usr/bin/bedplate";
 
 /// The lab of this checkout. While it is held no other process can use it: one machine runs at a time.
 pub struct Lab {
@@ -111,7 +111,7 @@ impl Lab {
     fn ready(&self, machine: Machine) -> Result<PathBuf> {
         let base = self.base(machine)?;
         let program = fs::read(&self.program)?;
-        let key = key(&(base.file_name(), &program));
+        let key = key(&(base.file_name(), &program, BEDPLATE));
         let dir = self.dir.join(format!("ready-{}", machine.name));
         if fs::read_to_string(dir.join("key")).is_ok_and(|found| found == key) {
             return Ok(dir);

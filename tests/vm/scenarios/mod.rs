@@ -1,5 +1,6 @@
 //! What is tested, one file a subject. A scenario asserts what the guest's kernel and tools say, not what bedplate says.
 
+mod guest;
 mod provision;
 
 use bedplate_tests::lab::Scenario;

@@ -1,14 +1,147 @@
-//! From a fresh node to a provisioned one.
+//! From a fresh node to a provisioned one, and nothing more to do there.
+
+use std::collections::BTreeMap;
 
 use bedplate_tests::lab::machine::BOOKWORM;
-use bedplate_tests::lab::{Case, Result, Scenario};
+use bedplate_tests::lab::{Case, Node, Result, Scenario};
+use serde_json::Value;
 
-pub const SCENARIOS: &[Scenario] = &[("provision::from_zero", from_zero)];
+use super::guest::{self, OTHER_PORTS, PATH_PORTS, PROFILE, PROFILE_PATH, check, same};
+
+pub const SCENARIOS: &[Scenario] =
+    &[("provision::from_zero", from_zero), ("provision::idempotence", idempotence)];
+
+const UNIT: &str = include_str!("../../../systemd/bedplate-boot.service");
 
 fn from_zero(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
-    eprintln!("{}", node.ok("bedplate plan; bedplate inspect; lspci -tv; cat /proc/cmdline; ls -R /etc/default; uptime; date; ls /sys/class/net; systemctl --failed")?);
+    node.put(PROFILE_PATH, PROFILE)?;
+
+    node.step("the plan shows every kind");
+    let plan = guest::plan(&node)?;
+    let kinds: Vec<String> = guest::kinds(&plan).into_keys().collect();
+    same!(kinds, ["acs", "cmdline", "modules", "sriov"], "kinds in the plan");
+    node.expect(2, "bedplate plan --exit-code")?;
+    same!(guest::of(&guest::acs(&node)?, &PATH_PORTS), ["001d"; 6], "ACS as Linux leaves it, before");
+
+    node.step("apply: ACS, VFs and modules are true at once, the boot entry is written");
+    node.expect(3, "bedplate apply --yes")?;
+    now_true(&node)?;
+    let lines = guest::grub_lines(&node)?;
+    check!(
+        lines[0].split(' ').any(|word| word == "iommu=pt"),
+        "the default entry lacks iommu=pt: {lines:#?}"
+    );
+    let types = guest::groups(&node)?;
+    check!(types.values().all(|kind| kind == "DMA"), "groups keep their type until the boot: {types:?}");
+
+    node.step("the boot makes the rest true; the unit re-applies what it took away");
+    node.put("/etc/systemd/system/bedplate-boot.service", UNIT)?;
+    node.ok("systemctl daemon-reload && systemctl enable bedplate-boot.service")?;
     node.reboot()?;
-    node.cold_cycle()?;
+    same!(node.ok("systemctl is-active bedplate-boot.service")?, "active", "the unit");
+    check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "iommu=pt is not in /proc/cmdline");
+    let types = guest::groups(&node)?;
+    check!(!types.is_empty() && types.values().all(|kind| kind == "identity"), "group types: {types:?}");
+    check!(guest::loaded(&node, "dummy")?, "dummy is to be loaded by the boot");
+    now_true(&node)?;
+
+    node.step("nothing is left, and inspect agrees with the guest's own tools");
+    node.expect(0, "bedplate plan --exit-code")?;
+    same!(guest::kinds(&guest::plan(&node)?), BTreeMap::new(), "changes left");
+    inspect_agrees(&node)
+}
+
+/// The live half of the profile.
+fn now_true(node: &Node) -> Result<()> {
+    let acs = guest::acs(node)?;
+    // Source validation and upstream forwarding stay; request and completion redirect go.
+    same!(guest::of(&acs, &PATH_PORTS), ["0011"; 6], "ACS control on the GPU-NIC ways");
+    same!(guest::of(&acs, &OTHER_PORTS), ["001d"; 2], "ACS control elsewhere");
+    same!(guest::vfs(node)?, ["7"; 3], "sriov_numvfs");
+    // 82576 Virtual Function (pci.ids).
+    same!(node.ok("lspci -D -d 8086:10ca | wc -l")?, "21", "VFs that lspci sees");
+    check!(guest::loaded(node, "tun")?, "tun is not loaded");
+    Ok(())
+}
+
+/// Every function that lspci lists, as bedplate, sysfs and setpci see it.
+fn inspect_agrees(node: &Node) -> Result<()> {
+    let ours = guest::json(node, "bedplate inspect --json")?;
+    let functions = ours["pci"]["value"]["functions"].as_object().cloned().unwrap_or_default();
+    let theirs = node.ok("lspci -Dn | while read a c v rest; do d=/sys/bus/pci/devices/$a; \
+         echo \"$a $v $(basename $(readlink $d/driver || echo none)) $(cat $d/numa_node) \
+$(basename $(readlink $d/iommu_group || echo none)) $(setpci -s $a ECAP_ACS+6.w 2>/dev/null || echo none) \
+$(cat $d/sriov_numvfs 2>/dev/null || echo none) $(cat $d/sriov_totalvfs 2>/dev/null || echo none)\"; done")?;
+    same!(functions.len(), theirs.lines().count(), "number of functions");
+    for line in theirs.lines() {
+        let address = line.split(' ').next().unwrap_or_default();
+        same!(said_of(&functions[address]), line, "{address} as bedplate shows it");
+    }
+    let lspci = node.ok("lspci -vvv -s 22:00.0")?;
+    check!(
+        lspci.contains("ACSCtl:\tSrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd+"),
+        "lspci says: {lspci}"
+    );
+    let active = ours["iommu"]["active"]["value"].to_string();
+    check!(active.contains("dmar0"), "active IOMMU: {active}");
+    same!(
+        ours["iommu"]["groups"].as_object().map(serde_json::Map::len),
+        Some(guest::groups(node)?.len()),
+        "groups"
+    );
+    Ok(())
+}
+
+/// A function of `inspect --json` in the words that the shell line above prints.
+fn said_of(function: &Value) -> String {
+    let known = |value: &Value| match (&value["state"], &value["value"]) {
+        (state, value) if state == "known" => value.to_string().replace('"', ""),
+        _ => "none".into(),
+    };
+    let text = |value: &Value| value.as_str().unwrap_or("none").to_owned();
+    let (acs, sriov) = (&function["acs"], &function["sriov"]);
+    let numa = match known(&function["numa_node"]) {
+        none if none == "none" || none == "null" => "-1".into(),
+        node => node,
+    };
+    [
+        text(&function["address"]),
+        format!("{}:{}", text(&function["vendor"]), text(&function["device"])),
+        text(&function["driver"]),
+        numa,
+        known(&function["iommu_group"]),
+        if acs["state"] == "known" { text(&acs["value"]["control"]) } else { "none".into() },
+        if sriov["state"] == "known" { known(&sriov["value"]["enabled"]) } else { "none".into() },
+        if sriov["state"] == "known" { known(&sriov["value"]["total"]) } else { "none".into() },
+    ]
+    .join(" ")
+}
+
+fn idempotence(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    node.put(PROFILE_PATH, PROFILE)?;
+    node.expect(3, "bedplate apply --yes")?;
+    let before = guest::everything(&node)?;
+    for round in 2..=3 {
+        node.step(&format!("apply, the {round}. time"));
+        // A reboot is still pending: 3, not 0.
+        node.expect(3, "bedplate apply --yes")?;
+        same!(guest::everything(&node)?, before, "what apply left");
+    }
+    node.step("strace: nothing is written, made, renamed or started");
+    node.expect(
+        3,
+        "strace -f -o /tmp/trace -e trace=openat,open,creat,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,\
+         symlinkat,linkat,chmod,fchmod,fchmodat,fchownat,ftruncate,write,pwrite64,execve,init_module,finit_module \
+         bedplate apply --yes",
+    )?;
+    // What it may do: say something (write to 1 and 2), take its lock, and be started itself.
+    let written = node.ok(
+        "grep -E '(O_WRONLY|O_RDWR|O_CREAT)|^[0-9]+ +(creat|rename|unlink|mkdir|symlink|link|f?chmod|fchown|ftruncate|p?write|execve|f?init_module)' \
+           /tmp/trace | grep -vE 'write\\([12], |execve\\(\"/usr/bin/bedplate\"|exited|/dev/null' || true",
+    )?;
+    let other: Vec<&str> = written.lines().filter(|line| !line.contains("lock")).collect();
+    check!(other.is_empty(), "a run with nothing to do does: {other:#?}");
     Ok(())
 }

@@ -1,0 +1,144 @@
+//! The guest as its own kernel and tools show it: /sys, /proc, setpci, lspci. Nothing here asks bedplate.
+
+use std::collections::BTreeMap;
+
+use bedplate_tests::lab::{Node, Result, fail};
+use serde_json::Value;
+
+/// A profile like a shipped one, for this node.
+pub const PROFILE: &str = include_str!("../profile.toml");
+
+/// Where bedplate looks for its profile.
+pub const PROFILE_PATH: &str = "/etc/bedplate/profile.toml";
+
+/// Ports on the ways between a GPU and a NIC below the same switch, root ports included.
+pub const PATH_PORTS: [&str; 6] =
+    ["0000:20:00.0", "0000:22:00.0", "0000:22:01.0", "0000:80:00.0", "0000:82:00.0", "0000:82:01.0"];
+
+/// Ports with ACS on no such way.
+pub const OTHER_PORTS: [&str; 2] = ["0000:20:01.0", "0000:80:01.0"];
+
+/// The PFs.
+pub const PFS: [&str; 3] = ["0000:24:00.0", "0000:84:00.0", "0000:86:00.0"];
+
+/// ACS control of every function that has the capability, by `setpci`: four hexadecimal digits.
+pub fn acs(node: &Node) -> Result<BTreeMap<String, String>> {
+    let said = node.ok("for f in /sys/bus/pci/devices/*; do a=${f##*/}; \
+         v=$(setpci -s $a ECAP_ACS+6.w 2>/dev/null) && [ -n \"$v\" ] && echo $a $v; done; true")?;
+    Ok(pairs(&said))
+}
+
+/// What of [`acs`] belongs to `ports`.
+pub fn of<'a>(acs: &'a BTreeMap<String, String>, ports: &[&str]) -> Vec<&'a str> {
+    ports.iter().map(|port| acs.get(*port).map_or("none", String::as_str)).collect()
+}
+
+/// Type of every IOMMU group (/sys/kernel/iommu_groups/N/type).
+pub fn groups(node: &Node) -> Result<BTreeMap<String, String>> {
+    let said = node.ok(
+        "cd /sys/kernel/iommu_groups && for g in *; do [ -e $g/type ] && echo $g $(cat $g/type); done; true",
+    )?;
+    Ok(pairs(&said))
+}
+
+/// IOMMU group of a function.
+pub fn group_of(node: &Node, function: &str) -> Result<String> {
+    node.ok(&format!("basename $(readlink /sys/bus/pci/devices/{function}/iommu_group)"))
+}
+
+/// VFs of each PF (sriov_numvfs).
+pub fn vfs(node: &Node) -> Result<Vec<String>> {
+    let files: Vec<String> = PFS.iter().map(|pf| format!("/sys/bus/pci/devices/{pf}/sriov_numvfs")).collect();
+    Ok(node.ok(&format!("cat {}", files.join(" ")))?.lines().map(str::to_owned).collect())
+}
+
+/// The running kernel's command line as words (no test here has a quoted value).
+pub fn running(node: &Node) -> Result<Vec<String>> {
+    Ok(node.ok("cat /proc/cmdline")?.split_whitespace().map(str::to_owned).collect())
+}
+
+/// The `linux` lines of grub.cfg, in their order: the first is the default entry's.
+pub fn grub_lines(node: &Node) -> Result<Vec<String>> {
+    let said = node.ok("grep -E '^[[:space:]]*linux[[:space:]]' /boot/grub/grub.cfg")?;
+    Ok(said.lines().map(|line| line.trim().to_owned()).collect())
+}
+
+/// Whether a module is loaded (/proc/modules).
+pub fn loaded(node: &Node, module: &str) -> Result<bool> {
+    Ok(node.run(&format!("grep -q '^{module} ' /proc/modules"))?.status == 0)
+}
+
+/// Everything that `apply` could have touched, with mtimes: files and links of /etc, /boot and /var/lib/bedplate,
+/// ACS registers, VF counts, modules.
+pub fn everything(node: &Node) -> Result<String> {
+    node.ok(&format!(
+        "find /etc /boot /var/lib/bedplate -xdev \\( -type f -o -type l \\) -printf '%p %T@ %m %u:%g %s %l\\n' 2>/dev/null \
+           | grep -v ' /etc/machine-id\\| /etc/resolv.conf' | sort; \
+         for f in /sys/bus/pci/devices/*; do echo ${{f##*/}} $(setpci -s ${{f##*/}} ECAP_ACS+6.w 2>/dev/null) \
+           $(readlink $f/driver); done; \
+         cat {}; cut -d' ' -f1 /proc/modules | sort",
+        PFS.map(|pf| format!("/sys/bus/pci/devices/{pf}/sriov_numvfs")).join(" ")
+    ))
+}
+
+/// Content, mode and owner of everything below /etc and /boot that is a file or a link.
+pub fn contents(node: &Node) -> Result<BTreeMap<String, String>> {
+    let said = node
+        .ok("cd / && find etc boot -xdev \\( -type f -o -type l \\) -printf '%p %m:%u:%g:%l\\n' | sort; \
+         find etc boot -xdev -type f -print0 | xargs -0 sha256sum | awk '{ print $2 \"#\", $1 }' | sort")?;
+    Ok(pairs(&said))
+}
+
+/// `bedplate plan --json`.
+pub fn plan(node: &Node) -> Result<Value> {
+    json(node, "bedplate plan --json")
+}
+
+/// What a command prints, as JSON.
+pub fn json(node: &Node, command: &str) -> Result<Value> {
+    let said = node.ok(command)?;
+    serde_json::from_str(&said).or_else(|err| fail(format!("{command}: no JSON ({err}): {said}")))
+}
+
+/// How many changes a plan has, by kind.
+pub fn kinds(plan: &Value) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for change in plan["changes"].as_array().into_iter().flatten() {
+        *kinds.entry(change["kind"].as_str().unwrap_or("?").to_owned()).or_default() += 1;
+    }
+    kinds
+}
+
+/// Lines of "key value".
+fn pairs(text: &str) -> BTreeMap<String, String> {
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Asserts with words: the error of a scenario says what was seen.
+macro_rules! check {
+    ($condition:expr, $($words:tt)+) => {
+        if !$condition {
+            return bedplate_tests::lab::fail(format!("{}\n({}, {}:{})", format_args!($($words)+), stringify!($condition), file!(), line!()));
+        }
+    };
+}
+pub(crate) use check;
+
+/// Asserts that two values are equal, and says both when they are not.
+macro_rules! same {
+    ($left:expr, $right:expr, $($words:tt)+) => {
+        match (&$left, &$right) {
+            (left, right) => {
+                if left != right {
+                    return bedplate_tests::lab::fail(format!(
+                        "{}: {left:?} is not {right:?} ({}:{})", format_args!($($words)+), file!(), line!()
+                    ));
+                }
+            }
+        }
+    };
+}
+pub(crate) use same;
