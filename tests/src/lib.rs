@@ -1,5 +1,6 @@
 //! What bedplate's tests share.
 
+pub mod case;
 pub mod fake;
 pub mod fixtures;
 #[path = "../vm/lab/mod.rs"]

@@ -1,13 +1,12 @@
-//! Every directory in `tests/cases` is a case: a made-up host (`host.toml`, see `bedplate::demo`), a profile (`profile.toml`,
-//! or a shipped profile's name in `profile`), perhaps a `ledger.json`, and what `bedplate plan` makes of them: `plan.txt`
-//! and `plan.diff`, or `error.txt`.
+//! Every directory in `tests/cases` is a case: a host, made up (`host.toml`, see `bedplate::demo`) or recorded (`host.bp`),
+//! a profile (`profile.toml`, or a shipped profile's name in `profile`), perhaps a `ledger.json`, and what `bedplate plan`
+//! makes of them: `plan.txt` and `plan.diff`, or `error.txt`.
 //!
 //! `BLESS=1 cargo test -p bedplate-tests --test cases` rewrites the expected files.
 
 use std::path::{Path, PathBuf};
 
 use bedplate::cli::host_label;
-use bedplate::demo::HostSpec;
 use bedplate::facts::{Depth, Facts, observe};
 use bedplate::host::Reader;
 use bedplate::host::snapshot::Snapshot;
@@ -39,12 +38,7 @@ fn read(directory: &Path, name: &str) -> Option<String> {
 }
 
 fn case(directory: &Path) -> Result<(), String> {
-    let mut spec = HostSpec::from_toml(&read(directory, "host.toml").unwrap_or_default())
-        .map_err(|error| format!("host.toml: {error}"))?;
-    if let Some(ledger) = read(directory, "ledger.json") {
-        spec.files.insert("/var/lib/bedplate/ledger.json".into(), ledger);
-    }
-    let host = spec.build();
+    let host = bedplate_tests::case::host(directory)?;
     let loaded = match profile(directory)? {
         Ok(loaded) => loaded,
         Err(rendered) => {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bedplate::cli::host_label;
-use bedplate::demo::HostSpec;
 use bedplate::facts::{Depth, observe};
 use bedplate::host::Reader;
 use bedplate::host::record::record;
@@ -18,11 +17,7 @@ fn read(directory: &Path, name: &str) -> Option<String> {
 }
 
 fn host(directory: &Path) -> Snapshot {
-    let mut spec = HostSpec::from_toml(&read(directory, "host.toml").unwrap_or_default()).unwrap();
-    if let Some(ledger) = read(directory, "ledger.json") {
-        spec.files.insert("/var/lib/bedplate/ledger.json".into(), ledger);
-    }
-    spec.build()
+    bedplate_tests::case::host(directory).unwrap()
 }
 
 /// The case's profile; `None` = it is a case about profiles that cannot be used.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::{Lab, Machine, Node, Result};
@@ -60,6 +60,11 @@ impl Case {
         let node = Rc::new(self.lab.node(machine, &dir)?);
         self.nodes.push(Rc::clone(&node));
         Ok(node)
+    }
+
+    /// The program that the nodes have, for use outside.
+    pub fn program(&self) -> &Path {
+        self.lab.program()
     }
 
     /// Disks are large, and a node of that state is two seconds away.

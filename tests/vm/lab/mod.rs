@@ -88,6 +88,11 @@ impl Lab {
         &self.dir
     }
 
+    /// The program that is put into nodes.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// A node of this machine that has booted and has bedplate, in `dir`, which must be empty.
     ///
     /// # Errors
@@ -134,7 +139,9 @@ impl Lab {
     fn base(&self, machine: Machine) -> Result<PathBuf> {
         let image = self.image(machine.suite)?;
         let anywhere = machine.arguments(Path::new(""), Path::new(""));
-        let key = key(&(image.file_name(), anywhere, &self.qemu_version, machine));
+        // How a base is made counts as much as what it is made of.
+        let how = (include_str!("mod.rs"), include_str!("systemd-boot.sh"));
+        let key = key(&(image.file_name(), anywhere, &self.qemu_version, machine, how));
         let dir = self.dir.join(format!("base-{}-{key}", machine.name));
         if dir.join("complete").exists() {
             return Ok(dir);
@@ -146,6 +153,8 @@ impl Lab {
         node.step("first boot");
         if machine.loader == Loader::Grub {
             node.boot()?;
+            // As this machine's own tools write it: the one in the image was made without its firmware.
+            node.ok("update-grub && sync")?;
         } else {
             self.install_systemd_boot(&node, &image)?;
         }
@@ -214,6 +223,8 @@ impl Lab {
         node.put_program(BEDPLATE, fs::read(&self.program)?)?;
         let version = node.run("bedplate --version")?;
         if version.status == 0 {
+            // On the disk, not only in memory: some tests cut the power.
+            node.ok("sync")?;
             return Ok(());
         }
         fail(format!(

@@ -1,11 +1,24 @@
 //! What is tested, one file a subject. A scenario asserts what the guest's kernel and tools say, not what bedplate says.
 
+mod acs_boot;
+mod crash;
 mod guest;
+mod iommu;
 mod provision;
+mod revert;
+mod snapshot;
 
 use bedplate_tests::lab::Scenario;
 
-/// Every scenario, in the order in which they run.
+/// Every scenario.
 pub fn all() -> Vec<Scenario> {
-    [provision::SCENARIOS].concat()
+    [
+        provision::SCENARIOS,
+        acs_boot::SCENARIOS,
+        iommu::SCENARIOS,
+        revert::SCENARIOS,
+        snapshot::SCENARIOS,
+        crash::SCENARIOS,
+    ]
+    .concat()
 }

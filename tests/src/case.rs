@@ -1,0 +1,24 @@
+//! The host of a case directory.
+
+use std::path::Path;
+
+use bedplate::demo::HostSpec;
+use bedplate::host::snapshot::Snapshot;
+
+/// The host of the case in `directory`: recorded (`host.bp`, as `bedplate snapshot` writes it) or made up (`host.toml`,
+/// see `bedplate::demo`, with the ledger in `ledger.json` if there is one).
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn host(directory: &Path) -> Result<Snapshot, String> {
+    let read = |name: &str| std::fs::read_to_string(directory.join(name)).ok();
+    if let Some(recorded) = read("host.bp") {
+        return Snapshot::from_text(&recorded).map_err(|error| format!("host.bp: {error}"));
+    }
+    let mut spec = HostSpec::from_toml(&read("host.toml").unwrap_or_default())
+        .map_err(|error| format!("host.toml: {error}"))?;
+    if let Some(ledger) = read("ledger.json") {
+        spec.files.insert("/var/lib/bedplate/ledger.json".into(), ledger);
+    }
+    Ok(spec.build())
+}

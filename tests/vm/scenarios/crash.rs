@@ -1,0 +1,103 @@
+//! The power goes while `apply` is at work, ten times, at ten moments.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::{Case, Node, Result, Scenario, fail};
+
+use super::guest::{self, PROFILE, PROFILE_PATH, check, same};
+
+pub const SCENARIOS: &[Scenario] = &[("crash::power_cuts", power_cuts)];
+
+const CUTS: u32 = 10;
+
+/// What a boot may show: all of it or nothing of it.
+const ARGUMENTS: [&str; 2] = ["iommu=pt", "pci=disable_acs_redir="];
+
+fn power_cuts(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    let takes = duration(&node)?;
+    let mut seen = BTreeMap::new();
+    for cut in 0..CUTS {
+        // A random moment in each tenth of the time that apply takes.
+        let random = RandomState::new().hash_one(cut) % 1000;
+        let moment = takes.mul_f64((f64::from(cut) + random as f64 / 1000.0) / f64::from(CUTS));
+        let node = case.node(BOOKWORM)?;
+        prepare(&node)?;
+        node.step(&format!("cut {} of {CUTS}: {} ms into apply", cut + 1, moment.as_millis()));
+        let began = Instant::now();
+        node.ok("setsid bedplate apply --yes </dev/null >/dev/null 2>&1 &")?;
+        sleep(moment.saturating_sub(began.elapsed()));
+        node.power_cut()?;
+        node.boot()?;
+        let state = before_or_after(&node)?;
+        *seen.entry(state).or_insert(0) += 1;
+        finish(&node, state)?;
+    }
+    eprintln!("boots after a cut: {seen:?}");
+    Ok(())
+}
+
+/// The profile is on the disk, as it is on a host that has it for a while.
+fn prepare(node: &Node) -> Result<()> {
+    node.put(PROFILE_PATH, PROFILE)?;
+    node.ok("sync").map(drop)
+}
+
+fn duration(node: &Node) -> Result<Duration> {
+    prepare(node)?;
+    let began = Instant::now();
+    node.expect(3, "bedplate apply --yes")?;
+    Ok(began.elapsed())
+}
+
+/// The machine has booted; nothing of what it booted from is torn.
+fn before_or_after(node: &Node) -> Result<&'static str> {
+    node.ok("grub-script-check /boot/grub/grub.cfg")?;
+    let running = guest::running(node)?.join(" ");
+    let carried = guest::grub_lines(node)?;
+    for line in [&running, &carried[0]] {
+        let found = ARGUMENTS.iter().filter(|argument| line.contains(*argument)).count();
+        check!(found == 0 || found == ARGUMENTS.len(), "half of the arguments: {line}");
+    }
+    // A file of ours is whole or not there: what an interrupted write leaves lies beside it, under another name.
+    let drop_in = node.run("cat /etc/default/grub.d/zz-bedplate.cfg")?;
+    check!(
+        drop_in.status != 0 || ARGUMENTS.iter().all(|argument| drop_in.stdout.contains(argument)),
+        "a torn drop-in: {:?}",
+        drop_in.stdout
+    );
+    let list = node.run("cat /etc/modules-load.d/bedplate.conf")?;
+    check!(
+        list.status != 0 || ["tun", "dummy"].iter().all(|module| list.stdout.contains(module)),
+        "a torn module list: {:?}",
+        list.stdout
+    );
+    Ok(if running.contains("iommu=pt") { "after" } else { "before" })
+}
+
+/// `plan` says where the host is, `apply` finishes, and the file it would boot from then is right.
+fn finish(node: &Node, state: &str) -> Result<()> {
+    let plan = node.run("bedplate plan --exit-code")?;
+    // The VFs never survive a boot: there is something to do either way.
+    same!(plan.status, 2, "plan --exit-code after the boot; it says {}", plan.stdout);
+    let waits = plan.stdout.contains("reboot through firmware is needed");
+    same!(
+        waits,
+        state == "before",
+        "a boot is needed, says the plan of a host that is {state}:\n{}",
+        plan.stdout
+    );
+    node.expect(if state == "before" { 3 } else { 0 }, "bedplate apply --yes")?;
+    let line = guest::grub_lines(node)?.swap_remove(0);
+    check!(ARGUMENTS.iter().all(|argument| line.contains(argument)), "the default entry: {line}");
+    same!(guest::of(&guest::acs(node)?, &guest::PATH_PORTS), ["0011"; 6], "ACS");
+    same!(guest::vfs(node)?, ["7"; 3], "VFs");
+    let left = node.ok(
+        "find /etc /boot /var/lib/bedplate -xdev -name '*bedplate*' \\( -name '*.tmp*' -o -name '.*' \\)",
+    )?;
+    if left.is_empty() { Ok(()) } else { fail(format!("leavings of the interrupted run:\n{left}")) }
+}

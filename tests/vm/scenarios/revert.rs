@@ -1,0 +1,60 @@
+//! Everything back, byte for byte and bit for bit, after two changes of the profile and a boot between them.
+
+use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::{Case, Result, Scenario};
+
+use super::guest::{self, PROFILE, PROFILE_PATH, check, same};
+
+pub const SCENARIOS: &[Scenario] = &[("revert::after_two_changes", after_two_changes)];
+
+/// The second profile (nothing for modprobe.d: Debian's initramfs carries that, and no two of them are equal bytes):
+/// other arguments, other modules, fewer VFs, all of ACS off.
+fn second() -> String {
+    format!(
+        "{}\n[cmdline]\nargs = [\"hugepagesz=2M\", \"hugepages=4\"]\n",
+        PROFILE
+            .replace("load = [\"tun\", ", "load = [")
+            .replace("\"direct-p2p\"", "\"clear\"")
+            .replace("vfs = 7", "vfs = 3")
+    )
+}
+
+fn after_two_changes(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    let files = guest::contents(&node)?;
+    let acs = guest::acs(&node)?;
+    let line = node.ok("cat /proc/cmdline")?;
+
+    node.put(PROFILE_PATH, PROFILE)?;
+    node.expect(3, "bedplate apply --yes")?;
+    node.put(PROFILE_PATH, second())?;
+    node.expect(3, "bedplate apply --yes")?;
+    same!(guest::vfs(&node)?, ["3"; 3], "VFs of the second profile");
+    check!(
+        guest::grub_lines(&node)?[0].contains("hugepages=4"),
+        "the second profile is not in the default entry"
+    );
+    check!(guest::contents(&node)? != files, "two profiles changed no file");
+
+    node.step("revert");
+    // Nothing that runs came from a boot with bedplate's arguments: nothing waits for one.
+    node.expect(0, "bedplate revert --yes")?;
+    node.ok("rm -r /etc/bedplate")?;
+    let back = guest::contents(&node)?;
+    for path in files.keys().chain(back.keys()) {
+        same!(back.get(path), files.get(path), "{path} after the revert");
+    }
+    same!(guest::acs(&node)?, acs, "ACS after the revert");
+    same!(guest::vfs(&node)?, ["0"; 3], "VFs after the revert");
+    check!(
+        !guest::loaded(&node, "tun")? || node.ok("bedplate history")?.contains("tun"),
+        "tun stays without a word"
+    );
+
+    node.step("and it boots as it did");
+    node.reboot()?;
+    same!(node.ok("cat /proc/cmdline")?, line, "/proc/cmdline");
+    same!(guest::acs(&node)?, acs, "ACS after the boot");
+    check!(guest::groups(&node)?.values().all(|kind| kind == "DMA"), "the groups are not translated again");
+    Ok(())
+}

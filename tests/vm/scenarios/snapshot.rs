@@ -1,0 +1,59 @@
+//! A host recorded in the guest and looked at outside says the same, byte for byte.
+
+use std::path::Path;
+use std::process::Command;
+
+use bedplate_tests::lab::machine::{BOOKWORM, TRIXIE};
+use bedplate_tests::lab::{Case, Machine, Result, Scenario};
+
+use super::guest::{PROFILE, PROFILE_PATH, check, same};
+
+pub const SCENARIOS: &[Scenario] = &[("snapshot::replayed_outside", replayed_outside)];
+
+fn replayed_outside(case: &mut Case) -> Result<()> {
+    // Fresh and provisioned, on two kernels. With BLESS=1 the recordings become the hosts of two cases.
+    fidelity(case, BOOKWORM, true, "node-bookworm-provisioned")?;
+    fidelity(case, TRIXIE, false, "node-trixie")
+}
+
+fn fidelity(case: &mut Case, machine: Machine, provisioned: bool, name: &str) -> Result<()> {
+    let node = case.node(machine)?;
+    node.put(PROFILE_PATH, PROFILE)?;
+    if provisioned {
+        node.expect(3, "bedplate apply --yes")?;
+    }
+    node.ok("bedplate snapshot -o /tmp/node.bp")?;
+    let recorded = node.get("/tmp/node.bp")?;
+    let file = node.dir().join("node.bp");
+    std::fs::write(&file, &recorded)?;
+    for words in
+        ["plan", "plan -v", "plan --diff", "plan --json", "inspect", "inspect --tree", "inspect --json"]
+    {
+        let inside = node.run(&format!("bedplate {words}"))?;
+        let outside =
+            Command::new(case.program()).args(words.split(' ')).arg("--snapshot").arg(&file).output()?;
+        // A host with nothing left to change has no diff.
+        check!(
+            !inside.stdout.is_empty() || words == "plan --diff",
+            "bedplate {words} prints nothing: {}",
+            inside.stderr
+        );
+        same!(outside.status.code().map(i64::from), Some(inside.status), "exit status of bedplate {words}");
+        let outside = String::from_utf8_lossy(&outside.stdout).into_owned();
+        // Where the host was read from is the one thing that differs.
+        let from = |text: &str| -> Vec<String> {
+            text.lines()
+                .filter(|line| !line.contains("read from") && !line.contains("\"host\":"))
+                .map(str::to_owned)
+                .collect()
+        };
+        same!(from(&outside), from(&inside.stdout), "bedplate {words}, outside and inside");
+    }
+    if std::env::var_os("BLESS").is_some() {
+        let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases").join(name);
+        std::fs::create_dir_all(&case)?;
+        std::fs::write(case.join("host.bp"), recorded)?;
+        std::fs::write(case.join("profile.toml"), PROFILE)?;
+    }
+    Ok(())
+}
