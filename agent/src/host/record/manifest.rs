@@ -76,6 +76,7 @@ const PATHS: &[(&str, Take)] = &[
     ("/sys/module/*/taint", Whole),
     ("/sys/module/*/holders", Names),
     ("/sys/module/*/parameters/*", Whole),
+    ("/usr/lib/modules/*/vmlinuz", Presence),
     ("/lib/modules/*/modules.builtin", Whole),
     ("/lib/modules/*/modules.dep", Whole),
     ("/lib/modules/*/modules.symbols", Whole),

@@ -115,9 +115,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let touches = entry_paths(context.reader);
     for release in &context.facts.os.installed_kernels {
         actions.push(Action::RunTool {
-            argv: ["kernel-install", "add", release, &format!("/usr/lib/modules/{release}/vmlinuz")]
-                .map(str::to_owned)
-                .to_vec(),
+            argv: ["kernel-install", "add", release, &image(context.reader, release)].map(str::to_owned).to_vec(),
             purpose: format!("make the boot entry of {release} again"),
             touches: touches.clone(),
             way_back: WayBack::Repeat,
@@ -128,6 +126,15 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         actions.push(verify(context));
     }
     Ok(Steps { subject: CMDLINE.into(), actions, disrupts: Vec::new() })
+}
+
+/// The kernel's image: beside its modules where kernel-install's own documentation has it, in /boot where Debian's
+/// packages put it (kernel-install(8); Debian's linux-image packages). kernel-install does not look for it.
+fn image(reader: &dyn Reader, release: &str) -> String {
+    let beside = format!("/usr/lib/modules/{release}/vmlinuz");
+    let name = format!("vmlinuz-{release}");
+    let debian = || reader.list("/boot").is_ok_and(|names| names.contains(&name));
+    if !reader.exists(&beside).unwrap_or(false) && debian() { format!("/boot/{name}") } else { beside }
 }
 
 fn entry_paths(reader: &dyn Reader) -> Vec<String> {
