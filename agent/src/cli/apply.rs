@@ -155,8 +155,12 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let owned = owned_arguments(&ledger);
     let report = apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::now());
     // What the host is now, read afresh: an open reader may know directories that are gone.
-    let host = host::open_one(&args.target.host())?;
-    let mut after = planned(args, &host)?;
+    let again =
+        host::open_one(&args.target.host()).and_then(|host| planned(args, &host).map(|after| (host, after)));
+    let (host, mut after) = again.inspect_err(|_| {
+        // The host was changed, whatever became of looking at it: that must not go unsaid.
+        output::status(applied::changes(&report).trim_end());
+    })?;
     // No later plan knows of what was taken off the command line; it is in effect until the boot all the same.
     if still_running(&host, &after.facts, &owned) {
         after.plan.reboot = after.plan.reboot.max(plan.reboot);

@@ -11,12 +11,15 @@ use crate::revert::{RevertPlan, RevertReport, Step, StepOutcome};
 
 /// The report of an apply; `after` is the plan made afterwards.
 pub fn text(report: &ApplyReport, after: &Plan) -> String {
+    format!("{}\n{}", changes(report), summary(after))
+}
+
+/// What became of every change.
+pub fn changes(report: &ApplyReport) -> String {
     let mut out = String::new();
     for change in &report.changes {
         one(&mut out, change);
     }
-    out.push('\n');
-    out.push_str(&summary(after));
     out
 }
 
