@@ -234,6 +234,9 @@ impl Port<'_> {
         }
         let port = self.wanted.port;
         let here = self.topology.below(port);
+        if here.is_empty() {
+            return Vec::new();
+        }
         let named =
             |functions: &[PciAddress]| some_of(functions.iter().map(PciAddress::to_string), 6, "functions");
         let reach = match self.siblings(&here) {
@@ -242,7 +245,7 @@ impl Port<'_> {
                  complex lets them",
                 named(&here)
             ),
-            Some((switch, there)) if !there.is_empty() && !here.is_empty() => format!(
+            Some((switch, there)) if !there.is_empty() => format!(
                 "{} below this port can reach {} below the other ports of switch {switch} past the IOMMU",
                 named(&here),
                 named(&there)

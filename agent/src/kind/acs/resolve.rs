@@ -9,7 +9,7 @@ use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
 use crate::plan::{Blocker, Note, Unknown, Why};
 use crate::profile::model::{self, AcsPersist, AcsPolicy};
-use crate::topology::{Pair, Topology};
+use crate::topology::{Pair, Role, Topology};
 use crate::value::{AcsBits, PciAddress, PciId};
 
 use super::NAME;
@@ -77,7 +77,7 @@ fn on_tree(profile: &model::Acs, facts: &Facts, tree: &PciTree, resolved: &mut R
         AcsPolicy::DirectP2p => paths(&pairs, profile.root_port),
         AcsPolicy::Keep => paths(&pairs, false),
     };
-    let readable = readings(tree, targets, resolved);
+    let readable = readings(tree, &topology, targets, resolved);
     if profile.policy == AcsPolicy::Keep {
         report_redirects(&readable, resolved);
         return;
@@ -139,9 +139,9 @@ fn all_ports(tree: &PciTree) -> Targets {
 
 type Readable = Vec<(PciAddress, Acs, Vec<Why>)>;
 
-/// Ports with ACS. Ports without it redirect nothing and drop out; what cannot be told is said.
-fn readings(tree: &PciTree, targets: Targets, resolved: &mut Resolved) -> Readable {
-    let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
+/// Ports with ACS. Ports without it redirect nothing and drop out; that is said, and what cannot be told as well.
+fn readings(tree: &PciTree, topology: &Topology, targets: Targets, resolved: &mut Resolved) -> Readable {
+    let (mut readable, mut unreadable, mut without) = (Vec::new(), Vec::new(), Vec::new());
     for (port, why) in targets {
         let Some(function) = tree.get(port) else {
             unreadable.push((port, "it is not among the PCI functions that can be seen"));
@@ -153,9 +153,17 @@ fn readings(tree: &PciTree, targets: Targets, resolved: &mut Resolved) -> Readab
                 resolved.note(format!("port {port}"), text);
             }
             Reading::Known(acs) => readable.push((port, *acs, why)),
+            // Of other bridges nobody expects it (handbook §3.1).
+            Reading::Absent if matches!(topology.role(port), Role::RootPort | Role::Downstream) => {
+                without.push(port.to_string());
+            }
             Reading::Absent => {}
             Reading::Unknown(reason) => unreadable.push((port, reason.as_str())),
         }
+    }
+    if !without.is_empty() {
+        let text = "no ACS: it redirects nothing, and there is nothing to clear";
+        resolved.note(format!("port {}", some_of(without.into_iter(), 8, "ports")), text);
     }
     if let Some((_, reason)) = unreadable.first() {
         let named = some_of(unreadable.iter().map(|(port, _)| port.to_string()), 4, "ports");

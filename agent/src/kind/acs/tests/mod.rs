@@ -188,6 +188,9 @@ fn bits_a_port_lacks_are_not_written_and_ports_without_acs_need_nothing() {
     assert_eq!(resolved.acs.ports.len(), 18);
     assert_eq!(resolved.acs.ports[1].mask, AcsBits(0x05));
     assert!(argument(&resolved).contains(";xx000x0@0000:18:01.0;xx000x0@0000:18:03.0;"), "flags read alike");
+    let [note] = &resolved.notes[..] else { panic!("{:?}", resolved.notes) };
+    assert_eq!(note.subject, "port 0000:18:00.0");
+    assert!(note.text.starts_with("no ACS"), "{}", note.text);
     let section = plan_of(&direct(), &facts);
     carry_out(&section, &mut facts);
     assert!(plan_of(&direct(), &facts).changes.is_empty());
@@ -291,8 +294,19 @@ fn clear_takes_every_port_with_all_its_bits() {
     assert_eq!(ports(&resolved), expected.map(|port| format!("0000:{port}")));
     assert!(resolved.acs.ports.iter().all(|wanted| wanted.mask == AcsBits(0x5f)));
     assert!(resolved.notes[0].text.contains("PCH"), "{:?}", resolved.notes);
+    // Ports that could have it and have not are named; upstream ports, which need none, are not.
+    assert_eq!(resolved.notes[1].subject, "port 0000:22:02.0, 0000:82:02.0");
     assert!(argument(&resolved).starts_with("pci=config_acs=0000000@0000:20:00.0;"));
-    carry_out(&plan_of(&clear, &facts), &mut facts);
+    let section = plan_of(&clear, &facts);
+    let disrupts = |port: &str| {
+        &section.changes.iter().find(|change| change.id == format!("acs/0000:{port}")).unwrap().disrupts
+    };
+    assert!(
+        disrupts("80:01.0")[0].starts_with("0000:86:00.0 below this root port"),
+        "{:?}",
+        disrupts("80:01.0")
+    );
+    carry_out(&section, &mut facts);
     assert_eq!(plan_of(&clear, &facts).changes, []);
     kernel(&mut facts, "6.1.0-56-amd64");
     let old = resolve(&clear, &facts);
@@ -308,4 +322,11 @@ fn keep_only_reports() {
     assert_eq!(resolved.notes.len(), 4);
     assert!(resolved.notes[0].text.starts_with("RR CR is on"), "{}", resolved.notes[0].text);
     assert_eq!(plan_on(&resolved, &facts, &Files::default()), Section::default());
+}
+
+#[test]
+fn an_empty_port_exposes_nobody() {
+    let section = plan_of(&profile(AcsPolicy::Clear, AcsPersist::Live), &lab().facts());
+    let change = section.changes.iter().find(|change| change.id == "acs/0000:20:01.0").unwrap();
+    assert_eq!(change.disrupts, Vec::<String>::new());
 }
