@@ -1,5 +1,6 @@
 //! What is tested, one file a subject. A scenario asserts what the guest's kernel and tools say, not what bedplate says.
 
+mod acs;
 mod acs_boot;
 mod crash;
 mod guest;
@@ -7,6 +8,7 @@ mod iommu;
 mod provision;
 mod revert;
 mod snapshot;
+mod sriov;
 
 use bedplate_tests::lab::Scenario;
 
@@ -14,6 +16,8 @@ use bedplate_tests::lab::Scenario;
 pub fn all() -> Vec<Scenario> {
     [
         provision::SCENARIOS,
+        acs::SCENARIOS,
+        sriov::SCENARIOS,
         acs_boot::SCENARIOS,
         iommu::SCENARIOS,
         revert::SCENARIOS,
