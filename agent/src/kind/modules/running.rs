@@ -20,12 +20,32 @@ pub fn is_live(reader: &dyn Reader, module: &ModuleName) -> Reading<bool> {
     }
 }
 
-/// Modules wanted now.
+/// Modules wanted now, and those that no boot can load.
 pub fn load(context: &Context, section: &mut Section) {
     for module in &context.desired.modules.load {
-        if module.load == ModuleLoad::Now {
-            load_one(context, module, section);
+        match module.load {
+            ModuleLoad::Now => load_one(context, module, section),
+            ModuleLoad::Boot => at_boot(context, module, section),
         }
+    }
+}
+
+/// systemd-modules-load passes over a module that is not there, and does not fail (handbook §9).
+fn at_boot(context: &Context, module: &WantedModule, section: &mut Section) {
+    if is_live(context.reader, &module.name) == Reading::Known(true) {
+        return;
+    }
+    if let Installed::No { release } = installed(context.reader, context.facts, &module.name) {
+        section.blockers.push(not_installed(&module.name, &release));
+    }
+}
+
+fn not_installed(module: &ModuleName, release: &str) -> Blocker {
+    Blocker {
+        kind: NAME,
+        subject: format!("module {module}"),
+        reason: format!("it is not installed for kernel {release}"),
+        remedy: remedy(module),
     }
 }
 
@@ -51,12 +71,7 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut Section) {
         Installed::BuiltIn => {
             section.settled.push(Settled { kind: NAME, subject, state: "built into the kernel".into() });
         }
-        Installed::No { release } => section.blockers.push(Blocker {
-            kind: NAME,
-            subject,
-            reason: format!("it is not installed for kernel {release}"),
-            remedy: remedy(&module.name),
-        }),
+        Installed::No { release } => section.blockers.push(not_installed(&module.name, &release)),
         Installed::Unknown(reason) => section.unknowns.push(Unknown { kind: NAME, subject, reason }),
         Installed::Yes => section.changes.push(load_change(module, section)),
     }
