@@ -5,6 +5,7 @@ mod acs_boot;
 mod crash;
 mod guest;
 mod iommu;
+mod modules;
 mod provision;
 mod revert;
 mod snapshot;
@@ -18,6 +19,7 @@ pub fn all() -> Vec<Scenario> {
         provision::SCENARIOS,
         acs::SCENARIOS,
         sriov::SCENARIOS,
+        modules::SCENARIOS,
         acs_boot::SCENARIOS,
         iommu::SCENARIOS,
         revert::SCENARIOS,

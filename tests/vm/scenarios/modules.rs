@@ -1,0 +1,129 @@
+//! Kernel modules: what /proc/modules, /sys/module and udev make of modules-load.d, modprobe.d and the initramfs.
+
+use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::{Case, Node, Result, Scenario};
+
+pub const SCENARIOS: &[Scenario] =
+    &[("modules::now", now), ("modules::from_the_next_boot_on", from_the_next_boot_on)];
+
+fn profile(node: &Node, modules: &str) -> Result<()> {
+    node.put("/etc/bedplate/profile.toml", format!("schema = 1\nname = \"modules\"\n[modules]\n{modules}\n"))
+}
+
+fn is_loaded(node: &Node, module: &str) -> Result<bool> {
+    Ok(node.run(&format!("grep -q '^{module} ' /proc/modules"))?.status == 0)
+}
+
+/// `dummy` makes as many interfaces as it is told when it is loaded, and sysfs does not show the number it was told.
+fn dummies(node: &Node) -> Result<String> {
+    node.ok("ls /sys/class/net | grep -c ^dummy || true")
+}
+
+fn now(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    // 1. Options are there before the module is loaded. `zswap` is built in and in /sys/module, `binfmt_script` is built
+    //    in and known to modules.builtin only: both count as loaded, nothing tries to load them.
+    let built_in = node.ok("cat /lib/modules/$(uname -r)/modules.builtin")?;
+    for (module, directory) in [("zswap", 0), ("binfmt_script", 1)] {
+        assert!(built_in.contains(&format!("/{module}.ko")), "{module} is not built into this kernel");
+        node.expect(directory, &format!("test -d /sys/module/{module}"))?;
+    }
+    profile(
+        &node,
+        "load_default = \"now\"\nload = [\"dummy\", \"zswap\", \"binfmt_script\"]\noptions = { dummy = { numdummies = 3 } }",
+    )?;
+    assert!(!is_loaded(&node, "dummy")?, "the node is not as this test needs it");
+    let said = node.ok("bedplate apply 2>&1")?;
+    assert!(is_loaded(&node, "dummy")?);
+    assert_eq!(dummies(&node)?, "3", "dummy was loaded before its option was written");
+    for module in ["zswap", "binfmt_script"] {
+        assert!(!said.contains(&format!("load module {module}")), "{module} is built in:\n{said}");
+    }
+    node.expect(0, "bedplate plan --exit-code")?;
+
+    // 2. Another value for the loaded module needs it to be loaded again; until then it stays as it is, and is not
+    //    called done.
+    profile(&node, "load_default = \"now\"\nload = [\"dummy\"]\noptions = { dummy = { numdummies = 5 } }")?;
+    let plan = node.expect(2, "bedplate plan --exit-code")?;
+    assert!(plan.contains("/etc/modprobe.d/zz-bedplate.conf  [next boot]"), "{plan}");
+    let said = node.expect(3, "bedplate apply 2>&1")?;
+    assert_eq!(dummies(&node)?, "3", "the module was loaded again under its users:\n{said}");
+    node.ok("modprobe -r dummy && modprobe dummy")?;
+    assert_eq!(dummies(&node)?, "5", "what bedplate wrote is not what modprobe reads");
+
+    // From here on the option stays: every change of modprobe.d rebuilds the initramfs.
+    let option = "options = { dummy = { numdummies = 5 } }";
+
+    // 3. A module that is not there is in the way, whenever it is wanted; what can be done is done all the same.
+    for (when, module) in [("now", "no_such_module"), ("boot", "nor_such_a_one")] {
+        profile(&node, &format!("load_default = \"{when}\"\nload = [\"vfio-pci\", \"{module}\"]\n{option}"))?;
+        let said = node.expect(4, "bedplate apply 2>&1")?;
+        let release = node.ok("uname -r")?;
+        let reason = format!("✗ module {module}: it is not installed for kernel {release}");
+        assert!(said.contains(&reason), "{when}: {said}");
+        assert!(is_loaded(&node, "vfio_pci")?, "{when}: the missing module stopped another:\n{said}");
+    }
+
+    // 4. Out again, but not out of use: igb serves three NICs, dummy nobody.
+    profile(&node, &format!("unload = [\"dummy\", \"dca\"]\n{option}"))?;
+    let said = node.expect(4, "bedplate apply 2>&1")?;
+    assert!(!is_loaded(&node, "dummy")?, "{said}");
+    assert!(is_loaded(&node, "dca")? && said.contains("it is in use (by igb)"), "{said}");
+    Ok(())
+}
+
+fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    let nic = "/sys/bus/pci/devices/0000:84:00.0/driver";
+    let depth = || node.ok("cat /sys/module/virtio_blk/parameters/queue_depth");
+    let initramfs = || node.ok("stat --format=%y /boot/initrd.img-$(uname -r)");
+    node.ok("modprobe dummy numdummies=1")?;
+    assert!(
+        is_loaded(&node, "igb")? && !is_loaded(&node, "vfio_pci")?,
+        "the node is not as this test needs it"
+    );
+    let (old_depth, old_initramfs) = (depth()?, initramfs()?);
+    assert_ne!(old_depth, "64");
+
+    // 1. All of it is written, nothing of it counts yet, and that is what the exit status says.
+    profile(
+        &node,
+        "load_default = \"boot\"\nload = [\"vfio-pci\", \"dummy\", \"unix\"]\nblacklist = [\"igb\"]\n\
+         options = { dummy = { numdummies = 3 }, virtio_blk = { queue_depth = 64 } }",
+    )?;
+    node.expect(3, "bedplate apply")?;
+    assert!(is_loaded(&node, "igb")? && !is_loaded(&node, "vfio_pci")?, "load = boot, and it acted now");
+    assert_eq!((depth()?, dummies(&node)?), (old_depth.clone(), "1".to_owned()));
+    let plan = node.expect(3, "bedplate plan --exit-code")?;
+    let waits = format!("options virtio_blk queue_depth: running {old_depth}, next boot 64");
+    assert!(plan.contains(&waits), "no word of the option that waits for a boot:\n{plan}");
+
+    // 2. The initramfs has a modprobe.d of its own, by which it loads what it holds: here the disk's driver.
+    let held = node.ok("lsinitramfs /boot/initrd.img-$(uname -r)")?;
+    assert!(held.contains("virtio_blk.ko") && held.contains("etc/modprobe.d/zz-bedplate.conf"), "{held}");
+    let new_initramfs = initramfs()?;
+    assert_ne!(new_initramfs, old_initramfs);
+    node.expect(3, "bedplate apply")?;
+    assert_eq!(initramfs()?, new_initramfs, "rebuilt once more, for nothing");
+
+    // 3. The boot.
+    node.reboot()?;
+    assert!(is_loaded(&node, "vfio_pci")?, "vfio_pci was not loaded at boot");
+    node.expect(1, &format!("test -e {nic}")).map_err(|_| "udev gave the NIC its blacklisted driver")?;
+    assert!(!is_loaded(&node, "igb")?, "igb was loaded in spite of the blacklist");
+    assert_eq!(dummies(&node)?, "3", "dummy came up with other options");
+    assert_eq!(depth()?, "64", "virtio_blk came up in the initramfs with its old options");
+    node.expect(0, "systemctl is-active systemd-modules-load")?;
+    node.expect(0, "bedplate plan --exit-code")?;
+
+    // 4. A blacklist stops udev, not somebody who asks by name.
+    node.ok("modprobe igb && udevadm settle")?;
+    node.ok(&format!("test -e {nic}"))?;
+
+    // 5. And back, out of the initramfs too.
+    node.ok("bedplate revert")?;
+    node.expect(1, "ls /etc/modules-load.d /etc/modprobe.d | grep bedplate")?;
+    let held = node.ok("lsinitramfs /boot/initrd.img-$(uname -r)")?;
+    assert!(!held.contains("bedplate"), "the initramfs still holds what was taken back:\n{held}");
+    Ok(())
+}
