@@ -19,6 +19,11 @@ fn dummies(node: &Node) -> Result<String> {
     node.ok("ls /sys/class/net | grep -c ^dummy || true")
 }
 
+/// Modules and their configuration in the initramfs of the running kernel.
+fn held_by_initramfs(node: &Node) -> Result<String> {
+    node.ok("lsinitramfs /boot/initrd.img-$(uname -r) | grep -E 'modprobe|[.]ko'")
+}
+
 fn now(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     // 1. Options are there before the module is loaded. `zswap` is built in and in /sys/module, `binfmt_script` is built
@@ -99,7 +104,7 @@ fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
     assert!(plan.contains(&waits), "no word of the option that waits for a boot:\n{plan}");
 
     // 2. The initramfs has a modprobe.d of its own, by which it loads what it holds: here the disk's driver.
-    let held = node.ok("lsinitramfs /boot/initrd.img-$(uname -r)")?;
+    let held = held_by_initramfs(&node)?;
     assert!(held.contains("virtio_blk.ko") && held.contains("etc/modprobe.d/zz-bedplate.conf"), "{held}");
     let new_initramfs = initramfs()?;
     assert_ne!(new_initramfs, old_initramfs);
@@ -123,7 +128,7 @@ fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
     // 5. And back, out of the initramfs too.
     node.ok("bedplate revert")?;
     node.expect(1, "ls /etc/modules-load.d /etc/modprobe.d | grep bedplate")?;
-    let held = node.ok("lsinitramfs /boot/initrd.img-$(uname -r)")?;
+    let held = held_by_initramfs(&node)?;
     assert!(!held.contains("bedplate"), "the initramfs still holds what was taken back:\n{held}");
     Ok(())
 }
