@@ -11,11 +11,8 @@ export DEBIAN_FRONTEND=noninteractive
 dpkg --purge --force-depends grub-pc grub-pc-bin grub-efi-amd64-bin grub2-common grub-common
 rm -rf /boot/grub /etc/default/grub /etc/default/grub.d /boot/efi/EFI/BOOT
 dpkg -i /var/lib/vm/systemd-boot/*.deb
-bootctl install
-for kernel in /lib/modules/*; do
-  version=${kernel##*/}
-  kernel-install add "$version" "/boot/vmlinuz-$version" "/boot/initrd.img-$version"
-done
+# Installing the package has installed the loader and an entry for the kernel; the loader goes first.
+bootctl is-installed
 sed -i 's/noauto,//' /etc/fstab
 bootctl list
 sync

@@ -2,6 +2,7 @@
 
 mod acs;
 mod acs_boot;
+mod boot_states;
 mod crash;
 mod guest;
 mod iommu;
@@ -10,6 +11,7 @@ mod provision;
 mod revert;
 mod snapshot;
 mod sriov;
+mod systemd_boot;
 
 use bedplate_tests::lab::Scenario;
 
@@ -24,6 +26,8 @@ pub fn all() -> Vec<Scenario> {
         iommu::SCENARIOS,
         revert::SCENARIOS,
         snapshot::SCENARIOS,
+        boot_states::SCENARIOS,
+        systemd_boot::SCENARIOS,
         crash::SCENARIOS,
     ]
     .concat()

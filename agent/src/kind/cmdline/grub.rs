@@ -250,6 +250,17 @@ pub fn edit_files(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<V
                 remedy: format!("move the part from `--` on to the end of {CMDLINE_DEFAULT}, or take it out"),
             });
         }
+        if let Some(path) = own.as_deref().and_then(|own| overrider(&result, own)) {
+            return Err(Obstacle {
+                reason: format!(
+                    "{path} is read after bedplate's own file and sets {CMDLINE_DEFAULT} without what was there before"
+                ),
+                remedy: format!(
+                    "in {path}, write {CMDLINE_DEFAULT}=\"${CMDLINE_DEFAULT} …\", or give the file a name that sorts \
+                     before bedplate's"
+                ),
+            });
+        }
         return Err(Obstacle {
             reason:
                 "the arguments that are there now and those that the profile wants get in each other's way"
@@ -258,6 +269,21 @@ pub fn edit_files(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<V
         });
     }
     Ok(differences(&others, ours.first(), &result, own.as_deref()))
+}
+
+/// The first file behind `own` after which the variable no longer holds what `own` put in.
+fn overrider<'a>(sources: &'a [Sourced], own: &str) -> Option<&'a str> {
+    let at = sources.iter().position(|source| source.path == own)?;
+    let value = |upto: usize, with_own: bool| {
+        let read = sources[..=upto].iter().enumerate().filter(|(index, _)| with_own || *index != at);
+        let files: Vec<&GrubDefault> = read.map(|(_, source)| &source.default).collect();
+        grub_default::evaluate(&files, CMDLINE_DEFAULT).ok()
+    };
+    let behind = (at + 1)..sources.len();
+    behind
+        .into_iter()
+        .find(|index| value(*index, true) == value(*index, false))
+        .map(|index| sources[index].path.as_str())
 }
 
 /// Words that are an error's own.

@@ -115,7 +115,9 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let touches = entry_paths(context.reader);
     for release in &context.facts.os.installed_kernels {
         actions.push(Action::RunTool {
-            argv: ["kernel-install", "add", release, &image(context.reader, release)].map(str::to_owned).to_vec(),
+            argv: ["kernel-install", "add", release, &image(context.reader, release)]
+                .map(str::to_owned)
+                .to_vec(),
             purpose: format!("make the boot entry of {release} again"),
             touches: touches.clone(),
             way_back: WayBack::Repeat,

@@ -1,0 +1,77 @@
+//! systemd-boot on Debian trixie, with entries and with unified kernel images: the line is in /etc/kernel/cmdline, and
+//! the host's own kernel-install carries it into what boots.
+
+use bedplate_tests::lab::machine::{SYSTEMD_BOOT, UKI};
+use bedplate_tests::lab::{Case, Machine, Node, Result, Scenario};
+
+use super::guest::{self, PATH_PORTS, PROFILE, PROFILE_PATH, check, same};
+
+pub const SCENARIOS: &[Scenario] =
+    &[("systemd_boot::entries", entries), ("systemd_boot::unified_image", unified_image)];
+
+fn entries(case: &mut Case) -> Result<()> {
+    story(case, SYSTEMD_BOOT, "sed -n 's/^options *//p' /boot/efi/loader/entries/*.conf")
+}
+
+fn unified_image(case: &mut Case) -> Result<()> {
+    // The section of the image that holds its command line, by a tool that knows nothing of bedplate.
+    story(
+        case,
+        UKI,
+        "objcopy -O binary --only-section=.cmdline /boot/efi/EFI/Linux/*.efi /dev/stdout 2>/dev/null \
+         || ukify inspect --json=short /boot/efi/EFI/Linux/*.efi | sed -E 's/.*\"\\.cmdline\":\\{[^}]*\"text\":\"([^\"]*)\".*/\\1/'",
+    )
+}
+
+/// `carried` prints the command line that the loader will pass on.
+fn story(case: &mut Case, machine: Machine, carried: &str) -> Result<()> {
+    let node = case.node(machine)?;
+    node.put(PROFILE_PATH, PROFILE.replace("vfs = 7", "vfs = 1"))?;
+    let before = (node.ok(carried)?, node.ok("cat /etc/kernel/cmdline")?);
+    check!(before.0.contains("root=LABEL=root"), "the loader's line: {before:?}");
+
+    node.step("apply edits /etc/kernel/cmdline and has the host's own tool rebuild");
+    node.expect(3, "bedplate apply --yes")?;
+    let after = (node.ok(carried)?, node.ok("cat /etc/kernel/cmdline")?);
+    for line in [&after.0, &after.1] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        check!(words.contains(&"iommu=pt"), "iommu=pt is not in {line}");
+        // Verbatim: no shell stands between this file and the kernel that would need quotes for `;`.
+        let acs = words.iter().find(|word| word.starts_with("pci=config_acs=")).copied().unwrap_or_default();
+        check!(!acs.is_empty() && !acs.contains(['"', '\'', '\\']), "pci= in {line}");
+    }
+    let kernels = "ls /boot/efi/loader/entries /boot/efi/EFI/Linux 2>/dev/null | grep -c -E 'conf$|efi$'";
+    same!(node.ok(kernels)?, "1", "entries and images: rebuilt, not added");
+
+    node.step("the boot makes it true; a second apply leaves it");
+    node.reboot()?;
+    effective(&node)?;
+    let settled = guest::everything(&node)?
+        + &node.ok("find /boot/efi -type f -printf '%p %T@ %s\\n' | grep -v random-seed | sort")?;
+    node.expect(0, "bedplate apply --live-only --yes")?;
+    node.expect(0, "bedplate plan --exit-code")?;
+    node.ok("for pf in /sys/bus/pci/devices/*/sriov_numvfs; do echo 0 >$pf; done")?;
+    let again = guest::everything(&node)?
+        + &node.ok("find /boot/efi -type f -printf '%p %T@ %s\\n' | grep -v random-seed | sort")?;
+    let files = |text: &str| -> Vec<String> {
+        text.lines()
+            .filter(|line| line.starts_with("/boot") || line.starts_with("/etc/kernel"))
+            .map(str::to_owned)
+            .collect()
+    };
+    same!(files(&again), files(&settled), "files after a second apply");
+
+    node.step("revert");
+    node.expect(3, "bedplate revert --yes")?;
+    same!((node.ok(carried)?, node.ok("cat /etc/kernel/cmdline")?), before, "the lines after the revert");
+    Ok(())
+}
+
+fn effective(node: &Node) -> Result<()> {
+    let words = guest::running(node)?;
+    check!(words.contains(&"iommu=pt".to_owned()), "/proc/cmdline: {words:?}");
+    let types = guest::groups(node)?;
+    check!(!types.is_empty() && types.values().all(|kind| kind == "identity"), "group types: {types:?}");
+    same!(guest::of(&guest::acs(node)?, &PATH_PORTS), ["0000"; 6], "ACS after the boot");
+    Ok(())
+}
