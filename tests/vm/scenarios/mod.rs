@@ -3,6 +3,7 @@
 mod acs;
 mod acs_boot;
 mod boot_states;
+mod cmdline;
 mod crash;
 mod guest;
 mod iommu;
@@ -26,6 +27,7 @@ pub fn all() -> Vec<Scenario> {
         iommu::SCENARIOS,
         revert::SCENARIOS,
         snapshot::SCENARIOS,
+        cmdline::SCENARIOS,
         boot_states::SCENARIOS,
         systemd_boot::SCENARIOS,
         crash::SCENARIOS,

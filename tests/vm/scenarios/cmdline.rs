@@ -1,0 +1,166 @@
+//! Kernel arguments through the host's real GRUB: quoting, duplicates, removal, other entries, a generator that dies,
+//! a second kernel.
+
+use bedplate_tests::lab::machine::{BIOS, BOOKWORM};
+use bedplate_tests::lab::{Case, Node, Result, Scenario};
+
+use super::guest::{self, PROFILE_PATH, check, same};
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("cmdline::values_duplicates_and_removal", values_duplicates_and_removal),
+    ("cmdline::generator_dies", generator_dies),
+    ("cmdline::profile_breaks_in_mid_apply", profile_breaks_in_mid_apply),
+    ("cmdline::kernel_upgrade", kernel_upgrade),
+];
+
+fn profile(rest: &str) -> String {
+    format!("schema = 1\nname = \"arguments\"\n[iommu]\nmode = \"passthrough\"\n{rest}")
+}
+
+/// Values that a shell, GRUB's own language and the kernel each read in their own way. A name with a dot is a module's
+/// parameter; nobody has this module.
+const AWKWARD: [&str; 3] = ["bedplate.words=\"a b\"", "bedplate.list=1;2;3", "bedplate.money=$HOME"];
+
+fn values_duplicates_and_removal(case: &mut Case) -> Result<()> {
+    let node = case.node(BIOS)?;
+    // What was there before: a key given twice, which the kernel adds up, and a foreign `pci=`.
+    node.ok("sed -i 's/^GRUB_CMDLINE_LINUX=.*/GRUB_CMDLINE_LINUX=\"console=tty0 console=ttyS0,115200 mitigations=off pci=noaer\"/' \
+         /etc/default/grub && update-grub")?;
+    let arguments: Vec<String> = AWKWARD.iter().map(|argument| format!("'{argument}'")).collect();
+    node.put(
+        PROFILE_PATH,
+        profile(&format!("[cmdline]\nargs = [{}, \"pci=nommconf\"]\n", arguments.join(", "))),
+    )?;
+    node.expect(3, "bedplate apply --yes")?;
+    let lines = guest::grub_lines(&node)?;
+    let recovery: Vec<&String> = lines.iter().filter(|line| line.contains(" single")).collect();
+    check!(!recovery.is_empty(), "there is no recovery entry: {lines:#?}");
+    for line in recovery {
+        check!(
+            !line.contains("bedplate.") && !line.contains("iommu=pt"),
+            "the recovery entry is not as it was: {line}"
+        );
+    }
+
+    node.step("the kernel gets each value as the profile has it");
+    node.reboot()?;
+    let line = node.ok("cat /proc/cmdline")?;
+    for argument in AWKWARD {
+        // The kernel passes quotes on as they come; where they stand in the word is not its concern.
+        let spelled = [argument.to_owned(), format!("\"{}\"", argument.replace('"', ""))];
+        check!(spelled.iter().any(|word| line.contains(word.as_str())), "{argument} is not in {line}");
+    }
+    check!(line.contains("console=tty0 console=ttyS0,115200"), "a key given twice: {line}");
+    let pci: Vec<&str> = line.split_whitespace().filter(|word| word.starts_with("pci=")).collect();
+    // The kernel reads only one: what was there and what is wanted have to be in it together.
+    check!(
+        pci.last().is_some_and(|word| word.contains("noaer") && word.contains("nommconf")),
+        "pci=: {pci:?}"
+    );
+    node.expect(0, "bedplate plan --exit-code")?;
+
+    node.step("dropped from the profile: gone; forbidden: gone, whoever wrote it");
+    node.put(PROFILE_PATH, profile("[cmdline]\nabsent = [\"quiet\"]\n"))?;
+    node.expect(3, "bedplate apply --yes")?;
+    // By GRUB's own tool once more: what bedplate left has to say so by itself.
+    node.ok("update-grub")?;
+    let line = guest::grub_lines(&node)?.swap_remove(0);
+    check!(
+        !line.contains("bedplate.") && !line.contains("nommconf"),
+        "an argument that nobody wants: {line}"
+    );
+    check!(!line.split(' ').any(|word| word == "quiet"), "quiet is forbidden: {line}");
+    check!(
+        line.contains("console=tty0 console=ttyS0,115200") && line.contains("pci=noaer"),
+        "foreign words: {line}"
+    );
+    Ok(())
+}
+
+/// Puts `script` in update-grub's place; `{real}` is the real one.
+fn replace_update_grub(node: &Node, script: &str) -> Result<()> {
+    node.ok("[ -e /usr/sbin/update-grub.real ] || mv /usr/sbin/update-grub /usr/sbin/update-grub.real")?;
+    let script = format!("#!/bin/sh\n{}\n", script.replace("{real}", "/usr/sbin/update-grub.real"));
+    node.put_program("/usr/sbin/update-grub", script)
+}
+
+fn generator_dies(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    node.put(PROFILE_PATH, profile(""))?;
+    let scripts = [
+        (
+            "truncates and fails",
+            "head -c 1500 /boot/grub/grub.cfg >/tmp/half; cat /tmp/half >/boot/grub/grub.cfg; echo 'no space left' >&2; exit 1",
+        ),
+        (
+            "is killed half-way",
+            "head -c 1500 /boot/grub/grub.cfg >/tmp/half; cat /tmp/half >/boot/grub/grub.cfg; kill -9 $$",
+        ),
+        ("succeeds and writes nothing", "exit 0"),
+    ];
+    for (what, script) in scripts {
+        node.step(&format!("update-grub {what}"));
+        replace_update_grub(&node, script)?;
+        let before = guest::contents(&node)?;
+        let applied = node.run("bedplate apply --yes")?;
+        same!(applied.status, 1, "apply whose update-grub {what}: {applied:?}");
+        let text = applied.stdout.clone() + &applied.stderr;
+        check!(
+            text.contains("update-grub") || text.contains("grub.cfg"),
+            "the report names no culprit:\n{text}"
+        );
+        same!(guest::contents(&node)?, before, "files after an update-grub that {what}");
+        node.ok("grub-script-check /boot/grub/grub.cfg")?;
+    }
+    node.step("with the real one it goes through");
+    replace_update_grub(&node, "exec {real}")?;
+    node.expect(3, "bedplate apply --yes")?;
+    check!(guest::grub_lines(&node)?[0].contains("iommu=pt"), "iommu=pt is not in the default entry");
+    Ok(())
+}
+
+/// The host was changed; that it cannot be planned afterwards must not hide it.
+fn profile_breaks_in_mid_apply(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    node.put(PROFILE_PATH, profile(""))?;
+    replace_update_grub(&node, "{real} || exit 1\necho '[[[' >>/etc/bedplate/profile.toml")?;
+    let applied = node.run("bedplate apply --yes")?;
+    same!(applied.status, 1, "apply whose profile is broken at its end: {applied:?}");
+    check!(guest::grub_lines(&node)?[0].contains("iommu=pt"), "update-grub did not run");
+    check!(
+        applied.stderr.contains("zz-bedplate.cfg  done"),
+        "what was done is not said:\n{}",
+        applied.stderr
+    );
+    check!(applied.stderr.contains("profile.toml"), "what is wrong is not said:\n{}", applied.stderr);
+    Ok(())
+}
+
+fn kernel_upgrade(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    node.put(PROFILE_PATH, profile(""))?;
+    node.expect(3, "bedplate apply --yes")?;
+    node.step("a second kernel comes, by its package");
+    node.ok("DEBIAN_FRONTEND=noninteractive dpkg -i /var/lib/vm/linux-image-cloud-amd64/*.deb")?;
+    let cloud: Vec<String> = guest::grub_lines(&node)?
+        .into_iter()
+        .filter(|line| line.contains("cloud") && !line.contains(" single"))
+        .collect();
+    check!(!cloud.is_empty(), "GRUB has no entry of the new kernel");
+    check!(
+        cloud.iter().all(|line| line.contains(" iommu=pt")),
+        "the new kernel does not inherit it: {cloud:#?}"
+    );
+
+    node.step("and boots");
+    node.ok("set -e; sub=$(grep -o 'gnulinux-advanced-[0-9a-f-]*' /boot/grub/grub.cfg | head -n1); \
+         entry=$(grep -o 'gnulinux-[^ ]*-cloud-amd64-advanced-[0-9a-f-]*' /boot/grub/grub.cfg | head -n1); \
+         grub-reboot \"$sub>$entry\"; sync")?;
+    node.reboot()?;
+    check!(node.ok("uname -r")?.contains("cloud"), "another kernel booted: {}", node.ok("uname -r")?);
+    check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "the new kernel runs without iommu=pt");
+    let types = guest::groups(&node)?;
+    check!(types.values().all(|kind| kind == "identity"), "group types: {types:?}");
+    node.expect(0, "bedplate plan --exit-code")?;
+    Ok(())
+}
