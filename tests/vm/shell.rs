@@ -102,7 +102,11 @@ fn console(node: &Node) -> Result<u8> {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // stdin is asked a few times a second only, so that a node that switches off ends the shell.
-            while !over.load(Ordering::Relaxed) && keys_to(&line).unwrap_or(false) {}
+            loop {
+                if over.load(Ordering::Relaxed) || !keys_to(&line).unwrap_or(false) {
+                    break;
+                }
+            }
             let _ = line.shutdown(std::net::Shutdown::Both);
         });
         let mut chunk = [0; 4096];
