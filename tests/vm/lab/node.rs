@@ -16,8 +16,11 @@ use super::{Result, fail};
 
 /// A command in the guest that takes longer than this hangs.
 const COMMAND: Duration = Duration::from_secs(180);
-/// A boot that takes longer than this hangs. A unit that does not stop makes systemd wait 90 s before it kills it.
-const BOOT: Duration = Duration::from_secs(300);
+/// A boot that takes longer than this hangs.
+const BOOT: Duration = Duration::from_secs(600);
+/// Without a word from the guest for this long, its kernel hangs: a boot takes 20 s here, an orderly shutdown before it
+/// up to 90 s where a unit does not stop.
+const SILENCE: Duration = Duration::from_secs(150);
 
 /// A node that runs, or is switched off between two starts. Dropping it ends QEMU.
 pub struct Node {
@@ -198,17 +201,25 @@ impl Node {
     pub(super) fn wait_for_boot(&self, other: &str) -> Result<()> {
         let began = Instant::now();
         let mut state = String::new();
-        let mut crashes = 0;
+        let (mut silent_since, mut restarts) = (Instant::now(), 0);
         while began.elapsed() < BOOT {
-            if !self.is_on() {
-                // QEMU 10.0 now and then fails an assertion of its own (hw/pci/msix.c) while a kernel starts. To the
-                // guest that is a power cycle in mid-boot, so it is given one.
-                if !self.has_crashed() || crashes == 2 {
-                    return fail("the node switched itself off instead of booting");
+            // QEMU 10.0 now and then fails an assertion of its own (hw/pci/msix.c) while a kernel starts, and a kernel
+            // now and then stands still before its first message. To the guest a new start is a power cycle.
+            let crashed = self.has_crashed();
+            if !self.is_on() && !crashed {
+                return fail("the node switched itself off instead of booting");
+            }
+            if crashed || silent_since.elapsed() > SILENCE {
+                if restarts == 2 {
+                    return fail(
+                        "the third start in a row that came to nothing; see qemu.log and serial.log",
+                    );
                 }
-                crashes += 1;
-                self.step("QEMU crashed (see qemu.log); starting it again");
+                restarts += 1;
+                let why = if crashed { "QEMU crashed" } else { "the kernel stands still" };
+                self.step(&format!("{why}: starting it again"));
                 self.launch(None)?;
+                silent_since = Instant::now();
             }
             let booted = self.boot_id().is_ok_and(|id| !id.is_empty() && id != other);
             if booted && let Ok(output) = self.run("systemctl is-system-running --wait") {
