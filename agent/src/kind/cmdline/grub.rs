@@ -2,11 +2,10 @@
 //! must go away), SUSE and RHEL without BLS (the main file). Handbook §10.1, §10.4.
 
 use super::files::{self, replace, verify};
+use super::menu::Menu;
 use super::{Context, Observed, Obstacle, Steps};
-use crate::boot::grub_cfg::{Surroundings, default_entry};
 use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault};
 use crate::boot::grub_quote;
-use crate::boot::grubenv::Grubenv;
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, LineDiff, Token};
 use crate::facts::{BootLoader, Facts};
 use crate::host::{HostKind, ReadError, Reader, Reading};
@@ -155,29 +154,16 @@ pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
 }
 
 fn next(reader: &dyn Reader, family: &Family) -> Reading<CommandLine> {
-    let path = family.configuration(reader);
-    let text = match reader.text(path) {
-        Ok(text) => text,
-        Err(error) => return Reading::from_result(Err(error)),
-    };
-    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-    let env = reader.text(&format!("{directory}/grubenv")).ok().and_then(|text| Grubenv::parse(&text).ok());
-    let names = reader.list(directory).unwrap_or_default();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let around = Surroundings { grubenv: env.as_ref(), files: &names, bls: &[] };
-    match default_entry(&text, &around) {
-        Ok(entry) if entry.unresolved.is_empty() => Reading::Known(CommandLine::parse(&entry.cmdline)),
-        Ok(entry) => Reading::Unknown(format!(
-            "{path}: the default entry uses variables that only GRUB knows: {:?}",
-            entry.unresolved
-        )),
-        Err(error) => Reading::Unknown(format!("{path}:{}: {}", error.line, error.why)),
+    match Menu::read(reader, family.configuration(reader)) {
+        Ok(menu) => menu.next(),
+        Err(error) => Reading::from_result(Err(error)),
     }
 }
 
 /// What makes both states satisfy the edit.
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let family = family(&context.facts.boot);
+    passed_over(context.reader, family, edit)?;
     let mut actions = edit_files(context.reader, family, edit)?;
     let subject = match actions.as_slice() {
         [] => "boot configuration".to_owned(),
@@ -186,6 +172,16 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     actions.push(regenerate(context, family)?);
     actions.push(verify(context));
     Ok(Steps { subject, actions, disrupts: Vec::new() })
+}
+
+/// Refused here, because the check after the regeneration would refuse it every time anew.
+fn passed_over(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<(), Obstacle> {
+    let (Ok(menu), Reading::Known(configured)) =
+        (Menu::read(reader, family.configuration(reader)), read(reader, family, &mut Vec::new()))
+    else {
+        return Ok(());
+    };
+    menu.passed_over(&configured, edit).map_or(Ok(()), Err)
 }
 
 fn regenerate(context: &Context, family: &Family) -> Result<Action, Obstacle> {

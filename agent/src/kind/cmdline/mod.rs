@@ -7,6 +7,7 @@ mod effective;
 mod files;
 mod grub;
 mod kernel_install;
+mod menu;
 mod ostree;
 mod states;
 

@@ -1,0 +1,105 @@
+//! GRUB's menu as the configuration made it: which entry boots, and whether that entry gets its arguments from the
+//! variables that bedplate writes. An entry that somebody wrote by hand does not, and neither does a recovery entry: no
+//! regeneration ever brings an argument there.
+
+use super::Obstacle;
+use crate::boot::NotUnderstood;
+use crate::boot::grub_cfg::{Entry, Surroundings, default_entry, entries};
+use crate::boot::grubenv::Grubenv;
+use crate::cmdline::{CommandLine, Edit, KernelDefaults};
+use crate::host::{ReadError, Reader, Reading};
+
+/// A generated configuration with what lies beside it.
+pub struct Menu {
+    path: &'static str,
+    text: String,
+    environment: Option<Grubenv>,
+    names: Vec<String>,
+}
+
+impl Menu {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When it is not there or cannot be read.
+    pub fn read(reader: &dyn Reader, path: &'static str) -> Result<Self, ReadError> {
+        let text = reader.text(path)?;
+        let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+        let environment = reader.text(&format!("{directory}/grubenv")).ok();
+        Ok(Self {
+            path,
+            text,
+            environment: environment.and_then(|text| Grubenv::parse(&text).ok()),
+            names: reader.list(directory).unwrap_or_default(),
+        })
+    }
+
+    fn around<T>(
+        &self,
+        look: impl FnOnce(&str, &Surroundings<'_>) -> Result<T, NotUnderstood>,
+    ) -> Result<T, NotUnderstood> {
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        look(&self.text, &Surroundings { grubenv: self.environment.as_ref(), files: &names, bls: &[] })
+    }
+
+    /// The line of the entry that boots if nobody touches the keyboard.
+    pub fn next(&self) -> Reading<CommandLine> {
+        let path = self.path;
+        match self.around(default_entry) {
+            Ok(entry) if entry.unresolved.is_empty() => Reading::Known(CommandLine::parse(&entry.cmdline)),
+            Ok(entry) => Reading::Unknown(format!(
+                "{path}: the default entry uses variables that only GRUB knows: {:?}",
+                entry.unresolved
+            )),
+            Err(error) => Reading::Unknown(format!("{path}:{}: {}", error.line, error.why)),
+        }
+    }
+
+    /// Why regenerating cannot help: the default entry lacks what the edit asks for and does not get its arguments from
+    /// the configuration, other entries do. `configured` is the line that grub-mkconfig puts at the end of every normal
+    /// entry (10_linux), as it was when the menu was made; without any such entry nothing can be said.
+    pub fn passed_over(&self, configured: &CommandLine, edit: &Edit) -> Option<Obstacle> {
+        let default = self.around(default_entry).ok()?;
+        let all = self.around(entries).ok()?;
+        let line = CommandLine::parse(&default.cmdline);
+        let lacks = edit
+            .satisfied_by(&line, &KernelDefaults::default())
+            .iter()
+            .any(|finding| !finding.status.is_satisfied());
+        if !lacks || fed(&default, configured) || !all.iter().any(|entry| fed(entry, configured)) {
+            return None;
+        }
+        Some(Obstacle {
+            reason: format!(
+                "the default boot entry, \"{}\" ({}:{}), does not get its arguments from the configuration, though \
+                 other entries do",
+                default.title.join("\" > \""),
+                self.path,
+                default.line
+            ),
+            remedy: format!("{}, or write the arguments into that entry by hand", self.choice(&default)),
+        })
+    }
+
+    /// How to choose a generated entry again, by what chose this one.
+    fn choice(&self, default: &Entry) -> &'static str {
+        let names = |variable: &str| {
+            let value = self.environment.as_ref().and_then(|env| env.get(variable)).unwrap_or_default();
+            let last = value.rsplit('>').next().unwrap_or_default();
+            !last.is_empty() && [default.id.last(), default.title.last()].contains(&Some(&last.to_owned()))
+        };
+        if names("next_entry") {
+            "boot it this once (`grub-reboot` chose it), or take that back: `grub-editenv - unset next_entry`"
+        } else if names("saved_entry") {
+            "choose the first entry again: `grub-set-default 0`"
+        } else {
+            "choose the first entry again: GRUB_DEFAULT=0 in /etc/default/grub, then update-grub"
+        }
+    }
+}
+
+fn fed(entry: &Entry, configured: &CommandLine) -> bool {
+    let line = CommandLine::parse(&entry.cmdline);
+    let words = |line: &CommandLine| line.tokens().map(|token| token.to_string()).collect::<Vec<_>>();
+    words(&line).ends_with(&words(configured))
+}
