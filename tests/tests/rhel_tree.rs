@@ -1,6 +1,7 @@
 //! A root tree in the manner of RHEL 9 (Boot Loader Specification entries, `blscfg`), built by hand, with GRUB's own
-//! environment block. It cannot be booted here: Debian's GRUB has no `blscfg` module. So the entries are read back by
-//! grep and the environment by the real grub-editenv; what a booted RHEL makes of them was never seen.
+//! environment block. It cannot be booted here: Debian's GRUB has no `blscfg` module. So the entries are read back as text
+//! and by bedplate's own reader of GRUB's choice, the environment by the real grub-editenv; what a booted RHEL makes of
+//! them was never seen.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,13 +51,16 @@ fn tree(editenv: &Path) -> tempfile::TempDir {
         &format!("boot/loader/entries/{ID}-0-rescue.conf"),
         &entry("0-rescue", "root=/dev/mapper/rhel-root ro"),
     );
-    let environment = root.path().join("boot/grub2/grubenv");
-    for arguments in [vec!["create"], vec!["set", &format!("saved_entry={ID}-{}", KERNELS[0])]] {
-        let done =
-            Command::new(editenv).arg(&environment).args(arguments).status().expect("grub-editenv runs");
-        assert!(done.success());
-    }
+    edit(editenv, root.path(), &["create"]);
+    edit(editenv, root.path(), &["set", &format!("saved_entry={ID}-{}", KERNELS[0])]);
     root
+}
+
+/// The environment block, by GRUB's own tool.
+fn edit(editenv: &Path, root: &Path, arguments: &[&str]) {
+    let block = root.join("boot/grub2/grubenv");
+    let done = Command::new(editenv).arg(block).args(arguments).status().expect("grub-editenv runs");
+    assert!(done.success());
 }
 
 fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -117,6 +121,22 @@ fn entries_and_what_new_kernels_inherit_are_edited_and_put_back() {
         let text = std::fs::read_to_string(root.join(inherited)).expect("it is there");
         assert!(text.contains("iommu=pt") && text.contains("hugepages=8"), "{inherited}: {text}");
     }
+    assert_eq!(environment(), saved);
+
+    // The saved entry is the older kernel's or the newer one's: the reader has to find the line of the one that boots.
+    for saved in KERNELS {
+        edit(&editenv, root, &["set", &format!("saved_entry={ID}-{saved}")]);
+        let plan = ["plan", "--root", &dir, "--profile", &profile, "--cpu", "intel", "--json"];
+        let plan = program::run(&plan).stdout;
+        let plan: serde_json::Value = serde_json::from_slice(&plan).expect("JSON");
+        assert_eq!(plan["changes"], serde_json::json!([]), "{saved}");
+        let settled = plan["settled"].as_array().expect("a list");
+        for argument in ["iommu=pt", "hugepages=8"] {
+            let state = settled.iter().find(|one| one["subject"] == argument).map(|one| one["state"].clone());
+            assert_eq!(state, Some("configured, next boot".into()), "{saved}: {argument}");
+        }
+    }
+    edit(&editenv, root, &["set", &format!("saved_entry={ID}-{}", KERNELS[0])]);
     assert_eq!(environment(), saved);
 
     let after = files(root);

@@ -172,9 +172,9 @@ impl Lab {
         node.boot()?;
         node.step("installing systemd-boot");
         let uki = node.machine.loader == Loader::Uki;
-        node.put("/root/install", include_str!("systemd-boot.sh"))?;
-        node.ok(&format!("sh /root/install {}", if uki { "uki" } else { "bls" }))?;
-        node.ok("rm /root/install")?;
+        node.put("/tmp/install", include_str!("systemd-boot.sh"))?;
+        node.ok(&format!("sh /tmp/install {}", if uki { "uki" } else { "bls" }))?;
+        node.ok("rm /tmp/install")?;
         node.without_extras();
         node.cold_cycle()
     }

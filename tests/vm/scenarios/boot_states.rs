@@ -22,32 +22,73 @@ fn said(node: &Node) -> Result<String> {
     node.ok("bedplate plan -v")
 }
 
+/// An argument by which the hand-written entry is known in /proc/cmdline.
+const MINE: &str = "bedplate.mine=1";
+
+/// A plan that is blocked by the choice of the default entry: it names the entry and how to choose another, and `apply`
+/// writes nothing.
+fn passed_over(node: &Node, entry: &str, remedy: &str) -> Result<()> {
+    let plan = guest::plan(node)?;
+    same!(
+        plan["changes"],
+        serde_json::json!([]),
+        "what is planned although no change can reach the default entry"
+    );
+    let blocker = plan["blockers"][0].clone();
+    let (reason, advice) = (blocker["reason"].to_string(), blocker["remedy"].to_string());
+    check!(reason.contains(entry), "the default entry, {entry}, is not named: {blocker}");
+    check!(advice.contains(remedy), "the remedy is not {remedy}: {blocker}");
+    let before = guest::contents(node)?;
+    node.expect(4, "bedplate apply --yes")?;
+    same!(guest::contents(node)?, before, "files after an apply that is blocked");
+    Ok(())
+}
+
 fn another_default_entry(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     node.put(PROFILE_PATH, profile())?;
-    // Somebody's own entry, with its own line, and GRUB told to take it.
-    let entry = node.ok(
-        "awk '/^menuentry /,/^}/' /boot/grub/grub.cfg | sed -E \"1s/.*/menuentry 'Mine' --id mine {/\"",
-    )?;
+    // Somebody's own entry, with its own line; not the default one yet.
+    let entry = node.ok(&format!(
+        "awk '/^menuentry /,/^}}/' /boot/grub/grub.cfg | \
+         sed -E \"1s/.*/menuentry 'Mine' --id mine {{/; s/^(\\s*linux\\s.*)/\\1 {MINE}/\""
+    ))?;
     node.put("/etc/grub.d/41_mine", format!("#!/bin/sh\ncat <<'EOF'\n{entry}\nEOF\n"))?;
-    node.ok("chmod 755 /etc/grub.d/41_mine && sed -i 's/^GRUB_DEFAULT=.*/GRUB_DEFAULT=mine/' /etc/default/grub && update-grub")?;
+    node.ok("chmod 755 /etc/grub.d/41_mine && update-grub")?;
+    node.expect(3, "bedplate apply --yes")?;
 
-    node.step("configured, yet the default entry does not carry it: apply fails and says so");
-    let applied = node.run("bedplate apply --yes")?;
-    check!(
-        applied.status != 0 && applied.status != 3,
-        "apply is content with an entry that ignores it: {applied:?}"
-    );
-    let text = applied.stdout.clone() + &applied.stderr;
-    check!(text.contains("iommu=pt"), "the report names no argument:\n{text}");
-    let mine = node.ok("awk '/--id mine/,/^}/' /boot/grub/grub.cfg")?;
-    check!(!mine.contains("iommu=pt"), "the entry that boots has it after all: {mine}");
-
-    node.step("the boot takes that entry, and the plan still asks for it");
+    node.step("chosen for one boot by grub-reboot: noticed before, and told from a change that waits after");
+    node.ok("grub-reboot mine && sync")?;
+    passed_over(&node, "Mine", "grub-editenv - unset next_entry")?;
     node.reboot()?;
-    check!(!guest::running(&node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline has it");
+    let words = guest::running(&node)?;
+    check!(words.contains(&MINE.to_owned()), "GRUB took another entry: {words:?}");
+    check!(!words.contains(&"iommu=pt".to_owned()), "the entry has it after all: {words:?}");
     check!(guest::groups(&node)?.values().all(|kind| kind == "DMA"), "the groups have changed");
-    node.expect(2, "bedplate plan --exit-code")?;
+    let shown = said(&node)?;
+    check!(
+        shown.contains("nothing to do, 1 waiting for a boot"),
+        "configured and next boot have it:\n{shown}"
+    );
+    node.reboot()?;
+    check!(
+        guest::groups(&node)?.values().all(|kind| kind == "identity"),
+        "the next boot was not the default one"
+    );
+    node.expect(0, "bedplate plan --exit-code")?;
+
+    node.step("chosen for good, in the configuration");
+    node.ok("sed -i 's/^GRUB_DEFAULT=.*/GRUB_DEFAULT=mine/' /etc/default/grub && update-grub")?;
+    passed_over(&node, "Mine", "GRUB_DEFAULT=0")?;
+
+    node.step("chosen for good, in the environment block: the recovery entry");
+    node.ok("sed -i 's/^GRUB_DEFAULT=.*/GRUB_DEFAULT=saved/' /etc/default/grub && update-grub && \
+         sub=$(grep -o 'gnulinux-advanced-[0-9a-f-]*' /boot/grub/grub.cfg | head -n1) && \
+         entry=$(grep -o 'gnulinux-[^ ]*-recovery-[0-9a-f-]*' /boot/grub/grub.cfg | head -n1) && \
+         grub-set-default \"$sub>$entry\"")?;
+    passed_over(&node, "recovery mode", "grub-set-default 0")?;
+    node.step("the remedy helps");
+    node.ok("grub-set-default 0")?;
+    node.expect(0, "bedplate plan --exit-code")?;
     Ok(())
 }
 
@@ -62,19 +103,8 @@ fn overriding_drop_in(case: &mut Case) -> Result<()> {
     let before = guest::contents(&node)?;
     let shown = said(&node)?;
     check!(shown.contains("zzz-site.cfg"), "the plan does not name the file that overrides:\n{shown}");
-    let applied = node.run("bedplate apply --yes")?;
-    let line = guest::grub_lines(&node)?.swap_remove(0);
-    if line.contains("iommu=pt") {
-        same!(applied.status, 3, "apply, which won over the drop-in");
-        node.reboot()?;
-        check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "won in grub.cfg, lost in the boot");
-        return Ok(());
-    }
-    check!(
-        applied.status != 0 && applied.status != 3,
-        "apply is content although the default entry lacks it"
-    );
-    same!(guest::contents(&node)?, before, "files after a change that did not take");
+    node.expect(4, "bedplate apply --yes")?;
+    same!(guest::contents(&node)?, before, "files after an apply that is blocked");
     Ok(())
 }
 
@@ -92,7 +122,7 @@ fn edited_not_regenerated(case: &mut Case) -> Result<()> {
     check!(shown.contains("nothing to do, 1 waiting for a boot"), "the plan of a host that waits:\n{shown}");
     node.reboot()?;
     node.step("booted with it, then switched off by hand for one boot: running differs from next boot");
-    node.ok("cp /boot/grub/grub.cfg /root/kept && sed -i 's/ iommu=pt//' /boot/grub/grub.cfg && sync")?;
+    node.ok("cp /boot/grub/grub.cfg /var/tmp/kept && sed -i 's/ iommu=pt//' /boot/grub/grub.cfg && sync")?;
     let shown = said(&node)?;
     check!(
         shown.contains("run update-grub"),

@@ -41,24 +41,29 @@ fn story(case: &mut Case, machine: Machine, carried: &str) -> Result<()> {
     node.step("the boot makes it true; a second apply leaves it");
     node.reboot()?;
     effective(&node)?;
-    let settled = guest::everything(&node)?
-        + &node.ok("find /boot/efi -type f -printf '%p %T@ %s\\n' | grep -v random-seed | sort")?;
-    node.expect(0, "bedplate apply --live-only --yes")?;
+    let files = "find /boot /etc/kernel /etc/modules-load.d /etc/modprobe.d -type f -printf '%p %T@ %s\\n' | grep -v random-seed | sort";
+    let settled = node.ok(files)?;
+    same!(guest::vfs(&node)?, ["0", "0", "0"], "VFs after a boot: there is something to apply");
+    node.expect(0, "bedplate apply --yes")?;
+    same!(guest::vfs(&node)?, ["1", "1", "1"], "VFs after the second apply");
+    same!(node.ok(files)?, settled, "files after a second apply");
     node.expect(0, "bedplate plan --exit-code")?;
-    node.ok("for pf in /sys/bus/pci/devices/*/sriov_numvfs; do echo 0 >$pf; done")?;
-    let again = guest::everything(&node)?
-        + &node.ok("find /boot/efi -type f -printf '%p %T@ %s\\n' | grep -v random-seed | sort")?;
-    let files = |text: &str| -> Vec<String> {
-        text.lines()
-            .filter(|line| line.starts_with("/boot") || line.starts_with("/etc/kernel"))
-            .map(str::to_owned)
-            .collect()
-    };
-    same!(files(&again), files(&settled), "files after a second apply");
 
     node.step("revert");
     node.expect(3, "bedplate revert --yes")?;
     same!((node.ok(carried)?, node.ok("cat /etc/kernel/cmdline")?), before, "the lines after the revert");
+    node.reboot()?;
+    let words = guest::running(&node)?;
+    check!(
+        !words.iter().any(|word| word == "iommu=pt" || word.starts_with("pci=")),
+        "/proc/cmdline: {words:?}"
+    );
+    let types = guest::groups(&node)?;
+    check!(!types.is_empty() && types.values().all(|kind| kind.starts_with("DMA")), "group types: {types:?}");
+    check!(
+        !guest::of(&guest::acs(&node)?, &PATH_PORTS).contains(&"0000"),
+        "ACS stays off after the revert's boot"
+    );
     Ok(())
 }
 
