@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::layer::{Keyed, Layer, Leaf, ModuleLayer, ParamLayer};
 use super::model::{
-    Acs, AcsPersist, AcsPolicy, Agent, Cmdline, CmdlineArg, GpuDirect, Iommu, IommuMode, Match, Module,
-    ModuleLoad, ModuleOption, Modules, Profile, Reboot, RebootMethod, RebootPolicy, Sriov, SriovManaged,
-    SriovRule,
+    Acs, AcsPersist, AcsPolicy, Agent, AgentMode, Cmdline, CmdlineArg, FleetLock, GpuDirect, Iommu,
+    IommuMode, Match, Module, ModuleLoad, ModuleOption, Modules, Profile, Reboot, RebootMethod, RebootPolicy,
+    Sriov, SriovManaged, SriovRule,
 };
 use super::source::Sources;
 use crate::plan::Why;
@@ -27,7 +27,13 @@ pub struct Origin {
 const ASKED: &str = "asked for by the profile";
 
 /// Seconds between comparisons when the profile does not say.
-const INTERVAL_S: u32 = 600;
+const INTERVAL_S: u32 = 15 * 60;
+/// Seconds after which the units that wait for `bedplate-ready.target` are let go, when the profile does not say.
+const READY_TIMEOUT_S: u32 = 10 * 60;
+/// Seconds between announcement and reboot when the profile does not say: logind's own warning starts at five minutes.
+const DELAY_S: u32 = 5 * 60;
+/// Seconds for which block inhibitors are waited for when the profile does not say.
+const INHIBITOR_WAIT_S: u32 = 60 * 60;
 
 /// When modules are loaded whose entry does not say, and neither does the section.
 pub(super) const DEFAULT_LOAD: ModuleLoad = ModuleLoad::Now;
@@ -49,13 +55,27 @@ pub(super) fn finish(layer: &Layer, sources: &Sources, stem: &str) -> (Profile, 
         sriov: finisher.sriov(layer),
         reboot: Reboot {
             policy: finisher.or("reboot.policy", &layer.reboot.policy, RebootPolicy::Never),
-            method: finisher.or("reboot.method", &layer.reboot.method, RebootMethod::Firmware),
+            methods: finisher.or("reboot.methods", &layer.reboot.methods, vec![RebootMethod::Ordinary]),
             windows: finisher.or("reboot.windows", &layer.reboot.windows, Vec::new()),
             attempts: finisher.or("reboot.attempts", &layer.reboot.attempts, 1),
+            delay_s: finisher.or("reboot.delay", &layer.reboot.delay, DELAY_S),
+            jitter_s: finisher.or("reboot.jitter", &layer.reboot.jitter, 0),
+            inhibitor_wait_s: finisher.or(
+                "reboot.inhibitor_wait",
+                &layer.reboot.inhibitor_wait,
+                INHIBITOR_WAIT_S,
+            ),
+            busy_devices: finisher.or("reboot.busy_devices", &layer.reboot.busy_devices, true),
+            busy_command: finisher.or("reboot.busy_command", &layer.reboot.busy_command, Vec::new()),
+            command: finisher.or("reboot.command", &layer.reboot.command, Vec::new()),
+            rtc_wakes: finisher.or("reboot.rtc_wakes", &layer.reboot.rtc_wakes, false),
+            rehearse: finisher.or("reboot.rehearse", &layer.reboot.rehearse, false),
+            fleetlock: finisher.fleetlock(layer),
         },
         agent: Agent {
+            mode: finisher.or("agent.mode", &layer.agent.mode, AgentMode::Enforce),
             interval_s: finisher.or("agent.interval", &layer.agent.interval, INTERVAL_S),
-            apply: finisher.or("agent.apply", &layer.agent.apply, true),
+            ready_timeout_s: finisher.or("agent.ready_timeout", &layer.agent.ready_timeout, READY_TIMEOUT_S),
         },
     };
     (profile, finisher.origins)
@@ -67,6 +87,12 @@ struct Finisher<'a> {
 }
 
 impl Finisher<'_> {
+    fn fleetlock(&mut self, layer: &Layer) -> Option<FleetLock> {
+        let url = self.maybe("reboot.fleetlock.url", &layer.reboot.fleetlock_url)?;
+        let group = self.or("reboot.fleetlock.group", &layer.reboot.fleetlock_group, "default".to_owned());
+        Some(FleetLock { url, group })
+    }
+
     fn or<T: Clone>(&mut self, key: &str, leaf: &Option<Leaf<T>>, default: T) -> T {
         self.maybe(key, leaf).unwrap_or(default)
     }

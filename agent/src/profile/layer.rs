@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::model::{
-    AcsPersist, AcsPolicy, GpuDirect, IommuMode, MatchPci, ModuleLoad, PfSelector, RebootMethod,
+    AcsPersist, AcsPolicy, AgentMode, GpuDirect, IommuMode, MatchPci, ModuleLoad, PfSelector, RebootMethod,
     RebootPolicy, SriovCount, SriovManaged, VfDriver,
 };
 use super::source::Place;
@@ -256,17 +256,47 @@ pub(super) struct Device {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RebootLayer {
     pub policy: Option<Leaf<RebootPolicy>>,
-    pub method: Option<Leaf<RebootMethod>>,
+    pub methods: Option<Leaf<Vec<RebootMethod>>>,
     pub windows: Option<Leaf<Vec<String>>>,
     pub attempts: Option<Leaf<u8>>,
+    /// Seconds.
+    pub delay: Option<Leaf<u32>>,
+    /// Seconds.
+    pub jitter: Option<Leaf<u32>>,
+    /// Seconds.
+    pub inhibitor_wait: Option<Leaf<u32>>,
+    pub busy_devices: Option<Leaf<bool>>,
+    pub busy_command: Option<Leaf<Vec<String>>>,
+    pub command: Option<Leaf<Vec<String>>>,
+    pub rtc_wakes: Option<Leaf<bool>>,
+    pub rehearse: Option<Leaf<bool>>,
+    pub fleetlock_url: Option<Leaf<String>>,
+    pub fleetlock_group: Option<Leaf<String>>,
 }
-overlay_fields!(RebootLayer { policy, method, windows, attempts });
+overlay_fields!(RebootLayer {
+    policy,
+    methods,
+    windows,
+    attempts,
+    delay,
+    jitter,
+    inhibitor_wait,
+    busy_devices,
+    busy_command,
+    command,
+    rtc_wakes,
+    rehearse,
+    fleetlock_url,
+    fleetlock_group
+});
 
 /// `[agent]`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct AgentLayer {
+    pub mode: Option<Leaf<AgentMode>>,
     /// Seconds.
     pub interval: Option<Leaf<u32>>,
-    pub apply: Option<Leaf<bool>>,
+    /// Seconds.
+    pub ready_timeout: Option<Leaf<u32>>,
 }
-overlay_fields!(AgentLayer { interval, apply });
+overlay_fields!(AgentLayer { mode, interval, ready_timeout });

@@ -328,36 +328,79 @@ pub enum RebootPolicy {
     Schedule,
 }
 
-/// How the machine is to be restarted (handbook §13.8).
+/// How the machine is restarted (handbook §2, §13.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RebootMethod {
-    /// An ordinary reboot through firmware.
+    /// An ordinary reboot through firmware: enough for kernel parameters.
+    Ordinary,
+    /// The same, with the kernel's reset mode and type set to the coldest that firmware offers.
     Firmware,
-    /// Firmware, with the reset type that cycles power rails where the platform has one.
-    FirmwareCold,
-    /// A power cycle by the BMC.
-    BmcCycle,
+    /// An orderly shutdown whose last step is a power cycle by the BMC.
+    Bmc,
+    /// A power-off with a wake-up alarm.
+    Rtc,
+    /// The operator's own command (Redfish, MAAS).
+    Command,
 }
 
-/// `[reboot]`: parsed and validated now, used by the reboot part.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// `[reboot.fleetlock]`: a server that lets a few hosts of many reboot at a time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetLock {
+    /// Base address, `http://` or `https://`.
+    pub url: String,
+    /// Group of hosts that share the slots.
+    pub group: String,
+}
+
+/// `[reboot]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reboot {
     /// Policy.
     pub policy: RebootPolicy,
-    /// Method.
-    pub method: RebootMethod,
+    /// Methods for a cold reboot, in the order in which they are tried; never none.
+    pub methods: Vec<RebootMethod>,
     /// Windows such as `Sat,Sun 02:00-05:00 Europe/Amsterdam`; empty = any time.
     pub windows: Vec<String>,
     /// Reboots allowed for one plan.
     pub attempts: u8,
+    /// Seconds between the announcement and the reboot.
+    pub delay_s: u32,
+    /// Up to so many seconds more, different on each host.
+    pub jitter_s: u32,
+    /// Seconds for which block inhibitors are waited for before that is reported.
+    pub inhibitor_wait_s: u32,
+    /// Whether processes that hold GPUs or RDMA devices open keep the machine from rebooting.
+    pub busy_devices: bool,
+    /// The operator's own check, program and arguments: 0 = free, 1 = busy. Empty: none.
+    pub busy_command: Vec<String>,
+    /// The command of [`RebootMethod::Command`], program and arguments.
+    pub command: Vec<String>,
+    /// Whether the firmware is known to wake the machine by its clock ([`RebootMethod::Rtc`]).
+    pub rtc_wakes: bool,
+    /// Whether everything is done but the reboot itself (logind's `dry-reboot`).
+    pub rehearse: bool,
+    /// Where the slots are.
+    pub fleetlock: Option<FleetLock>,
 }
 
-/// `[agent]`: parsed and validated now, used by the daemon.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// Whether the daemon writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentMode {
+    /// Makes the host what the profile says, and keeps it so.
+    Enforce,
+    /// Only looks and reports; never writes to the host.
+    Observe,
+}
+
+/// `[agent]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
-    /// Seconds between full comparisons.
+    /// Whether it writes.
+    pub mode: AgentMode,
+    /// Seconds between the re-checks that no event asked for.
     pub interval_s: u32,
-    /// Whether the daemon applies, or only reports.
-    pub apply: bool,
+    /// Seconds after which a boot goes on although the host has not converged.
+    pub ready_timeout_s: u32,
 }

@@ -32,12 +32,26 @@ pub fn show(loaded: &Loaded, with_origin: bool) -> String {
     profile.sriov.rules.iter().for_each(|rule| out.rule(rule));
     out.section("reboot");
     out.scalar("policy", "reboot.policy", &profile.reboot.policy);
-    out.scalar("method", "reboot.method", &profile.reboot.method);
+    out.scalar("methods", "reboot.methods", &profile.reboot.methods);
     out.scalar("windows", "reboot.windows", &profile.reboot.windows);
     out.scalar("attempts", "reboot.attempts", &profile.reboot.attempts);
+    out.scalar("delay", "reboot.delay", &format!("{}s", profile.reboot.delay_s));
+    out.scalar("jitter", "reboot.jitter", &format!("{}s", profile.reboot.jitter_s));
+    out.scalar("inhibitor_wait", "reboot.inhibitor_wait", &format!("{}s", profile.reboot.inhibitor_wait_s));
+    out.scalar("busy_devices", "reboot.busy_devices", &profile.reboot.busy_devices);
+    out.scalar("busy_command", "reboot.busy_command", &profile.reboot.busy_command);
+    out.scalar("command", "reboot.command", &profile.reboot.command);
+    out.scalar("rtc_wakes", "reboot.rtc_wakes", &profile.reboot.rtc_wakes);
+    out.scalar("rehearse", "reboot.rehearse", &profile.reboot.rehearse);
+    if let Some(lock) = &profile.reboot.fleetlock {
+        out.section("reboot.fleetlock");
+        out.scalar("url", "reboot.fleetlock.url", &lock.url);
+        out.scalar("group", "reboot.fleetlock.group", &lock.group);
+    }
     out.section("agent");
+    out.scalar("mode", "agent.mode", &profile.agent.mode);
     out.scalar("interval", "agent.interval", &format!("{}s", profile.agent.interval_s));
-    out.scalar("apply", "agent.apply", &profile.agent.apply);
+    out.scalar("ready_timeout", "agent.ready_timeout", &format!("{}s", profile.agent.ready_timeout_s));
     out.text
 }
 

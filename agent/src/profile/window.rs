@@ -1,4 +1,4 @@
-//! Reboot windows, `Sat,Sun 02:00-05:00 Europe/Amsterdam`: days (optional), hours, time zone. Text only; no clock.
+//! Reboot windows, `Sat,Sun 02:00-05:00 Europe/Amsterdam`: days (optional), hours, time zone. The time is an argument.
 //!
 //! Zone names are looked up in the database built into the program, so that the same profile is right or wrong on every
 //! host, whatever zone files it has.
@@ -6,7 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::civil::Weekday;
+use jiff::Timestamp;
+use jiff::civil::{Date, Weekday};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 /// Minutes in a day.
@@ -98,6 +99,36 @@ impl Window {
     /// The zone's name, when `zone` was not made by parsing.
     pub fn time_zone(&self) -> Result<TimeZone, WindowError> {
         TimeZoneDatabase::bundled().get(&self.zone).map_err(|_| WindowError::BadZone(self.zone.clone()))
+    }
+
+    /// The opening that holds `now`, or else the next one: from when, until when (not included). A wall-clock time that
+    /// the zone skips or has twice is the one that the zone's usual clock would show (RFC 5545 §3.3.5). `None`: the zone
+    /// is unknown, or the end of time is near.
+    pub fn opening(&self, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
+        let zone = self.time_zone().ok()?;
+        let at = |date: Date, minutes: u16| {
+            let (date, minutes) = match minutes {
+                DAY => (date.tomorrow().ok()?, 0),
+                minutes => (date, minutes),
+            };
+            let hour = i8::try_from(minutes / 60).ok()?;
+            let minute = i8::try_from(minutes % 60).ok()?;
+            Some(zone.to_zoned(date.at(hour, minute, 0, 0)).ok()?.timestamp())
+        };
+        let mut date = now.to_zoned(zone.clone()).date().yesterday().ok()?;
+        // One that opened yesterday may still be open, and the next one is at most a week away. A change of the clock may
+        // leave an opening without any time in it: then it is the one a week later.
+        for _ in 0..16 {
+            if self.opens_on(date.weekday()) {
+                let closes = if self.to > self.from { date } else { date.tomorrow().ok()? };
+                let (from, to) = (at(date, self.from)?, at(closes, self.to)?);
+                if to > now && from < to {
+                    return Some((from, to));
+                }
+            }
+            date = date.tomorrow().ok()?;
+        }
+        None
     }
 
     /// Whether it opens on this day.
@@ -204,5 +235,50 @@ mod tests {
     fn zones_have_rules() {
         let zone = window("02:00-05:00 Europe/Amsterdam").unwrap().time_zone().unwrap();
         assert_eq!(zone.iana_name(), Some("Europe/Amsterdam"));
+    }
+
+    /// (window, now, opens, closes); all times in UTC.
+    #[test]
+    fn openings() {
+        let cases = [
+            // Before, in, at the end.
+            ("02:00-05:00 UTC", "2026-03-03T01:00", "2026-03-03T02:00", "2026-03-03T05:00"),
+            ("02:00-05:00 UTC", "2026-03-03T02:00", "2026-03-03T02:00", "2026-03-03T05:00"),
+            ("02:00-05:00 UTC", "2026-03-03T05:00", "2026-03-04T02:00", "2026-03-04T05:00"),
+            // Over midnight, seen from after midnight; the day is the one on which it opens.
+            ("Fri 23:00-01:30 UTC", "2026-03-07T00:30", "2026-03-06T23:00", "2026-03-07T01:30"),
+            ("Fri 23:00-01:30 UTC", "2026-03-07T01:30", "2026-03-13T23:00", "2026-03-14T01:30"),
+            ("22:00-24:00 UTC", "2026-03-07T12:00", "2026-03-07T22:00", "2026-03-08T00:00"),
+            // Its own zone, on both sides of the change to summer time (2026-03-29 02:00 CET).
+            ("Sun 12:00-13:00 Europe/Amsterdam", "2026-03-23T00:00", "2026-03-29T10:00", "2026-03-29T11:00"),
+            ("Sat 12:00-13:00 Europe/Amsterdam", "2026-03-23T00:00", "2026-03-28T11:00", "2026-03-28T12:00"),
+            // Opens in the hour that is skipped, and ends after it: an hour shorter. 02:30 CET would be 01:30 UTC.
+            ("Sun 01:30-04:00 Europe/Amsterdam", "2026-03-29T00:00", "2026-03-29T00:30", "2026-03-29T02:00"),
+            // Wholly inside the skipped hour: when the old clock would have shown it.
+            ("Sun 02:15-02:45 Europe/Amsterdam", "2026-03-29T00:00", "2026-03-29T01:15", "2026-03-29T01:45"),
+            // From before the hour that comes twice (2026-10-25 03:00 CEST) to after it: an hour longer.
+            ("Sun 01:00-04:00 Europe/Amsterdam", "2026-10-24T00:00", "2026-10-24T23:00", "2026-10-25T03:00"),
+            // A zone far ahead: there it is Monday already.
+            ("Mon 00:00-06:00 Pacific/Auckland", "2026-06-14T13:00", "2026-06-14T12:00", "2026-06-14T18:00"),
+        ];
+        for (text, now, from, to) in cases {
+            let at = |text: &str| format!("{text}:00Z").parse::<Timestamp>().unwrap();
+            assert_eq!(window(text).unwrap().opening(at(now)), Some((at(from), at(to))), "{text} at {now}");
+        }
+    }
+
+    proptest::proptest! {
+        /// Whatever the clock says: the opening is not over, and nothing earlier that is still to come was passed over.
+        #[test]
+        fn an_opening_is_never_over(seconds in 0i64..4_000_000_000, from in 0u16..1440, to in 1u16..=1440, zone in 0usize..4) {
+            proptest::prop_assume!(from != to);
+            let zone = ["UTC", "Europe/Amsterdam", "America/St_Johns", "Australia/Lord_Howe"][zone].to_owned();
+            let window = Window { days: [true; 7], from, to, zone };
+            let now = Timestamp::from_second(seconds).unwrap();
+            let (opens, closes) = window.opening(now).unwrap();
+            proptest::prop_assert!(opens < closes && closes > now);
+            // Every day has one, so the next is at most a day and a changed clock away.
+            proptest::prop_assert!(opens.as_second() - seconds <= 26 * 3600);
+        }
     }
 }

@@ -5,13 +5,16 @@ use jiff::SignedDuration;
 use super::Checker;
 use crate::profile::fragment::{AgentFragment, At, MatchFragment, MatchPciFragment, RebootFragment};
 use crate::profile::layer::{AgentLayer, Leaf, MatchLayer, RebootLayer};
-use crate::profile::model::MatchPci;
+use crate::profile::model::{MatchPci, RebootMethod};
 use crate::profile::window::Window;
 
 /// Comparing more often than this costs more than it finds.
 const SHORTEST_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
-/// A host that is looked at more seldom is not kept at all.
-const LONGEST_INTERVAL: SignedDuration = SignedDuration::from_hours(24);
+const ZERO: SignedDuration = SignedDuration::ZERO;
+/// A host that is looked at more seldom is not kept at all, and nobody remembers an announcement that is older.
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+/// A job that blocks a reboot for longer is one that somebody should hear of.
+const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 impl Checker<'_> {
     pub(super) fn matching(&mut self, section: MatchFragment) -> MatchLayer {
@@ -55,12 +58,77 @@ impl Checker<'_> {
             let good = |window: At<String>| self.window(window);
             Leaf::bare(list.value.into_iter().filter_map(good).collect(), place)
         });
+        let methods = section.methods.and_then(|list| self.methods(list));
+        let lock = section.fleetlock.unwrap_or_default();
         RebootLayer {
             policy: self.bare(section.policy),
-            method: self.bare(section.method),
+            methods,
             windows,
             attempts: self.bare(section.attempts),
+            delay: section.delay.and_then(|text| self.length(text, "reboot.delay", ZERO, DAY)),
+            jitter: section.jitter.and_then(|text| self.length(text, "reboot.jitter", ZERO, DAY)),
+            inhibitor_wait: section
+                .inhibitor_wait
+                .and_then(|text| self.length(text, "reboot.inhibitor_wait", ZERO, WEEK)),
+            busy_devices: self.bare(section.busy_devices),
+            busy_command: section.busy_command.and_then(|list| self.program(list)),
+            command: section.command.and_then(|list| self.program(list)),
+            rtc_wakes: self.bare(section.rtc_wakes),
+            rehearse: self.bare(section.rehearse),
+            fleetlock_url: lock.url.and_then(|url| self.url(url)),
+            fleetlock_group: lock.group.and_then(|group| self.group(group)),
         }
+    }
+
+    fn methods(&mut self, list: At<Vec<At<RebootMethod>>>) -> Option<Leaf<Vec<RebootMethod>>> {
+        let place = self.place(list.span);
+        if list.value.is_empty() {
+            let message = "a list without methods leaves no way to reboot".to_owned();
+            let help = "to be left alone, write policy = \"never\"".to_owned();
+            self.error(place, "no-method", message, "expected at least one method", Some(help));
+            return None;
+        }
+        Some(Leaf::bare(list.value.into_iter().map(|method| method.value).collect(), place))
+    }
+
+    /// Program and arguments. The daemon has no working directory and no shell: the program is named in full.
+    fn program(&mut self, list: At<Vec<At<String>>>) -> Option<Leaf<Vec<String>>> {
+        let place = self.place(list.span);
+        let words: Vec<String> = list.value.into_iter().map(|word| word.value).collect();
+        match words.first() {
+            Some(first) if !first.starts_with('/') => {
+                let message = format!("`{first}` is not the full path of a program");
+                let help = "write program and arguments as a list: [\"/usr/local/sbin/check\", \"--quick\"]";
+                self.error(place, "bad-command", message, "expected a path from `/`", Some(help.to_owned()));
+                None
+            }
+            _ => Some(Leaf::bare(words, place)),
+        }
+    }
+
+    fn url(&mut self, text: At<String>) -> Option<Leaf<String>> {
+        let place = self.place(text.span);
+        let rest = ["http://", "https://"].iter().find_map(|scheme| text.value.strip_prefix(scheme));
+        let good = rest.is_some_and(|rest| {
+            !rest.starts_with('/') && !rest.is_empty() && !rest.contains(|c: char| c.is_whitespace())
+        });
+        if !good {
+            let message = format!("`{}` is not the address of a server", text.value);
+            self.error(place, "bad-url", message, "expected `http://host:port/` or `https://…`", None);
+            return None;
+        }
+        Some(Leaf::bare(text.value, place))
+    }
+
+    fn group(&mut self, text: At<String>) -> Option<Leaf<String>> {
+        let place = self.place(text.span);
+        let good = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
+        if text.value.is_empty() || !text.value.chars().all(good) {
+            let message = format!("`{}` is not a FleetLock group", text.value);
+            self.error(place, "bad-group", message, "expected letters, digits, `.` and `-`", None);
+            return None;
+        }
+        Some(Leaf::bare(text.value, place))
     }
 
     fn window(&mut self, text: At<String>) -> Option<String> {
@@ -78,24 +146,46 @@ impl Checker<'_> {
 
     pub(super) fn agent(&mut self, section: AgentFragment) -> AgentLayer {
         AgentLayer {
-            interval: section.interval.and_then(|text| self.interval(text)),
-            apply: self.bare(section.apply),
+            mode: self.bare(section.mode),
+            interval: section
+                .interval
+                .and_then(|text| self.length(text, "agent.interval", SHORTEST_INTERVAL, DAY)),
+            ready_timeout: section
+                .ready_timeout
+                .and_then(|text| self.length(text, "agent.ready_timeout", ZERO, DAY)),
         }
     }
 
-    fn interval(&mut self, text: At<String>) -> Option<Leaf<u32>> {
+    /// A length of time, in seconds.
+    fn length(
+        &mut self,
+        text: At<String>,
+        key: &str,
+        least: SignedDuration,
+        most: SignedDuration,
+    ) -> Option<Leaf<u32>> {
         let place = self.place(text.span);
         let Ok(duration) = text.value.parse::<SignedDuration>() else {
             let message = format!("`{}` is not a length of time", text.value);
             self.error(place, "bad-interval", message, "expected something like `10m` or `1h 30m`", None);
             return None;
         };
-        if duration < SHORTEST_INTERVAL || duration > LONGEST_INTERVAL {
-            let message = format!("`{}` is too short or too long for `agent.interval`", text.value);
-            self.error(place, "bad-interval", message, "expected 10 seconds to one day", None);
+        if duration < least || duration > most {
+            let message = format!("`{}` is too short or too long for `{key}`", text.value);
+            let label = format!("expected {} to {}", words(least), words(most));
+            self.error(place, "bad-interval", message, label, None);
             return None;
         }
         let seconds = u32::try_from(duration.as_secs()).ok()?;
         Some(Leaf::bare(seconds, place))
+    }
+}
+
+fn words(length: SignedDuration) -> &'static str {
+    match length {
+        ZERO => "nothing",
+        SHORTEST_INTERVAL => "10 seconds",
+        WEEK => "seven days",
+        _ => "one day",
     }
 }

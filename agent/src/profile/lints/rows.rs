@@ -235,7 +235,7 @@ pub(super) static ROWS: &[Row] = &[
         },
         reason: "is the default on x86 and cycles no power",
         source: "kernel/reboot.c; arch/x86/kernel/reboot.c",
-        remedy: "drop it; `method` in [reboot] chooses how the machine is restarted",
+        remedy: "drop it; `methods` in [reboot] choose how the machine is restarted",
     },
     Row {
         id: "vfs-everywhere",

@@ -44,9 +44,21 @@ select = { vendor = "15b3" }
 vfs = 4
 [reboot]
 policy = "schedule"
+methods = ["bmc", "ordinary"]
 windows = ["Sat 01:00-02:00 UTC"]
+delay = "10m"
+jitter = "1h"
+inhibitor_wait = "48h"
+busy_devices = false
+busy_command = ["/usr/bin/drained", "-q"]
+command = ["/usr/bin/cycle"]
+rtc_wakes = true
+rehearse = true
+fleetlock = { url = "http://lock:9090/base", group = "gpu-a" }
 [agent]
+mode = "observe"
 interval = "1h 30m"
+ready_timeout = "3m"
 "#;
 
 /// A profile as data, without the reasons that only say which line asks for something.
