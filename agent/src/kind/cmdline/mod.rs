@@ -232,16 +232,18 @@ fn owns(wanted: &DesiredCmdline, context: &Context) -> Vec<String> {
     own
 }
 
-/// An IOMMU that a kexec leaves running is carried over by the next kernel, translation tables and all
-/// (handbook §2.4): IOMMU parameters count only when the machine has gone through its firmware.
+/// The class of boot that arguments wait for, one table. An IOMMU that a kexec leaves running is carried over by the next
+/// kernel, translation tables and all, and so are bridge windows, ACS bits and VFs (handbook §2.4): arguments of the IOMMU
+/// and of PCI count for certain only when the machine has gone through its firmware. Others need no more than a kernel
+/// that starts. Arguments that nobody names are the worst case.
 pub fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
     let iommu = |token: &str| {
-        ["iommu", "intel_iommu", "amd_iommu"].iter().any(|name| {
+        ["iommu", "intel_iommu", "amd_iommu", "pci"].iter().any(|name| {
             token.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['=', '.']))
         })
     };
-    let mut tokens = tokens;
-    if tokens.any(iommu) { Effect::ColdBoot } else { Effect::NextBoot }
+    let mut tokens = tokens.peekable();
+    if tokens.peek().is_none() || tokens.any(iommu) { Effect::ColdBoot } else { Effect::NextBoot }
 }
 
 /// The command line of the default boot entry: what [`crate::plan::Check::NextBoot`] is read back from.
@@ -273,6 +275,26 @@ mod tests {
     use super::*;
     use crate::demo::HostSpec;
     use crate::facts::{Depth, observe};
+
+    #[test]
+    fn the_class_of_boot_that_arguments_wait_for() {
+        for cold in [
+            "iommu=pt",
+            "intel_iommu=on",
+            "amd_iommu=off",
+            "iommu.passthrough=1",
+            "iommu.strict=0",
+            "pci=realloc",
+            "pci",
+        ] {
+            assert_eq!(effect_of([cold].into_iter()), Effect::ColdBoot, "{cold}");
+            assert_eq!(effect_of(["quiet", cold].into_iter()), Effect::ColdBoot, "{cold}");
+        }
+        for ordinary in ["quiet", "hugepages=8", "pcie_aspm=off", "iommufd.x=1", "nosmt"] {
+            assert_eq!(effect_of([ordinary].into_iter()), Effect::NextBoot, "{ordinary}");
+        }
+        assert_eq!(effect_of(std::iter::empty()), Effect::ColdBoot, "unknown");
+    }
 
     /// A kernel booted with three arguments of bedplate's, whose boot entry has lost two of them since.
     #[test]

@@ -146,7 +146,8 @@ fn defaults_in_the_schema_are_the_defaults() {
         };
         let Some(actual) = shown.get(section).and_then(|section| section.get(name)) else { continue };
         // A length of time is shown in seconds, whatever it was written in.
-        let length = |value: &Value| value.as_str().and_then(|text| text.parse::<jiff::SignedDuration>().ok());
+        let length =
+            |value: &Value| value.as_str().and_then(|text| text.parse::<jiff::SignedDuration>().ok());
         let same = actual == default || (length(actual).is_some() && length(actual) == length(default));
         assert!(same, "{key}: {actual} is not {default}");
         compared += 1;
