@@ -18,6 +18,7 @@ pub mod ledger;
 pub mod modules_conf;
 pub mod plan;
 pub mod profile;
+pub mod reboot;
 pub mod render;
 pub mod report;
 pub mod resolve;

@@ -1,0 +1,229 @@
+//! Whether to reboot, when, and what is in the way: one pure function. The clock, the host and the record are arguments.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::record::{MOST_IN_A_ROW, Record};
+use crate::plan::RebootNeed;
+use crate::profile::Window;
+use crate::profile::model::{Reboot, RebootPolicy};
+
+/// Everything that counts, at one moment.
+#[derive(Debug, Clone)]
+pub struct Situation<'a> {
+    /// What the host waits for.
+    pub need: RebootNeed,
+    /// Hash of what waits: the same before a boot and after one that did not help.
+    pub plan: &'a str,
+    /// Whether anything is still to be written before a boot would help.
+    pub unfinished: bool,
+    /// This boot.
+    pub boot_id: &'a str,
+    /// Now.
+    pub now: Timestamp,
+    /// `[reboot]`.
+    pub settings: &'a Reboot,
+    /// What was asked for before; `Err`: it cannot be read.
+    pub record: Result<&'a Record, &'a str>,
+    /// What forbids a reboot now: an operator's hold, busy devices, a busy command, a loaded kexec kernel.
+    pub vetoes: &'a [String],
+    /// Block inhibitors, by who and why, and for how long they have been in the way.
+    pub inhibitors: &'a [String],
+    /// Since when inhibitors have been in the way.
+    pub inhibited_for: SignedDuration,
+    /// What logind has scheduled.
+    pub scheduled: Scheduled,
+    /// Whether the fleet's lock is held for certain; `None`: there is no server to ask.
+    pub locked: Option<bool>,
+}
+
+/// logind's schedule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduled {
+    /// Nothing.
+    Nothing,
+    /// bedplate's own reboot.
+    Ours(Timestamp),
+    /// Somebody else's shutdown, in words.
+    Foreign(String),
+}
+
+/// What is to be done now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "kebab-case")]
+pub enum Decision {
+    /// Nothing waits for a boot.
+    NotNeeded,
+    /// The policy leaves it to people.
+    Never,
+    /// The policy leaves it to whoever reads /run/reboot-required.
+    Mark,
+    /// The boots that were given did not help: no more of them.
+    Stuck {
+        /// In words.
+        why: String,
+    },
+    /// Something is in the way.
+    Wait {
+        /// What, in words; never empty.
+        why: Vec<String>,
+        /// When the next window opens, if it is that.
+        until: Option<Timestamp>,
+        /// Whether it is worth an alarm: an inhibitor has been there for longer than allowed.
+        overdue: bool,
+    },
+    /// Ask the lock server for a slot; then decide again.
+    TakeLock,
+    /// Announce a reboot for this time.
+    Schedule {
+        /// When.
+        at: Timestamp,
+    },
+    /// It is announced.
+    Announced {
+        /// For when.
+        at: Timestamp,
+    },
+    /// Take back bedplate's own announcement.
+    Cancel {
+        /// Why, in words.
+        why: Vec<String>,
+    },
+}
+
+/// The decision.
+pub fn decide(situation: &Situation<'_>) -> Decision {
+    let ours = matches!(situation.scheduled, Scheduled::Ours(_));
+    let call_off = |why: String, otherwise: Decision| match ours {
+        true => Decision::Cancel { why: vec![why] },
+        false => otherwise,
+    };
+    let record = match situation.record {
+        Ok(record) => record,
+        // Without the record nobody counts: the loop guard is gone.
+        Err(why) => return call_off(why.to_owned(), wait(why.to_owned())),
+    };
+    let asked = record.asked.as_ref().filter(|asked| asked.boot_id == situation.boot_id);
+    if situation.need == RebootNeed::None && asked.is_none() {
+        return call_off("nothing waits for a boot any more".into(), Decision::NotNeeded);
+    }
+    if asked.is_none() {
+        match situation.settings.policy {
+            RebootPolicy::Never => {
+                return call_off("the profile's policy is `never`".into(), Decision::Never);
+            }
+            RebootPolicy::Mark => return call_off("the profile's policy is `mark`".into(), Decision::Mark),
+            RebootPolicy::Schedule => {}
+        }
+        if let Some(why) = stuck(situation, record) {
+            return call_off(why.clone(), Decision::Stuck { why });
+        }
+        if situation.unfinished {
+            let why = "not everything is written that the boot is for".to_owned();
+            return call_off(why.clone(), wait(why));
+        }
+    }
+    let window = if asked.is_some() { Ok(None) } else { window(situation) };
+    let mut why: Vec<String> = situation.vetoes.to_vec();
+    if let Scheduled::Foreign(schedule) = &situation.scheduled {
+        why.push(format!("somebody else has scheduled a shutdown: {schedule}"));
+    }
+    why.extend(situation.inhibitors.iter().map(|who| format!("a block inhibitor: {who}")));
+    let until = match &window {
+        Ok(_) => None,
+        Err((reason, until)) => {
+            why.push(reason.clone());
+            *until
+        }
+    };
+    if !why.is_empty() {
+        if ours {
+            return Decision::Cancel { why };
+        }
+        let bound = SignedDuration::from_secs(i64::from(situation.settings.inhibitor_wait_s));
+        let overdue = !situation.inhibitors.is_empty() && situation.inhibited_for >= bound;
+        return Decision::Wait { why, until, overdue };
+    }
+    if let Scheduled::Ours(at) = situation.scheduled {
+        return Decision::Announced { at };
+    }
+    let at = match time(situation, asked.map(|asked| asked.at), window.ok().flatten()) {
+        Ok(at) => at,
+        Err(why) => return wait(why),
+    };
+    if situation.locked == Some(false) {
+        return Decision::TakeLock;
+    }
+    Decision::Schedule { at }
+}
+
+fn wait(why: String) -> Decision {
+    Decision::Wait { why: vec![why], until: None, overdue: false }
+}
+
+/// The loop guard.
+fn stuck(situation: &Situation<'_>, record: &Record) -> Option<String> {
+    let used = record.used(situation.plan, situation.boot_id);
+    if used >= usize::from(situation.settings.attempts.max(1)) {
+        return Some(match used {
+            1 => "the host was rebooted for this, and it is not in effect".into(),
+            _ => format!("the host was rebooted {used} times for this, and it is not in effect"),
+        });
+    }
+    let row = record.in_a_row(situation.boot_id);
+    (row >= MOST_IN_A_ROW)
+        .then(|| format!("the host was rebooted {row} times in a row without ever being what it should be"))
+}
+
+/// The window that is open, `None` without windows; else why none is, and when the next one opens.
+fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Option<Timestamp>)> {
+    if situation.settings.windows.is_empty() {
+        return Ok(None);
+    }
+    let openings = situation.settings.windows.iter().filter_map(|text| {
+        let window: Window = text.parse().ok()?;
+        window.opening(situation.now).map(|(from, to)| (from, to, text))
+    });
+    // One that is open and closes last, else the one that opens first.
+    let mut openings: Vec<_> = openings.collect();
+    openings.sort_by_key(|(from, _, _)| *from);
+    let open = openings.iter().filter(|(from, _, _)| *from <= situation.now).map(|(_, to, _)| *to).max();
+    match (open, openings.first()) {
+        (Some(to), _) => Ok(Some(to)),
+        (None, Some((from, _, text))) => Err((format!("the window `{text}` is not open"), Some(*from))),
+        (None, None) => Err(("no window of the profile ever opens".into(), None)),
+    }
+}
+
+/// After the delay and this host's share of the jitter, as far as the open window has room for it.
+fn time(
+    situation: &Situation<'_>,
+    asked: Option<Timestamp>,
+    closes: Option<Timestamp>,
+) -> Result<Timestamp, String> {
+    if let Some(asked) = asked {
+        return Ok(asked.max(situation.now));
+    }
+    let settings = situation.settings;
+    let jitter = i64::from(settings.jitter_s);
+    let share = (spread(situation.boot_id) % (jitter + 1)).abs();
+    let after = |seconds: i64| {
+        situation.now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
+    };
+    let delay = i64::from(settings.delay_s);
+    let fits = |at: &Timestamp| closes.is_none_or(|closes| *at < closes);
+    [after(delay + share), after(delay)]
+        .into_iter()
+        .find(fits)
+        .ok_or_else(|| "the window closes before the announced delay would be over".to_owned())
+}
+
+/// A number that is this boot's own: boot ids are random (random(4)), so that no other randomness is needed.
+fn spread(boot_id: &str) -> i64 {
+    let hash = crate::ledger::Sha::of(boot_id.as_bytes());
+    i64::from_str_radix(hash.as_str().get(..15).unwrap_or_default(), 16).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+use super::*;
+use crate::profile::model::{FleetLock, RebootMethod};
+use crate::reboot::record::{Asked, Attempt};
+
+const BOOT: &str = "b-now";
+
+fn settings(policy: RebootPolicy, windows: &[&str]) -> Reboot {
+    Reboot {
+        policy,
+        methods: vec![RebootMethod::Ordinary],
+        windows: windows.iter().map(|text| (*text).to_owned()).collect(),
+        attempts: 1,
+        delay_s: 300,
+        jitter_s: 0,
+        inhibitor_wait_s: 3600,
+        busy_devices: true,
+        busy_command: Vec::new(),
+        command: Vec::new(),
+        rtc_wakes: false,
+        rehearse: false,
+        fleetlock: Some(FleetLock { url: "http://lock/".into(), group: "default".into() }),
+    }
+}
+
+fn now() -> Timestamp {
+    "2026-03-03T03:00:00Z".parse().unwrap()
+}
+
+fn tried(plan: &str, boot: &str) -> Attempt {
+    let (plan, boot_id) = (plan.into(), boot.into());
+    Attempt { plan, boot_id, at: now(), method: RebootMethod::Ordinary, rehearsal: false }
+}
+
+/// A host that may be rebooted.
+fn free<'a>(settings: &'a Reboot, record: &'a Record) -> Situation<'a> {
+    Situation {
+        need: RebootNeed::Cold,
+        plan: "p",
+        unfinished: false,
+        boot_id: BOOT,
+        now: now(),
+        settings,
+        record: Ok(record),
+        vetoes: &[],
+        inhibitors: &[],
+        inhibited_for: SignedDuration::ZERO,
+        scheduled: Scheduled::Nothing,
+        locked: Some(true),
+    }
+}
+
+/// All that can be, combined: what must never happen does not, and each decision is reached.
+#[test]
+fn every_combination() {
+    let vetoes = vec!["busy".to_owned()];
+    let inhibitors = vec!["backup".to_owned()];
+    let foreign = Scheduled::Foreign("poweroff at 04:00".into());
+    let ours = Scheduled::Ours(now());
+    let mut seen = std::collections::BTreeMap::new();
+    for policy in [RebootPolicy::Never, RebootPolicy::Mark, RebootPolicy::Schedule] {
+        for windows in [&[][..], &["02:00-05:00 UTC"], &["02:00-03:00 UTC"]] {
+            let settings = settings(policy, windows);
+            for history in 0..4 {
+                for wish in [false, true] {
+                    let mut record = Record::default();
+                    match history {
+                        1 => record.attempt(tried("p", "b-1")),
+                        2 => ["1", "2", "3"].iter().for_each(|boot| record.attempt(tried("other", boot))),
+                        3 => record.attempt(tried("p", BOOT)),
+                        _ => {}
+                    }
+                    record.asked = wish.then(|| Asked { why: "me".into(), boot_id: BOOT.into(), at: now() });
+                    for number in 0..(3 * 2 * 2 * 2 * 3 * 3 * 2) {
+                        let mut digits = number;
+                        let mut digit = |base: usize| {
+                            let digit = digits % base;
+                            digits /= base;
+                            digit
+                        };
+                        let need = [RebootNeed::None, RebootNeed::Reboot, RebootNeed::Cold][digit(3)];
+                        let unfinished = digit(2) == 1;
+                        let vetoed = digit(2) == 1;
+                        let inhibited = digit(2) == 1;
+                        let scheduled = [Scheduled::Nothing, ours.clone(), foreign.clone()][digit(3)].clone();
+                        let locked = [None, Some(false), Some(true)][digit(3)];
+                        let readable = digit(2) == 0;
+                        let situation = Situation {
+                            need,
+                            unfinished,
+                            vetoes: if vetoed { &vetoes } else { &[] },
+                            inhibitors: if inhibited { &inhibitors } else { &[] },
+                            scheduled: scheduled.clone(),
+                            locked,
+                            record: if readable { Ok(&record) } else { Err("damaged") },
+                            ..free(&settings, &record)
+                        };
+                        let decision = decide(&situation);
+                        let name = serde_json::to_value(&decision).unwrap()["decision"].to_string();
+                        *seen.entry(name).or_insert(0) += 1;
+                        let allowed = readable
+                            && !vetoed
+                            && !inhibited
+                            && scheduled != foreign
+                            && (wish
+                                || (need != RebootNeed::None
+                                    && policy == RebootPolicy::Schedule
+                                    && windows != ["02:00-03:00 UTC"]
+                                    && !unfinished
+                                    && history != 1
+                                    && history != 2));
+                        let context = format!("{situation:?}: {decision:?}");
+                        match &decision {
+                            Decision::Schedule { .. } => {
+                                assert!(allowed && locked != Some(false), "{context}");
+                                assert_eq!(scheduled, Scheduled::Nothing, "{context}");
+                            }
+                            Decision::TakeLock => assert!(allowed && locked == Some(false), "{context}"),
+                            Decision::Announced { .. } => assert!(allowed && scheduled == ours, "{context}"),
+                            Decision::Cancel { why } => {
+                                assert!(!allowed && scheduled == ours && !why.is_empty(), "{context}");
+                            }
+                            Decision::Wait { why, .. } => assert!(!allowed && !why.is_empty(), "{context}"),
+                            Decision::Stuck { .. } => {
+                                assert!(!wish && (history == 1 || history == 2), "{context}")
+                            }
+                            Decision::NotNeeded => assert!(need == RebootNeed::None && !wish, "{context}"),
+                            Decision::Never => assert!(policy == RebootPolicy::Never && !wish, "{context}"),
+                            Decision::Mark => assert!(policy == RebootPolicy::Mark && !wish, "{context}"),
+                        }
+                        // Nothing of ours stays announced once it is not allowed, and nothing allowed is left undone.
+                        if !allowed && scheduled == ours {
+                            assert!(matches!(decision, Decision::Cancel { .. }), "{context}");
+                        }
+                        if allowed {
+                            let acts = matches!(
+                                decision,
+                                Decision::Schedule { .. } | Decision::TakeLock | Decision::Announced { .. }
+                            );
+                            assert!(acts, "{context}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(seen.len(), 9, "{seen:?}");
+}
+
+#[test]
+fn the_time_is_after_the_delay_and_inside_the_window() {
+    let record = Record::default();
+    let mut settings = settings(RebootPolicy::Schedule, &["02:00-05:00 UTC"]);
+    let at = |text: &str| Decision::Schedule { at: text.parse().unwrap() };
+    assert_eq!(decide(&free(&settings, &record)), at("2026-03-03T03:05:00Z"));
+    // More jitter than the window has room for: the delay alone.
+    settings.jitter_s = 86_400 * 365;
+    assert_eq!(decide(&free(&settings, &record)), at("2026-03-03T03:05:00Z"));
+    settings.jitter_s = 600;
+    let Decision::Schedule { at: jittered } = decide(&free(&settings, &record)) else { panic!() };
+    let Decision::Schedule { at: other } =
+        decide(&Situation { boot_id: "b-other", ..free(&settings, &record) })
+    else {
+        panic!()
+    };
+    let late = |time: Timestamp| time.duration_since(now()).as_secs();
+    assert!((300..=900).contains(&late(jittered)) && jittered != other, "{jittered} {other}");
+    // Not even room for the delay.
+    let late = Situation { now: "2026-03-03T04:58:00Z".parse().unwrap(), ..free(&settings, &record) };
+    assert!(matches!(decide(&late), Decision::Wait { until: None, .. }));
+}
+
+#[test]
+fn a_closed_window_says_when_the_next_one_opens() {
+    let record = Record::default();
+    let settings = settings(RebootPolicy::Schedule, &["Sun 02:00-05:00 UTC", "Fri 02:00-05:00 UTC"]);
+    let Decision::Wait { why, until, .. } = decide(&free(&settings, &record)) else { panic!() };
+    assert_eq!(why, ["the window `Fri 02:00-05:00 UTC` is not open"]);
+    assert_eq!(until, Some("2026-03-06T02:00:00Z".parse().unwrap()));
+}
+
+/// The clock is set to another day while a reboot is announced: it would now fall outside the window.
+#[test]
+fn a_clock_that_jumps_takes_the_announcement_back() {
+    let record = Record::default();
+    let settings = settings(RebootPolicy::Schedule, &["Tue 02:00-05:00 UTC"]);
+    let ours = Situation { scheduled: Scheduled::Ours(now()), ..free(&settings, &record) };
+    assert!(matches!(decide(&ours), Decision::Announced { .. }));
+    let jumped = Situation { now: "2027-01-01T03:00:00Z".parse().unwrap(), ..ours };
+    assert!(matches!(decide(&jumped), Decision::Cancel { .. }));
+}
+
+/// Boots are counted by their ids: no clock, however wrong, gives a second attempt.
+#[test]
+fn no_clock_makes_a_second_attempt() {
+    let mut record = Record::default();
+    record.attempt(tried("p", "b-1"));
+    let settings = settings(RebootPolicy::Schedule, &[]);
+    for year in ["1970-01-01", "2000-01-01", "2026-03-03", "2100-01-01"] {
+        let now = format!("{year}T03:00:00Z").parse().unwrap();
+        let stuck = decide(&Situation { now, ..free(&settings, &record) });
+        assert!(matches!(stuck, Decision::Stuck { .. }), "{year}: {stuck:?}");
+    }
+}
+
+#[test]
+fn an_inhibitor_that_stays_is_reported_and_not_forced() {
+    let record = Record::default();
+    let settings = settings(RebootPolicy::Schedule, &[]);
+    let inhibitors = vec!["apt (1234): upgrading".to_owned()];
+    let waits = |seconds| {
+        let inhibited_for = SignedDuration::from_secs(seconds);
+        match decide(&Situation { inhibitors: &inhibitors, inhibited_for, ..free(&settings, &record) }) {
+            Decision::Wait { overdue, .. } => overdue,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(!waits(3599) && waits(3600) && waits(1_000_000));
+}
+
+/// A wish of an earlier boot was fulfilled by this one.
+#[test]
+fn a_wish_is_for_one_boot() {
+    let mut record = Record::default();
+    record.asked = Some(Asked { why: "me".into(), boot_id: "b-1".into(), at: now() });
+    let settings = settings(RebootPolicy::Never, &[]);
+    assert_eq!(decide(&free(&settings, &record)), Decision::Never);
+}

@@ -1,0 +1,212 @@
+//! What bedplate asked for, kept on disk across boots: every reboot with the plan it was for and the boot it was asked
+//! from, and the fleet's lock. Pure data and its text form. Times are for people: what decides are boot ids, which no
+//! clock can confuse.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::profile::model::{FleetLock, RebootMethod};
+
+/// Where it is kept.
+pub const RECORD: &str = "/var/lib/bedplate/reboot.json";
+
+/// The format this program reads and writes.
+pub const VERSION: u32 = 1;
+
+/// Reboots without the host ever being right in between, for whatever plans, after which bedplate stops: a plan that is
+/// another one after every boot must not make a loop either.
+pub const MOST_IN_A_ROW: usize = 3;
+
+/// The record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Format version, [`VERSION`].
+    pub version: u32,
+    /// Reboots asked for since the host was last right, oldest first.
+    #[serde(default)]
+    pub attempts: Vec<Attempt>,
+    /// The lock that is held, or may be.
+    #[serde(default)]
+    pub lock: Option<Held>,
+    /// The operator's wish, until it is fulfilled or taken back.
+    #[serde(default)]
+    pub asked: Option<Asked>,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Record { version: VERSION, attempts: Vec::new(), lock: None, asked: None }
+    }
+}
+
+/// One reboot that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attempt {
+    /// Hash of what was to come into effect.
+    pub plan: String,
+    /// The boot it was asked from (/proc/sys/kernel/random/boot_id).
+    pub boot_id: String,
+    /// When.
+    pub at: Timestamp,
+    /// How.
+    pub method: RebootMethod,
+    /// Only rehearsed: it never counts.
+    #[serde(default)]
+    pub rehearsal: bool,
+}
+
+/// A slot of a FleetLock server. Written before the server is asked: a slot that may be held is given back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    /// Whose.
+    pub server: FleetLock,
+    /// Whether the server has said so; else it was asked and the answer is not known.
+    pub certain: bool,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// A reboot that an operator asked for: it needs no policy and no window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// Who and why, in words.
+    pub why: String,
+    /// The boot in which it was asked: another boot fulfils it.
+    pub boot_id: String,
+    /// Not before.
+    pub at: Timestamp,
+}
+
+/// Why a record cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// Not JSON of this shape.
+    #[error(
+        "{RECORD} cannot be understood: look at it, and take it away to forget every reboot that was asked for"
+    )]
+    Damaged(#[source] serde_json::Error),
+    /// Written by a later version.
+    #[error("{RECORD} has version {0}: it was written by a later bedplate")]
+    Version(u32),
+}
+
+impl Record {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// [`RecordError`]; without a record nothing must be rebooted, since nobody would count.
+    pub fn parse(text: &str) -> Result<Self, RecordError> {
+        let record: Record = serde_json::from_str(text).map_err(RecordError::Damaged)?;
+        if record.version == VERSION { Ok(record) } else { Err(RecordError::Version(record.version)) }
+    }
+
+    /// Its text form.
+    pub fn render(&self) -> String {
+        // A struct of strings and numbers has a JSON form.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// How many boots this plan was given that did not make it true: attempts from other boots than this one. An attempt
+    /// from this boot has not happened yet; one whose boot was cut short by a power failure has.
+    pub fn used(&self, plan: &str, boot_id: &str) -> usize {
+        let from: BTreeSet<&str> =
+            self.past(boot_id).filter(|attempt| attempt.plan == plan).map(|a| a.boot_id.as_str()).collect();
+        from.len()
+    }
+
+    /// The same for any plan.
+    pub fn in_a_row(&self, boot_id: &str) -> usize {
+        let from: BTreeSet<&str> = self.past(boot_id).map(|attempt| attempt.boot_id.as_str()).collect();
+        from.len()
+    }
+
+    fn past<'a>(&'a self, boot_id: &'a str) -> impl Iterator<Item = &'a Attempt> {
+        self.attempts.iter().filter(move |attempt| attempt.boot_id != boot_id && !attempt.rehearsal)
+    }
+
+    /// Notes a reboot before it is asked for. Asking twice in one boot is one attempt.
+    pub fn attempt(&mut self, attempt: Attempt) {
+        self.attempts.retain(|old| old.boot_id != attempt.boot_id);
+        self.attempts.push(attempt);
+        // What `in_a_row` counts is enough; a record does not grow without end.
+        let surplus = self.attempts.len().saturating_sub(16);
+        self.attempts.drain(..surplus);
+    }
+
+    /// A reboot that was asked for in this boot and was called off: it will not happen.
+    pub fn call_off(&mut self, boot_id: &str) {
+        self.attempts.retain(|attempt| attempt.boot_id != boot_id);
+    }
+
+    /// The host is what it should be: whatever was tried has worked.
+    pub fn settle(&mut self) {
+        self.attempts.clear();
+    }
+
+    /// Forgets an operator's wish that another boot has fulfilled.
+    pub fn booted(&mut self, boot_id: &str) {
+        if self.asked.as_ref().is_some_and(|asked| asked.boot_id != boot_id) {
+            self.asked = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(plan: &str, boot: &str) -> Attempt {
+        let at = Timestamp::UNIX_EPOCH;
+        Attempt {
+            plan: plan.into(),
+            boot_id: boot.into(),
+            at,
+            method: RebootMethod::Ordinary,
+            rehearsal: false,
+        }
+    }
+
+    #[test]
+    fn boots_are_counted_not_calls() {
+        let mut record = Record::default();
+        record.attempt(attempt("p", "1"));
+        record.attempt(attempt("p", "1"));
+        assert_eq!((record.used("p", "1"), record.used("p", "2")), (0, 1));
+        record.attempt(attempt("q", "2"));
+        assert_eq!((record.used("p", "3"), record.used("q", "3"), record.in_a_row("3")), (1, 1, 2));
+        record.call_off("2");
+        assert_eq!(record.in_a_row("3"), 1);
+        record.settle();
+        assert_eq!(record.in_a_row("3"), 0);
+    }
+
+    #[test]
+    fn a_rehearsal_does_not_count() {
+        let mut record = Record::default();
+        record.attempt(Attempt { rehearsal: true, ..attempt("p", "1") });
+        assert_eq!(record.used("p", "2"), 0);
+    }
+
+    #[test]
+    fn it_reads_back_and_refuses_what_it_does_not_know() {
+        let mut record = Record::default();
+        for boot in 0..40 {
+            record.attempt(attempt("p", &boot.to_string()));
+        }
+        assert_eq!(record.attempts.len(), 16);
+        record.asked = Some(Asked { why: "w".into(), boot_id: "1".into(), at: Timestamp::UNIX_EPOCH });
+        assert_eq!(Record::parse(&record.render()).unwrap(), record);
+        record.booted("2");
+        assert_eq!(record.asked, None);
+        assert!(matches!(Record::parse("{\"version\":2}"), Err(RecordError::Version(2))));
+        for bad in ["", "{", "{\"version\":1,\"more\":1}", "[]"] {
+            assert!(matches!(Record::parse(bad), Err(RecordError::Damaged(_))), "{bad}");
+        }
+    }
+}
