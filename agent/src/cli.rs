@@ -10,6 +10,7 @@ mod plan;
 mod profile;
 mod profile_source;
 mod render;
+mod round;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,6 +55,9 @@ enum Command {
     Profile(profile::ProfileCommand),
     /// Print a shell completion script.
     Completions(meta::CompletionsArgs),
+    /// One look at the host or one change of it, for the daemon.
+    #[command(hide = true)]
+    Round(round::RoundArgs),
     /// Write man pages into a directory.
     #[command(hide = true)]
     Man(meta::ManArgs),
@@ -133,6 +137,7 @@ pub fn main() -> ExitCode {
         Command::Render(args) => render::run(&args),
         Command::Profile(command) => profile::run(&command),
         Command::Completions(args) => meta::completions(&args),
+        Command::Round(args) => round::run(&args),
         Command::Man(args) => meta::man(&args),
     };
     exit::conclude(result)

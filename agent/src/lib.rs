@@ -8,6 +8,7 @@ pub mod boot;
 pub mod checker;
 pub mod cli;
 pub mod cmdline;
+pub mod daemon;
 pub mod demo;
 pub mod desired;
 pub mod engine;

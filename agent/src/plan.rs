@@ -1,12 +1,14 @@
 //! The plan: what differs, what would be done about it, and what stands in the way. Pure data;
 //! no I/O and no decisions. Only `apply` interprets [`Action`].
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::value::PciAddress;
 
 /// When a change counts (ordered from the least to the most disruptive to wait for).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
     /// As soon as it is done, and it lasts.
@@ -277,7 +279,9 @@ pub struct Note {
 }
 
 /// What the plan asks of the machine's power state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum RebootNeed {
     /// Nothing waits for a boot.

@@ -19,6 +19,7 @@ use crate::desired::DesiredCmdline;
 use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{Reader, Reading};
 use crate::plan::{Action, Blocker, Change, Effect, Section};
+use crate::reboot::stuck::{self, Cause, Seen};
 
 /// The row of the table of kinds.
 pub const KIND: Kind =
@@ -252,6 +253,26 @@ pub fn next_boot(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
         Ok(backend) => (backend.observe)(reader, facts).next,
         Err(obstacle) => Reading::Unknown(obstacle.reason),
     }
+}
+
+/// Why the wanted arguments are not in effect although a boot was to bring them, from the four states; `log` is the
+/// kernel's of this boot. `None`: they cannot even be told apart here.
+pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> {
+    let edit = edit(&context.desired.cmdline, arch(context.facts), context).ok()?;
+    let backend = backend(&context.facts.boot).ok()?;
+    let observed = (backend.observe)(context.reader, context.facts);
+    let running = context.reader.text("/proc/cmdline").ok();
+    let running = running.map(|text| CommandLine::parse(text.trim_end()));
+    let os = &context.facts.os;
+    let kernels = os.installed_kernels.last().map(String::as_str).zip(os.kernel.known().map(String::as_str));
+    let seen = Seen {
+        configured: observed.configured.known(),
+        next: observed.next.known(),
+        running: running.as_ref(),
+        kernels,
+        log,
+    };
+    Some(stuck::cause(&seen, &edit))
 }
 
 /// Those of `tokens` that the running kernel was booted with and that the next boot does without: what has been taken

@@ -1,0 +1,250 @@
+//! `bedplate round`, hidden: what the daemon has its child do. One look at the host, or one change of it, as JSON. The
+//! same road as `apply`, for exactly the changes that the daemon names.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use clap::Args;
+
+use super::host::{self, Opened};
+use super::{CliError, Exit, ProfileArgs, output, profile_source};
+use crate::apply::{self, Event, Hands, Outcome};
+use crate::checker;
+use crate::daemon::round::{self, Difference, Done, End, Obstacle, Round, Waiting, Watch};
+use crate::engine;
+use crate::facts::{Depth, Facts};
+use crate::host::write::DirWriter;
+use crate::host::{Reader, Reading};
+use crate::kind::{Context, cmdline};
+use crate::ledger::Ledger;
+use crate::plan::{Check, Effect, Plan, RebootNeed};
+use crate::profile::Loaded;
+use crate::reboot::stuck::Cause;
+use crate::report::json;
+
+/// `bedplate round`.
+#[derive(Debug, Args)]
+pub struct RoundArgs {
+    /// Apply this change of the plan, by its id; without any: only look.
+    #[arg(long, value_name = "ID")]
+    only: Vec<String>,
+}
+
+struct Looked {
+    host: Opened,
+    facts: Facts,
+    loaded: Loaded,
+    ledger: Ledger,
+    plan: Plan,
+    cause: Option<Cause>,
+}
+
+fn look() -> Result<Looked, CliError> {
+    let host = host::open_one(&super::HostArgs { root: None, snapshot: Vec::new(), demo: None })?;
+    let mut facts = host.facts(Depth::Plan);
+    let args = ProfileArgs { profile: None, cpu: None };
+    let loaded = profile_source::load_quietly(&args, host.reader.as_ref(), &facts)?;
+    engine::assume_cpu(&mut facts, None, &loaded.profile);
+    let (ledger, unknown) = host.ledger_if_readable()?;
+    let outcome = engine::plan(&loaded.profile, &facts, host.reader.as_ref(), &ledger);
+    let mut plan = outcome.plan;
+    plan.body.unknowns.extend(unknown);
+    let waits = plan.body.pending.iter().any(|pending| pending.kind == cmdline::NAME)
+        || plan.body.changes.iter().any(|change| change.kind == cmdline::NAME);
+    let cause = waits.then(|| {
+        let reader = host.reader.as_ref();
+        let desired = &outcome.desired;
+        let context =
+            Context { profile: &loaded.profile.name, desired, facts: &facts, reader, ledger: &ledger };
+        cmdline::why_not_in_effect(&context, kernel_log().as_deref())
+    });
+    Ok(Looked { host, facts, loaded, ledger, plan, cause: cause.flatten() })
+}
+
+/// Does one round and prints it.
+pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
+    let (mut after, mut done) = (None, Vec::new());
+    if !args.only.is_empty() {
+        let mut writer = DirWriter::live();
+        let _lock = writer.lock().map_err(|error| CliError::while_doing("cannot start", error))?;
+        // Planned under the lock: what was seen before may be done by now.
+        let Looked { host, facts, mut ledger, mut plan, .. } = look()?;
+        plan.body.changes.retain(|change| args.only.contains(&change.id));
+        let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
+        let mut watch = |_: Event<'_>| {};
+        let hands =
+            Hands { reader: host.reader.as_ref(), writer: &mut writer, checker: &check, watch: &mut watch };
+        let report = apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::now());
+        let ended = plan.body.changes.iter().zip(&report.changes);
+        done.extend(
+            ended.map(|(change, report)| Done { change: Difference::of(change), end: end(&report.outcome) }),
+        );
+        for warning in &report.warnings {
+            output::warn(warning);
+        }
+        after = report.waits_for_boot().then_some(plan.reboot);
+    }
+    let mut looked = look()?;
+    if let Some(need) = after {
+        looked.plan.reboot = looked.plan.reboot.max(need);
+    }
+    let round = told(&looked, done)?;
+    output::data(&(serde_json::to_string(&round).map_err(bad_json)? + "\n"))?;
+    Ok(Exit::Done)
+}
+
+fn end(outcome: &Outcome) -> End {
+    match outcome {
+        Outcome::Done | Outcome::AlreadyDone | Outcome::Owed { .. } => End::Done,
+        Outcome::Deferred { until } => End::Failed { why: format!("waits until {until}") },
+        Outcome::Failed { action, why, output, restored } => {
+            let last = output.as_deref().and_then(|text| text.trim().lines().last());
+            let said = last.map(|line| format!(" ({})", line.trim())).unwrap_or_default();
+            let left: Vec<String> =
+                restored.left.iter().map(|left| format!("; {} stays: {}", left.subject, left.why)).collect();
+            End::Failed { why: format!("failed to {action}: {why}{said}{}", left.concat()) }
+        }
+        Outcome::Blocked { by } => End::Failed { why: format!("not tried: {} failed", by.join(", ")) },
+    }
+}
+
+fn told(looked: &Looked, done: Vec<Done>) -> Result<Round, CliError> {
+    let Looked { host, facts, loaded, plan, cause, .. } = looked;
+    let blocker = |blocker: &crate::plan::Blocker| Obstacle {
+        kind: blocker.kind.to_owned(),
+        subject: blocker.subject.clone(),
+        reason: blocker.reason.clone(),
+        remedy: blocker.remedy.clone(),
+    };
+    let unknown = |unknown: &crate::plan::Unknown| Obstacle {
+        kind: unknown.kind.to_owned(),
+        subject: unknown.subject.clone(),
+        reason: unknown.reason.clone(),
+        remedy: String::new(),
+    };
+    let waiting = |pending: &crate::plan::Pending| Waiting {
+        kind: pending.kind.to_owned(),
+        subject: pending.subject.clone(),
+        running: pending.running.clone(),
+        next: pending.next.clone(),
+        effect: pending.effect,
+    };
+    let takes = |change: &&crate::plan::Change| change.deferred.is_none();
+    // What is still to be written counts where it is written: only what waits for a boot asks for one now.
+    let waits = plan.body.pending.iter().map(|pending| match pending.effect {
+        Effect::ColdBoot => RebootNeed::Cold,
+        _ => RebootNeed::Reboot,
+    });
+    let need = match plan.is_empty() {
+        true => plan.reboot,
+        false => waits.max().unwrap_or(RebootNeed::None),
+    };
+    Ok(Round {
+        profile: loaded.profile.name.clone(),
+        agent: loaded.profile.agent.clone(),
+        reboot: loaded.profile.reboot.clone(),
+        done,
+        changes: plan.body.changes.iter().filter(takes).map(Difference::of).collect(),
+        blockers: plan.body.blockers.iter().map(blocker).collect(),
+        unknowns: plan.body.unknowns.iter().map(unknown).collect(),
+        pending: plan.body.pending.iter().map(waiting).collect(),
+        need,
+        hash: round::hash(plan),
+        cause: cause.clone(),
+        watch: watch(facts, host.reader.as_ref()),
+        facts: labels(facts, host.reader.as_ref()),
+        plan_json: json::plan(plan, &host::label(facts)).map_err(bad_json)?,
+    })
+}
+
+fn bad_json(error: serde_json::Error) -> CliError {
+    CliError::while_doing("cannot write JSON", error)
+}
+
+/// Where drift can be seen coming. Writes to sysfs by programs show in inotify like writes to files (fsnotify hooks in
+/// vfs_write); what the kernel does by itself comes as a uevent instead.
+fn watch(facts: &Facts, reader: &dyn Reader) -> Watch {
+    const DIRECTORIES: [&str; 13] = [
+        "/etc/bedplate",
+        "/etc/bedplate/profile.d",
+        "/etc/bedplate/profiles",
+        "/etc/default",
+        "/etc/default/grub.d",
+        "/etc/grub.d",
+        "/etc/kernel",
+        "/etc/modprobe.d",
+        "/etc/modules-load.d",
+        "/boot/grub",
+        "/boot/grub2",
+        "/boot/loader/entries",
+        "/boot/efi/loader/entries",
+    ];
+    let directories = DIRECTORIES.iter().filter(|path| reader.exists(path) == Ok(true));
+    let mut attributes = Vec::new();
+    for function in facts.pci.known().into_iter().flat_map(|tree| tree.functions.values()) {
+        let directory = format!("/sys/bus/pci/devices/{}", function.address);
+        if function.acs.known().is_some() {
+            attributes.push(format!("{directory}/config"));
+        }
+        if function.sriov.known().is_some() {
+            attributes.push(format!("{directory}/sriov_numvfs"));
+        }
+        if function.acs.known().is_some() || function.sriov.known().is_some() {
+            attributes.push(format!("{directory}/reset"));
+        }
+    }
+    Watch { directories: directories.map(|path| (*path).to_owned()).collect(), attributes }
+}
+
+/// What schedulers select nodes by.
+fn labels(facts: &Facts, reader: &dyn Reader) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::new();
+    let Some(tree) = facts.pci.known() else { return labels };
+    let mut types = std::collections::BTreeSet::new();
+    for function in tree.functions.values().filter(|function| function.is_gpu() || function.is_nic()) {
+        match &function.iommu_group {
+            Reading::Known(group) => {
+                let kind = reader.attribute(&format!("/sys/kernel/iommu_groups/{group}/type"));
+                types.insert(kind.unwrap_or_else(|_| "unknown".into()));
+            }
+            Reading::Absent => _ = types.insert("none".into()),
+            Reading::Unknown(_) => _ = types.insert("unknown".into()),
+        }
+    }
+    let mode = match types.len() {
+        0 => "none".to_owned(),
+        1 => types.pop_first().unwrap_or_default(),
+        _ => "mixed".to_owned(),
+    };
+    labels.insert("iommu".into(), mode);
+    let vfs = tree.functions.values().filter(|function| function.physfn.is_some()).count();
+    labels.insert("vfs".into(), vfs.to_string());
+    labels
+}
+
+/// This boot's kernel log, as much as is kept. /dev/kmsg gives one record a read; without rights there is none.
+fn kernel_log() -> Option<String> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut kmsg = std::fs::OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg").ok()?;
+    let mut log = String::new();
+    // The largest record (kernel/printk/printk.c, PRINTKRB_RECORD_MAX).
+    let mut record = [0; 8192];
+    loop {
+        match kmsg.read(&mut record) {
+            Ok(0) => break,
+            Ok(length) => {
+                let text = String::from_utf8_lossy(&record[..length]);
+                // `priority,number,time,flags;text`, then lines of metadata.
+                let text = text.split_once(';').map_or("", |(_, text)| text);
+                log.push_str(text.lines().next().unwrap_or_default());
+                log.push('\n');
+            }
+            // EPIPE: records were overwritten meanwhile; the next read goes on behind them.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            // Nothing more for now.
+            Err(_) => break,
+        }
+    }
+    Some(log)
+}

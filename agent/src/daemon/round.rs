@@ -1,0 +1,170 @@
+//! One look at the host, or one change of it, as the worker tells the daemon: pure data. The worker is this program
+//! itself (`bedplate round`, hidden); both ends are always the same build.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Effect, Item, Plan, RebootNeed};
+use crate::profile::model::{Agent, Reboot};
+use crate::reboot::stuck::Cause;
+
+/// What one round came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Round {
+    /// The profile's name.
+    pub profile: String,
+    /// `[agent]`.
+    pub agent: Agent,
+    /// `[reboot]`.
+    pub reboot: Reboot,
+    /// What was done, if the round was to do something.
+    pub done: Vec<Done>,
+    /// What still differs and this host could take.
+    pub changes: Vec<Difference>,
+    /// What people have to deal with.
+    pub blockers: Vec<Obstacle>,
+    /// What could not be read.
+    pub unknowns: Vec<Obstacle>,
+    /// What waits for a boot.
+    pub pending: Vec<Waiting>,
+    /// What the host waits for.
+    pub need: RebootNeed,
+    /// Names what waits, in a way that is the same before a boot and after one that did not help.
+    pub hash: String,
+    /// Why what waits is not in effect, by the four states of the command line.
+    pub cause: Option<Cause>,
+    /// What to watch for drift.
+    pub watch: Watch,
+    /// Facts that are worth a label: `iommu`, `vfs`, `acs`.
+    pub facts: BTreeMap<String, String>,
+    /// The plan, as `bedplate plan --json` prints it.
+    pub plan_json: String,
+}
+
+/// One change of the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// `kind/subject`.
+    pub id: String,
+    /// `cmdline`, `modules`, `acs`, `sriov`.
+    pub kind: String,
+    /// Title for people.
+    pub subject: String,
+    /// When it counts.
+    pub effect: Effect,
+    /// What differs.
+    pub items: Vec<Value>,
+}
+
+/// Before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Value {
+    /// What.
+    pub subject: String,
+    /// Observed; `None` = absent.
+    pub before: Option<String>,
+    /// Wanted; `None` = absent.
+    pub after: Option<String>,
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// What was to be done.
+    pub change: Difference,
+    /// How it ended.
+    pub end: End,
+}
+
+/// How a change ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "kebab-case")]
+pub enum End {
+    /// Done, and read back (or it was so already).
+    Done,
+    /// Failed and taken back, or not tried because another failed.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// A blocker or an unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Obstacle {
+    /// Its kind.
+    pub kind: String,
+    /// What it is about.
+    pub subject: String,
+    /// Why.
+    pub reason: String,
+    /// What to do; empty for an unknown.
+    pub remedy: String,
+}
+
+/// What waits for a boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Its kind.
+    pub kind: String,
+    /// What.
+    pub subject: String,
+    /// What runs.
+    pub running: Option<String>,
+    /// What the next boot brings.
+    pub next: Option<String>,
+    /// Which boot.
+    pub effect: Effect,
+}
+
+/// Paths whose change may be drift.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watch {
+    /// Directories in which files come, go and are written.
+    pub directories: Vec<String>,
+    /// Sysfs files that somebody may write to: `config` of ports with ACS, `sriov_numvfs`, `reset`.
+    pub attributes: Vec<String>,
+}
+
+impl Difference {
+    /// Of a plan's change.
+    pub fn of(change: &crate::plan::Change) -> Self {
+        let value = |item: &Item| Value {
+            subject: item.subject.clone(),
+            before: item.before.clone(),
+            after: item.after.clone(),
+        };
+        Difference {
+            id: change.id.clone(),
+            kind: change.kind.to_owned(),
+            subject: change.subject.clone(),
+            effect: change.effect,
+            items: change.items.iter().map(value).collect(),
+        }
+    }
+}
+
+/// Names what waits for a boot. What runs now is not part of it: a boot that does not help changes nothing else.
+pub fn hash(plan: &Plan) -> String {
+    let mut lines: Vec<String> = plan
+        .body
+        .pending
+        .iter()
+        .map(|pending| {
+            format!("{}\0{}\0{}\n", pending.kind, pending.subject, pending.next.as_deref().unwrap_or("-"))
+        })
+        .collect();
+    lines.sort();
+    crate::ledger::Sha::of(lines.concat().as_bytes()).as_str()[..16].to_owned()
+}
+
+impl Round {
+    /// Whether the host is what the profile says, as far as can be seen, without waiting for anything.
+    pub fn is_right(&self) -> bool {
+        self.changes.is_empty()
+            && self.blockers.is_empty()
+            && self.pending.is_empty()
+            && self.need == RebootNeed::None
+    }
+}

@@ -1,0 +1,296 @@
+//! What the daemon says of the host, in one value: the bus, `bedplate status`, metrics, labels and the log all show it.
+//! Pure data, and how it follows from a round.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::pace::Contested;
+use super::round::{Difference, Obstacle, Round, Waiting};
+use crate::plan::RebootNeed;
+use crate::profile::model::{AgentMode, RebootMethod, RebootPolicy};
+use crate::reboot::decide::Decision;
+use crate::reboot::record::Held;
+
+/// Format version of [`Status`] as JSON.
+pub const VERSION: u32 = 1;
+/// Where the daemon keeps it for whoever has no bus. Everybody may read it.
+pub const FILE: &str = "/run/bedplate/status.json";
+
+/// Where the host stands.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Not looked at yet.
+    Starting,
+    /// As the profile says.
+    Converged,
+    /// It differs: about to be mended, or only observed.
+    Drifted,
+    /// As the profile says, but for what a boot brings.
+    WaitingForBoot,
+    /// Something people have to deal with.
+    Blocked,
+    /// Something was tried and failed; it is tried again.
+    Failed,
+    /// Somebody else keeps changing it.
+    Contested,
+    /// Boots did not help.
+    Stuck,
+    /// The profile cannot be used, or the host cannot be looked at.
+    Error,
+}
+
+/// Every state, in order.
+pub const STATES: [State; 9] = [
+    State::Starting,
+    State::Converged,
+    State::Drifted,
+    State::WaitingForBoot,
+    State::Blocked,
+    State::Failed,
+    State::Contested,
+    State::Stuck,
+    State::Error,
+];
+
+impl State {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Starting => "starting",
+            State::Converged => "converged",
+            State::Drifted => "drifted",
+            State::WaitingForBoot => "waiting-for-boot",
+            State::Blocked => "blocked",
+            State::Failed => "failed",
+            State::Contested => "contested",
+            State::Stuck => "stuck",
+            State::Error => "error",
+        }
+    }
+}
+
+/// Whether workloads may trust the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Everything the profile asks for is in effect.
+    Ready,
+    /// Something is not.
+    NotReady,
+    /// Something could not be read.
+    CannotTell,
+}
+
+impl Verdict {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Ready => "ready",
+            Verdict::NotReady => "not-ready",
+            Verdict::CannotTell => "cannot-tell",
+        }
+    }
+}
+
+/// The whole of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// [`VERSION`].
+    pub bedplate_status: u32,
+    /// Where the host stands.
+    pub state: State,
+    /// Whether workloads may trust it.
+    pub verdict: Verdict,
+    /// In one sentence, why.
+    pub reason: String,
+    /// The profile's name; empty before the first look.
+    pub profile: String,
+    /// Whether the daemon writes.
+    pub mode: Option<AgentMode>,
+    /// This boot.
+    pub boot_id: String,
+    /// When the host was last found right.
+    pub last_converged: Option<Timestamp>,
+    /// How long the last round took, in milliseconds.
+    pub last_round_ms: u64,
+    /// What differs.
+    pub changes: Vec<Difference>,
+    /// What people have to deal with.
+    pub blockers: Vec<Obstacle>,
+    /// What could not be read.
+    pub unknowns: Vec<Obstacle>,
+    /// What waits for a boot.
+    pub pending: Vec<Waiting>,
+    /// What others keep changing.
+    pub contested: Vec<Contested>,
+    /// The reboot.
+    pub reboot: RebootStatus,
+    /// Facts that are worth a label.
+    pub facts: BTreeMap<String, String>,
+}
+
+/// The reboot, as `bedplate reboot status` shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebootStatus {
+    /// What the host waits for.
+    pub need: RebootNeed,
+    /// The profile's policy.
+    pub policy: Option<RebootPolicy>,
+    /// What was decided.
+    pub decision: Decision,
+    /// How it would be done; `None`: no method works here.
+    pub method: Option<RebootMethod>,
+    /// What was said of the methods.
+    pub methods: Vec<String>,
+    /// Name of what waits.
+    pub plan: String,
+    /// Reboots asked for since the host was last right.
+    pub attempts: usize,
+    /// Reboots this daemon has asked for in all, as a counter.
+    pub asked_for: u64,
+    /// The fleet's lock.
+    pub lock: Option<Held>,
+    /// What became of the last question to the lock server.
+    pub lock_said: Option<String>,
+    /// Hold, busy devices and whatever else forbids it.
+    pub vetoes: Vec<String>,
+}
+
+impl Default for RebootStatus {
+    fn default() -> Self {
+        RebootStatus {
+            need: RebootNeed::None,
+            policy: None,
+            decision: Decision::NotNeeded,
+            method: None,
+            methods: Vec::new(),
+            plan: String::new(),
+            attempts: 0,
+            asked_for: 0,
+            lock: None,
+            lock_said: None,
+            vetoes: Vec::new(),
+        }
+    }
+}
+
+impl Status {
+    /// Before the first look.
+    pub fn starting(boot_id: String) -> Self {
+        Status {
+            bedplate_status: VERSION,
+            state: State::Starting,
+            verdict: Verdict::CannotTell,
+            reason: "the host has not been looked at yet".into(),
+            profile: String::new(),
+            mode: None,
+            boot_id,
+            last_converged: None,
+            last_round_ms: 0,
+            changes: Vec::new(),
+            blockers: Vec::new(),
+            unknowns: Vec::new(),
+            pending: Vec::new(),
+            contested: Vec::new(),
+            reboot: RebootStatus::default(),
+            facts: BTreeMap::new(),
+        }
+    }
+
+    /// Takes over what a round found.
+    pub fn take(&mut self, round: &Round, contested: Vec<Contested>) {
+        self.profile.clone_from(&round.profile);
+        self.mode = Some(round.agent.mode);
+        self.changes.clone_from(&round.changes);
+        self.blockers.clone_from(&round.blockers);
+        self.unknowns.clone_from(&round.unknowns);
+        self.pending.clone_from(&round.pending);
+        self.facts.clone_from(&round.facts);
+        self.contested = contested;
+        self.reboot.need = round.need;
+        self.reboot.policy = Some(round.reboot.policy);
+        self.reboot.plan.clone_from(&round.hash);
+        let failed = round.done.iter().find_map(|done| match &done.end {
+            super::round::End::Failed { why } => Some(format!("{}: {why}", done.change.subject)),
+            super::round::End::Done => None,
+        });
+        self.judge(failed);
+    }
+
+    /// The round could not be done at all.
+    pub fn fail(&mut self, why: String) {
+        self.state = State::Error;
+        self.verdict = Verdict::CannotTell;
+        self.reason = why;
+    }
+
+    /// State, verdict and reason from what is known; the worst that is so names the state.
+    pub fn judge(&mut self, failed: Option<String>) {
+        let subjects = |names: &mut dyn Iterator<Item = String>| {
+            let names: Vec<String> = names.collect();
+            match names.as_slice() {
+                [] => String::new(),
+                [one] => one.clone(),
+                [one, more @ ..] => format!("{one} and {} more", more.len()),
+            }
+        };
+        let (state, reason) = if let Decision::Stuck { why } = &self.reboot.decision {
+            (State::Stuck, why.clone())
+        } else if !self.contested.is_empty() {
+            let what = subjects(&mut self.contested.iter().map(|one| one.id.clone()));
+            (State::Contested, format!("somebody else keeps changing {what}"))
+        } else if let Some(failed) = failed {
+            (State::Failed, failed)
+        } else if !self.blockers.is_empty() {
+            let first = &self.blockers[0];
+            (State::Blocked, format!("{}: {}", first.subject, first.reason))
+        } else if !self.changes.is_empty() {
+            let what = subjects(&mut self.changes.iter().map(|one| one.subject.clone()));
+            (State::Drifted, format!("not as the profile says: {what}"))
+        } else if !self.pending.is_empty() || self.reboot.need != RebootNeed::None {
+            let what = subjects(&mut self.pending.iter().map(|one| one.subject.clone()));
+            let what = if what.is_empty() { "a change".to_owned() } else { what };
+            (State::WaitingForBoot, format!("{what} counts only after a boot"))
+        } else {
+            (State::Converged, "everything the profile asks for is in effect".to_owned())
+        };
+        self.state = state;
+        self.reason = reason;
+        self.verdict = match (state, self.unknowns.first()) {
+            (State::Converged, None) => Verdict::Ready,
+            (State::Converged, Some(unknown)) => {
+                self.reason = format!("{} could not be read: {}", unknown.subject, unknown.reason);
+                Verdict::CannotTell
+            }
+            _ => Verdict::NotReady,
+        };
+    }
+
+    /// Changes that are pending, by kind and effect: what metrics count.
+    pub fn counts(&self) -> BTreeMap<(String, &'static str), u64> {
+        let mut counts = BTreeMap::new();
+        for change in &self.changes {
+            *counts.entry((change.kind.clone(), effect_name(change.effect))).or_default() += 1;
+        }
+        for pending in &self.pending {
+            *counts.entry((pending.kind.clone(), effect_name(pending.effect))).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// An effect, as it is written.
+pub fn effect_name(effect: crate::plan::Effect) -> &'static str {
+    use crate::plan::Effect;
+    match effect {
+        Effect::Now => "now",
+        Effect::EveryBoot => "every-boot",
+        Effect::NextBoot => "next-boot",
+        Effect::ColdBoot => "cold-boot",
+    }
+}
