@@ -106,7 +106,7 @@ fn generator_dies_on(node: &Node) -> Result<()> {
     // What happens, how, and what the report has to say about it, in the line that names the failure.
     let scripts = [
         ("truncates and fails", format!("{half}; echo 'no space left' >&2; exit 1"), "no space left"),
-        ("is killed half-way", format!("{half}; kill -9 $$"), "signal 9"),
+        ("is killed half-way", format!("{half}; kill -9 $$"), "killed by signal 9"),
         ("succeeds and writes nothing", "exit 0".to_owned(), "iommu=pt is not there"),
     ];
     for (what, script, reason) in scripts {
@@ -115,9 +115,9 @@ fn generator_dies_on(node: &Node) -> Result<()> {
         let before = guest::contents(node)?;
         let applied = node.run("bedplate apply --yes")?;
         same!(applied.status, 1, "apply whose update-grub {what}: {applied:?}");
-        // The plan is printed before anything is done; what came of it stands behind.
-        let report = applied.stderr.split_once("✗ failed to ").map(|(_, report)| report).unwrap_or_default();
-        check!(report.contains(reason), "the report does not say `{reason}`:\n{}", applied.stderr);
+        // stderr has the plan, stdout what came of it.
+        let report = applied.stdout.split_once("  failed to ").map(|(_, report)| report).unwrap_or_default();
+        check!(report.contains(reason), "the report does not say `{reason}`:\n{}", applied.stdout);
         same!(guest::contents(node)?, before, "files after an update-grub that {what}");
         node.ok("grub-script-check /boot/grub/grub.cfg")?;
     }

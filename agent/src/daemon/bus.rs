@@ -1,0 +1,266 @@
+//! The daemon on the system bus: `org.bedplate.Agent1`. Reading is for everybody; what changes something asks polkit,
+//! unless root asks. Nothing is decided here: requests go to the loop.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{mpsc, oneshot};
+use zbus::message::Header;
+use zbus::object_server::SignalEmitter;
+use zbus::{Connection, fdo, interface};
+use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
+
+use super::status::Status;
+use crate::plan::RebootNeed;
+
+/// Its name on the bus.
+pub const NAME: &str = "org.bedplate.Agent1";
+/// Its object.
+pub const PATH: &str = "/org/bedplate/Agent1";
+
+/// What somebody asks of the loop. The answer goes back as text.
+#[derive(Debug)]
+pub enum Request {
+    /// Look at the host and answer with the plan as JSON.
+    Plan,
+    /// Forget failures and contests, look, and apply.
+    Reconcile,
+    /// Read the profile again.
+    Reload,
+    /// Reboot, not before this time (microseconds since 1970; 0: after the profile's delay).
+    ScheduleReboot {
+        /// Who and why.
+        why: String,
+        /// Not before.
+        usec: u64,
+    },
+    /// Take a reboot of bedplate's own back.
+    CancelReboot,
+}
+
+/// A request and where its answer goes.
+pub type Asked = (Request, oneshot::Sender<Result<String, String>>);
+
+/// What the bus shows.
+#[derive(Debug)]
+pub struct Shown {
+    /// All of it.
+    pub status: Status,
+    /// `bedplate plan --json` of the last look.
+    pub plan: String,
+}
+
+/// Shared with the loop, which alone writes it.
+pub type Shared = Arc<Mutex<Shown>>;
+
+/// The object.
+pub struct Agent {
+    shown: Shared,
+    to: mpsc::Sender<Asked>,
+}
+
+impl Agent {
+    /// An object that shows `shown` and passes requests on.
+    pub fn new(shown: Shared, to: mpsc::Sender<Asked>) -> Self {
+        Agent { shown, to }
+    }
+
+    fn see<T>(&self, look: impl FnOnce(&Shown) -> T) -> T {
+        // The loop does not panic with the lock held; the value is whole in any case.
+        look(&self.shown.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn ask(&self, request: Request) -> fdo::Result<String> {
+        let (answer, answered) = oneshot::channel();
+        let gone = |_| fdo::Error::Failed("the daemon is about to stop".into());
+        self.to.send((request, answer)).await.map_err(|_| gone(()))?;
+        answered.await.map_err(|_| gone(()))?.map_err(fdo::Error::Failed)
+    }
+}
+
+#[interface(name = "org.bedplate.Agent1")]
+impl Agent {
+    /// Looks at the host and returns the plan as JSON (`bedplate plan --json-schema`). Changes nothing.
+    async fn plan(&self) -> fdo::Result<String> {
+        self.ask(Request::Plan).await
+    }
+
+    /// Looks, applies, and returns the state then. Forgets what failed before and what was contested.
+    async fn reconcile(
+        &self,
+        #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
+    ) -> fdo::Result<String> {
+        allowed(connection, &header, "org.bedplate.reconcile").await?;
+        self.ask(Request::Reconcile).await
+    }
+
+    /// Reads the profile again, and does what it says.
+    async fn reload(
+        &self,
+        #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
+    ) -> fdo::Result<()> {
+        allowed(connection, &header, "org.bedplate.reload").await?;
+        self.ask(Request::Reload).await.map(drop)
+    }
+
+    /// Reboots the host the way the profile says, whatever policy and window are; vetoes, inhibitors and the fleet's lock
+    /// count all the same. `not_before`: microseconds since 1970, 0 = after the profile's delay. Returns what was decided.
+    async fn schedule_reboot(
+        &self,
+        why: String,
+        not_before: u64,
+        #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
+    ) -> fdo::Result<String> {
+        allowed(connection, &header, "org.bedplate.schedule-reboot").await?;
+        self.ask(Request::ScheduleReboot { why, usec: not_before }).await
+    }
+
+    /// Takes back a reboot that bedplate announced. Nobody else's.
+    async fn cancel_reboot(
+        &self,
+        #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
+    ) -> fdo::Result<String> {
+        allowed(connection, &header, "org.bedplate.cancel-reboot").await?;
+        self.ask(Request::CancelReboot).await
+    }
+
+    /// Version of bedplate.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    /// Where the host stands: `converged`, `drifted`, `waiting-for-boot`, …
+    #[zbus(property)]
+    fn state(&self) -> String {
+        self.see(|shown| shown.status.state.name().to_owned())
+    }
+
+    /// Whether workloads may trust it: `ready`, `not-ready`, `cannot-tell`.
+    #[zbus(property)]
+    fn verdict(&self) -> String {
+        self.see(|shown| shown.status.verdict.name().to_owned())
+    }
+
+    /// Why, in one sentence.
+    #[zbus(property)]
+    fn reason(&self) -> String {
+        self.see(|shown| shown.status.reason.clone())
+    }
+
+    /// The profile's name.
+    #[zbus(property)]
+    fn profile(&self) -> String {
+        self.see(|shown| shown.status.profile.clone())
+    }
+
+    /// What waits for a boot asks for: `none`, `reboot` or `cold`.
+    #[zbus(property)]
+    fn pending_reboot(&self) -> String {
+        let name = |need| match need {
+            RebootNeed::None => "none",
+            RebootNeed::Reboot => "reboot",
+            RebootNeed::Cold => "cold",
+        };
+        self.see(|shown| name(shown.status.reboot.need).to_owned())
+    }
+
+    /// When the host was last found as the profile says, in microseconds since 1970; 0: not yet.
+    #[zbus(property)]
+    fn last_converged(&self) -> u64 {
+        self.see(|shown| shown.status.last_converged.map_or(0, super::logind::usec))
+    }
+
+    /// The plan of the last look, as `bedplate plan --json` prints it.
+    #[zbus(property(emits_changed_signal = "invalidates"))]
+    fn plan_json(&self) -> String {
+        self.see(|shown| shown.plan.clone())
+    }
+
+    /// Everything the daemon knows, as JSON: what `bedplate status --json` prints.
+    #[zbus(property(emits_changed_signal = "invalidates"))]
+    fn status_json(&self) -> String {
+        self.see(|shown| serde_json::to_string_pretty(&shown.status).unwrap_or_default())
+    }
+}
+
+/// Root may; anybody else is for polkit to decide. Where there is no polkit, nobody else may.
+async fn allowed(connection: &Connection, header: &Header<'_>, action: &str) -> fdo::Result<()> {
+    let denied = |why: String| fdo::Error::AccessDenied(why);
+    let sender = header.sender().ok_or_else(|| denied("a message without a sender".into()))?;
+    let bus = fdo::DBusProxy::new(connection).await.map_err(|error| denied(error.to_string()))?;
+    let uid = bus.get_connection_unix_user(sender.clone().into()).await?;
+    if uid == 0 {
+        return Ok(());
+    }
+    let asked = async {
+        let subject = Subject::new_for_message_header(header).map_err(|error| error.to_string())?;
+        let authority = AuthorityProxy::new(connection).await.map_err(|error| error.to_string())?;
+        let flags = CheckAuthorizationFlags::ALLOW_USER_INTERACTION;
+        let answer = authority.check_authorization(&subject, action, &HashMap::new(), flags, "").await;
+        answer.map_err(|error| error.to_string())
+    };
+    match asked.await {
+        Ok(answer) if answer.is_authorized => Ok(()),
+        Ok(_) => Err(denied(format!("polkit does not allow {action}"))),
+        Err(why) => Err(denied(format!("only root may do this: polkit cannot be asked ({why})"))),
+    }
+}
+
+/// Tells the bus what is different now.
+pub async fn tell(
+    emitter: &SignalEmitter<'_>,
+    agent: &Agent,
+    before: &Status,
+    now: &Status,
+) -> zbus::Result<()> {
+    if before.state != now.state {
+        agent.state_changed(emitter).await?;
+    }
+    if before.verdict != now.verdict {
+        agent.verdict_changed(emitter).await?;
+    }
+    if before.reason != now.reason {
+        agent.reason_changed(emitter).await?;
+    }
+    if before.profile != now.profile {
+        agent.profile_changed(emitter).await?;
+    }
+    if before.reboot.need != now.reboot.need {
+        agent.pending_reboot_changed(emitter).await?;
+    }
+    if before.last_converged != now.last_converged {
+        agent.last_converged_changed(emitter).await?;
+    }
+    if before != now {
+        agent.status_json_invalidate(emitter).await?;
+        agent.plan_json_invalidate(emitter).await?;
+    }
+    Ok(())
+}
+
+/// The daemon, as a client sees it.
+#[zbus::proxy(
+    interface = "org.bedplate.Agent1",
+    default_service = "org.bedplate.Agent1",
+    default_path = "/org/bedplate/Agent1"
+)]
+pub trait Agent1 {
+    /// See [`Agent`].
+    fn plan(&self) -> zbus::Result<String>;
+    /// See [`Agent`].
+    fn reconcile(&self) -> zbus::Result<String>;
+    /// See [`Agent`].
+    fn reload(&self) -> zbus::Result<()>;
+    /// See [`Agent`].
+    fn schedule_reboot(&self, why: &str, not_before: u64) -> zbus::Result<String>;
+    /// See [`Agent`].
+    fn cancel_reboot(&self) -> zbus::Result<String>;
+    /// See [`Agent`].
+    #[zbus(property(emits_changed_signal = "invalidates"))]
+    fn status_json(&self) -> zbus::Result<String>;
+}

@@ -1,0 +1,286 @@
+//! The status for others: Prometheus (a textfile for node_exporter's collector), Kubernetes (a local feature file for
+//! Node Feature Discovery, the marker that kured looks for), and a JSON file. Pure texts, and one place that writes them.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use super::status::{STATES, Status, Verdict};
+use crate::plan::RebootNeed;
+use crate::profile::model::RebootPolicy;
+
+/// Where metrics go if node_exporter's directory (as Debian has it) is not there.
+pub const METRICS: &str = "/run/bedplate/bedplate.prom";
+/// Debian's directory of node_exporter's textfile collector (package prometheus-node-exporter).
+const COLLECTOR: &str = "/var/lib/prometheus/node-exporter";
+/// Where Node Feature Discovery reads local features (its documentation, "local feature source").
+const FEATURES: &str = "/etc/kubernetes/node-feature-discovery/features.d";
+/// Debian's marker, which kured watches too (handbook §2.6).
+const REQUIRED: &str = "/run/reboot-required";
+/// Who set the marker, one package a line.
+const REQUIRED_BY: &str = "/run/reboot-required.pkgs";
+
+/// Prometheus text format 0.0.4.
+pub fn metrics(status: &Status) -> String {
+    let mut out = String::new();
+    let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, f64)]| {
+        let _ = writeln!(out, "# HELP bedplate_{name} {help}\n# TYPE bedplate_{name} {kind}");
+        for (labels, value) in samples {
+            let _ = writeln!(out, "bedplate_{name}{labels} {value}");
+        }
+    };
+    let flag = |on: bool| if on { 1.0 } else { 0.0 };
+    let states: Vec<_> = STATES
+        .iter()
+        .map(|state| (format!("{{state=\"{}\"}}", state.name()), flag(*state == status.state)))
+        .collect();
+    family("state", "gauge", "Where the host stands: 1 for the state it is in.", &states);
+    let ready = flag(status.verdict == Verdict::Ready);
+    family(
+        "ready",
+        "gauge",
+        "Whether everything the profile asks for is in effect.",
+        &[(String::new(), ready)],
+    );
+    let counts: Vec<_> = status
+        .counts()
+        .into_iter()
+        .map(|((kind, effect), count)| (format!("{{kind=\"{kind}\",effect=\"{effect}\"}}"), number(count)))
+        .collect();
+    family(
+        "pending_changes",
+        "gauge",
+        "What differs from the profile, by kind and by when it counts.",
+        &counts,
+    );
+    let count = |n: usize| vec![(String::new(), number(u64::try_from(n).unwrap_or(u64::MAX)))];
+    family("blockers", "gauge", "What people have to deal with.", &count(status.blockers.len()));
+    family("unknowns", "gauge", "What could not be read.", &count(status.unknowns.len()));
+    family("contested", "gauge", "Values that somebody else keeps changing.", &count(status.contested.len()));
+    let need =
+        |need: RebootNeed, name: &str| (format!("{{class=\"{name}\"}}"), flag(status.reboot.need == need));
+    let needs = [need(RebootNeed::Reboot, "ordinary"), need(RebootNeed::Cold, "cold")];
+    family("reboot_needed", "gauge", "Whether something waits for a boot, by class.", &needs);
+    let asked = [(String::new(), number(status.reboot.asked_for))];
+    family("reboots_asked_total", "counter", "Reboots asked for since the daemon started.", &asked);
+    let last = status.last_converged.map_or(0.0, |time| time.as_duration().as_secs_f64().floor());
+    family(
+        "last_converged_timestamp_seconds",
+        "gauge",
+        "When the host was last found as the profile says; 0: not yet.",
+        &[(String::new(), last)],
+    );
+    let took = number(status.last_round_ms) / 1000.0;
+    family("last_round_seconds", "gauge", "How long the last look or change took.", &[(String::new(), took)]);
+    out
+}
+
+#[allow(clippy::cast_precision_loss)] // Prometheus has no other numbers.
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// One `name=value` a line. `ready` means what the verdict means: an unknown is not ready.
+pub fn features(status: &Status) -> String {
+    let mut out = format!(
+        "bedplate.ready={}\nbedplate.state={}\n",
+        status.verdict == Verdict::Ready,
+        status.state.name()
+    );
+    for (name, value) in &status.facts {
+        // Label values are letters, digits, `-`, `_` and `.` (Kubernetes, labels and selectors).
+        let value: String = value
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
+            .collect();
+        let _ = writeln!(out, "bedplate.{name}={value}");
+    }
+    out
+}
+
+/// Whether others are to be told that a reboot is due.
+pub fn is_marked(status: &Status) -> bool {
+    status.reboot.need != RebootNeed::None
+        && matches!(status.reboot.policy, Some(RebootPolicy::Mark | RebootPolicy::Schedule))
+}
+
+/// Writes all of it below `root`; what fails is told, and the rest is written.
+pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
+    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let mut wrong = Vec::new();
+    let mut put = |path: &str, text: String| {
+        let target = at(path);
+        if said.get(path) == Some(&text) && target.exists() {
+            return;
+        }
+        match replace(&target, text.as_bytes()) {
+            Ok(()) => _ = said.insert(path.to_owned(), text),
+            Err(error) => wrong.push(format!("cannot write {path}: {error}")),
+        }
+    };
+    let collector =
+        if at(COLLECTOR).is_dir() { format!("{COLLECTOR}/bedplate.prom") } else { METRICS.to_owned() };
+    put(&collector, metrics(status));
+    if at(FEATURES).is_dir() {
+        put(&format!("{FEATURES}/bedplate"), features(status));
+    }
+    // Serialising a struct of plain data does not fail.
+    put(super::status::FILE, serde_json::to_string_pretty(status).unwrap_or_default() + "\n");
+    if let Err(error) = mark(root, is_marked(status)) {
+        wrong.push(format!("cannot write {REQUIRED}: {error}"));
+    }
+    wrong
+}
+
+/// What was written last, by path: the same is not written again, so that nobody is woken for nothing.
+pub type Written = std::collections::BTreeMap<String, String>;
+
+const PACKAGE: &str = "bedplate";
+
+/// Sets the marker, or takes back bedplate's part in it: what packages have asked for stays.
+fn mark(root: &Path, wanted: bool) -> std::io::Result<()> {
+    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let (marker, list) = (at(REQUIRED), at(REQUIRED_BY));
+    let listed = std::fs::read_to_string(&list).unwrap_or_default();
+    let others: Vec<&str> = listed.lines().filter(|line| *line != PACKAGE).collect();
+    let ours = listed.lines().any(|line| line == PACKAGE);
+    if wanted && !(ours && marker.exists()) {
+        if !marker.exists() {
+            replace(&marker, b"*** System restart required ***\n")?;
+        }
+        let lines: Vec<&str> = others.into_iter().chain([PACKAGE]).collect();
+        return replace(&list, (lines.join("\n") + "\n").as_bytes());
+    }
+    if !wanted && ours {
+        if others.is_empty() {
+            std::fs::remove_file(&list)?;
+            return std::fs::remove_file(&marker);
+        }
+        return replace(&list, (others.join("\n") + "\n").as_bytes());
+    }
+    Ok(())
+}
+
+/// A reader sees the old text or the new one. Everybody may read it.
+fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    // node_exporter reads `*.prom` only, and NFD no hidden files.
+    name.push(".tmp");
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    let temporary = path.with_file_name(hidden);
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let _ = std::fs::remove_file(&temporary);
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&temporary)?;
+    file.write_all(text)?;
+    drop(file);
+    std::fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::round::{Difference, Waiting};
+    use crate::daemon::status::State;
+    use crate::plan::Effect;
+
+    fn waiting() -> Status {
+        let mut status = Status::starting("b".into());
+        status.profile = "p".into();
+        status.changes.push(Difference {
+            id: "acs/x".into(),
+            kind: "acs".into(),
+            subject: "x".into(),
+            effect: Effect::EveryBoot,
+            items: Vec::new(),
+        });
+        status.pending.push(Waiting {
+            kind: "cmdline".into(),
+            subject: "iommu=pt".into(),
+            running: None,
+            next: Some("iommu=pt".into()),
+            effect: Effect::ColdBoot,
+        });
+        status.reboot.need = RebootNeed::Cold;
+        status.facts.insert("iommu".into(), "DMA-FQ, mixed".into());
+        status.last_converged = Some("2026-03-03T03:00:00.9Z".parse().unwrap());
+        status
+    }
+
+    #[test]
+    fn metrics_as_text() {
+        let text = metrics(&waiting());
+        for line in [
+            "bedplate_state{state=\"starting\"} 1",
+            "bedplate_state{state=\"converged\"} 0",
+            "bedplate_ready 0",
+            "bedplate_pending_changes{kind=\"acs\",effect=\"every-boot\"} 1",
+            "bedplate_pending_changes{kind=\"cmdline\",effect=\"cold-boot\"} 1",
+            "bedplate_reboot_needed{class=\"cold\"} 1",
+            "bedplate_reboot_needed{class=\"ordinary\"} 0",
+            "bedplate_last_converged_timestamp_seconds 1772506800",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} is not in\n{text}");
+        }
+        for line in text.lines() {
+            let good = line.starts_with("# HELP bedplate_")
+                || line.starts_with("# TYPE bedplate_")
+                || (line.starts_with("bedplate_") && line.rsplit(' ').next().unwrap().parse::<f64>().is_ok());
+            assert!(good, "{line}");
+        }
+    }
+
+    #[test]
+    fn labels_are_labels() {
+        assert_eq!(
+            features(&waiting()),
+            "bedplate.ready=false\nbedplate.state=starting\nbedplate.iommu=DMA-FQ__mixed\n"
+        );
+        let mut status = waiting();
+        (status.verdict, status.state) = (Verdict::Ready, State::Converged);
+        assert!(features(&status).starts_with("bedplate.ready=true\nbedplate.state=converged\n"));
+    }
+
+    #[test]
+    fn the_marker_is_shared_with_packages() {
+        let root = tempfile::tempdir().unwrap();
+        let run = root.path().join("run");
+        std::fs::create_dir_all(&run).unwrap();
+        let read = |name: &str| std::fs::read_to_string(run.join(name)).ok();
+        mark(root.path(), true).unwrap();
+        assert_eq!(read("reboot-required.pkgs").as_deref(), Some("bedplate\n"));
+        mark(root.path(), false).unwrap();
+        assert_eq!((read("reboot-required"), read("reboot-required.pkgs")), (None, None));
+        std::fs::write(run.join("reboot-required"), "theirs").unwrap();
+        std::fs::write(run.join("reboot-required.pkgs"), "linux-base\n").unwrap();
+        mark(root.path(), true).unwrap();
+        mark(root.path(), true).unwrap();
+        assert_eq!(read("reboot-required.pkgs").as_deref(), Some("linux-base\nbedplate\n"));
+        mark(root.path(), false).unwrap();
+        assert_eq!(read("reboot-required.pkgs").as_deref(), Some("linux-base\n"));
+        assert_eq!(read("reboot-required").as_deref(), Some("theirs"));
+    }
+
+    #[test]
+    fn files_are_written_where_they_are_read() {
+        let root = tempfile::tempdir().unwrap();
+        let mut said = Written::new();
+        assert_eq!(write(root.path(), &waiting(), &mut said), [""; 0]);
+        assert!(root.path().join("run/bedplate/bedplate.prom").exists());
+        assert!(!root.path().join("etc/kubernetes").exists());
+        let text = std::fs::read_to_string(root.path().join("run/bedplate/status.json")).unwrap();
+        assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), waiting());
+        for directory in
+            ["var/lib/prometheus/node-exporter", "etc/kubernetes/node-feature-discovery/features.d"]
+        {
+            std::fs::create_dir_all(root.path().join(directory)).unwrap();
+        }
+        write(root.path(), &waiting(), &mut said);
+        assert!(root.path().join("var/lib/prometheus/node-exporter/bedplate.prom").exists());
+        let features = root.path().join("etc/kubernetes/node-feature-discovery/features.d/bedplate");
+        assert!(std::fs::read_to_string(features).unwrap().contains("bedplate.ready=false\n"));
+    }
+}

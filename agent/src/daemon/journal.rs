@@ -1,0 +1,153 @@
+//! What the daemon logs: to the journal with fields and message ids that its catalog explains (`journalctl -x`), or as
+//! text where stderr is not the journal. One table of messages; the catalog in systemd/ has one entry for each.
+
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::round::{Difference, Value};
+
+/// A kind of message, for ever: programs and the catalog know it by its id (journald: MESSAGE_ID).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message {
+    /// 128 bits, in hexadecimal.
+    pub id: &'static str,
+    level: Level,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Info,
+    Warning,
+    Error,
+}
+
+macro_rules! messages {
+    ($($(#[$doc:meta])* $name:ident $level:ident $id:literal;)*) => {
+        $($(#[$doc])* pub const $name: Message = Message { id: $id, level: Level::$level };)*
+        /// Every message.
+        pub const MESSAGES: &[Message] = &[$($name),*];
+    };
+}
+
+messages! {
+    /// The host is what the profile says.
+    CONVERGED Info "b7b4761e94dc4426974b05ab54bbba1d";
+    /// Something differs.
+    DRIFT Warning "1eeb8193cd4a45049b0bb3aeeacd15af";
+    /// Something was done.
+    DONE Info "cfd430d0038542f8a88968592a4e3528";
+    /// Something failed.
+    FAILED Error "bc983823642049bfbb11899ad1712159";
+    /// Somebody else keeps changing something.
+    CONTESTED Error "60823d6c7df04d89880a3c9264e99a03";
+    /// People have to deal with something.
+    BLOCKED Warning "78420a2966d743359c5869884c0f4ebc";
+    /// The profile cannot be used, or the host not be looked at.
+    UNUSABLE Error "066b72f8c1a8418f989c892be6409883";
+    /// Something waits for a boot.
+    REBOOT_NEEDED Warning "49fdda36c64a4b7899d84f11b13fcf78";
+    /// A reboot is announced.
+    REBOOT_SCHEDULED Warning "d45d437b23c44c6495b448573cc1cdd2";
+    /// bedplate's own announcement was taken back.
+    REBOOT_CANCELLED Warning "1ede2787d2ce45dda411c5d58cf6fa29";
+    /// Something is in the way of a reboot.
+    REBOOT_WAITS Info "827e7f4673c04e03be6203e7e35f3353";
+    /// Boots did not help.
+    STUCK Error "a977b8833be54dbf8e8fd51eb52c8d44";
+    /// The fleet's lock.
+    LOCK Info "ea8e04687ae549f181559d5991bd6c24";
+    /// Units that waited were let go although the host has not converged.
+    READY_LATE Error "e6541d2f034f4668988e056a56e827c8";
+}
+
+/// Sends logs to the journal if stderr goes there, else to stderr as text.
+pub fn start() {
+    let registry = tracing_subscriber::registry();
+    let journal = std::env::var_os("JOURNAL_STREAM").and_then(|_| tracing_journald::layer().ok());
+    match journal {
+        // BEDPLATE_KIND, not F_BEDPLATE_KIND: the names are documented.
+        Some(journal) => registry.with(journal.with_field_prefix(None)).init(),
+        None => {
+            let text = tracing_subscriber::fmt::layer()
+                .with_writer(std::io::stderr)
+                .with_target(false)
+                .without_time()
+                .with_ansi(false);
+            registry.with(text).init();
+        }
+    }
+}
+
+/// Logs a message that is about nothing in particular.
+pub fn say(message: Message, text: &str) {
+    let id = message.id;
+    match message.level {
+        Level::Info => tracing::info!(message_id = id, "{text}"),
+        Level::Warning => tracing::warn!(message_id = id, "{text}"),
+        Level::Error => tracing::error!(message_id = id, "{text}"),
+    }
+}
+
+/// Logs one message for every value of a change.
+pub fn say_of(message: Message, plan: &str, change: &Difference, text: &str) {
+    let nothing = Value { subject: change.subject.clone(), before: None, after: None };
+    let items = if change.items.is_empty() { std::slice::from_ref(&nothing) } else { &change.items };
+    for item in items {
+        let (id, kind, subject) = (message.id, change.kind.as_str(), item.subject.as_str());
+        let before = item.before.as_deref().unwrap_or("");
+        let after = item.after.as_deref().unwrap_or("");
+        let shown = |value: &str| if value.is_empty() { "absent".to_owned() } else { value.to_owned() };
+        let line = format!("{text}: {} {subject}: {} → {}", change.subject, shown(before), shown(after));
+        macro_rules! log {
+            ($level:ident) => {
+                tracing::$level!(
+                    message_id = id,
+                    bedplate_kind = kind,
+                    bedplate_subject = subject,
+                    bedplate_before = before,
+                    bedplate_after = after,
+                    bedplate_plan = plan,
+                    "{line}"
+                )
+            };
+        }
+        match message.level {
+            Level::Info => log!(info),
+            Level::Warning => log!(warn),
+            Level::Error => log!(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// journalctl -x explains every message, and explains nothing that is not sent.
+    #[test]
+    fn the_catalog_has_an_entry_for_every_message() {
+        let catalog = include_str!("../../../systemd/catalog/bedplate.catalog");
+        let mut entries: Vec<&str> = catalog.lines().filter_map(|line| line.strip_prefix("-- ")).collect();
+        let mut ids: Vec<&str> = MESSAGES.iter().map(|message| message.id).collect();
+        entries.sort_unstable();
+        ids.sort_unstable();
+        assert_eq!(entries, ids);
+        for entry in catalog.split("\n-- ").skip(1) {
+            let mut lines = entry.lines().skip(1);
+            let subject = lines.find(|line| line.starts_with("Subject: ")).unwrap();
+            assert!(subject.len() > 12, "{entry}");
+            assert!(entry.lines().filter(|line| !line.is_empty()).count() >= 4, "{entry}");
+        }
+    }
+
+    #[test]
+    fn ids_are_ids() {
+        for message in MESSAGES {
+            assert!(
+                message.id.len() == 32 && message.id.bytes().all(|b| b.is_ascii_hexdigit()),
+                "{}",
+                message.id
+            );
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! systemd-logind, as far as reboots need it: schedule, cancel, who is in the way (handbook §2.5; man
+//! org.freedesktop.login1). Nothing is decided here.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use zbus::OwnedFd;
+
+/// `org.freedesktop.login1.Manager`.
+#[zbus::proxy(
+    interface = "org.freedesktop.login1.Manager",
+    default_service = "org.freedesktop.login1",
+    default_path = "/org/freedesktop/login1"
+)]
+pub trait Manager {
+    /// Schedules a shutdown; `usec` is wall-clock time in microseconds.
+    fn schedule_shutdown(&self, kind: &str, usec: u64) -> zbus::Result<()>;
+    /// Takes whatever is scheduled back.
+    fn cancel_scheduled_shutdown(&self) -> zbus::Result<bool>;
+    /// What is told to everybody logged in.
+    fn set_wall_message(&self, message: &str, enable: bool) -> zbus::Result<()>;
+    /// what, who, why, mode, uid, pid.
+    fn list_inhibitors(&self) -> zbus::Result<Vec<(String, String, String, String, u32, u32)>>;
+    /// Takes an inhibitor, held as long as the descriptor is open.
+    fn inhibit(&self, what: &str, who: &str, why: &str, mode: &str) -> zbus::Result<OwnedFd>;
+    /// Kind and time of what is scheduled; an empty kind: nothing.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn scheduled_shutdown(&self) -> zbus::Result<(String, u64)>;
+    /// What is inhibited by block inhibitors, colon-separated; it signals its changes.
+    #[zbus(property)]
+    fn block_inhibited(&self) -> zbus::Result<String>;
+    /// A shutdown begins (true), or has come to nothing (false).
+    #[zbus(signal)]
+    fn prepare_for_shutdown(&self, start: bool) -> zbus::Result<()>;
+}
+
+/// What bedplate has scheduled, kept in /run so that a daemon that starts anew knows its own schedule, and that a boot
+/// forgets it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announced {
+    /// logind's kind: `reboot`, `poweroff`, `dry-reboot`.
+    pub kind: String,
+    /// Microseconds since 1970, as given to logind.
+    pub usec: u64,
+}
+
+/// Where that is kept.
+pub const ANNOUNCED: &str = "/run/bedplate/announced.json";
+
+/// Block inhibitors on shutdown that are not for sleep or keys only, for people.
+pub fn in_the_way(inhibitors: &[(String, String, String, String, u32, u32)]) -> Vec<String> {
+    let blocks = |what: &str, mode: &str| {
+        // `block-weak` is passed over by privileged callers (systemd 257); `delay` waits for seconds only.
+        mode == "block" && what.split(':').any(|what| what == "shutdown")
+    };
+    let mut lines: Vec<String> = inhibitors
+        .iter()
+        .filter(|(what, _, _, mode, _, _)| blocks(what, mode))
+        .map(|(_, who, why, _, _, pid)| format!("{who} (process {pid}): {why}"))
+        .collect();
+    lines.sort();
+    lines
+}
+
+/// Microseconds, as logind counts.
+pub fn usec(at: Timestamp) -> u64 {
+    u64::try_from(at.as_microsecond()).unwrap_or_default()
+}
+
+/// The same back.
+pub fn time(usec: u64) -> Timestamp {
+    i64::try_from(usec).ok().and_then(|usec| Timestamp::from_microsecond(usec).ok()).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_block_inhibitors_on_shutdown_count() {
+        let one = |what: &str, who: &str, mode: &str| {
+            (what.to_owned(), who.to_owned(), "why".to_owned(), mode.to_owned(), 0, 7)
+        };
+        let all = [
+            one("sleep:shutdown", "backup", "block"),
+            one("shutdown", "apt", "block"),
+            one("shutdown", "net", "delay"),
+            one("sleep", "video", "block"),
+            one("shutdown", "soft", "block-weak"),
+        ];
+        assert_eq!(in_the_way(&all), ["apt (process 7): why", "backup (process 7): why"]);
+    }
+
+    #[test]
+    fn microseconds() {
+        let at: Timestamp = "2026-03-03T03:00:00.123456Z".parse().unwrap();
+        assert_eq!(time(usec(at)), at);
+        assert_eq!(time(u64::MAX), Timestamp::MAX);
+    }
+}
