@@ -1,7 +1,12 @@
 //! Restarting the machine the right way, once. `decide` is pure: everything that counts at one moment goes in, one
 //! decision comes out. What was asked for is in the `record`, before it is asked for; `stuck` tells why a boot did not
-//! help. If anything fails on the way to a decision, nothing is rebooted (DESIGN §8.4).
+//! help; `hold`, `busy` and `fleetlock` are what may stand in the way. If anything fails on the way to a decision,
+//! nothing is rebooted (DESIGN §8.4).
 
+pub mod busy;
 pub mod decide;
+pub mod fleetlock;
+pub mod hold;
+pub mod identity;
 pub mod record;
 pub mod stuck;

@@ -1,0 +1,192 @@
+//! Made-up `/proc` trees, and the real one.
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+
+/// A `/proc` of its own that goes away with the test.
+struct Proc(PathBuf);
+
+impl Proc {
+    /// With process 1, which holds nothing of note.
+    fn new() -> Proc {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("bedplate-proc-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let proc = Proc(std::env::temp_dir().join(name));
+        proc.process(1, "systemd", &["/dev/null", "socket:[1]"]);
+        fs::create_dir_all(proc.0.join("sys/kernel")).unwrap();
+        fs::write(proc.0.join("uptime"), "1 1\n").unwrap();
+        proc
+    }
+
+    fn process(&self, pid: u32, comm: &str, files: &[&str]) {
+        let fds = self.0.join(pid.to_string()).join("fd");
+        fs::create_dir_all(&fds).unwrap();
+        fs::write(fds.with_file_name("comm"), format!("{comm}\n")).unwrap();
+        for (number, file) in files.iter().enumerate() {
+            symlink(file, fds.join(number.to_string())).unwrap();
+        }
+    }
+
+    fn look(&self) -> InUse {
+        holders(&self.0).unwrap()
+    }
+
+    /// Holders as (pid, comm, device).
+    fn found(&self) -> Vec<(u32, String, String)> {
+        let in_use = self.look();
+        assert_eq!(in_use.unreadable, 0);
+        in_use.holders.into_iter().map(|holder| (holder.pid, holder.comm, holder.device)).collect()
+    }
+}
+
+impl Drop for Proc {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn row(pid: u32, comm: &str, device: &str) -> (u32, String, String) {
+    (pid, comm.into(), device.into())
+}
+
+#[test]
+fn devices_of_work_are_found_sorted_and_once() {
+    let proc = Proc::new();
+    proc.process(
+        200,
+        "python3",
+        &["/dev/nvidiactl", "/dev/nvidia1", "/dev/nvidia0", "/dev/nvidia0", "/tmp/x"],
+    );
+    proc.process(30, "all_reduce_perf", &["/dev/infiniband/uverbs3", "/dev/nvidia-uvm (deleted)"]);
+    proc.process(1000, "rocm", &["/dev/kfd"]);
+    assert_eq!(
+        proc.found(),
+        [
+            row(30, "all_reduce_perf", "/dev/infiniband/uverbs3"),
+            row(30, "all_reduce_perf", "/dev/nvidia-uvm"),
+            row(200, "python3", "/dev/nvidia0"),
+            row(200, "python3", "/dev/nvidia1"),
+            row(200, "python3", "/dev/nvidiactl"),
+            row(1000, "rocm", "/dev/kfd"),
+        ]
+    );
+    let reason = proc.look().reason().unwrap();
+    assert_eq!(
+        reason,
+        "all_reduce_perf (pid 30) uses /dev/infiniband/uverbs3; other processes that hold devices: 2"
+    );
+}
+
+#[test]
+fn other_files_are_no_work() {
+    let proc = Proc::new();
+    let files = [
+        "/dev/infiniband/umad0",
+        "/dev/infiniband/rdma_cm",
+        "/dev/kfd2",
+        "/home/ada/dev/nvidia0",
+        "/proc/driver/nvidia/version",
+        "anon_inode:[eventfd]",
+        "/dev/nvme0",
+    ];
+    proc.process(7, "opensm", &files);
+    assert_eq!(proc.look(), InUse { holders: vec![], unreadable: 0 });
+    assert_eq!(proc.look().reason(), None);
+}
+
+#[test]
+fn daemons_that_always_hold_devices_are_passed_over_by_their_whole_kept_name() {
+    for full in [
+        "nvidia-persistenced",
+        "nv-fabricmanager",
+        "nv-hostengine",
+        "dcgm-exporter",
+        "nvidia-device-plugin",
+        "ibacm",
+    ] {
+        let kept = &full[..full.len().min(15)];
+        let proc = Proc::new();
+        proc.process(50, kept, &["/dev/nvidia0", "/dev/infiniband/uverbs0"]);
+        assert_eq!(proc.found(), [], "{full}");
+        // What merely begins like one is not one.
+        proc.process(51, &kept[..kept.len() - 1], &["/dev/nvidia0"]);
+        assert_eq!(proc.found().len(), 1, "{full}");
+    }
+    assert!(DAEMONS.iter().all(|name| name.len() <= 15), "the kernel keeps no longer name");
+}
+
+#[test]
+fn this_process_does_not_count() {
+    let proc = Proc::new();
+    proc.process(std::process::id(), "bedplate", &["/dev/nvidia0"]);
+    assert_eq!(proc.found(), []);
+}
+
+#[test]
+fn processes_that_vanish_are_skipped() {
+    let proc = Proc::new();
+    // Gone before its name, before its files.
+    fs::create_dir_all(proc.0.join("60/fd")).unwrap();
+    fs::create_dir_all(proc.0.join("61")).unwrap();
+    fs::write(proc.0.join("61/comm"), "gone\n").unwrap();
+    assert_eq!(proc.look(), InUse { holders: vec![], unreadable: 0 });
+    assert!(is_gone(&io::Error::from(Errno::SRCH)) && is_gone(&io::Error::from(Errno::NOENT)));
+    assert!(!is_gone(&io::Error::from(Errno::ACCESS)) && !is_gone(&io::Error::from(Errno::PERM)));
+}
+
+#[test]
+fn what_cannot_be_looked_into_is_counted_and_not_taken_for_nobody() {
+    let proc = Proc::new();
+    // Fails for root as well, whom permissions do not stop: no directory, no links.
+    fs::create_dir_all(proc.0.join("70")).unwrap();
+    fs::write(proc.0.join("70/comm"), "python3\n").unwrap();
+    fs::write(proc.0.join("70/fd"), "").unwrap();
+    proc.process(71, "partly", &["/dev/nvidia3"]);
+    fs::write(proc.0.join("71/fd/8"), "").unwrap();
+    fs::write(proc.0.join("71/fd/9"), "").unwrap();
+    let in_use = proc.look();
+    assert_eq!((in_use.unreadable, in_use.holders.len()), (2, 1));
+    let blind = InUse { holders: vec![], unreadable: 1 };
+    assert!(blind.reason().unwrap().contains("could not be looked into"));
+}
+
+#[test]
+fn files_that_permissions_keep_from_us_are_counted() {
+    if rustix::process::geteuid().is_root() {
+        return; // Permissions do not stop root; the test above stands in.
+    }
+    let proc = Proc::new();
+    proc.process(80, "python3", &["/dev/nvidia0"]);
+    fs::set_permissions(proc.0.join("80/fd"), fs::Permissions::from_mode(0o000)).unwrap();
+    let in_use = proc.look();
+    fs::set_permissions(proc.0.join("80/fd"), fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(in_use, InUse { holders: vec![], unreadable: 1 });
+}
+
+#[test]
+fn a_name_that_cannot_be_read_hides_nobody() {
+    let proc = Proc::new();
+    proc.process(90, "x", &["/dev/nvidia0"]);
+    fs::remove_file(proc.0.join("90/comm")).unwrap();
+    fs::create_dir(proc.0.join("90/comm")).unwrap();
+    proc.process(91, "a\x1b[2J", &["/dev/kfd"]);
+    assert_eq!(proc.found(), [row(90, "?", "/dev/nvidia0"), row(91, "a\\u{1b}[2J", "/dev/kfd")]);
+}
+
+#[test]
+fn a_proc_that_shows_not_everybody_is_an_error() {
+    let proc = Proc::new();
+    fs::remove_dir_all(proc.0.join("1")).unwrap();
+    assert!(matches!(holders(&proc.0), Err(BusyError::Incomplete { .. })));
+    assert!(matches!(holders(&proc.0.join("uptime")), Err(BusyError::List { .. })));
+    assert!(matches!(holders(&proc.0.join("none")), Err(BusyError::List { .. })));
+}
+
+#[test]
+fn the_real_proc_is_understood() {
+    let in_use = holders(Path::new("/proc")).unwrap();
+    assert!(in_use.holders.iter().all(|holder| holder.device.starts_with("/dev/")), "{in_use:?}");
+    assert!(in_use.holders.is_sorted());
+}

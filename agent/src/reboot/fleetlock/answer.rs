@@ -1,0 +1,148 @@
+//! What a FleetLock server's answer means. The status decides; the body names the reason, and may be anything at all:
+//! between the host and the server stand ingresses and proxies with pages of their own.
+
+use std::io::Read as _;
+
+use serde::Deserialize;
+use ureq::Body;
+use ureq::http::{Response, header};
+
+use crate::visible::steers;
+
+/// How much of a body is read. The protocol's are a line; what is longer comes from somebody else.
+const BODY: u64 = 64 << 10;
+/// How many characters of a server's words are kept: they go into one line of a log.
+const VALUE: usize = 200;
+/// The most that a kind may have; it is to be fit for the label of a metric.
+const KIND: usize = 64;
+/// The kind of an answer that names none.
+const NO_KIND: &str = "unknown";
+
+/// Kinds by which servers say that all slots are taken: airlock with status 500, poseidon with 423, older poseidon.
+const HELD: [&str; 3] = ["failed_lock", "lock_held", "locked"];
+
+/// Why a call did not succeed. `kind` is the server's, of letters, digits, `_`, `.` and `-`, or `unknown`; `value` is
+/// its explanation in one line, without characters that steer a terminal.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// All slots are taken, or the server could not tell (airlock says both in the same way): try again later.
+    #[error("no reboot slot for now ({kind}: {value})")]
+    Held {
+        /// The server's kind of error.
+        kind: String,
+        /// The server's explanation.
+        value: String,
+    },
+    /// The request itself is wrong, or went to the wrong place: an operator must mend the configuration.
+    #[error("the FleetLock server refuses this host: status {status}, {kind}: {value}")]
+    Refused {
+        /// HTTP status: 4xx, or 3xx as redirects are not followed (kind `redirected`).
+        status: u16,
+        /// The server's kind of error.
+        kind: String,
+        /// The server's explanation.
+        value: String,
+    },
+    /// The server, or something before it, is in trouble: try again later.
+    #[error("the FleetLock server failed: status {status}, {kind}: {value}")]
+    Server {
+        /// HTTP status: 5xx, 408, 425, 429, or one that HTTP does not have.
+        status: u16,
+        /// The server's kind of error.
+        kind: String,
+        /// The server's explanation.
+        value: String,
+    },
+    /// No answer: no such name, no connection, no trust in its certificate, too late, or cut off.
+    #[error("{url} does not answer")]
+    Unreachable {
+        /// What was called.
+        url: String,
+        /// What went wrong.
+        source: Box<ureq::Error>,
+    },
+    /// An answer that is not HTTP.
+    #[error("what answers at {url} does not speak HTTP")]
+    BadAnswer {
+        /// What was called.
+        url: String,
+        /// What went wrong.
+        source: Box<ureq::Error>,
+    },
+}
+
+impl LockError {
+    /// Whether asking again, later, can help without anybody's doing.
+    pub fn is_temporary(&self) -> bool {
+        !matches!(self, LockError::Refused { .. })
+    }
+
+    /// For a call that got no answer to read.
+    pub(super) fn unanswered(url: String, error: ureq::Error) -> LockError {
+        let source = Box::new(error);
+        match *source {
+            ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
+                LockError::BadAnswer { url, source }
+            }
+            _ => LockError::Unreachable { url, source },
+        }
+    }
+}
+
+/// The protocol's error body. Servers may say more.
+#[derive(Deserialize)]
+struct ErrorBody {
+    kind: String,
+    #[serde(default)]
+    value: String,
+}
+
+/// What an answer means. Any 2xx is success, as the protocol asks to be liberal; its body does not matter.
+pub(super) fn read(mut response: Response<Body>) -> Result<(), LockError> {
+    let status = response.status().as_u16();
+    if (200..300).contains(&status) {
+        return Ok(());
+    }
+    if (300..400).contains(&status) {
+        let location = response.headers().get(header::LOCATION).map(|to| one_line(to.as_bytes()));
+        let value = location.map_or_else(|| "nowhere".to_owned(), |to| format!("to {to}"));
+        return Err(LockError::Refused { status, kind: "redirected".into(), value });
+    }
+    let mut body = Vec::new();
+    // The status has been given, so what comes before a cut or the limit is enough.
+    let _ = response.body_mut().as_reader().take(BODY).read_to_end(&mut body);
+    Err(failure(status, &body))
+}
+
+fn failure(status: u16, body: &[u8]) -> LockError {
+    let (kind, value) = match serde_json::from_slice::<ErrorBody>(body) {
+        Ok(body) if fits(&body.kind) => (body.kind, one_line(body.value.as_bytes())),
+        Ok(body) => (NO_KIND.to_owned(), one_line(body.value.as_bytes())),
+        Err(_) => (NO_KIND.to_owned(), one_line(body)),
+    };
+    match status {
+        423 => LockError::Held { kind, value },
+        400.. if HELD.contains(&kind.as_str()) => LockError::Held { kind, value },
+        // Timeout, Too Early, Too Many Requests: nothing is wrong with the request.
+        408 | 425 | 429 => LockError::Server { status, kind, value },
+        400..500 => LockError::Refused { status, kind, value },
+        _ => LockError::Server { status, kind, value },
+    }
+}
+
+fn fits(kind: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    (1..=KIND).contains(&kind.len()) && kind.bytes().all(fits)
+}
+
+/// Bytes of a stranger as one short line: blanks are single spaces, characters that steer a terminal are left out.
+fn one_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let text: String = text.chars().filter(|&c| c.is_ascii_whitespace() || !steers(c)).collect();
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(VALUE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None if line.is_empty() => "no explanation".to_owned(),
+        None => line,
+    }
+}
