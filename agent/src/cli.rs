@@ -1,6 +1,8 @@
 //! argv → command. stdout carries data, stderr carries status; the exit status says who must act.
 
+mod agent;
 mod apply;
+mod daemon;
 mod exit;
 mod host;
 mod inspect;
@@ -9,8 +11,10 @@ mod output;
 mod plan;
 mod profile;
 mod profile_source;
+mod reboot;
 mod render;
 mod round;
+mod status;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -55,6 +59,15 @@ enum Command {
     Profile(profile::ProfileCommand),
     /// Print a shell completion script.
     Completions(meta::CompletionsArgs),
+    /// Show where this host stands, as its daemon says: ready or not, and why.
+    Status(status::StatusArgs),
+    /// Have the daemon look again and put right, what it had given up on too.
+    Reconcile(status::ReconcileArgs),
+    /// Show which reboot is due and what is in its way; announce, cancel, hold, release.
+    #[command(subcommand)]
+    Reboot(reboot::RebootCommand),
+    /// Keep this host what its profile says; systemd starts it (bedplate.service).
+    Daemon(daemon::DaemonArgs),
     /// One look at the host or one change of it, for the daemon.
     #[command(hide = true)]
     Round(round::RoundArgs),
@@ -137,6 +150,10 @@ pub fn main() -> ExitCode {
         Command::Render(args) => render::run(&args),
         Command::Profile(command) => profile::run(&command),
         Command::Completions(args) => meta::completions(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Reconcile(args) => status::reconcile(&args),
+        Command::Reboot(command) => reboot::run(&command),
+        Command::Daemon(args) => daemon::run(&args),
         Command::Round(args) => round::run(&args),
         Command::Man(args) => meta::man(&args),
     };

@@ -93,6 +93,11 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
+/// A look for whoever has no daemon to ask.
+pub fn look_only() -> Result<Round, CliError> {
+    told(&look()?, Vec::new())
+}
+
 fn end(outcome: &Outcome) -> End {
     match outcome {
         Outcome::Done | Outcome::AlreadyDone | Outcome::Owed { .. } => End::Done,

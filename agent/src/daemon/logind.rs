@@ -41,6 +41,23 @@ pub struct Announced {
     pub kind: String,
     /// Microseconds since 1970, as given to logind.
     pub usec: u64,
+    /// Name of what it is for.
+    pub plan: String,
+    /// Somebody else has taken it back: it is not announced again in this boot unless somebody asks.
+    #[serde(default)]
+    pub called_off: bool,
+    /// What was prepared for it and is undone when it does not come.
+    #[serde(default)]
+    pub steps: Vec<Undo>,
+}
+
+/// A sysfs file that was written for a reboot, and what it held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undo {
+    /// Its path.
+    pub path: String,
+    /// What it held.
+    pub before: String,
 }
 
 /// Where that is kept.

@@ -4,5 +4,6 @@ pub mod applied;
 pub mod diff;
 pub mod inspect;
 pub mod json;
+pub mod status;
 pub mod style;
 pub mod text;

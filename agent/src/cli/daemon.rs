@@ -1,0 +1,28 @@
+//! `bedplate daemon`: the resident part. systemd starts it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{CliError, Exit};
+use crate::daemon::run::{self, Options};
+
+/// `bedplate daemon`.
+#[derive(Debug, Args)]
+pub struct DaemonArgs {
+    /// Keep its own files (record of reboots, status, metrics) below this directory.
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    state_root: PathBuf,
+    /// Have rounds done by this program instead of this one.
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    worker: Option<PathBuf>,
+}
+
+/// Runs it.
+pub fn run(args: &DaemonArgs) -> Result<Exit, CliError> {
+    // The file that is mapped, also when a package manager has put another one in its place.
+    let own = || PathBuf::from("/proc/self/exe");
+    let options = Options { root: args.state_root.clone(), worker: args.worker.clone().unwrap_or_else(own) };
+    run::run(options).map_err(|error| CliError::while_doing("the daemon cannot run", error))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,145 @@
+//! `bedplate reboot`: what is due, and the operator's word on it.
+
+use std::io::Write as _;
+
+use clap::{Args, Subcommand};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{CliError, Exit, agent, output};
+use crate::host::dir::DirReader;
+use crate::ledger;
+use crate::plan::RebootNeed;
+use crate::reboot::hold::{self, Hold};
+use crate::report::status as text;
+
+/// `bedplate reboot`.
+#[derive(Debug, Subcommand)]
+pub enum RebootCommand {
+    /// Is one needed, for what, how, when, and what is in the way.
+    Status(StatusArgs),
+    /// Reboot this host the way its profile says. Holds, busy devices, inhibitors and the fleet's lock count all the same.
+    Schedule(ScheduleArgs),
+    /// Take back a reboot that bedplate has announced.
+    Cancel,
+    /// Keep bedplate from rebooting this host.
+    Hold(HoldArgs),
+    /// Take a hold back.
+    Release,
+}
+
+/// `bedplate reboot status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Machine-readable.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `bedplate reboot schedule`.
+#[derive(Debug, Args)]
+pub struct ScheduleArgs {
+    /// Not before so much time has passed (default: `delay` of the profile).
+    #[arg(long = "in", value_name = "TIME", conflicts_with = "at")]
+    after: Option<String>,
+    /// Not before this time: 2026-03-03T03:00Z, or with an offset.
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// Told to everybody who is logged in.
+    #[arg(long, value_name = "TEXT", default_value = "an operator asked for it")]
+    why: String,
+}
+
+/// `bedplate reboot hold`.
+#[derive(Debug, Args)]
+pub struct HoldArgs {
+    /// How long: 30m, 4h, 2d. Without: until it is released.
+    #[arg(long = "for", value_name = "TIME")]
+    length: Option<String>,
+    /// Why; whoever wonders reads it.
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+}
+
+/// Does it.
+pub fn run(command: &RebootCommand) -> Result<Exit, CliError> {
+    match command {
+        RebootCommand::Status(args) => status(args),
+        RebootCommand::Schedule(args) => schedule(args),
+        RebootCommand::Cancel => {
+            let said = agent::call(|agent| async move { agent.cancel_reboot().await })?;
+            output::report(&format!("{said}\n"))?;
+            Ok(Exit::Done)
+        }
+        RebootCommand::Hold(args) => hold(args),
+        RebootCommand::Release => release(),
+    }
+}
+
+fn status(args: &StatusArgs) -> Result<Exit, CliError> {
+    let status = agent::status().map_err(|why| {
+        CliError::Plain(format!(
+            "the daemon decides about reboots, and it does not answer ({why}): `systemctl start bedplate`; \
+             `bedplate plan` says without it whether one is needed"
+        ))
+    })?;
+    if args.json {
+        let text = serde_json::to_string_pretty(&status.reboot);
+        output::data(&(text.map_err(|error| CliError::while_doing("cannot write JSON", error))? + "\n"))?;
+    } else {
+        output::report(&text::reboot(&status))?;
+    }
+    Ok(if status.reboot.need == RebootNeed::None { Exit::Done } else { Exit::RebootPending })
+}
+
+fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
+    let at = match (&args.after, &args.at) {
+        (Some(after), _) => Some(Timestamp::now() + length(after)?),
+        (None, Some(at)) => Some(at.parse::<Timestamp>().map_err(|error| {
+            CliError::while_doing(format!("`{at}` is not a time such as 2026-03-03T03:00:00Z"), error)
+        })?),
+        (None, None) => None,
+    };
+    let usec = at.map_or(0, crate::daemon::logind::usec);
+    let why = args.why.clone();
+    let said = agent::call(move |agent| async move { agent.schedule_reboot(&why, usec).await })?;
+    output::report(&format!("{said}\n"))?;
+    Ok(if said.starts_with("announced") { Exit::Done } else { Exit::Blocked })
+}
+
+fn length(text: &str) -> Result<SignedDuration, CliError> {
+    hold::parse_duration(text).map_err(|error| CliError::while_doing("cannot tell how long", error))
+}
+
+/// Not by way of the daemon: a hold has to be possible when it does not run, and it sees the file by itself.
+fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
+    let length = args.length.as_deref().map(length).transpose()?;
+    let by = std::env::var("SUDO_USER").or_else(|_| std::env::var("USER")).unwrap_or_else(|_| "root".into());
+    let now = Timestamp::now();
+    let hold = Hold::starting(now, length, &args.why, &by)
+        .map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
+    let failed = |error| CliError::while_doing(format!("cannot write {}: are you root?", hold::HOLD), error);
+    let json = hold.to_json().map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
+    let temporary = format!("{}.new", hold::HOLD);
+    let write = || {
+        std::fs::create_dir_all(ledger::DIRECTORY)?;
+        let mut file = std::fs::File::create(&temporary)?;
+        file.write_all(json.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, hold::HOLD)
+    };
+    write().map_err(failed)?;
+    output::report(&format!("{}\n", hold.describe(now)))?;
+    Ok(Exit::Done)
+}
+
+fn release() -> Result<Exit, CliError> {
+    if Hold::load(&DirReader::live()).is_none() {
+        output::report("there is no hold\n")?;
+        return Ok(Exit::Done);
+    }
+    std::fs::remove_file(hold::HOLD).map_err(|error| {
+        CliError::while_doing(format!("cannot remove {}: are you root?", hold::HOLD), error)
+    })?;
+    output::report("the hold is taken back\n")?;
+    Ok(Exit::Done)
+}

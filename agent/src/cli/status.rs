@@ -1,0 +1,118 @@
+//! `bedplate status` and `bedplate reconcile`: clients of the daemon. Where there is none, `status` looks by itself and
+//! says so.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use jiff::SignedDuration;
+
+use super::{CliError, Exit, agent, output};
+use crate::daemon::status::{State, Status, Verdict};
+use crate::report::status as text;
+
+/// `bedplate status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Machine-readable.
+    #[arg(long)]
+    json: bool,
+    /// Wait until the host is ready, at most so long (default: `ready_timeout` of the profile), and end with 0 in any
+    /// case: for units that have to start all the same.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "")]
+    wait: Option<String>,
+}
+
+/// Shows where the host stands. Exit status: 0 ready, 3 waiting for a boot, 4 not ready or cannot tell.
+pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
+    if let Some(limit) = &args.wait {
+        return wait(limit);
+    }
+    let (status, live) = match agent::status() {
+        Ok(status) => (status, true),
+        Err(why) => {
+            if !args.json {
+                output::status(&format!("no daemon answers ({why}): this is a look of its own"));
+            }
+            (look()?, false)
+        }
+    };
+    if args.json {
+        let text = serde_json::to_string_pretty(&status)
+            .map_err(|error| CliError::while_doing("cannot write JSON", error))?;
+        output::data(&(text + "\n"))?;
+    } else {
+        output::report(&text::status(&status, live))?;
+    }
+    Ok(match (status.verdict, status.state) {
+        (Verdict::Ready, _) => Exit::Done,
+        (_, State::WaitingForBoot) => Exit::RebootPending,
+        _ => Exit::Blocked,
+    })
+}
+
+/// Without a daemon: the same look, here.
+fn look() -> Result<Status, CliError> {
+    let round = super::round::look_only()?;
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mut status = Status::starting(boot_id.trim().to_owned());
+    status.take(&round, Vec::new());
+    status.reboot.decision = crate::reboot::decide::Decision::Never;
+    status.judge(None);
+    Ok(status)
+}
+
+/// A boot is let go after a time, whatever the host is: said loudly, in the journal of the unit that waits.
+fn wait(limit: &str) -> Result<Exit, CliError> {
+    let asked =
+        match limit {
+            "" => None,
+            text => {
+                let parsed =
+                    text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
+                Some(parsed.ok_or_else(|| {
+                    CliError::Plain(format!("`{text}` is not a length of time such as `10m`"))
+                })?)
+            }
+        };
+    let limit = asked.unwrap_or_else(|| {
+        let seconds = super::round::look_only().map_or(600, |round| round.agent.ready_timeout_s);
+        Duration::from_secs(u64::from(seconds))
+    });
+    let begun = Instant::now();
+    let mut last = String::new();
+    loop {
+        let said = match agent::status() {
+            Ok(status) if status.verdict == Verdict::Ready => {
+                output::status("this host is ready");
+                return Ok(Exit::Done);
+            }
+            Ok(status) => status.reason,
+            Err(why) => format!("no daemon answers: {why}"),
+        };
+        if said != last {
+            output::status(&format!("waiting: {said}"));
+            last = said;
+        }
+        let left = limit.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            crate::daemon::journal::start();
+            let text =
+                format!("released after {} s although this host is not ready: {last}", limit.as_secs());
+            crate::daemon::journal::say(crate::daemon::journal::READY_LATE, &text);
+            return Ok(Exit::Done);
+        }
+        // Only while a boot waits.
+        std::thread::sleep(Duration::from_millis(500).min(left));
+    }
+}
+
+/// `bedplate reconcile`.
+#[derive(Debug, Args)]
+pub struct ReconcileArgs {}
+
+/// Has the daemon forget failures and contests, look, and put right.
+pub fn reconcile(_: &ReconcileArgs) -> Result<Exit, CliError> {
+    let state = agent::call(|agent| async move { agent.reconcile().await })?;
+    output::report(&format!("{state}\n"))?;
+    Ok(if state == State::Converged.name() { Exit::Done } else { Exit::Blocked })
+}

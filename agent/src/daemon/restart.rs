@@ -1,0 +1,530 @@
+//! The reboot as the daemon sees to it: gathers what [`decide`] has to know, does what it says, and remembers that before
+//! doing it. Everything that fails on the way leaves the host running.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::journal::{self, say};
+use super::logind::{self, Announced, ManagerProxy};
+use super::round::Round;
+use super::status::{Status, Verdict};
+use super::store::Store;
+use crate::plan::RebootNeed;
+use crate::profile::model::{FleetLock, Reboot, RebootMethod, RebootPolicy};
+use crate::reboot::busy::{self, Busy};
+use crate::reboot::decide::{Decision, Scheduled, Situation, decide};
+use crate::reboot::fleetlock::{self, Client};
+use crate::reboot::hold::Hold;
+use crate::reboot::identity;
+use crate::reboot::record::{Asked, Attempt, Held, Record};
+
+/// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// A lock server that takes longer is as good as none.
+const SERVER_LIMIT: Duration = Duration::from_secs(20);
+/// The operator's busy check.
+const BUSY_LIMIT: Duration = Duration::from_secs(60);
+
+/// What is remembered between two steps.
+pub struct Restart {
+    root: PathBuf,
+    store: Store,
+    boot_id: String,
+    /// The bus, if there is one; without it there is no reboot.
+    logind: Option<ManagerProxy<'static>>,
+    inhibited_since: Option<Instant>,
+    lock_failures: u32,
+    lock_again: Option<Instant>,
+    /// The server was told in this boot that this host is well.
+    told_well: bool,
+    asked_for: u64,
+    last: Option<Decision>,
+}
+
+impl Restart {
+    /// For the host below `root`.
+    pub fn new(root: &Path, boot_id: String, logind: Option<ManagerProxy<'static>>) -> Self {
+        Restart {
+            root: root.to_owned(),
+            store: Store::new(root),
+            boot_id,
+            logind,
+            inhibited_since: None,
+            lock_failures: 0,
+            lock_again: None,
+            told_well: false,
+            asked_for: 0,
+            last: None,
+        }
+    }
+
+    /// Decides and acts, once; writes what came of it into the status. Returns when to come again, if nothing else
+    /// happens before.
+    pub async fn step(&mut self, status: &mut Status, round: &Round) -> Option<Duration> {
+        let mut record = self.store.record();
+        if let Ok(record) = &mut record {
+            self.settle(record, status, round).await;
+        }
+        let mut again = None;
+        // Deciding to take the lock is followed by deciding anew; that is all the turns there are.
+        for _ in 0..3 {
+            let decision = self.decide(&record, status, round).await;
+            status.reboot.decision = decision.clone();
+            let acted = match (&decision, &mut record) {
+                (Decision::TakeLock, Ok(record)) => self.take_lock(record, status, &round.reboot).await,
+                (Decision::Schedule { at }, Ok(record)) => self.announce(record, status, round, *at).await,
+                (Decision::Cancel { why }, Ok(record)) => self.cancel(record, &why.join("; ")).await,
+                (Decision::Cancel { why }, Err(_)) => {
+                    self.cancel(&mut Record::default(), &why.join("; ")).await
+                }
+                _ => Ok(false),
+            };
+            match acted {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(why) => {
+                    again = Some(self.lock_wait().unwrap_or(LOOK_AGAIN));
+                    status.reboot.decision = Decision::Wait { why: vec![why], until: None, overdue: false };
+                }
+            }
+            break;
+        }
+        self.tell(status, round);
+        if let Ok(record) = &record {
+            status.reboot.attempts = record.in_a_row(&self.boot_id);
+            status.reboot.lock.clone_from(&record.lock);
+        }
+        status.reboot.asked_for = self.asked_for;
+        match &status.reboot.decision {
+            Decision::Wait { until, .. } => {
+                let opens = until.map(|until| {
+                    let wait = until.duration_since(Timestamp::now());
+                    Duration::try_from(wait).unwrap_or(Duration::ZERO).max(Duration::from_secs(1))
+                });
+                // The wall clock may be set: never sleep so long that it would matter.
+                let opens = opens.map(|wait| wait.min(Duration::from_secs(600)));
+                again.or(opens).or(Some(LOOK_AGAIN))
+            }
+            // What is announced is called off when something comes in the way.
+            Decision::Announced { .. } | Decision::Schedule { .. } => Some(LOOK_AGAIN),
+            _ => again,
+        }
+    }
+
+    /// A host that is right forgets what was tried, and gives the fleet its slot back.
+    async fn settle(&mut self, record: &mut Record, status: &mut Status, round: &Round) {
+        let before = record.clone();
+        record.booted(&self.boot_id);
+        if round.is_right() && status.verdict == Verdict::Ready {
+            record.settle();
+            let server = record.lock.as_ref().map(|held| held.server.clone());
+            let server = server.or_else(|| round.reboot.fleetlock.clone().filter(|_| !self.told_well));
+            if let Some(server) = server.filter(|_| self.lock_wait().is_none()) {
+                match self.ask(&server, false).await {
+                    Ok(()) => {
+                        self.lock_failures = 0;
+                        self.lock_again = None;
+                        self.told_well = true;
+                        record.lock = None;
+                        status.reboot.lock_said = Some("this host is well, and holds no slot".into());
+                        say(journal::LOCK, &format!("told {} that this host is well", server.url));
+                    }
+                    Err(why) => {
+                        self.lock_failed();
+                        status.reboot.lock_said = Some(why);
+                    }
+                }
+            }
+        }
+        if *record != before
+            && let Err(why) = self.store.keep(record)
+        {
+            say(journal::FAILED, &why);
+        }
+    }
+
+    async fn decide(
+        &mut self,
+        record: &Result<Record, String>,
+        status: &mut Status,
+        round: &Round,
+    ) -> Decision {
+        let now = Timestamp::now();
+        let asked = record.as_ref().is_ok_and(|record| record.asked.is_some());
+        let wanted =
+            asked || (round.need != RebootNeed::None && round.reboot.policy == RebootPolicy::Schedule);
+        let scheduled = self.scheduled().await;
+        let (mut vetoes, mut inhibitors) = (Vec::new(), Vec::new());
+        if wanted || matches!(scheduled, Ok(Scheduled::Ours(_))) {
+            vetoes = self.vetoes(&round.reboot, asked, now).await;
+            let (method, said) = super::methods::choose(&self.root, &round.reboot, round.need);
+            status.reboot.methods = said;
+            status.reboot.method = method;
+            if method.is_none() {
+                vetoes.push("no method of the profile can restart this host".into());
+            }
+            match &self.logind {
+                None => vetoes.push("there is no systemd-logind on the bus to reboot through".into()),
+                Some(logind) => match logind.list_inhibitors().await {
+                    Ok(all) => inhibitors = logind::in_the_way(&all),
+                    Err(error) => vetoes.push(format!("cannot ask logind for inhibitors: {error}")),
+                },
+            }
+        }
+        let scheduled = scheduled.unwrap_or_else(|why| {
+            vetoes.push(why);
+            Scheduled::Nothing
+        });
+        self.inhibited_since = match inhibitors.is_empty() {
+            true => None,
+            false => self.inhibited_since.or_else(|| Some(Instant::now())),
+        };
+        let inhibited = self.inhibited_since.map_or(Duration::ZERO, |since| since.elapsed());
+        status.reboot.vetoes = vetoes.iter().chain(&inhibitors).cloned().collect();
+        let locked = round.reboot.fleetlock.as_ref().map(|server| {
+            let held = record.as_ref().ok().and_then(|record| record.lock.as_ref());
+            held.is_some_and(|held| held.certain && held.server == *server)
+        });
+        decide(&Situation {
+            need: round.need,
+            plan: &round.hash,
+            unfinished: !round.changes.is_empty(),
+            boot_id: &self.boot_id,
+            now,
+            settings: &round.reboot,
+            record: record.as_ref().map_err(String::as_str),
+            vetoes: &vetoes,
+            inhibitors: &inhibitors,
+            inhibited_for: SignedDuration::try_from(inhibited).unwrap_or(SignedDuration::MAX),
+            scheduled,
+            locked,
+        })
+    }
+
+    async fn scheduled(&mut self) -> Result<Scheduled, String> {
+        let Some(logind) = &self.logind else { return Ok(Scheduled::Nothing) };
+        let (kind, usec) = logind
+            .scheduled_shutdown()
+            .await
+            .map_err(|error| format!("cannot ask logind what is scheduled: {error}"))?;
+        let announced = self.store.announced();
+        if kind.is_empty() {
+            // Ours has gone before its time: somebody has taken it back.
+            if let Some(announced) =
+                announced.filter(|a| !a.called_off && a.usec > logind::usec(Timestamp::now()))
+            {
+                super::methods::undo(&self.root, &announced.steps);
+                self.store.announce(Some(&Announced { called_off: true, steps: Vec::new(), ..announced }))?;
+                if let Ok(mut record) = self.store.record() {
+                    record.call_off(&self.boot_id);
+                    self.store.keep(&record)?;
+                }
+                say(journal::REBOOT_CANCELLED, "somebody has taken bedplate's announced reboot back");
+            }
+            return Ok(Scheduled::Nothing);
+        }
+        Ok(match announced {
+            Some(announced) if announced.kind == kind && announced.usec == usec => {
+                Scheduled::Ours(logind::time(usec))
+            }
+            _ => Scheduled::Foreign(format!("{kind} at {}", shown(logind::time(usec)))),
+        })
+    }
+
+    async fn vetoes(&self, settings: &Reboot, asked: bool, now: Timestamp) -> Vec<String> {
+        let mut vetoes = Vec::new();
+        let reader = crate::host::dir::DirReader::live();
+        if let Some(hold) = Hold::load(&reader).filter(|hold| hold.is_in_force(now)) {
+            vetoes.push(hold.describe(now));
+        }
+        match std::fs::read_to_string(self.root.join("sys/kernel/kexec_loaded")) {
+            Ok(text) if text.trim() != "0" => {
+                vetoes.push(
+                    "a kernel is loaded for kexec, which would skip the firmware: `kexec -u` takes it out"
+                        .into(),
+                );
+            }
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                vetoes.push(format!("cannot read /sys/kernel/kexec_loaded: {error}"));
+            }
+            _ => {}
+        }
+        if self.store.announced().is_some_and(|announced| announced.called_off) && !asked {
+            vetoes.push(
+                "somebody took the announced reboot back; `bedplate reboot schedule` announces it anew"
+                    .into(),
+            );
+        }
+        if settings.busy_devices {
+            match busy::holders(&self.root.join("proc")) {
+                Ok(in_use) => vetoes.extend(in_use.reason()),
+                Err(error) => vetoes.push(error.to_string()),
+            }
+        }
+        if !settings.busy_command.is_empty() {
+            let argv = settings.busy_command.clone();
+            let busy = tokio::task::spawn_blocking(move || busy::busy_command(&argv, BUSY_LIMIT)).await;
+            match busy.unwrap_or_else(|error| Busy::Unknown(error.to_string())) {
+                Busy::Free => {}
+                Busy::Busy(why) => vetoes.push(format!("the busy command says: {why}")),
+                Busy::Unknown(why) => vetoes.push(format!("the busy command cannot tell: {why}")),
+            }
+        }
+        vetoes
+    }
+
+    /// One request to the lock server, away from the loop.
+    async fn ask(&self, server: &FleetLock, take: bool) -> Result<(), String> {
+        let machine_id =
+            std::fs::read_to_string(self.root.join("etc/machine-id")).map_err(|e| e.to_string())?;
+        let machine_id = identity::parse_machine_id(machine_id.trim()).map_err(|error| error.to_string())?;
+        let id = identity::hex(identity::app_specific(machine_id, identity::FLEETLOCK_APP_ID));
+        let server = server.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            let client = Client::new(&server.url, &server.group, id, SERVER_LIMIT)
+                .map_err(|error| error.to_string())?;
+            let done = if take { client.pre_reboot() } else { client.steady_state() };
+            done.map_err(|error| chain(&error))
+        });
+        asked.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// `Ok(true)`: held; decide again.
+    async fn take_lock(
+        &mut self,
+        record: &mut Record,
+        status: &mut Status,
+        settings: &Reboot,
+    ) -> Result<bool, String> {
+        let Some(server) = settings.fleetlock.clone() else { return Ok(false) };
+        if self.lock_wait().is_some() {
+            let said = status.reboot.lock_said.clone().unwrap_or_default();
+            return Err(format!("no slot of the fleet's lock yet: {said}"));
+        }
+        // Kept first: an answer that gets lost may have been yes, and such a slot has to be given back.
+        let held = Held { server: server.clone(), certain: false, since: Timestamp::now() };
+        record.lock = Some(held.clone());
+        self.store.keep(record)?;
+        match self.ask(&server, true).await {
+            Ok(()) => {
+                record.lock = Some(Held { certain: true, ..held });
+                self.store.keep(record)?;
+                (self.lock_failures, self.lock_again) = (0, None);
+                status.reboot.lock_said = Some(format!("{} gave this host a slot", server.url));
+                say(journal::LOCK, &format!("{} gave this host a slot to reboot", server.url));
+                Ok(true)
+            }
+            Err(why) => {
+                self.lock_failed();
+                status.reboot.lock_said = Some(why.clone());
+                Err(format!("no slot of the fleet's lock yet: {why}"))
+            }
+        }
+    }
+
+    fn lock_failed(&mut self) {
+        let random = rustix_random();
+        self.lock_again = Some(Instant::now() + fleetlock::backoff(self.lock_failures, random));
+        self.lock_failures = self.lock_failures.saturating_add(1);
+    }
+
+    /// How long the server is still left alone.
+    fn lock_wait(&self) -> Option<Duration> {
+        self.lock_again.map(|at| at.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
+    }
+
+    async fn announce(
+        &mut self,
+        record: &mut Record,
+        status: &mut Status,
+        round: &Round,
+        at: Timestamp,
+    ) -> Result<bool, String> {
+        let Some(logind) = self.logind.clone() else { return Ok(false) };
+        let Some(method) = status.reboot.method else { return Ok(false) };
+        let settings = &round.reboot;
+        let rehearsed =
+            record.attempts.iter().any(|a| a.rehearsal && a.boot_id == self.boot_id && a.plan == round.hash);
+        if settings.rehearse && rehearsed {
+            return Err("it was rehearsed in this boot; `rehearse = false` in [reboot] does it".into());
+        }
+        // Remembered before it is asked for: a power cut in between costs an attempt, never a loop.
+        record.attempt(Attempt {
+            plan: round.hash.clone(),
+            boot_id: self.boot_id.clone(),
+            at: Timestamp::now(),
+            method,
+            rehearsal: settings.rehearse,
+        });
+        self.store.keep(record)?;
+        let prepared = match settings.rehearse {
+            true => Ok(super::methods::Prepared::default()),
+            false => super::methods::prepare(&self.root, method, settings, &self.boot_id, &round.hash),
+        };
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(why) => {
+                record.call_off(&self.boot_id);
+                self.store.keep(record)?;
+                return Err(why);
+            }
+        };
+        let kind =
+            if settings.rehearse { format!("dry-{}", prepared.kind) } else { prepared.kind.to_owned() };
+        let announced = Announced {
+            kind,
+            usec: logind::usec(at),
+            plan: round.hash.clone(),
+            called_off: false,
+            steps: prepared.steps,
+        };
+        self.store.announce(Some(&announced))?;
+        let why = reason(round, record);
+        let wall = format!("bedplate reboots this host at {}: {why} (`bedplate reboot status`)", shown(at));
+        let asked = async {
+            logind.set_wall_message(&wall, true).await?;
+            logind.schedule_shutdown(&announced.kind, announced.usec).await
+        };
+        if let Err(error) = asked.await {
+            super::methods::undo(&self.root, &announced.steps);
+            self.store.announce(None)?;
+            record.call_off(&self.boot_id);
+            self.store.keep(record)?;
+            return Err(format!("logind does not schedule the reboot: {error}"));
+        }
+        self.asked_for += 1;
+        say(
+            journal::REBOOT_SCHEDULED,
+            &format!("a reboot is announced for {} ({}): {why}", shown(at), method_name(method)),
+        );
+        status.reboot.decision = Decision::Announced { at };
+        Ok(false)
+    }
+
+    /// Takes bedplate's own announcement back.
+    async fn cancel(&mut self, record: &mut Record, why: &str) -> Result<bool, String> {
+        let Some(logind) = self.logind.clone() else { return Ok(false) };
+        logind
+            .cancel_scheduled_shutdown()
+            .await
+            .map_err(|error| format!("logind does not take the reboot back: {error}"))?;
+        if let Some(announced) = self.store.announced() {
+            super::methods::undo(&self.root, &announced.steps);
+        }
+        self.store.announce(None)?;
+        record.call_off(&self.boot_id);
+        self.store.keep(record)?;
+        say(journal::REBOOT_CANCELLED, &format!("the announced reboot is taken back: {why}"));
+        Ok(true)
+    }
+
+    /// An operator asks for a reboot.
+    ///
+    /// # Errors
+    /// Why it cannot even be noted.
+    pub fn wish(&self, why: String, not_before: Option<Timestamp>, delay_s: u32) -> Result<(), String> {
+        let mut record = self.store.record()?;
+        let soon = Timestamp::now().saturating_add(SignedDuration::from_secs(i64::from(delay_s)));
+        let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
+        record.asked = Some(Asked { why, boot_id: self.boot_id.clone(), at });
+        // What others took back before does not count against somebody who asks now.
+        if self.store.announced().is_some_and(|announced| announced.called_off) {
+            self.store.announce(None)?;
+        }
+        self.store.keep(&record)
+    }
+
+    /// An operator takes back a wish or bedplate's own announcement.
+    ///
+    /// # Errors
+    /// Why nothing was taken back.
+    pub async fn unwish(&mut self) -> Result<String, String> {
+        let mut record = self.store.record()?;
+        let wished = record.asked.take().is_some();
+        self.store.keep(&record)?;
+        match self.scheduled().await? {
+            Scheduled::Ours(at) => {
+                let announced = self.store.announced();
+                self.cancel(&mut record, "an operator asked for that").await?;
+                if let Some(announced) = announced {
+                    let off = Announced { called_off: true, steps: Vec::new(), ..announced };
+                    self.store.announce(Some(&off))?;
+                }
+                Ok(format!("the reboot announced for {} is taken back", shown(at)))
+            }
+            Scheduled::Foreign(schedule) => Err(format!("what is scheduled is not bedplate's: {schedule}")),
+            Scheduled::Nothing if wished => Ok("the request is taken back; nothing was announced yet".into()),
+            Scheduled::Nothing => Err("no reboot of bedplate's is announced".into()),
+        }
+    }
+
+    /// Says what is new.
+    fn tell(&mut self, status: &Status, round: &Round) {
+        let decision = &status.reboot.decision;
+        if self.last.as_ref() == Some(decision) {
+            return;
+        }
+        match decision {
+            Decision::Stuck { why } => {
+                let cause = round.cause.as_ref().map(crate::reboot::stuck::Cause::words).unwrap_or_default();
+                say(journal::STUCK, &format!("{why}: {cause}"));
+            }
+            Decision::Wait { why, until, overdue } => {
+                let until = until.map(|at| format!(" (until {})", shown(at))).unwrap_or_default();
+                let late = if *overdue { "for longer than `inhibitor_wait`: " } else { "" };
+                say(journal::REBOOT_WAITS, &format!("a reboot waits: {late}{}{until}", why.join("; ")));
+            }
+            _ => {}
+        }
+        self.last = Some(decision.clone());
+    }
+}
+
+/// For people, in UTC: a log is read in other places than it is written.
+pub fn shown(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// As the profile writes it.
+pub fn method_name(method: RebootMethod) -> &'static str {
+    match method {
+        RebootMethod::Ordinary => "ordinary",
+        RebootMethod::Firmware => "firmware",
+        RebootMethod::Bmc => "bmc",
+        RebootMethod::Rtc => "rtc",
+        RebootMethod::Command => "command",
+    }
+}
+
+fn reason(round: &Round, record: &Record) -> String {
+    if let Some(asked) = &record.asked {
+        return asked.why.clone();
+    }
+    let subjects: Vec<&str> = round.pending.iter().map(|pending| pending.subject.as_str()).collect();
+    match subjects.as_slice() {
+        [] => format!("profile {}", round.profile),
+        [first] => format!("{first} of profile {}", round.profile),
+        [first, more @ ..] => format!("{first} and {} more of profile {}", more.len(), round.profile),
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// For jitter only.
+fn rustix_random() -> u32 {
+    let mut bytes = [0; 4];
+    // Without random numbers the jitter is none.
+    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    u32::from_ne_bytes(bytes)
+}

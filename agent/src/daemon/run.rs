@@ -1,0 +1,612 @@
+//! The loop: waits for something to happen, has a round done, and tells what came of it. Idle, it sleeps.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use sd_notify::NotifyState;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{self, Receiver};
+use zbus::Connection;
+
+use super::bus::{self, Agent, Asked, Request, Shared, Shown};
+use super::events::{self, Files, Trigger};
+use super::export::{self, Written};
+use super::journal::{self, say, say_of};
+use super::logind::ManagerProxy;
+use super::pace::Pace;
+use super::restart::Restart;
+use super::round::{Difference, End, Round, Watch};
+use super::status::{State, Status};
+use super::work::{self, WorkError};
+use crate::plan::RebootNeed;
+use crate::profile::model::AgentMode;
+use crate::reboot::decide::Decision;
+
+/// Quiet that ends a burst of events, and the longest burst that is waited for.
+const QUIET: Duration = Duration::from_millis(200);
+const BURST: Duration = Duration::from_secs(1);
+/// Longest time in which the loop may not come around: what a round may take, and some.
+const STALLED: Duration = Duration::from_secs(25 * 60);
+/// A profile that cannot be used is tried again by itself, for what was missing may have come.
+const TRY_AGAIN: Duration = Duration::from_secs(60);
+
+/// How the daemon is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Below which directory its own files lie (`/`).
+    pub root: PathBuf,
+    /// The program that does rounds: this one.
+    pub worker: PathBuf,
+}
+
+/// Why it cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The runtime cannot be had.
+    #[error("cannot set up the daemon")]
+    SetUp(#[source] std::io::Error),
+    /// Somebody has its name.
+    #[error("{} is taken on the bus: is a second daemon running?", bus::NAME)]
+    Name,
+}
+
+/// Runs until it is told to stop.
+///
+/// # Errors
+/// [`RunError`]; whatever happens to the host is reported, not an error.
+pub fn run(options: Options) -> Result<(), RunError> {
+    journal::start();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(RunError::SetUp)?;
+    let done = runtime.block_on(async { Daemon::start(options).await?.serve().await });
+    // A worker or a lock server that hangs must not keep the daemon from ending.
+    runtime.shutdown_background();
+    done
+}
+
+struct Daemon {
+    options: Options,
+    shown: Shared,
+    bus: Option<Connection>,
+    triggers: Receiver<Trigger>,
+    asked: Receiver<Asked>,
+    files: Option<Files>,
+    restart: Restart,
+    pace: Pace,
+    status: Status,
+    round: Option<Round>,
+    written: Written,
+    born: Instant,
+    seen: u64,
+    retry: Option<Instant>,
+    decide_again: Option<Instant>,
+    recheck: Instant,
+    busy: Busy,
+    told: Told,
+}
+
+/// What was logged last, so that it is said once.
+#[derive(Default)]
+struct Told {
+    differences: Vec<Difference>,
+    blockers: Vec<String>,
+    need: Option<RebootNeed>,
+    error: Option<String>,
+}
+
+impl Daemon {
+    async fn start(options: Options) -> Result<Self, RunError> {
+        let boot_id = std::fs::read_to_string(options.root.join("proc/sys/kernel/random/boot_id"))
+            .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/random/boot_id"))
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
+        let status = Status::starting(boot_id.clone());
+        let shown = Arc::new(Mutex::new(Shown { status: status.clone(), plan: String::new() }));
+        let (to_asked, asked) = mpsc::channel(16);
+        let (to_triggers, triggers) = mpsc::channel(64);
+        let bus = connect(Agent::new(shown.clone(), to_asked)).await?;
+        let logind = match &bus {
+            Some(bus) => ManagerProxy::new(bus).await.ok(),
+            None => None,
+        };
+        if let Some(logind) = logind.clone() {
+            tokio::spawn(watch_logind(logind, to_triggers.clone()));
+        }
+        if let Err(error) = events::uevents(to_triggers.clone()) {
+            say(
+                journal::FAILED,
+                &format!("no kernel events, only the re-check finds what the kernel changes: {error}"),
+            );
+        }
+        let files = Files::new(to_triggers)
+            .inspect_err(|error| say(journal::FAILED, &format!("no file events: {error}")))
+            .ok();
+        if let Some(files) = &files {
+            let at = |path: &str| options.root.join(path).display().to_string();
+            let directories =
+                ["etc/bedplate", "etc/bedplate/profile.d", "var/lib/bedplate", "run/systemd/shutdown"];
+            files.set(&Watch { directories: directories.map(at).to_vec(), attributes: Vec::new() });
+        }
+        let restart = Restart::new(&options.root, boot_id, logind);
+        let now = Instant::now();
+        Ok(Daemon {
+            options,
+            shown,
+            bus,
+            triggers,
+            asked,
+            files,
+            restart,
+            pace: Pace::default(),
+            status,
+            round: None,
+            written: Written::new(),
+            born: now,
+            seen: 0,
+            retry: None,
+            decide_again: None,
+            recheck: now,
+            busy: Busy::default(),
+            told: Told::default(),
+        })
+    }
+
+    async fn serve(mut self) -> Result<(), RunError> {
+        let stop = |kind| signal(kind).map_err(RunError::SetUp);
+        let (mut term, mut interrupt) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
+        let mut hangup = stop(SignalKind::hangup())?;
+        tokio::spawn(watchdog(self.busy.clone()));
+        notify(&[NotifyState::Ready, NotifyState::Status("looking at the host")]);
+        self.look(true).await;
+        loop {
+            let wake = self.wake();
+            let happened = tokio::select! {
+                () = received(&mut term) => break,
+                () = received(&mut interrupt) => break,
+                () = received(&mut hangup) => Happened::Reload,
+                Some(asked) = self.asked.recv() => Happened::Asked(asked),
+                Some(trigger) = self.triggers.recv() => Happened::Trigger(trigger),
+                () = tokio::time::sleep_until(wake.into()) => Happened::Due,
+            };
+            self.busy.begin();
+            match happened {
+                Happened::Reload => self.reload().await,
+                Happened::Asked((request, answer)) => {
+                    let said = self.answer(request).await;
+                    // Whoever asked may have gone.
+                    let _ = answer.send(said);
+                }
+                Happened::Trigger(trigger) => self.triggered(trigger).await,
+                Happened::Due => self.due().await,
+            }
+            self.busy.end();
+        }
+        notify(&[NotifyState::Stopping]);
+        Ok(())
+    }
+
+    /// When the loop comes around although nothing happens.
+    fn wake(&self) -> Instant {
+        [self.retry, self.decide_again].into_iter().flatten().fold(self.recheck, Instant::min)
+    }
+
+    async fn due(&mut self) {
+        let now = Instant::now();
+        if self.retry.is_some_and(|at| at <= now) {
+            self.retry = None;
+            return self.look(true).await;
+        }
+        if self.recheck <= now {
+            self.recheck = now + self.interval();
+            // A look reads config space; without any sign of a change there is no need.
+            if self.fingerprint() != self.seen {
+                return self.look(true).await;
+            }
+        }
+        if self.decide_again.is_some_and(|at| at <= now) {
+            self.decide().await;
+        }
+    }
+
+    /// The time between re-checks, a tenth more or less, so that a fleet started at once spreads out.
+    fn interval(&self) -> Duration {
+        let seconds = u64::from(self.round.as_ref().map_or(900, |round| round.agent.interval_s));
+        let mut hasher = DefaultHasher::new();
+        (self.status.boot_id.as_str(), self.born.elapsed().as_secs()).hash(&mut hasher);
+        Duration::from_secs(seconds * 9 / 10)
+            + Duration::from_millis(hasher.finish() % (seconds * 200).max(1))
+    }
+
+    async fn triggered(&mut self, first: Trigger) {
+        let mut profile = first.profile;
+        let mut count = 1;
+        let mut other = first.what != SCHEDULE;
+        let burst = tokio::time::sleep(BURST);
+        tokio::pin!(burst);
+        loop {
+            tokio::select! {
+                () = &mut burst => break,
+                next = tokio::time::timeout(QUIET, self.triggers.recv()) => match next {
+                    Ok(Some(trigger)) => {
+                        count += 1;
+                        profile |= trigger.profile;
+                        other |= trigger.what != SCHEDULE;
+                    }
+                    Ok(None) | Err(_) => break,
+                },
+            }
+        }
+        // What is left belongs to the same burst.
+        while let Ok(trigger) = self.triggers.try_recv() {
+            count += 1;
+            profile |= trigger.profile;
+            other |= trigger.what != SCHEDULE;
+        }
+        tracing::debug!("{count} events, the first: {}", first.what);
+        if profile {
+            self.pace.forget();
+        }
+        match other {
+            true => self.look(true).await,
+            false => self.decide().await,
+        }
+    }
+
+    async fn reload(&mut self) {
+        // systemd wants to know when a reload begins, by its own clock (sd_notify(3)).
+        let begun = sd_notify::NotifyState::monotonic_usec_now();
+        match begun {
+            Ok(begun) => notify(&[NotifyState::Reloading, begun]),
+            Err(_) => notify(&[NotifyState::Reloading]),
+        }
+        self.pace.forget();
+        self.look(true).await;
+        notify(&[NotifyState::Ready]);
+    }
+
+    async fn answer(&mut self, request: Request) -> Result<String, String> {
+        match request {
+            Request::Plan => {
+                self.look(false).await;
+                self.told.error.clone().map_or_else(|| Ok(self.plan()), Err)
+            }
+            Request::Reconcile => {
+                self.pace.forget();
+                self.retry = None;
+                self.look(true).await;
+                self.told.error.clone().map_or_else(|| Ok(self.status.state.name().to_owned()), Err)
+            }
+            Request::Reload => {
+                self.reload().await;
+                self.told.error.clone().map_or_else(|| Ok(String::new()), Err)
+            }
+            Request::ScheduleReboot { why, usec } => {
+                let delay = self.round.as_ref().map_or(300, |round| round.reboot.delay_s);
+                let at = (usec != 0).then(|| super::logind::time(usec));
+                self.restart.wish(why, at, delay)?;
+                self.decide().await;
+                Ok(decided(&self.status.reboot.decision))
+            }
+            Request::CancelReboot => {
+                let said = self.restart.unwish().await;
+                self.decide().await;
+                said
+            }
+        }
+    }
+
+    fn plan(&self) -> String {
+        self.round.as_ref().map(|round| round.plan_json.clone()).unwrap_or_default()
+    }
+
+    /// Looks at the host; in mode `enforce`, and if `act`, puts right what may be put right now.
+    async fn look(&mut self, act: bool) {
+        let begun = Instant::now();
+        let round = match work::round(&self.options.worker, &[]).await {
+            Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && !seen.changes.is_empty() => {
+                self.mend(seen).await
+            }
+            seen => seen,
+        };
+        let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.status.last_round_ms = took;
+        match round {
+            Ok(round) => self.take(round).await,
+            Err(error) => {
+                self.retry = Some(Instant::now() + TRY_AGAIN);
+                let why = chain(&error);
+                if self.told.error.as_ref() != Some(&why) {
+                    say(journal::UNUSABLE, &why);
+                }
+                self.told.error = Some(why.clone());
+                self.status.fail(why);
+                self.publish().await;
+            }
+        }
+    }
+
+    async fn mend(&mut self, seen: Round) -> Result<Round, WorkError> {
+        self.told_of(&seen);
+        let admitted = self.pace.admit(&seen.changes, self.born.elapsed());
+        for contested in &admitted.contested {
+            let text = format!(
+                "{} was changed back {} times and is left alone; last seen: {}",
+                contested.id, contested.times, contested.found
+            );
+            say(journal::CONTESTED, &text);
+        }
+        self.retry = admitted.next.map(|next| self.born + next);
+        if admitted.now.is_empty() {
+            return Ok(seen);
+        }
+        notify(&[NotifyState::Status("putting the host right")]);
+        let done = work::round(&self.options.worker, &admitted.now).await?;
+        if let Some(next) = self.pace.note(&done.done, self.born.elapsed()) {
+            let next = self.born + next;
+            self.retry = Some(self.retry.map_or(next, |retry| retry.min(next)));
+        }
+        for done in &done.done {
+            match &done.end {
+                End::Done => say_of(journal::DONE, &seen.hash, &done.change, "done"),
+                End::Failed { why } => {
+                    say_of(journal::FAILED, &seen.hash, &done.change, &format!("failed ({why})"))
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Says what is found to differ, once.
+    fn told_of(&mut self, round: &Round) {
+        for change in &round.changes {
+            if !self.told.differences.contains(change) {
+                say_of(journal::DRIFT, &round.hash, change, "not as the profile says");
+            }
+        }
+        self.told.differences.clone_from(&round.changes);
+    }
+
+    async fn take(&mut self, round: Round) {
+        self.told.error = None;
+        let was = self.status.state;
+        self.status.take(&round, self.pace.contested());
+        if let Some(files) = &self.files {
+            files.set(&round.watch);
+        }
+        self.told_of(&round);
+        let blockers: Vec<String> = round
+            .blockers
+            .iter()
+            .map(|blocker| {
+                format!("{} {}: {}; do: {}", blocker.kind, blocker.subject, blocker.reason, blocker.remedy)
+            })
+            .collect();
+        for blocker in blockers.iter().filter(|blocker| !self.told.blockers.contains(blocker)) {
+            say(journal::BLOCKED, blocker);
+        }
+        self.told.blockers = blockers;
+        if self.told.need.unwrap_or(RebootNeed::None) < round.need {
+            say(journal::REBOOT_NEEDED, &self.status.reason);
+        }
+        self.told.need = Some(round.need);
+        if self.status.state == State::Converged {
+            self.status.last_converged = Some(Timestamp::now());
+            if was != State::Converged {
+                say(journal::CONVERGED, &format!("this host is what profile {} says", round.profile));
+            }
+        }
+        if self.round.as_ref().map(|old| old.agent.interval_s) != Some(round.agent.interval_s) {
+            self.round = Some(round.clone());
+            self.recheck = Instant::now() + self.interval();
+        }
+        self.round = Some(round);
+        self.seen = self.fingerprint();
+        self.decide().await;
+    }
+
+    /// Sees to the reboot, and tells everybody where the host stands.
+    async fn decide(&mut self) {
+        if let Some(round) = &self.round
+            && self.told.error.is_none()
+        {
+            let again = self.restart.step(&mut self.status, round).await;
+            self.decide_again = again.map(|wait| Instant::now() + wait);
+            let failed = round.done.iter().find_map(|done| match &done.end {
+                End::Failed { why } => Some(format!("{}: {why}", done.change.subject)),
+                End::Done => None,
+            });
+            self.status.judge(failed);
+            if self.status.state == State::Stuck
+                && let Some(cause) = &round.cause
+            {
+                self.status.reason = format!("{}: {}", self.status.reason, cause.words());
+            }
+        }
+        self.publish().await;
+    }
+
+    async fn publish(&mut self) {
+        for wrong in export::write(&self.options.root, &self.status, &mut self.written) {
+            say(journal::FAILED, &wrong);
+        }
+        let before = {
+            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            shown.plan = self.plan();
+            std::mem::replace(&mut shown.status, self.status.clone())
+        };
+        let line = format!("{}: {}", self.status.state.name(), self.status.reason);
+        notify(&[NotifyState::Status(&line)]);
+        if let Some(bus) = &self.bus
+            && let Ok(object) = bus.object_server().interface::<_, Agent>(bus::PATH).await
+        {
+            let agent = object.get().await;
+            // A bus that does not take a signal is no reason to stop.
+            let _ = bus::tell(object.signal_emitter(), &agent, &before, &self.status).await;
+        }
+    }
+
+    /// Cheap signs that something may have changed, none of them in config space: the count of uevents, modules, VF
+    /// counts, sizes and times of files.
+    fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let root = &self.options.root;
+        for file in ["sys/kernel/uevent_seqnum", "proc/modules"] {
+            // Use counts of modules change all the time: names are enough.
+            let text = std::fs::read_to_string(root.join(file)).unwrap_or_default();
+            text.lines().for_each(|line| line.split(' ').next().hash(&mut hasher));
+        }
+        let nothing = Watch::default();
+        let watch = self.round.as_ref().map_or(&nothing, |round| &round.watch);
+        for path in watch.attributes.iter().filter(|path| path.ends_with("/sriov_numvfs")) {
+            std::fs::read(path).ok().hash(&mut hasher);
+        }
+        for directory in &watch.directories {
+            let Ok(entries) = std::fs::read_dir(directory) else { continue };
+            let mut entries: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+            entries.sort();
+            for path in entries {
+                let meta = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file);
+                (path, meta.map(|meta| (meta.len(), meta.modified().ok()))).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+}
+
+/// What was decided, in a line.
+pub fn decided(decision: &Decision) -> String {
+    let shown = super::restart::shown;
+    match decision {
+        Decision::NotNeeded => "no reboot is needed".into(),
+        Decision::Never => "left to people: the profile's policy is `never`".into(),
+        Decision::Mark => "left to whoever reads /run/reboot-required: the profile's policy is `mark`".into(),
+        Decision::Stuck { why } => format!("stuck: {why}"),
+        Decision::Wait { why, until: Some(until), .. } => {
+            format!("waits until {}: {}", shown(*until), why.join("; "))
+        }
+        Decision::Wait { why, until: None, .. } => format!("waits: {}", why.join("; ")),
+        Decision::TakeLock => "asks for a slot of the fleet's lock".into(),
+        Decision::Schedule { at } | Decision::Announced { at } => format!("announced for {}", shown(*at)),
+        Decision::Cancel { why } => format!("taken back: {}", why.join("; ")),
+    }
+}
+
+async fn received(signal: &mut Signal) {
+    // `None`: the runtime is about to end.
+    if signal.recv().await.is_none() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// On the bus, under its name. A machine without a bus is kept right all the same.
+async fn connect(agent: Agent) -> Result<Option<Connection>, RunError> {
+    let connected = async {
+        zbus::connection::Builder::system().serve_at(bus::PATH, agent).name(bus::NAME).build().await
+    };
+    match connected.await {
+        Ok(connection) => Ok(Some(connection)),
+        Err(zbus::Error::NameTaken) => Err(RunError::Name),
+        Err(error) => {
+            say(
+                journal::FAILED,
+                &format!(
+                    "no system bus: `bedplate status` has only files, and there are no reboots: {error}"
+                ),
+            );
+            Ok(None)
+        }
+    }
+}
+
+/// Name of the trigger that asks for a decision only, not for a look.
+const SCHEDULE: &str = "logind";
+
+/// Inhibitors come and go, shutdowns begin or come to nothing.
+async fn watch_logind(logind: ManagerProxy<'static>, to: mpsc::Sender<Trigger>) {
+    let trigger = || Trigger { what: SCHEDULE.into(), profile: false };
+    let mut inhibited = logind.receive_block_inhibited_changed().await;
+    let Ok(mut shutdowns) = logind.receive_prepare_for_shutdown().await else { return };
+    loop {
+        tokio::select! {
+            Some(_) = next(&mut inhibited) => {}
+            Some(_) = next(&mut shutdowns) => {}
+            else => return,
+        }
+        let _ = to.try_send(trigger());
+    }
+}
+
+async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+    std::future::poll_fn(|context| std::pin::Pin::new(&mut *stream).poll_next(context)).await
+}
+
+enum Happened {
+    Reload,
+    Asked(Asked),
+    Trigger(Trigger),
+    Due,
+}
+
+/// Since when the loop has been at something, in milliseconds after it began; 0: it waits for something to do.
+#[derive(Clone)]
+struct Busy {
+    born: Instant,
+    since: Arc<AtomicU64>,
+}
+
+impl Default for Busy {
+    fn default() -> Self {
+        Busy { born: Instant::now(), since: Arc::default() }
+    }
+}
+
+impl Busy {
+    fn now(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn begin(&self) {
+        self.since.store(self.now(), Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.since.store(0, Ordering::Relaxed);
+    }
+
+    fn stalled(&self) -> bool {
+        let since = self.since.load(Ordering::Relaxed);
+        since != 0 && Duration::from_millis(self.now().saturating_sub(since)) > STALLED
+    }
+}
+
+/// Tells systemd, twice in the time it gives, that the loop comes around.
+async fn watchdog(busy: Busy) {
+    let Some(interval) = sd_notify::watchdog_enabled() else { return };
+    loop {
+        tokio::time::sleep(interval / 2).await;
+        if !busy.stalled() {
+            notify(&[NotifyState::Watchdog]);
+        }
+    }
+}
+
+fn notify(state: &[NotifyState<'_>]) {
+    // Not started by systemd: nobody to tell.
+    let _ = sd_notify::notify(state);
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

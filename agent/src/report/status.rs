@@ -1,0 +1,136 @@
+//! The daemon's status for people: `bedplate status`, and `bedplate reboot status`, each on one screen. Pure.
+
+use std::fmt::Write as _;
+
+use super::style::{BAD, GOOD, HEAD, WARN, paint};
+use crate::daemon::restart::{method_name, shown};
+use crate::daemon::run::decided;
+use crate::daemon::status::{State, Status, Verdict, effect_name};
+use crate::plan::RebootNeed;
+use crate::profile::model::{AgentMode, RebootPolicy};
+use crate::reboot::decide::Decision;
+
+/// Where the host stands. `live`: a daemon says so.
+pub fn status(status: &Status, live: bool) -> String {
+    let mut out = String::new();
+    let (style, word) = match status.verdict {
+        Verdict::Ready => (GOOD, "ready"),
+        Verdict::NotReady => (BAD, "not ready"),
+        Verdict::CannotTell => (WARN, "cannot tell"),
+    };
+    let _ = writeln!(out, "{}: {}", paint(style, word), status.reason);
+    let mode = match (live, status.mode) {
+        (false, _) => "not running",
+        (true, Some(AgentMode::Enforce)) => "keeps the host right",
+        (true, Some(AgentMode::Observe)) => "only observes",
+        (true, None) => "has not looked yet",
+    };
+    let _ = writeln!(out, "  profile  {}", if status.profile.is_empty() { "-" } else { &status.profile });
+    let _ = writeln!(out, "  daemon   {mode}");
+    let _ = writeln!(out, "  state    {}", status.state.name());
+    if let Some(at) = status.last_converged {
+        let _ = writeln!(out, "  right    {} (last found so)", shown(at));
+    }
+    if !status.facts.is_empty() {
+        let facts: Vec<String> = status.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let _ = writeln!(out, "  host     {}", facts.join(", "));
+    }
+    let mut list = |title: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            let _ = writeln!(out, "\n{}", paint(HEAD, title));
+            lines.iter().for_each(|line| _ = writeln!(out, "  {line}"));
+        }
+    };
+    let differs = |change: &crate::daemon::round::Difference| {
+        format!("{} {}  [{}]", change.kind, change.subject, effect_name(change.effect))
+    };
+    list("not as the profile says", status.changes.iter().map(differs).collect());
+    let waits = |pending: &crate::daemon::round::Waiting| {
+        format!("{} {}  [{}]", pending.kind, pending.subject, effect_name(pending.effect))
+    };
+    list("waits for a boot", status.pending.iter().map(waits).collect());
+    let blocker = |one: &crate::daemon::round::Obstacle| {
+        format!("{} {}: {}\n      do: {}", one.kind, one.subject, one.reason, one.remedy)
+    };
+    list("for people", status.blockers.iter().map(blocker).collect());
+    let unknown =
+        |one: &crate::daemon::round::Obstacle| format!("{} {}: {}", one.kind, one.subject, one.reason);
+    list("could not be read", status.unknowns.iter().map(unknown).collect());
+    let contested = |one: &crate::daemon::pace::Contested| {
+        format!("{}: changed back {} times; last seen {}", one.id, one.times, one.found)
+    };
+    list("somebody else keeps changing", status.contested.iter().map(contested).collect());
+    if live && (status.reboot.need != RebootNeed::None || status.state == State::Stuck) {
+        let _ = writeln!(out, "\nreboot: {} (`bedplate reboot status`)", decided(&status.reboot.decision));
+    }
+    out
+}
+
+/// The reboot: whether, why, how, when, what is in the way, and how to do it now.
+pub fn reboot(status: &Status) -> String {
+    let mut out = String::new();
+    let reboot = &status.reboot;
+    let need = match reboot.need {
+        RebootNeed::None => "not needed",
+        RebootNeed::Reboot => "needed: the kernel has to start again",
+        RebootNeed::Cold => "needed: through firmware (never kexec or soft-reboot)",
+    };
+    let _ = writeln!(out, "reboot    {need}");
+    for pending in &status.pending {
+        let running = pending.running.as_deref().unwrap_or("absent");
+        let next = pending.next.as_deref().unwrap_or("absent");
+        let _ = writeln!(
+            out,
+            "  for     {} {}: {running} → {next}  [{}]",
+            pending.kind,
+            pending.subject,
+            effect_name(pending.effect)
+        );
+    }
+    let policy = match reboot.policy {
+        Some(RebootPolicy::Never) => "never: people reboot",
+        Some(RebootPolicy::Mark) => "mark: /run/reboot-required is there for others",
+        Some(RebootPolicy::Schedule) => "schedule: bedplate reboots",
+        None => "not known yet",
+    };
+    let _ = writeln!(out, "policy    {policy}");
+    let decision = match &reboot.decision {
+        decision @ Decision::Stuck { .. } => paint(BAD, &decided(decision)),
+        Decision::Wait { why, until, .. } => match until {
+            Some(until) => format!("waits until {}", shown(*until)),
+            None if why.len() == 1 => format!("waits: {}", why[0]),
+            None => "waits".to_owned(),
+        },
+        decision => decided(decision),
+    };
+    let _ = writeln!(out, "now       {decision}");
+    if let Decision::Wait { why, .. } = &reboot.decision
+        && (why.len() > 1 || matches!(&reboot.decision, Decision::Wait { until: Some(_), .. }))
+    {
+        why.iter().for_each(|why| _ = writeln!(out, "  in the way  {why}"));
+    }
+    if let Some(method) = reboot.method {
+        let _ = writeln!(out, "method    {}", method_name(method));
+    }
+    reboot.methods.iter().for_each(|said| _ = writeln!(out, "  {said}"));
+    match (&reboot.lock, &reboot.lock_said) {
+        (Some(lock), said) => {
+            let word = if lock.certain { "held by this host" } else { "asked for" };
+            let _ = writeln!(out, "lock      {word} since {} ({})", shown(lock.since), lock.server.url);
+            said.iter().for_each(|said| _ = writeln!(out, "  {said}"));
+        }
+        (None, Some(said)) => _ = writeln!(out, "lock      {said}"),
+        (None, None) => {}
+    }
+    if reboot.attempts > 0 {
+        let _ = writeln!(out, "attempts  {} since this host was last right", reboot.attempts);
+    }
+    let hint = match (&reboot.decision, reboot.need) {
+        (Decision::Announced { .. }, _) => "`bedplate reboot cancel` takes it back",
+        (_, RebootNeed::None) => return out,
+        (Decision::Stuck { .. }, _) => "mend the cause, then: bedplate reboot schedule",
+        _ => "do it now: bedplate reboot schedule",
+    };
+    let _ = writeln!(out, "{hint}");
+    out
+}
