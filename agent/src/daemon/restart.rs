@@ -16,7 +16,7 @@ use crate::profile::model::{FleetLock, Reboot, RebootMethod, RebootPolicy};
 use crate::reboot::busy::{self, Busy};
 use crate::reboot::decide::{Decision, Scheduled, Situation, decide};
 use crate::reboot::fleetlock::{self, Client};
-use crate::reboot::hold::Hold;
+use crate::reboot::hold::{self, Hold};
 use crate::reboot::identity;
 use crate::reboot::record::{Asked, Attempt, Held, Record};
 
@@ -235,10 +235,12 @@ impl Restart {
 
     async fn vetoes(&self, settings: &Reboot, asked: bool, now: Timestamp) -> Vec<String> {
         let mut vetoes = Vec::new();
-        let reader = crate::host::dir::DirReader::live();
-        if let Some(hold) = Hold::load(&reader).filter(|hold| hold.is_in_force(now)) {
-            vetoes.push(hold.describe(now));
-        }
+        let hold = match std::fs::read(self.root.join(hold::HOLD.trim_start_matches('/'))) {
+            Ok(content) => Some(Hold::of_content(&content)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => Some(Hold::unreadable(&error.to_string())),
+        };
+        vetoes.extend(hold.filter(|hold| hold.is_in_force(now)).map(|hold| hold.describe(now)));
         match std::fs::read_to_string(self.root.join("sys/kernel/kexec_loaded")) {
             Ok(text) if text.trim() != "0" => {
                 vetoes.push(
@@ -418,6 +420,18 @@ impl Restart {
         self.store.keep(record)?;
         say(journal::REBOOT_CANCELLED, &format!("the announced reboot is taken back: {why}"));
         Ok(true)
+    }
+
+    /// The host cannot be compared with its profile any more: what was announced is taken back, since nobody can tell
+    /// whether it is still right.
+    pub async fn give_up(&mut self, why: &str) {
+        if !matches!(self.scheduled().await, Ok(Scheduled::Ours(_))) {
+            return;
+        }
+        let mut record = self.store.record().unwrap_or_default();
+        if let Err(error) = self.cancel(&mut record, why).await {
+            say(journal::FAILED, &error);
+        }
     }
 
     /// An operator asks for a reboot.

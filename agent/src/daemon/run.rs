@@ -324,6 +324,7 @@ impl Daemon {
                     say(journal::UNUSABLE, &why);
                 }
                 self.told.error = Some(why.clone());
+                self.restart.give_up(&why).await;
                 self.status.fail(why);
                 self.publish().await;
             }
@@ -506,7 +507,13 @@ async fn received(signal: &mut Signal) {
 /// On the bus, under its name. A machine without a bus is kept right all the same.
 async fn connect(agent: Agent) -> Result<Option<Connection>, RunError> {
     let connected = async {
-        zbus::connection::Builder::system().serve_at(bus::PATH, agent).name(bus::NAME).build().await
+        zbus::connection::Builder::system()
+            .serve_at(bus::PATH, agent)
+            .name(bus::NAME)
+            .replace_existing_names(false)
+            .allow_name_replacements(false)
+            .build()
+            .await
     };
     match connected.await {
         Ok(connection) => Ok(Some(connection)),

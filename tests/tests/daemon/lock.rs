@@ -1,0 +1,141 @@
+//! The fleet's lock: taken before the reboot, given back only by a host that is right again.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+
+use bedplate::daemon::status::State;
+use bedplate::reboot::decide::Decision;
+use serde_json::{Value, json};
+
+use super::rig::{Rig, right, until, waiting};
+
+/// A server that answers each request with the next of its answers, the last one for ever.
+struct Server {
+    url: String,
+    answers: Arc<Mutex<Vec<&'static str>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+const YES: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+/// As poseidon/fleetlock says it.
+const TAKEN: &str = "HTTP/1.1 423 Locked\r\nContent-Length: 42\r\nConnection: close\r\n\r\n\
+                     {\"kind\":\"lock_held\",\"value\":\"reboot lease\"}";
+/// As airlock says it.
+const FULL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 72\r\nConnection: close\r\n\r\n\
+                    {\"kind\":\"failed_lock\",\"value\":\"all 1 semaphore slots currently locked..\"}";
+/// Takes the request and says nothing.
+const DROPPED: &str = "";
+
+impl Server {
+    fn start(answers: &[&'static str]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        let answers = Arc::new(Mutex::new(answers.to_vec()));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (own_answers, own_asked) = (answers.clone(), asked.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("a connection");
+                let mut request = Vec::new();
+                let mut buffer = [0; 1024];
+                while !request.ends_with(b"}}") {
+                    match stream.read(&mut buffer) {
+                        Ok(0) | Err(_) => break,
+                        Ok(length) => request.extend_from_slice(&buffer[..length]),
+                    }
+                }
+                let request = String::from_utf8_lossy(&request).into_owned();
+                let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+                own_asked.lock().expect("not poisoned").push(path);
+                let mut answers = own_answers.lock().expect("not poisoned");
+                let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0] };
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        Server { url, answers, asked }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("not poisoned").clone()
+    }
+
+    fn in_profile(&self, mut round: Value) -> Value {
+        round["reboot"]["fleetlock"] = json!({ "url": self.url, "group": "default" });
+        round
+    }
+}
+
+fn announced(rig: &Rig) -> bool {
+    rig.status().is_some_and(|status| matches!(status.reboot.decision, Decision::Announced { .. }))
+}
+
+#[test]
+fn a_slot_is_taken_before_and_given_back_after() {
+    let Some(mut rig) = Rig::new() else { return };
+    let server = Server::start(&[YES]);
+    rig.look(&server.in_profile(waiting(&rig)));
+    rig.start();
+    until("announced", || announced(&rig));
+    assert_eq!(server.asked(), ["/v1/pre-reboot"]);
+    assert!(rig.status().expect("it answers").reboot.lock.is_some_and(|lock| lock.certain));
+    // It comes back wrong: the slot stays taken.
+    rig.reboot("boot-2");
+    rig.until("stuck", |status| status.state == State::Stuck);
+    rig.settle();
+    assert_eq!(server.asked(), ["/v1/pre-reboot"]);
+    // It comes back right: given back, once.
+    rig.look(&server.in_profile(right(&rig)));
+    rig.reboot("boot-3");
+    until("given back", || server.asked().len() == 2);
+    assert_eq!(server.asked()[1], "/v1/steady-state");
+    rig.touch();
+    rig.settle();
+    assert_eq!(server.asked().len(), 2);
+    assert_eq!(rig.status().expect("it answers").reboot.lock, None);
+}
+
+#[test]
+fn no_slot_no_reboot() {
+    for answer in [TAKEN, FULL, DROPPED] {
+        let Some(mut rig) = Rig::new() else { return };
+        let server = Server::start(&[answer]);
+        rig.look(&server.in_profile(waiting(&rig)));
+        rig.start();
+        let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+        let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
+        assert!(why[0].starts_with("no slot of the fleet's lock yet: "), "{why:?}");
+        rig.touch();
+        rig.settle();
+        assert_eq!(rig.asked_of_logind(), [""; 0], "{answer}");
+        assert_eq!(server.asked().len(), 1, "events do not hurry the server: {:?}", server.asked());
+        // What may be held is given back when it is no longer needed.
+        *server.answers.lock().expect("not poisoned") = vec![YES];
+        rig.look(&server.in_profile(right(&rig)));
+        rig.reboot("boot-2");
+        until("given back", || server.asked().last().is_some_and(|path| path == "/v1/steady-state"));
+    }
+}
+
+#[test]
+fn a_dead_server_means_no_reboot() {
+    let Some(mut rig) = Rig::new() else { return };
+    let nobody = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = nobody.local_addr().expect("bound");
+    drop(nobody);
+    let mut round = waiting(&rig);
+    round["reboot"]["fleetlock"] = json!({ "url": format!("http://{address}/"), "group": "default" });
+    rig.look(&round);
+    rig.start();
+    rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+}
+
+#[test]
+fn a_healthy_host_says_so_at_every_boot() {
+    let Some(mut rig) = Rig::new() else { return };
+    let server = Server::start(&[YES]);
+    rig.look(&server.in_profile(right(&rig)));
+    rig.start();
+    until("told", || server.asked() == ["/v1/steady-state"]);
+}

@@ -1,0 +1,78 @@
+//! A logind that does what it is told and writes it down.
+
+use std::sync::{Arc, Mutex};
+
+use zbus::interface;
+use zbus::object_server::SignalEmitter;
+
+use super::rig::Rig;
+
+#[derive(Default)]
+pub struct Login {
+    /// Kind and time of what is scheduled.
+    pub scheduled: Option<(String, u64)>,
+    /// What, who, why, mode, uid, pid.
+    pub inhibitors: Vec<(String, String, String, String, u32, u32)>,
+    /// Every call that changes something.
+    pub calls: Vec<String>,
+    /// Refuse to schedule.
+    pub refuses: bool,
+}
+
+pub struct FakeLogind(pub Arc<Mutex<Login>>);
+
+#[interface(name = "org.freedesktop.login1.Manager")]
+impl FakeLogind {
+    fn schedule_shutdown(&self, kind: &str, usec: u64) -> zbus::fdo::Result<()> {
+        let mut login = self.0.lock().expect("not poisoned");
+        login.calls.push(format!("schedule {kind}"));
+        if login.refuses {
+            return Err(zbus::fdo::Error::Failed("not now".into()));
+        }
+        login.scheduled = Some((kind.to_owned(), usec));
+        Ok(())
+    }
+
+    fn cancel_scheduled_shutdown(&self) -> bool {
+        let mut login = self.0.lock().expect("not poisoned");
+        login.calls.push("cancel".into());
+        login.scheduled.take().is_some()
+    }
+
+    fn set_wall_message(&self, message: &str, enable: bool) {
+        self.0.lock().expect("not poisoned").calls.push(format!("wall {enable} {message}"));
+    }
+
+    fn list_inhibitors(&self) -> Vec<(String, String, String, String, u32, u32)> {
+        self.0.lock().expect("not poisoned").inhibitors.clone()
+    }
+
+    #[zbus(property)]
+    fn scheduled_shutdown(&self) -> (String, u64) {
+        self.0.lock().expect("not poisoned").scheduled.clone().unwrap_or_default()
+    }
+
+    #[zbus(property)]
+    fn block_inhibited(&self) -> String {
+        let login = self.0.lock().expect("not poisoned");
+        if login.inhibitors.is_empty() { String::new() } else { "shutdown".into() }
+    }
+
+    #[zbus(signal)]
+    async fn prepare_for_shutdown(emitter: &SignalEmitter<'_>, start: bool) -> zbus::Result<()>;
+}
+
+impl Rig {
+    /// Sets the inhibitors and says so on the bus, as logind does.
+    pub fn inhibit(&self, who: &[&str]) {
+        let inhibitor =
+            |who: &&str| ("shutdown".into(), (*who).to_owned(), "a job".into(), "block".into(), 0, 42);
+        self.login.lock().expect("not poisoned").inhibitors = who.iter().map(inhibitor).collect();
+        self.runtime.block_on(async {
+            let object = self.logind.object_server();
+            let object =
+                object.interface::<_, FakeLogind>("/org/freedesktop/login1").await.expect("it is served");
+            object.get().await.block_inhibited_changed(object.signal_emitter()).await.expect("a signal");
+        });
+    }
+}

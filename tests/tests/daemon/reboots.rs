@@ -1,0 +1,258 @@
+//! Reboots: announced once, called off by whatever comes in the way, counted by boot, never in a loop.
+
+use bedplate::daemon::status::State;
+use bedplate::reboot::decide::Decision;
+use serde_json::json;
+
+use super::rig::{Rig, right, until, waiting};
+
+fn announced(rig: &Rig) -> bool {
+    rig.status().is_some_and(|status| matches!(status.reboot.decision, Decision::Announced { .. }))
+}
+
+fn schedules(rig: &Rig) -> usize {
+    rig.asked_of_logind().iter().filter(|call| call.starts_with("schedule")).count()
+}
+
+#[test]
+fn it_is_announced_once_whatever_happens_to_the_daemon() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    let calls = rig.asked_of_logind();
+    assert_eq!(calls.last().map(String::as_str), Some("schedule reboot"), "{calls:?}");
+    assert!(calls[0].starts_with("wall true bedplate reboots this host at 20"), "{calls:?}");
+    assert!(calls[0].contains("iommu=pt of profile test"), "{calls:?}");
+    // Remembered before it was asked for.
+    let record: serde_json::Value =
+        serde_json::from_str(&rig.read("var/lib/bedplate/reboot.json")).expect("JSON");
+    assert_eq!(
+        (&record["attempts"][0]["plan"], &record["attempts"][0]["boot_id"]),
+        (&json!("waits"), &json!("boot-1"))
+    );
+    for _ in 0..3 {
+        rig.kill();
+        rig.start();
+        until("announced", || announced(&rig));
+    }
+    rig.touch();
+    rig.settle();
+    assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
+}
+
+#[test]
+fn a_host_that_comes_back_right_forgets_and_one_that_does_not_is_stuck() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    // Three boots that do not help: not one more is asked for.
+    for boot in ["boot-2", "boot-3", "boot-4"] {
+        rig.reboot(boot);
+        let status = rig.until("stuck", |status| status.state == State::Stuck);
+        assert!(status.reason.contains("another entry was chosen"), "{}", status.reason);
+        assert_eq!(schedules(&rig), 0, "{boot}: {:?}", rig.asked_of_logind());
+    }
+    assert!(
+        rig.logged("the host was rebooted for this, and it is not in effect: the default entry carries it")
+    );
+    assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_state{state=\"stuck\"} 1"));
+    // Somebody mends it.
+    rig.look(&right(&rig));
+    rig.reboot("boot-5");
+    let status = rig.until("converged", |status| status.state == State::Converged);
+    assert_eq!(status.reboot.attempts, 0);
+    // The same again is a new attempt.
+    rig.look(&waiting(&rig));
+    rig.touch();
+    until("announced", || announced(&rig));
+}
+
+/// The power goes after the announcement was noted and before it was made: it costs the attempt.
+#[test]
+fn a_power_cut_between_note_and_announcement_is_no_second_attempt() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.login.lock().expect("not poisoned").refuses = false;
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.reboot("boot-2");
+    rig.until("stuck", |status| status.state == State::Stuck);
+    assert_eq!(schedules(&rig), 0);
+}
+
+#[test]
+fn a_logind_that_refuses_costs_no_attempt() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.login.lock().expect("not poisoned").refuses = true;
+    rig.look(&waiting(&rig));
+    rig.start();
+    rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"attempts\": []"));
+    assert!(rig.logged("logind does not schedule the reboot: "));
+    rig.login.lock().expect("not poisoned").refuses = false;
+    rig.touch();
+    until("announced", || announced(&rig));
+}
+
+#[test]
+fn somebody_elses_schedule_is_left_alone() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.login.lock().expect("not poisoned").scheduled = Some(("poweroff".into(), 4_000_000_000_000_000));
+    rig.look(&waiting(&rig));
+    rig.start();
+    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
+    assert!(why[0].starts_with("somebody else has scheduled a shutdown: poweroff at 2096-10-02"), "{why:?}");
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+}
+
+#[test]
+fn who_takes_the_announcement_back_is_heard() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    // `shutdown -c`
+    rig.login.lock().expect("not poisoned").scheduled = None;
+    rig.touch();
+    rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    rig.kill();
+    rig.start();
+    rig.settle();
+    assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
+    // Until somebody asks.
+    let said = rig.runtime.block_on(async { rig.agent().await?.schedule_reboot("an operator", 0).await });
+    assert!(said.expect("root may").starts_with("announced for"));
+    assert_eq!(schedules(&rig), 2);
+}
+
+#[test]
+fn inhibitors_are_waited_for_by_their_signal() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.inhibit(&["backup"]);
+    rig.look(&waiting(&rig));
+    rig.start();
+    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    assert_eq!(status.reboot.vetoes, ["backup (process 42): a job"]);
+    assert_eq!(schedules(&rig), 0);
+    let begun = std::time::Instant::now();
+    rig.inhibit(&[]);
+    until("announced", || announced(&rig));
+    // Its own look at vetoes comes only every half minute.
+    assert!(begun.elapsed().as_secs() < 15, "not by the signal: {:?}", begun.elapsed());
+    rig.inhibit(&["apt"]);
+    until("taken back", || !announced(&rig));
+    assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
+}
+
+#[test]
+fn a_hold_takes_the_announcement_back_and_its_end_brings_it_again() {
+    let Some(mut rig) = Rig::new() else { return };
+    std::fs::create_dir_all(rig.path("var/lib/bedplate")).expect("ours");
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.write(
+        "var/lib/bedplate/hold.json",
+        "{\"version\":1,\"until\":null,\"why\":\"a demo\",\"by\":\"ops\"}",
+    );
+    until("taken back", || !announced(&rig));
+    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    assert!(status.reboot.vetoes.iter().any(|veto| veto.contains("a demo")), "{:?}", status.reboot.vetoes);
+    std::fs::remove_file(rig.path("var/lib/bedplate/hold.json")).expect("ours");
+    until("announced again", || announced(&rig));
+    // A hold that cannot be read is one.
+    rig.write("var/lib/bedplate/hold.json", "{");
+    until("taken back", || !announced(&rig));
+}
+
+#[test]
+fn a_loaded_kexec_kernel_and_a_busy_command_are_in_the_way() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.write("sys/kernel/kexec_loaded", "1\n");
+    let mut round = waiting(&rig);
+    round["reboot"]["busy_command"] = json!(["/bin/sh", "-c", "echo 3 jobs; exit 1"]);
+    rig.look(&round);
+    rig.start();
+    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    assert!(status.reboot.vetoes[0].contains("kexec -u"), "{:?}", status.reboot.vetoes);
+    assert_eq!(status.reboot.vetoes[1], "the busy command says: 3 jobs");
+    assert_eq!(schedules(&rig), 0);
+}
+
+#[test]
+fn a_closed_window_is_waited_for() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut round = waiting(&rig);
+    let now = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC);
+    let later = now.checked_add(jiff::SignedDuration::from_hours(3)).expect("a time");
+    let window = format!("{:02}:00-{:02}:30 UTC", later.hour(), later.hour());
+    round["reboot"]["windows"] = json!([window]);
+    rig.look(&round);
+    rig.start();
+    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    let Decision::Wait { until, .. } = status.reboot.decision else { unreachable!() };
+    assert!(until.is_some());
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+}
+
+#[test]
+fn a_rehearsal_is_one_and_changes_nothing() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut round = waiting(&rig);
+    round["reboot"]["rehearse"] = json!(true);
+    round["reboot"]["delay_s"] = json!(0);
+    rig.look(&round);
+    rig.start();
+    until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
+    // logind has done its dry run.
+    rig.login.lock().expect("not poisoned").scheduled = None;
+    rig.touch();
+    let status = rig.until("rehearsed", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
+    assert!(why[0].contains("rehearse"), "{why:?}");
+    assert_eq!(schedules(&rig), 1);
+    // And it was no attempt.
+    rig.reboot("boot-2");
+    until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
+}
+
+#[test]
+fn a_record_that_cannot_be_read_means_no_reboot() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.write("var/lib/bedplate/reboot.json", "{");
+    rig.look(&waiting(&rig));
+    rig.start();
+    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
+    assert!(why[0].contains("reboot.json"), "{why:?}");
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+}
+
+#[test]
+fn a_host_that_cannot_be_compared_any_more_is_not_rebooted() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.write("fails", "error: broken");
+    rig.touch();
+    until("taken back", || rig.login.lock().expect("not poisoned").scheduled.is_none());
+}
+
+#[test]
+fn a_mark_is_for_others() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut round = waiting(&rig);
+    round["reboot"]["policy"] = json!("mark");
+    rig.look(&round);
+    rig.start();
+    assert_eq!(rig.read("run/reboot-required.pkgs"), "bedplate\n");
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+    rig.look(&right(&rig));
+    rig.touch();
+    rig.until("converged", |status| status.state == State::Converged);
+    assert!(!rig.path("run/reboot-required").exists());
+}

@@ -1,0 +1,286 @@
+//! A daemon with nothing real around it: a bus of its own, a fake logind on it, a worker that answers what the test wants
+//! and writes down what it was asked for, and a directory that stands for `/`.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bedplate::daemon::bus::Agent1Proxy;
+use bedplate::daemon::status::Status;
+use bedplate_tests::{fixtures, program};
+use serde_json::{Value, json};
+
+use super::logind::{FakeLogind, Login};
+
+/// Longest wait for something that is to happen. Nothing here takes a second by itself.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Rig {
+    pub dir: tempfile::TempDir,
+    pub login: Arc<Mutex<Login>>,
+    pub logind: zbus::Connection,
+    pub runtime: tokio::runtime::Runtime,
+    bus: Child,
+    daemon: Option<Child>,
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.bus.kill();
+        let _ = self.bus.wait();
+    }
+}
+
+impl Rig {
+    /// A bus with a logind, and no daemon yet. `None`: there is no dbus-daemon here (said, and an error in CI).
+    pub fn new() -> Option<Self> {
+        let dbus = fixtures::tool("dbus-daemon")?;
+        let dir = tempfile::tempdir().expect("a directory");
+        let config = dir.path().join("bus.conf");
+        let text = format!(
+            "<busconfig><type>system</type><listen>unix:path={}</listen><auth>EXTERNAL</auth>\
+             <policy context=\"default\"><allow send_destination=\"*\" eavesdrop=\"true\"/><allow receive_sender=\"*\"/><allow own=\"*\"/>\
+             <allow user=\"*\"/></policy></busconfig>",
+            dir.path().join("bus").display()
+        );
+        std::fs::write(&config, text).expect("ours");
+        let bus = Command::new(dbus)
+            .arg(format!("--config-file={}", config.display()))
+            .arg("--nofork")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("dbus-daemon starts");
+        until("the bus is there", || dir.path().join("bus").exists());
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let login = Arc::new(Mutex::new(Login::default()));
+        let address = format!("unix:path={}", dir.path().join("bus").display());
+        let logind = runtime.block_on(async {
+            zbus::connection::Builder::address(address.as_str())
+                .serve_at("/org/freedesktop/login1", FakeLogind(login.clone()))
+                .name("org.freedesktop.login1")
+                .build()
+                .await
+                .expect("the fake logind is on the bus")
+        });
+        let rig = Rig { dir, login, logind, runtime, bus, daemon: None };
+        rig.write("proc/sys/kernel/random/boot_id", "boot-1\n");
+        rig.write("sys/kernel/kexec_loaded", "0\n");
+        rig.write("etc/machine-id", "0123456789abcdef0123456789abcdef\n");
+        rig.write("etc/bedplate/profile.toml", "");
+        rig.worker();
+        Some(rig)
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let file = self.path(path);
+        std::fs::create_dir_all(file.parent().expect("below the root")).expect("ours");
+        // Never half a file: the worker may be reading it.
+        let new = file.with_extension("rig-new");
+        std::fs::write(&new, text).expect("ours");
+        std::fs::rename(new, file).expect("ours");
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.path(path)).unwrap_or_default()
+    }
+
+    /// A program that logs how it was called, answers `after.json` to `--only` (once: then that is what a look finds) and
+    /// `look.json` otherwise. With a file `fails` it fails with its text.
+    fn worker(&self) {
+        let text = format!(
+            "#!/bin/sh\ncd {} || exit 1\necho \"$*\" >>calls\n\
+             if [ -e fails ]; then cat fails >&2; exit 1; fi\n\
+             if [ -e slow ]; then sleep \"$(cat slow)\"; fi\n\
+             case \"$*\" in *--only*) sed 's/\"done\":\\[[^]]*\\]/\"done\":[]/' after.json >look.json.new; mv look.json.new look.json; cat after.json ;; \
+             *) cat look.json ;; esac\n",
+            self.dir.path().display()
+        );
+        self.write("worker", &text);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(self.path("worker"), mode).expect("ours");
+    }
+
+    /// What a look finds.
+    pub fn look(&self, round: &Value) {
+        self.write("look.json", &round.to_string());
+    }
+
+    /// What comes of applying.
+    pub fn after(&self, round: &Value) {
+        self.write("after.json", &round.to_string());
+    }
+
+    /// How the worker was called, one line a call.
+    pub fn calls(&self) -> Vec<String> {
+        self.read("calls").lines().map(str::to_owned).collect()
+    }
+
+    /// Starts it and waits for its first look.
+    pub fn start(&mut self) {
+        self.start_blindly();
+        until("the daemon has looked", || {
+            self.status().is_some_and(|status| status.state.name() != "starting")
+        });
+    }
+
+    pub fn start_blindly(&mut self) {
+        assert!(self.daemon.is_none());
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.path("log")).expect("ours");
+        let daemon = Command::new(program::path())
+            .arg("daemon")
+            .arg(format!("--state-root={}", self.dir.path().display()))
+            .arg(format!("--worker={}", self.path("worker").display()))
+            .env("DBUS_SYSTEM_BUS_ADDRESS", self.address())
+            .env_remove("JOURNAL_STREAM")
+            .env_remove("NOTIFY_SOCKET")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("the daemon starts");
+        self.daemon = Some(daemon);
+    }
+
+    pub fn address(&self) -> String {
+        format!("unix:path={}", self.path("bus").display())
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+
+    /// As the machine after a reboot: another boot id, an empty /run, nothing scheduled.
+    pub fn reboot(&mut self, boot_id: &str) {
+        self.kill();
+        self.write("proc/sys/kernel/random/boot_id", &format!("{boot_id}\n"));
+        let _ = std::fs::remove_dir_all(self.path("run"));
+        let mut login = self.login.lock().expect("not poisoned");
+        login.scheduled = None;
+        login.calls.clear();
+        drop(login);
+        self.start();
+    }
+
+    /// What the daemon says, through the bus.
+    pub fn status(&self) -> Option<Status> {
+        let asked = async {
+            let asked = async { self.agent().await?.status_json().await };
+            tokio::time::timeout(PATIENCE, asked).await.expect("the daemon answers")
+        };
+        let text = self.runtime.block_on(asked).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    pub async fn agent(&self) -> zbus::Result<Agent1Proxy<'static>> {
+        // The rig's own connection: its caller is root or this user, as the bus sees it.
+        Agent1Proxy::builder(&self.logind).cache_properties(zbus::proxy::CacheProperties::No).build().await
+    }
+
+    /// Waits until the status is so.
+    pub fn until(&self, what: &str, good: impl Fn(&Status) -> bool) -> Status {
+        let begun = Instant::now();
+        loop {
+            let status = self.status();
+            if let Some(status) = status.clone().filter(|status| good(status)) {
+                return status;
+            }
+            let log = self.read("log");
+            assert!(begun.elapsed() < PATIENCE, "not so: {what}\n{status:#?}\nlog:\n{log}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// An event that makes the daemon look.
+    pub fn touch(&self) {
+        self.write("etc/bedplate/profile.toml", "");
+    }
+
+    pub fn logged(&self, text: &str) -> bool {
+        self.read("log").contains(text)
+    }
+
+    /// What was asked of logind.
+    pub fn asked_of_logind(&self) -> Vec<String> {
+        self.login.lock().expect("not poisoned").calls.clone()
+    }
+
+    pub fn settle(&self) {
+        std::thread::sleep(Duration::from_millis(1500));
+    }
+}
+
+/// Waits for something.
+pub fn until(what: &str, good: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !good() {
+        assert!(begun.elapsed() < PATIENCE, "not so: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A round that finds nothing, in mode enforce; policy schedule without windows and with a long delay.
+pub fn right(rig: &Rig) -> Value {
+    json!({
+        "profile": "test",
+        "agent": { "mode": "enforce", "interval_s": 900, "ready_timeout_s": 600 },
+        "reboot": {
+            "policy": "schedule", "methods": ["ordinary"], "windows": [], "attempts": 1, "delay_s": 3600,
+            "jitter_s": 0, "inhibitor_wait_s": 3600, "busy_devices": false, "busy_command": [], "command": [],
+            "rtc_wakes": false, "rehearse": false, "fleetlock": null
+        },
+        "done": [], "changes": [], "blockers": [], "unknowns": [], "pending": [], "need": "none",
+        "hash": "nothing", "cause": null,
+        "watch": { "directories": [rig.path("watched").display().to_string()], "attributes": [] },
+        "facts": { "iommu": "identity", "vfs": "7" },
+        "plan_json": "{\"bedplate_plan\":1}\n"
+    })
+}
+
+/// A difference.
+pub fn difference() -> Value {
+    json!({
+        "id": "acs/0000:22:00.0", "kind": "acs", "subject": "port 0000:22:00.0", "effect": "every-boot",
+        "items": [{ "subject": "ACS control", "before": "001d", "after": "0011" }]
+    })
+}
+
+/// A round that finds a difference.
+pub fn drifted(rig: &Rig) -> Value {
+    let mut round = right(rig);
+    round["changes"] = json!([difference()]);
+    round
+}
+
+/// A round that has done it.
+pub fn mended(rig: &Rig) -> Value {
+    let mut round = right(rig);
+    round["done"] = json!([{ "change": difference(), "end": { "end": "done" } }]);
+    round
+}
+
+/// A round that finds something waiting for a cold boot.
+pub fn waiting(rig: &Rig) -> Value {
+    let mut round = right(rig);
+    round["pending"] = json!([{
+        "kind": "cmdline", "subject": "iommu=pt", "running": null, "next": "iommu=pt", "effect": "cold-boot"
+    }]);
+    round["need"] = json!("cold");
+    round["hash"] = json!("waits");
+    round["cause"] = json!({ "cause": "other-entry" });
+    round
+}
