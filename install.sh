@@ -23,6 +23,7 @@ files() {
     '644 systemd/bedplate-boot.service /usr/lib/systemd/system/bedplate-boot.service' \
     '644 systemd/bedplate-ready.service /usr/lib/systemd/system/bedplate-ready.service' \
     '644 systemd/bedplate-ready.target /usr/lib/systemd/system/bedplate-ready.target' \
+    '755 systemd/system-shutdown/bedplate /usr/lib/systemd/system-shutdown/bedplate' \
     '644 systemd/catalog/bedplate.catalog /usr/lib/systemd/catalog/bedplate.catalog' \
     '644 systemd/dbus/org.bedplate.Agent1.conf /usr/share/dbus-1/system.d/org.bedplate.Agent1.conf' \
     '644 systemd/polkit/org.bedplate.policy /usr/share/polkit-1/actions/org.bedplate.policy'

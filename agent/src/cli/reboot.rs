@@ -1,6 +1,7 @@
 //! `bedplate reboot`: what is due, and the operator's word on it.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
@@ -10,6 +11,8 @@ use crate::host::dir::DirReader;
 use crate::ledger;
 use crate::plan::RebootNeed;
 use crate::reboot::hold::{self, Hold};
+use crate::reboot::method::bmc;
+use crate::reboot::method::ipmi::Device;
 use crate::report::status as text;
 
 /// `bedplate reboot`.
@@ -25,6 +28,9 @@ pub enum RebootCommand {
     Hold(HoldArgs),
     /// Take a hold back.
     Release,
+    /// Have the BMC cycle the power: the last step of a shutdown that the daemon announced so.
+    #[command(hide = true)]
+    PowerCycle,
 }
 
 /// `bedplate reboot status`.
@@ -72,6 +78,7 @@ pub fn run(command: &RebootCommand) -> Result<Exit, CliError> {
         }
         RebootCommand::Hold(args) => hold(args),
         RebootCommand::Release => release(),
+        RebootCommand::PowerCycle => power_cycle(),
     }
 }
 
@@ -130,6 +137,17 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     write().map_err(failed)?;
     output::report(&format!("{}\n", hold.describe(now)))?;
     Ok(Exit::Done)
+}
+
+/// For the shutdown hook alone: while services run and file systems are mounted it would be as good as pulling the plug.
+fn power_cycle() -> Result<Exit, CliError> {
+    // systemd-shutdown takes the place of the first process; its name is cut to 15 bytes (prctl(2), PR_SET_NAME).
+    let first = std::fs::read_to_string("/proc/1/comm").unwrap_or_default();
+    if !first.starts_with("systemd-shutdow") && first.trim() != "shutdown" {
+        return Err(CliError::Plain("the machine is not shutting down: nothing is done".into()));
+    }
+    let failed = bmc::power_cycle(Path::new("/"), &Device::first(), bmc::ACTS_WITHIN);
+    Err(CliError::while_doing("the BMC did not cycle the power", failed))
 }
 
 fn release() -> Result<Exit, CliError> {

@@ -5,6 +5,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use zbus::OwnedFd;
 
+use crate::reboot::method::Prepared;
+
 /// `org.freedesktop.login1.Manager`.
 #[zbus::proxy(
     interface = "org.freedesktop.login1.Manager",
@@ -46,18 +48,9 @@ pub struct Announced {
     /// Somebody else has taken it back: it is not announced again in this boot unless somebody asks.
     #[serde(default)]
     pub called_off: bool,
-    /// What was prepared for it and is undone when it does not come.
+    /// What was made ready for it, and is undone when it does not come.
     #[serde(default)]
-    pub steps: Vec<Undo>,
-}
-
-/// A sysfs file that was written for a reboot, and what it held.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Undo {
-    /// Its path.
-    pub path: String,
-    /// What it held.
-    pub before: String,
+    pub prepared: Option<Prepared>,
 }
 
 /// Where that is kept.

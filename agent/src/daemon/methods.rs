@@ -1,46 +1,87 @@
-//! The methods of the profile, as the daemon uses them: which works here, what is done before logind is asked, and what is
-//! undone when the reboot does not come.
+//! The profile's reboot methods, as the daemon uses them: what they work with, which is taken, what logind is asked for.
 
 use std::path::Path;
 
-use super::logind::Undo;
+use jiff::Timestamp;
+
+use super::journal::{self, say};
 use crate::plan::RebootNeed;
 use crate::profile::model::{Reboot, RebootMethod};
+use crate::reboot::method::choose::choose;
+use crate::reboot::method::command::Command;
+use crate::reboot::method::ipmi::Device;
+use crate::reboot::method::{Env, Next, Prepared, prepare, probe, undo};
 
-/// What was prepared.
-#[derive(Debug)]
-pub struct Prepared {
-    /// What logind is asked for.
-    pub kind: &'static str,
-    /// What is undone when it does not come.
-    pub steps: Vec<Undo>,
+/// Seconds that an orderly shutdown may take before a wake-up alarm rings: one that rings too early is lost, and the
+/// machine stays off. systemd gives each unit 90.
+const SHUTDOWN_S: u32 = 15 * 60;
+/// Seconds that the operator's command may take, and then the machine until it is cycled.
+const COMMAND_S: u32 = 120;
+const GRACE_S: u32 = 10 * 60;
+
+fn with<T>(root: &Path, settings: &Reboot, plan: &str, at: Timestamp, act: impl FnOnce(&Env<'_>) -> T) -> T {
+    let command = command(settings);
+    let now = Timestamp::now();
+    let until = u32::try_from(at.duration_since(now).as_secs().max(0)).unwrap_or(u32::MAX);
+    act(&Env {
+        root,
+        ipmi: &Device::first(),
+        rtc_wakes: settings.rtc_wakes,
+        rtc_after_s: until.saturating_add(SHUTDOWN_S),
+        command: command.as_ref(),
+        plan_hash: plan,
+        now,
+    })
 }
 
-impl Default for Prepared {
-    fn default() -> Self {
-        Prepared { kind: "reboot", steps: Vec::new() }
-    }
+/// The operator's command, if the profile has one.
+pub fn command(settings: &Reboot) -> Option<Command> {
+    let argv = settings.command.clone();
+    (!argv.is_empty()).then_some(Command { argv, timeout_s: COMMAND_S, grace_s: GRACE_S })
 }
 
 /// The first method that works here, and what is to be said of each. Only a cold reboot asks for the profile's methods:
-/// anything else is an ordinary one.
-pub fn choose(_root: &Path, _settings: &Reboot, _need: RebootNeed) -> (Option<RebootMethod>, Vec<String>) {
-    (Some(RebootMethod::Ordinary), Vec::new())
+/// for anything else the machine need not go through its firmware.
+pub fn taken(root: &Path, settings: &Reboot, need: RebootNeed) -> (Option<RebootMethod>, Vec<String>) {
+    let order = match need {
+        RebootNeed::Reboot => &[RebootMethod::Ordinary][..],
+        RebootNeed::None | RebootNeed::Cold => settings.methods.as_slice(),
+    };
+    let soon = Timestamp::now();
+    let choice = with(root, settings, "", soon, |env| choose(order, |method| probe(method, env)));
+    (choice.taken.as_ref().map(|(method, _)| *method), choice.words())
 }
 
-/// Prepares a method just before logind is asked.
+/// Makes a method ready for a reboot at `at`.
 ///
 /// # Errors
-/// What failed; whatever was done is undone.
-pub fn prepare(
-    _root: &Path,
-    _method: RebootMethod,
-    _settings: &Reboot,
-    _boot_id: &str,
-    _plan: &str,
+/// What failed, in words; nothing is left behind.
+pub fn ready(
+    root: &Path,
+    method: RebootMethod,
+    settings: &Reboot,
+    plan: &str,
+    at: Timestamp,
 ) -> Result<Prepared, String> {
-    Ok(Prepared::default())
+    with(root, settings, plan, at, |env| prepare(method, env)).map_err(|error| super::restart::chain(&error))
 }
 
-/// Undoes it.
-pub fn undo(_root: &Path, _steps: &[Undo]) {}
+/// What logind is asked for. The operator's command runs when its time has come; until then logind tells everybody, and
+/// rehearses.
+pub fn kind(prepared: Option<&Prepared>) -> String {
+    match prepared.map(|prepared| prepared.next) {
+        Some(Next::LogindReboot) => "reboot".into(),
+        Some(Next::LogindPoweroff) => "poweroff".into(),
+        // Rehearsed: there is nothing to be ready.
+        Some(Next::RunCommand) | None => "dry-reboot".into(),
+    }
+}
+
+/// Takes it back.
+pub fn take_back(root: &Path, prepared: Option<&Prepared>) {
+    if let Some(prepared) = prepared
+        && let Err(error) = undo(prepared, root)
+    {
+        say(journal::FAILED, &super::restart::chain(&error));
+    }
+}

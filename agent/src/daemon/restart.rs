@@ -8,16 +8,20 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::journal::{self, say};
 use super::logind::{self, Announced, ManagerProxy};
+use super::methods;
 use super::round::Round;
 use super::status::{Status, Verdict};
 use super::store::Store;
+use crate::host::write::DirWriter;
 use crate::plan::RebootNeed;
-use crate::profile::model::{FleetLock, Reboot, RebootMethod, RebootPolicy};
+use crate::profile::model::{FleetLock, Reboot, RebootPolicy};
 use crate::reboot::busy::{self, Busy};
 use crate::reboot::decide::{Decision, Scheduled, Situation, decide};
 use crate::reboot::fleetlock::{self, Client};
 use crate::reboot::hold::{self, Hold};
 use crate::reboot::identity;
+use crate::reboot::kexec;
+use crate::reboot::method::{Next, command};
 use crate::reboot::record::{Asked, Attempt, Held, Record};
 
 /// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
@@ -64,6 +68,9 @@ impl Restart {
     /// happens before.
     pub async fn step(&mut self, status: &mut Status, round: &Round) -> Option<Duration> {
         let mut record = self.store.record();
+        if let Err(why) = self.fire(&round.reboot).await {
+            say(journal::FAILED, &why);
+        }
         if let Ok(record) = &mut record {
             self.settle(record, status, round).await;
         }
@@ -113,6 +120,27 @@ impl Restart {
         }
     }
 
+    /// The time of the operator's command has come: logind has announced it and rehearsed, and the machine is cycled from
+    /// outside. Once: that it was fired is kept before it is.
+    async fn fire(&self, settings: &Reboot) -> Result<(), String> {
+        let due = |announced: &Announced| {
+            !announced.called_off
+                && announced.usec <= logind::usec(Timestamp::now())
+                && announced.prepared.as_ref().is_some_and(|prepared| prepared.next == Next::RunCommand)
+        };
+        let (Some(announced), Some(command)) =
+            (self.store.announced().filter(due), methods::command(settings))
+        else {
+            return Ok(());
+        };
+        self.store.announce(Some(&Announced { called_off: true, ..announced }))?;
+        say(journal::REBOOT_SCHEDULED, "running the command of the profile that cycles this host's power");
+        let run = move || command::run(&command, &mut DirWriter::live()).map_err(|error| chain(&error));
+        let grace = tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(error.to_string()))?;
+        say(journal::REBOOT_WAITS, &format!("the power should be cycled within {} s", grace.as_secs()));
+        Ok(())
+    }
+
     /// A host that is right forgets what was tried, and gives the fleet its slot back.
     async fn settle(&mut self, record: &mut Record, status: &mut Status, round: &Round) {
         let before = record.clone();
@@ -159,7 +187,7 @@ impl Restart {
         let (mut vetoes, mut inhibitors) = (Vec::new(), Vec::new());
         if wanted || matches!(scheduled, Ok(Scheduled::Ours(_))) {
             vetoes = self.vetoes(&round.reboot, asked, now).await;
-            let (method, said) = super::methods::choose(&self.root, &round.reboot, round.need);
+            let (method, said) = methods::taken(&self.root, &round.reboot, round.need);
             status.reboot.methods = said;
             status.reboot.method = method;
             if method.is_none() {
@@ -215,8 +243,8 @@ impl Restart {
             if let Some(announced) =
                 announced.filter(|a| !a.called_off && a.usec > logind::usec(Timestamp::now()))
             {
-                super::methods::undo(&self.root, &announced.steps);
-                self.store.announce(Some(&Announced { called_off: true, steps: Vec::new(), ..announced }))?;
+                methods::take_back(&self.root, announced.prepared.as_ref());
+                self.store.announce(Some(&Announced { called_off: true, prepared: None, ..announced }))?;
                 if let Ok(mut record) = self.store.record() {
                     record.call_off(&self.boot_id);
                     self.store.keep(&record)?;
@@ -241,18 +269,7 @@ impl Restart {
             Err(error) => Some(Hold::unreadable(&error.to_string())),
         };
         vetoes.extend(hold.filter(|hold| hold.is_in_force(now)).map(|hold| hold.describe(now)));
-        match std::fs::read_to_string(self.root.join("sys/kernel/kexec_loaded")) {
-            Ok(text) if text.trim() != "0" => {
-                vetoes.push(
-                    "a kernel is loaded for kexec, which would skip the firmware: `kexec -u` takes it out"
-                        .into(),
-                );
-            }
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                vetoes.push(format!("cannot read /sys/kernel/kexec_loaded: {error}"));
-            }
-            _ => {}
-        }
+        vetoes.extend(kexec::block(&self.root).map(|block| chain(&block)));
         if self.store.announced().is_some_and(|announced| announced.called_off) && !asked {
             vetoes.push(
                 "somebody took the announced reboot back; `bedplate reboot schedule` announces it anew"
@@ -362,8 +379,8 @@ impl Restart {
         });
         self.store.keep(record)?;
         let prepared = match settings.rehearse {
-            true => Ok(super::methods::Prepared::default()),
-            false => super::methods::prepare(&self.root, method, settings, &self.boot_id, &round.hash),
+            true => Ok(None),
+            false => methods::ready(&self.root, method, settings, &round.hash, at).map(Some),
         };
         let prepared = match prepared {
             Ok(prepared) => prepared,
@@ -373,14 +390,12 @@ impl Restart {
                 return Err(why);
             }
         };
-        let kind =
-            if settings.rehearse { format!("dry-{}", prepared.kind) } else { prepared.kind.to_owned() };
         let announced = Announced {
-            kind,
+            kind: methods::kind(prepared.as_ref()),
             usec: logind::usec(at),
             plan: round.hash.clone(),
             called_off: false,
-            steps: prepared.steps,
+            prepared,
         };
         self.store.announce(Some(&announced))?;
         let why = reason(round, record);
@@ -390,7 +405,7 @@ impl Restart {
             logind.schedule_shutdown(&announced.kind, announced.usec).await
         };
         if let Err(error) = asked.await {
-            super::methods::undo(&self.root, &announced.steps);
+            methods::take_back(&self.root, announced.prepared.as_ref());
             self.store.announce(None)?;
             record.call_off(&self.boot_id);
             self.store.keep(record)?;
@@ -399,7 +414,7 @@ impl Restart {
         self.asked_for += 1;
         say(
             journal::REBOOT_SCHEDULED,
-            &format!("a reboot is announced for {} ({}): {why}", shown(at), method_name(method)),
+            &format!("a reboot is announced for {} ({}): {why}", shown(at), method),
         );
         status.reboot.decision = Decision::Announced { at };
         Ok(false)
@@ -413,7 +428,7 @@ impl Restart {
             .await
             .map_err(|error| format!("logind does not take the reboot back: {error}"))?;
         if let Some(announced) = self.store.announced() {
-            super::methods::undo(&self.root, &announced.steps);
+            methods::take_back(&self.root, announced.prepared.as_ref());
         }
         self.store.announce(None)?;
         record.call_off(&self.boot_id);
@@ -463,7 +478,7 @@ impl Restart {
                 let announced = self.store.announced();
                 self.cancel(&mut record, "an operator asked for that").await?;
                 if let Some(announced) = announced {
-                    let off = Announced { called_off: true, steps: Vec::new(), ..announced };
+                    let off = Announced { called_off: true, prepared: None, ..announced };
                     self.store.announce(Some(&off))?;
                 }
                 Ok(format!("the reboot announced for {} is taken back", shown(at)))
@@ -501,17 +516,6 @@ pub fn shown(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// As the profile writes it.
-pub fn method_name(method: RebootMethod) -> &'static str {
-    match method {
-        RebootMethod::Ordinary => "ordinary",
-        RebootMethod::Firmware => "firmware",
-        RebootMethod::Bmc => "bmc",
-        RebootMethod::Rtc => "rtc",
-        RebootMethod::Command => "command",
-    }
-}
-
 fn reason(round: &Round, record: &Record) -> String {
     if let Some(asked) = &record.asked {
         return asked.why.clone();
@@ -524,7 +528,8 @@ fn reason(round: &Round, record: &Record) -> String {
     }
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+/// An error with everything that caused it.
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

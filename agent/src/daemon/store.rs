@@ -101,13 +101,8 @@ mod tests {
         assert_eq!(store.record(), Ok(record));
         std::fs::write(root.path().join("var/lib/bedplate/reboot.json"), "{\"version\":1,").unwrap();
         assert!(store.record().unwrap_err().contains("reboot.json"));
-        let announced = Announced {
-            kind: "reboot".into(),
-            usec: 7,
-            plan: "p".into(),
-            called_off: false,
-            steps: Vec::new(),
-        };
+        let announced =
+            Announced { kind: "reboot".into(), usec: 7, plan: "p".into(), called_off: false, prepared: None };
         store.announce(Some(&announced)).unwrap();
         assert_eq!(store.announced(), Some(announced));
         store.announce(None).unwrap();

@@ -329,7 +329,7 @@ pub enum RebootPolicy {
 }
 
 /// How the machine is restarted (handbook §2, §13.8).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RebootMethod {
     /// An ordinary reboot through firmware: enough for kernel parameters.
@@ -342,6 +342,18 @@ pub enum RebootMethod {
     Rtc,
     /// The operator's own command (Redfish, MAAS).
     Command,
+}
+
+impl std::fmt::Display for RebootMethod {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            RebootMethod::Ordinary => "ordinary",
+            RebootMethod::Firmware => "firmware",
+            RebootMethod::Bmc => "bmc",
+            RebootMethod::Rtc => "rtc",
+            RebootMethod::Command => "command",
+        })
+    }
 }
 
 /// `[reboot.fleetlock]`: a server that lets a few hosts of many reboot at a time.

@@ -8,5 +8,7 @@ pub mod decide;
 pub mod fleetlock;
 pub mod hold;
 pub mod identity;
+pub mod kexec;
+pub mod method;
 pub mod record;
 pub mod stuck;

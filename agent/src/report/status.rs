@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, GOOD, HEAD, WARN, paint};
-use crate::daemon::restart::{method_name, shown};
+use crate::daemon::restart::shown;
 use crate::daemon::run::decided;
 use crate::daemon::status::{State, Status, Verdict, effect_name};
 use crate::plan::RebootNeed;
@@ -110,7 +110,7 @@ pub fn reboot(status: &Status) -> String {
         why.iter().for_each(|why| _ = writeln!(out, "  in the way  {why}"));
     }
     if let Some(method) = reboot.method {
-        let _ = writeln!(out, "method    {}", method_name(method));
+        let _ = writeln!(out, "method    {method}");
     }
     reboot.methods.iter().for_each(|said| _ = writeln!(out, "  {said}"));
     match (&reboot.lock, &reboot.lock_said) {

@@ -1,0 +1,194 @@
+//! The `bmc` method: what is promised, what is left for the hook, what the hook does, and what the BMC may answer.
+
+use std::process::{Command, Output};
+
+use super::super::tests::{Bmc, Tree, cannot, code, on, works};
+use super::super::{Method, Next, prepare, undo};
+use super::*;
+
+const BOOT: &str = "0f0e0d0c-1111-4222-8333-444455556666";
+const OTHER: &str = "ffffffff-1111-4222-8333-444455556666";
+
+fn tree(name: &str) -> Tree {
+    let tree = Tree::new(name);
+    tree.put(BOOT_ID, &format!("{BOOT}\n"));
+    for path in [HOOK, PROGRAM] {
+        tree.put(path, "#!/bin/sh\n");
+        tree.executable(path);
+    }
+    tree
+}
+
+/// A tree with a request in it.
+fn asked_for(name: &str) -> Tree {
+    let tree = tree(name);
+    let bmc = Bmc::new(vec![Ok(on())]);
+    prepare(Method::Bmc, &Env { ipmi: &bmc, ..tree.env() }).unwrap();
+    tree
+}
+
+#[test]
+fn the_request_names_boot_and_plan_and_undo_removes_it() {
+    let tree = tree("bmc");
+    let bmc = Bmc::new(vec![Ok(on()), Ok(on())]);
+    let env = Env { ipmi: &bmc, ..tree.env() };
+    works(Method::Bmc, &env);
+    assert!(!under(&tree.0, "/run").exists(), "probing wrote");
+    let prepared = prepare(Method::Bmc, &env).unwrap();
+    assert_eq!(prepared.next, Next::LogindReboot);
+    let line = format!(r#"{{"boot_id":"{BOOT}","plan":"abc123","requested_at":"2026-11-21T10:00:00Z"}}"#);
+    assert_eq!(tree.get(REQUEST), line + "\n");
+    assert_eq!(std::fs::read_dir(under(&tree.0, "/run/bedplate")).unwrap().count(), 1, "nothing beside it");
+    undo(&prepared, &tree.0).unwrap();
+    assert!(!under(&tree.0, REQUEST).exists());
+    undo(&prepared, &tree.0).unwrap();
+    assert!(bmc.asked().iter().all(|&command| command == ipmi::Command::Status), "the BMC was only asked");
+}
+
+#[test]
+fn it_is_promised_only_when_the_bmc_answers_and_the_hook_is_there() {
+    let says = |name: &str, answer, spoil: &dyn Fn(&Tree)| {
+        let tree = tree(name);
+        spoil(&tree);
+        cannot(Method::Bmc, &Env { ipmi: &Bmc::new(vec![answer]), ..tree.env() })
+    };
+    let keep = |_: &Tree| {};
+    let silent = Err(IpmiError::Silent(ipmi::Command::Status));
+    assert!(says("bmc-silent", silent, &keep).contains("did not answer"));
+    let device = ipmi::Device::at("/nonexistent/ipmi0").ask(ipmi::Command::Status);
+    assert!(says("bmc-none", device, &keep).contains("ipmi_devintf"));
+    assert!(says("bmc-code", Ok(code(0xC1)), &keep).contains("0xC1"));
+    let power = |byte| Ok(ipmi::Answer { code: 0, data: vec![byte, 0, 0] });
+    assert!(says("bmc-off", power(0x00), &keep).contains("power is off"));
+    assert!(says("bmc-fault", power(0x09), &keep).contains("fault"));
+    let no_hook = |tree: &Tree| std::fs::remove_file(under(&tree.0, HOOK)).unwrap();
+    assert!(says("bmc-hook", Ok(on()), &no_hook).contains(HOOK));
+    let no_boot_id = |tree: &Tree| tree.put(BOOT_ID, "\n");
+    assert!(says("bmc-boot", Ok(on()), &no_boot_id).contains(BOOT_ID));
+}
+
+#[test]
+fn a_request_that_cannot_be_left_is_an_error_with_nothing_behind() {
+    let tree = tree("bmc-run");
+    tree.put("/run", "not a directory");
+    let bmc = Bmc::new(vec![Ok(on())]);
+    let failed = prepare(Method::Bmc, &Env { ipmi: &bmc, ..tree.env() }).unwrap_err();
+    assert!(matches!(&failed, MethodError::Request { path, .. } if path == REQUEST), "{failed}");
+    assert_eq!(tree.get("/run"), "not a directory");
+    // Where the request should go there is a directory: half of it was written by then.
+    std::fs::remove_file(under(&tree.0, "/run")).unwrap();
+    std::fs::create_dir_all(under(&tree.0, REQUEST)).unwrap();
+    let bmc = Bmc::new(vec![Ok(on())]);
+    let failed = prepare(Method::Bmc, &Env { ipmi: &bmc, ..tree.env() }).unwrap_err();
+    assert!(matches!(&failed, MethodError::HalfDone { .. }), "{failed}");
+    assert_eq!(std::fs::read_dir(under(&tree.0, "/run/bedplate")).unwrap().count(), 1);
+}
+
+#[test]
+fn the_power_is_cycled_once_and_the_wait_ends() {
+    let tree = asked_for("bmc-cycle");
+    let bmc = Bmc::new(vec![Ok(code(0))]);
+    let started = Instant::now();
+    let end = power_cycle(&tree.0, &bmc, Duration::from_secs(1));
+    assert!(matches!(end, PowerCycleError::StillOn(1)), "{end}");
+    assert!(started.elapsed() >= Duration::from_secs(1));
+    assert_eq!(bmc.asked(), [ipmi::Command::PowerCycle]);
+}
+
+#[test]
+fn a_refusal_ends_at_once_and_silence_after_the_wait() {
+    let tree = asked_for("bmc-refuses");
+    let cycle = |answer, limit| {
+        let started = Instant::now();
+        (power_cycle(&tree.0, &Bmc::new(vec![answer]), limit), started.elapsed())
+    };
+    let long = Duration::from_secs(600);
+    let (end, took) = cycle(Ok(code(0xD5)), long);
+    assert!(matches!(end, PowerCycleError::Failed(IpmiError::Refused { code: Code(0xD5), .. })), "{end:?}");
+    assert!(took < Duration::from_secs(60));
+    let gone = ipmi::Device::at("/nonexistent/ipmi0").ask(ipmi::Command::PowerCycle);
+    assert!(matches!(cycle(gone, long).0, PowerCycleError::Failed(IpmiError::Device { .. })));
+    let (end, took) = cycle(Ok(code(0xC3)), Duration::from_millis(200));
+    assert!(matches!(end, PowerCycleError::Failed(IpmiError::Silent(_))), "{end:?}");
+    assert!(took >= Duration::from_millis(200));
+}
+
+#[test]
+fn a_busy_bmc_is_asked_again_until_the_time_is_up() {
+    let tree = asked_for("bmc-busy");
+    let bmc = Bmc::new(vec![Ok(code(0xC0)), Ok(code(0xC1))]);
+    let end = power_cycle(&tree.0, &bmc, Duration::from_secs(30));
+    assert!(matches!(end, PowerCycleError::Failed(IpmiError::Refused { code: Code(0xC1), .. })), "{end:?}");
+    assert_eq!(bmc.asked().len(), 2);
+    let bmc = Bmc::new(vec![Ok(code(0xC0))]);
+    let end = power_cycle(&tree.0, &bmc, Duration::ZERO);
+    assert!(matches!(end, PowerCycleError::Failed(IpmiError::Refused { code: Code::BUSY, .. })), "{end:?}");
+}
+
+#[test]
+fn without_a_request_of_this_boot_the_bmc_hears_nothing() {
+    let bmc = Bmc::new(Vec::new());
+    let end = |tree: &Tree| power_cycle(&tree.0, &bmc, Duration::ZERO);
+    let tree = asked_for("bmc-stale");
+    tree.put(BOOT_ID, OTHER);
+    assert!(matches!(end(&tree), PowerCycleError::NotAsked(why) if why.contains("another boot")));
+    tree.put(BOOT_ID, "");
+    tree.put(REQUEST, r#"{"boot_id":"","plan":"","requested_at":"2026-11-21T10:00:00Z"}"#);
+    assert!(matches!(end(&tree), PowerCycleError::NotAsked(_)));
+    tree.put(BOOT_ID, BOOT);
+    tree.put(REQUEST, BOOT);
+    assert!(matches!(end(&tree), PowerCycleError::NotAsked(why) if why.contains("no request")));
+    std::fs::remove_file(under(&tree.0, REQUEST)).unwrap();
+    assert!(matches!(end(&tree), PowerCycleError::NotAsked(_)));
+    assert!(bmc.asked().is_empty());
+}
+
+/// The shipped hook with its paths led into a tree, and a `bedplate` that says how it was called.
+fn hook(tree: &Tree, verb: &str) -> Output {
+    let shipped = include_str!("../../../../../systemd/system-shutdown/bedplate");
+    let mut text = shipped.to_owned();
+    for path in [REQUEST, PROGRAM, BOOT_ID] {
+        assert!(text.contains(path), "the hook does not name {path}");
+        text = text.replace(path, under(&tree.0, path).to_str().unwrap());
+    }
+    tree.put(HOOK, &text);
+    Command::new("/bin/sh").arg(under(&tree.0, HOOK)).arg(verb).output().unwrap()
+}
+
+#[test]
+fn the_hook_calls_bedplate_for_a_reboot_of_this_boot_and_for_nothing_else() {
+    let tree = asked_for("bmc-hook-run");
+    tree.put(PROGRAM, "#!/bin/sh\necho \"called: $*\"\nexit 9\n");
+    let said = |verb: &str| {
+        let ran = hook(&tree, verb);
+        assert!(ran.stderr.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
+        (ran.status.code(), String::from_utf8(ran.stdout).unwrap())
+    };
+    let (called, nothing) = ((Some(9), "called: reboot power-cycle\n".to_owned()), (Some(0), String::new()));
+    assert_eq!(said("reboot"), called);
+    for verb in ["poweroff", "halt", "kexec", ""] {
+        assert_eq!(said(verb), nothing, "{verb}");
+    }
+    for other in [OTHER, "", "*", "????????-????-????-????-????????????"] {
+        tree.put(BOOT_ID, &format!("{other}\n"));
+        assert_eq!(said("reboot"), nothing, "{other}");
+    }
+    tree.put(BOOT_ID, &format!("{BOOT}\n"));
+    tree.put(REQUEST, "");
+    assert_eq!(said("reboot"), nothing, "an empty request");
+    std::fs::remove_file(under(&tree.0, REQUEST)).unwrap();
+    assert_eq!(said("reboot"), nothing, "no request");
+}
+
+#[test]
+fn a_hook_without_its_program_ends_so_that_the_reboot_goes_on() {
+    let tree = asked_for("bmc-hook-gone");
+    std::fs::remove_file(under(&tree.0, PROGRAM)).unwrap();
+    assert_eq!(hook(&tree, "reboot").status.code(), Some(127));
+}
+
+#[test]
+fn the_shipped_hook_is_executable() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../systemd/system-shutdown/bedplate");
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o111, 0o111);
+}

@@ -1,0 +1,82 @@
+//! Which method is taken, from the profile's order and the probes' answers. Pure. Falling back is a stated choice:
+//! only what the profile lists is ever taken, so a list of one entry has nothing to fall back to.
+
+use super::{Method, Probe};
+
+/// What was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The first listed method that works, and how; `None` = do not reboot.
+    pub taken: Option<(Method, String)>,
+    /// Those listed before it that do not work, and why, in the profile's order.
+    pub skipped: Vec<(Method, String)>,
+}
+
+impl Choice {
+    /// What to tell people, a line each: first what was skipped, then what happens.
+    pub fn words(&self) -> Vec<String> {
+        let skipped = self.skipped.iter().map(|(method, why)| format!("`{method}` cannot be used: {why}"));
+        let last = match &self.taken {
+            Some((method, how)) if self.skipped.is_empty() => format!("`{method}`: {how}"),
+            Some((method, how)) => format!("falling back to `{method}`, as the profile lists it: {how}"),
+            None if self.skipped.is_empty() => {
+                "the profile lists no reboot method, so there is no reboot".into()
+            }
+            None if self.skipped.len() == 1 => {
+                "the profile lists no other reboot method, so there is no reboot".into()
+            }
+            None => "none of the reboot methods in the profile can be used, so there is no reboot".into(),
+        };
+        skipped.chain([last]).collect()
+    }
+}
+
+/// Takes the first of `order` that works. `answer` is asked in that order, and not beyond the method taken.
+pub fn choose(order: &[Method], mut answer: impl FnMut(Method) -> Probe) -> Choice {
+    let mut skipped = Vec::new();
+    for &method in order {
+        match answer(method) {
+            Probe::Works(how) => return Choice { taken: Some((method, how)), skipped },
+            Probe::Cannot(why) => skipped.push((method, why)),
+        }
+    }
+    Choice { taken: None, skipped }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn only(working: Method) -> impl FnMut(Method) -> Probe {
+        move |method| match method {
+            method if method == working => Probe::Works("it does".into()),
+            _ => Probe::Cannot("it does not".into()),
+        }
+    }
+
+    #[test]
+    fn the_first_that_works_is_taken_and_no_more_are_asked() {
+        let mut asked = Vec::new();
+        let order = [Method::Bmc, Method::Firmware, Method::Ordinary];
+        let choice = choose(&order, |method| {
+            asked.push(method);
+            only(Method::Firmware)(method)
+        });
+        assert_eq!(choice.taken, Some((Method::Firmware, "it does".into())));
+        assert_eq!(asked, [Method::Bmc, Method::Firmware]);
+        let words = choice.words();
+        assert_eq!(words[0], "`bmc` cannot be used: it does not");
+        assert!(words[1].starts_with("falling back to `firmware`"), "{words:?}");
+        assert_eq!(choose(&order, only(Method::Bmc)).words(), ["`bmc`: it does"]);
+    }
+
+    #[test]
+    fn nothing_that_is_not_listed_is_ever_taken() {
+        let choice = choose(&[Method::Bmc], only(Method::Ordinary));
+        assert_eq!((choice.taken.clone(), choice.skipped.len()), (None, 1));
+        assert!(choice.words()[1].contains("no other"), "{:?}", choice.words());
+        assert!(choose(&[], only(Method::Ordinary)).words()[0].contains("lists no reboot method"));
+        let both = choose(&[Method::Bmc, Method::Rtc], only(Method::Ordinary));
+        assert!(both.words()[2].starts_with("none of"));
+    }
+}

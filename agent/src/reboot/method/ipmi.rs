@@ -1,0 +1,273 @@
+//! Two chassis commands to the machine's own BMC: Get Chassis Status, and Chassis Control with power cycle. No other
+//! control is known here: power down, above all, would leave the host off.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipmi_rs::connection::{
+    IpmiConnection as _, LogicalUnit, Message, NetFn, Request, RequestTargetAddress, Response,
+};
+
+/// Get Chassis Status (IPMI v2.0 §28.2).
+const STATUS: u8 = 0x01;
+/// Chassis Control (IPMI v2.0 §28.3).
+const CONTROL: u8 = 0x02;
+/// Chassis Control, "power cycle": off for a second at least, then on. 0x00 is power down, 0x03 a hard reset (IPMI
+/// v2.0 §28.3; `IPMI_CHASSIS_POWER_CYCLE`, `drivers/char/ipmi/ipmi_poweroff.c`).
+const POWER_CYCLE: u8 = 0x02;
+/// How long an answer is waited for. The driver itself gives a BMC 5 s for each step of a transfer before it tries
+/// anew (`IBF_RETRY_TIMEOUT`, `drivers/char/ipmi/ipmi_kcs_sm.c`), so less would give up before it does.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a chassis command came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum IpmiError {
+    /// There is no such device.
+    #[error(
+        "{path} cannot be opened; load the modules ipmi_devintf and ipmi_si (or ipmi_ssif), and run as root"
+    )]
+    Device {
+        /// The device.
+        path: String,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The BMC is silent. It may have acted all the same.
+    #[error(
+        "the BMC did not answer `{0}` in time; try `ipmitool mc info`, and reset the BMC if that hangs too"
+    )]
+    Silent(Command),
+    /// The driver failed.
+    #[error("the IPMI driver failed at `{command}`")]
+    Driver {
+        /// The command.
+        command: Command,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The BMC refused.
+    #[error("the BMC refused `{command}`: {code}")]
+    Refused {
+        /// The command.
+        command: Command,
+        /// Its reason.
+        code: Code,
+    },
+    /// The answer is too short to mean anything.
+    #[error("the BMC answered `{command}` with {length} bytes; that is too short")]
+    Short {
+        /// The command.
+        command: Command,
+        /// Bytes that came, the completion code not counted.
+        length: usize,
+    },
+}
+
+/// A chassis command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Get Chassis Status.
+    Status,
+    /// Chassis Control: power cycle.
+    PowerCycle,
+}
+
+impl Command {
+    /// Command number and data on the wire.
+    pub fn bytes(self) -> (u8, &'static [u8]) {
+        match self {
+            Command::Status => (STATUS, &[]),
+            Command::PowerCycle => (CONTROL, &[POWER_CYCLE]),
+        }
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Command::Status => "chassis status",
+            Command::PowerCycle => "chassis power cycle",
+        })
+    }
+}
+
+/// A completion code that is not success (IPMI v2.0 table 5-2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code(pub u8);
+
+impl Code {
+    /// The BMC is busy: ask again.
+    pub const BUSY: Code = Code(0xC0);
+    /// The BMC, or the kernel's driver in its name, gave up waiting. The command may have been carried out.
+    pub const TIMEOUT: Code = Code(0xC3);
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = match self.0 {
+            0xC0 => "it is busy",
+            0xC1 => "it does not know the command",
+            0xC3 => "it timed out",
+            0xC9 | 0xCC => "it does not know this action",
+            0xD2 => "it is still starting",
+            0xD4 => "the privilege is insufficient",
+            0xD5 => "not supported in its present state",
+            0xD6 => "the command is disabled",
+            _ => "see the table of completion codes in the IPMI specification",
+        };
+        write!(f, "{words} (completion code 0x{:02X})", self.0)
+    }
+}
+
+/// An answer of the BMC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The completion code; 0 = success.
+    pub code: u8,
+    /// What follows it.
+    pub data: Vec<u8>,
+}
+
+/// The way to a BMC.
+pub trait Ipmi {
+    /// Send one chassis command and wait for its answer.
+    ///
+    /// # Errors
+    /// [`IpmiError::Device`], [`IpmiError::Silent`], [`IpmiError::Driver`]. A refusal is an answer.
+    fn ask(&self, command: Command) -> Result<Answer, IpmiError>;
+}
+
+/// The BMC of this machine, by the kernel's IPMI driver. Opened for each command: a descriptor held open would keep
+/// the driver from being unloaded.
+#[derive(Debug, Clone)]
+pub struct Device {
+    path: PathBuf,
+}
+
+impl Device {
+    /// `/dev/ipmi0`.
+    pub fn first() -> Device {
+        Device { path: "/dev/ipmi0".into() }
+    }
+
+    /// A device by its path.
+    pub fn at(path: impl Into<PathBuf>) -> Device {
+        Device { path: path.into() }
+    }
+}
+
+impl Ipmi for Device {
+    fn ask(&self, command: Command) -> Result<Answer, IpmiError> {
+        let path = || self.path.display().to_string();
+        let mut file = ipmi_rs::File::new(&self.path, PATIENCE)
+            .map_err(|source| IpmiError::Device { path: path(), source })?;
+        let (number, data) = command.bytes();
+        let message = Message::new_request(NetFn::Chassis, number, data.to_vec());
+        let mut request = Request::new(message, RequestTargetAddress::Bmc(LogicalUnit::Zero));
+        match file.send_recv(&mut request) {
+            Ok(response) => answer(command, &response),
+            // What the crate makes of a poll that ended with nothing.
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(IpmiError::Silent(command)),
+            Err(source) => Err(IpmiError::Driver { command, source }),
+        }
+    }
+}
+
+/// An answer must be to what was asked: the number alone says "success" to any command.
+fn answer(command: Command, response: &Response) -> Result<Answer, IpmiError> {
+    if response.netfn() != NetFn::Chassis || response.cmd() != command.bytes().0 {
+        let source = std::io::Error::other("the answer is to another command");
+        return Err(IpmiError::Driver { command, source });
+    }
+    Ok(Answer { code: response.cc(), data: response.data().to_vec() })
+}
+
+/// What the BMC says of the chassis, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status {
+    /// Main power is on. A BMC that denies it, to a running machine, does not control that machine's power.
+    pub power_on: bool,
+    /// The power subsystem reports a fault: what is turned off may not come back.
+    pub power_fault: bool,
+}
+
+/// Ask for the chassis status.
+///
+/// # Errors
+/// Any [`IpmiError`].
+pub fn status(ipmi: &dyn Ipmi) -> Result<Status, IpmiError> {
+    let command = Command::Status;
+    let data = success(command, ipmi.ask(command)?)?;
+    // Current power state, last power event, other state (IPMI v2.0 table 28-3).
+    let [power, _, _, ..] = data[..] else { return Err(IpmiError::Short { command, length: data.len() }) };
+    Ok(Status { power_on: power & 0x01 != 0, power_fault: power & 0x18 != 0 })
+}
+
+/// Ask for a power cycle. Success means that the BMC took the command; the power goes some seconds later.
+///
+/// # Errors
+/// Any [`IpmiError`]; after [`IpmiError::Silent`] the power may go all the same.
+pub fn power_cycle(ipmi: &dyn Ipmi) -> Result<(), IpmiError> {
+    let command = Command::PowerCycle;
+    success(command, ipmi.ask(command)?).map(drop)
+}
+
+fn success(command: Command, answer: Answer) -> Result<Vec<u8>, IpmiError> {
+    match Code(answer.code) {
+        Code(0) => Ok(answer.data),
+        Code::TIMEOUT => Err(IpmiError::Silent(command)),
+        code => Err(IpmiError::Refused { command, code }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Bmc, code, on};
+    use super::*;
+
+    #[test]
+    fn a_power_cycle_is_two_and_nothing_else_is_ever_sent() {
+        assert_eq!(Command::PowerCycle.bytes(), (0x02, &[0x02][..]));
+        assert_eq!(Command::Status.bytes(), (0x01, &[][..]));
+    }
+
+    #[test]
+    fn answers_are_told_apart() {
+        let says = |answer| status(&Bmc::new(vec![answer]));
+        assert_eq!(says(Ok(on())).unwrap(), Status { power_on: true, power_fault: false });
+        let fault = Answer { code: 0, data: vec![0x09, 0, 0] };
+        assert_eq!(says(Ok(fault)).unwrap(), Status { power_on: true, power_fault: true });
+        assert!(matches!(
+            says(Ok(Answer { code: 0, data: vec![1] })),
+            Err(IpmiError::Short { length: 1, .. })
+        ));
+        assert!(matches!(says(Ok(code(0xC3))), Err(IpmiError::Silent(Command::Status))));
+        let refused = says(Ok(code(0xD5))).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "the BMC refused `chassis status`: not supported in its present state (completion code 0xD5)"
+        );
+    }
+
+    #[test]
+    fn an_answer_to_another_command_is_no_success() {
+        let response = |netfn, cmd, data: &[u8]| {
+            Response::new(Message::new_response(netfn, cmd, data.to_vec()), 0).unwrap()
+        };
+        let right = answer(Command::PowerCycle, &response(NetFn::Chassis, 2, &[0, 7])).unwrap();
+        assert_eq!(right, Answer { code: 0, data: vec![7] });
+        assert!(answer(Command::PowerCycle, &response(NetFn::Chassis, 1, &[0])).is_err());
+        assert!(answer(Command::PowerCycle, &response(NetFn::App, 2, &[0])).is_err());
+    }
+
+    #[test]
+    fn a_device_that_is_missing_or_another_one_is_an_error() {
+        let missing = Device::at("/nonexistent/ipmi0").ask(Command::Status).unwrap_err();
+        assert!(matches!(&missing, IpmiError::Device { .. }) && missing.to_string().contains("ipmi_devintf"));
+        let other = Device::at("/dev/null").ask(Command::Status).unwrap_err();
+        assert!(matches!(other, IpmiError::Driver { .. }), "{other}");
+    }
+}

@@ -1,0 +1,263 @@
+//! How a machine is made to go through its firmware: one small file a method. A method is probed before it is
+//! promised, prepared just before the shutdown is asked for, and undone when the shutdown does not come. Asking
+//! logind, and deciding whether to reboot at all, is not done here.
+
+pub mod attribute;
+pub mod bmc;
+pub mod choose;
+pub mod command;
+pub mod firmware;
+pub mod ipmi;
+pub mod rtc;
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::profile::model::RebootMethod as Method;
+
+/// What the methods work with.
+pub struct Env<'a> {
+    /// The machine's root directory: `/`, or a temporary tree in tests.
+    pub root: &'a Path,
+    /// The way to the BMC: [`ipmi::Device`] outside tests.
+    pub ipmi: &'a dyn ipmi::Ipmi,
+    /// The operator states that the firmware wakes a machine that is off when the clock's alarm rings. Nothing that
+    /// Linux can read tells.
+    pub rtc_wakes: bool,
+    /// Seconds from [`prepare`] to the alarm; [`rtc::AFTER_S`] are allowed.
+    pub rtc_after_s: u32,
+    /// The operator's command, if there is one.
+    pub command: Option<&'a command::Command>,
+    /// The plan that the reboot is for.
+    pub plan_hash: &'a str,
+    /// The wall clock, for the record only.
+    pub now: jiff::Timestamp,
+}
+
+/// Whether a method can be promised. Both texts are for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probe {
+    /// How it will go.
+    Works(String),
+    /// Why not, and what would help.
+    Cannot(String),
+}
+
+/// What to do once a method is prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Next {
+    /// Ask logind for `reboot`.
+    LogindReboot,
+    /// Ask logind for `poweroff`.
+    LogindPoweroff,
+    /// Ask logind for nothing: [`command::run`] has the machine cycled from outside.
+    RunCommand,
+}
+
+impl Next {
+    /// The type that logind's `ScheduleShutdown` takes; `None` = logind is not asked.
+    pub fn logind(self) -> Option<&'static str> {
+        match self {
+            Next::LogindReboot => Some("reboot"),
+            Next::LogindPoweroff => Some("poweroff"),
+            Next::RunCommand => None,
+        }
+    }
+}
+
+/// A method that is ready. It can be stored, so that whoever starts again after a crash can still [`undo`] it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prepared {
+    /// The method.
+    pub method: Method,
+    /// What to do now.
+    pub next: Next,
+    /// The way back, last change first.
+    pub undo: Vec<Undo>,
+}
+
+/// One step back. Paths are those of the machine, without the root directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Undo {
+    /// Write this to a sysfs attribute.
+    Write {
+        /// The attribute.
+        path: String,
+        /// The value.
+        value: String,
+    },
+    /// Remove a file. Not being there is success.
+    Remove {
+        /// The file.
+        path: String,
+    },
+}
+
+/// Why a method could not be prepared, run or undone.
+#[derive(Debug, thiserror::Error)]
+pub enum MethodError {
+    /// The probe's answer has changed since it was promised.
+    #[error("the reboot method `{method}` cannot be used: {why}")]
+    Cannot {
+        /// The method.
+        method: Method,
+        /// The probe's reason.
+        why: String,
+    },
+    /// A file or attribute cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// The path, without the root directory.
+        path: String,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file or attribute cannot be written.
+    #[error("cannot write `{value}` to {path}")]
+    Write {
+        /// The path, without the root directory.
+        path: String,
+        /// The value.
+        value: String,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// An attribute took a value and then showed another.
+    #[error("{path} reads `{found}` after `{value}` was written to it")]
+    Ignored {
+        /// The path, without the root directory.
+        path: String,
+        /// What was written.
+        value: String,
+        /// What is there.
+        found: String,
+    },
+    /// The request for a power cycle cannot be handed to the shutdown hook.
+    #[error("cannot leave the request for a power cycle in {path}")]
+    Request {
+        /// The path, without the root directory.
+        path: String,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The request for a power cycle cannot be removed: the next reboot, whoever asks for it, is a power cycle.
+    #[error("cannot remove {path}: until it is gone, any reboot is a power cycle")]
+    Remove {
+        /// The path, without the root directory.
+        path: String,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The operator's command did not succeed.
+    #[error("the reboot command `{program}` did not succeed ({end}){}", last_words(.said))]
+    Command {
+        /// Its first word.
+        program: String,
+        /// How it ended.
+        end: crate::host::ToolEnd,
+        /// The last line that it wrote.
+        said: String,
+    },
+    /// A preparation failed half-way, and so did taking it back.
+    #[error("{}; and the way back failed too: {}", chain(.failed), chain(.stuck))]
+    HalfDone {
+        /// Why the preparation failed.
+        failed: Box<MethodError>,
+        /// Why it could not be taken back.
+        stuck: Box<MethodError>,
+    },
+}
+
+fn last_words(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(": {said}") }
+}
+
+/// Whether `method` can be promised now. Reads only.
+pub fn probe(method: Method, env: &Env<'_>) -> Probe {
+    let answer = match method {
+        Method::Ordinary => {
+            Ok("an ordinary reboot through logind; firmware runs, the power stays on".to_owned())
+        }
+        Method::Firmware => firmware::probe(env),
+        Method::Bmc => bmc::probe(env),
+        Method::Rtc => rtc::probe(env),
+        Method::Command => command::probe(env),
+    };
+    answer.map_or_else(Probe::Cannot, Probe::Works)
+}
+
+/// Make `method` ready. The shutdown must be asked for right after: what this writes changes the next reboot of the
+/// machine, whoever asks for it. A failure leaves nothing behind, or says what.
+///
+/// # Errors
+/// [`MethodError`]: `Cannot` when a fresh probe says no, else the step that failed.
+pub fn prepare(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
+    // What was promised may be hours old.
+    if let Probe::Cannot(why) = probe(method, env) {
+        return Err(MethodError::Cannot { method, why });
+    }
+    let mut prepared = Prepared { method, next: Next::LogindReboot, undo: Vec::new() };
+    let done = match method {
+        Method::Ordinary => Ok(()),
+        Method::Firmware => firmware::prepare(env, &mut prepared.undo),
+        Method::Bmc => bmc::prepare(env, &mut prepared.undo),
+        Method::Rtc => {
+            prepared.next = Next::LogindPoweroff;
+            rtc::prepare(env, &mut prepared.undo)
+        }
+        Method::Command => {
+            prepared.next = Next::RunCommand;
+            Ok(())
+        }
+    };
+    let Err(failed) = done else { return Ok(prepared) };
+    match undo(&prepared, env.root) {
+        Ok(()) => Err(failed),
+        Err(stuck) => Err(MethodError::HalfDone { failed: Box::new(failed), stuck: Box::new(stuck) }),
+    }
+}
+
+/// Take a preparation back: the shutdown was cancelled, or failed. Every step is tried.
+///
+/// # Errors
+/// The first step that failed.
+pub fn undo(prepared: &Prepared, root: &Path) -> Result<(), MethodError> {
+    let step = |step: &Undo| match step {
+        Undo::Write { path, value } => attribute::write(root, path, value),
+        Undo::Remove { path } => match std::fs::remove_file(under(root, path)) {
+            Ok(()) => Ok(()),
+            // Nothing there, or nowhere to be.
+            Err(source) if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
+            Err(source) => Err(MethodError::Remove { path: path.clone(), source }),
+        },
+    };
+    // Collected first: a failure must not keep the steps after it from being tried.
+    let results: Vec<_> = prepared.undo.iter().map(step).collect();
+    results.into_iter().collect()
+}
+
+/// An error with its causes, where the text is all that goes on.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        words = format!("{words}: {error}");
+        cause = error.source();
+    }
+    words
+}
+
+/// A path of the machine under its root directory.
+pub(super) fn under(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
+}

@@ -1,0 +1,140 @@
+//! The `rtc` method: power off with an alarm set, so that the real-time clock turns the machine on again. Whether the
+//! firmware obeys the alarm from S5 cannot be read anywhere (handbook §2.3), so the operator must say that it does.
+
+use std::ops::RangeInclusive;
+
+use super::{Env, MethodError, Undo, attribute, chain, under};
+
+const CLOCK: &str = "/sys/class/rtc/rtc0";
+const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
+const WAKES: &str = "/sys/class/rtc/rtc0/device/power/wakeup";
+const SINCE_EPOCH: &str = "/sys/class/rtc/rtc0/since_epoch";
+
+/// Seconds to the alarm that are allowed. An alarm that rings before the power is off wakes nothing, and the host
+/// stays off: units have 90 s to stop by default and the last killing another 90 s (`DefaultTimeoutStopSec=`,
+/// systemd-shutdown), so five minutes is the least. A clock whose alarm has no date takes no more than a day
+/// (`drivers/rtc/rtc-cmos.c`).
+pub const AFTER_S: RangeInclusive<u32> = 300..=86_399;
+
+/// Whether it can be promised.
+pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
+    if !env.rtc_wakes {
+        return Err("the profile does not say that the firmware wakes the machine by its clock, and nothing else can; without it the host would stay off".into());
+    }
+    let after_s = env.rtc_after_s;
+    if !AFTER_S.contains(&after_s) {
+        let (least, most) = (AFTER_S.start(), AFTER_S.end());
+        return Err(format!(
+            "the alarm would ring {after_s} s after the power-off is asked for; give it {least} to {most} s"
+        ));
+    }
+    if !under(env.root, CLOCK).exists() {
+        return Err(format!("{CLOCK} is missing: this machine has no real-time clock that Linux knows"));
+    }
+    if !under(env.root, ALARM).exists() {
+        return Err(format!("{ALARM} is missing: the clock or its driver has no alarm"));
+    }
+    match attribute::read(env.root, WAKES) {
+        Ok(wakes) if wakes == "enabled" => {}
+        Ok(wakes) => {
+            return Err(format!(
+                "the clock may not wake the machine: {WAKES} reads `{wakes}`, not `enabled`"
+            ));
+        }
+        Err(error) => return Err(format!("the clock may not wake the machine: {}", chain(&error))),
+    }
+    attribute::writable(env.root, ALARM)?;
+    now(env).map_err(|error| chain(&error))?;
+    match attribute::read(env.root, ALARM) {
+        Ok(alarm) if alarm.is_empty() || alarm == "0" => {}
+        // Somebody counts on it, and undo could not tell it from ours.
+        Ok(alarm) => {
+            return Err(format!(
+                "an alarm is set already ({ALARM} reads `{alarm}`); clear it with `echo 0 > {ALARM}` if nobody needs it"
+            ));
+        }
+        Err(error) => return Err(chain(&error)),
+    }
+    Ok(format!("power off, and the real-time clock wakes the machine {after_s} s after the shutdown starts"))
+}
+
+/// Set the alarm. Only when the shutdown starts: the alarm counts from here.
+pub(super) fn prepare(env: &Env<'_>, undo: &mut Vec<Undo>) -> Result<(), MethodError> {
+    let at = now(env)?.saturating_add(env.rtc_after_s.into());
+    undo.push(Undo::Write { path: ALARM.into(), value: "0".into() });
+    // Over an active alarm the kernel answers EBUSY (`drivers/rtc/sysfs.c`).
+    attribute::write(env.root, ALARM, "0")?;
+    attribute::write_and_check(env.root, ALARM, &at.to_string())
+}
+
+/// The clock's own time in seconds. Not the system's: a clock that keeps local time is hours away from it, and the
+/// alarm is compared with the clock.
+fn now(env: &Env<'_>) -> Result<u64, MethodError> {
+    let text = attribute::read(env.root, SINCE_EPOCH)?;
+    text.parse().map_err(|error| MethodError::Read {
+        path: SINCE_EPOCH.into(),
+        source: std::io::Error::new(std::io::ErrorKind::InvalidData, error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Tree, cannot, works};
+    use super::super::{Method, Next, prepare, undo};
+    use super::*;
+
+    fn tree(name: &str) -> Tree {
+        let tree = Tree::new(name);
+        tree.put(ALARM, "");
+        tree.put(WAKES, "enabled\n");
+        tree.put(SINCE_EPOCH, "1795205246\n");
+        tree
+    }
+
+    #[test]
+    fn the_alarm_counts_from_the_clocks_own_time_and_undo_clears_it() {
+        let tree = tree("rtc");
+        let env = Env { rtc_wakes: true, ..tree.env() };
+        works(Method::Rtc, &env);
+        assert_eq!(tree.get(ALARM), "", "probing wrote");
+        let prepared = prepare(Method::Rtc, &env).unwrap();
+        assert_eq!((prepared.next, prepared.next.logind()), (Next::LogindPoweroff, Some("poweroff")));
+        assert_eq!(tree.get(ALARM), "1795205846");
+        undo(&prepared, &tree.0).unwrap();
+        assert_eq!(tree.get(ALARM), "0");
+    }
+
+    #[test]
+    fn without_the_operators_word_it_is_never_promised() {
+        let tree = tree("rtc-word");
+        assert!(cannot(Method::Rtc, &tree.env()).contains("profile"));
+        assert!(prepare(Method::Rtc, &tree.env()).is_err());
+        assert_eq!(tree.get(ALARM), "");
+    }
+
+    #[test]
+    fn what_would_leave_the_host_off_is_refused() {
+        let said = |name: &str, spoil: &dyn Fn(&Tree)| {
+            let tree = tree(name);
+            spoil(&tree);
+            cannot(Method::Rtc, &Env { rtc_wakes: true, ..tree.env() })
+        };
+        let gone =
+            |path: &'static str| move |tree: &Tree| std::fs::remove_file(under(&tree.0, path)).unwrap();
+        assert!(
+            said("rtc-none", &|tree| std::fs::remove_dir_all(under(&tree.0, CLOCK)).unwrap()).contains(CLOCK)
+        );
+        assert!(said("rtc-alarm", &gone(ALARM)).contains("no alarm"));
+        assert!(said("rtc-wakeup", &gone(WAKES)).contains("may not wake"));
+        assert!(said("rtc-disabled", &|tree| tree.put(WAKES, "disabled\n")).contains("`disabled`"));
+        assert!(said("rtc-time", &gone(SINCE_EPOCH)).contains(SINCE_EPOCH));
+        assert!(said("rtc-nonsense", &|tree| tree.put(SINCE_EPOCH, "soon")).contains(SINCE_EPOCH));
+        assert!(said("rtc-foreign", &|tree| tree.put(ALARM, "1795209999\n")).contains("1795209999"));
+        assert!(said("rtc-locked", &|tree| tree.read_only(ALARM)).contains("read-only"));
+        let tree = tree("rtc-soon");
+        for after_s in [0, 299, 86_400] {
+            let env = Env { rtc_wakes: true, rtc_after_s: after_s, ..tree.env() };
+            assert!(cannot(Method::Rtc, &env).contains("300 to 86399"));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A temporary tree, a BMC that answers from a list, and what holds for every method.
+
+use std::cell::RefCell;
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::ipmi::{Answer, Command, Ipmi, IpmiError};
+use super::*;
+
+/// A temporary root directory, removed at the end.
+pub(in crate::reboot) struct Tree(pub PathBuf);
+
+impl Tree {
+    pub fn new(name: &str) -> Tree {
+        let path = std::env::temp_dir().join(format!("bedplate-method-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Tree(path)
+    }
+
+    pub fn put(&self, path: &str, text: &str) {
+        let path = under(&self.0, path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub fn get(&self, path: &str) -> String {
+        std::fs::read_to_string(under(&self.0, path)).unwrap()
+    }
+
+    pub fn read_only(&self, path: &str) {
+        std::fs::set_permissions(under(&self.0, path), std::fs::Permissions::from_mode(0o444)).unwrap();
+    }
+
+    pub fn executable(&self, path: &str) {
+        std::fs::set_permissions(under(&self.0, path), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// No BMC, no command, no word on the clock.
+    pub fn env(&self) -> Env<'_> {
+        Env {
+            root: &self.0,
+            ipmi: &NoBmc,
+            rtc_wakes: false,
+            rtc_after_s: 600,
+            command: None,
+            plan_hash: "abc123",
+            now: "2026-11-21T10:00:00Z".parse().unwrap(),
+        }
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct NoBmc;
+
+impl Ipmi for NoBmc {
+    fn ask(&self, _: Command) -> Result<Answer, IpmiError> {
+        panic!("this test has no BMC");
+    }
+}
+
+/// A BMC that gives these answers in order, and keeps what it was asked.
+pub(in crate::reboot) struct Bmc {
+    answers: RefCell<Vec<Result<Answer, IpmiError>>>,
+    asked: RefCell<Vec<Command>>,
+}
+
+impl Bmc {
+    pub fn new(mut answers: Vec<Result<Answer, IpmiError>>) -> Bmc {
+        answers.reverse();
+        Bmc { answers: RefCell::new(answers), asked: RefCell::default() }
+    }
+
+    pub fn asked(&self) -> Vec<Command> {
+        self.asked.borrow().clone()
+    }
+}
+
+impl Ipmi for Bmc {
+    fn ask(&self, command: Command) -> Result<Answer, IpmiError> {
+        self.asked.borrow_mut().push(command);
+        self.answers.borrow_mut().pop().expect("one answer more")
+    }
+}
+
+/// What QEMU's ipmi-bmc-sim answers while the machine runs.
+pub(in crate::reboot) fn on() -> Answer {
+    Answer { code: 0, data: vec![0x61, 0, 0] }
+}
+
+pub(in crate::reboot) fn code(code: u8) -> Answer {
+    Answer { code, data: Vec::new() }
+}
+
+/// Why it cannot be promised.
+pub(in crate::reboot) fn cannot(method: Method, env: &Env<'_>) -> String {
+    match probe(method, env) {
+        Probe::Cannot(why) => why,
+        Probe::Works(how) => panic!("promised: {how}"),
+    }
+}
+
+/// That it can be promised.
+pub(in crate::reboot) fn works(method: Method, env: &Env<'_>) {
+    let answer = probe(method, env);
+    assert!(matches!(answer, Probe::Works(_)), "{answer:?}");
+}
+
+#[test]
+fn an_ordinary_reboot_always_works_and_changes_nothing() {
+    let tree = Tree::new("reboot");
+    works(Method::Ordinary, &tree.env());
+    let prepared = prepare(Method::Ordinary, &tree.env()).unwrap();
+    assert_eq!((prepared.next.logind(), prepared.undo.len()), (Some("reboot"), 0));
+    undo(&prepared, &tree.0).unwrap();
+}
+
+#[test]
+fn what_is_prepared_survives_a_restart_of_the_daemon() {
+    let undo = vec![
+        Undo::Write { path: "/sys/kernel/reboot/type".into(), value: "acpi".into() },
+        Undo::Remove { path: "/run/bedplate/power-cycle".into() },
+    ];
+    let prepared = Prepared { method: Method::Firmware, next: Next::LogindReboot, undo };
+    let text = serde_json::to_string(&prepared).unwrap();
+    assert!(text.starts_with(r#"{"method":"firmware","next":"logind-reboot","undo":[{"write":{"#), "{text}");
+    assert_eq!(serde_json::from_str::<Prepared>(&text).unwrap(), prepared);
+}
+
+#[test]
+fn one_step_back_that_fails_does_not_keep_the_others() {
+    let tree = Tree::new("undo");
+    tree.put("/sys/second", "new");
+    let step = |path: &str| Undo::Write { path: path.into(), value: "old".into() };
+    let undo_steps = vec![step("/sys/first"), step("/sys/second")];
+    let prepared = Prepared { method: Method::Firmware, next: Next::LogindReboot, undo: undo_steps };
+    let failed = undo(&prepared, &tree.0).unwrap_err();
+    assert!(matches!(&failed, MethodError::Write { path, .. } if path == "/sys/first"), "{failed}");
+    assert_eq!(tree.get("/sys/second"), "old");
+    assert!(!under(&tree.0, "/sys/first").exists(), "undo created an attribute");
+}
+
+#[test]
+fn the_names_are_those_of_the_profile() {
+    for method in [Method::Ordinary, Method::Firmware, Method::Bmc, Method::Rtc, Method::Command] {
+        assert_eq!(serde_json::to_string(&method).unwrap(), format!("\"{method}\""));
+    }
+}
