@@ -185,6 +185,14 @@ impl Node {
         self.wait_for_boot(&before)
     }
 
+    /// A boot that somebody in the guest asks for, complete; `before` is the one that it ends.
+    ///
+    /// # Errors
+    /// When it does not come.
+    pub fn wait_for_another_boot(&self, before: &str) -> Result<()> {
+        self.wait_for_boot(before)
+    }
+
     fn wait_for_off(&self, limit: Duration) -> Result<()> {
         let end = Instant::now() + limit;
         while self.is_on() {

@@ -5,6 +5,7 @@ mod acs_boot;
 mod boot_states;
 mod cmdline;
 mod crash;
+mod daemon;
 mod guest;
 mod iommu;
 mod modules;
@@ -31,6 +32,7 @@ pub fn all() -> Vec<Scenario> {
         boot_states::SCENARIOS,
         systemd_boot::SCENARIOS,
         crash::SCENARIOS,
+        daemon::SCENARIOS,
     ]
     .concat()
 }

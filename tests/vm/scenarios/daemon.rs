@@ -1,0 +1,179 @@
+//! The daemon as an operator meets it: installed by the project's own script, enabled, left alone. It converges the host,
+//! heals what is changed by hand, reboots it once, and stays still when that did not help.
+
+use std::time::{Duration, Instant};
+
+use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::{Case, Node, Result, Scenario, fail};
+
+use super::guest::{self, PATH_PORTS, PROFILE, PROFILE_PATH, check, same};
+
+pub const SCENARIOS: &[Scenario] = &[("daemon::life", life), ("daemon::stuck", stuck)];
+
+/// Installs everything that install.sh installs; the program itself is in the guest.
+fn install(case: &Case, node: &Node) -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let done = std::process::Command::new("./install.sh")
+        .arg("--destdir")
+        .arg(directory.path())
+        .env("BEDPLATE_PROGRAM", case.program())
+        .current_dir(root)
+        .output()?;
+    check!(done.status.success(), "install.sh: {}", String::from_utf8_lossy(&done.stderr));
+    let mut open = vec![directory.path().to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(&next)? {
+            let path = entry?.path();
+            let inside = format!("/{}", path.strip_prefix(directory.path())?.display());
+            if path.is_dir() {
+                open.push(path);
+            } else if inside.contains("/system-shutdown/") {
+                node.put_program(&inside, std::fs::read(&path)?)?;
+            } else if inside != "/usr/bin/bedplate" && !inside.contains("/man/") {
+                node.put(&inside, std::fs::read(&path)?)?;
+            }
+        }
+    }
+    // What install.sh does last where it installs for itself.
+    node.ok("journalctl --update-catalog && systemctl daemon-reload && \
+         busctl call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus ReloadConfig")?;
+    Ok(())
+}
+
+/// Waits until a command succeeds; says how long that took.
+fn until(node: &Node, what: &str, command: &str) -> Result<Duration> {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(120) {
+        if node.run(command)?.status == 0 {
+            node.step(&format!("{what}: after {:.1} s", begun.elapsed().as_secs_f32()));
+            return Ok(begun.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let status = node.run("bedplate status; journalctl -u bedplate -n 40 --no-pager")?;
+    fail(format!("not so within two minutes: {what}\n{}{}", status.stdout, status.stderr))
+}
+
+fn state(state: &str) -> String {
+    format!("grep -q '\"state\": \"{state}\"' /run/bedplate/status.json")
+}
+
+const POLICY: &str = "[reboot]\npolicy = \"schedule\"\ndelay = \"3s\"\n[agent]\nready_timeout = \"60s\"\n";
+
+fn life(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    install(case, &node)?;
+    node.step("enabled with a profile that leaves reboots to people: everything live is put right, the rest is written");
+    node.put(PROFILE_PATH, PROFILE)?;
+    node.ok("systemctl enable --now bedplate-boot.service bedplate.service")?;
+    until(&node, "converged but for the boot", &state("waiting-for-boot"))?;
+    same!(guest::of(&guest::acs(&node)?, &PATH_PORTS), ["0011"; 6], "ACS");
+    same!(guest::vfs(&node)?, ["7", "7", "7"], "VFs");
+    check!(guest::loaded(&node, "tun")?, "tun is not loaded");
+    check!(guest::grub_lines(&node)?[0].contains(" iommu=pt"), "grub.cfg lacks iommu=pt");
+    let status = node.expect(3, "bedplate status")?;
+    check!(status.contains("not ready: iommu=pt and 1 more"), "bedplate status:\n{status}");
+    let status = node.expect(3, "bedplate reboot status")?;
+    check!(status.contains("never: people reboot"), "bedplate reboot status:\n{status}");
+
+    node.step("what is changed by hand is put back");
+    let port = PATH_PORTS[1];
+    node.ok(&format!("setpci -s {port} ECAP_ACS+6.w=001d"))?;
+    until(&node, "ACS", &format!("[ $(setpci -s {port} ECAP_ACS+6.w) = 0011 ]"))?;
+    node.ok("rmmod tun")?;
+    until(&node, "a module", "grep -q '^tun ' /proc/modules")?;
+    node.ok("rm /etc/default/grub.d/zz-bedplate.cfg")?;
+    until(&node, "GRUB's drop-in", "grep -q iommu=pt /etc/default/grub.d/zz-bedplate.cfg")?;
+    let pf = guest::PFS[0];
+    node.ok(&format!("echo 0 >/sys/bus/pci/devices/{pf}/sriov_numvfs"))?;
+    until(&node, "VFs", &format!("[ $(cat /sys/bus/pci/devices/{pf}/sriov_numvfs) = 7 ]"))?;
+    until(&node, "settled", &state("waiting-for-boot"))?;
+    let told = node.ok("journalctl -u bedplate -o json --no-pager | grep -c BEDPLATE_SUBJECT")?;
+    check!(told.parse::<u32>().is_ok_and(|count| count >= 4), "messages with fields: {told}");
+    let explained = node.ok("journalctl -x -u bedplate --no-pager")?;
+    check!(
+        explained.contains("is not as the profile says") && explained.contains("bedplate history"),
+        "catalog:\n{explained}"
+    );
+
+    node.step("idle: nothing runs, little memory");
+    node.ok("systemctl stop bedplate && systemctl start bedplate")?;
+    until(&node, "settled", &state("waiting-for-boot"))?;
+    std::thread::sleep(Duration::from_secs(5));
+    let idle = node.run_for(
+        "p=$(systemctl show -P MainPID bedplate); s() { cat /proc/$p/task/*/status | awk '/ctxt_switches/ { n += $2 } END { print n }'; }; \
+         a=$(s); sleep 60; b=$(s); echo $((b - a)) $(awk '/VmRSS/ { print $2 }' /proc/$p/status)",
+        Duration::from_secs(100),
+    )?;
+    node.step(&format!("wake-ups in 60 s, resident KiB: {}", idle.stdout.trim()));
+    let (wakes, resident) = idle.stdout.trim().split_once(' ').unwrap_or_default();
+    same!(wakes, "0", "wake-ups in a minute without events");
+    check!(resident.parse::<u32>().is_ok_and(|kib| kib > 500), "resident: {resident} KiB");
+    let exposure = node.ok("systemd-analyze security bedplate.service --no-pager | tail -n1")?;
+    node.step(&exposure);
+
+    node.step("a profile that lets bedplate reboot: one reboot, by itself, and then it is ready");
+    let before = node.boot_id()?;
+    node.put(PROFILE_PATH, format!("{PROFILE}{POLICY}"))?;
+    until(&node, "announced", "[ -e /run/systemd/shutdown/scheduled ] || [ -e /run/nologin ]")?;
+    node.wait_for_another_boot(&before)?;
+    until(&node, "converged", &state("converged"))?;
+    check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
+    check!(guest::groups(&node)?.values().all(|kind| kind == "identity"), "group types");
+    same!(guest::vfs(&node)?, ["7", "7", "7"], "VFs after the boot");
+    node.expect(0, "bedplate status")?;
+    let status = node.expect(0, "bedplate reboot status")?;
+    check!(status.contains("not needed"), "bedplate reboot status:\n{status}");
+    node.ok("systemctl start bedplate-ready.target && systemctl is-active bedplate-ready.target")?;
+    check!(node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"), "the record");
+
+    node.step("killed, it comes back by itself");
+    node.ok("systemctl kill -s KILL bedplate")?;
+    node.ok(&format!("setpci -s {port} ECAP_ACS+6.w=001d"))?;
+    until(&node, "ACS", &format!("[ $(setpci -s {port} ECAP_ACS+6.w) = 0011 ]"))?;
+    Ok(())
+}
+
+/// A loader that boots something else each time: one reboot, and never a second one.
+fn stuck(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    install(case, &node)?;
+    let entry = node.ok(
+        "awk '/^menuentry /,/^}/' /boot/grub/grub.cfg | sed -E \"1s/.*/menuentry 'Mine' --id mine {/\"",
+    )?;
+    node.put("/etc/grub.d/41_mine", format!("#!/bin/sh\ncat <<'EOF'\n{entry}\nEOF\n"))?;
+    node.ok("chmod 755 /etc/grub.d/41_mine && update-grub")?;
+    // Chosen when nobody looks any more.
+    node.put_program(
+        "/usr/lib/systemd/system-shutdown/mine",
+        "#!/bin/sh\nmount -o remount,rw / && grub-reboot mine && sync\nmount -o remount,ro /\n",
+    )?;
+    node.put(
+        PROFILE_PATH,
+        format!("schema = 1\nname = \"stuck\"\n[iommu]\nmode = \"passthrough\"\n{POLICY}"),
+    )?;
+    let mut boot = node.boot_id()?;
+    node.ok("systemctl enable --now bedplate-boot.service bedplate.service")?;
+    node.step("one reboot, by itself");
+    node.wait_for_another_boot(&boot)?;
+    for times in 1..=3 {
+        boot = node.boot_id()?;
+        check!(!guest::running(&node)?.contains(&"iommu=pt".to_owned()), "GRUB took the entry that has it");
+        until(&node, "stuck", &state("stuck"))?;
+        let status = node.expect(4, "bedplate status")?;
+        check!(status.contains("another entry was chosen"), "the cause:\n{status}");
+        std::thread::sleep(Duration::from_secs(8));
+        same!(node.ok("busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager ScheduledShutdown")?,
+            "(st) \"\" 18446744073709551615", "what logind has scheduled");
+        same!(node.boot_id()?, boot, "the boot");
+        if times < 3 {
+            node.reboot()?;
+        }
+    }
+    check!(
+        node.ok("cat /run/bedplate/bedplate.prom")?.contains("bedplate_state{state=\"stuck\"} 1"),
+        "metrics"
+    );
+    Ok(())
+}
