@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cmdline::{CommandLine, Edit};
+use crate::cmdline::{CommandLine, Edit, KernelDefaults};
 
 /// What is known after the boot. `None`: it could not be read.
 #[derive(Debug, Clone, Default)]
@@ -73,12 +73,17 @@ impl Cause {
     }
 }
 
-/// The cause, by the first state that lacks what is asked for.
-pub fn cause(seen: &Seen<'_>, edit: &Edit) -> Cause {
+/// The cause, by the first state that lacks what is asked for. `defaults`: those of the kernels that may boot; what all of
+/// them do by themselves need not be on a line.
+pub fn cause(seen: &Seen<'_>, edit: &Edit, defaults: &[KernelDefaults]) -> Cause {
+    let none = [KernelDefaults::default()];
+    let defaults = if defaults.is_empty() { &none } else { defaults };
+    let satisfied = |line: &CommandLine, defaults| {
+        edit.satisfied_by(line, defaults).iter().all(|finding| finding.status.is_satisfied())
+    };
     let has = |line: Option<&CommandLine>| {
-        let findings = line?;
-        let defaults = crate::cmdline::KernelDefaults::default();
-        Some(edit.satisfied_by(findings, &defaults).iter().all(|finding| finding.status.is_satisfied()))
+        let line = line?;
+        Some(defaults.iter().all(|defaults| satisfied(line, defaults)))
     };
     match (has(seen.configured), has(seen.next), has(seen.running)) {
         (Some(false), ..) => Cause::Overridden,
@@ -138,14 +143,19 @@ mod tests {
             running: Some(running),
             ..Seen::default()
         };
-        assert_eq!(cause(&seen(&without, &with, &without), &edit), Cause::Overridden);
-        assert_eq!(cause(&seen(&with, &without, &without), &edit), Cause::NotRegenerated);
-        assert_eq!(cause(&seen(&with, &with, &without), &edit), Cause::OtherEntry);
+        assert_eq!(cause(&seen(&without, &with, &without), &edit, &[]), Cause::Overridden);
+        assert_eq!(cause(&seen(&with, &without, &without), &edit, &[]), Cause::NotRegenerated);
+        assert_eq!(cause(&seen(&with, &with, &without), &edit, &[]), Cause::OtherEntry);
         let kernels = Some(("6.1.0-2", "6.1.0-1"));
         let other = Cause::OtherKernel { running: "6.1.0-1".into() };
-        assert_eq!(cause(&Seen { kernels, ..seen(&with, &with, &without) }, &edit), other);
-        assert_eq!(cause(&seen(&with, &with, &with), &edit), Cause::Rejected { said: None });
-        assert_eq!(cause(&Seen::default(), &edit), Cause::Unknown);
+        assert_eq!(cause(&Seen { kernels, ..seen(&with, &with, &without) }, &edit, &[]), other);
+        assert_eq!(cause(&seen(&with, &with, &with), &edit, &[]), Cause::Rejected { said: None });
+        assert_eq!(cause(&Seen::default(), &edit, &[]), Cause::Unknown);
+        // What the kernel does by itself is on no line, and no cause.
+        let edit = Edit::new(Arch::X86_64, &["iommu=pt", "intel_iommu=on"], &nothing).unwrap();
+        let on = [KernelDefaults::parse("CONFIG_INTEL_IOMMU_DEFAULT_ON=y\n")];
+        assert_eq!(cause(&seen(&with, &with, &without), &edit, &on), Cause::OtherEntry);
+        assert_eq!(cause(&seen(&with, &with, &without), &edit, &[]), Cause::Overridden);
     }
 
     #[test]
@@ -157,6 +167,6 @@ mod tests {
                    PCI: Can't parse ACS command line parameter pci=config_acs\n";
         let seen = Seen { running: Some(&booted), log: Some(log), ..Seen::default() };
         let said = Some("PCI: Can't parse ACS command line parameter pci=config_acs".to_owned());
-        assert_eq!(cause(&seen, &edit), Cause::Rejected { said });
+        assert_eq!(cause(&seen, &edit, &[]), Cause::Rejected { said });
     }
 }

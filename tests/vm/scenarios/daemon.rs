@@ -135,20 +135,19 @@ fn life(case: &mut Case) -> Result<()> {
     Ok(())
 }
 
-/// A loader that boots something else each time: one reboot, and never a second one.
+/// A loader that reads another configuration: one reboot, and never a second one.
 fn stuck(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     install(case, &node)?;
-    let entry = node.ok(
-        "awk '/^menuentry /,/^}/' /boot/grub/grub.cfg | sed -E \"1s/.*/menuentry 'Mine' --id mine {/\"",
+    // Firmware starts a GRUB that reads another directory: a copy from before.
+    node.put(
+        "/var/tmp/early.cfg",
+        "search --no-floppy --label --set=root root\nset prefix=($root)/boot/other\n",
     )?;
-    node.put("/etc/grub.d/41_mine", format!("#!/bin/sh\ncat <<'EOF'\n{entry}\nEOF\n"))?;
-    node.ok("chmod 755 /etc/grub.d/41_mine && update-grub")?;
-    // Chosen when nobody looks any more.
-    node.put_program(
-        "/usr/lib/systemd/system-shutdown/mine",
-        "#!/bin/sh\nmount -o remount,rw / && grub-reboot mine && sync\nmount -o remount,ro /\n",
-    )?;
+    node.ok("cp -r /boot/grub /boot/other && mount /boot/efi && \
+         grub-mkimage -O x86_64-efi -o /boot/efi/EFI/BOOT/BOOTX64.EFI -c /var/tmp/early.cfg -p /boot/other \
+           part_gpt fat ext2 search search_label normal configfile linux serial terminal echo test all_video && \
+         umount /boot/efi && sync")?;
     node.put(
         PROFILE_PATH,
         format!("schema = 1\nname = \"stuck\"\n[iommu]\nmode = \"passthrough\"\n{POLICY}"),

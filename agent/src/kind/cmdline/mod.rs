@@ -272,7 +272,7 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
         kernels,
         log,
     };
-    Some(stuck::cause(&seen, &edit))
+    Some(stuck::cause(&seen, &edit, &states::kernel_defaults(context.reader, context.facts)))
 }
 
 /// Those of `tokens` that the running kernel was booted with and that the next boot does without: what has been taken
