@@ -57,8 +57,6 @@ enum Command {
     /// List, show, check and explain profiles.
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
-    /// Print a shell completion script.
-    Completions(meta::CompletionsArgs),
     /// Show where this host stands, as its daemon says: ready or not, and why.
     Status(status::StatusArgs),
     /// Have the daemon look again and put right, what it had given up on too.
@@ -68,6 +66,8 @@ enum Command {
     Reboot(reboot::RebootCommand),
     /// Keep this host what its profile says; systemd starts it (bedplate.service).
     Daemon(daemon::DaemonArgs),
+    /// Print a shell completion script.
+    Completions(meta::CompletionsArgs),
     /// One look at the host or one change of it, for the daemon.
     #[command(hide = true)]
     Round(round::RoundArgs),

@@ -91,12 +91,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let store = Store::new(root.path());
         assert_eq!(store.record(), Ok(Record::default()));
-        let mut record = Record::default();
-        record.asked = Some(crate::reboot::record::Asked {
-            why: "w".into(),
-            boot_id: "b".into(),
-            at: jiff::Timestamp::UNIX_EPOCH,
-        });
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        let asked = crate::reboot::record::Asked { why: "w".into(), boot_id: "b".into(), at };
+        let record = Record { asked: Some(asked), ..Record::default() };
         store.keep(&record).unwrap();
         assert_eq!(store.record(), Ok(record));
         std::fs::write(root.path().join("var/lib/bedplate/reboot.json"), "{\"version\":1,").unwrap();

@@ -53,7 +53,9 @@ impl Rig {
             .stderr(Stdio::null())
             .spawn()
             .expect("dbus-daemon starts");
-        until("the bus is there", || dir.path().join("bus").exists());
+        // Its socket is there a moment before it listens.
+        let socket = dir.path().join("bus");
+        until("the bus is there", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()

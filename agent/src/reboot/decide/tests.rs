@@ -220,8 +220,8 @@ fn an_inhibitor_that_stays_is_reported_and_not_forced() {
 /// A wish of an earlier boot was fulfilled by this one.
 #[test]
 fn a_wish_is_for_one_boot() {
-    let mut record = Record::default();
-    record.asked = Some(Asked { why: "me".into(), boot_id: "b-1".into(), at: now() });
+    let asked = Asked { why: "me".into(), boot_id: "b-1".into(), at: now() };
+    let record = Record { asked: Some(asked), ..Record::default() };
     let settings = settings(RebootPolicy::Never, &[]);
     assert_eq!(decide(&free(&settings, &record)), Decision::Never);
 }
