@@ -65,16 +65,15 @@ fn who_takes_it_back_three_times_has_it() {
     let Some(mut rig) = Rig::new() else { return };
     rig.after(&mended(&rig));
     rig.look(&right(&rig));
-    rig.start();
     std::fs::create_dir_all(rig.path("watched")).expect("ours");
-    // The directory came later than the first look: an event makes the daemon look and watch it.
-    rig.touch();
-    rig.settle();
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged);
     let applied = |rig: &Rig| rig.calls().iter().filter(|call| call.contains("--only")).count();
     for times in 1..=3 {
         rig.look(&drifted(&rig));
         std::fs::write(rig.path("watched/x"), times.to_string()).expect("ours");
-        until("it is put back", || applied(&rig) == times);
+        // Said when the worker has ended.
+        until("it is put back", || rig.read("log").matches("done: port").count() == times);
         rig.until("converged", |status| status.state == State::Converged);
     }
     rig.look(&drifted(&rig));
@@ -255,6 +254,48 @@ fn busctl_and_gdbus_understand_it() {
         .expect("gdbus starts");
     let text = String::from_utf8_lossy(&called.stdout).into_owned();
     assert!(text.contains("bedplate_plan"), "{text}{}", String::from_utf8_lossy(&called.stderr));
+}
+
+/// Where there is no polkit, nobody but root changes anything; reading is for everybody.
+#[test]
+fn others_may_read_and_not_change() {
+    let Some(mut rig) = Rig::new() else { return };
+    let (Some(busctl), Some(setpriv)) = (fixtures::tool("busctl"), fixtures::tool("setpriv")) else { return };
+    if !rustix::process::geteuid().is_root() {
+        return fixtures::unchecked("only root can become somebody else");
+    }
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(rig.dir.path(), mode).expect("ours");
+    rig.look(&right(&rig));
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged);
+    let call = |words: &[&str]| {
+        let object = ["org.bedplate.Agent1", "/org/bedplate/Agent1", "org.bedplate.Agent1"];
+        Command::new(&setpriv)
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&busctl)
+            .arg(format!("--address={}", rig.address()))
+            .arg(words[0])
+            .args(object)
+            .args(&words[1..])
+            .output()
+            .expect("it starts")
+    };
+    let read = call(&["get-property", "State"]);
+    assert_eq!(String::from_utf8_lossy(&read.stdout), "s \"converged\"\n");
+    for words in [
+        &["call", "Reconcile"][..],
+        &["call", "Reload"],
+        &["call", "CancelReboot"],
+        &["call", "ScheduleReboot", "st", "mine", "0"],
+    ] {
+        let refused = call(words);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        // busctl has words of its own for this error.
+        assert!(!refused.status.success() && said.contains("Access denied"), "{words:?}: {said}");
+    }
+    assert!(rig.calls().iter().all(|call| call == "round"), "{:?}", rig.calls());
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
 
 /// Whatever moment it is killed at, the next one goes on.

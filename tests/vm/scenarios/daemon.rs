@@ -77,6 +77,21 @@ fn life(case: &mut Case) -> Result<()> {
     let status = node.expect(3, "bedplate reboot status")?;
     check!(status.contains("never: people reboot"), "bedplate reboot status:\n{status}");
 
+    node.step("anybody may read; who is not root needs polkit to change something");
+    let nobody = "runuser -u nobody -- busctl";
+    let object = "org.bedplate.Agent1 /org/bedplate/Agent1 org.bedplate.Agent1";
+    same!(
+        node.ok(&format!("{nobody} get-property {object} State"))?,
+        "s \"waiting-for-boot\"",
+        "the state, as nobody sees it"
+    );
+    let refused = node.run(&format!("{nobody} call {object} Reconcile"))?;
+    check!(
+        refused.status != 0 && refused.stderr.contains("Access denied"),
+        "Reconcile, asked by nobody: {refused:?}"
+    );
+    node.ok("systemctl reload bedplate")?;
+
     node.step("what is changed by hand is put back");
     let port = PATH_PORTS[1];
     node.ok(&format!("setpci -s {port} ECAP_ACS+6.w=001d"))?;
