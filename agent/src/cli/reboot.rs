@@ -1,6 +1,7 @@
 //! `bedplate reboot`: what is due, and the operator's word on it.
 
 use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
@@ -128,7 +129,8 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     let json = hold.to_json().map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
     let temporary = format!("{}.new", hold::HOLD);
     let write = || {
-        std::fs::create_dir_all(ledger::DIRECTORY)?;
+        // As apply makes it: copies of other files are in there.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(ledger::DIRECTORY)?;
         let mut file = std::fs::File::create(&temporary)?;
         file.write_all(json.as_bytes())?;
         file.sync_all()?;

@@ -18,12 +18,12 @@ use super::export::{self, Written};
 use super::journal::{self, say, say_of};
 use super::logind::ManagerProxy;
 use super::pace::Pace;
-use super::restart::Restart;
+use super::restart::{Restart, chain};
 use super::round::{Difference, End, Round, Watch};
 use super::status::{State, Status};
 use super::work::{self, WorkError};
 use crate::plan::RebootNeed;
-use crate::profile::model::AgentMode;
+use crate::profile::model::{AgentMode, RebootPolicy};
 use crate::reboot::decide::Decision;
 
 /// Quiet that ends a burst of events, and the longest burst that is waited for.
@@ -372,7 +372,11 @@ impl Daemon {
         self.told.differences.clone_from(&round.changes);
     }
 
-    async fn take(&mut self, round: Round) {
+    async fn take(&mut self, mut round: Round) {
+        if round.agent.mode == AgentMode::Observe {
+            // Who only looks reboots nothing either.
+            round.reboot.policy = RebootPolicy::Never;
+        }
         self.told.error = None;
         let was = self.status.state;
         self.status.take(&round, self.pace.contested());
@@ -605,15 +609,4 @@ async fn watchdog(busy: Busy) {
 fn notify(state: &[NotifyState<'_>]) {
     // Not started by systemd: nobody to tell.
     let _ = sd_notify::notify(state);
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -73,7 +73,8 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     let temporary = path.with_extension("new");
     let directory = path.parent().unwrap_or(Path::new("/"));
-    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
+    // The ledger's directory is for root alone (copies of other files are in it); /run/bedplate is there before this.
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let mut file =
         std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(bytes)?;

@@ -310,6 +310,19 @@ fn a_host_that_cannot_be_compared_any_more_is_not_rebooted() {
 }
 
 #[test]
+fn an_observer_reboots_nothing() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut round = waiting(&rig);
+    round["agent"]["mode"] = json!("observe");
+    rig.look(&round);
+    rig.start();
+    let status = rig.until("waits", |status| status.state == State::WaitingForBoot);
+    assert_eq!(status.reboot.decision, Decision::Never);
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+    assert!(!rig.path("run/reboot-required").exists());
+}
+
+#[test]
 fn a_mark_is_for_others() {
     let Some(mut rig) = Rig::new() else { return };
     let mut round = waiting(&rig);
