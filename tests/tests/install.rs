@@ -1,0 +1,84 @@
+//! `install.sh` puts in place what the units, the bus and the journal need, and takes all of it out again.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use bedplate_tests::{fixtures, program};
+
+fn script(args: &[&str]) -> Output {
+    Command::new("./install.sh")
+        .args(args)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .env("BEDPLATE_PROGRAM", program::path())
+        .output()
+        .expect("it starts")
+}
+
+fn files(root: &Path) -> BTreeMap<String, u32> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).expect("ours") {
+            let path = entry.expect("ours").path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let mode = path.metadata().expect("ours").permissions().mode() & 0o777;
+                found.insert(format!("/{}", path.strip_prefix(root).expect("below").display()), mode);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn what_is_installed_is_taken_out_again() {
+    let root = tempfile::tempdir().expect("a directory");
+    let dir = root.path().display().to_string();
+    for _ in 0..2 {
+        let done = script(&["--destdir", &dir]);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    let installed = files(root.path());
+    for (path, mode) in [
+        ("/usr/bin/bedplate", 0o755),
+        ("/usr/lib/systemd/system/bedplate.service", 0o644),
+        ("/usr/lib/systemd/system/bedplate-boot.service", 0o644),
+        ("/usr/lib/systemd/system/bedplate-ready.service", 0o644),
+        ("/usr/lib/systemd/system/bedplate-ready.target", 0o644),
+        ("/usr/lib/systemd/system-shutdown/bedplate", 0o755),
+        ("/usr/lib/systemd/catalog/bedplate.catalog", 0o644),
+        ("/usr/share/dbus-1/system.d/org.bedplate.Agent1.conf", 0o644),
+        ("/usr/share/polkit-1/actions/org.bedplate.policy", 0o644),
+    ] {
+        assert_eq!(installed.get(path), Some(&mode), "{path}");
+    }
+    assert!(installed.contains_key("/usr/share/man/man1/bedplate-reboot.1"), "{installed:#?}");
+    // Every action that the daemon asks polkit about is one that polkit knows.
+    let policy = root.path().join("usr/share/polkit-1/actions/org.bedplate.policy");
+    let policy = std::fs::read_to_string(policy).expect("installed");
+    for action in ["reconcile", "reload", "schedule-reboot", "cancel-reboot"] {
+        assert!(policy.contains(&format!("<action id=\"org.bedplate.{action}\">")), "{action}");
+    }
+    let done = script(&["--uninstall", "--destdir", &dir]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(files(root.path()), BTreeMap::new(), "what stays");
+}
+
+/// The unit's exposure, by systemd's own measure, with the limit that the project has set itself.
+#[test]
+fn the_daemons_unit_is_confined() {
+    let Some(analyze) = fixtures::tool("systemd-analyze") else { return };
+    let root = tempfile::tempdir().expect("a directory");
+    let dir = root.path().display().to_string();
+    assert!(script(&["--destdir", &dir]).status.success());
+    let said = Command::new(analyze)
+        .args(["security", "--offline=true", "--threshold=30", "--root", &dir, "bedplate.service"])
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "more than 3.0:\n{}", text.lines().last().unwrap_or_default());
+    assert!(text.contains("exposure level for bedplate.service"), "{text}");
+}
