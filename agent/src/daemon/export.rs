@@ -104,6 +104,12 @@ pub fn is_marked(status: &Status) -> bool {
         && matches!(status.reboot.policy, Some(RebootPolicy::Mark | RebootPolicy::Schedule))
 }
 
+/// What was written last, by a daemon before this one perhaps.
+pub fn read(root: &Path) -> Option<Status> {
+    let text = std::fs::read_to_string(root.join(super::status::FILE.trim_start_matches('/'))).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
 /// Writes all of it below `root`; what fails is told, and the rest is written.
 pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
     let at = |path: &str| root.join(path.trim_start_matches('/'));
