@@ -31,6 +31,9 @@ const SERVER_LIMIT: Duration = Duration::from_secs(20);
 /// The operator's busy check.
 const BUSY_LIMIT: Duration = Duration::from_secs(60);
 
+/// So long after its time a reboot may still be on its way: services may take 90 seconds each to stop, some longer.
+const GOING_DOWN_US: i64 = 15 * 60 * 1_000_000;
+
 /// What is remembered between two steps.
 pub struct Restart {
     root: PathBuf,
@@ -239,19 +242,7 @@ impl Restart {
             .map_err(|error| format!("cannot ask logind what is scheduled: {error}"))?;
         let announced = self.store.announced();
         if kind.is_empty() {
-            // Ours has gone before its time: somebody has taken it back.
-            if let Some(announced) =
-                announced.filter(|a| !a.called_off && a.usec > logind::usec(Timestamp::now()))
-            {
-                methods::take_back(&self.root, announced.prepared.as_ref());
-                self.store.announce(Some(&Announced { called_off: true, prepared: None, ..announced }))?;
-                if let Ok(mut record) = self.store.record() {
-                    record.call_off(&self.boot_id);
-                    self.store.keep(&record)?;
-                }
-                say(journal::REBOOT_CANCELLED, "somebody has taken bedplate's announced reboot back");
-            }
-            return Ok(Scheduled::Nothing);
+            return self.gone(announced);
         }
         Ok(match announced {
             Some(announced) if announced.kind == kind && announced.usec == usec => {
@@ -259,6 +250,38 @@ impl Restart {
             }
             _ => Scheduled::Foreign(format!("{kind} at {}", shown(logind::time(usec)))),
         })
+    }
+
+    /// logind has nothing scheduled: what has become of bedplate's own announcement?
+    fn gone(&self, announced: Option<Announced>) -> Result<Scheduled, String> {
+        let Some(announced) = announced.filter(|announced| !announced.called_off) else {
+            return Ok(Scheduled::Nothing);
+        };
+        let late = i64::try_from(logind::usec(Timestamp::now())).unwrap_or(i64::MAX)
+            - i64::try_from(announced.usec).unwrap_or_default();
+        // A rehearsal is over when its time has come; so is the announcement of the operator's command.
+        let rehearsed = announced.kind.starts_with("dry-");
+        if late >= 0 && rehearsed {
+            return Ok(Scheduled::Nothing);
+        }
+        if (0..GOING_DOWN_US).contains(&late) {
+            return Ok(Scheduled::Underway(logind::time(announced.usec)));
+        }
+        methods::take_back(&self.root, announced.prepared.as_ref());
+        self.store.announce(Some(&Announced { called_off: true, prepared: None, ..announced }))?;
+        if late < 0 {
+            // Before its time: somebody has taken it back.
+            let mut record = self.store.record()?;
+            record.call_off(&self.boot_id);
+            self.store.keep(&record)?;
+            say(journal::REBOOT_CANCELLED, "somebody has taken bedplate's announced reboot back");
+        } else {
+            say(
+                journal::FAILED,
+                "the announced reboot did not come: something has kept the machine from going down",
+            );
+        }
+        Ok(Scheduled::Nothing)
     }
 
     async fn vetoes(&self, settings: &Reboot, asked: bool, now: Timestamp) -> Vec<String> {
@@ -483,6 +506,7 @@ impl Restart {
                 }
                 Ok(format!("the reboot announced for {} is taken back", shown(at)))
             }
+            Scheduled::Underway(_) => Err("the machine is going down already".into()),
             Scheduled::Foreign(schedule) => Err(format!("what is scheduled is not bedplate's: {schedule}")),
             Scheduled::Nothing if wished => Ok("the request is taken back; nothing was announced yet".into()),
             Scheduled::Nothing => Err("no reboot of bedplate's is announced".into()),

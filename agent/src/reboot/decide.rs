@@ -45,6 +45,8 @@ pub enum Scheduled {
     Nothing,
     /// bedplate's own reboot.
     Ours(Timestamp),
+    /// bedplate's own reboot, whose time has come: the machine is going down.
+    Underway(Timestamp),
     /// Somebody else's shutdown, in words.
     Foreign(String),
 }
@@ -94,6 +96,10 @@ pub enum Decision {
 
 /// The decision.
 pub fn decide(situation: &Situation<'_>) -> Decision {
+    // Nothing more is announced, and nothing is called off: the attempt that is under way has to stay counted.
+    if let Scheduled::Underway(at) = situation.scheduled {
+        return Decision::Announced { at };
+    }
     let ours = matches!(situation.scheduled, Scheduled::Ours(_));
     let call_off = |why: String, otherwise: Decision| match ours {
         true => Decision::Cancel { why: vec![why] },

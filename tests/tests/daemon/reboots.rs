@@ -82,6 +82,31 @@ fn a_power_cut_between_note_and_announcement_is_no_second_attempt() {
     assert_eq!(schedules(&rig), 0);
 }
 
+/// The machine is going down: logind has nothing scheduled any more and takes no new schedule. The attempt stays counted,
+/// or the next boot would not know of it.
+#[test]
+fn an_event_while_the_machine_goes_down_costs_nothing() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut round = waiting(&rig);
+    round["reboot"]["delay_s"] = json!(0);
+    rig.look(&round);
+    rig.start();
+    until("announced", || schedules(&rig) == 1);
+    {
+        let mut login = rig.login.lock().expect("not poisoned");
+        (login.scheduled, login.refuses) = (None, true);
+    }
+    rig.touch();
+    rig.settle();
+    rig.inhibit(&["late"]);
+    rig.settle();
+    assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
+    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"boot_id\": \"boot-1\""));
+    rig.inhibit(&[]);
+    rig.reboot("boot-2");
+    rig.until("stuck", |status| status.state == State::Stuck);
+}
+
 #[test]
 fn a_logind_that_refuses_costs_no_attempt() {
     let Some(mut rig) = Rig::new() else { return };

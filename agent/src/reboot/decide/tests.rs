@@ -56,6 +56,7 @@ fn every_combination() {
     let inhibitors = vec!["backup".to_owned()];
     let foreign = Scheduled::Foreign("poweroff at 04:00".into());
     let ours = Scheduled::Ours(now());
+    let underway = Scheduled::Underway(now());
     let mut seen = std::collections::BTreeMap::new();
     for policy in [RebootPolicy::Never, RebootPolicy::Mark, RebootPolicy::Schedule] {
         for windows in [&[][..], &["02:00-05:00 UTC"], &["02:00-03:00 UTC"]] {
@@ -70,7 +71,7 @@ fn every_combination() {
                         _ => {}
                     }
                     record.asked = wish.then(|| Asked { why: "me".into(), boot_id: BOOT.into(), at: now() });
-                    for number in 0..(3 * 2 * 2 * 2 * 3 * 3 * 2) {
+                    for number in 0..(3 * 2 * 2 * 2 * 4 * 3 * 2) {
                         let mut digits = number;
                         let mut digit = |base: usize| {
                             let digit = digits % base;
@@ -81,7 +82,9 @@ fn every_combination() {
                         let unfinished = digit(2) == 1;
                         let vetoed = digit(2) == 1;
                         let inhibited = digit(2) == 1;
-                        let scheduled = [Scheduled::Nothing, ours.clone(), foreign.clone()][digit(3)].clone();
+                        let scheduled = [Scheduled::Nothing, ours.clone(), foreign.clone(), underway.clone()]
+                            [digit(4)]
+                        .clone();
                         let locked = [None, Some(false), Some(true)][digit(3)];
                         let readable = digit(2) == 0;
                         let situation = Situation {
@@ -97,6 +100,10 @@ fn every_combination() {
                         let decision = decide(&situation);
                         let name = serde_json::to_value(&decision).unwrap()["decision"].to_string();
                         *seen.entry(name).or_insert(0) += 1;
+                        if scheduled == underway {
+                            assert_eq!(decision, Decision::Announced { at: now() }, "{situation:?}");
+                            continue;
+                        }
                         let allowed = readable
                             && !vetoed
                             && !inhibited
