@@ -218,6 +218,10 @@ impl Status {
         self.reboot.need = round.need;
         self.reboot.policy = Some(round.reboot.policy);
         self.reboot.plan.clone_from(&round.hash);
+        if round.need == RebootNeed::None {
+            // What was decided about a reboot that is no longer needed says nothing of the host any more.
+            self.reboot.decision = Decision::NotNeeded;
+        }
         let failed = round.done.iter().find_map(|done| match &done.end {
             super::round::End::Failed { why } => Some(format!("{}: {why}", done.change.subject)),
             super::round::End::Done => None,

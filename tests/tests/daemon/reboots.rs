@@ -69,6 +69,21 @@ fn a_host_that_comes_back_right_forgets_and_one_that_does_not_is_stuck() {
     until("announced", || announced(&rig));
 }
 
+#[test]
+fn what_was_stuck_and_is_mended_without_a_boot_is_right() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.reboot("boot-2");
+    rig.until("stuck", |status| status.state == State::Stuck);
+    rig.look(&right(&rig));
+    rig.touch();
+    rig.until("converged", |status| status.state == State::Converged && status.last_converged.is_some());
+    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"attempts\": []"));
+    assert!(rig.logged("this host is what profile test says"));
+}
+
 /// The power goes after the announcement was noted and before it was made: it costs the attempt.
 #[test]
 fn a_power_cut_between_note_and_announcement_is_no_second_attempt() {
