@@ -1,6 +1,8 @@
 //! What the daemon logs: to the journal with fields and message ids that its catalog explains (`journalctl -x`), or as
 //! text where stderr is not the journal. One table of messages; the catalog in systemd/ has one entry for each.
 
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -62,7 +64,7 @@ messages! {
 
 /// Sends logs to the journal if stderr goes there, else to stderr as text.
 pub fn start() {
-    let registry = tracing_subscriber::registry();
+    let registry = tracing_subscriber::registry().with(LevelFilter::INFO);
     let journal = std::env::var_os("JOURNAL_STREAM").and_then(|_| tracing_journald::layer().ok());
     match journal {
         // BEDPLATE_KIND, not F_BEDPLATE_KIND: the names are documented.
@@ -72,7 +74,12 @@ pub fn start() {
                 .with_writer(std::io::stderr)
                 .with_target(false)
                 .without_time()
-                .with_ansi(false);
+                .with_ansi(false)
+                // Fields are for programs; the message says all of it in words.
+                .fmt_fields(debug_fn(|writer, field, value| match field.name() {
+                    "message" => write!(writer, "{value:?}"),
+                    _ => Ok(()),
+                }));
             registry.with(text).init();
         }
     }
