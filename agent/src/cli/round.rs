@@ -50,7 +50,8 @@ fn look() -> Result<Looked, CliError> {
     let mut plan = outcome.plan;
     plan.body.unknowns.extend(unknown);
     let waits = plan.body.pending.iter().any(|pending| pending.kind == cmdline::NAME)
-        || plan.body.changes.iter().any(|change| change.kind == cmdline::NAME);
+        || plan.body.changes.iter().any(|change| change.kind == cmdline::NAME)
+        || plan.body.blockers.iter().any(|blocker| blocker.subject == cmdline::effective::SUBJECT);
     let cause = waits.then(|| {
         let reader = host.reader.as_ref();
         let desired = &outcome.desired;
@@ -227,8 +228,19 @@ fn labels(facts: &Facts, reader: &dyn Reader) -> BTreeMap<String, String> {
     labels
 }
 
-/// This boot's kernel log, as much as is kept. /dev/kmsg gives one record a read; without rights there is none.
+/// This boot's kernel log, as much as is kept. The unit has no /dev/kmsg (ProtectKernelLogs=), but the journal's copy.
 fn kernel_log() -> Option<String> {
+    let journal = || {
+        let mut journalctl = std::process::Command::new("journalctl");
+        journalctl.args(["--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager"]);
+        let output = journalctl.stdin(std::process::Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    kmsg().or_else(journal)
+}
+
+/// /dev/kmsg gives one record a read; without rights there is none.
+fn kmsg() -> Option<String> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut kmsg = std::fs::OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg").ok()?;

@@ -12,6 +12,7 @@ pub mod journal;
 pub mod logind;
 pub mod methods;
 pub mod pace;
+pub mod pages;
 pub mod restart;
 pub mod round;
 pub mod run;

@@ -23,6 +23,7 @@ use crate::reboot::identity;
 use crate::reboot::kexec;
 use crate::reboot::method::{Next, command};
 use crate::reboot::record::{Asked, Attempt, Held, Record};
+use crate::reboot::stuck::Cause;
 
 /// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -222,6 +223,7 @@ impl Restart {
             need: round.need,
             plan: &round.hash,
             unfinished: !round.changes.is_empty(),
+            refused: matches!(round.cause, Some(Cause::Rejected { .. })),
             boot_id: &self.boot_id,
             now,
             settings: &round.reboot,
@@ -521,7 +523,7 @@ impl Restart {
         }
         match decision {
             Decision::Stuck { why } => {
-                let cause = round.cause.as_ref().map(crate::reboot::stuck::Cause::words).unwrap_or_default();
+                let cause = round.cause.as_ref().map(Cause::words).unwrap_or_default();
                 say(journal::STUCK, &format!("{why}: {cause}"));
             }
             Decision::Wait { why, until, overdue } => {

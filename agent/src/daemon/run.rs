@@ -18,6 +18,7 @@ use super::export::{self, Written};
 use super::journal::{self, say, say_of};
 use super::logind::ManagerProxy;
 use super::pace::Pace;
+use super::pages;
 use super::restart::{Restart, chain};
 use super::round::{Difference, End, Round, Watch};
 use super::status::{State, Status};
@@ -167,6 +168,7 @@ impl Daemon {
         notify(&[NotifyState::Ready, NotifyState::Status("looking at the host")]);
         self.look(true).await;
         loop {
+            pages::give_back();
             let wake = self.wake();
             let happened = tokio::select! {
                 () = received(&mut term) => break,

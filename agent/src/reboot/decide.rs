@@ -17,6 +17,8 @@ pub struct Situation<'a> {
     pub plan: &'a str,
     /// Whether anything is still to be written before a boot would help.
     pub unfinished: bool,
+    /// Whether the kernel was booted with all that was asked for and does not do it: no further boot would help.
+    pub refused: bool,
     /// This boot.
     pub boot_id: &'a str,
     /// Now.
@@ -94,6 +96,9 @@ pub enum Decision {
     },
 }
 
+/// What is said after one boot that did not help.
+const NO_HELP: &str = "the host was rebooted for this, and it is not in effect";
+
 /// The decision.
 pub fn decide(situation: &Situation<'_>) -> Decision {
     // Nothing more is announced, and nothing is called off: the attempt that is under way has to stay counted.
@@ -112,6 +117,9 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
     };
     let asked = record.asked.as_ref().filter(|asked| asked.boot_id == situation.boot_id);
     if situation.need == RebootNeed::None && asked.is_none() {
+        if situation.refused && record.in_a_row(situation.boot_id) > 0 {
+            return call_off(NO_HELP.into(), Decision::Stuck { why: NO_HELP.into() });
+        }
         return call_off("nothing waits for a boot any more".into(), Decision::NotNeeded);
     }
     if asked.is_none() {
@@ -173,7 +181,7 @@ fn stuck(situation: &Situation<'_>, record: &Record) -> Option<String> {
     let used = record.used(situation.plan, situation.boot_id);
     if used >= usize::from(situation.settings.attempts.max(1)) {
         return Some(match used {
-            1 => "the host was rebooted for this, and it is not in effect".into(),
+            1 => NO_HELP.into(),
             _ => format!("the host was rebooted {used} times for this, and it is not in effect"),
         });
     }

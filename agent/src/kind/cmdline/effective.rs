@@ -1,37 +1,31 @@
 //! The fourth state: what the kernel makes of its parameters, for the functions that carry GPUDirect traffic.
-//! Passthrough is only a default: each IOMMU group has its own type (handbook §1.3, §4).
+//! Passthrough is only a default: each IOMMU group has its own type (handbook §1.3, §4). A kernel that was booted with it
+//! and translates all the same is a blocker: nothing that can be written here, and no further boot, would change that.
 
 use std::collections::BTreeMap;
 
-use super::NAME;
-use crate::host::Reading;
+use super::{NAME, arch, states};
+use crate::cmdline::{CommandLine, iommu_passthrough};
+use crate::facts::Facts;
+use crate::host::{Reader, Reading};
 use crate::kind::Context;
-use crate::plan::{Note, Section, Unknown};
+use crate::plan::{Blocker, Note, Section, Unknown};
+use crate::value::PciAddress;
 
-/// One remark on the IOMMU group types of GPUs and NICs.
+/// What the blocker of a refusing kernel is about.
+pub const SUBJECT: &str = "IOMMU passthrough";
+/// Functions that a blocker names before it counts.
+const NAMED: usize = 3;
+
+/// One remark on the IOMMU group types of GPUs and NICs, and a blocker where the running kernel was told otherwise.
 pub fn report(context: &Context, section: &mut Section) {
     let wanted = &context.desired.cmdline.set;
     let passthrough =
         wanted.iter().any(|arg| matches!(arg.token.as_str(), "iommu=pt" | "iommu.passthrough=1"));
-    let Some(tree) = context.facts.pci.known() else { return };
     if !passthrough {
         return;
     }
-    let mut types: BTreeMap<String, usize> = BTreeMap::new();
-    let mut unread = 0;
-    for function in tree.functions.values().filter(|function| function.is_gpu() || function.is_nic()) {
-        match &function.iommu_group {
-            Reading::Known(group) => {
-                let path = format!("/sys/kernel/iommu_groups/{group}/type");
-                match context.reader.attribute(&path) {
-                    Ok(kind) => *types.entry(kind).or_default() += 1,
-                    Err(_) => unread += 1,
-                }
-            }
-            Reading::Absent => *types.entry("no IOMMU group".into()).or_default() += 1,
-            Reading::Unknown(_) => unread += 1,
-        }
-    }
+    let Groups { types, translated, unread } = groups(context.reader, context.facts);
     if !types.is_empty() {
         let said: Vec<String> =
             types.iter().map(|(kind, count)| format!("{count} × {}", meaning(kind))).collect();
@@ -41,6 +35,9 @@ pub fn report(context: &Context, section: &mut Section) {
             text: said.join(", "),
         });
     }
+    if !translated.is_empty() && told(context) {
+        section.blockers.push(refused(&translated, types.values().sum()));
+    }
     if unread > 0 {
         section.unknowns.push(Unknown {
             kind: NAME,
@@ -49,6 +46,69 @@ pub fn report(context: &Context, section: &mut Section) {
                 "not readable for {unread} GPU or NIC functions (kernels before 5.11 do not show it)"
             ),
         });
+    }
+}
+
+/// The IOMMU group types of GPUs and NICs.
+#[derive(Debug, Default)]
+pub struct Groups {
+    /// Functions by type, or by the lack of a group.
+    types: BTreeMap<String, usize>,
+    /// Those whose DMA addresses are translated.
+    pub translated: Vec<PciAddress>,
+    /// Functions whose type cannot be read.
+    unread: usize,
+}
+
+/// Reads them.
+pub fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
+    let mut groups = Groups::default();
+    let functions = facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
+    for function in functions.filter(|function| function.is_gpu() || function.is_nic()) {
+        let kind = match &function.iommu_group {
+            Reading::Known(group) => reader.attribute(&format!("/sys/kernel/iommu_groups/{group}/type")).ok(),
+            Reading::Absent => Some("no IOMMU group".into()),
+            Reading::Unknown(_) => None,
+        };
+        let Some(kind) = kind else {
+            groups.unread += 1;
+            continue;
+        };
+        if matches!(kind.as_str(), "DMA" | "DMA-FQ") {
+            groups.translated.push(function.address);
+        }
+        *groups.types.entry(kind).or_default() += 1;
+    }
+    groups
+}
+
+/// Whether the running kernel was booted with passthrough; one that was not is waited for.
+fn told(context: &Context) -> bool {
+    let Ok(running) = context.reader.text("/proc/cmdline") else { return false };
+    let line = CommandLine::parse(running.trim_end());
+    // By its own default or by its line; the newest kernel that may boot is not asked.
+    let defaults = states::kernel_defaults(context.reader, context.facts);
+    let passes = |defaults| iommu_passthrough(&line, defaults, arch(context.facts)) == Some(true);
+    !defaults.is_empty() && defaults.iter().all(passes)
+}
+
+fn refused(translated: &[PciAddress], all: usize) -> Blocker {
+    let named: Vec<String> = translated.iter().take(NAMED).map(PciAddress::to_string).collect();
+    let more = match translated.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Blocker {
+        kind: NAME,
+        subject: SUBJECT.into(),
+        reason: format!(
+            "the kernel was booted with it, and {} of {all} GPU and NIC functions are translated all the same: {}{more}",
+            translated.len(),
+            named.join(", ")
+        ),
+        remedy: "look for the cause: somebody wrote to /sys/kernel/iommu_groups/*/type since the boot (a boot undoes \
+                 that), or `journalctl -k -b` tells why the IOMMU cannot pass these devices through"
+            .into(),
     }
 }
 

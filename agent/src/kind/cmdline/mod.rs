@@ -3,7 +3,7 @@
 //! here the two meet the host. One file a back end, one row each in `backend`.
 
 mod bls;
-mod effective;
+pub mod effective;
 mod files;
 mod grub;
 mod kernel_install;

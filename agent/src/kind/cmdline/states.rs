@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{NAME, Observed, arch};
+use super::{NAME, Observed, arch, effective};
 use crate::cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status};
 use crate::desired::DesiredCmdline;
 use crate::facts::Facts;
@@ -59,7 +59,14 @@ pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults
             .map(|text| KernelDefaults::parse(&text))
             .unwrap_or_default()
     };
-    releases.iter().map(read).collect()
+    let mut defaults: Vec<KernelDefaults> = releases.iter().map(read).collect();
+    // Memory encryption drops the default without a word on the line (drivers/iommu/iommu.c, iommu_subsys_init): groups
+    // that translate show that it does not hold here, and passthrough has to be asked for.
+    if !effective::groups(reader, facts).translated.is_empty() {
+        let passes = |defaults: &&mut KernelDefaults| defaults.passthrough == Some(true);
+        defaults.iter_mut().filter(passes).for_each(|defaults| defaults.passthrough = None);
+    }
+    defaults
 }
 
 fn running(context: &Context) -> Reading<CommandLine> {

@@ -37,6 +37,7 @@ fn free<'a>(settings: &'a Reboot, record: &'a Record) -> Situation<'a> {
         need: RebootNeed::Cold,
         plan: "p",
         unfinished: false,
+        refused: false,
         boot_id: BOOT,
         now: now(),
         settings,
@@ -71,7 +72,7 @@ fn every_combination() {
                         _ => {}
                     }
                     record.asked = wish.then(|| Asked { why: "me".into(), boot_id: BOOT.into(), at: now() });
-                    for number in 0..(3 * 2 * 2 * 2 * 4 * 3 * 2) {
+                    for number in 0..(3 * 2 * 2 * 2 * 4 * 3 * 2 * 2) {
                         let mut digits = number;
                         let mut digit = |base: usize| {
                             let digit = digits % base;
@@ -87,9 +88,11 @@ fn every_combination() {
                         .clone();
                         let locked = [None, Some(false), Some(true)][digit(3)];
                         let readable = digit(2) == 0;
+                        let refused = digit(2) == 1;
                         let situation = Situation {
                             need,
                             unfinished,
+                            refused,
                             vetoes: if vetoed { &vetoes } else { &[] },
                             inhibitors: if inhibited { &inhibitors } else { &[] },
                             scheduled: scheduled.clone(),
@@ -130,7 +133,14 @@ fn every_combination() {
                             Decision::Stuck { .. } => {
                                 assert!(!wish && (history == 1 || history == 2), "{context}")
                             }
-                            Decision::NotNeeded => assert!(need == RebootNeed::None && !wish, "{context}"),
+                            // What was rebooted for and refused must not be taken for done.
+                            Decision::NotNeeded => {
+                                let tried = history == 1 || history == 2;
+                                assert!(
+                                    need == RebootNeed::None && !wish && !(refused && tried),
+                                    "{context}"
+                                );
+                            }
                             Decision::Never => assert!(policy == RebootPolicy::Never && !wish, "{context}"),
                             Decision::Mark => assert!(policy == RebootPolicy::Mark && !wish, "{context}"),
                         }
