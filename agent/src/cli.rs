@@ -2,6 +2,7 @@
 
 mod agent;
 mod apply;
+mod boot;
 mod daemon;
 mod exit;
 mod host;
@@ -68,6 +69,9 @@ enum Command {
     Daemon(daemon::DaemonArgs),
     /// Print a shell completion script.
     Completions(meta::CompletionsArgs),
+    /// Put back early in a boot what the reboot took away, in bounded time (bedplate-boot.service).
+    #[command(hide = true)]
+    Boot(boot::BootArgs),
     /// One look at the host or one change of it, for the daemon.
     #[command(hide = true)]
     Round(round::RoundArgs),
@@ -154,6 +158,7 @@ pub fn main() -> ExitCode {
         Command::Reconcile(args) => status::reconcile(&args),
         Command::Reboot(command) => reboot::run(&command),
         Command::Daemon(args) => daemon::run(&args),
+        Command::Boot(args) => boot::run(&args),
         Command::Round(args) => round::run(&args),
         Command::Man(args) => meta::man(&args),
     };

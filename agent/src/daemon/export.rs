@@ -70,6 +70,8 @@ pub fn metrics(status: &Status) -> String {
         "When the host was last found as the profile says; 0: not yet.",
         &[(String::new(), last)],
     );
+    let looks = [(String::new(), number(status.looks))];
+    family("looks_total", "counter", "Looks at the host since the daemon started.", &looks);
     let took = number(status.last_round_ms) / 1000.0;
     family("last_round_seconds", "gauge", "How long the last look or change took.", &[(String::new(), took)]);
     out

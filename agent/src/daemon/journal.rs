@@ -60,6 +60,8 @@ messages! {
     LOCK Info "ea8e04687ae549f181559d5991bd6c24";
     /// Units that waited were let go although the host has not converged.
     READY_LATE Error "e6541d2f034f4668988e056a56e827c8";
+    /// The boot went on although not everything was put back.
+    BOOT_LATE Error "3538a758af10425cbc24e74967ee88cb";
 }
 
 /// Sends logs to the journal if stderr goes there, else to stderr as text.

@@ -5,6 +5,7 @@
 //! goes with it. `pace` (what may be tried again, and when), `status` (what is said of it all) and the exports are pure;
 //! `run` is the loop; `bus`, `events` and `logind` are its edges.
 
+pub mod boot;
 pub mod bus;
 pub mod events;
 pub mod export;

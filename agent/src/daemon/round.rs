@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Effect, Item, Plan, RebootNeed};
+use crate::plan::{Action, Effect, Item, Plan, RebootNeed};
 use crate::profile::model::{Agent, Reboot};
 use crate::reboot::stuck::Cause;
 
@@ -53,6 +53,9 @@ pub struct Difference {
     pub subject: String,
     /// When it counts.
     pub effect: Effect,
+    /// Whether it acts on the running machine only: nothing of it is written to a disk.
+    #[serde(default)]
+    pub live: bool,
     /// What differs.
     pub items: Vec<Value>,
 }
@@ -140,6 +143,7 @@ impl Difference {
             kind: change.kind.to_owned(),
             subject: change.subject.clone(),
             effect: change.effect,
+            live: !change.actions.is_empty() && change.actions.iter().all(Action::is_live),
             items: change.items.iter().map(value).collect(),
         }
     }

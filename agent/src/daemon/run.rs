@@ -27,9 +27,11 @@ use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootPolicy};
 use crate::reboot::decide::Decision;
 
-/// Quiet that ends a burst of events, and the longest burst that is waited for.
+/// Quiet that ends a burst of events, and the longest burst that is waited for. One that goes on after that costs a look
+/// and then gets twice the time, so that a machine in which events never end is not looked at all the time.
 const QUIET: Duration = Duration::from_millis(200);
 const BURST: Duration = Duration::from_secs(1);
+const LONGEST_BURST: Duration = Duration::from_secs(32);
 /// Longest time in which the loop may not come around: what a round may take, and some.
 const STALLED: Duration = Duration::from_secs(25 * 60);
 /// A profile that cannot be used is tried again by itself, for what was missing may have come.
@@ -86,6 +88,7 @@ struct Daemon {
     retry: Option<Instant>,
     decide_again: Option<Instant>,
     recheck: Instant,
+    burst: Duration,
     busy: Busy,
     told: Told,
 }
@@ -155,6 +158,7 @@ impl Daemon {
             retry: None,
             decide_again: None,
             recheck: now,
+            burst: BURST,
             busy: Busy::default(),
             told: Told::default(),
         })
@@ -231,18 +235,24 @@ impl Daemon {
         let mut profile = first.profile;
         let mut count = 1;
         let mut other = first.what != SCHEDULE;
-        let burst = tokio::time::sleep(BURST);
+        let burst = tokio::time::sleep(self.burst);
         tokio::pin!(burst);
         loop {
             tokio::select! {
-                () = &mut burst => break,
+                () = &mut burst => {
+                    self.burst = (self.burst * 2).min(LONGEST_BURST);
+                    break;
+                }
                 next = tokio::time::timeout(QUIET, self.triggers.recv()) => match next {
                     Ok(Some(trigger)) => {
                         count += 1;
                         profile |= trigger.profile;
                         other |= trigger.what != SCHEDULE;
                     }
-                    Ok(None) | Err(_) => break,
+                    Ok(None) | Err(_) => {
+                        self.burst = BURST;
+                        break;
+                    }
                 },
             }
         }
@@ -312,6 +322,7 @@ impl Daemon {
     /// Looks at the host; in mode `enforce`, and if `act`, puts right what may be put right now.
     async fn look(&mut self, act: bool) {
         let begun = Instant::now();
+        self.status.looks += 1;
         let round = match work::round(&self.options.worker, &[]).await {
             Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && !seen.changes.is_empty() => {
                 self.mend(seen).await

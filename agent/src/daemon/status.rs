@@ -118,6 +118,9 @@ pub struct Status {
     pub last_converged: Option<Timestamp>,
     /// How long the last round took, in milliseconds.
     pub last_round_ms: u64,
+    /// Looks at the host since the daemon started; what a burst of events costs shows here.
+    #[serde(default)]
+    pub looks: u64,
     /// What differs.
     pub changes: Vec<Difference>,
     /// What people have to deal with.
@@ -195,6 +198,7 @@ impl Status {
             boot_id,
             last_converged: None,
             last_round_ms: 0,
+            looks: 0,
             changes: Vec::new(),
             blockers: Vec::new(),
             unknowns: Vec::new(),

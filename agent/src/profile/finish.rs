@@ -29,6 +29,7 @@ const ASKED: &str = "asked for by the profile";
 /// Seconds between comparisons when the profile does not say.
 const INTERVAL_S: u32 = 15 * 60;
 /// Seconds after which the units that wait for `bedplate-ready.target` are let go, when the profile does not say.
+const BOOT_TIMEOUT_S: u32 = 2 * 60;
 const READY_TIMEOUT_S: u32 = 10 * 60;
 /// Seconds between announcement and reboot when the profile does not say: logind's own warning starts at five minutes.
 const DELAY_S: u32 = 5 * 60;
@@ -75,6 +76,7 @@ pub(super) fn finish(layer: &Layer, sources: &Sources, stem: &str) -> (Profile, 
         agent: Agent {
             mode: finisher.or("agent.mode", &layer.agent.mode, AgentMode::Enforce),
             interval_s: finisher.or("agent.interval", &layer.agent.interval, INTERVAL_S),
+            boot_timeout_s: finisher.or("agent.boot_timeout", &layer.agent.boot_timeout, BOOT_TIMEOUT_S),
             ready_timeout_s: finisher.or("agent.ready_timeout", &layer.agent.ready_timeout, READY_TIMEOUT_S),
         },
     };

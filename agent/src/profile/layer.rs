@@ -297,6 +297,7 @@ pub(super) struct AgentLayer {
     /// Seconds.
     pub interval: Option<Leaf<u32>>,
     /// Seconds.
+    pub boot_timeout: Option<Leaf<u32>>,
     pub ready_timeout: Option<Leaf<u32>>,
 }
-overlay_fields!(AgentLayer { mode, interval, ready_timeout });
+overlay_fields!(AgentLayer { mode, interval, boot_timeout, ready_timeout });

@@ -413,6 +413,8 @@ pub struct Agent {
     pub mode: AgentMode,
     /// Seconds between the re-checks that no event asked for.
     pub interval_s: u32,
+    /// Seconds for which bedplate-boot.service may hold up a boot.
+    pub boot_timeout_s: u32,
     /// Seconds after which a boot goes on although the host has not converged.
     pub ready_timeout_s: u32,
 }

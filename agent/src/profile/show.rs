@@ -51,6 +51,7 @@ pub fn show(loaded: &Loaded, with_origin: bool) -> String {
     out.section("agent");
     out.scalar("mode", "agent.mode", &profile.agent.mode);
     out.scalar("interval", "agent.interval", &format!("{}s", profile.agent.interval_s));
+    out.scalar("boot_timeout", "agent.boot_timeout", &format!("{}s", profile.agent.boot_timeout_s));
     out.scalar("ready_timeout", "agent.ready_timeout", &format!("{}s", profile.agent.ready_timeout_s));
     out.text
 }

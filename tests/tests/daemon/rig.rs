@@ -242,7 +242,7 @@ pub fn until(what: &str, good: impl Fn() -> bool) {
 pub fn right(rig: &Rig) -> Value {
     json!({
         "profile": "test",
-        "agent": { "mode": "enforce", "interval_s": 900, "ready_timeout_s": 600 },
+        "agent": { "mode": "enforce", "interval_s": 900, "boot_timeout_s": 5, "ready_timeout_s": 600 },
         "reboot": {
             "policy": "schedule", "methods": ["ordinary"], "windows": [], "attempts": 1, "delay_s": 3600,
             "jitter_s": 0, "inhibitor_wait_s": 3600, "busy_devices": false, "busy_command": [], "command": [],
@@ -259,7 +259,7 @@ pub fn right(rig: &Rig) -> Value {
 /// A difference.
 pub fn difference() -> Value {
     json!({
-        "id": "acs/0000:22:00.0", "kind": "acs", "subject": "port 0000:22:00.0", "effect": "every-boot",
+        "id": "acs/0000:22:00.0", "kind": "acs", "subject": "port 0000:22:00.0", "effect": "every-boot", "live": true,
         "items": [{ "subject": "ACS control", "before": "001d", "after": "0011" }]
     })
 }

@@ -10,6 +10,9 @@ use crate::profile::window::Window;
 
 /// Comparing more often than this costs more than it finds.
 const SHORTEST_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
+const SHORTEST_BOOT: SignedDuration = SignedDuration::from_secs(5);
+/// bedplate-boot.service ends what hangs itself some minutes later.
+const LONGEST_BOOT: SignedDuration = SignedDuration::from_mins(15);
 const ZERO: SignedDuration = SignedDuration::ZERO;
 /// A host that is looked at more seldom is not kept at all, and nobody remembers an announcement that is older.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -150,6 +153,9 @@ impl Checker<'_> {
             interval: section
                 .interval
                 .and_then(|text| self.length(text, "agent.interval", SHORTEST_INTERVAL, DAY)),
+            boot_timeout: section
+                .boot_timeout
+                .and_then(|text| self.length(text, "agent.boot_timeout", SHORTEST_BOOT, LONGEST_BOOT)),
             ready_timeout: section
                 .ready_timeout
                 .and_then(|text| self.length(text, "agent.ready_timeout", ZERO, DAY)),
@@ -185,6 +191,8 @@ fn words(length: SignedDuration) -> &'static str {
     match length {
         ZERO => "nothing",
         SHORTEST_INTERVAL => "10 seconds",
+        SHORTEST_BOOT => "5 seconds",
+        LONGEST_BOOT => "15 minutes",
         WEEK => "seven days",
         _ => "one day",
     }

@@ -155,6 +155,11 @@ pub(in crate::profile) struct AgentFragment {
     #[schemars(extend("default" = "15m"), example = &"10m", example = &"1h 30m")]
     pub interval: Option<At<String>>,
 
+    /// How long `bedplate-boot.service` may hold up a boot to put back ACS bits, VFs and modules, from 5 seconds to 15
+    /// minutes. Half of it is for drivers that are not ready. Then the boot goes on, and the daemon with what is left.
+    #[schemars(extend("default" = "2m"), example = &"30s")]
+    pub boot_timeout: Option<At<String>>,
+
     /// How long a boot waits for the host to converge, up to one day; then whatever is ordered after
     /// `bedplate-ready.target` starts all the same, and that is said.
     #[schemars(extend("default" = "10m"), example = &"3m")]

@@ -58,6 +58,7 @@ fleetlock = { url = "http://lock:9090/base", group = "gpu-a" }
 [agent]
 mode = "observe"
 interval = "1h 30m"
+boot_timeout = "40s"
 ready_timeout = "3m"
 "#;
 

@@ -1,0 +1,28 @@
+//! `bedplate boot`, hidden: what bedplate-boot.service runs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{CliError, Exit};
+use crate::daemon::{boot, journal};
+
+/// `bedplate boot`.
+#[derive(Debug, Args)]
+pub struct BootArgs {
+    /// Have rounds done by this program instead of this one.
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    worker: Option<PathBuf>,
+}
+
+/// Puts back what the reboot took away, within the time that the profile gives. What is missing then is in the journal and
+/// no failure: a failed unit would be waited for once more, until what hangs in it has ended.
+pub fn run(args: &BootArgs) -> Result<Exit, CliError> {
+    journal::start();
+    let worker = args.worker.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
+    match boot::run(&worker) {
+        Ok(true) => Ok(Exit::Done),
+        Ok(false) => Ok(Exit::Blocked),
+        Err(error) => Err(CliError::while_doing("cannot put back what the reboot took away", error)),
+    }
+}

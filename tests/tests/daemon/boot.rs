@@ -1,0 +1,104 @@
+//! What bedplate-boot.service runs: it puts back what a reboot took away, and never holds up a boot for longer than it may.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use bedplate_tests::program;
+use serde_json::{Value, json};
+
+use super::rig::{Rig, drifted, mended, right};
+
+/// As systemd starts it, with a udev that `udevadm settle` takes so long to wait for.
+fn boot(rig: &Rig, settle: &str) -> (Output, Duration) {
+    rig.write(
+        "bin/udevadm",
+        &format!("#!/bin/sh\necho \"$*\" >>{}/settled\n{settle}\n", rig.dir.path().display()),
+    );
+    std::fs::set_permissions(rig.path("bin/udevadm"), PermissionsExt::from_mode(0o755)).expect("ours");
+    let path = format!("{}:{}", rig.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let begun = Instant::now();
+    let output = Command::new(program::path())
+        .arg("boot")
+        .arg(format!("--worker={}", rig.path("worker").display()))
+        .env("PATH", path)
+        .env_remove("JOURNAL_STREAM")
+        .output()
+        .expect("bedplate starts");
+    (output, begun.elapsed())
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// With a change of a file beside the live one.
+fn both(mut round: Value) -> Value {
+    let file = json!({
+        "id": "cmdline/etc/default/grub", "kind": "cmdline", "subject": "/etc/default/grub", "effect": "cold-boot",
+        "live": false, "items": []
+    });
+    round["changes"].as_array_mut().expect("a list").push(file);
+    round
+}
+
+#[test]
+fn what_acts_on_the_machine_is_put_back_and_nothing_else() {
+    let Some(rig) = Rig::new() else { return };
+    rig.look(&both(drifted(&rig)));
+    rig.after(&both(mended(&rig)));
+    let (output, _) = boot(&rig, "exit 0");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(rig.calls(), ["round", "round", "round --only=acs/0000:22:00.0"]);
+    assert_eq!(rig.read("settled"), "settle --timeout=2\n", "half of the five seconds");
+    assert!(said(&output).contains("done: port 0000:22:00.0"), "{}", said(&output));
+}
+
+#[test]
+fn an_observer_puts_nothing_back() {
+    let Some(rig) = Rig::new() else { return };
+    let mut round = drifted(&rig);
+    round["agent"]["mode"] = json!("observe");
+    rig.look(&round);
+    let (output, _) = boot(&rig, "exit 0");
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert_eq!(rig.calls(), ["round"]);
+    assert!(said(&output).contains("not as the profile says: port 0000:22:00.0"), "{}", said(&output));
+}
+
+#[test]
+fn a_udev_that_never_ends_leaves_time_for_the_rest() {
+    let Some(rig) = Rig::new() else { return };
+    rig.look(&drifted(&rig));
+    rig.after(&mended(&rig));
+    let (output, took) = boot(&rig, "exec sleep 1000");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("going on without it"), "{}", said(&output));
+    assert!(rig.calls().contains(&"round --only=acs/0000:22:00.0".to_owned()), "{:?}", rig.calls());
+    assert!(took < Duration::from_secs(60), "{took:?}");
+}
+
+#[test]
+fn a_device_that_hangs_does_not_hold_up_the_boot() {
+    let Some(rig) = Rig::new() else { return };
+    rig.look(&drifted(&rig));
+    rig.after(&mended(&rig));
+    // The first look ends; whoever is asked to change something does not.
+    let worker = rig.read("worker").replace("*--only*)", "*--only*) exec sleep 1000;");
+    rig.write("worker", &worker);
+    std::fs::set_permissions(rig.path("worker"), PermissionsExt::from_mode(0o755)).expect("ours");
+    let (output, took) = boot(&rig, "exit 0");
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert!(said(&output).contains("not done after 5 s"), "{}", said(&output));
+    assert!(took < Duration::from_secs(60), "{took:?}");
+}
+
+#[test]
+fn a_profile_that_cannot_be_used_fails_with_its_reason() {
+    let Some(rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.write("fails", "error: no profile\n");
+    let (output, _) = boot(&rig, "exit 0");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("no profile"), "{}", said(&output));
+}
