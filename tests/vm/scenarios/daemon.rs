@@ -11,7 +11,7 @@ use super::guest::{self, PATH_PORTS, PROFILE, PROFILE_PATH, check, same};
 pub const SCENARIOS: &[Scenario] = &[("daemon::life", life), ("daemon::stuck", stuck)];
 
 /// Installs everything that install.sh installs; the program itself is in the guest.
-fn install(case: &Case, node: &Node) -> Result<()> {
+pub(super) fn install(case: &Case, node: &Node) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let done = std::process::Command::new("./install.sh")
@@ -42,7 +42,7 @@ fn install(case: &Case, node: &Node) -> Result<()> {
 }
 
 /// Waits until a command succeeds; says how long that took.
-fn until(node: &Node, what: &str, command: &str) -> Result<Duration> {
+pub(super) fn until(node: &Node, what: &str, command: &str) -> Result<Duration> {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(120) {
         if node.run(command)?.status == 0 {
@@ -55,7 +55,8 @@ fn until(node: &Node, what: &str, command: &str) -> Result<Duration> {
     fail(format!("not so within two minutes: {what}\n{}{}", status.stdout, status.stderr))
 }
 
-fn state(state: &str) -> String {
+/// A command that succeeds when that is the state that the daemon shows.
+pub(super) fn state(state: &str) -> String {
     format!("grep -q '\"state\": \"{state}\"' /run/bedplate/status.json")
 }
 

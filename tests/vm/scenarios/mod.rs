@@ -14,6 +14,7 @@ mod revert;
 mod snapshot;
 mod sriov;
 mod systemd_boot;
+mod upkeep;
 
 use bedplate_tests::lab::Scenario;
 
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Scenario> {
         systemd_boot::SCENARIOS,
         crash::SCENARIOS,
         daemon::SCENARIOS,
+        upkeep::SCENARIOS,
     ]
     .concat()
 }

@@ -1,0 +1,263 @@
+//! The daemon where things go wrong around it: slow devices in a boot, storms of events, its own sandbox, clocks, power
+//! cuts and other people's reboots, a kernel that does not do what it was told, and a fleet that takes turns.
+
+use std::time::Duration;
+
+use bedplate_tests::lab::machine::{BOOKWORM, Machine, SYSTEMD_BOOT};
+use bedplate_tests::lab::{Case, Node, Result, Scenario};
+
+use super::daemon::{install, state, until};
+use super::guest::{self, PROFILE, PROFILE_PATH, check, same};
+
+pub const SCENARIOS: &[Scenario] = &[
+    ("upkeep::bounded_boot", bounded_boot),
+    ("upkeep::confined_grub", confined_grub),
+    ("upkeep::confined_systemd_boot", confined_systemd_boot),
+    ("upkeep::storm", storm),
+    ("upkeep::interrupted", interrupted),
+    ("upkeep::refused", refused),
+    ("upkeep::fleet", fleet),
+];
+
+const ENABLE: &str = "systemctl enable --now bedplate-boot.service bedplate.service";
+/// Asks for one cold boot and nothing else.
+const PASSTHROUGH: &str = "schema = 1\nname = \"passthrough\"\n[iommu]\nmode = \"passthrough\"\n";
+
+/// Stays as long as nothing happens that should not.
+fn rest(seconds: u64) {
+    std::thread::sleep(Duration::from_secs(seconds));
+}
+
+fn scheduled(node: &Node) -> Result<String> {
+    node.ok("sed -n 's/^USEC=//p' /run/systemd/shutdown/scheduled")
+}
+
+/// VFs that take far longer than the boot may wait.
+fn bounded_boot(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    install(case, &node)?;
+    node.put(PROFILE_PATH, format!("{PROFILE}\n[agent]\nboot_timeout = \"5s\"\n"))?;
+    node.ok("systemctl enable bedplate-boot.service bedplate.service")?;
+    node.reboot()?;
+    until(&node, "the early unit has let the boot go on", "systemctl is-active -q bedplate-boot.service")?;
+    let held = node.ok(
+        "systemctl show -P InactiveExitTimestampMonotonic -P ActiveEnterTimestampMonotonic bedplate-boot.service | \
+         { read a; read b; echo $(((b - a) / 1000000)); }",
+    )?;
+    node.step(&format!("it held up the boot for {held} s"));
+    // Seven VFs take 16 s on one port alone, and there are three of them.
+    check!(
+        held.parse::<u32>().is_ok_and(|seconds| (4..=12).contains(&seconds)),
+        "held for {held} s, not for 5"
+    );
+    let said = node.ok("journalctl -b -u bedplate-boot.service -o cat --no-pager")?;
+    check!(said.contains("not done after 5 s"), "what it says:\n{said}");
+    until(&node, "the daemon does the rest", &format!("bedplate reconcile; {}", state("waiting-for-boot")))?;
+    same!(guest::vfs(&node)?, ["7", "7", "7"], "VFs");
+    Ok(())
+}
+
+fn confined_grub(case: &mut Case) -> Result<()> {
+    let linux = "grep -m1 -E '^[[:space:]]*linux[[:space:]]' /boot/grub/grub.cfg";
+    confined(case, BOOKWORM, linux, "lsinitramfs /boot/initrd.img-$(uname -r)")
+}
+
+fn confined_systemd_boot(case: &mut Case) -> Result<()> {
+    let options = "sed -n 's/^options *//p' /boot/efi/loader/entries/*.conf";
+    confined(
+        case,
+        SYSTEMD_BOOT,
+        options,
+        "lsinitramfs /boot/efi/*/*/initrd* 2>/dev/null || lsinitramfs /boot/initrd.img-$(uname -r)",
+    )
+}
+
+/// The host's own tools, started by the unit with all that is forbidden to it.
+fn confined(case: &mut Case, machine: Machine, line: &str, initramfs: &str) -> Result<()> {
+    let node = case.node(machine)?;
+    install(case, &node)?;
+    node.step("the unit rebuilds the boot entry and the initramfs");
+    let options = "options = { virtio_blk = { queue_depth = 64 } }";
+    node.put(PROFILE_PATH, format!("{PASSTHROUGH}[modules]\n{options}\n"))?;
+    node.ok(ENABLE)?;
+    until(&node, "written", &state("waiting-for-boot"))?;
+    check!(node.ok(line)?.contains("iommu=pt"), "the default entry: {}", node.ok(line)?);
+    check!(node.ok(initramfs)?.contains("modprobe.d/bedplate.conf"), "the initramfs lacks the options");
+    let said = node.ok("journalctl -b -u bedplate -o cat --no-pager")?;
+    check!(!said.contains("failed"), "something failed:\n{said}");
+    node.step("and the boot takes both");
+    node.reboot()?;
+    until(&node, "converged", &state("converged"))?;
+    check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
+    same!(
+        node.ok("cat /sys/module/virtio_blk/parameters/queue_depth")?,
+        "64",
+        "an option from the initramfs"
+    );
+    Ok(())
+}
+
+/// A thousand events are one look.
+fn storm(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    install(case, &node)?;
+    node.put(PROFILE_PATH, PASSTHROUGH)?;
+    node.ok(ENABLE)?;
+    until(&node, "settled", &state("waiting-for-boot"))?;
+    rest(5);
+    let looks = || node.ok("bedplate status --json | sed -n 's/.*\"looks\": \\([0-9]*\\).*/\\1/p'");
+    let before: u32 = looks()?.parse()?;
+    let pf = guest::PFS[2];
+    let took = node.ok(&format!(
+        "s=$(cat /sys/kernel/uevent_seqnum); t=$(date +%s%N); \
+         perl -e 'for (1..1000) {{ open F, \">\", \"/sys/bus/pci/devices/{pf}/uevent\" or die; print F \"change\"; close F }}'; \
+         echo $(($(cat /sys/kernel/uevent_seqnum) - s)) $((($(date +%s%N) - t) / 1000000))"
+    ))?;
+    node.step(&format!("uevents, and the milliseconds they took: {took}"));
+    check!(
+        took.split(' ').next().is_some_and(|count| count.parse::<u32>().is_ok_and(|n| n >= 1000)),
+        "{took}"
+    );
+    rest(10);
+    let after: u32 = looks()?.parse()?;
+    same!(after - before, 1, "looks at the host");
+    Ok(())
+}
+
+/// Everything that may come between an announcement and its reboot.
+fn interrupted(case: &mut Case) -> Result<()> {
+    const POLICY: &str = "[reboot]\npolicy = \"schedule\"\ndelay = \"20m\"\n";
+    let node = case.node(BOOKWORM)?;
+    install(case, &node)?;
+    node.put(PROFILE_PATH, format!("{PASSTHROUGH}{POLICY}"))?;
+    node.ok(ENABLE)?;
+    until(&node, "announced", "[ -e /run/systemd/shutdown/scheduled ]")?;
+    let (at, boot) = (scheduled(&node)?, node.boot_id()?);
+
+    node.step("kill -9, and clocks that jump: the announcement stays the same one");
+    node.ok("systemctl kill -s KILL bedplate")?;
+    until(&node, "it is back", "systemctl is-active -q bedplate")?;
+    for jump in ["+3 minutes", "-2 hours", "+119 minutes"] {
+        node.ok(&format!("date -s '{jump}'"))?;
+        rest(2);
+        node.ok("systemctl reload bedplate")?;
+        same!(scheduled(&node)?, at, "after the clock jumped by {jump}");
+    }
+    same!(node.ok("grep -c boot_id /var/lib/bedplate/reboot.json")?, "1", "attempts");
+
+    node.step("the power fails before the time has come");
+    node.cold_cycle()?;
+    check!(node.boot_id()? != boot, "another boot");
+    until(&node, "converged", &state("converged"))?;
+    check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
+    check!(node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"), "the record");
+
+    node.step("somebody else reboots before the time has come");
+    node.put(PROFILE_PATH, format!("{PASSTHROUGH}[cmdline]\nargs = [\"audit=0\"]\n{POLICY}"))?;
+    until(&node, "announced", "[ -e /run/systemd/shutdown/scheduled ]")?;
+    node.reboot()?;
+    until(&node, "converged", &state("converged"))?;
+    check!(guest::running(&node)?.contains(&"audit=0".to_owned()), "/proc/cmdline");
+    check!(node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"), "the record");
+    let boot = node.boot_id()?;
+    rest(5);
+    same!(node.boot_id()?, boot, "the boot");
+    same!(node.run("[ -e /run/systemd/shutdown/scheduled ]")?.status, 1, "nothing is announced");
+    Ok(())
+}
+
+/// A kernel that translates although it was told not to: not ready, and no second reboot.
+fn refused(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    install(case, &node)?;
+    let pf = guest::PFS[2];
+    // What firmware or a device can bring about, done by hand: the group gets another type early in every boot.
+    node.put_program(
+        "/usr/local/sbin/translate",
+        format!(
+            "#!/bin/sh\nd=/sys/bus/pci/devices/{pf}\nudevadm settle\necho {pf} >$d/driver/unbind\n\
+             echo DMA >$d/iommu_group/type\necho {pf} >/sys/bus/pci/drivers_probe\n"
+        ),
+    )?;
+    node.put(
+        "/etc/systemd/system/translate.service",
+        "[Unit]\nBefore=bedplate-boot.service\nDefaultDependencies=no\nAfter=local-fs.target systemd-udev-trigger.service\n\
+         ConditionKernelCommandLine=iommu=pt\n[Service]\nType=oneshot\nExecStart=/usr/local/sbin/translate\n\
+         [Install]\nWantedBy=multi-user.target\n",
+    )?;
+    node.put(PROFILE_PATH, format!("{PASSTHROUGH}[reboot]\npolicy = \"schedule\"\ndelay = \"3s\"\n"))?;
+    let first = node.boot_id()?;
+    node.ok(&format!("systemctl daemon-reload && systemctl enable translate.service && {ENABLE}"))?;
+    node.wait_for_another_boot(&first)?;
+    let boot = node.boot_id()?;
+    let group = guest::group_of(&node, pf)?;
+    until(&node, "translated", &format!("grep -q ^DMA /sys/kernel/iommu_groups/{group}/type"))?;
+    check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
+    until(&node, "stuck", &state("stuck"))?;
+    let status = node.expect(4, "bedplate status")?;
+    check!(status.contains("booted with it and it is not in effect"), "the cause:\n{status}");
+    rest(8);
+    same!(node.boot_id()?, boot, "the boot");
+    node.step("mended, it is right without a boot");
+    node.ok(&format!(
+        "d=/sys/bus/pci/devices/{pf}; echo {pf} >$d/driver/unbind && echo identity >$d/iommu_group/type && \
+         echo {pf} >/sys/bus/pci/drivers_probe"
+    ))?;
+    until(&node, "converged", &state("converged"))?;
+    same!(node.boot_id()?, boot, "the boot");
+    Ok(())
+}
+
+/// A lock server that writes down what it is asked, by systemd's sockets and a shell.
+const LOCK: &str = "#!/bin/bash\nread -r _ path _\nlength=0\n\
+    while IFS= read -r line; do\n  line=${line%$'\\r'}\n  [ -n \"$line\" ] || break\n\
+    case ${line,,} in content-length:*) length=${line#*: } ;; esac\ndone\n\
+    body=$(head -c \"$length\")\necho \"$path $body\" >>/var/lib/asked\n\
+    printf 'HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n'\n";
+
+const DROP_IN: &str = include_str!("../../../systemd/bedplate.service.d/fleetlock.conf");
+
+/// The fleet's lock over the network that the unit has only by its drop-in.
+fn fleet(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    install(case, &node)?;
+    node.put_program("/usr/local/sbin/lock", LOCK)?;
+    node.put(
+        "/etc/systemd/system/lock.socket",
+        "[Socket]\nListenStream=127.0.0.1:8080\nAccept=yes\n[Install]\nWantedBy=sockets.target\n",
+    )?;
+    node.put(
+        "/etc/systemd/system/lock@.service",
+        "[Service]\nExecStart=-/usr/local/sbin/lock\nStandardInput=socket\n",
+    )?;
+    node.ok("ip link set lo up && systemctl daemon-reload && systemctl enable --now lock.socket")?;
+    let fleet = "[reboot.fleetlock]\nurl = \"http://127.0.0.1:8080\"\ngroup = \"gpu\"\n";
+    node.put(
+        PROFILE_PATH,
+        format!("{PASSTHROUGH}[reboot]\npolicy = \"schedule\"\ndelay = \"10s\"\n{fleet}"),
+    )?;
+    let boot = node.boot_id()?;
+    node.ok(ENABLE)?;
+    node.step("without the drop-in there is no network, so no slot and no reboot");
+    until(&node, "asked in vain", "bedplate reboot status | grep -qi 'fleetlock\\|lock'")?;
+    until(&node, "settled", &state("waiting-for-boot"))?;
+    rest(5);
+    same!(node.run("[ -e /var/lib/asked ]")?.status, 1, "the server was reached");
+    same!(node.run("[ -e /run/systemd/shutdown/scheduled ]")?.status, 1, "something is announced");
+    node.step(&node.run("bedplate reboot status")?.stdout);
+
+    node.step("with it: a slot, one reboot, and the slot is given back");
+    node.put("/etc/systemd/system/bedplate.service.d/fleetlock.conf", DROP_IN)?;
+    node.ok("systemctl daemon-reload && systemctl restart bedplate")?;
+    node.wait_for_another_boot(&boot)?;
+    until(&node, "converged", &state("converged"))?;
+    until(&node, "the slot is given back", "grep -q steady-state /var/lib/asked")?;
+    let asked = node.ok("cut -d' ' -f1 /var/lib/asked | uniq")?;
+    let calls: Vec<&str> = asked.lines().collect();
+    check!(
+        matches!(calls.as_slice(), [.., "/v1/pre-reboot", "/v1/steady-state"]),
+        "what the server was asked for: {calls:?}"
+    );
+    check!(node.ok("cat /var/lib/asked")?.contains("\"group\":\"gpu\""), "the group");
+    Ok(())
+}
