@@ -203,6 +203,7 @@ mod tests {
             kind: "acs".into(),
             subject: "x".into(),
             effect: Effect::EveryBoot,
+            live: true,
             items: Vec::new(),
         });
         status.pending.push(Waiting {

@@ -3,8 +3,10 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::Sender;
 use zbus::OwnedFd;
 
+use super::events::Trigger;
 use crate::reboot::method::Prepared;
 
 /// `org.freedesktop.login1.Manager`.
@@ -79,6 +81,28 @@ pub fn usec(at: Timestamp) -> u64 {
 /// The same back.
 pub fn time(usec: u64) -> Timestamp {
     i64::try_from(usec).ok().and_then(|usec| Timestamp::from_microsecond(usec).ok()).unwrap_or(Timestamp::MAX)
+}
+
+/// Name of the trigger that asks for a decision only, not for a look.
+pub const CHANGED: &str = "logind";
+
+/// Inhibitors come and go, shutdowns begin or come to nothing.
+pub async fn watch(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
+    let trigger = || Trigger { what: CHANGED.into(), profile: false };
+    let mut inhibited = logind.receive_block_inhibited_changed().await;
+    let Ok(mut shutdowns) = logind.receive_prepare_for_shutdown().await else { return };
+    loop {
+        tokio::select! {
+            Some(_) = next(&mut inhibited) => {}
+            Some(_) = next(&mut shutdowns) => {}
+            else => return,
+        }
+        let _ = to.try_send(trigger());
+    }
+}
+
+async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+    std::future::poll_fn(|context| std::pin::Pin::new(&mut *stream).poll_next(context)).await
 }
 
 #[cfg(test)]

@@ -147,6 +147,7 @@ mod tests {
             kind: "acs".into(),
             subject: id.into(),
             effect: Effect::EveryBoot,
+            live: true,
             items: vec![value],
         }
     }

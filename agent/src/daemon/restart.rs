@@ -1,6 +1,10 @@
 //! The reboot as the daemon sees to it: gathers what [`decide`] has to know, does what it says, and remembers that before
 //! doing it. Everything that fails on the way leaves the host running.
 
+mod around;
+mod lock;
+mod operator;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,26 +18,14 @@ use super::status::{Status, Verdict};
 use super::store::Store;
 use crate::host::write::DirWriter;
 use crate::plan::RebootNeed;
-use crate::profile::model::{FleetLock, Reboot, RebootPolicy};
-use crate::reboot::busy::{self, Busy};
+use crate::profile::model::{Reboot, RebootPolicy};
 use crate::reboot::decide::{Decision, Scheduled, Situation, decide};
-use crate::reboot::fleetlock::{self, Client};
-use crate::reboot::hold::{self, Hold};
-use crate::reboot::identity;
-use crate::reboot::kexec;
 use crate::reboot::method::{Next, command};
-use crate::reboot::record::{Asked, Attempt, Held, Record};
+use crate::reboot::record::{Attempt, Record};
 use crate::reboot::stuck::Cause;
 
 /// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// A lock server that takes longer is as good as none.
-const SERVER_LIMIT: Duration = Duration::from_secs(20);
-/// The operator's busy check.
-const BUSY_LIMIT: Duration = Duration::from_secs(60);
-
-/// So long after its time a reboot may still be on its way: services may take 90 seconds each to stop, some longer.
-const GOING_DOWN_US: i64 = 15 * 60 * 1_000_000;
 
 /// What is remembered between two steps.
 pub struct Restart {
@@ -236,149 +228,6 @@ impl Restart {
         })
     }
 
-    async fn scheduled(&mut self) -> Result<Scheduled, String> {
-        let Some(logind) = &self.logind else { return Ok(Scheduled::Nothing) };
-        let (kind, usec) = logind
-            .scheduled_shutdown()
-            .await
-            .map_err(|error| format!("cannot ask logind what is scheduled: {error}"))?;
-        let announced = self.store.announced();
-        if kind.is_empty() {
-            return self.gone(announced);
-        }
-        Ok(match announced {
-            Some(announced) if announced.kind == kind && announced.usec == usec => {
-                Scheduled::Ours(logind::time(usec))
-            }
-            _ => Scheduled::Foreign(format!("{kind} at {}", shown(logind::time(usec)))),
-        })
-    }
-
-    /// logind has nothing scheduled: what has become of bedplate's own announcement?
-    fn gone(&self, announced: Option<Announced>) -> Result<Scheduled, String> {
-        let Some(announced) = announced.filter(|announced| !announced.called_off) else {
-            return Ok(Scheduled::Nothing);
-        };
-        let late = i64::try_from(logind::usec(Timestamp::now())).unwrap_or(i64::MAX)
-            - i64::try_from(announced.usec).unwrap_or_default();
-        // A rehearsal is over when its time has come; so is the announcement of the operator's command.
-        let rehearsed = announced.kind.starts_with("dry-");
-        if late >= 0 && rehearsed {
-            return Ok(Scheduled::Nothing);
-        }
-        if (0..GOING_DOWN_US).contains(&late) {
-            return Ok(Scheduled::Underway(logind::time(announced.usec)));
-        }
-        methods::take_back(&self.root, announced.prepared.as_ref());
-        self.store.announce(Some(&Announced { called_off: true, prepared: None, ..announced }))?;
-        if late < 0 {
-            // Before its time: somebody has taken it back.
-            let mut record = self.store.record()?;
-            record.call_off(&self.boot_id);
-            self.store.keep(&record)?;
-            say(journal::REBOOT_CANCELLED, "somebody has taken bedplate's announced reboot back");
-        } else {
-            say(
-                journal::FAILED,
-                "the announced reboot did not come: something has kept the machine from going down",
-            );
-        }
-        Ok(Scheduled::Nothing)
-    }
-
-    async fn vetoes(&self, settings: &Reboot, asked: bool, now: Timestamp) -> Vec<String> {
-        let mut vetoes = Vec::new();
-        let hold = match std::fs::read(self.root.join(hold::HOLD.trim_start_matches('/'))) {
-            Ok(content) => Some(Hold::of_content(&content)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => Some(Hold::unreadable(&error.to_string())),
-        };
-        vetoes.extend(hold.filter(|hold| hold.is_in_force(now)).map(|hold| hold.describe(now)));
-        vetoes.extend(kexec::block(&self.root).map(|block| chain(&block)));
-        if self.store.announced().is_some_and(|announced| announced.called_off) && !asked {
-            vetoes.push(
-                "somebody took the announced reboot back; `bedplate reboot schedule` announces it anew"
-                    .into(),
-            );
-        }
-        if settings.busy_devices {
-            match busy::holders(&self.root.join("proc")) {
-                Ok(in_use) => vetoes.extend(in_use.reason()),
-                Err(error) => vetoes.push(error.to_string()),
-            }
-        }
-        if !settings.busy_command.is_empty() {
-            let argv = settings.busy_command.clone();
-            let busy = tokio::task::spawn_blocking(move || busy::busy_command(&argv, BUSY_LIMIT)).await;
-            match busy.unwrap_or_else(|error| Busy::Unknown(error.to_string())) {
-                Busy::Free => {}
-                Busy::Busy(why) => vetoes.push(format!("the busy command says: {why}")),
-                Busy::Unknown(why) => vetoes.push(format!("the busy command cannot tell: {why}")),
-            }
-        }
-        vetoes
-    }
-
-    /// One request to the lock server, away from the loop.
-    async fn ask(&self, server: &FleetLock, take: bool) -> Result<(), String> {
-        let machine_id =
-            std::fs::read_to_string(self.root.join("etc/machine-id")).map_err(|e| e.to_string())?;
-        let machine_id = identity::parse_machine_id(machine_id.trim()).map_err(|error| error.to_string())?;
-        let id = identity::hex(identity::app_specific(machine_id, identity::FLEETLOCK_APP_ID));
-        let server = server.clone();
-        let asked = tokio::task::spawn_blocking(move || {
-            let client = Client::new(&server.url, &server.group, id, SERVER_LIMIT)
-                .map_err(|error| error.to_string())?;
-            let done = if take { client.pre_reboot() } else { client.steady_state() };
-            done.map_err(|error| chain(&error))
-        });
-        asked.await.unwrap_or_else(|error| Err(error.to_string()))
-    }
-
-    /// `Ok(true)`: held; decide again.
-    async fn take_lock(
-        &mut self,
-        record: &mut Record,
-        status: &mut Status,
-        settings: &Reboot,
-    ) -> Result<bool, String> {
-        let Some(server) = settings.fleetlock.clone() else { return Ok(false) };
-        if self.lock_wait().is_some() {
-            let said = status.reboot.lock_said.clone().unwrap_or_default();
-            return Err(format!("no slot of the fleet's lock yet: {said}"));
-        }
-        // Kept first: an answer that gets lost may have been yes, and such a slot has to be given back.
-        let held = Held { server: server.clone(), certain: false, since: Timestamp::now() };
-        record.lock = Some(held.clone());
-        self.store.keep(record)?;
-        match self.ask(&server, true).await {
-            Ok(()) => {
-                record.lock = Some(Held { certain: true, ..held });
-                self.store.keep(record)?;
-                (self.lock_failures, self.lock_again) = (0, None);
-                status.reboot.lock_said = Some(format!("{} gave this host a slot", server.url));
-                say(journal::LOCK, &format!("{} gave this host a slot to reboot", server.url));
-                Ok(true)
-            }
-            Err(why) => {
-                self.lock_failed();
-                status.reboot.lock_said = Some(why.clone());
-                Err(format!("no slot of the fleet's lock yet: {why}"))
-            }
-        }
-    }
-
-    fn lock_failed(&mut self) {
-        let random = rustix_random();
-        self.lock_again = Some(Instant::now() + fleetlock::backoff(self.lock_failures, random));
-        self.lock_failures = self.lock_failures.saturating_add(1);
-    }
-
-    /// How long the server is still left alone.
-    fn lock_wait(&self) -> Option<Duration> {
-        self.lock_again.map(|at| at.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
-    }
-
     async fn announce(
         &mut self,
         record: &mut Record,
@@ -462,59 +311,6 @@ impl Restart {
         Ok(true)
     }
 
-    /// The host cannot be compared with its profile any more: what was announced is taken back, since nobody can tell
-    /// whether it is still right.
-    pub async fn give_up(&mut self, why: &str) {
-        if !matches!(self.scheduled().await, Ok(Scheduled::Ours(_))) {
-            return;
-        }
-        let mut record = self.store.record().unwrap_or_default();
-        if let Err(error) = self.cancel(&mut record, why).await {
-            say(journal::FAILED, &error);
-        }
-    }
-
-    /// An operator asks for a reboot.
-    ///
-    /// # Errors
-    /// Why it cannot even be noted.
-    pub fn wish(&self, why: String, not_before: Option<Timestamp>, delay_s: u32) -> Result<(), String> {
-        let mut record = self.store.record()?;
-        let soon = Timestamp::now().saturating_add(SignedDuration::from_secs(i64::from(delay_s)));
-        let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
-        record.asked = Some(Asked { why, boot_id: self.boot_id.clone(), at });
-        // What others took back before does not count against somebody who asks now.
-        if self.store.announced().is_some_and(|announced| announced.called_off) {
-            self.store.announce(None)?;
-        }
-        self.store.keep(&record)
-    }
-
-    /// An operator takes back a wish or bedplate's own announcement.
-    ///
-    /// # Errors
-    /// Why nothing was taken back.
-    pub async fn unwish(&mut self) -> Result<String, String> {
-        let mut record = self.store.record()?;
-        let wished = record.asked.take().is_some();
-        self.store.keep(&record)?;
-        match self.scheduled().await? {
-            Scheduled::Ours(at) => {
-                let announced = self.store.announced();
-                self.cancel(&mut record, "an operator asked for that").await?;
-                if let Some(announced) = announced {
-                    let off = Announced { called_off: true, prepared: None, ..announced };
-                    self.store.announce(Some(&off))?;
-                }
-                Ok(format!("the reboot announced for {} is taken back", shown(at)))
-            }
-            Scheduled::Underway(_) => Err("the machine is going down already".into()),
-            Scheduled::Foreign(schedule) => Err(format!("what is scheduled is not bedplate's: {schedule}")),
-            Scheduled::Nothing if wished => Ok("the request is taken back; nothing was announced yet".into()),
-            Scheduled::Nothing => Err("no reboot of bedplate's is announced".into()),
-        }
-    }
-
     /// Says what is new.
     fn tell(&mut self, status: &Status, round: &Round) {
         let decision = &status.reboot.decision;
@@ -564,12 +360,4 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-/// For jitter only.
-fn rustix_random() -> u32 {
-    let mut bytes = [0; 4];
-    // Without random numbers the jitter is none.
-    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    u32::from_ne_bytes(bytes)
 }

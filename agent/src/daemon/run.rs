@@ -2,7 +2,6 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,13 +14,15 @@ use zbus::Connection;
 use super::bus::{self, Agent, Asked, Request, Shared, Shown};
 use super::events::{self, Files, Trigger};
 use super::export::{self, Written};
+use super::fingerprint;
 use super::journal::{self, say, say_of};
-use super::logind::ManagerProxy;
+use super::logind::{self, ManagerProxy};
 use super::pace::Pace;
 use super::pages;
 use super::restart::{Restart, chain};
 use super::round::{Difference, End, Round, Watch};
 use super::status::{State, Status};
+use super::watchdog::{self, Busy, notify};
 use super::work::{self, WorkError};
 use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootPolicy};
@@ -32,8 +33,6 @@ use crate::reboot::decide::Decision;
 const QUIET: Duration = Duration::from_millis(200);
 const BURST: Duration = Duration::from_secs(1);
 const LONGEST_BURST: Duration = Duration::from_secs(32);
-/// Longest time in which the loop may not come around: what a round may take, and some.
-const STALLED: Duration = Duration::from_secs(25 * 60);
 /// A profile that cannot be used is tried again by itself, for what was missing may have come.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 
@@ -122,7 +121,7 @@ impl Daemon {
             None => None,
         };
         if let Some(logind) = logind.clone() {
-            tokio::spawn(watch_logind(logind, to_triggers.clone()));
+            tokio::spawn(logind::watch(logind, to_triggers.clone()));
         }
         if let Err(error) = events::uevents(to_triggers.clone()) {
             say(
@@ -168,7 +167,7 @@ impl Daemon {
         let stop = |kind| signal(kind).map_err(RunError::SetUp);
         let (mut term, mut interrupt) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
         let mut hangup = stop(SignalKind::hangup())?;
-        tokio::spawn(watchdog(self.busy.clone()));
+        tokio::spawn(watchdog::watch(self.busy.clone()));
         notify(&[NotifyState::Ready, NotifyState::Status("looking at the host")]);
         self.look(true).await;
         loop {
@@ -213,7 +212,8 @@ impl Daemon {
         if self.recheck <= now {
             self.recheck = now + self.interval();
             // A look reads config space; without any sign of a change there is no need.
-            if self.fingerprint() != self.seen {
+            if fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch)) != self.seen
+            {
                 return self.look(true).await;
             }
         }
@@ -234,7 +234,7 @@ impl Daemon {
     async fn triggered(&mut self, first: Trigger) {
         let mut profile = first.profile;
         let mut count = 1;
-        let mut other = first.what != SCHEDULE;
+        let mut other = first.what != logind::CHANGED;
         let burst = tokio::time::sleep(self.burst);
         tokio::pin!(burst);
         loop {
@@ -247,7 +247,7 @@ impl Daemon {
                     Ok(Some(trigger)) => {
                         count += 1;
                         profile |= trigger.profile;
-                        other |= trigger.what != SCHEDULE;
+                        other |= trigger.what != logind::CHANGED;
                     }
                     Ok(None) | Err(_) => {
                         self.burst = BURST;
@@ -260,7 +260,7 @@ impl Daemon {
         while let Ok(trigger) = self.triggers.try_recv() {
             count += 1;
             profile |= trigger.profile;
-            other |= trigger.what != SCHEDULE;
+            other |= trigger.what != logind::CHANGED;
         }
         tracing::debug!("{count} events, the first: {}", first.what);
         if profile {
@@ -432,7 +432,7 @@ impl Daemon {
             self.recheck = Instant::now() + self.interval();
         }
         self.round = Some(round);
-        self.seen = self.fingerprint();
+        self.seen = fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch));
         self.decide().await;
     }
 
@@ -475,33 +475,6 @@ impl Daemon {
             // A bus that does not take a signal is no reason to stop.
             let _ = bus::tell(object.signal_emitter(), &agent, &before, &self.status).await;
         }
-    }
-
-    /// Cheap signs that something may have changed, none of them in config space: the count of uevents, modules, VF
-    /// counts, sizes and times of files.
-    fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        let root = &self.options.root;
-        for file in ["sys/kernel/uevent_seqnum", "proc/modules"] {
-            // Use counts of modules change all the time: names are enough.
-            let text = std::fs::read_to_string(root.join(file)).unwrap_or_default();
-            text.lines().for_each(|line| line.split(' ').next().hash(&mut hasher));
-        }
-        let nothing = Watch::default();
-        let watch = self.round.as_ref().map_or(&nothing, |round| &round.watch);
-        for path in watch.attributes.iter().filter(|path| path.ends_with("/sriov_numvfs")) {
-            std::fs::read(path).ok().hash(&mut hasher);
-        }
-        for directory in &watch.directories {
-            let Ok(entries) = std::fs::read_dir(directory) else { continue };
-            let mut entries: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-            entries.sort();
-            for path in entries {
-                let meta = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file);
-                (path, meta.map(|meta| (meta.len(), meta.modified().ok()))).hash(&mut hasher);
-            }
-        }
-        hasher.finish()
     }
 }
 
@@ -556,79 +529,9 @@ async fn connect(agent: Agent) -> Result<Option<Connection>, RunError> {
     }
 }
 
-/// Name of the trigger that asks for a decision only, not for a look.
-const SCHEDULE: &str = "logind";
-
-/// Inhibitors come and go, shutdowns begin or come to nothing.
-async fn watch_logind(logind: ManagerProxy<'static>, to: mpsc::Sender<Trigger>) {
-    let trigger = || Trigger { what: SCHEDULE.into(), profile: false };
-    let mut inhibited = logind.receive_block_inhibited_changed().await;
-    let Ok(mut shutdowns) = logind.receive_prepare_for_shutdown().await else { return };
-    loop {
-        tokio::select! {
-            Some(_) = next(&mut inhibited) => {}
-            Some(_) = next(&mut shutdowns) => {}
-            else => return,
-        }
-        let _ = to.try_send(trigger());
-    }
-}
-
-async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
-    std::future::poll_fn(|context| std::pin::Pin::new(&mut *stream).poll_next(context)).await
-}
-
 enum Happened {
     Reload,
     Asked(Asked),
     Trigger(Trigger),
     Due,
-}
-
-/// Since when the loop has been at something, in milliseconds after it began; 0: it waits for something to do.
-#[derive(Clone)]
-struct Busy {
-    born: Instant,
-    since: Arc<AtomicU64>,
-}
-
-impl Default for Busy {
-    fn default() -> Self {
-        Busy { born: Instant::now(), since: Arc::default() }
-    }
-}
-
-impl Busy {
-    fn now(&self) -> u64 {
-        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
-    }
-
-    fn begin(&self) {
-        self.since.store(self.now(), Ordering::Relaxed);
-    }
-
-    fn end(&self) {
-        self.since.store(0, Ordering::Relaxed);
-    }
-
-    fn stalled(&self) -> bool {
-        let since = self.since.load(Ordering::Relaxed);
-        since != 0 && Duration::from_millis(self.now().saturating_sub(since)) > STALLED
-    }
-}
-
-/// Tells systemd, twice in the time it gives, that the loop comes around.
-async fn watchdog(busy: Busy) {
-    let Some(interval) = sd_notify::watchdog_enabled() else { return };
-    loop {
-        tokio::time::sleep(interval / 2).await;
-        if !busy.stalled() {
-            notify(&[NotifyState::Watchdog]);
-        }
-    }
-}
-
-fn notify(state: &[NotifyState<'_>]) {
-    // Not started by systemd: nobody to tell.
-    let _ = sd_notify::notify(state);
 }

@@ -82,7 +82,7 @@ fn confined(case: &mut Case, machine: Machine, line: &str, initramfs: &str) -> R
     node.ok(ENABLE)?;
     until(&node, "written", &state("waiting-for-boot"))?;
     check!(node.ok(line)?.contains("iommu=pt"), "the default entry: {}", node.ok(line)?);
-    check!(node.ok(initramfs)?.contains("modprobe.d/bedplate.conf"), "the initramfs lacks the options");
+    check!(node.ok(initramfs)?.contains("modprobe.d/zz-bedplate.conf"), "the initramfs lacks the options");
     let said = node.ok("journalctl -b -u bedplate -o cat --no-pager")?;
     check!(!said.contains("failed"), "something failed:\n{said}");
     node.step("and the boot takes both");

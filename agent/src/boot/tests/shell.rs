@@ -6,11 +6,16 @@ use proptest::prelude::*;
 
 use super::super::grub_default::parse;
 
-/// What `sh` makes of it. `None` when it gives up.
+/// What `sh` makes of it. `None` when it gives up. Words that are made up must not be programs that run: there is no PATH.
 fn shell(script: &str) -> Option<String> {
     let script = format!("A=old\n{script}\nprintf '@%s.' \"$A\"\n");
-    let output =
-        Command::new("/bin/sh").env_clear().arg("-c").arg(script).output().expect("there is a shell");
+    let output = Command::new("/bin/sh")
+        .env_clear()
+        .env("PATH", "/nonexistent")
+        .arg("-c")
+        .arg(script)
+        .output()
+        .expect("there is a shell");
     let text = String::from_utf8(output.stdout).expect("text");
     let value = text.rsplit_once("@")?.1.strip_suffix('.')?;
     output.status.success().then(|| value.to_owned())

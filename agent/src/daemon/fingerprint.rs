@@ -1,0 +1,32 @@
+//! Whether it is worth looking at the host although nothing was heard of it.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
+
+use super::round::Watch;
+
+/// Cheap signs that something may have changed, none of them in config space: the count of uevents, modules, VF
+/// counts, sizes and times of files.
+pub fn of(root: &Path, watch: Option<&Watch>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for file in ["sys/kernel/uevent_seqnum", "proc/modules"] {
+        // Use counts of modules change all the time: names are enough.
+        let text = std::fs::read_to_string(root.join(file)).unwrap_or_default();
+        text.lines().for_each(|line| line.split(' ').next().hash(&mut hasher));
+    }
+    let nothing = Watch::default();
+    let watch = watch.unwrap_or(&nothing);
+    for path in watch.attributes.iter().filter(|path| path.ends_with("/sriov_numvfs")) {
+        std::fs::read(path).ok().hash(&mut hasher);
+    }
+    for directory in &watch.directories {
+        let Ok(entries) = std::fs::read_dir(directory) else { continue };
+        let mut entries: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        entries.sort();
+        for path in entries {
+            let meta = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file);
+            (path, meta.map(|meta| (meta.len(), meta.modified().ok()))).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}

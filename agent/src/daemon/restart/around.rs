@@ -1,0 +1,105 @@
+//! What stands around a reboot: what logind has scheduled and whose it is, and what forbids one now.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Restart, chain, shown};
+use crate::daemon::journal::{self, say};
+use crate::daemon::logind::{self, Announced};
+use crate::daemon::methods;
+use crate::profile::model::Reboot;
+use crate::reboot::busy::{self, Busy};
+use crate::reboot::decide::Scheduled;
+use crate::reboot::hold::{self, Hold};
+use crate::reboot::kexec;
+
+/// The operator's busy check.
+const BUSY_LIMIT: Duration = Duration::from_secs(60);
+/// So long after its time a reboot may still be on its way: services may take 90 seconds each to stop, some longer.
+const GOING_DOWN_US: i64 = 15 * 60 * 1_000_000;
+
+impl Restart {
+    pub(super) async fn scheduled(&mut self) -> Result<Scheduled, String> {
+        let Some(logind) = &self.logind else { return Ok(Scheduled::Nothing) };
+        let (kind, usec) = logind
+            .scheduled_shutdown()
+            .await
+            .map_err(|error| format!("cannot ask logind what is scheduled: {error}"))?;
+        let announced = self.store.announced();
+        if kind.is_empty() {
+            return self.gone(announced);
+        }
+        Ok(match announced {
+            Some(announced) if announced.kind == kind && announced.usec == usec => {
+                Scheduled::Ours(logind::time(usec))
+            }
+            _ => Scheduled::Foreign(format!("{kind} at {}", shown(logind::time(usec)))),
+        })
+    }
+
+    /// logind has nothing scheduled: what has become of bedplate's own announcement?
+    pub(super) fn gone(&self, announced: Option<Announced>) -> Result<Scheduled, String> {
+        let Some(announced) = announced.filter(|announced| !announced.called_off) else {
+            return Ok(Scheduled::Nothing);
+        };
+        let late = i64::try_from(logind::usec(Timestamp::now())).unwrap_or(i64::MAX)
+            - i64::try_from(announced.usec).unwrap_or_default();
+        // A rehearsal is over when its time has come; so is the announcement of the operator's command.
+        let rehearsed = announced.kind.starts_with("dry-");
+        if late >= 0 && rehearsed {
+            return Ok(Scheduled::Nothing);
+        }
+        if (0..GOING_DOWN_US).contains(&late) {
+            return Ok(Scheduled::Underway(logind::time(announced.usec)));
+        }
+        methods::take_back(&self.root, announced.prepared.as_ref());
+        self.store.announce(Some(&Announced { called_off: true, prepared: None, ..announced }))?;
+        if late < 0 {
+            // Before its time: somebody has taken it back.
+            let mut record = self.store.record()?;
+            record.call_off(&self.boot_id);
+            self.store.keep(&record)?;
+            say(journal::REBOOT_CANCELLED, "somebody has taken bedplate's announced reboot back");
+        } else {
+            say(
+                journal::FAILED,
+                "the announced reboot did not come: something has kept the machine from going down",
+            );
+        }
+        Ok(Scheduled::Nothing)
+    }
+
+    pub(super) async fn vetoes(&self, settings: &Reboot, asked: bool, now: Timestamp) -> Vec<String> {
+        let mut vetoes = Vec::new();
+        let hold = match std::fs::read(self.root.join(hold::HOLD.trim_start_matches('/'))) {
+            Ok(content) => Some(Hold::of_content(&content)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => Some(Hold::unreadable(&error.to_string())),
+        };
+        vetoes.extend(hold.filter(|hold| hold.is_in_force(now)).map(|hold| hold.describe(now)));
+        vetoes.extend(kexec::block(&self.root).map(|block| chain(&block)));
+        if self.store.announced().is_some_and(|announced| announced.called_off) && !asked {
+            vetoes.push(
+                "somebody took the announced reboot back; `bedplate reboot schedule` announces it anew"
+                    .into(),
+            );
+        }
+        if settings.busy_devices {
+            match busy::holders(&self.root.join("proc")) {
+                Ok(in_use) => vetoes.extend(in_use.reason()),
+                Err(error) => vetoes.push(error.to_string()),
+            }
+        }
+        if !settings.busy_command.is_empty() {
+            let argv = settings.busy_command.clone();
+            let busy = tokio::task::spawn_blocking(move || busy::busy_command(&argv, BUSY_LIMIT)).await;
+            match busy.unwrap_or_else(|error| Busy::Unknown(error.to_string())) {
+                Busy::Free => {}
+                Busy::Busy(why) => vetoes.push(format!("the busy command says: {why}")),
+                Busy::Unknown(why) => vetoes.push(format!("the busy command cannot tell: {why}")),
+            }
+        }
+        vetoes
+    }
+}

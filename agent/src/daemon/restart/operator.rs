@@ -1,0 +1,64 @@
+//! What people ask for: a reboot, or none; and what is taken back when nobody can tell any more whether it is right.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Restart, shown};
+use crate::daemon::journal::{self, say};
+use crate::daemon::logind::Announced;
+use crate::reboot::decide::Scheduled;
+use crate::reboot::record::Asked;
+
+impl Restart {
+    /// The host cannot be compared with its profile any more: what was announced is taken back, since nobody can tell
+    /// whether it is still right.
+    pub async fn give_up(&mut self, why: &str) {
+        if !matches!(self.scheduled().await, Ok(Scheduled::Ours(_))) {
+            return;
+        }
+        let mut record = self.store.record().unwrap_or_default();
+        if let Err(error) = self.cancel(&mut record, why).await {
+            say(journal::FAILED, &error);
+        }
+    }
+
+    /// An operator asks for a reboot.
+    ///
+    /// # Errors
+    /// Why it cannot even be noted.
+    pub fn wish(&self, why: String, not_before: Option<Timestamp>, delay_s: u32) -> Result<(), String> {
+        let mut record = self.store.record()?;
+        let soon = Timestamp::now().saturating_add(SignedDuration::from_secs(i64::from(delay_s)));
+        let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
+        record.asked = Some(Asked { why, boot_id: self.boot_id.clone(), at });
+        // What others took back before does not count against somebody who asks now.
+        if self.store.announced().is_some_and(|announced| announced.called_off) {
+            self.store.announce(None)?;
+        }
+        self.store.keep(&record)
+    }
+
+    /// An operator takes back a wish or bedplate's own announcement.
+    ///
+    /// # Errors
+    /// Why nothing was taken back.
+    pub async fn unwish(&mut self) -> Result<String, String> {
+        let mut record = self.store.record()?;
+        let wished = record.asked.take().is_some();
+        self.store.keep(&record)?;
+        match self.scheduled().await? {
+            Scheduled::Ours(at) => {
+                let announced = self.store.announced();
+                self.cancel(&mut record, "an operator asked for that").await?;
+                if let Some(announced) = announced {
+                    let off = Announced { called_off: true, prepared: None, ..announced };
+                    self.store.announce(Some(&off))?;
+                }
+                Ok(format!("the reboot announced for {} is taken back", shown(at)))
+            }
+            Scheduled::Underway(_) => Err("the machine is going down already".into()),
+            Scheduled::Foreign(schedule) => Err(format!("what is scheduled is not bedplate's: {schedule}")),
+            Scheduled::Nothing if wished => Ok("the request is taken back; nothing was announced yet".into()),
+            Scheduled::Nothing => Err("no reboot of bedplate's is announced".into()),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! systemd's watchdog: it is told that the loop comes around, as long as it does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use sd_notify::NotifyState;
+
+/// Longest time in which the loop may not come around: what a round may take, and some.
+const STALLED: Duration = Duration::from_secs(25 * 60);
+
+/// Since when the loop has been at something, in milliseconds after it began; 0: it waits for something to do.
+#[derive(Clone)]
+pub struct Busy {
+    born: Instant,
+    since: Arc<AtomicU64>,
+}
+
+impl Default for Busy {
+    fn default() -> Self {
+        Busy { born: Instant::now(), since: Arc::default() }
+    }
+}
+
+impl Busy {
+    fn now(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// The loop begins something.
+    pub fn begin(&self) {
+        self.since.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// And is done with it.
+    pub fn end(&self) {
+        self.since.store(0, Ordering::Relaxed);
+    }
+
+    fn stalled(&self) -> bool {
+        let since = self.since.load(Ordering::Relaxed);
+        since != 0 && Duration::from_millis(self.now().saturating_sub(since)) > STALLED
+    }
+}
+
+/// Tells systemd, twice in the time it gives, that the loop comes around.
+pub async fn watch(busy: Busy) {
+    let Some(interval) = sd_notify::watchdog_enabled() else { return };
+    loop {
+        tokio::time::sleep(interval / 2).await;
+        if !busy.stalled() {
+            notify(&[NotifyState::Watchdog]);
+        }
+    }
+}
+
+/// Tells systemd something about this service.
+pub fn notify(state: &[NotifyState<'_>]) {
+    // Not started by systemd: nobody to tell.
+    let _ = sd_notify::notify(state);
+}
