@@ -5,6 +5,7 @@
 //! never reports `steady-state` keeps its slot for ever: report it after every healthy boot.
 
 mod answer;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use ureq::{Agent, Proxy};
 use crate::visible::one_line;
 
 pub use answer::LockError;
+pub use tls::TlsFault;
 
 /// First delay of [`backoff`], before jitter.
 pub const FIRST_DELAY: Duration = Duration::from_secs(10);
@@ -85,7 +87,8 @@ impl Client {
     /// A client that takes at most `timeout` for one call, from the name's look-up to the last byte.
     ///
     /// Proxies are taken from the environment, ureq's default: `ALL_PROXY`, `HTTPS_PROXY`, `HTTP_PROXY`, but for the
-    /// hosts in `NO_PROXY`. Certificates are checked against the host's trust store (`SSL_CERT_FILE` if that is set).
+    /// hosts in `NO_PROXY`. Certificates are checked against the host's trust store, or
+    /// what `SSL_CERT_FILE` and `SSL_CERT_DIR` name instead of it. It is read by each client when it first calls.
     ///
     /// # Errors
     /// [`ClientError`]. Nothing is sent.

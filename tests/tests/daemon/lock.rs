@@ -1,7 +1,7 @@
 //! The fleet's lock: taken before the reboot, given back only by a host that is right again.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use bedplate::daemon::status::State;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use super::rig::{Rig, right, until, waiting};
 
 /// A server that answers each request with the next of its answers, the last one for ever.
-struct Server {
-    url: String,
+pub struct Server {
+    pub url: String,
     answers: Arc<Mutex<Vec<&'static str>>>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
-const YES: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+pub const YES: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 /// As poseidon/fleetlock says it.
 const TAKEN: &str = "HTTP/1.1 423 Locked\r\nContent-Length: 42\r\nConnection: close\r\n\r\n\
                      {\"kind\":\"lock_held\",\"value\":\"reboot lease\"}";
@@ -27,16 +27,30 @@ const FULL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 72\r\n
 /// Takes the request and says nothing.
 const DROPPED: &str = "";
 
+/// What goes through a connection, laid bare.
+pub trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
 impl Server {
     fn start(answers: &[&'static str]) -> Self {
+        Server::over("http", answers, |stream| Box::new(stream))
+    }
+
+    /// A server that speaks HTTP over what `lay_bare` makes of a connection.
+    pub fn over(
+        scheme: &str,
+        answers: &[&'static str],
+        lay_bare: impl Fn(TcpStream) -> Box<dyn Stream> + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        let url = format!("{scheme}://{}", listener.local_addr().expect("bound"));
         let answers = Arc::new(Mutex::new(answers.to_vec()));
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (own_answers, own_asked) = (answers.clone(), asked.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let mut stream = stream.expect("a connection");
+                let mut stream = lay_bare(stream.expect("a connection"));
                 let mut request = Vec::new();
                 let mut buffer = [0; 1024];
                 while !request.ends_with(b"}}") {
@@ -44,6 +58,10 @@ impl Server {
                         Ok(0) | Err(_) => break,
                         Ok(length) => request.extend_from_slice(&buffer[..length]),
                     }
+                }
+                // Nobody who does not trust this server asks it anything.
+                if request.is_empty() {
+                    continue;
                 }
                 let request = String::from_utf8_lossy(&request).into_owned();
                 let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -56,17 +74,23 @@ impl Server {
         Server { url, answers, asked }
     }
 
-    fn asked(&self) -> Vec<String> {
+    /// The same server by another name of this host.
+    pub fn at(mut self, host: &str) -> Self {
+        self.url = self.url.replace("127.0.0.1", host);
+        self
+    }
+
+    pub fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("not poisoned").clone()
     }
 
-    fn in_profile(&self, mut round: Value) -> Value {
+    pub fn in_profile(&self, mut round: Value) -> Value {
         round["reboot"]["fleetlock"] = json!({ "url": self.url, "group": "default" });
         round
     }
 }
 
-fn announced(rig: &Rig) -> bool {
+pub fn announced(rig: &Rig) -> bool {
     rig.status().is_some_and(|status| matches!(status.reboot.decision, Decision::Announced { .. }))
 }
 

@@ -5,6 +5,7 @@ mod lock;
 mod logind;
 mod reboots;
 mod rig;
+mod tls;
 
 use std::process::Command;
 use std::time::Duration;
@@ -164,15 +165,7 @@ fn without_a_bus_the_host_is_kept_right_all_the_same() {
 #[test]
 fn the_commands() {
     let Some(mut rig) = Rig::new() else { return };
-    let run = |rig: &Rig, args: &[&str]| {
-        let output = program::bedplate(args)
-            .env("DBUS_SYSTEM_BUS_ADDRESS", rig.address())
-            .output()
-            .expect("it starts");
-        let text =
-            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        (output.status.code(), text)
-    };
+    let run = Rig::run;
     let (code, said) = run(&rig, &["reboot", "status"]);
     assert!(code == Some(1) && said.contains("systemctl start bedplate"), "{said}");
     let mut round = rig::waiting(&rig);

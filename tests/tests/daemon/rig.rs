@@ -16,6 +16,9 @@ use super::logind::{FakeLogind, Login};
 /// Longest wait for something that is to happen. Nothing here takes a second by itself.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The trust store of the daemon; not there until a test writes it.
+pub const AUTHORITIES: &str = "etc/authorities.pem";
+
 pub struct Rig {
     pub dir: tempfile::TempDir,
     pub login: Arc<Mutex<Login>>,
@@ -147,6 +150,11 @@ impl Rig {
             .arg(format!("--state-root={}", self.dir.path().display()))
             .arg(format!("--worker={}", self.path("worker").display()))
             .env("DBUS_SYSTEM_BUS_ADDRESS", self.address())
+            .env("SSL_CERT_FILE", self.path(AUTHORITIES))
+            .env_remove("SSL_CERT_DIR")
+            // A proxy of whoever runs the tests is not to see what goes over loopback.
+            .env("NO_PROXY", "*")
+            .env_remove("no_proxy")
             .env_remove("JOURNAL_STREAM")
             .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
@@ -155,6 +163,17 @@ impl Rig {
             .spawn()
             .expect("the daemon starts");
         self.daemon = Some(daemon);
+    }
+
+    /// What a command says beside this daemon, and its exit status.
+    pub fn run(&self, args: &[&str]) -> (Option<i32>, String) {
+        let output = program::bedplate(args)
+            .env("DBUS_SYSTEM_BUS_ADDRESS", self.address())
+            .output()
+            .expect("it starts");
+        let text =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), text)
     }
 
     pub fn address(&self) -> String {

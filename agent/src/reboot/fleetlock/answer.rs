@@ -3,10 +3,12 @@
 
 use std::io::Read as _;
 
+use rustix::io::Errno;
 use serde::Deserialize;
 use ureq::Body;
 use ureq::http::{Response, header};
 
+use super::tls::TlsFault;
 use crate::visible::steers;
 
 /// How much of a body is read. The protocol's are a line; what is longer comes from somebody else.
@@ -53,8 +55,16 @@ pub enum LockError {
         /// The server's explanation.
         value: String,
     },
-    /// No answer: no such name, no connection, no trust in its certificate, too late, or cut off.
-    #[error("{url} does not answer")]
+    /// No connection over which a slot could be believed: an operator must see to a certificate, or to the URL.
+    #[error("no safe connection to {url}")]
+    Unsafe {
+        /// What was called.
+        url: String,
+        /// What is wrong, and what helps.
+        source: TlsFault,
+    },
+    /// No answer: no such name, no connection, too late, or cut off.
+    #[error("{url} does not answer{}", hint(source))]
     Unreachable {
         /// What was called.
         url: String,
@@ -62,7 +72,7 @@ pub enum LockError {
         source: Box<ureq::Error>,
     },
     /// An answer that is not HTTP.
-    #[error("what answers at {url} does not speak HTTP")]
+    #[error("what answers at {url} does not speak HTTP{}", scheme_hint(url))]
     BadAnswer {
         /// What was called.
         url: String,
@@ -74,11 +84,14 @@ pub enum LockError {
 impl LockError {
     /// Whether asking again, later, can help without anybody's doing.
     pub fn is_temporary(&self) -> bool {
-        !matches!(self, LockError::Refused { .. })
+        !matches!(self, LockError::Refused { .. } | LockError::Unsafe { .. })
     }
 
     /// For a call that got no answer to read.
     pub(super) fn unanswered(url: String, error: ureq::Error) -> LockError {
+        if let Some(source) = TlsFault::of(&error) {
+            return LockError::Unsafe { url, source };
+        }
         let source = Box::new(error);
         match *source {
             ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
@@ -87,6 +100,26 @@ impl LockError {
             _ => LockError::Unreachable { url, source },
         }
     }
+}
+
+/// What to look at where the error itself does not say it.
+fn hint(error: &ureq::Error) -> &'static str {
+    let ureq::Error::Io(error) = error else { return "" };
+    match Errno::from_io_error(error) {
+        // By the unit's RestrictAddressFamilies= and IPAddressDeny=, or by a firewall of this host.
+        Some(Errno::AFNOSUPPORT | Errno::PERM | Errno::ACCESS) => {
+            " (this host does not let bedplate use the network: is bedplate.service.d/fleetlock.conf in place?)"
+        }
+        // The standard library has no kind for a failed look-up.
+        None if error.to_string().starts_with("failed to lookup address") => {
+            " (its name cannot be looked up: is the name right, and bedplate.service.d/fleetlock.conf in place?)"
+        }
+        _ => "",
+    }
+}
+
+fn scheme_hint(url: &str) -> &'static str {
+    if url.starts_with("https:") { "" } else { "; if it speaks TLS, the URL begins with https://" }
 }
 
 /// The protocol's error body. Servers may say more.
@@ -136,7 +169,7 @@ fn fits(kind: &str) -> bool {
 }
 
 /// Bytes of a stranger as one short line: blanks are single spaces, characters that steer a terminal are left out.
-fn one_line(bytes: &[u8]) -> String {
+pub(super) fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text: String = text.chars().filter(|&c| c.is_ascii_whitespace() || !steers(c)).collect();
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

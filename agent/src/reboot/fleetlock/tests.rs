@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use proptest::prelude::*;
+use rustix::io::Errno;
 
 use super::*;
 
@@ -294,6 +295,75 @@ fn words_of_the_server_cannot_steer_a_terminal() {
     assert!(matches!(long, LockError::Server { kind, .. } if kind == NO_KIND));
 }
 
+/// What a unit without its drop-in meets; nobody can tell from the errors alone.
+#[test]
+fn a_closed_network_is_told_with_what_opens_it() {
+    let shown =
+        |error| LockError::unanswered("http://h/v1/pre-reboot".into(), ureq::Error::Io(error)).to_string();
+    for errno in [Errno::AFNOSUPPORT, Errno::PERM, Errno::ACCESS] {
+        assert_eq!(
+            shown(errno.into()),
+            "http://h/v1/pre-reboot does not answer (this host does not let bedplate use the network: is \
+             bedplate.service.d/fleetlock.conf in place?)"
+        );
+    }
+    assert_eq!(shown(Errno::CONNREFUSED.into()), "http://h/v1/pre-reboot does not answer");
+    // Longer than a label may be (RFC 1035, section 2.3.4): no name server is asked.
+    let url = format!("http://{}/", "x".repeat(64));
+    let unknown = client(&url, LONG).pre_reboot().unwrap_err();
+    assert_eq!(
+        unknown.to_string(),
+        format!(
+            "{url}v1/pre-reboot does not answer (its name cannot be looked up: is the name right, and \
+             bedplate.service.d/fleetlock.conf in place?)"
+        )
+    );
+}
+
+#[test]
+fn a_server_of_tls_that_is_called_without_is_known() {
+    // An alert (RFC 8446, section 6), which is what most say to a request.
+    let (url, server) = server(says([21, 3, 3, 0, 2, 2, 50]));
+    let bad = client(&url, LONG).pre_reboot().unwrap_err();
+    server.join().unwrap();
+    assert_eq!(
+        bad.to_string(),
+        format!(
+            "what answers at {url}v1/pre-reboot does not speak HTTP; if it speaks TLS, the URL begins with https://"
+        )
+    );
+}
+
+#[test]
+fn a_fault_of_tls_is_told_the_same_way_at_any_time() {
+    let fault = |error: rustls::Error| {
+        let error = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+        LockError::unanswered("https://h/".into(), ureq::Error::Io(error))
+    };
+    let at = |seconds| rustls::pki_types::UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+    let expired = |now| {
+        let error = rustls::CertificateError::ExpiredContext { time: at(now), not_after: at(1_600_000_000) };
+        fault(error.into())
+    };
+    let words = |error: &LockError| error.source().map(ToString::to_string).unwrap_or_default();
+    assert!(words(&expired(1_700_000_000)).contains("expired at 2020-09-13T12:26:40Z"));
+    assert_eq!(words(&expired(1_700_000_000)), words(&expired(1_800_000_000)));
+    assert!(!expired(1_700_000_000).is_temporary());
+    let alert = fault(rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired));
+    assert!(words(&alert).starts_with("the server breaks off TLS (CertificateRequired)"), "{alert:?}");
+    // A certificate's names are a stranger's words.
+    let other = fault(
+        rustls::CertificateError::NotValidForNameContext {
+            expected: "h.example".try_into().unwrap(),
+            presented: vec!["DnsName(\"\u{1b}[2Ja.example\")".into(), "x\n".repeat(300)],
+        }
+        .into(),
+    );
+    let words = words(&other);
+    assert!(words.contains("it is for [2Ja.example, x x x"), "{words}");
+    assert!(!words.chars().any(crate::visible::steers) && words.chars().count() < 500, "{words}");
+}
+
 #[test]
 fn https_never_speaks_in_plain_text() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -306,7 +376,7 @@ fn https_never_speaks_in_plain_text() {
         first[..got].to_vec()
     });
     let untrusted = client(&url, LONG).pre_reboot().unwrap_err();
-    assert!(matches!(untrusted, LockError::Unreachable { .. }), "{untrusted:?}");
+    assert!(matches!(untrusted, LockError::Unsafe { .. }), "{untrusted:?}");
     // A TLS handshake record (RFC 8446, section 5.1), or nothing on a machine without a trust store.
     let first = server.join().unwrap();
     assert!(first.is_empty() || first == [22], "{first:?}");

@@ -1,0 +1,219 @@
+//! The fleet's lock over TLS: a slot counts only from a server whom this host has reason to believe, and whoever has no
+//! such server is told why, and what helps. The rig's daemon trusts what is in [`AUTHORITIES`], and nobody else.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use bedplate::reboot::decide::Decision;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::lock::{Server, Stream, YES, announced};
+use super::rig::{AUTHORITIES, Rig, right, until, waiting};
+
+/// Where the server is, as address and as name.
+const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
+/// First and last year of a certificate.
+const VALID: (i32, i32) = (2020, 2120);
+/// What every fault of the certificate begins with.
+const NOT_TRUSTED: &str = "the server's certificate is not trusted: ";
+const UNKNOWN: &str = "no authority in this host's trust store has signed it; install the certificate of its CA there \
+                       (update-ca-certificates, update-ca-trust), or name that file as SSL_CERT_FILE in a drop-in of \
+                       bedplate.service";
+
+/// A CA.
+struct Authority {
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut parameters = CertificateParams::new(HERE.map(str::to_owned)).expect("names");
+        parameters.distinguished_name.push(DnType::CommonName, name);
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("random numbers");
+        let certificate = parameters.self_signed(&key).expect("signed").der().clone();
+        let own = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        Authority { certificate, key: own, issuer: Issuer::new(parameters, key) }
+    }
+
+    /// Its certificate as a trust store has it.
+    fn pem(&self) -> String {
+        let text = BASE64_STANDARD.encode(&self.certificate);
+        let lines = text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n");
+        format!("-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n")
+    }
+
+    /// A server with a certificate of this CA.
+    fn server(&self, names: &[&str], (from, to): (i32, i32)) -> Server {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut parameters = CertificateParams::new(names).expect("names");
+        parameters.not_before = date_time_ymd(from, 1, 1);
+        parameters.not_after = date_time_ymd(to, 1, 1);
+        let key = KeyPair::generate().expect("random numbers");
+        let certificate = parameters.signed_by(&key, &self.issuer).expect("signed").der().clone();
+        over_tls(certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+    }
+
+    /// A server that shows the CA's own certificate, as `openssl req -x509` makes it.
+    fn as_server(&self) -> Server {
+        over_tls(self.certificate.clone(), self.key.clone_key())
+    }
+}
+
+fn over_tls(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Server {
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("ring knows them")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .expect("a certificate and its key");
+    let config = Arc::new(config);
+    Server::over("https", &[YES], move |stream| {
+        let connection = ServerConnection::new(config.clone()).expect("the configuration is whole");
+        Box::new(StreamOwned::new(connection, stream))
+    })
+}
+
+/// A daemon that wants a reboot, and trusts whom the text names.
+fn rig(server: &Server, authorities: &str) -> Option<Rig> {
+    let mut rig = Rig::new()?;
+    rig.write(AUTHORITIES, authorities);
+    rig.look(&server.in_profile(waiting(&rig)));
+    rig.start();
+    Some(rig)
+}
+
+/// Nothing was asked of the server, nothing of logind, and whoever looks reads exactly these words.
+fn refused(rig: &Rig, server: &Server, words: &str) {
+    let waits = |decision: &Decision| matches!(decision, Decision::Wait { .. });
+    let status = rig.until("waits", |status| waits(&status.reboot.decision));
+    let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
+    let fault = format!("no safe connection to {}/v1/pre-reboot: {words}", server.url);
+    assert_eq!(why, [format!("no slot of the fleet's lock yet: {fault}")]);
+    let in_file = || {
+        let text = rig.read("run/bedplate/status.json");
+        let file: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        file["reboot"]["lock_said"] == fault.as_str()
+    };
+    // The file comes after the bus.
+    until("in the file", in_file);
+    let (_, said) = rig.run(&["reboot", "status"]);
+    assert!(said.contains(&fault), "{fault} is not in\n{said}");
+    rig.touch();
+    rig.settle();
+    assert_eq!(server.asked(), [""; 0]);
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+}
+
+#[test]
+fn a_server_that_the_host_trusts_gives_the_slot() {
+    let authority = Authority::new("Fleet CA");
+    for host in HERE {
+        let server = authority.server(&HERE, VALID).at(host);
+        // One of many, as in a trust store.
+        let authorities = Authority::new("Another CA").pem() + &authority.pem();
+        let Some(mut rig) = rig(&server, &authorities) else { return };
+        until("announced", || announced(&rig));
+        assert_eq!(server.asked(), ["/v1/pre-reboot"], "{host}");
+        assert!(rig.status().expect("it answers").reboot.lock.is_some_and(|lock| lock.certain));
+        rig.look(&server.in_profile(right(&rig)));
+        rig.reboot("boot-2");
+        until("given back", || server.asked().last().is_some_and(|path| path == "/v1/steady-state"));
+    }
+}
+
+/// A CA that is installed later counts at the next call, without a restart.
+#[test]
+fn an_unknown_authority_is_believed_once_it_is_installed() {
+    let (authority, other) = (Authority::new("Fleet CA"), Authority::new("Another CA"));
+    let server = authority.server(&HERE, VALID);
+    let Some(rig) = rig(&server, &other.pem()) else { return };
+    refused(&rig, &server, &format!("{NOT_TRUSTED}{UNKNOWN}"));
+    rig.write(AUTHORITIES, &authority.pem());
+    until("announced", || announced(&rig));
+    assert_eq!(server.asked(), ["/v1/pre-reboot"]);
+}
+
+/// A CA made anew has the name of the old one and another key.
+#[test]
+fn an_authority_of_the_same_name_is_another() {
+    let (authority, old) = (Authority::new("Fleet CA"), Authority::new("Fleet CA"));
+    let server = authority.server(&HERE, VALID);
+    let Some(rig) = rig(&server, &old.pem()) else { return };
+    let fault = "its signature does not fit the key that this host's trust store has for its CA; if that CA was made anew, \
+                 install the CA's present certificate";
+    refused(&rig, &server, &format!("{NOT_TRUSTED}{fault}"));
+}
+
+#[test]
+fn a_certificate_for_another_server_is_not_this_ones() {
+    let authority = Authority::new("Fleet CA");
+    let cases = [
+        (HERE[0], &["fleetlock.example", "192.0.2.1"][..], "fleetlock.example, 192.0.2.1"),
+        (HERE[1], &["fleetlock.example"], "fleetlock.example"),
+        (HERE[1], &[], "no name at all (subjectAltName; the CN does not count)"),
+    ];
+    for (host, names, presented) in cases {
+        let server = authority.server(names, VALID).at(host);
+        let Some(rig) = rig(&server, &authority.pem()) else { return };
+        let fault = format!(
+            "it is for {presented}, not for {host}; write a name that it has into the URL, or give the server a \
+             certificate for {host}"
+        );
+        refused(&rig, &server, &format!("{NOT_TRUSTED}{fault}"));
+    }
+}
+
+#[test]
+fn a_certificate_counts_in_its_time_only() {
+    let authority = Authority::new("Fleet CA");
+    let expired = "it expired at 2021-01-01T00:00:00Z; renew it, or set this host's clock if that is wrong";
+    let early = "it is not valid before 2119-01-01T00:00:00Z; set this host's clock if that is wrong, or have the \
+                 certificate made anew";
+    for (years, fault) in [((2020, 2021), expired), ((2119, 2120), early)] {
+        let server = authority.server(&HERE, years);
+        let Some(rig) = rig(&server, &authority.pem()) else { return };
+        refused(&rig, &server, &format!("{NOT_TRUSTED}{fault}"));
+    }
+}
+
+#[test]
+fn an_authoritys_own_certificate_is_no_servers() {
+    let authority = Authority::new("Fleet CA");
+    let server = authority.as_server();
+    let Some(rig) = rig(&server, &authority.pem()) else { return };
+    let fault = "it is a CA's own (CA:TRUE); have the server show one that this CA has signed";
+    refused(&rig, &server, &format!("{NOT_TRUSTED}{fault}"));
+}
+
+#[test]
+fn without_a_trust_store_there_is_no_trust() {
+    let server = Authority::new("Fleet CA").server(&HERE, VALID);
+    let Some(rig) = rig(&server, "no certificate\n") else { return };
+    let fault = "no certificate can be trusted: this host's trust store is empty; install ca-certificates, or, where \
+                 SSL_CERT_FILE or SSL_CERT_DIR is set for bedplate.service, have it name certificates that the service \
+                 can read";
+    refused(&rig, &server, fault);
+}
+
+/// As Go's and nginx's servers do it: what is no request is told so.
+fn as_it_is(mut stream: TcpStream) -> Box<dyn Stream> {
+    let _ = stream.read(&mut [0; 4096]);
+    let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    Box::new(std::io::empty())
+}
+
+#[test]
+fn a_server_without_tls_is_told_from_one_that_is_not_trusted() {
+    let server = Server::over("https", &[YES], as_it_is);
+    let Some(rig) = rig(&server, &Authority::new("Fleet CA").pem()) else { return };
+    let fault = "what answers there does not speak TLS; have the server do so, or begin the URL with http:// if the \
+                 network is to be trusted";
+    refused(&rig, &server, fault);
+}
