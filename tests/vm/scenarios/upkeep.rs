@@ -1,23 +1,16 @@
-//! The daemon where things go wrong around it: slow devices in a boot, storms of events, its own sandbox, clocks, power
-//! cuts and other people's reboots, a kernel that does not do what it was told, and a fleet that takes turns.
+//! The daemon where things come between: its own sandbox, clocks, power cuts, other people's reboots, a kernel that does
+//! not do what it was told, and a fleet that takes turns.
 
 use std::time::Duration;
 
-use bedplate_tests::lab::machine::{BOOKWORM, Machine, SYSTEMD_BOOT};
+use bedplate_tests::lab::machine::{BOOKWORM, SYSTEMD_BOOT};
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
 use super::daemon::{install, state, until};
-use super::guest::{self, PROFILE, PROFILE_PATH, check, same};
+use super::guest::{self, PROFILE_PATH, check, same};
 
-pub const SCENARIOS: &[Scenario] = &[
-    ("upkeep::bounded_boot", bounded_boot),
-    ("upkeep::confined_grub", confined_grub),
-    ("upkeep::confined_systemd_boot", confined_systemd_boot),
-    ("upkeep::storm", storm),
-    ("upkeep::interrupted", interrupted),
-    ("upkeep::refused", refused),
-    ("upkeep::fleet", fleet),
-];
+pub const SCENARIOS: &[Scenario] =
+    &[("upkeep::confined", confined), ("upkeep::interrupted", interrupted), ("upkeep::fleet", fleet)];
 
 const ENABLE: &str = "systemctl enable --now bedplate-boot.service bedplate.service";
 /// Asks for one cold boot and nothing else.
@@ -32,57 +25,20 @@ fn scheduled(node: &Node) -> Result<String> {
     node.ok("sed -n 's/^USEC=//p' /run/systemd/shutdown/scheduled")
 }
 
-/// VFs that take far longer than the boot may wait.
-fn bounded_boot(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
-    install(case, &node)?;
-    node.put(PROFILE_PATH, format!("{PROFILE}\n[agent]\nboot_timeout = \"5s\"\n"))?;
-    node.ok("systemctl enable bedplate-boot.service bedplate.service")?;
-    node.reboot()?;
-    until(&node, "the early unit has let the boot go on", "systemctl is-active -q bedplate-boot.service")?;
-    let held = node.ok(
-        "systemctl show -P InactiveExitTimestampMonotonic -P ActiveEnterTimestampMonotonic bedplate-boot.service | \
-         { read a; read b; echo $(((b - a) / 1000000)); }",
-    )?;
-    node.step(&format!("it held up the boot for {held} s"));
-    // Seven VFs take 16 s on one port alone, and there are three of them.
-    check!(
-        held.parse::<u32>().is_ok_and(|seconds| (4..=12).contains(&seconds)),
-        "held for {held} s, not for 5"
-    );
-    let said = node.ok("journalctl -b -u bedplate-boot.service -o cat --no-pager")?;
-    check!(said.contains("not done after 5 s"), "what it says:\n{said}");
-    until(&node, "the daemon does the rest", &format!("bedplate reconcile; {}", state("waiting-for-boot")))?;
-    same!(guest::vfs(&node)?, ["7", "7", "7"], "VFs");
-    Ok(())
-}
-
-fn confined_grub(case: &mut Case) -> Result<()> {
-    let linux = "grep -m1 -E '^[[:space:]]*linux[[:space:]]' /boot/grub/grub.cfg";
-    confined(case, BOOKWORM, linux, "lsinitramfs /boot/initrd.img-$(uname -r)")
-}
-
-fn confined_systemd_boot(case: &mut Case) -> Result<()> {
-    let options = "sed -n 's/^options *//p' /boot/efi/loader/entries/*.conf";
-    confined(
-        case,
-        SYSTEMD_BOOT,
-        options,
-        "lsinitramfs /boot/efi/*/*/initrd* 2>/dev/null || lsinitramfs /boot/initrd.img-$(uname -r)",
-    )
-}
-
-/// The host's own tools, started by the unit with all that is forbidden to it.
-fn confined(case: &mut Case, machine: Machine, line: &str, initramfs: &str) -> Result<()> {
-    let node = case.node(machine)?;
+/// kernel-install and the initramfs's tools, started by the unit with all that is forbidden to it (update-grub:
+/// daemon::life).
+fn confined(case: &mut Case) -> Result<()> {
+    let node = case.node(SYSTEMD_BOOT)?;
     install(case, &node)?;
     node.step("the unit rebuilds the boot entry and the initramfs");
     let options = "options = { virtio_blk = { queue_depth = 64 } }";
     node.put(PROFILE_PATH, format!("{PASSTHROUGH}[modules]\n{options}\n"))?;
     node.ok(ENABLE)?;
     until(&node, "written", &state("waiting-for-boot"))?;
-    check!(node.ok(line)?.contains("iommu=pt"), "the default entry: {}", node.ok(line)?);
-    check!(node.ok(initramfs)?.contains("modprobe.d/zz-bedplate.conf"), "the initramfs lacks the options");
+    let line = node.ok("sed -n 's/^options *//p' /boot/efi/loader/entries/*.conf")?;
+    check!(line.contains("iommu=pt"), "the entry: {line}");
+    let held = node.ok("lsinitramfs /boot/initrd.img-$(uname -r)")?;
+    check!(held.contains("modprobe.d/zz-bedplate.conf"), "the initramfs lacks the options");
     let said = node.ok("journalctl -b -u bedplate -o cat --no-pager")?;
     check!(!said.contains("failed"), "something failed:\n{said}");
     node.step("and the boot takes both");
@@ -97,38 +53,16 @@ fn confined(case: &mut Case, machine: Machine, line: &str, initramfs: &str) -> R
     Ok(())
 }
 
-/// A thousand events are one look.
-fn storm(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
-    install(case, &node)?;
-    node.put(PROFILE_PATH, PASSTHROUGH)?;
-    node.ok(ENABLE)?;
-    until(&node, "settled", &state("waiting-for-boot"))?;
-    rest(5);
-    let looks = || node.ok("bedplate status --json | sed -n 's/.*\"looks\": \\([0-9]*\\).*/\\1/p'");
-    let before: u32 = looks()?.parse()?;
-    let pf = guest::PFS[2];
-    let took = node.ok(&format!(
-        "s=$(cat /sys/kernel/uevent_seqnum); t=$(date +%s%N); \
-         perl -e 'for (1..1000) {{ open F, \">\", \"/sys/bus/pci/devices/{pf}/uevent\" or die; print F \"change\"; close F }}'; \
-         echo $(($(cat /sys/kernel/uevent_seqnum) - s)) $((($(date +%s%N) - t) / 1000000))"
-    ))?;
-    node.step(&format!("uevents, and the milliseconds they took: {took}"));
-    check!(
-        took.split(' ').next().is_some_and(|count| count.parse::<u32>().is_ok_and(|n| n >= 1000)),
-        "{took}"
-    );
-    rest(10);
-    let after: u32 = looks()?.parse()?;
-    same!(after - before, 1, "looks at the host");
-    Ok(())
-}
-
 /// Everything that may come between an announcement and its reboot.
 fn interrupted(case: &mut Case) -> Result<()> {
     const POLICY: &str = "[reboot]\npolicy = \"schedule\"\ndelay = \"20m\"\n";
     let node = case.node(BOOKWORM)?;
     install(case, &node)?;
+    // From the next boot on a group has another type than the command line asks for.
+    let pf = guest::PFS[2];
+    node.put_program("/usr/local/sbin/translate", translate(pf))?;
+    node.put("/etc/systemd/system/translate.service", TRANSLATE)?;
+    node.ok("systemctl daemon-reload && systemctl enable translate.service")?;
     node.put(PROFILE_PATH, format!("{PASSTHROUGH}{POLICY}"))?;
     node.ok(ENABLE)?;
     until(&node, "announced", "[ -e /run/systemd/shutdown/scheduled ]")?;
@@ -147,9 +81,22 @@ fn interrupted(case: &mut Case) -> Result<()> {
 
     node.step("the power fails before the time has come");
     node.cold_cycle()?;
-    check!(node.boot_id()? != boot, "another boot");
-    until(&node, "converged", &state("converged"))?;
+    let (before, boot) = (boot, node.boot_id()?);
+    check!(boot != before, "another boot");
+
+    node.step("the kernel has the argument, and translates all the same: stuck, and no second reboot");
+    let group = guest::group_of(&node, pf)?;
+    until(&node, "translated", &format!("grep -q ^DMA /sys/kernel/iommu_groups/{group}/type"))?;
     check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
+    until(&node, "stuck", &state("stuck"))?;
+    let status = node.expect(4, "bedplate status")?;
+    check!(status.contains("booted with it and it is not in effect"), "the cause:\n{status}");
+    rest(5);
+    same!(node.boot_id()?, boot, "the boot");
+    same!(node.run("[ -e /run/systemd/shutdown/scheduled ]")?.status, 1, "nothing is announced");
+    node.ok(&format!("{} && systemctl disable translate.service", retype(pf, "identity")))?;
+    until(&node, "mended, it is right without a boot", &state("converged"))?;
+    same!(node.boot_id()?, boot, "the boot");
     check!(node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"), "the record");
 
     node.step("somebody else reboots before the time has come");
@@ -166,47 +113,22 @@ fn interrupted(case: &mut Case) -> Result<()> {
     Ok(())
 }
 
-/// A kernel that translates although it was told not to: not ready, and no second reboot.
-fn refused(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
-    install(case, &node)?;
-    let pf = guest::PFS[2];
-    // What firmware or a device can bring about, done by hand: the group gets another type early in every boot.
-    node.put_program(
-        "/usr/local/sbin/translate",
-        format!(
-            "#!/bin/sh\nd=/sys/bus/pci/devices/{pf}\nudevadm settle\necho {pf} >$d/driver/unbind\n\
-             echo DMA >$d/iommu_group/type\necho {pf} >/sys/bus/pci/drivers_probe\n"
-        ),
-    )?;
-    node.put(
-        "/etc/systemd/system/translate.service",
-        "[Unit]\nBefore=bedplate-boot.service\nDefaultDependencies=no\nAfter=local-fs.target systemd-udev-trigger.service\n\
-         ConditionKernelCommandLine=iommu=pt\n[Service]\nType=oneshot\nExecStart=/usr/local/sbin/translate\n\
-         [Install]\nWantedBy=multi-user.target\n",
-    )?;
-    node.put(PROFILE_PATH, format!("{PASSTHROUGH}[reboot]\npolicy = \"schedule\"\ndelay = \"3s\"\n"))?;
-    let first = node.boot_id()?;
-    node.ok(&format!("systemctl daemon-reload && systemctl enable translate.service && {ENABLE}"))?;
-    node.wait_for_another_boot(&first)?;
-    let boot = node.boot_id()?;
-    let group = guest::group_of(&node, pf)?;
-    until(&node, "translated", &format!("grep -q ^DMA /sys/kernel/iommu_groups/{group}/type"))?;
-    check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
-    until(&node, "stuck", &state("stuck"))?;
-    let status = node.expect(4, "bedplate status")?;
-    check!(status.contains("booted with it and it is not in effect"), "the cause:\n{status}");
-    rest(8);
-    same!(node.boot_id()?, boot, "the boot");
-    node.step("mended, it is right without a boot");
-    node.ok(&format!(
-        "d=/sys/bus/pci/devices/{pf}; echo {pf} >$d/driver/unbind && echo identity >$d/iommu_group/type && \
-         echo {pf} >/sys/bus/pci/drivers_probe"
-    ))?;
-    until(&node, "converged", &state("converged"))?;
-    same!(node.boot_id()?, boot, "the boot");
-    Ok(())
+/// Gives the IOMMU group of a function another type: no driver may be bound meanwhile.
+fn retype(function: &str, kind: &str) -> String {
+    format!(
+        "echo {function} >/sys/bus/pci/devices/{function}/driver/unbind && \
+         echo {kind} >/sys/bus/pci/devices/{function}/iommu_group/type && echo {function} >/sys/bus/pci/drivers_probe"
+    )
 }
+
+/// What firmware or a device can bring about, done by hand in every boot, before bedplate looks.
+fn translate(function: &str) -> String {
+    format!("#!/bin/sh\nudevadm settle\n{}\n", retype(function, "DMA"))
+}
+
+const TRANSLATE: &str = "[Unit]\nBefore=bedplate-boot.service\nDefaultDependencies=no\n\
+    After=local-fs.target systemd-udev-trigger.service\nConditionKernelCommandLine=iommu=pt\n\
+    [Service]\nType=oneshot\nExecStart=/usr/local/sbin/translate\n[Install]\nWantedBy=multi-user.target\n";
 
 /// A lock server that writes down what it is asked, by systemd's sockets and a shell.
 const LOCK: &str = "#!/bin/bash\nread -r _ path _\nlength=0\n\
