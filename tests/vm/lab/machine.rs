@@ -100,6 +100,9 @@ pub const UKI: Machine = Machine { name: "uki", loader: Loader::Uki, ..TRIXIE };
 /// All of them.
 pub const MACHINES: [Machine; 7] = [BOOKWORM, BIOS, NO_IOMMU, AMD, TRIXIE, SYSTEMD_BOOT, UKI];
 
+/// QEMU's own BMC. It refuses to cycle the power (`ipmi_do_hw_op`, hw/ipmi/ipmi.c).
+pub(super) const OWN_BMC: &str = "ipmi-bmc-sim,id=bmc";
+
 /// Memory of the guest in MiB, half of it on each NUMA node.
 const MEMORY: u32 = 2048;
 
@@ -182,7 +185,7 @@ impl Line {
             .pair("-chardev", format!("socket,id=agent,path={sockets}/agent,server=on,wait=off"))
             .device("virtserialport,bus=ports.0,chardev=agent,name=org.qemu.guest_agent.0")
             .device("virtio-rng-pci,bus=pcie.0,addr=0x5")
-            .device("ipmi-bmc-sim,id=bmc")
+            .device(OWN_BMC)
             .device("isa-ipmi-kcs,bmc=bmc,irq=5")
     }
 

@@ -1,5 +1,7 @@
 //! One running node: its QEMU process, and everything a test can do to it.
 
+pub mod bmc;
+
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use self::bmc::{Bmc, POWER_CYCLE};
 use super::agent::{Agent, Output};
-use super::machine::Machine;
+use super::machine::{Machine, OWN_BMC};
 use super::qmp::Qmp;
 use super::{Result, fail};
 
@@ -33,6 +36,7 @@ pub struct Node {
     process: RefCell<Option<Child>>,
     qmp: RefCell<Option<Qmp>>,
     extra: RefCell<Vec<String>>,
+    bmc: RefCell<Option<Bmc>>,
     began: Cell<Instant>,
 }
 
@@ -47,6 +51,7 @@ impl Node {
             process: RefCell::new(None),
             qmp: RefCell::new(None),
             extra: RefCell::new(Vec::new()),
+            bmc: RefCell::new(None),
             began: Cell::new(Instant::now()),
         })
     }
@@ -59,6 +64,11 @@ impl Node {
     /// Forgets what [`Node::with`] added.
     pub fn without_extras(&self) {
         self.extra.borrow_mut().clear();
+    }
+
+    /// Gives it another BMC than QEMU's, from its next start on: one that can cycle the power.
+    pub fn with_bmc(&self) -> Bmc {
+        self.bmc.borrow_mut().get_or_insert_default().clone()
     }
 
     /// Where its disk and logs are.
@@ -77,14 +87,10 @@ impl Node {
     pub(super) fn launch(&self, snapshot: Option<&str>) -> Result<()> {
         self.off();
         let sockets = self.sockets.path();
-        for socket in ["qmp", "console", "agent"] {
+        for socket in ["qmp", "console", "agent", "bmc"] {
             let _ = std::fs::remove_file(sockets.join(socket));
         }
-        let mut arguments = self.machine.arguments(&self.dir, sockets);
-        arguments.extend(self.extra.borrow().iter().cloned());
-        if let Some(tag) = snapshot {
-            arguments.extend(["-loadvm".into(), tag.into()]);
-        }
+        let arguments = self.arguments(snapshot);
         std::fs::write(self.dir.join("qemu.args"), arguments.join("\n"))?;
         let said = File::options().create(true).append(true).open(self.dir.join("qemu.log"))?;
         // Whatever ends this process, however suddenly, ends QEMU too.
@@ -109,7 +115,7 @@ impl Node {
             match Qmp::connect(&socket, &self.dir.join("events.jsonl")) {
                 Ok(qmp) => {
                     *self.qmp.borrow_mut() = Some(qmp);
-                    return Ok(());
+                    return self.bmc.borrow().as_ref().map_or(Ok(()), |bmc| bmc.attach(&sockets.join("bmc")));
                 }
                 Err(err) if Instant::now() > end => {
                     return fail(format!("QEMU's monitor does not answer: {err}"));
@@ -117,6 +123,22 @@ impl Node {
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
             }
         }
+    }
+
+    fn arguments(&self, snapshot: Option<&str>) -> Vec<String> {
+        let sockets = self.sockets.path();
+        let mut arguments = self.machine.arguments(&self.dir, sockets);
+        if self.bmc.borrow().is_some() {
+            let own = arguments.iter_mut().filter(|argument| *argument == OWN_BMC);
+            own.for_each(|argument| *argument = "ipmi-bmc-extern,id=bmc,chardev=bmc".into());
+            let socket = format!("socket,id=bmc,path={}/bmc,server=on,wait=off", sockets.display());
+            arguments.extend(["-chardev".into(), socket]);
+        }
+        arguments.extend(self.extra.borrow().iter().cloned());
+        if let Some(tag) = snapshot {
+            arguments.extend(["-loadvm".into(), tag.into()]);
+        }
+        arguments
     }
 
     /// Switches on and waits until systemd has started everything.
@@ -183,6 +205,38 @@ impl Node {
         self.step("reset");
         self.qmp("system_reset", &json!({}))?;
         self.wait_for_boot(&before)
+    }
+
+    /// A power cycle that the guest orders of the BMC that [`Node::with_bmc`] gave it, and the next boot complete. The
+    /// power is cut a second after the order, as BMCs do, and QEMU ends: nothing that the guest does passes for it.
+    ///
+    /// # Errors
+    /// When the guest orders something else, resets itself or switches itself off; when it does not come up again.
+    pub fn power_cycle_by_bmc(&self) -> Result<()> {
+        let (bmc, resets) = (self.with_bmc(), self.events("RESET"));
+        let began = Instant::now();
+        let mut ordered = None;
+        while ordered.is_none_or(|at: Instant| at.elapsed() < Duration::from_secs(1)) {
+            let controls = bmc.controls();
+            if let Some(other) = controls.iter().find(|control| control.action != POWER_CYCLE) {
+                return fail(format!("the guest ordered chassis control {:#04x}", other.action));
+            }
+            ordered = controls.last().map(|control| control.at);
+            if self.events("RESET") != resets {
+                return fail("the guest reset itself; the power was to be cycled by the BMC");
+            }
+            if !self.is_on() {
+                return fail("the node switched itself off; the power was to be cycled by the BMC");
+            }
+            if began.elapsed() > BOOT {
+                return fail("the guest did not order a power cycle");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.step("the BMC cycles the power");
+        self.power_cut()?;
+        std::thread::sleep(Duration::from_secs(1));
+        self.boot()
     }
 
     /// A boot that somebody in the guest asks for, complete; `before` is the one that it ends.

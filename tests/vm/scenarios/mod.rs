@@ -10,6 +10,7 @@ mod guest;
 mod iommu;
 mod modules;
 mod provision;
+mod reboot;
 mod revert;
 mod snapshot;
 mod sriov;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Scenario> {
         crash::SCENARIOS,
         daemon::SCENARIOS,
         upkeep::SCENARIOS,
+        reboot::SCENARIOS,
     ]
     .concat()
 }

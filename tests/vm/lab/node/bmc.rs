@@ -1,0 +1,189 @@
+//! A BMC outside QEMU that takes the order to cycle the power; QEMU's own (`ipmi-bmc-sim`) refuses it. It answers what
+//! Linux's ipmi_si asks while it starts and two chassis commands, and keeps every chassis control it was given. The cut
+//! itself is the node's work (`Node::power_cycle_by_bmc`): this end only takes orders.
+//!
+//! QEMU's `ipmi-bmc-extern` passes on what the guest writes to its KCS interface (hw/ipmi/ipmi_bmc_extern.c; the "VM"
+//! connection of OpenIPMI's lanserv). Both ways a message is its number, network function and LUN, command, data and a
+//! checksum that brings the sum of all to 0 (in an answer a completion code comes before the data), then 0xA0. A command
+//! about the line itself ends in 0xA1 instead. Either byte inside a message, and 0xAA, is sent as 0xAA and the byte with
+//! bit 4 set.
+
+use std::io::{BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use super::super::Result;
+
+const END_OF_MESSAGE: u8 = 0xA0;
+const END_OF_COMMAND: u8 = 0xA1;
+const ESCAPE: u8 = 0xAA;
+const ESCAPED: u8 = 0x10;
+
+/// To QEMU: whether an answer raises the interface's interrupt.
+const ENABLE_IRQ: u8 = 0x05;
+const DISABLE_IRQ: u8 = 0x06;
+/// From QEMU: the machine was reset.
+const RESET: u8 = 0x04;
+
+/// Completion codes (IPMI v2.0 table 5-2): success, unknown command, data that means nothing.
+const SUCCESS: u8 = 0x00;
+const UNKNOWN: u8 = 0xC1;
+const INVALID: u8 = 0xCC;
+
+/// Chassis Control: power cycle (IPMI v2.0 §28.3).
+pub const POWER_CYCLE: u8 = 0x02;
+
+/// A Chassis Control that came.
+#[derive(Clone, Copy, Debug)]
+pub struct Control {
+    /// What it orders (IPMI v2.0 table 28-4); more than four bits of it say nothing.
+    pub action: u8,
+    /// When it came.
+    pub at: Instant,
+}
+
+/// A BMC. It outlives the power of its machine, as a real one does.
+#[derive(Clone, Debug, Default)]
+pub struct Bmc {
+    controls: Arc<Mutex<Vec<Control>>>,
+}
+
+impl Bmc {
+    /// Every Chassis Control there has been, taken or refused, in its order.
+    pub fn controls(&self) -> Vec<Control> {
+        self.controls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Serves the machine whose QEMU listens at `socket`, until that ends.
+    pub(super) fn attach(&self, socket: &Path) -> Result<()> {
+        let stream = UnixStream::connect(socket)?;
+        let mut line = Line { bmc: self.clone(), enables: 0, message: Vec::new(), escape: false };
+        let (reader, mut writer) = (BufReader::new(stream.try_clone()?), stream);
+        std::thread::spawn(move || {
+            for byte in reader.bytes().map_while(std::result::Result::ok) {
+                if writer.write_all(&line.take(byte)).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// One machine's connection, between two bytes.
+struct Line {
+    bmc: Bmc,
+    /// BMC global enables, as the guest sets them (IPMI v2.0 §22.1).
+    enables: u8,
+    message: Vec<u8>,
+    escape: bool,
+}
+
+impl Line {
+    /// Takes a byte; gives what has to be sent for it.
+    fn take(&mut self, byte: u8) -> Vec<u8> {
+        match byte {
+            END_OF_MESSAGE => {
+                let message = std::mem::take(&mut self.message);
+                return self.message(&message);
+            }
+            // Versions and capabilities: there is one version, and none that is needed.
+            END_OF_COMMAND => {
+                if std::mem::take(&mut self.message) == [RESET] {
+                    self.enables = 0;
+                }
+            }
+            ESCAPE => self.escape = true,
+            _ if std::mem::take(&mut self.escape) => self.message.push(byte & !ESCAPED),
+            _ => self.message.push(byte),
+        }
+        Vec::new()
+    }
+
+    fn message(&mut self, message: &[u8]) -> Vec<u8> {
+        let [number, function, command, data @ .., _] = message else { return Vec::new() };
+        if sum(message) != 0 {
+            return Vec::new();
+        }
+        let before = self.enables;
+        let (code, said) = self.answer(function >> 2, *command, data);
+        let mut sent = Vec::new();
+        if self.enables & 1 != before & 1 {
+            sent.extend([if self.enables & 1 == 0 { DISABLE_IRQ } else { ENABLE_IRQ }, END_OF_COMMAND]);
+        }
+        // An answer's network function is the question's and one.
+        let mut answer = vec![*number, function | 0x04, *command, code];
+        answer.extend(said);
+        answer.push(sum(&answer).wrapping_neg());
+        sent.extend(escaped(&answer));
+        sent.push(END_OF_MESSAGE);
+        sent
+    }
+
+    /// Completion code and data.
+    fn answer(&mut self, function: u8, command: u8, data: &[u8]) -> (u8, Vec<u8>) {
+        match (function, command, data) {
+            // Chassis status: the power is on.
+            (0x00, 0x01, _) => (SUCCESS, vec![0x01, 0x00, 0x00]),
+            (0x00, 0x02, [action, ..]) => (self.control(action & 0x0F), Vec::new()),
+            // Device id: IPMI 2.0, a chassis device, of nobody.
+            (0x06, 0x01, _) => (SUCCESS, vec![0x20, 0x01, 0x01, 0x00, 0x02, 0x80, 0, 0, 0, 0, 0]),
+            // Global enables, set and read.
+            (0x06, 0x2E, [enables, ..]) => {
+                self.enables = *enables;
+                (SUCCESS, Vec::new())
+            }
+            (0x06, 0x2F, _) => (SUCCESS, vec![self.enables]),
+            // Message flags, cleared and read: there are never any.
+            (0x06, 0x30, _) => (SUCCESS, Vec::new()),
+            (0x06, 0x31, _) => (SUCCESS, vec![0]),
+            _ => (UNKNOWN, Vec::new()),
+        }
+    }
+
+    fn control(&self, action: u8) -> u8 {
+        let control = Control { action, at: Instant::now() };
+        self.bmc.controls.lock().unwrap_or_else(PoisonError::into_inner).push(control);
+        if action == POWER_CYCLE { SUCCESS } else { INVALID }
+    }
+}
+
+fn sum(bytes: &[u8]) -> u8 {
+    bytes.iter().fold(0, |sum, byte| sum.wrapping_add(*byte))
+}
+
+fn escaped(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    bytes.iter().flat_map(|byte| match *byte {
+        END_OF_MESSAGE | END_OF_COMMAND | ESCAPE => vec![ESCAPE, byte | ESCAPED],
+        byte => vec![byte],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is sent for a message, which may need escapes.
+    fn said(line: &mut Line, message: &[u8]) -> Vec<u8> {
+        let mut whole = message.to_vec();
+        whole.push(sum(message).wrapping_neg());
+        escaped(&whole).chain([END_OF_MESSAGE]).flat_map(|byte| line.take(byte)).collect()
+    }
+
+    #[test]
+    fn messages_are_told_apart_and_controls_are_kept() {
+        let bmc = Bmc::default();
+        let mut line = Line { bmc: bmc.clone(), enables: 0, message: Vec::new(), escape: false };
+        assert_eq!(said(&mut line, &[0xA0, 0x00, 0x02, 0x02]), [0xAA, 0xB0, 0x04, 0x02, 0x00, 0x5A, 0xA0]);
+        assert_eq!(said(&mut line, &[1, 0x00, 0x02, 0x00]), [1, 0x04, 0x02, INVALID, 0x2D, 0xA0]);
+        assert_eq!(said(&mut line, &[2, 0x18, 0x2E, 0x01])[..2], [ENABLE_IRQ, END_OF_COMMAND]);
+        assert_eq!([RESET, END_OF_COMMAND].map(|byte| line.take(byte)), [[], []] as [[u8; 0]; 2]);
+        assert_eq!(said(&mut line, &[3, 0x18, 0x2F])[4], 0);
+        assert_eq!(said(&mut line, &[4, 0x18, 0x08])[3], UNKNOWN);
+        // One whose checksum is wrong has no answer.
+        assert!([5, 0x00, 0x02, 0x02, 0, END_OF_MESSAGE].iter().all(|byte| line.take(*byte).is_empty()));
+        assert_eq!(bmc.controls().iter().map(|control| control.action).collect::<Vec<_>>(), [2, 0]);
+    }
+}

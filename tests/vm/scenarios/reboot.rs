@@ -1,0 +1,95 @@
+//! The reboot method `bmc`, from the profile to the hook that systemd-shutdown runs last: with a BMC that cycles the
+//! power, and with one that refuses to. Either way the host comes back with what it was rebooted for.
+
+use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::node::bmc::POWER_CYCLE;
+use bedplate_tests::lab::{Case, Node, Result, Scenario};
+
+use super::daemon::{install, state, until};
+use super::guest::{self, PROFILE_PATH, check, same};
+
+pub const SCENARIOS: &[Scenario] = &[("reboot::bmc", bmc), ("reboot::bmc_refuses", bmc_refuses)];
+
+const PROFILE: &str = "schema = 1\nname = \"cold\"\n[iommu]\nmode = \"passthrough\"\n\
+    [reboot]\npolicy = \"schedule\"\nmethods = [\"bmc\"]\ndelay = \"3s\"\n";
+
+fn bmc(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    let bmc = node.with_bmc();
+    install(case, &node)?;
+    node.cold_cycle()?;
+    ready(&node)?;
+    check!(bmc.controls().is_empty(), "before anything was asked: {:?}", bmc.controls());
+    let before = node.boot_id()?;
+    start(&node)?;
+    node.power_cycle_by_bmc()?;
+    let actions: Vec<u8> = bmc.controls().iter().map(|control| control.action).collect();
+    same!(actions, [POWER_CYCLE], "what the BMC was told");
+    orderly(&node, &before)?;
+    settled(&node)
+}
+
+fn bmc_refuses(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    install(case, &node)?;
+    ready(&node)?;
+    let (before, process) = (node.boot_id()?, node.pid());
+    let resets = node.events("RESET");
+    start(&node)?;
+    node.wait_for_another_boot(&before)?;
+    same!(node.pid(), process, "QEMU's process: the power was on all the time");
+    same!(node.events("SHUTDOWN"), 0, "power-offs");
+    same!(node.events("RESET") - resets, 1, "resets");
+    let console = String::from_utf8_lossy(&std::fs::read(node.dir().join("serial.log"))?).into_owned();
+    check!(
+        console.contains("the BMC refused `chassis power cycle`"),
+        "the console does not show that the BMC was asked:\n{console}"
+    );
+    orderly(&node, &before)?;
+    settled(&node)
+}
+
+/// What README asks of the operator: the drop-in, and a driver that reaches the BMC.
+fn ready(node: &Node) -> Result<()> {
+    let drop_in = "/etc/systemd/system/bedplate.service.d/cold-reboot.conf";
+    node.put(drop_in, include_str!("../../../systemd/bedplate.service.d/cold-reboot.conf"))?;
+    node.ok("systemctl daemon-reload")?;
+    let status = node.ok("ipmitool chassis status")?;
+    check!(status.contains("System Power         : on"), "the BMC says\n{status}");
+    Ok(())
+}
+
+/// Enables the daemon, which announces the reboot with this method.
+fn start(node: &Node) -> Result<()> {
+    node.put(PROFILE_PATH, PROFILE)?;
+    node.ok("systemctl enable --now bedplate-boot.service bedplate.service")?;
+    until(node, "announced", "[ -e /run/systemd/shutdown/scheduled ] && [ -s /run/bedplate/power-cycle ]")?;
+    let status = node.expect(3, "bedplate reboot status")?;
+    check!(status.contains("the BMC cycles the power"), "bedplate reboot status:\n{status}");
+    Ok(())
+}
+
+/// The boot before ended in order: services were stopped, and file systems were left clean.
+fn orderly(node: &Node, before: &str) -> Result<()> {
+    let end = node.ok(&format!("journalctl --no-pager -b {} | tail -n 40", before.replace('-', "")))?;
+    check!(end.contains("Reached target reboot.target"), "how the boot before ended:\n{end}");
+    check!(end.contains("Journal stopped"), "how the boot before ended:\n{end}");
+    let now = node.ok("journalctl --no-pager -b")?;
+    let unclean = ["recovery", "recovering journal", "orphan", "uncleanly shut down"];
+    let found: Vec<&str> =
+        now.lines().filter(|line| unclean.iter().any(|word| line.contains(word))).collect();
+    check!(found.is_empty(), "the boot before left its file systems so: {found:?}");
+    check!(now.contains("root: clean"), "fsck does not say that the root file system was clean");
+    Ok(())
+}
+
+/// The boot brought what it was for, and nothing is left to do.
+fn settled(node: &Node) -> Result<()> {
+    until(node, "converged", &state("converged"))?;
+    check!(guest::running(node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
+    node.expect(0, "bedplate status")?;
+    let status = node.expect(0, "bedplate reboot status")?;
+    check!(status.contains("not needed"), "bedplate reboot status:\n{status}");
+    check!(node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"), "the record");
+    node.ok("! [ -e /run/bedplate/power-cycle ]").map(drop)
+}
