@@ -143,28 +143,33 @@ fn without_a_request_of_this_boot_the_bmc_hears_nothing() {
     assert!(bmc.asked().is_empty());
 }
 
-/// The shipped hook with its paths led into a tree, and a `bedplate` that says how it was called.
+/// What the hook tells the console by.
+const KERNEL_LOG: &str = "/dev/kmsg";
+
+/// The shipped hook with its paths led into a tree.
 fn hook(tree: &Tree, verb: &str) -> Output {
     let shipped = include_str!("../../../../../systemd/system-shutdown/bedplate");
     let mut text = shipped.to_owned();
-    for path in [REQUEST, PROGRAM, BOOT_ID] {
+    for path in [REQUEST, PROGRAM, BOOT_ID, KERNEL_LOG] {
         assert!(text.contains(path), "the hook does not name {path}");
         text = text.replace(path, under(&tree.0, path).to_str().unwrap());
     }
     tree.put(HOOK, &text);
+    tree.put(KERNEL_LOG, "");
     Command::new("/bin/sh").arg(under(&tree.0, HOOK)).arg(verb).output().unwrap()
 }
 
 #[test]
 fn the_hook_calls_bedplate_for_a_reboot_of_this_boot_and_for_nothing_else() {
     let tree = asked_for("bmc-hook-run");
-    tree.put(PROGRAM, "#!/bin/sh\necho \"called: $*\"\nexit 9\n");
+    tree.put(PROGRAM, "#!/bin/sh\necho \"called: $*\" >&2\nexit 9\n");
     let said = |verb: &str| {
         let ran = hook(&tree, verb);
-        assert!(ran.stderr.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
-        (ran.status.code(), String::from_utf8(ran.stdout).unwrap())
+        assert!(ran.stderr.is_empty() && ran.stdout.is_empty(), "nobody would see it: {ran:?}");
+        (ran.status.code(), tree.get(KERNEL_LOG))
     };
-    let (called, nothing) = ((Some(9), "called: reboot power-cycle\n".to_owned()), (Some(0), String::new()));
+    let (called, nothing) =
+        ((Some(9), "<3>bedplate: called: reboot power-cycle".to_owned()), (Some(0), String::new()));
     assert_eq!(said("reboot"), called);
     for verb in ["poweroff", "halt", "kexec", ""] {
         assert_eq!(said(verb), nothing, "{verb}");
@@ -185,6 +190,7 @@ fn a_hook_without_its_program_ends_so_that_the_reboot_goes_on() {
     let tree = asked_for("bmc-hook-gone");
     std::fs::remove_file(under(&tree.0, PROGRAM)).unwrap();
     assert_eq!(hook(&tree, "reboot").status.code(), Some(127));
+    assert!(tree.get(KERNEL_LOG).contains("not found"), "{}", tree.get(KERNEL_LOG));
 }
 
 #[test]
