@@ -228,8 +228,8 @@ impl Node {
             if !self.is_on() {
                 return fail("the node switched itself off; the power was to be cycled by the BMC");
             }
-            if began.elapsed() > BOOT {
-                return fail("the guest did not order a power cycle");
+            if began.elapsed() > SILENCE {
+                return fail(format!("no power cycle was ordered within {} s", SILENCE.as_secs()));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -61,6 +61,8 @@ fn ready(node: &Node) -> Result<()> {
 
 /// Enables the daemon, which announces the reboot with this method.
 fn start(node: &Node) -> Result<()> {
+    // As where nothing else loads it: what systemd allows a unit is told by the devices that there are at its start.
+    node.ok("rmmod ipmi_devintf")?;
     node.put(PROFILE_PATH, PROFILE)?;
     node.ok("systemctl enable --now bedplate-boot.service bedplate.service")?;
     until(node, "announced", "[ -e /run/systemd/shutdown/scheduled ] && [ -s /run/bedplate/power-cycle ]")?;
@@ -69,17 +71,17 @@ fn start(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// The boot before ended in order: services were stopped, and file systems were left clean.
+/// The boot before ended in order: file systems were left clean, and services were stopped.
 fn orderly(node: &Node, before: &str) -> Result<()> {
-    let end = node.ok(&format!("journalctl --no-pager -b {} | tail -n 40", before.replace('-', "")))?;
-    check!(end.contains("Reached target reboot.target"), "how the boot before ended:\n{end}");
-    check!(end.contains("Journal stopped"), "how the boot before ended:\n{end}");
     let now = node.ok("journalctl --no-pager -b")?;
     let unclean = ["recovery", "recovering journal", "orphan", "uncleanly shut down"];
     let found: Vec<&str> =
         now.lines().filter(|line| unclean.iter().any(|word| line.contains(word))).collect();
     check!(found.is_empty(), "the boot before left its file systems so: {found:?}");
     check!(now.contains("root: clean"), "fsck does not say that the root file system was clean");
+    let end = node.ok(&format!("journalctl --no-pager -b {} | tail -n 40", before.replace('-', "")))?;
+    check!(end.contains("Reached target reboot.target"), "how the boot before ended:\n{end}");
+    check!(end.contains("Journal stopped"), "how the boot before ended:\n{end}");
     Ok(())
 }
 
