@@ -137,9 +137,11 @@ const LOCK: &str = "#!/bin/bash\nread -r _ path _\nlength=0\n\
     body=$(head -c \"$length\")\necho \"$path $body\" >>/var/lib/asked\n\
     printf 'HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n'\n";
 
-const DROP_IN: &str = include_str!("../../../systemd/bedplate.service.d/fleetlock.conf");
+const FLEETLOCK: &str = include_str!("../../../systemd/bedplate.service.d/fleetlock.conf");
+const COLD_REBOOT: &str = include_str!("../../../systemd/bedplate.service.d/cold-reboot.conf");
 
-/// The fleet's lock over the network that the unit has only by its drop-in.
+/// The fleet's lock over the network that the unit has only by its drop-in, and a reboot made as cold as the firmware
+/// makes it, for which there is another one.
 fn fleet(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     install(case, &node)?;
@@ -156,10 +158,15 @@ fn fleet(case: &mut Case) -> Result<()> {
     let fleet = "[reboot.fleetlock]\nurl = \"http://127.0.0.1:8080\"\ngroup = \"gpu\"\n";
     node.put(
         PROFILE_PATH,
-        format!("{PASSTHROUGH}[reboot]\npolicy = \"schedule\"\ndelay = \"10s\"\n{fleet}"),
+        format!(
+            "{PASSTHROUGH}[reboot]\npolicy = \"schedule\"\nmethods = [\"firmware\"]\ndelay = \"20s\"\n{fleet}"
+        ),
     )?;
+    let drop_in =
+        |name: &str, text| node.put(&format!("/etc/systemd/system/bedplate.service.d/{name}.conf"), text);
+    drop_in("cold-reboot", COLD_REBOOT)?;
     let boot = node.boot_id()?;
-    node.ok(ENABLE)?;
+    node.ok(&format!("systemctl daemon-reload && {ENABLE}"))?;
     node.step("without the drop-in there is no network, so no slot and no reboot");
     until(&node, "asked in vain", "bedplate reboot status | grep -qi 'fleetlock\\|lock'")?;
     until(&node, "settled", &state("waiting-for-boot"))?;
@@ -168,9 +175,24 @@ fn fleet(case: &mut Case) -> Result<()> {
     same!(node.run("[ -e /run/systemd/shutdown/scheduled ]")?.status, 1, "something is announced");
     node.step(&node.run("bedplate reboot status")?.stdout);
 
-    node.step("with it: a slot, one reboot, and the slot is given back");
-    node.put("/etc/systemd/system/bedplate.service.d/fleetlock.conf", DROP_IN)?;
+    node.step(
+        "with it: a slot, and the kernel's last step is made a cold one; a cancelled reboot undoes that",
+    );
+    let last_step = || node.ok("cat /sys/kernel/reboot/mode /sys/kernel/reboot/type");
+    let before = last_step()?;
+    drop_in("fleetlock", FLEETLOCK)?;
     node.ok("systemctl daemon-reload && systemctl restart bedplate")?;
+    let announced = "[ -e /run/systemd/shutdown/scheduled ]";
+    until(&node, "announced", announced)?;
+    same!(last_step()?, "cold\nefi", "mode and type of the kernel's reboot; they were {before}");
+    node.ok("bedplate reboot cancel")?;
+    same!(node.run(announced)?.status, 1, "what is announced after cancelling");
+    same!(last_step()?, before, "mode and type after cancelling");
+
+    node.step("one reboot, and the slot is given back");
+    node.ok("bedplate reboot schedule --why again")?;
+    until(&node, "announced", announced)?;
+    same!(last_step()?, "cold\nefi", "mode and type of the kernel's reboot");
     node.wait_for_another_boot(&boot)?;
     until(&node, "converged", &state("converged"))?;
     until(&node, "the slot is given back", "grep -q steady-state /var/lib/asked")?;
