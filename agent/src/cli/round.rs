@@ -28,6 +28,9 @@ pub struct RoundArgs {
     /// Apply this change of the plan, by its id; without any: only look.
     #[arg(long, value_name = "ID")]
     only: Vec<String>,
+    /// Only what the profile says to the daemon ([agent]), without asking anything that a driver answers.
+    #[arg(long, conflicts_with = "only")]
+    settings: bool,
 }
 
 struct Looked {
@@ -57,13 +60,20 @@ fn look() -> Result<Looked, CliError> {
         let desired = &outcome.desired;
         let context =
             Context { profile: &loaded.profile.name, desired, facts: &facts, reader, ledger: &ledger };
-        cmdline::why_not_in_effect(&context, kernel_log().as_deref())
+        match cmdline::why_not_in_effect(&context, None) {
+            // Only then is there something to look for.
+            Some(Cause::Rejected { .. }) => cmdline::why_not_in_effect(&context, kernel_log().as_deref()),
+            cause => cause,
+        }
     });
     Ok(Looked { host, facts, loaded, ledger, plan, cause: cause.flatten() })
 }
 
 /// Does one round and prints it.
 pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
+    if args.settings {
+        return settings();
+    }
     let (mut after, mut done) = (None, Vec::new());
     if !args.only.is_empty() {
         let mut writer = DirWriter::live();
@@ -91,6 +101,15 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
     }
     let round = told(&looked, done)?;
     output::data(&(serde_json::to_string(&round).map_err(bad_json)? + "\n"))?;
+    Ok(Exit::Done)
+}
+
+fn settings() -> Result<Exit, CliError> {
+    let host = host::open_one(&super::HostArgs { root: None, snapshot: Vec::new(), demo: None })?;
+    let facts = host.facts(Depth::Identity);
+    let args = ProfileArgs { profile: None, cpu: None };
+    let loaded = profile_source::load_quietly(&args, host.reader.as_ref(), &facts)?;
+    output::data(&(serde_json::to_string(&loaded.profile.agent).map_err(bad_json)? + "\n"))?;
     Ok(Exit::Done)
 }
 
@@ -230,13 +249,23 @@ fn labels(facts: &Facts, reader: &dyn Reader) -> BTreeMap<String, String> {
 
 /// This boot's kernel log, as much as is kept. The unit has no /dev/kmsg (ProtectKernelLogs=), but the journal's copy.
 fn kernel_log() -> Option<String> {
-    let journal = || {
-        let mut journalctl = std::process::Command::new("journalctl");
-        journalctl.args(["--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager"]);
-        let output = journalctl.stdin(std::process::Stdio::null()).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
-    };
     kmsg().or_else(journal)
+}
+
+/// The oldest lines first, which are those of the start; a log full of later troubles is not read to its end.
+fn journal() -> Option<String> {
+    const MOST: u64 = 4 << 20;
+    let mut journalctl = std::process::Command::new("journalctl");
+    journalctl.args(["--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager"]);
+    let (null, piped) = (std::process::Stdio::null, std::process::Stdio::piped());
+    let mut child = journalctl.stdin(null()).stdout(piped).stderr(null()).spawn().ok()?;
+    let mut log = Vec::new();
+    let read = child.stdout.take().map(|stdout| stdout.take(MOST).read_to_end(&mut log));
+    // Done, or not wanted any more.
+    let _ = child.kill();
+    let _ = child.wait();
+    read?.ok()?;
+    Some(String::from_utf8_lossy(&log).into_owned())
 }
 
 /// /dev/kmsg gives one record a read; without rights there is none.

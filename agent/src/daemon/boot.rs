@@ -17,8 +17,6 @@ use crate::profile::model::AgentMode;
 /// The bound until the profile says another one (`boot_timeout`), and for a profile that cannot be read.
 const UNTIL_KNOWN: Duration = Duration::from_secs(120);
 
-const LOOKING: &str = "looking at the host";
-
 /// Puts back, waits for drivers first. Whether everything that can be put back at once is.
 ///
 /// # Errors
@@ -35,31 +33,31 @@ pub fn run(worker: &Path) -> Result<bool, WorkError> {
 
 async fn put_back(worker: &Path) -> Result<bool, WorkError> {
     let begun = Instant::now();
-    let first = timeout_at(begun + UNTIL_KNOWN, work::round(worker, &[])).await;
-    let first = match first {
-        Ok(Err(WorkError::Limit { limit })) => return Ok(late(limit, LOOKING)),
-        Ok(first) => first?,
-        Err(_) => return Ok(late(UNTIL_KNOWN, LOOKING)),
+    let agent = match work::settings(worker, UNTIL_KNOWN).await {
+        Err(WorkError::Limit { limit }) => return Ok(late(limit, "reading the profile")),
+        agent => agent?,
     };
-    let limit = Duration::from_secs(first.agent.boot_timeout_s.into());
-    if first.agent.mode == AgentMode::Observe {
-        return Ok(is_there(&first));
+    if agent.mode == AgentMode::Observe {
+        // What differs is for the daemon to say, when the drivers are there.
+        return Ok(true);
     }
+    let limit = Duration::from_secs(agent.boot_timeout_s.into());
     // Half of the time for udev, so that one driver that hangs leaves the rest time to be put right.
     udev(begun + limit / 2).await;
     let work = async {
-        let seen = work::round(worker, &[]).await?;
+        let seen = work::round_within(worker, &[], limit).await?;
         let live: Vec<String> =
             seen.changes.iter().filter(|change| change.live).map(|change| change.id.clone()).collect();
         match live.is_empty() {
             true => Ok(seen),
-            false => work::round(worker, &live).await,
+            false => work::round_within(worker, &live, limit).await,
         }
     };
     match timeout_at(begun + limit, work).await {
-        Ok(Err(WorkError::Limit { limit })) => Ok(late(limit, LOOKING)),
+        Err(_) | Ok(Err(WorkError::Limit { .. })) => {
+            Ok(late(limit, "putting back what the reboot took away"))
+        }
         Ok(round) => Ok(told(&round?)),
-        Err(_) => Ok(late(limit, "putting back what the reboot took away")),
     }
 }
 
@@ -88,10 +86,6 @@ fn told(round: &Round) -> bool {
             }
         }
     }
-    is_there(round)
-}
-
-fn is_there(round: &Round) -> bool {
     let missing: Vec<&str> =
         round.changes.iter().filter(|change| change.live).map(|change| change.subject.as_str()).collect();
     if !missing.is_empty() {

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use super::round::Watch;
 
-/// Cheap signs that something may have changed, none of them in config space: the count of uevents, modules, VF
-/// counts, sizes and times of files.
+/// Cheap signs that something may have changed, none of them in config space: the count of uevents (VFs that
+/// come and go are some), modules, sizes and times of files. Nothing for which the kernel waits for a driver: the daemon
+/// itself must not hang.
 pub fn of(root: &Path, watch: Option<&Watch>) -> u64 {
     let mut hasher = DefaultHasher::new();
     for file in ["sys/kernel/uevent_seqnum", "proc/modules"] {
@@ -16,9 +17,6 @@ pub fn of(root: &Path, watch: Option<&Watch>) -> u64 {
     }
     let nothing = Watch::default();
     let watch = watch.unwrap_or(&nothing);
-    for path in watch.attributes.iter().filter(|path| path.ends_with("/sriov_numvfs")) {
-        std::fs::read(path).ok().hash(&mut hasher);
-    }
     for directory in &watch.directories {
         let Ok(entries) = std::fs::read_dir(directory) else { continue };
         let mut entries: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();

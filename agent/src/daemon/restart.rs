@@ -250,6 +250,9 @@ impl Restart {
             at: Timestamp::now(),
             method,
             rehearsal: settings.rehearse,
+            passthrough: round.pending.iter().any(|pending| {
+                pending.subject.starts_with("iommu=") || pending.subject.starts_with("iommu.passthrough")
+            }),
         });
         self.store.keep(record)?;
         let prepared = match settings.rehearse {

@@ -20,7 +20,7 @@ use super::logind::{self, ManagerProxy};
 use super::pace::Pace;
 use super::pages;
 use super::restart::{Restart, chain};
-use super::round::{Difference, End, Round, Watch};
+use super::round::{Difference, Done, End, Round, Watch};
 use super::status::{State, Status};
 use super::watchdog::{self, Busy, notify};
 use super::work::{self, WorkError};
@@ -88,8 +88,22 @@ struct Daemon {
     decide_again: Option<Instant>,
     recheck: Instant,
     burst: Duration,
+    gathering: Option<Burst>,
     busy: Busy,
     told: Told,
+}
+
+/// Events that came one after the other.
+struct Burst {
+    first: String,
+    count: u32,
+    profile: bool,
+    /// Whether anything but logind's schedule has changed.
+    other: bool,
+    /// When there has been quiet for long enough.
+    quiet: Instant,
+    /// When it has gone on for long enough.
+    end: Instant,
 }
 
 /// What was logged last, so that it is said once.
@@ -158,6 +172,7 @@ impl Daemon {
             decide_again: None,
             recheck: now,
             burst: BURST,
+            gathering: None,
             busy: Busy::default(),
             told: Told::default(),
         })
@@ -171,9 +186,13 @@ impl Daemon {
         notify(&[NotifyState::Ready, NotifyState::Status("looking at the host")]);
         self.look(true).await;
         loop {
-            pages::give_back();
+            if self.gathering.is_none() {
+                pages::give_back();
+            }
             let wake = self.wake();
             let happened = tokio::select! {
+                // People first: events may never end.
+                biased;
                 () = received(&mut term) => break,
                 () = received(&mut interrupt) => break,
                 () = received(&mut hangup) => Happened::Reload,
@@ -189,7 +208,10 @@ impl Daemon {
                     // Whoever asked may have gone.
                     let _ = answer.send(said);
                 }
-                Happened::Trigger(trigger) => self.triggered(trigger).await,
+                Happened::Trigger(trigger) => {
+                    self.gather(&trigger);
+                    self.burst_over().await;
+                }
                 Happened::Due => self.due().await,
             }
             self.busy.end();
@@ -200,10 +222,12 @@ impl Daemon {
 
     /// When the loop comes around although nothing happens.
     fn wake(&self) -> Instant {
-        [self.retry, self.decide_again].into_iter().flatten().fold(self.recheck, Instant::min)
+        let burst = self.gathering.as_ref().map(|burst| burst.quiet.min(burst.end));
+        [self.retry, self.decide_again, burst].into_iter().flatten().fold(self.recheck, Instant::min)
     }
 
     async fn due(&mut self) {
+        self.burst_over().await;
         let now = Instant::now();
         if self.retry.is_some_and(|at| at <= now) {
             self.retry = None;
@@ -231,42 +255,36 @@ impl Daemon {
             + Duration::from_millis(hasher.finish() % (seconds * 200).max(1))
     }
 
-    async fn triggered(&mut self, first: Trigger) {
-        let mut profile = first.profile;
-        let mut count = 1;
-        let mut other = first.what != logind::CHANGED;
-        let burst = tokio::time::sleep(self.burst);
-        tokio::pin!(burst);
-        loop {
-            tokio::select! {
-                () = &mut burst => {
-                    self.burst = (self.burst * 2).min(LONGEST_BURST);
-                    break;
-                }
-                next = tokio::time::timeout(QUIET, self.triggers.recv()) => match next {
-                    Ok(Some(trigger)) => {
-                        count += 1;
-                        profile |= trigger.profile;
-                        other |= trigger.what != logind::CHANGED;
-                    }
-                    Ok(None) | Err(_) => {
-                        self.burst = BURST;
-                        break;
-                    }
-                },
-            }
-        }
-        // What is left belongs to the same burst.
-        while let Ok(trigger) = self.triggers.try_recv() {
-            count += 1;
-            profile |= trigger.profile;
-            other |= trigger.what != logind::CHANGED;
-        }
-        tracing::debug!("{count} events, the first: {}", first.what);
-        if profile {
+    /// Adds an event to the burst that is under way, or begins one.
+    fn gather(&mut self, trigger: &Trigger) {
+        let now = Instant::now();
+        let burst = self.gathering.get_or_insert_with(|| Burst {
+            first: trigger.what.clone(),
+            count: 0,
+            profile: false,
+            other: false,
+            quiet: now,
+            end: now + self.burst,
+        });
+        burst.count += 1;
+        burst.profile |= trigger.profile;
+        burst.other |= trigger.what != logind::CHANGED;
+        burst.quiet = now + QUIET;
+    }
+
+    /// Does what a burst asks for once there is quiet, or when it has gone on for too long.
+    async fn burst_over(&mut self) {
+        let now = Instant::now();
+        let Some(burst) = self.gathering.take_if(|burst| burst.quiet.min(burst.end) <= now) else { return };
+        self.burst = match burst.quiet > now {
+            true => (self.burst * 2).min(LONGEST_BURST),
+            false => BURST,
+        };
+        tracing::debug!("{} events, the first: {}", burst.count, burst.first);
+        if burst.profile {
             self.pace.forget();
         }
-        match other {
+        match burst.other {
             true => self.look(true).await,
             false => self.decide().await,
         }
@@ -362,7 +380,11 @@ impl Daemon {
             return Ok(seen);
         }
         notify(&[NotifyState::Status("putting the host right")]);
-        let done = work::round(&self.options.worker, &admitted.now).await?;
+        let done = match work::round(&self.options.worker, &admitted.now).await {
+            Ok(done) => done,
+            // Another bedplate is at it, or a tool hangs: what the host is, is known all the same.
+            Err(error) => failed(seen.clone(), &admitted.now, &chain(&error)),
+        };
         if let Some(next) = self.pace.note(&done.done, self.born.elapsed()) {
             let next = self.born + next;
             self.retry = Some(self.retry.map_or(next, |retry| retry.min(next)));
@@ -476,6 +498,15 @@ impl Daemon {
             let _ = bus::tell(object.signal_emitter(), &agent, &before, &self.status).await;
         }
     }
+}
+
+/// A round that came to nothing, for the changes that it was to do.
+fn failed(mut seen: Round, only: &[String], why: &str) -> Round {
+    let tried = seen.changes.iter().filter(|change| only.contains(&change.id));
+    seen.done = tried
+        .map(|change| Done { change: change.clone(), end: End::Failed { why: why.to_owned() } })
+        .collect();
+    seen
 }
 
 /// What was decided, in a line.

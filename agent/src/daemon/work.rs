@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use tokio::process::Command;
 
 use super::round::Round;
+use crate::profile::model::Agent;
 
 /// A look takes milliseconds on the largest hosts; a sysfs that does not answer is worth a word soon.
 const LOOK_LIMIT: Duration = Duration::from_secs(60);
@@ -45,8 +47,32 @@ pub enum WorkError {
 /// [`WorkError`]; what was done meanwhile is in the ledger.
 pub async fn round(program: &Path, only: &[String]) -> Result<Round, WorkError> {
     let limit = if only.is_empty() { LOOK_LIMIT } else { APPLY_LIMIT };
+    round_within(program, only, limit).await
+}
+
+/// The same with another limit.
+///
+/// # Errors
+/// As above.
+pub async fn round_within(program: &Path, only: &[String], limit: Duration) -> Result<Round, WorkError> {
+    asked(program, only.iter().map(|id| format!("--only={id}")), limit).await
+}
+
+/// What the profile says to the daemon.
+///
+/// # Errors
+/// As above.
+pub async fn settings(program: &Path, limit: Duration) -> Result<Agent, WorkError> {
+    asked(program, std::iter::once("--settings".to_owned()), limit).await
+}
+
+async fn asked<T: DeserializeOwned>(
+    program: &Path,
+    arguments: impl Iterator<Item = String>,
+    limit: Duration,
+) -> Result<T, WorkError> {
     let mut command = Command::new(program);
-    command.arg("round").args(only.iter().map(|id| format!("--only={id}")));
+    command.arg("round").args(arguments);
     // Logs of the child are told by the daemon, with their fields.
     command.env_remove("JOURNAL_STREAM").env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

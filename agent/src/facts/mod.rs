@@ -168,6 +168,9 @@ pub struct Facts {
 /// How much to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
+    /// What tells one machine from another. Nothing for which the kernel asks or waits for a driver: sriov_numvfs waits for
+    /// a PF's probe to end (drivers/pci/iov.c, sriov_numvfs_show: device_lock, until Linux 6.9).
+    Identity,
     /// What planning needs, at the least cost: config space of bridges only, and only the dwords that count.
     Plan,
     /// Everything worth showing: links, windows, device control, group types.

@@ -174,7 +174,9 @@ impl Scan<'_> {
         };
         function.numa_node = self.numa_node(&function, &directory);
         self.capabilities(&mut function, &directory);
-        if may_have_vfs(&function) {
+        if self.depth == Depth::Identity {
+            function.sriov = Reading::Unknown(NOT_LOOKED_AT.to_owned());
+        } else if may_have_vfs(&function) {
             function.sriov = self.sriov(&directory);
             if let Reading::Known(pf) = &function.sriov {
                 self.vfs.extend(pf.vfs.iter().map(|vf| (*vf, address)));
@@ -288,6 +290,7 @@ impl Scan<'_> {
 
     fn capabilities(&mut self, function: &mut Function, directory: &str) {
         match self.depth {
+            Depth::Identity => {}
             Depth::Plan if !function.is_bridge() => {}
             Depth::Plan => match self.reader.config(function.address) {
                 Ok(config) => bridge(function, config.as_ref()),

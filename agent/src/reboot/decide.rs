@@ -117,7 +117,7 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
     };
     let asked = record.asked.as_ref().filter(|asked| asked.boot_id == situation.boot_id);
     if situation.need == RebootNeed::None && asked.is_none() {
-        if situation.refused && record.in_a_row(situation.boot_id) > 0 {
+        if situation.refused && record.was_for_passthrough(situation.boot_id) {
             return call_off(NO_HELP.into(), Decision::Stuck { why: NO_HELP.into() });
         }
         return call_off("nothing waits for a boot any more".into(), Decision::NotNeeded);

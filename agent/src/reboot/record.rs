@@ -57,6 +57,9 @@ pub struct Attempt {
     /// Only rehearsed: it never counts.
     #[serde(default)]
     pub rehearsal: bool,
+    /// Whether IOMMU passthrough was among what waited.
+    #[serde(default)]
+    pub passthrough: bool,
 }
 
 /// A slot of a FleetLock server. Written before the server is asked: a slot that may be held is given back.
@@ -126,6 +129,11 @@ impl Record {
         from.len()
     }
 
+    /// Whether an earlier boot's reboot was to bring passthrough.
+    pub fn was_for_passthrough(&self, boot_id: &str) -> bool {
+        self.past(boot_id).any(|attempt| attempt.passthrough)
+    }
+
     fn past<'a>(&'a self, boot_id: &'a str) -> impl Iterator<Item = &'a Attempt> {
         self.attempts.iter().filter(move |attempt| attempt.boot_id != boot_id && !attempt.rehearsal)
     }
@@ -169,6 +177,7 @@ mod tests {
             at,
             method: RebootMethod::Ordinary,
             rehearsal: false,
+            passthrough: false,
         }
     }
 

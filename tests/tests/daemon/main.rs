@@ -46,6 +46,28 @@ fn an_observer_never_applies() {
     assert!(rig.calls().len() >= 2 && rig.calls().iter().all(|call| call == "round"), "{:?}", rig.calls());
 }
 
+/// Another bedplate is at it: the host is known all the same, and it is tried again.
+#[test]
+fn a_worker_that_cannot_begin_is_a_failed_change() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&drifted(&rig));
+    rig.after(&mended(&rig));
+    let worker = rig.read("worker");
+    rig.write(
+        "worker",
+        &worker.replace("*--only*)", "*--only*) if [ -e locked ]; then cat locked >&2; exit 1; fi;"),
+    );
+    std::fs::set_permissions(rig.path("worker"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("ours");
+    rig.write("locked", "another bedplate is at work\n");
+    rig.start();
+    let status = rig.until("failed", |status| status.state == State::Failed);
+    assert!(status.reason.contains("another bedplate is at work"), "{}", status.reason);
+    assert_eq!(status.changes.len(), 1, "what differs is known");
+    std::fs::remove_file(rig.path("locked")).expect("ours");
+    rig.until("tried again", |status| status.state == State::Converged);
+}
+
 #[test]
 fn a_burst_of_events_costs_one_look() {
     let Some(mut rig) = Rig::new() else { return };

@@ -107,7 +107,7 @@ impl Rig {
             "#!/bin/sh\ncd {} || exit 1\necho \"$*\" >>calls\n\
              if [ -e fails ]; then cat fails >&2; exit 1; fi\n\
              if [ -e slow ]; then sleep \"$(cat slow)\"; fi\n\
-             case \"$*\" in *--only*) cp next.json look.json.new; mv look.json.new look.json; cat after.json ;; \
+             case \"$*\" in *--settings*) sed 's/.*\"agent\":\\({{[^}}]*}}\\).*/\\1/' look.json ;; *--only*) cp next.json look.json.new; mv look.json.new look.json; cat after.json ;; \
              *) cat look.json ;; esac\n",
             self.dir.path().display()
         );

@@ -59,7 +59,7 @@ fn interrupted(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     install(case, &node)?;
     // From the next boot on a group has another type than the command line asks for.
-    let pf = guest::PFS[2];
+    let pf = guest::PFS[0];
     node.put_program("/usr/local/sbin/translate", translate(pf))?;
     node.put("/etc/systemd/system/translate.service", TRANSLATE)?;
     node.ok("systemctl daemon-reload && systemctl enable translate.service")?;

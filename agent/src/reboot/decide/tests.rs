@@ -28,7 +28,7 @@ fn now() -> Timestamp {
 
 fn tried(plan: &str, boot: &str) -> Attempt {
     let (plan, boot_id) = (plan.into(), boot.into());
-    Attempt { plan, boot_id, at: now(), method: RebootMethod::Ordinary, rehearsal: false }
+    Attempt { plan, boot_id, at: now(), method: RebootMethod::Ordinary, rehearsal: false, passthrough: true }
 }
 
 /// A host that may be rebooted.
