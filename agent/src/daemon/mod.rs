@@ -6,6 +6,7 @@
 //! `run` is the loop; `bus`, `events` and `logind` are its edges.
 
 pub mod boot;
+pub mod burst;
 pub mod bus;
 pub mod events;
 pub mod export;
@@ -20,5 +21,6 @@ pub mod round;
 pub mod run;
 pub mod status;
 pub mod store;
+pub mod told;
 pub mod watchdog;
 pub mod work;

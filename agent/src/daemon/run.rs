@@ -11,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{self, Receiver};
 use zbus::Connection;
 
+use super::burst::Bursts;
 use super::bus::{self, Agent, Asked, Request, Shared, Shown};
 use super::events::{self, Files, Trigger};
 use super::export::{self, Written};
@@ -20,19 +21,15 @@ use super::logind::{self, ManagerProxy};
 use super::pace::Pace;
 use super::pages;
 use super::restart::{Restart, chain};
-use super::round::{Difference, Done, End, Round, Watch};
+use super::round::{Done, End, Round, Watch};
 use super::status::{State, Status};
+use super::told::Told;
 use super::watchdog::{self, Busy, notify};
 use super::work::{self, WorkError};
 use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootPolicy};
 use crate::reboot::decide::Decision;
 
-/// Quiet that ends a burst of events, and the longest burst that is waited for. One that goes on after that costs a look
-/// and then gets twice the time, so that a machine in which events never end is not looked at all the time.
-const QUIET: Duration = Duration::from_millis(200);
-const BURST: Duration = Duration::from_secs(1);
-const LONGEST_BURST: Duration = Duration::from_secs(32);
 /// A profile that cannot be used is tried again by itself, for what was missing may have come.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 
@@ -87,32 +84,11 @@ struct Daemon {
     retry: Option<Instant>,
     decide_again: Option<Instant>,
     recheck: Instant,
-    burst: Duration,
-    gathering: Option<Burst>,
+    bursts: Bursts,
     busy: Busy,
     told: Told,
-}
-
-/// Events that came one after the other.
-struct Burst {
-    first: String,
-    count: u32,
-    profile: bool,
-    /// Whether anything but logind's schedule has changed.
-    other: bool,
-    /// When there has been quiet for long enough.
-    quiet: Instant,
-    /// When it has gone on for long enough.
-    end: Instant,
-}
-
-/// What was logged last, so that it is said once.
-#[derive(Default)]
-struct Told {
-    differences: Vec<Difference>,
-    blockers: Vec<String>,
-    need: Option<RebootNeed>,
-    error: Option<String>,
+    /// Why the host cannot be looked at or the profile not be used.
+    unusable: Option<String>,
 }
 
 impl Daemon {
@@ -171,10 +147,10 @@ impl Daemon {
             retry: None,
             decide_again: None,
             recheck: now,
-            burst: BURST,
-            gathering: None,
+            bursts: Bursts::default(),
             busy: Busy::default(),
             told: Told::default(),
+            unusable: None,
         })
     }
 
@@ -186,7 +162,7 @@ impl Daemon {
         notify(&[NotifyState::Ready, NotifyState::Status("looking at the host")]);
         self.look(true).await;
         loop {
-            if self.gathering.is_none() {
+            if self.bursts.ends().is_none() {
                 pages::give_back();
             }
             let wake = self.wake();
@@ -209,7 +185,7 @@ impl Daemon {
                     let _ = answer.send(said);
                 }
                 Happened::Trigger(trigger) => {
-                    self.gather(&trigger);
+                    self.bursts.add(&trigger, Instant::now());
                     self.burst_over().await;
                 }
                 Happened::Due => self.due().await,
@@ -222,8 +198,10 @@ impl Daemon {
 
     /// When the loop comes around although nothing happens.
     fn wake(&self) -> Instant {
-        let burst = self.gathering.as_ref().map(|burst| burst.quiet.min(burst.end));
-        [self.retry, self.decide_again, burst].into_iter().flatten().fold(self.recheck, Instant::min)
+        [self.retry, self.decide_again, self.bursts.ends()]
+            .into_iter()
+            .flatten()
+            .fold(self.recheck, Instant::min)
     }
 
     async fn due(&mut self) {
@@ -255,31 +233,9 @@ impl Daemon {
             + Duration::from_millis(hasher.finish() % (seconds * 200).max(1))
     }
 
-    /// Adds an event to the burst that is under way, or begins one.
-    fn gather(&mut self, trigger: &Trigger) {
-        let now = Instant::now();
-        let burst = self.gathering.get_or_insert_with(|| Burst {
-            first: trigger.what.clone(),
-            count: 0,
-            profile: false,
-            other: false,
-            quiet: now,
-            end: now + self.burst,
-        });
-        burst.count += 1;
-        burst.profile |= trigger.profile;
-        burst.other |= trigger.what != logind::CHANGED;
-        burst.quiet = now + QUIET;
-    }
-
     /// Does what a burst asks for once there is quiet, or when it has gone on for too long.
     async fn burst_over(&mut self) {
-        let now = Instant::now();
-        let Some(burst) = self.gathering.take_if(|burst| burst.quiet.min(burst.end) <= now) else { return };
-        self.burst = match burst.quiet > now {
-            true => (self.burst * 2).min(LONGEST_BURST),
-            false => BURST,
-        };
+        let Some(burst) = self.bursts.over(Instant::now()) else { return };
         tracing::debug!("{} events, the first: {}", burst.count, burst.first);
         if burst.profile {
             self.pace.forget();
@@ -306,17 +262,17 @@ impl Daemon {
         match request {
             Request::Plan => {
                 self.look(false).await;
-                self.told.error.clone().map_or_else(|| Ok(self.plan()), Err)
+                self.unusable.clone().map_or_else(|| Ok(self.plan()), Err)
             }
             Request::Reconcile => {
                 self.pace.forget();
                 self.retry = None;
                 self.look(true).await;
-                self.told.error.clone().map_or_else(|| Ok(self.status.state.name().to_owned()), Err)
+                self.unusable.clone().map_or_else(|| Ok(self.status.state.name().to_owned()), Err)
             }
             Request::Reload => {
                 self.reload().await;
-                self.told.error.clone().map_or_else(|| Ok(String::new()), Err)
+                self.unusable.clone().map_or_else(|| Ok(String::new()), Err)
             }
             Request::ScheduleReboot { why, usec } => {
                 let delay = self.round.as_ref().map_or(300, |round| round.reboot.delay_s);
@@ -354,10 +310,10 @@ impl Daemon {
             Err(error) => {
                 self.retry = Some(Instant::now() + TRY_AGAIN);
                 let why = chain(&error);
-                if self.told.error.as_ref() != Some(&why) {
+                if self.unusable.as_ref() != Some(&why) {
                     say(journal::UNUSABLE, &why);
                 }
-                self.told.error = Some(why.clone());
+                self.unusable = Some(why.clone());
                 self.restart.give_up(&why).await;
                 self.status.fail(why);
                 self.publish().await;
@@ -366,7 +322,7 @@ impl Daemon {
     }
 
     async fn mend(&mut self, seen: Round) -> Result<Round, WorkError> {
-        self.told_of(&seen);
+        self.told.differences(&seen);
         let admitted = self.pace.admit(&seen.changes, self.born.elapsed());
         for contested in &admitted.contested {
             let text = format!(
@@ -400,16 +356,6 @@ impl Daemon {
         Ok(done)
     }
 
-    /// Says what is found to differ, once.
-    fn told_of(&mut self, round: &Round) {
-        for change in &round.changes {
-            if !self.told.differences.contains(change) {
-                say_of(journal::DRIFT, &round.hash, change, "not as the profile says");
-            }
-        }
-        self.told.differences.clone_from(&round.changes);
-    }
-
     async fn take(&mut self, mut round: Round) {
         if round.agent.mode == AgentMode::Observe {
             // Who only looks reboots nothing either.
@@ -421,28 +367,15 @@ impl Daemon {
             self.status.reboot.owed = self.status.reboot.owed.max(round.need);
         }
         round.need = round.need.max(self.status.reboot.owed);
-        self.told.error = None;
+        self.unusable = None;
         let was = self.status.state;
         self.status.take(&round, self.pace.contested());
         if let Some(files) = &self.files {
             files.set(&round.watch);
         }
-        self.told_of(&round);
-        let blockers: Vec<String> = round
-            .blockers
-            .iter()
-            .map(|blocker| {
-                format!("{} {}: {}; do: {}", blocker.kind, blocker.subject, blocker.reason, blocker.remedy)
-            })
-            .collect();
-        for blocker in blockers.iter().filter(|blocker| !self.told.blockers.contains(blocker)) {
-            say(journal::BLOCKED, blocker);
-        }
-        self.told.blockers = blockers;
-        if self.told.need.unwrap_or(RebootNeed::None) < round.need {
-            say(journal::REBOOT_NEEDED, &self.status.reason);
-        }
-        self.told.need = Some(round.need);
+        self.told.differences(&round);
+        self.told.blockers(&round);
+        self.told.need(round.need, &self.status.reason);
         if self.status.state == State::Converged {
             self.status.last_converged = Some(Timestamp::now());
             if was != State::Converged {
@@ -461,7 +394,7 @@ impl Daemon {
     /// Sees to the reboot, and tells everybody where the host stands.
     async fn decide(&mut self) {
         if let Some(round) = &self.round
-            && self.told.error.is_none()
+            && self.unusable.is_none()
         {
             let again = self.restart.step(&mut self.status, round).await;
             self.decide_again = again.map(|wait| Instant::now() + wait);

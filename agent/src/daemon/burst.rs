@@ -1,0 +1,119 @@
+//! Events come in bursts: a driver that is loaded, an update of packages, a device that resets again and again. One burst
+//! is worth one look. Time is an argument.
+
+use std::time::{Duration, Instant};
+
+use super::events::Trigger;
+use super::logind;
+
+/// Quiet that ends a burst.
+const QUIET: Duration = Duration::from_millis(200);
+/// The longest burst that is waited for. One that goes on after that costs a look and then gets twice the time, so that a
+/// machine in which events never end is not looked at all the time.
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(32);
+
+/// What is gathered, and for how long.
+#[derive(Debug)]
+pub struct Bursts {
+    limit: Duration,
+    under_way: Option<Burst>,
+}
+
+/// Events that came one after the other.
+#[derive(Debug)]
+pub struct Burst {
+    /// The first one, for a log.
+    pub first: String,
+    /// How many.
+    pub count: u32,
+    /// Whether the profile may have changed.
+    pub profile: bool,
+    /// Whether anything but logind's schedule has changed.
+    pub other: bool,
+    quiet: Instant,
+    end: Instant,
+}
+
+impl Default for Bursts {
+    fn default() -> Self {
+        Bursts { limit: SHORTEST, under_way: None }
+    }
+}
+
+impl Bursts {
+    /// Adds an event to the burst that is under way, or begins one.
+    pub fn add(&mut self, trigger: &Trigger, now: Instant) {
+        let burst = self.under_way.get_or_insert_with(|| Burst {
+            first: trigger.what.clone(),
+            count: 0,
+            profile: false,
+            other: false,
+            quiet: now,
+            end: now + self.limit,
+        });
+        burst.count += 1;
+        burst.profile |= trigger.profile;
+        burst.other |= trigger.what != logind::CHANGED;
+        burst.quiet = now + QUIET;
+    }
+
+    /// When the burst that is under way will be over, as far as is known now.
+    pub fn ends(&self) -> Option<Instant> {
+        self.under_way.as_ref().map(|burst| burst.quiet.min(burst.end))
+    }
+
+    /// Takes the burst if it is over.
+    pub fn over(&mut self, now: Instant) -> Option<Burst> {
+        let burst = self.under_way.take_if(|burst| burst.quiet.min(burst.end) <= now)?;
+        self.limit = if burst.quiet > now { (self.limit * 2).min(LONGEST) } else { SHORTEST };
+        Some(burst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(what: &str) -> Trigger {
+        Trigger { what: what.into(), profile: what == "profile" }
+    }
+
+    #[test]
+    fn quiet_ends_a_burst() {
+        let (mut bursts, begun) = (Bursts::default(), Instant::now());
+        assert_eq!(bursts.ends(), None);
+        bursts.add(&event(logind::CHANGED), begun);
+        let almost = begun + QUIET - Duration::from_millis(1);
+        assert!(bursts.over(almost).is_none());
+        bursts.add(&event("profile"), almost);
+        assert_eq!(bursts.ends(), Some(almost + QUIET));
+        let burst = bursts.over(almost + QUIET).unwrap();
+        assert_eq!((burst.count, burst.profile, burst.other), (2, true, true));
+        assert_eq!((bursts.ends(), bursts.over(almost + QUIET).is_some()), (None, false));
+        bursts.add(&event(logind::CHANGED), begun);
+        assert!(!bursts.over(begun + QUIET).unwrap().other);
+    }
+
+    /// An event every 10 ms for five minutes: a look after 1, 2, 4 … 32, 32 seconds; then quiet, and 1 again.
+    #[test]
+    fn events_without_end_cost_ever_fewer_looks() {
+        let (mut bursts, begun) = (Bursts::default(), Instant::now());
+        let mut looks = Vec::new();
+        let mut last = begun;
+        for tick in 0..30_000 {
+            let now = begun + Duration::from_millis(tick * 10);
+            bursts.add(&event("uevent"), now);
+            if bursts.over(now).is_some() {
+                looks.push((now - last).as_secs());
+                last = now;
+            }
+        }
+        assert_eq!(looks[..6], [1, 2, 4, 8, 16, 32]);
+        assert!(looks[6..].iter().all(|wait| *wait == 32) && looks.len() == 13, "{looks:?}");
+        let quiet = begun + Duration::from_secs(400);
+        bursts.over(quiet).unwrap();
+        bursts.add(&event("uevent"), quiet);
+        assert_eq!(bursts.limit, SHORTEST);
+    }
+}

@@ -1,0 +1,48 @@
+//! What was logged last, so that it is said once.
+
+use super::journal::{self, say, say_of};
+use super::round::{Difference, Round};
+use crate::plan::RebootNeed;
+
+/// What was said of the last round.
+#[derive(Debug, Default)]
+pub struct Told {
+    differences: Vec<Difference>,
+    blockers: Vec<String>,
+    need: Option<RebootNeed>,
+}
+
+impl Told {
+    /// Says what is found to differ.
+    pub fn differences(&mut self, round: &Round) {
+        for change in &round.changes {
+            if !self.differences.contains(change) {
+                say_of(journal::DRIFT, &round.hash, change, "not as the profile says");
+            }
+        }
+        self.differences.clone_from(&round.changes);
+    }
+
+    /// Says what people have to deal with.
+    pub fn blockers(&mut self, round: &Round) {
+        let blockers: Vec<String> = round
+            .blockers
+            .iter()
+            .map(|blocker| {
+                format!("{} {}: {}; do: {}", blocker.kind, blocker.subject, blocker.reason, blocker.remedy)
+            })
+            .collect();
+        for blocker in blockers.iter().filter(|blocker| !self.blockers.contains(blocker)) {
+            say(journal::BLOCKED, blocker);
+        }
+        self.blockers = blockers;
+    }
+
+    /// Says that a boot is needed, or a colder one than before.
+    pub fn need(&mut self, need: RebootNeed, reason: &str) {
+        if self.need.unwrap_or(RebootNeed::None) < need {
+            say(journal::REBOOT_NEEDED, reason);
+        }
+        self.need = Some(need);
+    }
+}
