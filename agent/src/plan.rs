@@ -232,6 +232,13 @@ pub struct Change {
     pub deferred: Option<Deferred>,
 }
 
+impl Change {
+    /// Whether it acts on the running machine only: nothing of it is written to a disk.
+    pub fn is_live(&self) -> bool {
+        !self.actions.is_empty() && self.actions.iter().all(Action::is_live)
+    }
+}
+
 /// Something the operator has to deal with: bedplate will not, and says what would.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Blocker {

@@ -15,7 +15,7 @@ use crate::host::write::DirWriter;
 use crate::host::{HostKind, Reader};
 use crate::kind::cmdline;
 use crate::ledger::{self, Ledger};
-use crate::plan::{Action, Check, Plan, RebootNeed};
+use crate::plan::{Action, Change, Check, Plan, RebootNeed};
 use crate::profile::Loaded;
 use crate::report::{applied, json, text};
 use crate::revert::{self, Step};
@@ -112,9 +112,7 @@ fn planned(args: &ApplyArgs, host: &Opened) -> Result<Planned, CliError> {
     engine::assume_cpu(&mut facts, args.profile.cpu.map(Into::into), &loaded.profile);
     let mut plan = engine::plan(&loaded.profile, &facts, host.reader.as_ref(), &host.ledger()?).plan;
     if args.live_only {
-        plan.body
-            .changes
-            .retain(|change| !change.actions.is_empty() && change.actions.iter().all(Action::is_live));
+        plan.body.changes.retain(Change::is_live);
     }
     Ok(Planned { plan, facts, loaded })
 }

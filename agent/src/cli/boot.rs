@@ -20,7 +20,12 @@ pub struct BootArgs {
 pub fn run(args: &BootArgs) -> Result<Exit, CliError> {
     journal::start();
     let worker = args.worker.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
-    match boot::run(&worker) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| CliError::while_doing("cannot begin", error))?;
+    let done = runtime.block_on(boot::put_back(&worker));
+    // Neither a child that hangs nor whoever waits for it holds up the boot.
+    runtime.shutdown_background();
+    match done {
         Ok(true) => Ok(Exit::Done),
         Ok(false) => Ok(Exit::Blocked),
         Err(error) => Err(CliError::while_doing("cannot put back what the reboot took away", error)),

@@ -2,36 +2,27 @@
 //! away, and lets the boot go on in time, whatever a driver does. All reading and writing is done by children: one that
 //! hangs in the kernel, where no signal reaches it, is left behind for the daemon to deal with.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::process::Command;
 use tokio::time::{Instant, timeout_at};
 
-use super::journal::{self, say, say_of};
-use super::round::{End, Round};
+use super::journal::{self, say};
+use super::round::Round;
+use super::told;
 use super::work::{self, WorkError};
 use crate::profile::model::AgentMode;
 
 /// The bound until the profile says another one (`boot_timeout`), and for a profile that cannot be read.
 const UNTIL_KNOWN: Duration = Duration::from_secs(120);
 
-/// Puts back, waits for drivers first. Whether everything that can be put back at once is.
+/// Waits for drivers, and puts back. Whether everything that can be put back at once is.
 ///
 /// # Errors
 /// [`WorkError`]: the host or the profile cannot be looked at.
-pub fn run(worker: &Path) -> Result<bool, WorkError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|source| WorkError::Start { program: PathBuf::from("bedplate"), source })?;
-    let done = runtime.block_on(put_back(worker));
-    // Neither a child that hangs nor whoever waits for it holds up the boot.
-    runtime.shutdown_background();
-    done
-}
-
-async fn put_back(worker: &Path) -> Result<bool, WorkError> {
+pub async fn put_back(worker: &Path) -> Result<bool, WorkError> {
     let begun = Instant::now();
     let agent = match work::settings(worker, UNTIL_KNOWN).await {
         Err(WorkError::Limit { limit }) => return Ok(late(limit, "reading the profile")),
@@ -44,20 +35,21 @@ async fn put_back(worker: &Path) -> Result<bool, WorkError> {
     let limit = Duration::from_secs(agent.boot_timeout_s.into());
     // Half of the time for udev, so that one driver that hangs leaves the rest time to be put right.
     udev(begun + limit / 2).await;
-    let work = async {
-        let seen = work::round_within(worker, &[], limit).await?;
-        let live: Vec<String> =
-            seen.changes.iter().filter(|change| change.live).map(|change| change.id.clone()).collect();
-        match live.is_empty() {
-            true => Ok(seen),
-            false => work::round_within(worker, &live, limit).await,
-        }
-    };
-    match timeout_at(begun + limit, work).await {
-        Err(_) | Ok(Err(WorkError::Limit { .. })) => {
-            Ok(late(limit, "putting back what the reboot took away"))
-        }
-        Ok(round) => Ok(told(&round?)),
+    match live(worker, begun + limit).await {
+        Err(WorkError::Limit { .. }) => Ok(late(limit, "putting back what the reboot took away")),
+        round => Ok(report(&round?)),
+    }
+}
+
+/// A look, and the live changes that it asks for.
+async fn live(worker: &Path, until: Instant) -> Result<Round, WorkError> {
+    let left = || until.saturating_duration_since(Instant::now());
+    let seen = work::round_within(worker, &[], left()).await?;
+    let live = seen.changes.iter().filter(|change| change.live);
+    let live: Vec<String> = live.map(|change| change.id.clone()).collect();
+    match live.is_empty() {
+        true => Ok(seen),
+        false => work::round_within(worker, &live, left()).await,
     }
 }
 
@@ -77,15 +69,8 @@ async fn udev(until: Instant) {
     }
 }
 
-fn told(round: &Round) -> bool {
-    for done in &round.done {
-        match &done.end {
-            End::Done => say_of(journal::DONE, &round.hash, &done.change, "done"),
-            End::Failed { why } => {
-                say_of(journal::FAILED, &round.hash, &done.change, &format!("failed ({why})"));
-            }
-        }
-    }
+fn report(round: &Round) -> bool {
+    told::ended(&round.hash, &round.done);
     let missing: Vec<&str> =
         round.changes.iter().filter(|change| change.live).map(|change| change.subject.as_str()).collect();
     if !missing.is_empty() {

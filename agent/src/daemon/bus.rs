@@ -264,3 +264,17 @@ pub trait Agent1 {
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn status_json(&self) -> zbus::Result<String>;
 }
+
+/// On the system bus, under its name.
+///
+/// # Errors
+/// [`zbus::Error::NameTaken`]: another daemon has the name. Others: there is no bus.
+pub async fn serve(agent: Agent) -> zbus::Result<zbus::Connection> {
+    zbus::connection::Builder::system()
+        .serve_at(PATH, agent)
+        .name(NAME)
+        .replace_existing_names(false)
+        .allow_name_replacements(false)
+        .build()
+        .await
+}

@@ -19,7 +19,7 @@ use super::store::Store;
 use crate::host::write::DirWriter;
 use crate::plan::RebootNeed;
 use crate::profile::model::{Reboot, RebootPolicy};
-use crate::reboot::decide::{Decision, Scheduled, Situation, decide};
+use crate::reboot::decide::{Decision, Scheduled, Situation, decide, shown};
 use crate::reboot::method::{Next, command};
 use crate::reboot::record::{Attempt, Record};
 use crate::reboot::stuck::Cause;
@@ -334,11 +334,6 @@ impl Restart {
         }
         self.last = Some(decision.clone());
     }
-}
-
-/// For people, in UTC: a log is read in other places than it is written.
-pub fn shown(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 fn reason(round: &Round, record: &Record) -> String {

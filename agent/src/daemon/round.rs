@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Action, Effect, Item, Plan, RebootNeed};
+use crate::plan::{Effect, Item, Plan, RebootNeed};
 use crate::profile::model::{Agent, Reboot};
 use crate::reboot::stuck::Cause;
 
@@ -143,7 +143,7 @@ impl Difference {
             kind: change.kind.to_owned(),
             subject: change.subject.clone(),
             effect: change.effect,
-            live: !change.actions.is_empty() && change.actions.iter().all(Action::is_live),
+            live: change.is_live(),
             items: change.items.iter().map(value).collect(),
         }
     }
@@ -164,6 +164,23 @@ pub fn hash(plan: &Plan) -> String {
 }
 
 impl Round {
+    /// These changes came to nothing.
+    #[must_use]
+    pub fn failed(mut self, only: &[String], why: &str) -> Self {
+        let tried = self.changes.iter().filter(|change| only.contains(&change.id));
+        let end = || End::Failed { why: why.to_owned() };
+        self.done = tried.map(|change| Done { change: change.clone(), end: end() }).collect();
+        self
+    }
+
+    /// The first change that failed, and why.
+    pub fn failure(&self) -> Option<String> {
+        self.done.iter().find_map(|done| match &done.end {
+            End::Failed { why } => Some(format!("{}: {why}", done.change.subject)),
+            End::Done => None,
+        })
+    }
+
     /// Whether the host is what the profile says, as far as can be seen, without waiting for anything.
     pub fn is_right(&self) -> bool {
         self.changes.is_empty()

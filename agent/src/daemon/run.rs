@@ -16,19 +16,18 @@ use super::bus::{self, Agent, Asked, Request, Shared, Shown};
 use super::events::{self, Files, Trigger};
 use super::export::{self, Written};
 use super::fingerprint;
-use super::journal::{self, say, say_of};
+use super::journal::{self, say};
 use super::logind::{self, ManagerProxy};
 use super::pace::Pace;
 use super::pages;
 use super::restart::{Restart, chain};
-use super::round::{Done, End, Round, Watch};
+use super::round::{Round, Watch};
 use super::status::{State, Status};
-use super::told::Told;
+use super::told::{self, Told};
 use super::watchdog::{self, Busy, notify};
-use super::work::{self, WorkError};
+use super::work;
 use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootPolicy};
-use crate::reboot::decide::Decision;
 
 /// A profile that cannot be used is tried again by itself, for what was missing may have come.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
@@ -105,7 +104,15 @@ impl Daemon {
         let shown = Arc::new(Mutex::new(Shown { status: status.clone(), plan: String::new() }));
         let (to_asked, asked) = mpsc::channel(16);
         let (to_triggers, triggers) = mpsc::channel(64);
-        let bus = connect(Agent::new(shown.clone(), to_asked)).await?;
+        let bus = match bus::serve(Agent::new(shown.clone(), to_asked)).await {
+            Ok(connection) => Some(connection),
+            Err(zbus::Error::NameTaken) => return Err(RunError::Name),
+            Err(error) => {
+                let text = "no system bus: `bedplate status` has only files, and there are no reboots";
+                say(journal::FAILED, &format!("{text}: {error}"));
+                None
+            }
+        };
         let logind = match &bus {
             Some(bus) => ManagerProxy::new(bus).await.ok(),
             None => None,
@@ -279,7 +286,7 @@ impl Daemon {
                 let at = (usec != 0).then(|| super::logind::time(usec));
                 self.restart.wish(why, at, delay)?;
                 self.decide().await;
-                Ok(decided(&self.status.reboot.decision))
+                Ok(self.status.reboot.decision.words())
             }
             Request::CancelReboot => {
                 let said = self.restart.unwish().await;
@@ -299,7 +306,7 @@ impl Daemon {
         self.status.looks += 1;
         let round = match work::round(&self.options.worker, &[]).await {
             Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && !seen.changes.is_empty() => {
-                self.mend(seen).await
+                Ok(self.mend(seen).await)
             }
             seen => seen,
         };
@@ -321,7 +328,7 @@ impl Daemon {
         }
     }
 
-    async fn mend(&mut self, seen: Round) -> Result<Round, WorkError> {
+    async fn mend(&mut self, seen: Round) -> Round {
         self.told.differences(&seen);
         let admitted = self.pace.admit(&seen.changes, self.born.elapsed());
         for contested in &admitted.contested {
@@ -333,27 +340,20 @@ impl Daemon {
         }
         self.retry = admitted.next.map(|next| self.born + next);
         if admitted.now.is_empty() {
-            return Ok(seen);
+            return seen;
         }
         notify(&[NotifyState::Status("putting the host right")]);
         let done = match work::round(&self.options.worker, &admitted.now).await {
             Ok(done) => done,
             // Another bedplate is at it, or a tool hangs: what the host is, is known all the same.
-            Err(error) => failed(seen.clone(), &admitted.now, &chain(&error)),
+            Err(error) => seen.clone().failed(&admitted.now, &chain(&error)),
         };
         if let Some(next) = self.pace.note(&done.done, self.born.elapsed()) {
             let next = self.born + next;
             self.retry = Some(self.retry.map_or(next, |retry| retry.min(next)));
         }
-        for done in &done.done {
-            match &done.end {
-                End::Done => say_of(journal::DONE, &seen.hash, &done.change, "done"),
-                End::Failed { why } => {
-                    say_of(journal::FAILED, &seen.hash, &done.change, &format!("failed ({why})"))
-                }
-            }
-        }
-        Ok(done)
+        told::ended(&seen.hash, &done.done);
+        done
     }
 
     async fn take(&mut self, mut round: Round) {
@@ -398,11 +398,7 @@ impl Daemon {
         {
             let again = self.restart.step(&mut self.status, round).await;
             self.decide_again = again.map(|wait| Instant::now() + wait);
-            let failed = round.done.iter().find_map(|done| match &done.end {
-                End::Failed { why } => Some(format!("{}: {why}", done.change.subject)),
-                End::Done => None,
-            });
-            self.status.judge(failed);
+            self.status.judge(round.failure());
             if self.status.state == State::Stuck
                 && let Some(cause) = &round.cause
             {
@@ -433,63 +429,10 @@ impl Daemon {
     }
 }
 
-/// A round that came to nothing, for the changes that it was to do.
-fn failed(mut seen: Round, only: &[String], why: &str) -> Round {
-    let tried = seen.changes.iter().filter(|change| only.contains(&change.id));
-    seen.done = tried
-        .map(|change| Done { change: change.clone(), end: End::Failed { why: why.to_owned() } })
-        .collect();
-    seen
-}
-
-/// What was decided, in a line.
-pub fn decided(decision: &Decision) -> String {
-    let shown = super::restart::shown;
-    match decision {
-        Decision::NotNeeded => "no reboot is needed".into(),
-        Decision::Never => "left to people: the profile's policy is `never`".into(),
-        Decision::Mark => "left to whoever reads /run/reboot-required: the profile's policy is `mark`".into(),
-        Decision::Stuck { why } => format!("stuck: {why}"),
-        Decision::Wait { why, until: Some(until), .. } => {
-            format!("waits until {}: {}", shown(*until), why.join("; "))
-        }
-        Decision::Wait { why, until: None, .. } => format!("waits: {}", why.join("; ")),
-        Decision::TakeLock => "asks for a slot of the fleet's lock".into(),
-        Decision::Schedule { at } | Decision::Announced { at } => format!("announced for {}", shown(*at)),
-        Decision::Cancel { why } => format!("taken back: {}", why.join("; ")),
-    }
-}
-
 async fn received(signal: &mut Signal) {
     // `None`: the runtime is about to end.
     if signal.recv().await.is_none() {
         std::future::pending::<()>().await;
-    }
-}
-
-/// On the bus, under its name. A machine without a bus is kept right all the same.
-async fn connect(agent: Agent) -> Result<Option<Connection>, RunError> {
-    let connected = async {
-        zbus::connection::Builder::system()
-            .serve_at(bus::PATH, agent)
-            .name(bus::NAME)
-            .replace_existing_names(false)
-            .allow_name_replacements(false)
-            .build()
-            .await
-    };
-    match connected.await {
-        Ok(connection) => Ok(Some(connection)),
-        Err(zbus::Error::NameTaken) => Err(RunError::Name),
-        Err(error) => {
-            say(
-                journal::FAILED,
-                &format!(
-                    "no system bus: `bedplate status` has only files, and there are no reboots: {error}"
-                ),
-            );
-            Ok(None)
-        }
     }
 }
 

@@ -226,11 +226,7 @@ impl Status {
             // What was decided about a reboot that is no longer needed says nothing of the host any more.
             self.reboot.decision = Decision::NotNeeded;
         }
-        let failed = round.done.iter().find_map(|done| match &done.end {
-            super::round::End::Failed { why } => Some(format!("{}: {why}", done.change.subject)),
-            super::round::End::Done => None,
-        });
-        self.judge(failed);
+        self.judge(round.failure());
     }
 
     /// The round could not be done at all.

@@ -1,8 +1,20 @@
 //! What was logged last, so that it is said once.
 
 use super::journal::{self, say, say_of};
-use super::round::{Difference, Round};
+use super::round::{Difference, Done, End, Round};
 use crate::plan::RebootNeed;
+
+/// Says what became of changes. `plan`: the hash of what they were part of.
+pub fn ended(plan: &str, done: &[Done]) {
+    for done in done {
+        match &done.end {
+            End::Done => say_of(journal::DONE, plan, &done.change, "done"),
+            End::Failed { why } => {
+                say_of(journal::FAILED, plan, &done.change, &format!("failed ({why})"));
+            }
+        }
+    }
+}
 
 /// What was said of the last round.
 #[derive(Debug, Default)]

@@ -96,6 +96,32 @@ pub enum Decision {
     },
 }
 
+impl Decision {
+    /// In a line, for people.
+    pub fn words(&self) -> String {
+        match self {
+            Decision::NotNeeded => "no reboot is needed".into(),
+            Decision::Never => "left to people: the profile's policy is `never`".into(),
+            Decision::Mark => {
+                "left to whoever reads /run/reboot-required: the profile's policy is `mark`".into()
+            }
+            Decision::Stuck { why } => format!("stuck: {why}"),
+            Decision::Wait { why, until: Some(until), .. } => {
+                format!("waits until {}: {}", shown(*until), why.join("; "))
+            }
+            Decision::Wait { why, until: None, .. } => format!("waits: {}", why.join("; ")),
+            Decision::TakeLock => "asks for a slot of the fleet's lock".into(),
+            Decision::Schedule { at } | Decision::Announced { at } => format!("announced for {}", shown(*at)),
+            Decision::Cancel { why } => format!("taken back: {}", why.join("; ")),
+        }
+    }
+}
+
+/// For people, in UTC: a log is read in other places than it is written.
+pub fn shown(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
 /// What is said after one boot that did not help.
 const NO_HELP: &str = "the host was rebooted for this, and it is not in effect";
 

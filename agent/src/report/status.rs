@@ -3,12 +3,10 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, GOOD, HEAD, WARN, paint};
-use crate::daemon::restart::shown;
-use crate::daemon::run::decided;
 use crate::daemon::status::{State, Status, Verdict, effect_name};
 use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootPolicy};
-use crate::reboot::decide::Decision;
+use crate::reboot::decide::{Decision, shown};
 
 /// Where the host stands. `live`: a daemon says so.
 pub fn status(status: &Status, live: bool) -> String {
@@ -61,7 +59,7 @@ pub fn status(status: &Status, live: bool) -> String {
     };
     list("somebody else keeps changing", status.contested.iter().map(contested).collect());
     if live && (status.reboot.need != RebootNeed::None || status.state == State::Stuck) {
-        let _ = writeln!(out, "\nreboot: {} (`bedplate reboot status`)", decided(&status.reboot.decision));
+        let _ = writeln!(out, "\nreboot: {} (`bedplate reboot status`)", status.reboot.decision.words());
     }
     out
 }
@@ -95,13 +93,13 @@ pub fn reboot(status: &Status) -> String {
     };
     let _ = writeln!(out, "policy    {policy}");
     let decision = match &reboot.decision {
-        decision @ Decision::Stuck { .. } => paint(BAD, &decided(decision)),
+        decision @ Decision::Stuck { .. } => paint(BAD, &decision.words()),
         Decision::Wait { why, until, .. } => match until {
             Some(until) => format!("waits until {}", shown(*until)),
             None if why.len() == 1 => format!("waits: {}", why[0]),
             None => "waits".to_owned(),
         },
-        decision => decided(decision),
+        decision => decision.words(),
     };
     let _ = writeln!(out, "now       {decision}");
     if let Decision::Wait { why, .. } = &reboot.decision

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Restart, chain, shown};
+use super::{Restart, chain};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced};
 use crate::daemon::methods;
 use crate::profile::model::Reboot;
 use crate::reboot::busy::{self, Busy};
-use crate::reboot::decide::Scheduled;
+use crate::reboot::decide::{Scheduled, shown};
 use crate::reboot::hold::{self, Hold};
 use crate::reboot::kexec;
 

@@ -2,10 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Restart, shown};
+use super::Restart;
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::Announced;
-use crate::reboot::decide::Scheduled;
+use crate::reboot::decide::{Scheduled, shown};
 use crate::reboot::record::Asked;
 
 impl Restart {
