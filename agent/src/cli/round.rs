@@ -14,7 +14,7 @@ use crate::daemon::round::{self, Difference, Done, End, Obstacle, Round, Waiting
 use crate::engine;
 use crate::facts::{Depth, Facts};
 use crate::host::write::DirWriter;
-use crate::host::{Reader, Reading};
+use crate::host::Reader;
 use crate::kind::{Context, cmdline};
 use crate::ledger::Ledger;
 use crate::plan::{Check, Effect, Plan, RebootNeed};
@@ -225,23 +225,15 @@ fn watch(facts: &Facts, reader: &dyn Reader) -> Watch {
 fn labels(facts: &Facts, reader: &dyn Reader) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let Some(tree) = facts.pci.known() else { return labels };
-    let mut types = std::collections::BTreeSet::new();
-    for function in tree.functions.values().filter(|function| function.is_gpu() || function.is_nic()) {
-        match &function.iommu_group {
-            Reading::Known(group) => {
-                let kind = reader.attribute(&format!("/sys/kernel/iommu_groups/{group}/type"));
-                types.insert(kind.unwrap_or_else(|_| "unknown".into()));
-            }
-            Reading::Absent => _ = types.insert("none".into()),
-            Reading::Unknown(_) => _ = types.insert("unknown".into()),
-        }
-    }
-    let mode = match types.len() {
-        0 => "none".to_owned(),
-        1 => types.pop_first().unwrap_or_default(),
-        _ => "mixed".to_owned(),
+    let groups = cmdline::effective::groups(reader, facts);
+    let mode = match (groups.unread, groups.types.keys().collect::<Vec<_>>().as_slice()) {
+        (0, []) => "none",
+        (0, [one]) if *one == cmdline::effective::NO_GROUP => "none",
+        (0, [one]) => one,
+        (_, []) => "unknown",
+        _ => "mixed",
     };
-    labels.insert("iommu".into(), mode);
+    labels.insert("iommu".into(), mode.to_owned());
     let vfs = tree.functions.values().filter(|function| function.physfn.is_some()).count();
     labels.insert("vfs".into(), vfs.to_string());
     labels

@@ -87,8 +87,8 @@ impl Client {
     /// A client that takes at most `timeout` for one call, from the name's look-up to the last byte.
     ///
     /// Proxies are taken from the environment, ureq's default: `ALL_PROXY`, `HTTPS_PROXY`, `HTTP_PROXY`, but for the
-    /// hosts in `NO_PROXY`. Certificates are checked against the host's trust store, or
-    /// what `SSL_CERT_FILE` and `SSL_CERT_DIR` name instead of it. It is read by each client when it first calls.
+    /// hosts in `NO_PROXY`. Certificates are checked against the host's trust store, or what `SSL_CERT_FILE` and
+    /// `SSL_CERT_DIR` name instead of it. It is read by each client when it first calls.
     ///
     /// # Errors
     /// [`ClientError`]. Nothing is sent.

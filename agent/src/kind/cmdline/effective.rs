@@ -15,6 +15,8 @@ use crate::value::PciAddress;
 
 /// What the blocker of a refusing kernel is about.
 pub const SUBJECT: &str = "IOMMU passthrough";
+/// Instead of a type, where there is no IOMMU or it does not see the function.
+pub const NO_GROUP: &str = "no IOMMU group";
 /// Functions that a blocker names before it counts.
 const NAMED: usize = 3;
 
@@ -51,15 +53,15 @@ pub fn report(context: &Context, section: &mut Section) {
 /// The IOMMU group types of GPUs and NICs.
 #[derive(Debug, Default)]
 pub struct Groups {
-    /// Functions by type, or by the lack of a group.
-    types: BTreeMap<String, usize>,
+    /// Functions by type, or [`NO_GROUP`].
+    pub types: BTreeMap<String, usize>,
     /// Those whose DMA addresses are translated, and that carry GPUDirect traffic: GPUs, NICs that meet one inside a
     /// switch, NICs with an RDMA device. A management port may be translated for all that it matters here.
     pub translated: Vec<PciAddress>,
     /// Whether any function is passed through.
     identity: bool,
     /// Functions whose type cannot be read.
-    unread: usize,
+    pub unread: usize,
 }
 
 impl Groups {
@@ -77,7 +79,7 @@ pub fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
     for function in tree.functions.values().filter(|function| function.is_gpu() || function.is_nic()) {
         let kind = match &function.iommu_group {
             Reading::Known(group) => reader.attribute(&format!("/sys/kernel/iommu_groups/{group}/type")).ok(),
-            Reading::Absent => Some("no IOMMU group".into()),
+            Reading::Absent => Some(NO_GROUP.into()),
             Reading::Unknown(_) => None,
         };
         let Some(kind) = kind else {
@@ -99,7 +101,7 @@ pub fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
 fn told(context: &Context) -> bool {
     let Ok(running) = context.reader.text("/proc/cmdline") else { return false };
     let line = CommandLine::parse(running.trim_end());
-    // By its own default or by its line; the newest kernel that may boot is not asked.
+    // By its line, or by a default that every kernel here has.
     let defaults = states::kernel_defaults(context.reader, context.facts);
     let passes = |defaults| iommu_passthrough(&line, defaults, arch(context.facts)) == Some(true);
     !defaults.is_empty() && defaults.iter().all(passes)

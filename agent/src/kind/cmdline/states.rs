@@ -61,10 +61,10 @@ pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults
     };
     let mut defaults: Vec<KernelDefaults> = releases.iter().map(read).collect();
     // Memory encryption drops the default without a word on the line (drivers/iommu/iommu.c, iommu_subsys_init): groups
-    // that translate show that it does not hold here, and passthrough has to be asked for.
-    if effective::groups(reader, facts).all_translated() {
-        let passes = |defaults: &&mut KernelDefaults| defaults.passthrough == Some(true);
-        defaults.iter_mut().filter(passes).for_each(|defaults| defaults.passthrough = None);
+    // that translate show that it does not hold here, and passthrough has to be asked for. Read only where it counts.
+    let passes = |defaults: &KernelDefaults| defaults.passthrough == Some(true);
+    if defaults.iter().any(passes) && effective::groups(reader, facts).all_translated() {
+        defaults.iter_mut().filter(|one| passes(one)).for_each(|one| one.passthrough = None);
     }
     defaults
 }
