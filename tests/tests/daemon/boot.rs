@@ -1,6 +1,5 @@
 //! What bedplate-boot.service runs: it puts back what a reboot took away, and never holds up a boot for longer than it may.
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -11,11 +10,10 @@ use super::rig::{Rig, drifted, mended, right};
 
 /// As systemd starts it, with a udev that `udevadm settle` takes so long to wait for.
 fn boot(rig: &Rig, settle: &str) -> (Output, Duration) {
-    rig.write(
+    rig.program(
         "bin/udevadm",
         &format!("#!/bin/sh\necho \"$*\" >>{}/settled\n{settle}\n", rig.dir.path().display()),
     );
-    std::fs::set_permissions(rig.path("bin/udevadm"), PermissionsExt::from_mode(0o755)).expect("ours");
     let path = format!("{}:{}", rig.path("bin").display(), std::env::var("PATH").unwrap_or_default());
     let begun = Instant::now();
     let output = Command::new(program::path())
@@ -84,8 +82,7 @@ fn a_device_that_hangs_does_not_hold_up_the_boot() {
     rig.after(&mended(&rig));
     // The first look ends; whoever is asked to change something does not.
     let worker = rig.read("worker").replace("*--only*)", "*--only*) exec sleep 1000;");
-    rig.write("worker", &worker);
-    std::fs::set_permissions(rig.path("worker"), PermissionsExt::from_mode(0o755)).expect("ours");
+    rig.program("worker", &worker);
     let (output, took) = boot(&rig, "exit 0");
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
     assert!(said(&output).contains("not done after 5 s"), "{}", said(&output));

@@ -53,12 +53,8 @@ fn a_worker_that_cannot_begin_is_a_failed_change() {
     rig.look(&drifted(&rig));
     rig.after(&mended(&rig));
     let worker = rig.read("worker");
-    rig.write(
-        "worker",
-        &worker.replace("*--only*)", "*--only*) if [ -e locked ]; then cat locked >&2; exit 1; fi;"),
-    );
-    std::fs::set_permissions(rig.path("worker"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .expect("ours");
+    let locked = "*--only*) if [ -e locked ]; then cat locked >&2; exit 1; fi;";
+    rig.program("worker", &worker.replace("*--only*)", locked));
     rig.write("locked", "another bedplate is at work\n");
     rig.start();
     let status = rig.until("failed", |status| status.state == State::Failed);

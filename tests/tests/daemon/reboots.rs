@@ -306,9 +306,7 @@ fn the_operators_command_runs_once_when_its_time_has_come() {
     round["reboot"]["delay_s"] = json!(2);
     let ran = rig.path("ran");
     // The probe looks for it below the root.
-    rig.write("bin/sh", "");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(rig.path("bin/sh"), mode).expect("ours");
+    rig.program("bin/sh", "");
     round["reboot"]["command"] = json!(["/bin/sh", "-c", format!("echo ran >>{}", ran.display())]);
     rig.look(&round);
     rig.start();

@@ -100,6 +100,13 @@ impl Rig {
         std::fs::read_to_string(self.path(path)).unwrap_or_default()
     }
 
+    /// A file that can be run.
+    pub fn program(&self, path: &str, text: &str) {
+        self.write(path, text);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(self.path(path), mode).expect("ours");
+    }
+
     /// A program that logs how it was called, answers `after.json` to `--only` (once: then that is what a look finds) and
     /// `look.json` otherwise. With a file `fails` it fails with its text.
     fn worker(&self) {
@@ -111,9 +118,7 @@ impl Rig {
              *) cat look.json ;; esac\n",
             self.dir.path().display()
         );
-        self.write("worker", &text);
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(self.path("worker"), mode).expect("ours");
+        self.program("worker", &text);
     }
 
     /// What a look finds.

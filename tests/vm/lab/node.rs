@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use self::bmc::{Bmc, POWER_CYCLE};
+use self::bmc::Bmc;
 use super::agent::{Agent, Output};
 use super::machine::{Machine, OWN_BMC};
 use super::qmp::Qmp;
@@ -64,11 +64,6 @@ impl Node {
     /// Forgets what [`Node::with`] added.
     pub fn without_extras(&self) {
         self.extra.borrow_mut().clear();
-    }
-
-    /// Gives it another BMC than QEMU's, from its next start on: one that can cycle the power.
-    pub fn with_bmc(&self) -> Bmc {
-        self.bmc.borrow_mut().get_or_insert_default().clone()
     }
 
     /// Where its disk and logs are.
@@ -205,38 +200,6 @@ impl Node {
         self.step("reset");
         self.qmp("system_reset", &json!({}))?;
         self.wait_for_boot(&before)
-    }
-
-    /// A power cycle that the guest orders of the BMC that [`Node::with_bmc`] gave it, and the next boot complete. The
-    /// power is cut a second after the order, as BMCs do, and QEMU ends: nothing that the guest does passes for it.
-    ///
-    /// # Errors
-    /// When the guest orders something else, resets itself or switches itself off; when it does not come up again.
-    pub fn power_cycle_by_bmc(&self) -> Result<()> {
-        let (bmc, resets) = (self.with_bmc(), self.events("RESET"));
-        let began = Instant::now();
-        let mut ordered = None;
-        while ordered.is_none_or(|at: Instant| at.elapsed() < Duration::from_secs(1)) {
-            let controls = bmc.controls();
-            if let Some(other) = controls.iter().find(|control| control.action != POWER_CYCLE) {
-                return fail(format!("the guest ordered chassis control {:#04x}", other.action));
-            }
-            ordered = controls.last().map(|control| control.at);
-            if self.events("RESET") != resets {
-                return fail("the guest reset itself; the power was to be cycled by the BMC");
-            }
-            if !self.is_on() {
-                return fail("the node switched itself off; the power was to be cycled by the BMC");
-            }
-            if began.elapsed() > SILENCE {
-                return fail(format!("no power cycle was ordered within {} s", SILENCE.as_secs()));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        self.step("the BMC cycles the power");
-        self.power_cut()?;
-        std::thread::sleep(Duration::from_secs(1));
-        self.boot()
     }
 
     /// A boot that somebody in the guest asks for, complete; `before` is the one that it ends.

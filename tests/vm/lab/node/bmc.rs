@@ -1,6 +1,6 @@
 //! A BMC outside QEMU that takes the order to cycle the power; QEMU's own (`ipmi-bmc-sim`) refuses it. It answers what
 //! Linux's ipmi_si asks while it starts and two chassis commands, and keeps every chassis control it was given. The cut
-//! itself is the node's work (`Node::power_cycle_by_bmc`): this end only takes orders.
+//! itself is [`Node::power_cycle_by_bmc`]: the other end only takes orders.
 //!
 //! QEMU's `ipmi-bmc-extern` passes on what the guest writes to its KCS interface (hw/ipmi/ipmi_bmc_extern.c; the "VM"
 //! connection of OpenIPMI's lanserv). Both ways a message is its number, network function and LUN, command, data and a
@@ -12,9 +12,10 @@ use std::io::{BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::super::Result;
+use super::super::{Result, fail};
+use super::{Node, SILENCE};
 
 const END_OF_MESSAGE: u8 = 0xA0;
 const END_OF_COMMAND: u8 = 0xA1;
@@ -69,6 +70,45 @@ impl Bmc {
             }
         });
         Ok(())
+    }
+}
+
+impl Node {
+    /// Gives it another BMC than QEMU's, from its next start on: one that can cycle the power.
+    pub fn with_bmc(&self) -> Bmc {
+        self.bmc.borrow_mut().get_or_insert_default().clone()
+    }
+
+    /// A power cycle that the guest orders of the BMC that [`Node::with_bmc`] gave it, and the next boot complete. The
+    /// power is cut a second after the order, as BMCs do, and QEMU ends: nothing that the guest does passes for it.
+    ///
+    /// # Errors
+    /// When the guest orders something else, resets itself or switches itself off; when it does not come up again.
+    pub fn power_cycle_by_bmc(&self) -> Result<()> {
+        let (bmc, resets) = (self.with_bmc(), self.events("RESET"));
+        let began = Instant::now();
+        let mut ordered = None;
+        while ordered.is_none_or(|at: Instant| at.elapsed() < Duration::from_secs(1)) {
+            let controls = bmc.controls();
+            if let Some(other) = controls.iter().find(|control| control.action != POWER_CYCLE) {
+                return fail(format!("the guest ordered chassis control {:#04x}", other.action));
+            }
+            ordered = controls.last().map(|control| control.at);
+            if self.events("RESET") != resets {
+                return fail("the guest reset itself; the power was to be cycled by the BMC");
+            }
+            if !self.is_on() {
+                return fail("the node switched itself off; the power was to be cycled by the BMC");
+            }
+            if began.elapsed() > SILENCE {
+                return fail(format!("no power cycle was ordered within {} s", SILENCE.as_secs()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.step("the BMC cycles the power");
+        self.power_cut()?;
+        std::thread::sleep(Duration::from_secs(1));
+        self.boot()
     }
 }
 
