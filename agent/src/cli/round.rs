@@ -74,7 +74,7 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
     if args.settings {
         return settings();
     }
-    let (mut after, mut done) = (None, Vec::new());
+    let (mut after, mut done, mut warnings) = (None, Vec::new(), Vec::new());
     if !args.only.is_empty() {
         let mut writer = DirWriter::live();
         let _lock = writer.lock().map_err(|error| CliError::while_doing("cannot start", error))?;
@@ -90,16 +90,14 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
         done.extend(
             ended.map(|(change, report)| Done { change: Difference::of(change), end: end(&report.outcome) }),
         );
-        for warning in &report.warnings {
-            output::warn(warning);
-        }
         after = report.waits_for_boot().then_some(plan.reboot);
+        warnings = report.warnings;
     }
     let mut looked = look()?;
     if let Some(need) = after {
         looked.plan.reboot = looked.plan.reboot.max(need);
     }
-    let round = told(&looked, done)?;
+    let round = Round { done, warnings, ..told(&looked)? };
     output::data(&(serde_json::to_string(&round).map_err(bad_json)? + "\n"))?;
     Ok(Exit::Done)
 }
@@ -115,7 +113,7 @@ fn settings() -> Result<Exit, CliError> {
 
 /// A look for whoever has no daemon to ask.
 pub fn look_only() -> Result<Round, CliError> {
-    told(&look()?, Vec::new())
+    told(&look()?)
 }
 
 fn end(outcome: &Outcome) -> End {
@@ -133,7 +131,7 @@ fn end(outcome: &Outcome) -> End {
     }
 }
 
-fn told(looked: &Looked, done: Vec<Done>) -> Result<Round, CliError> {
+fn told(looked: &Looked) -> Result<Round, CliError> {
     let Looked { host, facts, loaded, plan, cause, .. } = looked;
     let blocker = |blocker: &crate::plan::Blocker| Obstacle {
         kind: blocker.kind.to_owned(),
@@ -168,7 +166,8 @@ fn told(looked: &Looked, done: Vec<Done>) -> Result<Round, CliError> {
         profile: loaded.profile.name.clone(),
         agent: loaded.profile.agent.clone(),
         reboot: loaded.profile.reboot.clone(),
-        done,
+        done: Vec::new(),
+        warnings: Vec::new(),
         changes: plan.body.changes.iter().filter(takes).map(Difference::of).collect(),
         blockers: plan.body.blockers.iter().map(blocker).collect(),
         unknowns: plan.body.unknowns.iter().map(unknown).collect(),

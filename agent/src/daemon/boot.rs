@@ -62,7 +62,7 @@ async fn udev(until: Instant) {
     let ended = timeout_at(until + Duration::from_secs(1), settle.status()).await;
     if !ended.is_ok_and(|ended| ended.is_ok_and(|status| status.success())) {
         say(
-            journal::FAILED,
+            journal::IMPAIRED,
             "udev is not done with the devices of this machine: going on without it; `udevadm settle` and \
              `ps -eo pid,stat,wchan,args` show what hangs",
         );
@@ -70,13 +70,11 @@ async fn udev(until: Instant) {
 }
 
 fn report(round: &Round) -> bool {
-    told::ended(&round.hash, &round.done);
-    let missing: Vec<&str> =
-        round.changes.iter().filter(|change| change.live).map(|change| change.subject.as_str()).collect();
-    if !missing.is_empty() {
-        say(journal::DRIFT, &format!("not as the profile says: {}", missing.join(", ")));
-    }
-    missing.is_empty()
+    told::ended(&round.hash, round);
+    let mut missing = round.changes.iter().filter(|change| change.live).peekable();
+    let all = missing.peek().is_none();
+    missing.for_each(|change| told::differs(&round.hash, change));
+    all
 }
 
 fn late(limit: Duration, at: &str) -> bool {

@@ -38,8 +38,10 @@ messages! {
     DRIFT Warning "1eeb8193cd4a45049b0bb3aeeacd15af";
     /// Something was done.
     DONE Info "cfd430d0038542f8a88968592a4e3528";
-    /// Something failed.
+    /// A change failed.
     FAILED Error "bc983823642049bfbb11899ad1712159";
+    /// Something beside the changes went wrong: less is seen, kept or told than should be.
+    IMPAIRED Error "e3cbe730db5848c0a66646996961c1f7";
     /// Somebody else keeps changing something.
     CONTESTED Error "60823d6c7df04d89880a3c9264e99a03";
     /// People have to deal with something.
@@ -54,6 +56,8 @@ messages! {
     REBOOT_CANCELLED Warning "1ede2787d2ce45dda411c5d58cf6fa29";
     /// Something is in the way of a reboot.
     REBOOT_WAITS Info "827e7f4673c04e03be6203e7e35f3353";
+    /// A reboot did not come, or what was prepared for it stays.
+    REBOOT_FAILED Error "70502a541e514471942c5246534e225f";
     /// Boots did not help.
     STUCK Error "a977b8833be54dbf8e8fd51eb52c8d44";
     /// The fleet's lock.

@@ -82,6 +82,6 @@ pub fn take_back(root: &Path, prepared: Option<&Prepared>) {
     if let Some(prepared) = prepared
         && let Err(error) = undo(prepared, root)
     {
-        say(journal::FAILED, &super::restart::chain(&error));
+        say(journal::REBOOT_FAILED, &super::restart::chain(&error));
     }
 }

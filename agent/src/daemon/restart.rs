@@ -65,7 +65,7 @@ impl Restart {
     pub async fn step(&mut self, status: &mut Status, round: &Round) -> Option<Duration> {
         let mut record = self.store.record();
         if let Err(why) = self.fire(&round.reboot).await {
-            say(journal::FAILED, &why);
+            say(journal::REBOOT_FAILED, &why);
         }
         if let Ok(record) = &mut record {
             self.settle(record, status, round).await;
@@ -165,7 +165,7 @@ impl Restart {
         if *record != before
             && let Err(why) = self.store.keep(record)
         {
-            say(journal::FAILED, &why);
+            say(journal::IMPAIRED, &why);
         }
     }
 

@@ -109,7 +109,7 @@ impl Daemon {
             Err(zbus::Error::NameTaken) => return Err(RunError::Name),
             Err(error) => {
                 let text = "no system bus: `bedplate status` has only files, and there are no reboots";
-                say(journal::FAILED, &format!("{text}: {error}"));
+                say(journal::IMPAIRED, &format!("{text}: {error}"));
                 None
             }
         };
@@ -122,12 +122,12 @@ impl Daemon {
         }
         if let Err(error) = events::uevents(to_triggers.clone()) {
             say(
-                journal::FAILED,
+                journal::IMPAIRED,
                 &format!("no kernel events, only the re-check finds what the kernel changes: {error}"),
             );
         }
         let files = Files::new(to_triggers)
-            .inspect_err(|error| say(journal::FAILED, &format!("no file events: {error}")))
+            .inspect_err(|error| say(journal::IMPAIRED, &format!("no file events: {error}")))
             .ok();
         if let Some(files) = &files {
             let at = |path: &str| options.root.join(path).display().to_string();
@@ -352,7 +352,7 @@ impl Daemon {
             let next = self.born + next;
             self.retry = Some(self.retry.map_or(next, |retry| retry.min(next)));
         }
-        told::ended(&seen.hash, &done.done);
+        told::ended(&seen.hash, &done);
         done
     }
 
@@ -410,7 +410,7 @@ impl Daemon {
 
     async fn publish(&mut self) {
         for wrong in export::write(&self.options.root, &self.status, &mut self.written) {
-            say(journal::FAILED, &wrong);
+            say(journal::IMPAIRED, &wrong);
         }
         let before = {
             let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,12 +1,12 @@
 //! What was logged last, so that it is said once.
 
 use super::journal::{self, say, say_of};
-use super::round::{Difference, Done, End, Round};
+use super::round::{Difference, End, Round};
 use crate::plan::RebootNeed;
 
-/// Says what became of changes. `plan`: the hash of what they were part of.
-pub fn ended(plan: &str, done: &[Done]) {
-    for done in done {
+/// Says what became of a round's changes, and what went wrong beside them. `plan`: the hash of what they were part of.
+pub fn ended(plan: &str, round: &Round) {
+    for done in &round.done {
         match &done.end {
             End::Done => say_of(journal::DONE, plan, &done.change, "done"),
             End::Failed { why } => {
@@ -14,6 +14,14 @@ pub fn ended(plan: &str, done: &[Done]) {
             }
         }
     }
+    for warning in &round.warnings {
+        say(journal::IMPAIRED, warning);
+    }
+}
+
+/// Says that something differs. `plan`: the hash of what it is part of.
+pub fn differs(plan: &str, change: &Difference) {
+    say_of(journal::DRIFT, plan, change, "not as the profile says");
 }
 
 /// What was said of the last round.
@@ -29,7 +37,7 @@ impl Told {
     pub fn differences(&mut self, round: &Round) {
         for change in &round.changes {
             if !self.differences.contains(change) {
-                say_of(journal::DRIFT, &round.hash, change, "not as the profile says");
+                differs(&round.hash, change);
             }
         }
         self.differences.clone_from(&round.changes);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bedplate_tests::program;
 use serde_json::{Value, json};
 
-use super::rig::{Rig, drifted, mended, right};
+use super::rig::{Rig, difference, drifted, mended, right};
 
 /// As systemd starts it, with a udev that `udevadm settle` takes so long to wait for.
 fn boot(rig: &Rig, settle: &str) -> (Output, Duration) {
@@ -87,6 +87,25 @@ fn a_device_that_hangs_does_not_hold_up_the_boot() {
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
     assert!(said(&output).contains("not done after 5 s"), "{}", said(&output));
     assert!(took < Duration::from_secs(60), "{took:?}");
+}
+
+#[test]
+fn what_could_not_be_put_back_is_named() {
+    let Some(rig) = Rig::new() else { return };
+    let mut failed = drifted(&rig);
+    failed["done"] = json!([{ "change": difference(), "end": { "end": "failed", "why": "no such port" } }]);
+    failed["warnings"] = json!(["the history was not written: No space left on device"]);
+    rig.look(&drifted(&rig));
+    rig.after(&failed);
+    let (output, _) = boot(&rig, "exit 0");
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    for told in [
+        "failed (no such port): port 0000:22:00.0 ACS control: 001d → 0011",
+        "not as the profile says: port 0000:22:00.0 ACS control: 001d → 0011",
+        "the history was not written: No space left on device",
+    ] {
+        assert!(said(&output).contains(told), "{told}: {}", said(&output));
+    }
 }
 
 #[test]

@@ -32,6 +32,19 @@ fn what_differs_is_put_right_and_told() {
     assert_eq!(file["state"], "converged");
 }
 
+/// The host is right and bedplate's own files are not: revert will lack something, and nobody is there to see it.
+#[test]
+fn what_could_not_be_kept_is_told() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut round = mended(&rig);
+    round["warnings"] = json!(["the history was not written: No space left on device"]);
+    rig.look(&drifted(&rig));
+    rig.after(&round);
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged);
+    assert!(rig.logged("the history was not written: No space left on device"));
+}
+
 #[test]
 fn an_observer_never_applies() {
     let Some(mut rig) = Rig::new() else { return };

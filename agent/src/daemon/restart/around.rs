@@ -63,7 +63,7 @@ impl Restart {
             say(journal::REBOOT_CANCELLED, "somebody has taken bedplate's announced reboot back");
         } else {
             say(
-                journal::FAILED,
+                journal::REBOOT_FAILED,
                 "the announced reboot did not come: something has kept the machine from going down",
             );
         }

@@ -17,7 +17,7 @@ impl Restart {
         }
         let mut record = self.store.record().unwrap_or_default();
         if let Err(error) = self.cancel(&mut record, why).await {
-            say(journal::FAILED, &error);
+            say(journal::REBOOT_FAILED, &error);
         }
     }
 
