@@ -12,7 +12,7 @@ pub const SCENARIOS: &[Scenario] =
 
 fn config_acs(case: &mut Case) -> Result<()> {
     let node = case.node(TRIXIE)?;
-    node.put(PROFILE_PATH, PROFILE)?;
+    node.put(PROFILE_PATH, guest::profile_with_vfs(1))?;
     let before = guest::acs(&node)?;
     node.expect(3, "bedplate apply --yes")?;
     let line = guest::grub_lines(&node)?.swap_remove(0);
@@ -67,7 +67,7 @@ fn older_kernel(case: &mut Case) -> Result<()> {
     );
 
     node.step("a policy that no argument of this kernel can express falls back to live writes, and says so");
-    node.put(PROFILE_PATH, PROFILE.replace("direct-p2p", "clear"))?;
+    node.put(PROFILE_PATH, guest::profile_with_vfs(1).replace("direct-p2p", "clear"))?;
     let shown = node.ok("bedplate plan -v")?;
     check!(!shown.contains("+ pci="), "an argument is planned that does not do it:\n{shown}");
     check!(shown.contains("lost at reboot"), "the plan does not say that live writes are lost:\n{shown}");

@@ -90,7 +90,7 @@ fn none(case: &mut Case) -> Result<()> {
 fn amd_passthrough(case: &mut Case) -> Result<()> {
     // This machine cannot be saved and cloned: it boots from its disk.
     let node = case.node(AMD)?;
-    node.put(PROFILE_PATH, PROFILE)?;
+    node.put(PROFILE_PATH, guest::profile_with_vfs(1))?;
     let (active, types) = facts(&node)?;
     same!((active.clone(), types.clone()), kernel(&node)?, "facts and kernel");
     check!(active == ["ivhd0"] && types.iter().all(|kind| kind == "DMA"), "{active:?} {types:?}");

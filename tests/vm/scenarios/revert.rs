@@ -3,7 +3,7 @@
 use bedplate_tests::lab::machine::BOOKWORM;
 use bedplate_tests::lab::{Case, Result, Scenario};
 
-use super::guest::{self, PROFILE, PROFILE_PATH, check, same};
+use super::guest::{self, PROFILE_PATH, check, same};
 
 pub const SCENARIOS: &[Scenario] = &[("revert::after_two_changes", after_two_changes)];
 
@@ -12,10 +12,9 @@ pub const SCENARIOS: &[Scenario] = &[("revert::after_two_changes", after_two_cha
 fn second() -> String {
     format!(
         "{}\n[cmdline]\nargs = [\"hugepagesz=2M\", \"hugepages=4\"]\n",
-        PROFILE
+        guest::profile_with_vfs(1)
             .replace("load = [\"tun\", ", "load = [")
             .replace("\"direct-p2p\"", "\"clear\"")
-            .replace("vfs = 7", "vfs = 3")
     )
 }
 
@@ -25,11 +24,11 @@ fn after_two_changes(case: &mut Case) -> Result<()> {
     let acs = guest::acs(&node)?;
     let line = node.ok("cat /proc/cmdline")?;
 
-    node.put(PROFILE_PATH, PROFILE)?;
+    node.put(PROFILE_PATH, guest::profile_with_vfs(2))?;
     node.expect(3, "bedplate apply --yes")?;
     node.put(PROFILE_PATH, second())?;
     node.expect(3, "bedplate apply --yes")?;
-    same!(guest::vfs(&node)?, ["3"; 3], "VFs of the second profile");
+    same!(guest::vfs(&node)?, ["1"; 3], "VFs of the second profile");
     check!(
         guest::grub_lines(&node)?[0].contains("hugepages=4"),
         "the second profile is not in the default entry"

@@ -4,7 +4,7 @@
 use bedplate_tests::lab::machine::{SYSTEMD_BOOT, UKI};
 use bedplate_tests::lab::{Case, Machine, Node, Result, Scenario};
 
-use super::guest::{self, PATH_PORTS, PROFILE, PROFILE_PATH, check, same};
+use super::guest::{self, PATH_PORTS, PROFILE_PATH, check, same};
 
 pub const SCENARIOS: &[Scenario] =
     &[("systemd_boot::entries", entries), ("systemd_boot::unified_image", unified_image)];
@@ -21,7 +21,7 @@ fn unified_image(case: &mut Case) -> Result<()> {
 /// `carried` prints the command line that the loader will pass on.
 fn story(case: &mut Case, machine: Machine, carried: &str) -> Result<()> {
     let node = case.node(machine)?;
-    node.put(PROFILE_PATH, PROFILE.replace("vfs = 7", "vfs = 1"))?;
+    node.put(PROFILE_PATH, guest::profile_with_vfs(1))?;
     let before = (node.ok(carried)?, node.ok("cat /etc/kernel/cmdline")?);
     check!(before.0.contains("root=LABEL=root"), "the loader's line: {before:?}");
 
