@@ -104,7 +104,14 @@ impl LockError {
 
 /// What to look at where the error itself does not say it.
 fn hint(error: &ureq::Error) -> &'static str {
-    let ureq::Error::Io(error) = error else { return "" };
+    let error = match error {
+        ureq::Error::Io(error) => error,
+        // What IPAddressAllow= leaves out is dropped without a word.
+        ureq::Error::Timeout(_) => {
+            return " (it is slow, or a firewall drops what is sent, or IPAddressAllow= of bedplate.service leaves it out)";
+        }
+        _ => return "",
+    };
     match Errno::from_io_error(error) {
         // By the unit's RestrictAddressFamilies= and IPAddressDeny=, or by a firewall of this host.
         Some(Errno::AFNOSUPPORT | Errno::PERM | Errno::ACCESS) => {

@@ -204,6 +204,7 @@ fn an_answer_that_comes_too_late_is_none() {
         let late = client(&url, Duration::from_millis(300)).pre_reboot().unwrap_err();
         assert!(started.elapsed() < Duration::from_secs(10));
         assert!(late.is_temporary());
+        assert!(late.to_string().contains("does not answer (it is slow, or a firewall"), "{late}");
         match late {
             LockError::Unreachable { source, .. } => assert!(matches!(*source, ureq::Error::Timeout(_))),
             other => panic!("{other:?}"),
