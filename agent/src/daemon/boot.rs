@@ -71,10 +71,11 @@ async fn udev(until: Instant) {
 
 fn report(round: &Round) -> bool {
     told::ended(&round.hash, round);
-    let mut missing = round.changes.iter().filter(|change| change.live).peekable();
-    let all = missing.peek().is_none();
-    missing.for_each(|change| told::differs(&round.hash, change));
-    all
+    let missing: Vec<_> = round.changes.iter().filter(|change| change.live).collect();
+    for change in &missing {
+        told::differs(&round.hash, change);
+    }
+    missing.is_empty()
 }
 
 fn late(limit: Duration, at: &str) -> bool {

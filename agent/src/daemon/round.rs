@@ -21,7 +21,6 @@ pub struct Round {
     /// What was done, if the round was to do something.
     pub done: Vec<Done>,
     /// What went wrong beside the changes: the ledger or the history not written, something left lying.
-    #[serde(default)]
     pub warnings: Vec<String>,
     /// What still differs and this host could take.
     pub changes: Vec<Difference>,

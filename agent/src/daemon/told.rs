@@ -1,4 +1,4 @@
-//! What was logged last, so that it is said once.
+//! What is said of a round in the log; what still is as it was is not said again.
 
 use super::journal::{self, say, say_of};
 use super::round::{Difference, End, Round};

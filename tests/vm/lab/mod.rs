@@ -260,9 +260,9 @@ fn build(workspace: &Path, target: &Path) -> Result<PathBuf> {
         let name = name.as_encoded_bytes();
         name.starts_with(b"CARGO_PKG_") || name.starts_with(b"CARGO_MANIFEST_")
     };
-    std::env::vars_os().map(|(name, _)| name).filter(|name| of_this_package(name)).for_each(|name| {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| of_this_package(name)) {
         cargo.env_remove(name);
-    });
+    }
     let built = cargo
         .args(["build", "--release", "--locked", "--quiet", "--package", "bedplate"])
         .current_dir(workspace)

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A profile like a shipped one, for this node.
 pub const PROFILE: &str = include_str!("../profile.toml");
 
-/// The same with so many VFs a PF, for where they are not the subject: under emulation igbvf needs a second for each.
+/// The same with so many VFs a PF, for where they are not the subject: under emulation igb needs most of a second for each.
 pub fn profile_with_vfs(vfs: u32) -> String {
     PROFILE.replace("vfs = 7", &format!("vfs = {vfs}"))
 }
