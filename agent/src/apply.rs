@@ -149,12 +149,6 @@ impl ApplyReport {
             .iter()
             .any(|change| matches!(change.outcome, Outcome::Failed { .. } | Outcome::Blocked { .. }))
     }
-
-    /// Whether something was done now that counts only from a later boot on.
-    pub fn waits_for_boot(&self) -> bool {
-        let later = |effect| matches!(effect, Effect::NextBoot | Effect::ColdBoot);
-        self.changes.iter().any(|change| change.outcome == Outcome::Done && later(change.effect))
-    }
 }
 
 /// Do the plan. `ledger` is the host's, as loaded under the host's lock; `now` is written into the history.
@@ -168,7 +162,11 @@ pub fn apply(plan: &Plan, ledger: &mut Ledger, hands: Hands<'_>, now: jiff::Time
         watch(Event::Change(change));
         let ended = match waits_for(change, &report.changes) {
             Some(outcome) => ChangeReport::new(change, outcome),
-            None => change::run(&mut store, checker, watch, change),
+            None => {
+                let unseen: Vec<_> =
+                    plan.body.unseen.iter().filter(|unseen| unseen.change == change.id).cloned().collect();
+                change::run(&mut store, checker, watch, change, &unseen)
+            }
         };
         watch(Event::Ended(&ended));
         report.changes.push(ended);
@@ -285,35 +283,5 @@ pub fn describe(action: &Action) -> String {
         Action::UnloadModule { module } => format!("unload module {module}"),
         Action::Verify(Check::NextBoot { .. }) => "verify what the next boot will carry".into(),
         Action::Verify(Check::ModuleLive { module }) => format!("verify that module {module} is live"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_was_done_now_for_later_waits_for_a_boot() {
-        let change = |effect, outcome| ChangeReport {
-            id: "modules/x".into(),
-            kind: "modules".into(),
-            subject: "x".into(),
-            effect,
-            outcome,
-            deferred: Vec::new(),
-        };
-        let table = [
-            (Effect::NextBoot, Outcome::Done, true),
-            (Effect::ColdBoot, Outcome::Done, true),
-            (Effect::Now, Outcome::Done, false),
-            (Effect::EveryBoot, Outcome::Done, false),
-            (Effect::NextBoot, Outcome::AlreadyDone, false),
-            (Effect::NextBoot, Outcome::Blocked { by: Vec::new() }, false),
-        ];
-        for (effect, outcome, waits) in table {
-            let changes = vec![change(effect, outcome)];
-            let report = ApplyReport { changes, warnings: Vec::new() };
-            assert_eq!(report.waits_for_boot(), waits, "{report:?}");
-        }
     }
 }

@@ -57,6 +57,7 @@ fn append(body: &mut Section, more: Section) {
     body.settled.extend(more.settled);
     body.notes.extend(more.notes);
     body.pending.extend(more.pending);
+    body.unseen.extend(more.unseen);
 }
 
 /// A machine without a GPU is worth a word: most of what a profile asks for has no subject there.
@@ -100,6 +101,12 @@ fn reboot_need(host: HostKind, body: &Section) -> RebootNeed {
     let planned = body.changes.iter().filter(|change| change.deferred.is_none()).map(|change| change.effect);
     let pending = body.pending.iter().map(|pending| pending.effect);
     planned.chain(pending).map(need_of).max().unwrap_or(RebootNeed::None)
+}
+
+/// What the host waits for now: what is written already and counts with the next boot. What is still to be written asks for
+/// nothing before it is there, and memory for nothing at all: a fresh plan is the only witness.
+pub fn waits_for(plan: &Plan) -> RebootNeed {
+    plan.body.pending.iter().map(|pending| need_of(pending.effect)).max().unwrap_or(RebootNeed::None)
 }
 
 fn need_of(effect: Effect) -> RebootNeed {

@@ -54,6 +54,9 @@ pub struct Ledger {
     /// Config-space registers written, by `ADDRESS+OFFSET`.
     #[serde(default)]
     pub registers: BTreeMap<String, RegisterRecord>,
+    /// What was done and counts only from the next boot on, where nothing on the running host shows that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitRecord>,
     /// What was done, oldest first.
     #[serde(default)]
     pub history: Vec<Entry>,
@@ -70,6 +73,7 @@ impl Default for Ledger {
             directories: BTreeSet::new(),
             attributes: BTreeMap::new(),
             registers: BTreeMap::new(),
+            waiting: Vec::new(),
             history: Vec::new(),
         }
     }
@@ -259,6 +263,23 @@ pub struct RegisterRecord {
     pub original: u16,
     /// Values under `mask` that are bedplate's work.
     pub ours: Vec<u16>,
+}
+
+/// Something that waits for a boot and shows nowhere; only in the boot that it was done in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitRecord {
+    /// The kind whose change did it.
+    pub kind: String,
+    /// `/proc/sys/kernel/random/boot_id` at the time.
+    pub boot: String,
+    /// The module whose next load brings it.
+    pub module: String,
+    /// What, as the plan named it.
+    pub subject: String,
+    /// What the next boot will have; `None` = nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// One line of history.

@@ -314,6 +314,23 @@ pub struct Section {
     pub notes: Vec<Note>,
     /// Files already written whose effect waits for a boot (configured and next boot right, running not).
     pub pending: Vec<Pending>,
+    /// What the changes bring only with the next boot and nothing on the running host shows until then.
+    #[serde(skip)]
+    pub unseen: Vec<Unseen>,
+}
+
+/// One item of a change that counts from the next boot on, and of which the running host shows nothing until then: a
+/// blacklist of a loaded module, an option that sysfs does not show. The ledger remembers it for the boot it was done in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unseen {
+    /// The change's id.
+    pub change: String,
+    /// The module whose next load brings it, folded.
+    pub module: String,
+    /// The item's subject.
+    pub subject: String,
+    /// What the next boot will have.
+    pub next: Option<String>,
 }
 
 /// A difference that only a boot will close: configuration and next boot are right, the running kernel is older.

@@ -4,8 +4,8 @@ use super::act::{self, Failure, act, attribute, expect, register, same_value};
 use super::undo::{self, Undo};
 use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, bind, describe, met};
 use crate::host::HostKind;
-use crate::ledger::{By, Generator, Ledger, OwedTool, RegisterKey, Sha};
-use crate::plan::{Action, Change, WayBack};
+use crate::ledger::{By, Generator, Ledger, OwedTool, RegisterKey, Sha, WaitRecord};
+use crate::plan::{Action, Change, Unseen, WayBack};
 
 /// Until when live actions of an image wait.
 const FIRST_BOOT: &str = "at the first boot, by bedplate apply on the running machine";
@@ -48,10 +48,12 @@ pub(super) fn run(
     checker: Checker,
     watch: &mut dyn FnMut(Event<'_>),
     change: &Change,
+    unseen: &[Unseen],
 ) -> ChangeReport {
     let live = store.reader.kind() == HostKind::Live;
     let parts = Parts::of(change, live, store.writer.runs_tools());
     let outcome = carry_out(store, checker, watch, change, &parts);
+    let outcome = remember_waits(store, change, unseen, outcome);
     let mut report = ChangeReport::new(change, outcome);
     report.deferred = parts.later.iter().map(|action| describe(action)).collect();
     report
@@ -253,6 +255,44 @@ fn settle_one(store: &Store, ledger: &mut Ledger, action: &Action) -> Result<(),
         Action::LoadModule { .. } | Action::UnloadModule { .. } | Action::Verify(_) => {}
     }
     Ok(())
+}
+
+/// What waits for a boot and shows nowhere until then is written down; what the change brought or took back in the same
+/// boot waits no longer. A power cut before this costs nothing: it is a boot.
+fn remember_waits(store: &mut Store, change: &Change, unseen: &[Unseen], outcome: Outcome) -> Outcome {
+    let done = matches!(outcome, Outcome::Done | Outcome::AlreadyDone);
+    if !done || store.reader.kind() != HostKind::Live {
+        return outcome;
+    }
+    let known = |record: &WaitRecord| {
+        record.kind == change.kind && change.items.iter().any(|item| item.subject == record.subject)
+    };
+    if unseen.is_empty() && !store.ledger.waiting.iter().any(known) {
+        return outcome;
+    }
+    let noted = boot(store).and_then(|boot| {
+        let records = unseen.iter().map(|unseen| WaitRecord {
+            kind: change.kind.to_owned(),
+            boot: boot.clone(),
+            module: unseen.module.clone(),
+            subject: unseen.subject.clone(),
+            next: unseen.next.clone(),
+        });
+        let records: Vec<WaitRecord> = records.collect();
+        store.note(|ledger| {
+            ledger.waiting.retain(|record| record.boot == boot && !known(record));
+            ledger.waiting.extend(records);
+        })
+    });
+    match noted {
+        Ok(()) => outcome,
+        Err(why) => Outcome::Failed {
+            action: "write down that it waits for a boot (it is done, and stays)".into(),
+            why,
+            output: None,
+            restored: Restored::default(),
+        },
+    }
 }
 
 /// The end of a change that failed.

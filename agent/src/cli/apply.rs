@@ -159,10 +159,8 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         // The host was changed, whatever became of looking at it: that must not go unsaid.
         output::status(applied::changes(&report).trim_end());
     })?;
-    // No later plan can tell of everything that waits: not of what was taken off the command line, nor of a loaded
-    // module that was blacklisted, nor of an option that sysfs does not show. It is in effect until the boot all the same.
-    let waits = host.reader.kind() == HostKind::Live && report.waits_for_boot();
-    if still_running(&host, &after.facts, &owned) || waits {
+    // No later plan can tell of what was taken off the command line. It is in effect until the boot all the same.
+    if still_running(&host, &after.facts, &owned) {
         after.plan.reboot = after.plan.reboot.max(plan.reboot);
     }
     finish(args, &report, &after)

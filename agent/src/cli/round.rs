@@ -17,7 +17,7 @@ use crate::host::Reader;
 use crate::host::write::DirWriter;
 use crate::kind::{Context, cmdline};
 use crate::ledger::Ledger;
-use crate::plan::{Check, Effect, Plan, RebootNeed};
+use crate::plan::{Check, Plan};
 use crate::profile::Loaded;
 use crate::reboot::stuck::Cause;
 use crate::report::json;
@@ -74,7 +74,7 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
     if args.settings {
         return settings();
     }
-    let (mut after, mut done, mut warnings) = (None, Vec::new(), Vec::new());
+    let (mut done, mut warnings) = (Vec::new(), Vec::new());
     if !args.only.is_empty() {
         let mut writer = DirWriter::live();
         let _lock = writer.lock().map_err(|error| CliError::while_doing("cannot start", error))?;
@@ -90,14 +90,9 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
         done.extend(
             ended.map(|(change, report)| Done { change: Difference::of(change), end: end(&report.outcome) }),
         );
-        after = report.waits_for_boot().then_some(plan.reboot);
         warnings = report.warnings;
     }
-    let mut looked = look()?;
-    if let Some(need) = after {
-        looked.plan.reboot = looked.plan.reboot.max(need);
-    }
-    let round = Round { done, warnings, ..told(&looked)? };
+    let round = Round { done, warnings, ..told(&look()?)? };
     output::data(&(serde_json::to_string(&round).map_err(bad_json)? + "\n"))?;
     Ok(Exit::Done)
 }
@@ -153,15 +148,6 @@ fn told(looked: &Looked) -> Result<Round, CliError> {
         effect: pending.effect,
     };
     let takes = |change: &&crate::plan::Change| change.deferred.is_none();
-    // What is still to be written counts where it is written: only what waits for a boot asks for one now.
-    let waits = plan.body.pending.iter().map(|pending| match pending.effect {
-        Effect::ColdBoot => RebootNeed::Cold,
-        _ => RebootNeed::Reboot,
-    });
-    let need = match plan.is_empty() {
-        true => plan.reboot,
-        false => waits.max().unwrap_or(RebootNeed::None),
-    };
     Ok(Round {
         profile: loaded.profile.name.clone(),
         agent: loaded.profile.agent.clone(),
@@ -172,7 +158,7 @@ fn told(looked: &Looked) -> Result<Round, CliError> {
         blockers: plan.body.blockers.iter().map(blocker).collect(),
         unknowns: plan.body.unknowns.iter().map(unknown).collect(),
         pending: plan.body.pending.iter().map(waiting).collect(),
-        need,
+        need: engine::waits_for(plan),
         hash: round::hash(plan),
         cause: cause.clone(),
         watch: watch(facts, host.reader.as_ref()),

@@ -26,7 +26,6 @@ use super::status::{State, Status};
 use super::told::{self, Told};
 use super::watchdog::{self, Busy, notify};
 use super::work;
-use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootPolicy};
 
 /// A profile that cannot be used is tried again by itself, for what was missing may have come.
@@ -97,10 +96,7 @@ impl Daemon {
             .unwrap_or_default()
             .trim()
             .to_owned();
-        let mut status = Status::starting(boot_id.clone());
-        status.reboot.owed = export::read(&options.root)
-            .filter(|before| before.boot_id == boot_id)
-            .map_or(RebootNeed::None, |before| before.reboot.owed);
+        let status = Status::starting(boot_id.clone());
         let shown = Arc::new(Mutex::new(Shown { status: status.clone(), plan: String::new() }));
         let (to_asked, asked) = mpsc::channel(16);
         let (to_triggers, triggers) = mpsc::channel(64);
@@ -361,12 +357,6 @@ impl Daemon {
             // Who only looks reboots nothing either.
             round.reboot.policy = RebootPolicy::Never;
         }
-        // Some of what was done shows nowhere before the boot that it waits for (a blacklist, options of a loaded module):
-        // only the round that did it knows.
-        if !round.done.is_empty() && round.pending.is_empty() {
-            self.status.reboot.owed = self.status.reboot.owed.max(round.need);
-        }
-        round.need = round.need.max(self.status.reboot.owed);
         self.unusable = None;
         let was = self.status.state;
         self.status.take(&round, self.pace.contested());

@@ -142,8 +142,6 @@ pub struct Status {
 pub struct RebootStatus {
     /// What the host waits for.
     pub need: RebootNeed,
-    /// The part of it that shows nowhere on the host: kept until the boot.
-    pub owed: RebootNeed,
     /// The profile's policy.
     pub policy: Option<RebootPolicy>,
     /// What was decided.
@@ -170,7 +168,6 @@ impl Default for RebootStatus {
     fn default() -> Self {
         RebootStatus {
             need: RebootNeed::None,
-            owed: RebootNeed::None,
             policy: None,
             decision: Decision::NotNeeded,
             method: None,

@@ -193,6 +193,7 @@ fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>) {
     let kinds: BTreeSet<String> = ledger.files.values().map(|record| record.kind.clone()).collect();
     ledger.owned.retain(|kind, _| kinds.contains(kind));
     ledger.owed.retain(|owed| kinds.contains(&owed.kind));
+    ledger.waiting.retain(|record| kinds.contains(&record.kind));
     // A directory in which somebody has put something is theirs now; one above a file that stays is still ours.
     let above = |path: &String| ledger.files.keys().any(|file| file.starts_with(&format!("{path}/")));
     let kept: BTreeSet<String> = ledger.directories.iter().filter(|path| above(path)).cloned().collect();

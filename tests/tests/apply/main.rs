@@ -12,3 +12,4 @@ mod places;
 mod properties;
 mod reverting;
 mod scenario;
+mod waiting;

@@ -347,31 +347,6 @@ fn a_host_that_cannot_be_compared_any_more_is_not_rebooted() {
     until("taken back", || rig.login.lock().expect("not poisoned").scheduled.is_none());
 }
 
-/// A blacklist that counts from the next boot on shows nowhere until then.
-#[test]
-fn what_only_the_one_who_did_it_knows_is_kept_until_the_boot() {
-    let Some(mut rig) = Rig::new() else { return };
-    let mut done = super::rig::mended(&rig);
-    done["need"] = json!("reboot");
-    done["reboot"]["policy"] = json!("never");
-    let mut next = right(&rig);
-    next["reboot"]["policy"] = json!("never");
-    rig.look(&super::rig::drifted(&rig));
-    rig.after(&done);
-    rig.write("next.json", &next.to_string());
-    rig.start();
-    let waits = |rig: &Rig| rig.status().is_some_and(|status| status.state == State::WaitingForBoot);
-    until("waits", || waits(&rig));
-    rig.touch();
-    rig.settle();
-    assert!(waits(&rig), "forgotten by the next look");
-    rig.kill();
-    rig.start();
-    assert!(waits(&rig), "forgotten by the next daemon");
-    rig.reboot("boot-2");
-    rig.until("converged", |status| status.state == State::Converged);
-}
-
 #[test]
 fn an_observer_reboots_nothing() {
     let Some(mut rig) = Rig::new() else { return };

@@ -160,6 +160,19 @@ fn life(case: &mut Case) -> Result<()> {
     node.ok("systemctl start bedplate-ready.target && systemctl is-active bedplate-ready.target")?;
     check!(node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"), "the record");
 
+    node.step("a boot file of a converged host is put back without a reboot");
+    let booted = node.boot_id()?;
+    let drop_in = "/etc/default/grub.d/zz-bedplate.cfg";
+    node.ok(&format!("sed -i 's/ iommu=pt//' {drop_in} && update-grub"))?;
+    until(&node, "put back", "grep -q iommu=pt /etc/default/grub.d/zz-bedplate.cfg")?;
+    until(&node, "converged", &state("converged"))?;
+    node.expect(0, "bedplate status")?;
+    node.expect(0, "bedplate reboot status")?;
+    // The announcement would come 3 s ahead.
+    std::thread::sleep(Duration::from_secs(6));
+    same!(node.run("[ -e /run/systemd/shutdown/scheduled ]")?.status, 1, "a reboot is announced");
+    same!(node.boot_id()?, booted, "the boot");
+
     node.step("killed, it comes back by itself");
     node.ok("systemctl kill -s KILL bedplate")?;
     node.ok(&format!("setpci -s {port} ECAP_ACS+6.w=001d"))?;

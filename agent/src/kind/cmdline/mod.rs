@@ -214,7 +214,7 @@ fn change(wanted: &DesiredCmdline, context: &Context, standing: &states::Standin
         id: format!("{NAME}/{}", steps.subject.trim_start_matches('/')),
         kind: NAME,
         subject: steps.subject,
-        effect: effect_of(items.iter().map(|item| item.subject.as_str())),
+        effect: standing.effect(),
         items,
         actions: steps.actions,
         disrupts: steps.disrupts,

@@ -8,7 +8,7 @@ use crate::desired::DesiredCmdline;
 use crate::facts::Facts;
 use crate::host::{HostKind, Reader, Reading};
 use crate::kind::Context;
-use crate::plan::{Deferred, Item, Note, Pending, Section, Settled, Unknown, Why};
+use crate::plan::{Deferred, Effect, Item, Note, Pending, Section, Settled, Unknown, Why};
 
 /// How every wanted and unwanted thing stands in each state. All lists have the edit's order.
 pub struct Standing {
@@ -86,6 +86,26 @@ impl Standing {
                 .known()
                 .is_some_and(|findings| findings.iter().any(|finding| !finding.status.is_satisfied()))
         })
+    }
+
+    /// What the change of configuration and boot entry waits for. What the running kernel was booted with already waits
+    /// for nothing: the files are only put back.
+    pub fn effect(&self) -> Effect {
+        let differs = |index: usize| {
+            let at = |state: &Reading<Vec<Finding>>| {
+                state.known().and_then(|findings| findings.get(index)).cloned()
+            };
+            let wrong = |finding: &Finding| !finding.status.is_satisfied();
+            let found = at(&self.configured).filter(wrong).or_else(|| at(&self.next).filter(wrong))?;
+            at(&self.running).is_none_or(|running| wrong(&running)).then_some(found)
+        };
+        let states = [&self.configured, &self.next].into_iter().filter_map(Reading::known);
+        let waiting: Vec<Finding> =
+            (0..states.map(Vec::len).max().unwrap_or(0)).filter_map(differs).collect();
+        match waiting.is_empty() {
+            true => Effect::Now,
+            false => super::effect_of(waiting.iter().flat_map(|one| &one.entries).map(String::as_str)),
+        }
     }
 
     /// Profile entries that no state has on its line, and that every known state has by the kernel's build.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::NAME;
 use super::conf::{self, Modprobe};
-use super::running::is_live;
+use super::waits;
 use crate::desired::{DesiredModules, WantedOption};
-use crate::host::{HostKind, ReadError, Reader, Reading};
+use crate::host::{HostKind, ReadError, Reader};
 use crate::kind::Context;
 use crate::modules_conf::{self, MODULES_LOAD_PATH};
 use crate::plan::{
@@ -96,11 +96,15 @@ pub fn modprobe(context: &Context, section: &mut Section) {
         settled(&ours, section);
         owed_rebuild(context, section);
         pending_options(context, section);
+        waits::pending(context, &[], section);
         return;
     }
     let items = items(wanted, &ours, &target);
-    let effect = effect(context, &ours, &target);
+    let waiting = waits::of(context, &ours, &target);
+    waits::pending(context, &items, section);
+    let effect = if waiting.is_empty() { Effect::Now } else { Effect::NextBoot };
     let Some(mut change) = replace(context.reader, MODPROBE, text, items, effect, section) else { return };
+    section.unseen.extend(waiting.into_iter().filter_map(|wait| wait.unseen(&change.id)));
     rebuild_initramfs(context, &mut change, section);
     section.changes.push(change);
 }
@@ -151,21 +155,6 @@ fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Ite
         items.push(item(&format!("blacklist {module}"), Some("alias loading stopped"), None, &[dropped()]));
     }
     items
-}
-
-/// Options of a loaded module, and a blacklist of one, count when it is loaded next: at the next boot.
-fn effect(context: &Context, ours: &Modprobe, target: &Modprobe) -> Effect {
-    let changed = target
-        .options
-        .iter()
-        .filter(|(key, value)| ours.options.get(*key) != Some(*value))
-        .map(|(key, _)| &key.0);
-    let touched: BTreeSet<&String> = changed.chain(target.blacklist.difference(&ours.blacklist)).collect();
-    let loaded = |name: &String| {
-        name.parse().is_ok_and(|module| is_live(context.reader, &module) == Reading::Known(true))
-    };
-    let running = context.facts.host != HostKind::Image;
-    if running && touched.into_iter().any(loaded) { Effect::NextBoot } else { Effect::Now }
 }
 
 fn replace(
@@ -256,7 +245,7 @@ fn pending_options(context: &Context, section: &mut Section) {
 }
 
 /// sysfs shows a bool as Y or N, a number in decimal, and a string without the quotes that carried it.
-fn same_value(running: &str, wanted: &str) -> bool {
+pub(super) fn same_value(running: &str, wanted: &str) -> bool {
     let truth = |value: &str| match value {
         "1" | "Y" | "y" => Some(true),
         "0" | "N" | "n" => Some(false),
