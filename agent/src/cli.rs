@@ -33,7 +33,7 @@ pub use host::label as host_label;
 #[derive(Debug, Parser)]
 #[command(name = "bedplate", version, max_term_width = 100, propagate_version = true)]
 #[command(after_help = "Exit status: 0 done or nothing to do; 1 error; 2 plan --exit-code found changes; \
-3 a reboot is pending; 4 blocked or not ready; 64 usage.")]
+3 a reboot is pending; 4 blocked or not ready; 5 reboot status cannot tell yet; 64 usage.")]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

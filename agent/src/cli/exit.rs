@@ -17,6 +17,10 @@ pub enum Exit {
     RebootPending,
     /// 4: blocked, or not ready.
     Blocked,
+    /// 5: whether a reboot is due cannot be told yet.
+    CannotTell,
+    /// The worker's own status: there is no profile of the operator's.
+    NoProfile,
     /// 1: part of it failed; the report has said what.
     Failed,
 }
@@ -29,6 +33,8 @@ impl Exit {
             Exit::Changes => 2,
             Exit::RebootPending => 3,
             Exit::Blocked => 4,
+            Exit::CannotTell => 5,
+            Exit::NoProfile => 78,
         }
     }
 }

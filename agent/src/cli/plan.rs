@@ -101,7 +101,7 @@ fn worse(one: Exit, other: Exit) -> Exit {
         Exit::Done => 0,
         Exit::RebootPending => 1,
         Exit::Changes => 2,
-        Exit::Blocked => 3,
+        Exit::CannotTell | Exit::NoProfile | Exit::Blocked => 3,
         Exit::Failed => 4,
     };
     if rank(other) > rank(one) { other } else { one }

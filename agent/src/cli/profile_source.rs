@@ -53,9 +53,25 @@ pub fn load(args: &ProfileArgs, reader: &dyn Reader, facts: &Facts) -> Result<Lo
 
 /// The same, for whoever plans more than once: lint findings are said once.
 pub fn load_quietly(args: &ProfileArgs, reader: &dyn Reader, facts: &Facts) -> Result<Loaded, CliError> {
-    let mut layers = vec![base(args.profile.as_deref(), reader, facts)?];
+    let mut layers = base(args.profile.as_deref(), reader, facts)?;
     layers.extend(host_files(reader, HOST_LAYERS)?);
     finish(&layers)
+}
+
+/// The profile that the operator has put on this host. `None`: there is none; what the shipped profiles would be for this
+/// hardware is a guess, and nobody has asked for it.
+pub fn load_own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Loaded>, CliError> {
+    let Some(mut layers) = own(reader, facts)? else { return Ok(None) };
+    layers.extend(host_files(reader, HOST_LAYERS)?);
+    finish(&layers).map(Some)
+}
+
+/// What to tell a host that has none.
+pub fn no_own_profile() -> String {
+    format!(
+        "there is no profile: {HOST_PROFILE} is not there, and {HOST_PROFILES} holds none. Nothing is enforced. Put one there \
+         (`extends = \"NAME\"` names a shipped one, `match = \"auto\"` takes the one that fits best; `bedplate profile list`)"
+    )
 }
 
 /// Merge and validate; errors come with place and remedy.
@@ -86,11 +102,24 @@ fn colour() -> bool {
     anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never
 }
 
-fn base(asked: Option<&str>, reader: &dyn Reader, facts: &Facts) -> Result<Layer, CliError> {
-    match asked {
-        Some(name) => named(name, facts),
-        None => host_or_shipped(reader, facts),
+fn base(asked: Option<&str>, reader: &dyn Reader, facts: &Facts) -> Result<Vec<Layer>, CliError> {
+    let layer = match asked {
+        Some(name) => named(name, facts)?,
+        None => return own(reader, facts)?.map_or_else(|| Ok(vec![best_shipped(facts)?]), Ok),
+    };
+    matched(layer, facts)
+}
+
+/// A profile that says `match = "auto"` is laid over the shipped one that fits the hardware best.
+fn matched(layer: Layer, facts: &Facts) -> Result<Vec<Layer>, CliError> {
+    match profile::asks_for_match(&layer.text) {
+        true => Ok(vec![best_shipped(facts)?, layer]),
+        false => Ok(vec![layer]),
     }
+}
+
+fn best_shipped(facts: &Facts) -> Result<Layer, CliError> {
+    best(profile::shipped().iter().map(Layer::of_shipped).collect(), facts, "the shipped profiles")
 }
 
 /// A file, or, where there is none of that name, a shipped profile.
@@ -154,17 +183,18 @@ fn directory(dir: &Path) -> Result<Vec<Layer>, CliError> {
     paths.iter().map(|path| read_file(path)).collect()
 }
 
-fn host_or_shipped(reader: &dyn Reader, facts: &Facts) -> Result<Layer, CliError> {
+/// What the operator has put on the host.
+fn own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Vec<Layer>>, CliError> {
     match reader.text(HOST_PROFILE) {
-        Ok(text) => return Layer { path: HOST_PROFILE.into(), text }.of_a_bearable_size(),
+        Ok(text) => {
+            let layer = Layer { path: HOST_PROFILE.into(), text }.of_a_bearable_size()?;
+            return matched(layer, facts).map(Some);
+        }
         Err(error) if error.is_absent() => {}
         Err(error) => return Err(cannot_read(error)),
     }
     let fleet = host_files(reader, HOST_PROFILES)?;
-    if !fleet.is_empty() {
-        return best(fleet, facts, HOST_PROFILES);
-    }
-    best(profile::shipped().iter().map(Layer::of_shipped).collect(), facts, "the shipped profiles")
+    if fleet.is_empty() { Ok(None) } else { best(fleet, facts, HOST_PROFILES).map(|layer| Some(vec![layer])) }
 }
 
 fn best(mut candidates: Vec<Layer>, facts: &Facts, place: &str) -> Result<Layer, CliError> {

@@ -45,7 +45,7 @@ pub struct StatusArgs {
 /// `bedplate reboot schedule`.
 #[derive(Debug, Args)]
 pub struct ScheduleArgs {
-    /// Not before so much time has passed (default: `delay` of the profile).
+    /// Not before so much time has passed: `now` or 0, 30s, 10m, 2h (default: `delay` of the profile).
     #[arg(long = "in", value_name = "TIME", conflicts_with = "at")]
     after: Option<String>,
     /// Not before this time: 2026-03-03T03:00Z, or with an offset.
@@ -96,12 +96,16 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
     } else {
         output::report(&text::reboot(&status))?;
     }
-    Ok(if status.reboot.need == RebootNeed::None { Exit::Done } else { Exit::RebootPending })
+    Ok(match status.reboot.need {
+        None => Exit::CannotTell,
+        Some(RebootNeed::None) => Exit::Done,
+        Some(_) => Exit::RebootPending,
+    })
 }
 
 fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
     let at = match (&args.after, &args.at) {
-        (Some(after), _) => Some(Timestamp::now() + length(after)?),
+        (Some(after), _) => Some(Timestamp::now() + delay(after)?),
         (None, Some(at)) => Some(at.parse::<Timestamp>().map_err(|error| {
             CliError::while_doing(format!("`{at}` is not a time such as 2026-03-03T03:00:00Z"), error)
         })?),
@@ -112,6 +116,16 @@ fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
     let said = agent::call(move |agent| async move { agent.schedule_reboot(&why, usec).await })?;
     output::report(&format!("{said}\n"))?;
     Ok(if said.starts_with("announced") { Exit::Done } else { Exit::Blocked })
+}
+
+/// What a person may ask a reboot to wait for; unlike a hold it may be nothing.
+fn delay(text: &str) -> Result<SignedDuration, CliError> {
+    let seconds = text.strip_suffix('s').and_then(|seconds| seconds.parse::<u32>().ok());
+    match (text, seconds) {
+        ("now" | "0", _) => Ok(SignedDuration::ZERO),
+        (_, Some(seconds)) => Ok(SignedDuration::from_secs(seconds.into())),
+        _ => length(text),
+    }
 }
 
 fn length(text: &str) -> Result<SignedDuration, CliError> {

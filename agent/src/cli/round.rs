@@ -1,26 +1,30 @@
 //! `bedplate round`, hidden: what the daemon has its child do. One look at the host, or one change of it, as JSON. The
 //! same road as `apply`, for exactly the changes that the daemon names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
 use clap::Args;
 
 use super::host::{self, Opened};
-use super::{CliError, Exit, ProfileArgs, output, profile_source};
+use super::{CliError, Exit, output, profile_source};
 use crate::apply::{self, Event, Hands, Outcome};
 use crate::checker;
-use crate::daemon::round::{self, Difference, Done, End, Obstacle, Round, Waiting, Watch};
+use crate::daemon::round::{self, Device, Difference, Done, End, Obstacle, Round, Waiting, Watch};
+use crate::desired::Desired;
 use crate::engine;
+use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
 use crate::host::Reader;
 use crate::host::write::DirWriter;
 use crate::kind::{Context, cmdline};
 use crate::ledger::Ledger;
-use crate::plan::{Check, Plan};
+use crate::plan::{Action, Check, Plan};
 use crate::profile::Loaded;
 use crate::reboot::stuck::Cause;
 use crate::report::json;
+use crate::topology::Topology;
+use crate::value::PciAddress;
 
 /// `bedplate round`.
 #[derive(Debug, Args)]
@@ -39,14 +43,15 @@ struct Looked {
     loaded: Loaded,
     ledger: Ledger,
     plan: Plan,
+    devices: Vec<Device>,
     cause: Option<Cause>,
 }
 
-fn look() -> Result<Looked, CliError> {
+/// `None`: the operator has put no profile there.
+fn look() -> Result<Option<Looked>, CliError> {
     let host = host::open_one(&super::HostArgs { root: None, snapshot: Vec::new(), demo: None })?;
     let mut facts = host.facts(Depth::Plan);
-    let args = ProfileArgs { profile: None, cpu: None };
-    let loaded = profile_source::load_quietly(&args, host.reader.as_ref(), &facts)?;
+    let Some(loaded) = profile_source::load_own(host.reader.as_ref(), &facts)? else { return Ok(None) };
     engine::assume_cpu(&mut facts, None, &loaded.profile);
     let (ledger, unknown) = host.ledger_if_readable()?;
     let outcome = engine::plan(&loaded.profile, &facts, host.reader.as_ref(), &ledger);
@@ -66,7 +71,8 @@ fn look() -> Result<Looked, CliError> {
             cause => cause,
         }
     });
-    Ok(Looked { host, facts, loaded, ledger, plan, cause: cause.flatten() })
+    let devices = devices(&facts, &outcome.desired);
+    Ok(Some(Looked { host, facts, loaded, ledger, plan, devices, cause: cause.flatten() }))
 }
 
 /// Does one round and prints it.
@@ -79,10 +85,10 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
         let mut writer = DirWriter::live();
         let _lock = writer.lock().map_err(|error| CliError::while_doing("cannot start", error))?;
         // Planned under the lock: what was seen before may be done by now.
-        let Looked { host, facts, mut ledger, mut plan, .. } = look()?;
+        let Some(Looked { host, facts, mut ledger, mut plan, .. }) = look()? else { return no_profile() };
         plan.body.changes.retain(|change| args.only.contains(&change.id));
         let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
-        let mut watch = |_: Event<'_>| {};
+        let mut watch = |event: Event<'_>| say_at(&event);
         let hands =
             Hands { reader: host.reader.as_ref(), writer: &mut writer, checker: &check, watch: &mut watch };
         let report = apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::now());
@@ -92,7 +98,8 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
         );
         warnings = report.warnings;
     }
-    let round = Round { done, warnings, ..told(&look()?)? };
+    let Some(looked) = look()? else { return no_profile() };
+    let round = Round { done, warnings, ..told(&looked)? };
     output::data(&(serde_json::to_string(&round).map_err(bad_json)? + "\n"))?;
     Ok(Exit::Done)
 }
@@ -100,15 +107,56 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
 fn settings() -> Result<Exit, CliError> {
     let host = host::open_one(&super::HostArgs { root: None, snapshot: Vec::new(), demo: None })?;
     let facts = host.facts(Depth::Identity);
-    let args = ProfileArgs { profile: None, cpu: None };
-    let loaded = profile_source::load_quietly(&args, host.reader.as_ref(), &facts)?;
+    let Some(loaded) = profile_source::load_own(host.reader.as_ref(), &facts)? else { return no_profile() };
     output::data(&(serde_json::to_string(&loaded.profile.agent).map_err(bad_json)? + "\n"))?;
     Ok(Exit::Done)
 }
 
-/// A look for whoever has no daemon to ask.
-pub fn look_only() -> Result<Round, CliError> {
-    told(&look()?)
+/// A look where there is no daemon to ask; `None`: the operator has put no profile there.
+pub fn look_only() -> Result<Option<Round>, CliError> {
+    look()?.as_ref().map(told).transpose()
+}
+
+fn no_profile() -> Result<Exit, CliError> {
+    output::status(&profile_source::no_own_profile());
+    Ok(Exit::NoProfile)
+}
+
+/// What is being done, before it is done: a tool or a driver takes its time.
+fn say_at(event: &Event<'_>) {
+    let what = match event {
+        Event::Action(_, Action::RunTool { argv, .. }) => argv.join(" "),
+        Event::Action(_, action) if !matches!(action, Action::Verify(_)) => apply::describe(action),
+        _ => return,
+    };
+    // The daemon reads it; if it has gone, nobody does.
+    let _ = output::data(&format!("{}{}\n", round::AT, what.replace('\n', " ")));
+}
+
+/// GPUs and NICs. The profile is about every GPU, about PFs that a rule gives VFs, and about NICs next to a GPU.
+fn devices(facts: &Facts, desired: &Desired) -> Vec<Device> {
+    let Some(tree) = facts.pci.known() else { return Vec::new() };
+    let near: BTreeSet<PciAddress> =
+        Topology::new(tree).pairs().iter().filter(|pair| !pair.peer_is_gpu).map(|pair| pair.peer).collect();
+    let selected = |function: &Function| {
+        function.is_gpu()
+            || near.contains(&function.address)
+            || desired.sriov.iter().any(|wanted| wanted.pf == function.address)
+    };
+    let functions = tree.functions.values().filter(|function| !function.is_vf());
+    functions
+        .filter(|function| function.is_gpu() || function.is_nic())
+        .map(|function| Device {
+            address: function.address.to_string(),
+            what: format!(
+                "{} {}:{}",
+                if function.is_gpu() { "GPU" } else { "NIC" },
+                function.vendor,
+                function.device
+            ),
+            selected: selected(function),
+        })
+        .collect()
 }
 
 fn end(outcome: &Outcome) -> End {
@@ -127,7 +175,7 @@ fn end(outcome: &Outcome) -> End {
 }
 
 fn told(looked: &Looked) -> Result<Round, CliError> {
-    let Looked { host, facts, loaded, plan, cause, .. } = looked;
+    let Looked { host, facts, loaded, plan, devices, cause, .. } = looked;
     let blocker = |blocker: &crate::plan::Blocker| Obstacle {
         kind: blocker.kind.to_owned(),
         subject: blocker.subject.clone(),
@@ -162,6 +210,7 @@ fn told(looked: &Looked) -> Result<Round, CliError> {
         hash: round::hash(plan),
         cause: cause.clone(),
         watch: watch(facts, host.reader.as_ref()),
+        devices: devices.clone(),
         facts: labels(facts, host.reader.as_ref()),
         plan_json: json::plan(plan, &host::label(facts)).map_err(bad_json)?,
     })

@@ -1,6 +1,7 @@
 //! `bedplate status` and `bedplate reconcile`: clients of the daemon. Where there is none, `status` looks by itself and
 //! says so.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -8,6 +9,7 @@ use jiff::SignedDuration;
 
 use super::{CliError, Exit, agent, output};
 use crate::daemon::status::{State, Status, Verdict};
+use crate::reboot::decide::shown;
 use crate::report::status as text;
 
 /// `bedplate status`.
@@ -20,6 +22,9 @@ pub struct StatusArgs {
     /// case: for units that have to start all the same.
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "")]
     wait: Option<String>,
+    /// Where the daemon keeps its files.
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    state_root: PathBuf,
 }
 
 /// Shows where the host stands. Exit status: 0 ready, 3 waiting for a boot, 4 not ready or cannot tell.
@@ -29,19 +34,27 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     }
     let (status, live) = match agent::status() {
         Ok(status) => (status, true),
-        Err(why) => {
-            if !args.json {
-                output::status(&format!("no daemon answers ({why}): this is a look of its own"));
+        Err(why) => match off_the_bus(&args.state_root) {
+            Some(status) => {
+                if !args.json {
+                    output::status(&off_the_bus_words(&status));
+                }
+                (status, true)
             }
-            (look()?, false)
-        }
+            None => {
+                if !args.json {
+                    output::status(&format!("no daemon answers ({why}): this is a look of its own"));
+                }
+                (look()?, false)
+            }
+        },
     };
     if args.json {
         let text = serde_json::to_string_pretty(&status)
             .map_err(|error| CliError::while_doing("cannot write JSON", error))?;
         output::data(&(text + "\n"))?;
     } else {
-        output::report(&text::status(&status, live))?;
+        output::report(&text::status(&status, live, jiff::Timestamp::now()))?;
     }
     Ok(match (status.verdict, status.state) {
         (Verdict::Ready, _) => Exit::Done,
@@ -50,11 +63,39 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     })
 }
 
+/// The word of a daemon that runs and is not on the bus, from its file. One of another boot, of a process that is gone, or
+/// past its time is nobody's word.
+fn off_the_bus(root: &Path) -> Option<Status> {
+    let status = crate::daemon::export::read(root)?;
+    let command = std::fs::read_to_string(format!("/proc/{}/cmdline", status.pid)).ok()?;
+    let is_daemon = command.split('\0').any(|word| word == "daemon");
+    let now = jiff::Timestamp::now();
+    (is_daemon && status.boot_id == boot_id(root) && status.fresh_until.is_none_or(|until| now < until))
+        .then_some(status)
+}
+
+fn off_the_bus_words(status: &Status) -> String {
+    let said = status.heartbeat.map(|at| format!(", of {}", shown(at))).unwrap_or_default();
+    format!(
+        "bedplate runs, but it is off the bus (`systemctl status dbus`): this is what it wrote to {}{said}",
+        crate::daemon::status::FILE
+    )
+}
+
+fn boot_id(root: &Path) -> String {
+    let path = "proc/sys/kernel/random/boot_id";
+    let own =
+        std::fs::read_to_string(root.join(path)).or_else(|_| std::fs::read_to_string(format!("/{path}")));
+    own.unwrap_or_default().trim().to_owned()
+}
+
 /// Without a daemon: the same look, here.
 fn look() -> Result<Status, CliError> {
-    let round = super::round::look_only()?;
-    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let mut status = Status::starting(boot_id.trim().to_owned());
+    let mut status = Status::starting(boot_id(Path::new("/")));
+    let Some(round) = super::round::look_only()? else {
+        status.without_profile(super::profile_source::no_own_profile());
+        return Ok(status);
+    };
     status.take(&round, Vec::new());
     status.reboot.decision = crate::reboot::decide::Decision::Never;
     status.judge(None);
@@ -75,7 +116,8 @@ fn wait(limit: &str) -> Result<Exit, CliError> {
             }
         };
     let limit = asked.unwrap_or_else(|| {
-        let seconds = super::round::look_only().map_or(600, |round| round.agent.ready_timeout_s);
+        let seconds =
+            super::round::look_only().ok().flatten().map_or(600, |round| round.agent.ready_timeout_s);
         Duration::from_secs(u64::from(seconds))
     });
     let begun = Instant::now();
@@ -108,10 +150,18 @@ fn wait(limit: &str) -> Result<Exit, CliError> {
 
 /// `bedplate reconcile`.
 #[derive(Debug, Args)]
-pub struct ReconcileArgs {}
+pub struct ReconcileArgs {
+    /// No longer expect GPUs and NICs that were here and are gone: they were taken out for good.
+    #[arg(long)]
+    forget_missing: bool,
+}
 
 /// Has the daemon forget failures and contests, look, and put right.
-pub fn reconcile(_: &ReconcileArgs) -> Result<Exit, CliError> {
+pub fn reconcile(args: &ReconcileArgs) -> Result<Exit, CliError> {
+    if args.forget_missing {
+        let said = agent::call(|agent| async move { agent.forget_missing().await })?;
+        output::status(&said);
+    }
     let state = agent::call(|agent| async move { agent.reconcile().await })?;
     output::report(&format!("{state}\n"))?;
     Ok(if state == State::Converged.name() { Exit::Done } else { Exit::Blocked })

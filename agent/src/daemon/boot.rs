@@ -26,6 +26,10 @@ pub async fn put_back(worker: &Path) -> Result<bool, WorkError> {
     let begun = Instant::now();
     let agent = match work::settings(worker, UNTIL_KNOWN).await {
         Err(WorkError::Limit { limit }) => return Ok(late(limit, "reading the profile")),
+        Err(WorkError::NoProfile(why)) => {
+            say(journal::NO_PROFILE, &why);
+            return Ok(true);
+        }
         agent => agent?,
     };
     if agent.mode == AgentMode::Observe {

@@ -58,6 +58,11 @@ impl Bursts {
         burst.quiet = now + QUIET;
     }
 
+    /// Whether a burst is under way that may have changed the host.
+    pub fn is_of_the_host(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|burst| burst.other)
+    }
+
     /// When the burst that is under way will be over, as far as is known now.
     pub fn ends(&self) -> Option<Instant> {
         self.under_way.as_ref().map(|burst| burst.quiet.min(burst.end))

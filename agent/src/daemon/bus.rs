@@ -10,6 +10,8 @@ use zbus::object_server::SignalEmitter;
 use zbus::{Connection, fdo, interface};
 use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
 
+use super::events::Trigger;
+use super::logind;
 use super::status::Status;
 use crate::plan::RebootNeed;
 
@@ -35,7 +37,12 @@ pub enum Request {
         usec: u64,
     },
     /// Take a reboot of bedplate's own back.
-    CancelReboot,
+    CancelReboot {
+        /// The caller's user id.
+        uid: u32,
+    },
+    /// Take the devices that are there now for all there are to be.
+    ForgetMissing,
 }
 
 /// A request and where its answer goes.
@@ -124,8 +131,18 @@ impl Agent {
         #[zbus(connection)] connection: &Connection,
         #[zbus(header)] header: Header<'_>,
     ) -> fdo::Result<String> {
-        allowed(connection, &header, "org.bedplate.cancel-reboot").await?;
-        self.ask(Request::CancelReboot).await
+        let uid = allowed(connection, &header, "org.bedplate.cancel-reboot").await?;
+        self.ask(Request::CancelReboot { uid }).await
+    }
+
+    /// Takes the GPUs and NICs that are there now for all there are to be. Returns which are forgotten.
+    async fn forget_missing(
+        &self,
+        #[zbus(connection)] connection: &Connection,
+        #[zbus(header)] header: Header<'_>,
+    ) -> fdo::Result<String> {
+        allowed(connection, &header, "org.bedplate.reconcile").await?;
+        self.ask(Request::ForgetMissing).await
     }
 
     /// Version of bedplate.
@@ -158,13 +175,14 @@ impl Agent {
         self.see(|shown| shown.status.profile.clone())
     }
 
-    /// What waits for a boot asks for: `none`, `reboot` or `cold`.
+    /// What waits for a boot asks for: `none`, `reboot` or `cold`; `unknown`: that cannot be told.
     #[zbus(property)]
     fn pending_reboot(&self) -> String {
         let name = |need| match need {
-            RebootNeed::None => "none",
-            RebootNeed::Reboot => "reboot",
-            RebootNeed::Cold => "cold",
+            None => "unknown",
+            Some(RebootNeed::None) => "none",
+            Some(RebootNeed::Reboot) => "reboot",
+            Some(RebootNeed::Cold) => "cold",
         };
         self.see(|shown| name(shown.status.reboot.need).to_owned())
     }
@@ -189,13 +207,13 @@ impl Agent {
 }
 
 /// Root may; anybody else is for polkit to decide. Where there is no polkit, nobody else may.
-async fn allowed(connection: &Connection, header: &Header<'_>, action: &str) -> fdo::Result<()> {
+async fn allowed(connection: &Connection, header: &Header<'_>, action: &str) -> fdo::Result<u32> {
     let denied = |why: String| fdo::Error::AccessDenied(why);
     let sender = header.sender().ok_or_else(|| denied("a message without a sender".into()))?;
     let bus = fdo::DBusProxy::new(connection).await.map_err(|error| denied(error.to_string()))?;
     let uid = bus.get_connection_unix_user(sender.clone().into()).await?;
     if uid == 0 {
-        return Ok(());
+        return Ok(uid);
     }
     let asked = async {
         let subject = Subject::new_for_message_header(header).map_err(|error| error.to_string())?;
@@ -205,7 +223,7 @@ async fn allowed(connection: &Connection, header: &Header<'_>, action: &str) -> 
         answer.map_err(|error| error.to_string())
     };
     match asked.await {
-        Ok(answer) if answer.is_authorized => Ok(()),
+        Ok(answer) if answer.is_authorized => Ok(uid),
         Ok(_) => Err(denied(format!("polkit does not allow {action}"))),
         Err(why) => Err(denied(format!("only root may do this: polkit cannot be asked ({why})"))),
     }
@@ -261,6 +279,8 @@ pub trait Agent1 {
     /// See [`Agent`].
     fn cancel_reboot(&self) -> zbus::Result<String>;
     /// See [`Agent`].
+    fn forget_missing(&self) -> zbus::Result<String>;
+    /// See [`Agent`].
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn status_json(&self) -> zbus::Result<String>;
 }
@@ -277,4 +297,21 @@ pub async fn serve(agent: Agent) -> zbus::Result<zbus::Connection> {
         .allow_name_replacements(false)
         .build()
         .await
+}
+
+/// Name of the trigger that says that the bus is gone.
+pub const LOST: &str = "the system bus is gone";
+
+/// Waits until the connection has ended, and says so.
+pub async fn watch(connection: Connection, to: mpsc::Sender<Trigger>) {
+    let mut messages = zbus::MessageStream::from(&connection);
+    // Nothing may keep the connection but what uses it.
+    drop(connection);
+    while let Some(message) = logind::next(&mut messages).await {
+        if message.is_err() {
+            break;
+        }
+    }
+    // The loop takes triggers for as long as it lives.
+    let _ = to.send(Trigger { what: LOST.into(), profile: false }).await;
 }

@@ -1,13 +1,13 @@
 //! The status for others: Prometheus (a textfile for node_exporter's collector), Kubernetes (a local feature file for
-//! Node Feature Discovery, the marker that kured looks for), and a JSON file. Pure texts, and one place that writes them.
+//! Node Feature Discovery), and a JSON file. Pure texts, and one place that writes them.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
+use super::marker;
 use super::status::{STATES, Status, Verdict};
 use crate::plan::RebootNeed;
-use crate::profile::model::RebootPolicy;
 
 /// Where metrics go if node_exporter's directory (as Debian has it) is not there.
 pub const METRICS: &str = "/run/bedplate/bedplate.prom";
@@ -15,10 +15,6 @@ pub const METRICS: &str = "/run/bedplate/bedplate.prom";
 const COLLECTOR: &str = "/var/lib/prometheus/node-exporter";
 /// Where Node Feature Discovery reads local features (its documentation, "local feature source").
 const FEATURES: &str = "/etc/kubernetes/node-feature-discovery/features.d";
-/// Debian's marker, which kured watches too (handbook §2.6).
-const REQUIRED: &str = "/run/reboot-required";
-/// Who set the marker, one package a line.
-const REQUIRED_BY: &str = "/run/reboot-required.pkgs";
 
 /// Prometheus text format 0.0.4.
 pub fn metrics(status: &Status) -> String {
@@ -57,8 +53,9 @@ pub fn metrics(status: &Status) -> String {
     family("blockers", "gauge", "What people have to deal with.", &count(status.blockers.len()));
     family("unknowns", "gauge", "What could not be read.", &count(status.unknowns.len()));
     family("contested", "gauge", "Values that somebody else keeps changing.", &count(status.contested.len()));
-    let need =
-        |need: RebootNeed, name: &str| (format!("{{class=\"{name}\"}}"), flag(status.reboot.need == need));
+    let need = |need: RebootNeed, name: &str| {
+        (format!("{{class=\"{name}\"}}"), flag(status.reboot.need == Some(need)))
+    };
     let needs = [need(RebootNeed::Reboot, "ordinary"), need(RebootNeed::Cold, "cold")];
     family("reboot_needed", "gauge", "Whether something waits for a boot, by class.", &needs);
     let asked = [(String::new(), number(status.reboot.asked_for))];
@@ -69,6 +66,13 @@ pub fn metrics(status: &Status) -> String {
         "gauge",
         "When the host was last found as the profile says; 0: not yet.",
         &[(String::new(), last)],
+    );
+    let beat = status.heartbeat.map_or(0.0, |time| time.as_duration().as_secs_f64().floor());
+    family(
+        "heartbeat_timestamp_seconds",
+        "gauge",
+        "When the daemon last said all this; alert when it is older than two intervals.",
+        &[(String::new(), beat)],
     );
     let looks = [(String::new(), number(status.looks))];
     family("looks_total", "counter", "Looks at the host since the daemon started.", &looks);
@@ -84,11 +88,13 @@ fn number(count: u64) -> f64 {
 
 /// One `name=value` a line. `ready` means what the verdict means: an unknown is not ready.
 pub fn features(status: &Status) -> String {
-    let mut out = format!(
-        "bedplate.ready={}\nbedplate.state={}\n",
-        status.verdict == Verdict::Ready,
-        status.state.name()
-    );
+    let mut out = String::new();
+    // What is not said again within two intervals is no label any more (NFD, "feature files": expiry-time).
+    if let Some(until) = status.fresh_until {
+        let _ = writeln!(out, "# +expiry-time={}", until.strftime("%Y-%m-%dT%H:%M:%SZ"));
+    }
+    let ready = status.verdict == Verdict::Ready;
+    let _ = writeln!(out, "bedplate.ready={ready}\nbedplate.state={}", status.state.name());
     for (name, value) in &status.facts {
         // Label values are letters, digits, `-`, `_` and `.` (Kubernetes, labels and selectors).
         let value: String = value
@@ -100,13 +106,7 @@ pub fn features(status: &Status) -> String {
     out
 }
 
-/// Whether others are to be told that a reboot is due.
-pub fn is_marked(status: &Status) -> bool {
-    status.reboot.need != RebootNeed::None
-        && matches!(status.reboot.policy, Some(RebootPolicy::Mark | RebootPolicy::Schedule))
-}
-
-/// What was written last, by a daemon before this one perhaps.
+/// What the daemon wrote last.
 pub fn read(root: &Path) -> Option<Status> {
     let text = std::fs::read_to_string(root.join(super::status::FILE.trim_start_matches('/'))).ok()?;
     serde_json::from_str(&text).ok()
@@ -134,8 +134,8 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
     }
     // Serialising a struct of plain data does not fail.
     put(super::status::FILE, serde_json::to_string_pretty(status).unwrap_or_default() + "\n");
-    if let Err(error) = mark(root, is_marked(status)) {
-        wrong.push(format!("cannot write {REQUIRED}: {error}"));
+    if let Err(error) = marker::set(root, marker::is_wanted(status)) {
+        wrong.push(format!("cannot write {}: {error}", marker::REQUIRED));
     }
     wrong
 }
@@ -143,47 +143,25 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
 /// What was written last, by path: the same is not written again, so that nobody is woken for nothing.
 pub type Written = std::collections::BTreeMap<String, String>;
 
-const PACKAGE: &str = "bedplate";
-
-/// Sets the marker, or takes back bedplate's part in it: what packages have asked for stays.
-fn mark(root: &Path, wanted: bool) -> std::io::Result<()> {
-    let at = |path: &str| root.join(path.trim_start_matches('/'));
-    let (marker, list) = (at(REQUIRED), at(REQUIRED_BY));
-    let listed = std::fs::read_to_string(&list).unwrap_or_default();
-    let others: Vec<&str> = listed.lines().filter(|line| *line != PACKAGE).collect();
-    let ours = listed.lines().any(|line| line == PACKAGE);
-    if wanted && !(ours && marker.exists()) {
-        if !marker.exists() {
-            replace(&marker, b"*** System restart required ***\n")?;
-        }
-        let lines: Vec<&str> = others.into_iter().chain([PACKAGE]).collect();
-        return replace(&list, (lines.join("\n") + "\n").as_bytes());
-    }
-    if !wanted && ours {
-        if others.is_empty() {
-            std::fs::remove_file(&list)?;
-            return std::fs::remove_file(&marker);
-        }
-        return replace(&list, (others.join("\n") + "\n").as_bytes());
-    }
-    Ok(())
-}
-
-/// A reader sees the old text or the new one. Everybody may read it.
-fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
+/// A reader sees the old text or the new one. Everybody may read it, whatever the unit's umask.
+pub(super) fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let mut name = path.file_name().unwrap_or_default().to_owned();
     // node_exporter reads `*.prom` only, and NFD no hidden files.
     name.push(".tmp");
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
     let temporary = path.with_file_name(hidden);
-    if let Some(directory) = path.parent() {
+    if let Some(directory) = path.parent()
+        && !directory.is_dir()
+    {
         std::fs::create_dir_all(directory)?;
+        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755))?;
     }
     let _ = std::fs::remove_file(&temporary);
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&temporary)?;
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     file.write_all(text)?;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
     drop(file);
     std::fs::rename(&temporary, path)
 }
@@ -213,7 +191,7 @@ mod tests {
             next: Some("iommu=pt".into()),
             effect: Effect::ColdBoot,
         });
-        status.reboot.need = RebootNeed::Cold;
+        status.reboot.need = Some(RebootNeed::Cold);
         status.facts.insert("iommu".into(), "DMA-FQ, mixed".into());
         status.last_converged = Some("2026-03-03T03:00:00.9Z".parse().unwrap());
         status
@@ -250,27 +228,10 @@ mod tests {
         );
         let mut status = waiting();
         (status.verdict, status.state) = (Verdict::Ready, State::Converged);
-        assert!(features(&status).starts_with("bedplate.ready=true\nbedplate.state=converged\n"));
-    }
-
-    #[test]
-    fn the_marker_is_shared_with_packages() {
-        let root = tempfile::tempdir().unwrap();
-        let run = root.path().join("run");
-        std::fs::create_dir_all(&run).unwrap();
-        let read = |name: &str| std::fs::read_to_string(run.join(name)).ok();
-        mark(root.path(), true).unwrap();
-        assert_eq!(read("reboot-required.pkgs").as_deref(), Some("bedplate\n"));
-        mark(root.path(), false).unwrap();
-        assert_eq!((read("reboot-required"), read("reboot-required.pkgs")), (None, None));
-        std::fs::write(run.join("reboot-required"), "theirs").unwrap();
-        std::fs::write(run.join("reboot-required.pkgs"), "linux-base\n").unwrap();
-        mark(root.path(), true).unwrap();
-        mark(root.path(), true).unwrap();
-        assert_eq!(read("reboot-required.pkgs").as_deref(), Some("linux-base\nbedplate\n"));
-        mark(root.path(), false).unwrap();
-        assert_eq!(read("reboot-required.pkgs").as_deref(), Some("linux-base\n"));
-        assert_eq!(read("reboot-required").as_deref(), Some("theirs"));
+        status.fresh_until = Some("2026-03-03T03:30:00.9Z".parse().unwrap());
+        assert!(features(&status).starts_with(
+            "# +expiry-time=2026-03-03T03:30:00Z\nbedplate.ready=true\nbedplate.state=converged\n"
+        ));
     }
 
     #[test]
@@ -290,6 +251,10 @@ mod tests {
         write(root.path(), &waiting(), &mut said);
         assert!(root.path().join("var/lib/prometheus/node-exporter/bedplate.prom").exists());
         let features = root.path().join("etc/kubernetes/node-feature-discovery/features.d/bedplate");
+        for path in [&features, &root.path().join("run/bedplate/status.json")] {
+            let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+            assert_eq!(mode & 0o777, 0o644, "{}", path.display());
+        }
         assert!(std::fs::read_to_string(features).unwrap().contains("bedplate.ready=false\n"));
     }
 }

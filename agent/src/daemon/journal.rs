@@ -48,12 +48,18 @@ messages! {
     BLOCKED Warning "78420a2966d743359c5869884c0f4ebc";
     /// The profile cannot be used, or the host not be looked at.
     UNUSABLE Error "066b72f8c1a8418f989c892be6409883";
+    /// The bus is back.
+    CONNECTED Info "9c3ad0a6b3f24c0c8d3f4f5f0f6f2f51";
+    /// There is no profile of the operator's.
+    NO_PROFILE Warning "5d0c1fa34a1c4f0c9e2b7c64d0a3b8e1";
     /// Something waits for a boot.
     REBOOT_NEEDED Warning "49fdda36c64a4b7899d84f11b13fcf78";
     /// A reboot is announced.
     REBOOT_SCHEDULED Warning "d45d437b23c44c6495b448573cc1cdd2";
     /// bedplate's own announcement was taken back.
     REBOOT_CANCELLED Warning "1ede2787d2ce45dda411c5d58cf6fa29";
+    /// bedplate's announcement was called off by people.
+    REBOOT_CALLED_OFF Warning "b1b6f6fd2e8a4a0a9b9d3c5c0e7d9a44";
     /// Something is in the way of a reboot.
     REBOOT_WAITS Info "827e7f4673c04e03be6203e7e35f3353";
     /// A reboot did not come, or what was prepared for it stays.

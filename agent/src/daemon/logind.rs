@@ -50,6 +50,9 @@ pub struct Announced {
     /// Somebody else has taken it back: it is not announced again in this boot unless somebody asks.
     #[serde(default)]
     pub called_off: bool,
+    /// Who called it off and when, in words.
+    #[serde(default)]
+    pub called_off_by: Option<String>,
     /// What was made ready for it, and is undone when it does not come.
     #[serde(default)]
     pub prepared: Option<Prepared>,
@@ -101,7 +104,8 @@ pub async fn watch(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
     }
 }
 
-async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+/// The next item of a stream.
+pub(super) async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     std::future::poll_fn(|context| std::pin::Pin::new(&mut *stream).poll_next(context)).await
 }
 

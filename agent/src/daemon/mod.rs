@@ -8,11 +8,13 @@
 pub mod boot;
 pub mod burst;
 pub mod bus;
+pub mod devices;
 pub mod events;
 pub mod export;
 pub mod fingerprint;
 pub mod journal;
 pub mod logind;
+pub mod marker;
 pub mod methods;
 pub mod pace;
 pub mod pages;

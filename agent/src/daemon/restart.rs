@@ -45,12 +45,12 @@ pub struct Restart {
 
 impl Restart {
     /// For the host below `root`.
-    pub fn new(root: &Path, boot_id: String, logind: Option<ManagerProxy<'static>>) -> Self {
+    pub fn new(root: &Path, boot_id: String) -> Self {
         Restart {
             root: root.to_owned(),
             store: Store::new(root),
             boot_id,
-            logind,
+            logind: None,
             inhibited_since: None,
             lock_failures: 0,
             lock_again: None,
@@ -58,6 +58,16 @@ impl Restart {
             asked_for: 0,
             last: None,
         }
+    }
+
+    /// The bus has come or gone.
+    pub fn set_logind(&mut self, logind: Option<ManagerProxy<'static>>) {
+        self.logind = logind;
+    }
+
+    /// The daemon's small files.
+    pub fn store(&self) -> &Store {
+        &self.store
     }
 
     /// Decides and acts, once; writes what came of it into the status. Returns when to come again, if nothing else
@@ -73,7 +83,7 @@ impl Restart {
         let mut again = None;
         // Deciding to take the lock is followed by deciding anew; that is all the turns there are.
         for _ in 0..3 {
-            let decision = self.decide(&record, status, round).await;
+            let decision = self.decide(&mut record, status, round).await;
             status.reboot.decision = decision.clone();
             let acted = match (&decision, &mut record) {
                 (Decision::TakeLock, Ok(record)) => self.take_lock(record, status, &round.reboot).await,
@@ -95,6 +105,9 @@ impl Restart {
             break;
         }
         self.tell(status, round);
+        self.note_wait(&mut record, &status.reboot.decision);
+        status.reboot.called_off =
+            self.store.announced().filter(|announced| announced.called_off).and_then(|one| one.called_off_by);
         if let Ok(record) = &record {
             status.reboot.attempts = record.in_a_row(&self.boot_id);
             status.reboot.lock.clone_from(&record.lock);
@@ -113,6 +126,20 @@ impl Restart {
             // What is announced is called off when something comes in the way.
             Decision::Announced { .. } | Decision::Schedule { .. } => Some(LOOK_AGAIN),
             _ => again,
+        }
+    }
+
+    /// A request that something was in the way of is remembered as one: whoever lifts a hold hours later does not expect
+    /// the machine to go down at once.
+    fn note_wait(&self, record: &mut Result<Record, String>, decision: &Decision) {
+        if !matches!(decision, Decision::Wait { .. }) {
+            return;
+        }
+        let Ok(record) = record else { return };
+        let Some(asked) = record.asked.as_mut().filter(|asked| !asked.waited) else { return };
+        asked.waited = true;
+        if let Err(why) = self.store.keep(record) {
+            say(journal::IMPAIRED, &why);
         }
     }
 
@@ -171,15 +198,19 @@ impl Restart {
 
     async fn decide(
         &mut self,
-        record: &Result<Record, String>,
+        record: &mut Result<Record, String>,
         status: &mut Status,
         round: &Round,
     ) -> Decision {
         let now = Timestamp::now();
+        let scheduled = self.scheduled().await;
+        // A reboot that was called off takes an operator's request out of the record.
+        if record.is_ok() {
+            *record = self.store.record();
+        }
         let asked = record.as_ref().is_ok_and(|record| record.asked.is_some());
         let wanted =
             asked || (round.need != RebootNeed::None && round.reboot.policy == RebootPolicy::Schedule);
-        let scheduled = self.scheduled().await;
         let (mut vetoes, mut inhibitors) = (Vec::new(), Vec::new());
         if wanted || matches!(scheduled, Ok(Scheduled::Ours(_))) {
             vetoes = self.vetoes(&round.reboot, asked, now).await;
@@ -219,7 +250,7 @@ impl Restart {
             boot_id: &self.boot_id,
             now,
             settings: &round.reboot,
-            record: record.as_ref().map_err(String::as_str),
+            record: record.as_ref().map_err(|why| why.as_str()),
             vetoes: &vetoes,
             inhibitors: &inhibitors,
             inhibited_for: SignedDuration::try_from(inhibited).unwrap_or(SignedDuration::MAX),
@@ -272,6 +303,7 @@ impl Restart {
             usec: logind::usec(at),
             plan: round.hash.clone(),
             called_off: false,
+            called_off_by: None,
             prepared,
         };
         self.store.announce(Some(&announced))?;

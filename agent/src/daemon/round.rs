@@ -9,6 +9,11 @@ use crate::plan::{Effect, Item, Plan, RebootNeed};
 use crate::profile::model::{Agent, Reboot};
 use crate::reboot::stuck::Cause;
 
+/// With this the worker begins a line that says what it is at; the answer is the last line of its output.
+pub const AT: &str = "at ";
+/// The worker's exit status where the operator has put no profile (sysexits.h: EX_CONFIG).
+pub const NO_PROFILE: i32 = 78;
+
 /// What one round came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
@@ -38,6 +43,9 @@ pub struct Round {
     pub cause: Option<Cause>,
     /// What to watch for drift.
     pub watch: Watch,
+    /// GPUs and NICs that are there.
+    #[serde(default)]
+    pub devices: Vec<Device>,
     /// Facts that are worth a label: `iommu`, `vfs`, `acs`.
     pub facts: BTreeMap<String, String>,
     /// The plan, as `bedplate plan --json` prints it.
@@ -121,6 +129,17 @@ pub struct Waiting {
     pub next: Option<String>,
     /// Which boot.
     pub effect: Effect,
+}
+
+/// A GPU or a NIC.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Device {
+    /// `0000:18:00.0`.
+    pub address: String,
+    /// `GPU 10de:2330`, `NIC 15b3:1021`.
+    pub what: String,
+    /// Whether something of the profile is about it.
+    pub selected: bool,
 }
 
 /// Paths whose change may be drift.

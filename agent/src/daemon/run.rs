@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc::{self, Receiver};
+use tokio::sync::mpsc::{self, Receiver, Sender};
 use zbus::Connection;
 
 use super::burst::Bursts;
 use super::bus::{self, Agent, Asked, Request, Shared, Shown};
+use super::devices::{self, Known};
 use super::events::{self, Files, Trigger};
 use super::export::{self, Written};
 use super::fingerprint;
@@ -22,14 +23,19 @@ use super::pace::Pace;
 use super::pages;
 use super::restart::{Restart, chain};
 use super::round::{Round, Watch};
-use super::status::{State, Status};
+use super::status::{State, Status, Work};
 use super::told::{self, Told};
 use super::watchdog::{self, Busy, notify};
-use super::work;
+use super::work::{self, Said, WorkError};
 use crate::profile::model::{AgentMode, RebootPolicy};
+use crate::reboot::decide::Decision;
 
 /// A profile that cannot be used is tried again by itself, for what was missing may have come.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
+/// A profile that is gone for a shorter time than this is being replaced, by a tool that removes the old file first.
+const PROFILE_QUIET: Duration = Duration::from_secs(2);
+/// Waits between tries to get back on the bus: the first, and the longest.
+const BUS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// How the daemon is run.
 #[derive(Debug, Clone)]
@@ -69,7 +75,11 @@ struct Daemon {
     options: Options,
     shown: Shared,
     bus: Option<Connection>,
+    /// While there is no bus: when to try again, and how long to wait after that.
+    bus_again: Option<(Instant, Duration)>,
+    to_triggers: Sender<Trigger>,
     triggers: Receiver<Trigger>,
+    to_asked: Sender<Asked>,
     asked: Receiver<Asked>,
     files: Option<Files>,
     restart: Restart,
@@ -87,6 +97,11 @@ struct Daemon {
     told: Told,
     /// Why the host cannot be looked at or the profile not be used.
     unusable: Option<String>,
+    /// What is being done now: the status of the last look does not count meanwhile.
+    work: Option<Work>,
+    /// Since when the profile that was enforced is gone.
+    profile_gone: Option<Instant>,
+    devices: Known,
 }
 
 impl Daemon {
@@ -100,44 +115,26 @@ impl Daemon {
         let shown = Arc::new(Mutex::new(Shown { status: status.clone(), plan: String::new() }));
         let (to_asked, asked) = mpsc::channel(16);
         let (to_triggers, triggers) = mpsc::channel(64);
-        let bus = match bus::serve(Agent::new(shown.clone(), to_asked)).await {
-            Ok(connection) => Some(connection),
-            Err(zbus::Error::NameTaken) => return Err(RunError::Name),
-            Err(error) => {
-                let text = "no system bus: `bedplate status` has only files, and there are no reboots";
-                say(journal::IMPAIRED, &format!("{text}: {error}"));
-                None
-            }
-        };
-        let logind = match &bus {
-            Some(bus) => ManagerProxy::new(bus).await.ok(),
-            None => None,
-        };
-        if let Some(logind) = logind.clone() {
-            tokio::spawn(logind::watch(logind, to_triggers.clone()));
-        }
         if let Err(error) = events::uevents(to_triggers.clone()) {
             say(
                 journal::IMPAIRED,
                 &format!("no kernel events, only the re-check finds what the kernel changes: {error}"),
             );
         }
-        let files = Files::new(to_triggers)
+        let files = Files::new(to_triggers.clone())
             .inspect_err(|error| say(journal::IMPAIRED, &format!("no file events: {error}")))
             .ok();
-        if let Some(files) = &files {
-            let at = |path: &str| options.root.join(path).display().to_string();
-            let directories =
-                ["etc/bedplate", "etc/bedplate/profile.d", "var/lib/bedplate", "run/systemd/shutdown"];
-            files.set(&Watch { directories: directories.map(at).to_vec(), attributes: Vec::new() });
-        }
-        let restart = Restart::new(&options.root, boot_id, logind);
+        let restart = Restart::new(&options.root, boot_id);
+        let devices = restart.store().devices();
         let now = Instant::now();
-        Ok(Daemon {
+        let mut daemon = Daemon {
             options,
             shown,
-            bus,
+            bus: None,
+            bus_again: None,
+            to_triggers,
             triggers,
+            to_asked,
             asked,
             files,
             restart,
@@ -154,7 +151,82 @@ impl Daemon {
             busy: Busy::default(),
             told: Told::default(),
             unusable: None,
-        })
+            work: None,
+            profile_gone: None,
+            devices,
+        };
+        daemon.watch_own_files();
+        if let Err(error) = daemon.connect().await {
+            if matches!(error, zbus::Error::NameTaken) {
+                return Err(RunError::Name);
+            }
+            let text = "no system bus: `bedplate status` has only files, and there are no reboots";
+            say(journal::IMPAIRED, &format!("{text}: {error}"));
+            daemon.bus_again = Some((Instant::now() + BUS_AGAIN.0, BUS_AGAIN.0));
+        }
+        // Before anything is known: what an earlier daemon said is nobody's word any more.
+        daemon.publish().await;
+        Ok(daemon)
+    }
+
+    /// Onto the bus, with logind.
+    async fn connect(&mut self) -> zbus::Result<()> {
+        let bus = bus::serve(Agent::new(self.shown.clone(), self.to_asked.clone())).await?;
+        let logind = ManagerProxy::new(&bus).await.ok();
+        if let Some(logind) = logind.clone() {
+            tokio::spawn(logind::watch(logind, self.to_triggers.clone()));
+        }
+        tokio::spawn(bus::watch(bus.clone(), self.to_triggers.clone()));
+        self.restart.set_logind(logind);
+        self.bus = Some(bus);
+        self.bus_again = None;
+        Ok(())
+    }
+
+    /// The bus has gone; it comes back when dbus is started again.
+    async fn disconnected(&mut self) {
+        // A second word about the same connection.
+        if self.bus.take().is_none() {
+            return;
+        }
+        self.restart.set_logind(None);
+        self.bus_again = Some((Instant::now() + BUS_AGAIN.0, BUS_AGAIN.0));
+        say(
+            journal::IMPAIRED,
+            "the system bus is gone: `bedplate status` has only files, and there are no reboots until it is back",
+        );
+        self.decide().await;
+    }
+
+    async fn connect_again(&mut self) {
+        let Some((at, wait)) = self.bus_again else { return };
+        if at > Instant::now() {
+            return;
+        }
+        match self.connect().await {
+            Ok(()) => {
+                say(journal::CONNECTED, "back on the system bus");
+                self.decide().await;
+            }
+            Err(_) => {
+                let wait = (wait * 2).min(BUS_AGAIN.1);
+                self.bus_again = Some((Instant::now() + wait, wait));
+            }
+        }
+    }
+
+    /// The files that ask for a look whatever the profile says. A directory that comes back has to be watched again.
+    fn watch_own_files(&self) {
+        let Some(files) = &self.files else { return };
+        let at = |path: &str| self.options.root.join(path).display().to_string();
+        let directories = [
+            "etc/bedplate",
+            "etc/bedplate/profile.d",
+            "etc/bedplate/profiles",
+            "var/lib/bedplate",
+            "run/systemd/shutdown",
+        ];
+        files.set(&Watch { directories: directories.map(at).to_vec(), attributes: Vec::new() });
     }
 
     async fn serve(mut self) -> Result<(), RunError> {
@@ -187,27 +259,61 @@ impl Daemon {
                     // Whoever asked may have gone.
                     let _ = answer.send(said);
                 }
-                Happened::Trigger(trigger) => {
-                    self.bursts.add(&trigger, Instant::now());
-                    self.burst_over().await;
-                }
+                Happened::Trigger(trigger) => self.heard(trigger).await,
                 Happened::Due => self.due().await,
             }
             self.busy.end();
         }
         notify(&[NotifyState::Stopping]);
+        self.status.stop();
+        self.work = None;
+        self.publish().await;
         Ok(())
+    }
+
+    /// Something has happened. From here until it was looked at, nothing that was said of the host counts.
+    async fn heard(&mut self, trigger: Trigger) {
+        if trigger.what == bus::LOST {
+            return self.disconnected().await;
+        }
+        self.gather(trigger);
+        if self.work.is_none() && self.bursts.is_of_the_host() {
+            self.at_work("looking at what has changed").await;
+        }
+        self.burst_over().await;
+    }
+
+    /// Adds an event, and those that came with it, to the burst.
+    fn gather(&mut self, trigger: Trigger) {
+        let now = Instant::now();
+        self.bursts.add(&trigger, now);
+        while let Ok(more) = self.triggers.try_recv() {
+            if more.what == bus::LOST {
+                // For the loop, which will be here soon.
+                let _ = self.to_triggers.try_send(more);
+                break;
+            }
+            self.bursts.add(&more, now);
+        }
+    }
+
+    /// Says that something is under way, and what.
+    async fn at_work(&mut self, what: &str) {
+        let since = Timestamp::now();
+        self.work = Some(Work { what: what.to_owned(), since });
+        self.publish().await;
     }
 
     /// When the loop comes around although nothing happens.
     fn wake(&self) -> Instant {
-        [self.retry, self.decide_again, self.bursts.ends()]
+        [self.retry, self.decide_again, self.bursts.ends(), self.bus_again.map(|(at, _)| at)]
             .into_iter()
             .flatten()
             .fold(self.recheck, Instant::min)
     }
 
     async fn due(&mut self) {
+        self.connect_again().await;
         self.burst_over().await;
         let now = Instant::now();
         if self.retry.is_some_and(|at| at <= now) {
@@ -221,10 +327,20 @@ impl Daemon {
             {
                 return self.look(true).await;
             }
+            self.beat();
+            self.publish().await;
         }
         if self.decide_again.is_some_and(|at| at <= now) {
             self.decide().await;
         }
+    }
+
+    /// What is said counts from now on for two intervals.
+    fn beat(&mut self) {
+        let now = Timestamp::now();
+        let seconds = self.round.as_ref().map_or(900, |round| round.agent.interval_s);
+        self.status.heartbeat = Some(now);
+        self.status.fresh_until = now.checked_add(SignedDuration::from_secs(2 * i64::from(seconds))).ok();
     }
 
     /// The time between re-checks, a tenth more or less, so that a fleet started at once spreads out.
@@ -278,18 +394,47 @@ impl Daemon {
                 self.unusable.clone().map_or_else(|| Ok(String::new()), Err)
             }
             Request::ScheduleReboot { why, usec } => {
-                let delay = self.round.as_ref().map_or(300, |round| round.reboot.delay_s);
                 let at = (usec != 0).then(|| super::logind::time(usec));
-                self.restart.wish(why, at, delay)?;
-                self.decide().await;
-                Ok(self.status.reboot.decision.words())
+                self.schedule(why, at).await
             }
-            Request::CancelReboot => {
-                let said = self.restart.unwish().await;
+            Request::CancelReboot { uid } => {
+                let said = self.restart.unwish(uid).await;
                 self.decide().await;
                 said
             }
+            Request::ForgetMissing => self.forget_missing().await,
         }
+    }
+
+    async fn schedule(&mut self, why: String, at: Option<Timestamp>) -> Result<String, String> {
+        let refused = |why: &str| format!("no reboot can be announced, and the request is not kept: {why}");
+        if let Some(why) = &self.unusable {
+            return Err(refused(why));
+        }
+        let Some(round) = &self.round else { return Err(refused("the host has not been looked at yet")) };
+        self.restart.wish(why, at, round.reboot.delay_s)?;
+        self.decide().await;
+        let words = self.status.reboot.decision.words();
+        Ok(match self.status.reboot.decision {
+            Decision::Wait { .. } => format!(
+                "{words}\nThe request stays, for this boot: once nothing is in the way the reboot is announced, with the \
+                 profile's whole delay. `bedplate reboot cancel` withdraws it."
+            ),
+            _ => words,
+        })
+    }
+
+    async fn forget_missing(&mut self) -> Result<String, String> {
+        let Some(round) = &self.round else { return Err("the host has not been looked at yet".into()) };
+        let gone = self.devices.update(&round.devices);
+        if gone.is_empty() {
+            return Ok("no GPU or NIC is missing".into());
+        }
+        self.devices.forget(&gone);
+        self.restart.store().keep_devices(&self.devices)?;
+        self.look(true).await;
+        let names: Vec<String> = gone.iter().map(|(address, what)| format!("{what} at {address}")).collect();
+        Ok(format!("no longer expected: {}", names.join(", ")))
     }
 
     fn plan(&self) -> String {
@@ -300,31 +445,58 @@ impl Daemon {
     async fn look(&mut self, act: bool) {
         let begun = Instant::now();
         self.status.looks += 1;
-        let round = match work::round(&self.options.worker, &[]).await {
+        let round = match work::look(&self.options.worker).await {
             Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && !seen.changes.is_empty() => {
-                Ok(self.mend(seen).await)
+                Ok(self.put_right(seen).await)
             }
             seen => seen,
         };
         let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.status.last_round_ms = took;
+        self.work = None;
         match round {
             Ok(round) => self.take(round).await,
+            Err(WorkError::NoProfile(why)) => self.without_profile(why).await,
             Err(error) => {
-                self.retry = Some(Instant::now() + TRY_AGAIN);
                 let why = chain(&error);
                 if self.unusable.as_ref() != Some(&why) {
                     say(journal::UNUSABLE, &why);
                 }
-                self.unusable = Some(why.clone());
                 self.restart.give_up(&why).await;
-                self.status.fail(why);
-                self.publish().await;
+                self.status.fail(why.clone());
+                self.unusable(why).await;
             }
         }
     }
 
-    async fn mend(&mut self, seen: Round) -> Round {
+    /// The operator's profile is not there. Nothing is enforced on a guess; what was decided before does not act either.
+    async fn without_profile(&mut self, why: String) {
+        let enforced = self.round.is_some() && self.status.state != State::NoProfile;
+        if enforced {
+            let gone = *self.profile_gone.get_or_insert_with(Instant::now);
+            if gone.elapsed() < PROFILE_QUIET {
+                self.retry = Some(gone + PROFILE_QUIET);
+                return self.at_work("the profile is gone: waiting for it to come back").await;
+            }
+        }
+        if self.unusable.as_ref() != Some(&why) {
+            say(journal::NO_PROFILE, &why);
+        }
+        self.restart.give_up(&why).await;
+        self.status.without_profile(why.clone());
+        self.unusable(why).await;
+    }
+
+    async fn unusable(&mut self, why: String) {
+        self.unusable = Some(why);
+        self.retry = Some(Instant::now() + TRY_AGAIN);
+        self.decide_again = None;
+        self.watch_own_files();
+        self.beat();
+        self.publish().await;
+    }
+
+    async fn put_right(&mut self, seen: Round) -> Round {
         self.told.differences(&seen);
         let admitted = self.pace.admit(&seen.changes, self.born.elapsed());
         for contested in &admitted.contested {
@@ -338,8 +510,7 @@ impl Daemon {
         if admitted.now.is_empty() {
             return seen;
         }
-        notify(&[NotifyState::Status("putting the host right")]);
-        let done = match work::round(&self.options.worker, &admitted.now).await {
+        let done = match self.apply(&admitted.now).await {
             Ok(done) => done,
             // Another bedplate is at it, or a tool hangs: what the host is, is known all the same.
             Err(error) => seen.clone().failed(&admitted.now, &chain(&error)),
@@ -352,17 +523,43 @@ impl Daemon {
         done
     }
 
+    async fn apply(&mut self, only: &[String]) -> Result<Round, WorkError> {
+        self.at_work("putting the host right").await;
+        let mut work = work::apply(&self.options.worker, only)?;
+        loop {
+            match work.next().await {
+                Said::At(what) => self.at_work(&what).await,
+                Said::Ended(end) => return end,
+            }
+        }
+    }
+
+    /// GPUs and NICs that the profile was about and that are gone are for people.
+    fn miss(&mut self, round: &mut Round) {
+        let before = self.devices.clone();
+        let gone = self.devices.update(&round.devices);
+        round.blockers.extend(gone.iter().map(devices::obstacle));
+        if self.devices != before
+            && let Err(why) = self.restart.store().keep_devices(&self.devices)
+        {
+            say(journal::IMPAIRED, &why);
+        }
+    }
+
     async fn take(&mut self, mut round: Round) {
         if round.agent.mode == AgentMode::Observe {
             // Who only looks reboots nothing either.
             round.reboot.policy = RebootPolicy::Never;
         }
         self.unusable = None;
+        self.profile_gone = None;
+        self.miss(&mut round);
         let was = self.status.state;
         self.status.take(&round, self.pace.contested());
         if let Some(files) = &self.files {
             files.set(&round.watch);
         }
+        self.watch_own_files();
         self.told.differences(&round);
         self.told.blockers(&round);
         self.told.need(round.need, &self.status.reason);
@@ -378,6 +575,14 @@ impl Daemon {
         }
         self.round = Some(round);
         self.seen = fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch));
+        self.beat();
+        // What happened meanwhile is not in what was just seen.
+        if let Ok(more) = self.triggers.try_recv() {
+            self.gather(more);
+        }
+        if self.bursts.is_of_the_host() {
+            self.work = Some(Work { what: "looking at what has changed".into(), since: Timestamp::now() });
+        }
         self.decide().await;
     }
 
@@ -399,22 +604,26 @@ impl Daemon {
     }
 
     async fn publish(&mut self) {
-        for wrong in export::write(&self.options.root, &self.status, &mut self.written) {
+        let now = match &self.work {
+            Some(work) => self.status.at_work(work),
+            None => self.status.clone(),
+        };
+        for wrong in export::write(&self.options.root, &now, &mut self.written) {
             say(journal::IMPAIRED, &wrong);
         }
         let before = {
             let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
             shown.plan = self.plan();
-            std::mem::replace(&mut shown.status, self.status.clone())
+            std::mem::replace(&mut shown.status, now.clone())
         };
-        let line = format!("{}: {}", self.status.state.name(), self.status.reason);
+        let line = format!("{}: {}", now.state.name(), now.reason);
         notify(&[NotifyState::Status(&line)]);
         if let Some(bus) = &self.bus
             && let Ok(object) = bus.object_server().interface::<_, Agent>(bus::PATH).await
         {
             let agent = object.get().await;
             // A bus that does not take a signal is no reason to stop.
-            let _ = bus::tell(object.signal_emitter(), &agent, &before, &self.status).await;
+            let _ = bus::tell(object.signal_emitter(), &agent, &before, &now).await;
         }
     }
 }

@@ -15,6 +15,8 @@ use crate::reboot::record::Held;
 
 /// Format version of [`Status`] as JSON.
 pub const VERSION: u32 = 1;
+/// What is known before the first look.
+const NOT_LOOKED: &str = "the host has not been looked at yet";
 /// Where the daemon keeps it for whoever has no bus. Everybody may read it.
 pub const FILE: &str = "/run/bedplate/status.json";
 
@@ -42,10 +44,16 @@ pub enum State {
     Stuck,
     /// The profile cannot be used, or the host cannot be looked at.
     Error,
+    /// There is no profile of the operator's: nothing is enforced.
+    NoProfile,
+    /// A change is under way, or something has changed that was not looked at yet.
+    Working,
+    /// The daemon was stopped.
+    Stopped,
 }
 
 /// Every state, in order.
-pub const STATES: [State; 9] = [
+pub const STATES: [State; 12] = [
     State::Starting,
     State::Converged,
     State::Drifted,
@@ -55,6 +63,9 @@ pub const STATES: [State; 9] = [
     State::Contested,
     State::Stuck,
     State::Error,
+    State::NoProfile,
+    State::Working,
+    State::Stopped,
 ];
 
 impl State {
@@ -70,6 +81,9 @@ impl State {
             State::Contested => "contested",
             State::Stuck => "stuck",
             State::Error => "error",
+            State::NoProfile => "no-profile",
+            State::Working => "working",
+            State::Stopped => "stopped",
         }
     }
 }
@@ -114,6 +128,18 @@ pub struct Status {
     pub mode: Option<AgentMode>,
     /// This boot.
     pub boot_id: String,
+    /// The daemon's process.
+    #[serde(default)]
+    pub pid: u32,
+    /// When the daemon last said this; a status that is older than `fresh_until` is nobody's word.
+    #[serde(default)]
+    pub heartbeat: Option<Timestamp>,
+    /// Until when it counts: two intervals after the heartbeat.
+    #[serde(default)]
+    pub fresh_until: Option<Timestamp>,
+    /// What is being done now.
+    #[serde(default)]
+    pub work: Option<Work>,
     /// When the host was last found right.
     pub last_converged: Option<Timestamp>,
     /// How long the last round took, in milliseconds.
@@ -137,11 +163,20 @@ pub struct Status {
     pub facts: BTreeMap<String, String>,
 }
 
+/// Something that takes its time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// What: `update-grub`, `write 7 to /sys/…/sriov_numvfs`.
+    pub what: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
 /// The reboot, as `bedplate reboot status` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebootStatus {
-    /// What the host waits for.
-    pub need: RebootNeed,
+    /// What the host waits for; `None`: cannot be told (not looked at yet, no profile, an error).
+    pub need: Option<RebootNeed>,
     /// The profile's policy.
     pub policy: Option<RebootPolicy>,
     /// What was decided.
@@ -162,14 +197,17 @@ pub struct RebootStatus {
     pub lock_said: Option<String>,
     /// Hold, busy devices and whatever else forbids it.
     pub vetoes: Vec<String>,
+    /// Who called off the last announcement or request of this boot, and when.
+    #[serde(default)]
+    pub called_off: Option<String>,
 }
 
 impl Default for RebootStatus {
     fn default() -> Self {
         RebootStatus {
-            need: RebootNeed::None,
+            need: None,
             policy: None,
-            decision: Decision::NotNeeded,
+            decision: Decision::CannotTell { why: NOT_LOOKED.into() },
             method: None,
             methods: Vec::new(),
             plan: String::new(),
@@ -178,7 +216,15 @@ impl Default for RebootStatus {
             lock: None,
             lock_said: None,
             vetoes: Vec::new(),
+            called_off: None,
         }
+    }
+}
+
+impl RebootStatus {
+    /// Whether something is known to wait for a boot.
+    pub fn is_needed(&self) -> bool {
+        self.need.is_some_and(|need| need != RebootNeed::None)
     }
 }
 
@@ -189,10 +235,14 @@ impl Status {
             bedplate_status: VERSION,
             state: State::Starting,
             verdict: Verdict::CannotTell,
-            reason: "the host has not been looked at yet".into(),
+            reason: NOT_LOOKED.into(),
             profile: String::new(),
             mode: None,
             boot_id,
+            pid: std::process::id(),
+            heartbeat: None,
+            fresh_until: None,
+            work: None,
             last_converged: None,
             last_round_ms: 0,
             looks: 0,
@@ -216,7 +266,7 @@ impl Status {
         self.pending.clone_from(&round.pending);
         self.facts.clone_from(&round.facts);
         self.contested = contested;
-        self.reboot.need = round.need;
+        self.reboot.need = Some(round.need);
         self.reboot.policy = Some(round.reboot.policy);
         self.reboot.plan.clone_from(&round.hash);
         if round.need == RebootNeed::None {
@@ -230,7 +280,46 @@ impl Status {
     pub fn fail(&mut self, why: String) {
         self.state = State::Error;
         self.verdict = Verdict::CannotTell;
+        self.untold(why);
+    }
+
+    /// There is no profile to hold the host against.
+    pub fn without_profile(&mut self, why: String) {
+        self.state = State::NoProfile;
+        self.verdict = Verdict::NotReady;
+        self.profile.clear();
+        self.changes.clear();
+        self.blockers.clear();
+        self.unknowns.clear();
+        self.pending.clear();
+        self.contested.clear();
+        self.untold(why);
+    }
+
+    /// The daemon ends: what it said last is nobody's word any more.
+    pub fn stop(&mut self) {
+        self.state = State::Stopped;
+        self.verdict = Verdict::NotReady;
+        self.work = None;
+        self.reason = "the daemon was stopped: nobody keeps this host right".into();
+    }
+
+    /// Whether a reboot is due cannot be told either.
+    fn untold(&mut self, why: String) {
+        self.reboot.need = None;
+        self.reboot.decision = Decision::CannotTell { why: why.clone() };
         self.reason = why;
+    }
+
+    /// As it is shown while something is being done: `ready` would be older than what is going on.
+    #[must_use]
+    pub fn at_work(&self, work: &Work) -> Self {
+        let mut shown = self.clone();
+        shown.state = State::Working;
+        shown.verdict = Verdict::NotReady;
+        shown.reason.clone_from(&work.what);
+        shown.work = Some(work.clone());
+        shown
     }
 
     /// State, verdict and reason from what is known; the worst that is so names the state.
@@ -256,7 +345,7 @@ impl Status {
         } else if !self.changes.is_empty() {
             let what = subjects(&mut self.changes.iter().map(|one| one.subject.clone()));
             (State::Drifted, format!("not as the profile says: {what}"))
-        } else if !self.pending.is_empty() || self.reboot.need != RebootNeed::None {
+        } else if !self.pending.is_empty() || self.reboot.is_needed() {
             let what = subjects(&mut self.pending.iter().map(|one| one.subject.clone()));
             let what = if what.is_empty() { "a change".to_owned() } else { what };
             (State::WaitingForBoot, format!("{what} counts only after a boot"))

@@ -4,6 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use super::devices::{self, Known};
 use super::logind::{ANNOUNCED, Announced};
 use crate::reboot::record::{RECORD, Record};
 
@@ -42,6 +43,21 @@ impl Store {
     pub fn keep(&self, record: &Record) -> Result<(), String> {
         replace(&self.at(RECORD), record.render().as_bytes())
             .map_err(|error| format!("cannot write {RECORD}: {error}"))
+    }
+
+    /// What the profile's rules selected last. One that cannot be understood is made again.
+    pub fn devices(&self) -> Known {
+        let text = std::fs::read_to_string(self.at(devices::FILE)).unwrap_or_default();
+        Known::parse(&text).unwrap_or_default()
+    }
+
+    /// Keeps that.
+    ///
+    /// # Errors
+    /// Why it is not kept, in words.
+    pub fn keep_devices(&self, known: &Known) -> Result<(), String> {
+        replace(&self.at(devices::FILE), known.render().as_bytes())
+            .map_err(|error| format!("cannot write {}: {error}", devices::FILE))
     }
 
     /// What was announced in this boot. A file that cannot be understood says nothing.
@@ -93,14 +109,20 @@ mod tests {
         let store = Store::new(root.path());
         assert_eq!(store.record(), Ok(Record::default()));
         let at = jiff::Timestamp::UNIX_EPOCH;
-        let asked = crate::reboot::record::Asked { why: "w".into(), boot_id: "b".into(), at };
+        let asked = crate::reboot::record::Asked { why: "w".into(), boot_id: "b".into(), at, waited: false };
         let record = Record { asked: Some(asked), ..Record::default() };
         store.keep(&record).unwrap();
         assert_eq!(store.record(), Ok(record));
         std::fs::write(root.path().join("var/lib/bedplate/reboot.json"), "{\"version\":1,").unwrap();
         assert!(store.record().unwrap_err().contains("reboot.json"));
-        let announced =
-            Announced { kind: "reboot".into(), usec: 7, plan: "p".into(), called_off: false, prepared: None };
+        let announced = Announced {
+            kind: "reboot".into(),
+            usec: 7,
+            plan: "p".into(),
+            called_off: false,
+            called_off_by: None,
+            prepared: None,
+        };
         store.announce(Some(&announced)).unwrap();
         assert_eq!(store.announced(), Some(announced));
         store.announce(None).unwrap();

@@ -1,14 +1,18 @@
 //! The child that does a round. It is this program again, so that what hangs in a driver hangs there, and what a plan
 //! needs of memory goes with it.
 
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 
-use super::round::Round;
+use super::round::{AT, NO_PROFILE, Round};
 use crate::profile::model::Agent;
 
 /// A look takes milliseconds on the largest hosts; a sysfs that does not answer is worth a word soon.
@@ -30,6 +34,9 @@ pub enum WorkError {
     /// It said why it cannot.
     #[error("{0}")]
     Said(String),
+    /// The operator has put no profile there.
+    #[error("{0}")]
+    NoProfile(String),
     /// It did not come to an end.
     #[error("the host did not answer within {} seconds: a driver or a tool hangs; look at `ps -eo pid,stat,wchan,args`", limit.as_secs())]
     Limit {
@@ -41,21 +48,20 @@ pub enum WorkError {
     Answer(#[source] serde_json::Error),
 }
 
-/// Looks (`only` is empty), or applies these changes and looks.
+/// Looks at the host.
+///
+/// # Errors
+/// [`WorkError`].
+pub async fn look(program: &Path) -> Result<Round, WorkError> {
+    round_within(program, &[], LOOK_LIMIT).await
+}
+
+/// Looks (`only` is empty), or applies these changes and looks, within a limit.
 ///
 /// # Errors
 /// [`WorkError`]; what was done meanwhile is in the ledger.
-pub async fn round(program: &Path, only: &[String]) -> Result<Round, WorkError> {
-    let limit = if only.is_empty() { LOOK_LIMIT } else { APPLY_LIMIT };
-    round_within(program, only, limit).await
-}
-
-/// The same with another limit.
-///
-/// # Errors
-/// As above.
 pub async fn round_within(program: &Path, only: &[String], limit: Duration) -> Result<Round, WorkError> {
-    asked(program, only.iter().map(|id| format!("--only={id}")), limit).await
+    ended(start(program, &changes(only), limit)?).await
 }
 
 /// What the profile says to the daemon.
@@ -63,29 +69,105 @@ pub async fn round_within(program: &Path, only: &[String], limit: Duration) -> R
 /// # Errors
 /// As above.
 pub async fn settings(program: &Path, limit: Duration) -> Result<Agent, WorkError> {
-    asked(program, std::iter::once("--settings".to_owned()), limit).await
+    ended(start(program, &["--settings".to_owned()], limit)?).await
 }
 
-async fn asked<T: DeserializeOwned>(
-    program: &Path,
-    arguments: impl Iterator<Item = String>,
+/// Begins to apply these changes; [`Work::next`] says how far it is.
+///
+/// # Errors
+/// As above.
+pub fn apply(program: &Path, only: &[String]) -> Result<Work<Round>, WorkError> {
+    start(program, &changes(only), APPLY_LIMIT)
+}
+
+fn changes(only: &[String]) -> Vec<String> {
+    only.iter().map(|id| format!("--only={id}")).collect()
+}
+
+/// A child at work.
+pub struct Work<T> {
+    child: Child,
+    stdout: Lines<BufReader<ChildStdout>>,
+    stderr: JoinHandle<String>,
+    program: PathBuf,
+    until: Instant,
     limit: Duration,
-) -> Result<T, WorkError> {
+    answer: PhantomData<T>,
+}
+
+/// What a child says.
+pub enum Said<T> {
+    /// What it is at now.
+    At(String),
+    /// It has ended.
+    Ended(Result<T, WorkError>),
+}
+
+async fn ended<T: DeserializeOwned>(mut work: Work<T>) -> Result<T, WorkError> {
+    loop {
+        if let Said::Ended(end) = work.next().await {
+            return end;
+        }
+    }
+}
+
+fn start<T>(program: &Path, arguments: &[String], limit: Duration) -> Result<Work<T>, WorkError> {
     let mut command = Command::new(program);
     command.arg("round").args(arguments);
     // Logs of the child are told by the daemon, with their fields.
     command.env_remove("JOURNAL_STREAM").env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let start = |source| WorkError::Start { program: program.to_owned(), source };
-    let child = command.spawn().map_err(start)?;
-    let ended = tokio::time::timeout(limit, child.wait_with_output()).await;
-    let output = ended.map_err(|_| WorkError::Limit { limit })?.map_err(start)?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(WorkError::Said(match said.as_str() {
-            "" => format!("the worker ended with {}", output.status),
-            said => said.to_owned(),
-        }));
+    let failed = |source| WorkError::Start { program: program.to_owned(), source };
+    let mut child = command.spawn().map_err(failed)?;
+    let lost = || failed(std::io::Error::other("its output cannot be read"));
+    let stdout = child.stdout.take().ok_or_else(lost)?;
+    let mut errors = child.stderr.take().ok_or_else(lost)?;
+    let stderr = tokio::spawn(async move {
+        let mut said = Vec::new();
+        // What was read before it broke is what there is to say.
+        let _ = errors.read_to_end(&mut said).await;
+        String::from_utf8_lossy(&said).trim().to_owned()
+    });
+    Ok(Work {
+        child,
+        stdout: BufReader::new(stdout).lines(),
+        stderr,
+        program: program.to_owned(),
+        until: Instant::now() + limit,
+        limit,
+        answer: PhantomData,
+    })
+}
+
+impl<T: DeserializeOwned> Work<T> {
+    /// Waits for the next word of it. After [`Said::Ended`] there is none.
+    pub async fn next(&mut self) -> Said<T> {
+        let until = self.until;
+        match timeout_at(until, self.step()).await {
+            Ok(Ok(Said::At(what))) => Said::At(what),
+            Ok(Ok(Said::Ended(end))) => Said::Ended(end),
+            Ok(Err(source)) => Said::Ended(Err(WorkError::Start { program: self.program.clone(), source })),
+            Err(_) => Said::Ended(Err(WorkError::Limit { limit: self.limit })),
+        }
     }
-    serde_json::from_slice(&output.stdout).map_err(WorkError::Answer)
+
+    async fn step(&mut self) -> std::io::Result<Said<T>> {
+        let mut answer = String::new();
+        while let Some(line) = self.stdout.next_line().await? {
+            match line.strip_prefix(AT) {
+                Some(what) => return Ok(Said::At(what.to_owned())),
+                None => answer = line,
+            }
+        }
+        let status = self.child.wait().await?;
+        if status.success() {
+            return Ok(Said::Ended(serde_json::from_str(&answer).map_err(WorkError::Answer)));
+        }
+        let said = (&mut self.stderr).await.unwrap_or_default();
+        Ok(Said::Ended(Err(match (status.code(), said) {
+            (Some(NO_PROFILE), said) => WorkError::NoProfile(said),
+            (_, said) if said.is_empty() => WorkError::Said(format!("the worker ended with {status}")),
+            (_, said) => WorkError::Said(said),
+        })))
+    }
 }

@@ -165,3 +165,10 @@ fn arch_word(arch: Arch) -> &'static str {
         Arch::Other => "other",
     }
 }
+
+/// Whether a profile's text asks to be laid over the shipped profile that fits the hardware best (`match = "auto"`). Text
+/// that is no TOML asks for nothing: loading it says what is wrong with it.
+pub fn asks_for_match(text: &str) -> bool {
+    toml::from_str::<toml::Table>(text)
+        .is_ok_and(|table| table.get("match").is_some_and(|asked| asked.as_str() == Some("auto")))
+}

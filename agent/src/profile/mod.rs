@@ -29,7 +29,7 @@ pub use diagnostic::{Diagnostic, ProfileErrors, Severity, render_all};
 pub use explain::{explain, explained_keys, similar_key};
 pub use finish::Origin;
 pub use load::{LayerText, Loaded, load};
-pub use matching::{MatchError, Misfit, misfits_of, pick};
+pub use matching::{MatchError, Misfit, asks_for_match, misfits_of, pick};
 pub use schema::schema;
 pub use shipped::{Shipped, shipped};
 pub use show::show;

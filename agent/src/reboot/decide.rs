@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::record::{MOST_IN_A_ROW, Record};
+use super::record::{Asked, MOST_IN_A_ROW, Record};
 use crate::plan::RebootNeed;
 use crate::profile::Window;
 use crate::profile::model::{Reboot, RebootPolicy};
@@ -57,6 +57,11 @@ pub enum Scheduled {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "kebab-case")]
 pub enum Decision {
+    /// Whether a reboot is due is not known.
+    CannotTell {
+        /// Why, in words.
+        why: String,
+    },
     /// Nothing waits for a boot.
     NotNeeded,
     /// The policy leaves it to people.
@@ -100,6 +105,7 @@ impl Decision {
     /// In a line, for people.
     pub fn words(&self) -> String {
         match self {
+            Decision::CannotTell { why } => format!("cannot tell yet: {why}"),
             Decision::NotNeeded => "no reboot is needed".into(),
             Decision::Never => "left to people: the profile's policy is `never`".into(),
             Decision::Mark => {
@@ -188,7 +194,7 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
     if let Scheduled::Ours(at) = situation.scheduled {
         return Decision::Announced { at };
     }
-    let at = match time(situation, asked.map(|asked| asked.at), window.ok().flatten()) {
+    let at = match time(situation, asked, window.ok().flatten()) {
         Ok(at) => at,
         Err(why) => return wait(why),
     };
@@ -239,13 +245,16 @@ fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Optio
 /// After the delay and this host's share of the jitter, as far as the open window has room for it.
 fn time(
     situation: &Situation<'_>,
-    asked: Option<Timestamp>,
+    asked: Option<&Asked>,
     closes: Option<Timestamp>,
 ) -> Result<Timestamp, String> {
-    if let Some(asked) = asked {
-        return Ok(asked.max(situation.now));
-    }
     let settings = situation.settings;
+    if let Some(asked) = asked {
+        // What was in the way has ended without a word to anybody: then the announcement gets its full delay.
+        let least = if asked.waited { i64::from(settings.delay_s) } else { 0 };
+        let least = situation.now.saturating_add(SignedDuration::from_secs(least));
+        return Ok(asked.at.max(least.unwrap_or(Timestamp::MAX)));
+    }
     let jitter = i64::from(settings.jitter_s);
     let share = (spread(situation.boot_id) % (jitter + 1)).abs();
     let after = |seconds: i64| {

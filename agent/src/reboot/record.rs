@@ -84,6 +84,9 @@ pub struct Asked {
     pub boot_id: String,
     /// Not before.
     pub at: Timestamp,
+    /// Something was in its way: once that is gone it is announced with the profile's whole delay.
+    #[serde(default)]
+    pub waited: bool,
 }
 
 /// Why a record cannot be used.
@@ -209,7 +212,8 @@ mod tests {
             record.attempt(attempt("p", &boot.to_string()));
         }
         assert_eq!(record.attempts.len(), 16);
-        record.asked = Some(Asked { why: "w".into(), boot_id: "1".into(), at: Timestamp::UNIX_EPOCH });
+        record.asked =
+            Some(Asked { why: "w".into(), boot_id: "1".into(), at: Timestamp::UNIX_EPOCH, waited: false });
         assert_eq!(Record::parse(&record.render()).unwrap(), record);
         record.booted("2");
         assert_eq!(record.asked, None);

@@ -2,14 +2,16 @@
 
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
+
 use super::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::daemon::status::{State, Status, Verdict, effect_name};
 use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootPolicy};
 use crate::reboot::decide::{Decision, shown};
 
-/// Where the host stands. `live`: a daemon says so.
-pub fn status(status: &Status, live: bool) -> String {
+/// Where the host stands at `now`. `live`: a daemon says so.
+pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     let mut out = String::new();
     let (style, word) = match status.verdict {
         Verdict::Ready => (GOOD, "ready"),
@@ -26,6 +28,10 @@ pub fn status(status: &Status, live: bool) -> String {
     let _ = writeln!(out, "  profile  {}", if status.profile.is_empty() { "-" } else { &status.profile });
     let _ = writeln!(out, "  daemon   {mode}");
     let _ = writeln!(out, "  state    {}", status.state.name());
+    if let Some(work) = &status.work {
+        let seconds = now.duration_since(work.since).as_secs().max(0);
+        let _ = writeln!(out, "  at work  {} ({seconds} s)", work.what);
+    }
     if let Some(at) = status.last_converged {
         let _ = writeln!(out, "  right    {} (last found so)", shown(at));
     }
@@ -58,7 +64,7 @@ pub fn status(status: &Status, live: bool) -> String {
         format!("{}: changed back {} times; last seen {}", one.id, one.times, one.found)
     };
     list("somebody else keeps changing", status.contested.iter().map(contested).collect());
-    if live && (status.reboot.need != RebootNeed::None || status.state == State::Stuck) {
+    if live && (status.reboot.is_needed() || status.state == State::Stuck) {
         let _ = writeln!(out, "\nreboot: {} (`bedplate reboot status`)", status.reboot.decision.words());
     }
     out
@@ -69,9 +75,10 @@ pub fn reboot(status: &Status) -> String {
     let mut out = String::new();
     let reboot = &status.reboot;
     let need = match reboot.need {
-        RebootNeed::None => "not needed",
-        RebootNeed::Reboot => "needed: the kernel has to start again",
-        RebootNeed::Cold => "needed: through firmware (never kexec or soft-reboot)",
+        None => "cannot tell yet",
+        Some(RebootNeed::None) => "not needed",
+        Some(RebootNeed::Reboot) => "needed: the kernel has to start again",
+        Some(RebootNeed::Cold) => "needed: through firmware (never kexec or soft-reboot)",
     };
     let _ = writeln!(out, "reboot    {need}");
     for pending in &status.pending {
@@ -107,6 +114,9 @@ pub fn reboot(status: &Status) -> String {
     {
         why.iter().for_each(|why| _ = writeln!(out, "  in the way  {why}"));
     }
+    if let Some(by) = &reboot.called_off {
+        let _ = writeln!(out, "  called off  {by}; `bedplate reboot schedule` asks for it again");
+    }
     if let Some(method) = reboot.method {
         let _ = writeln!(out, "method    {method}");
     }
@@ -125,7 +135,7 @@ pub fn reboot(status: &Status) -> String {
     }
     let hint = match (&reboot.decision, reboot.need) {
         (Decision::Announced { .. }, _) => "`bedplate reboot cancel` takes it back",
-        (_, RebootNeed::None) => return out,
+        (_, None | Some(RebootNeed::None)) => return out,
         (Decision::Stuck { .. }, _) => "mend the cause, then: bedplate reboot schedule",
         _ => "do it now: bedplate reboot schedule",
     };

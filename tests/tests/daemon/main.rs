@@ -6,6 +6,7 @@ mod logind;
 mod reboots;
 mod rig;
 mod tls;
+mod truth;
 
 use std::process::Command;
 use std::time::Duration;

@@ -154,6 +154,7 @@ fn who_takes_the_announcement_back_is_heard() {
     rig.look(&waiting(&rig));
     rig.start();
     until("announced", || announced(&rig));
+    assert!(!rig.path("run/reboot-required").exists(), "kured would reboot outside of hold and window");
     // `shutdown -c`
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();

@@ -39,7 +39,7 @@ impl Drop for Rig {
 impl Rig {
     /// A bus with a logind, and no daemon yet. `None`: there is no dbus-daemon here (said, and an error in CI).
     pub fn new() -> Option<Self> {
-        let dbus = fixtures::tool("dbus-daemon")?;
+        fixtures::tool("dbus-daemon")?;
         let dir = tempfile::tempdir().expect("a directory");
         let config = dir.path().join("bus.conf");
         let text = format!(
@@ -49,13 +49,7 @@ impl Rig {
             dir.path().join("bus").display()
         );
         std::fs::write(&config, text).expect("ours");
-        let bus = Command::new(dbus)
-            .arg(format!("--config-file={}", config.display()))
-            .arg("--nofork")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("dbus-daemon starts");
+        let bus = start_bus(&config);
         // Its socket is there a moment before it listens.
         let socket = dir.path().join("bus");
         until("the bus is there", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
@@ -66,14 +60,7 @@ impl Rig {
             .expect("a runtime");
         let login = Arc::new(Mutex::new(Login::default()));
         let address = format!("unix:path={}", dir.path().join("bus").display());
-        let logind = runtime.block_on(async {
-            zbus::connection::Builder::address(address.as_str())
-                .serve_at("/org/freedesktop/login1", FakeLogind(login.clone()))
-                .name("org.freedesktop.login1")
-                .build()
-                .await
-                .expect("the fake logind is on the bus")
-        });
+        let logind = serve_logind(&runtime, &address, &login);
         let rig = Rig { dir, login, logind, runtime, bus, daemon: None };
         rig.write("proc/sys/kernel/random/boot_id", "boot-1\n");
         rig.write("sys/kernel/kexec_loaded", "0\n");
@@ -113,6 +100,8 @@ impl Rig {
         let text = format!(
             "#!/bin/sh\ncd {} || exit 1\necho \"$*\" >>calls\n\
              if [ -e fails ]; then cat fails >&2; exit 1; fi\n\
+             if [ -e no-profile ]; then echo 'there is no profile' >&2; exit 78; fi\n\
+             case \"$*\" in *--only*) if [ -e at ]; then cat at; while [ -e at ]; do sleep 0.02; done; fi ;; esac\n\
              if [ -e slow ]; then sleep \"$(cat slow)\"; fi\n\
              case \"$*\" in *--settings*) sed 's/.*\"agent\":\\({{[^}}]*}}\\).*/\\1/' look.json ;; *--only*) cp next.json look.json.new; mv look.json.new look.json; cat after.json ;; \
              *) cat look.json ;; esac\n",
@@ -145,6 +134,27 @@ impl Rig {
         until("the daemon has looked", || {
             self.status().is_some_and(|status| status.state.name() != "starting")
         });
+    }
+
+    /// SIGTERM, and waits for its end.
+    pub fn stop(&mut self) {
+        let Some(mut daemon) = self.daemon.take() else { return };
+        let pid = rustix::process::Pid::from_child(&daemon);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        assert!(daemon.wait().expect("it ends").success());
+    }
+
+    /// dbus is restarted: every connection ends, and another bus comes up at the same address after `between`.
+    pub fn restart_bus(&mut self, between: impl FnOnce(&Self)) {
+        let _ = self.bus.kill();
+        let _ = self.bus.wait();
+        let _ = std::fs::remove_file(self.path("bus"));
+        between(self);
+        let config = self.path("bus.conf");
+        self.bus = start_bus(&config);
+        let socket = self.path("bus");
+        until("the bus is there", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
+        self.logind = serve_logind(&self.runtime, &self.address(), &self.login);
     }
 
     pub fn start_blindly(&mut self) {
@@ -253,6 +263,31 @@ impl Rig {
     }
 }
 
+fn start_bus(config: &std::path::Path) -> Child {
+    Command::new("dbus-daemon")
+        .arg(format!("--config-file={}", config.display()))
+        .arg("--nofork")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("dbus-daemon starts")
+}
+
+fn serve_logind(
+    runtime: &tokio::runtime::Runtime,
+    address: &str,
+    login: &Arc<Mutex<Login>>,
+) -> zbus::Connection {
+    runtime.block_on(async {
+        zbus::connection::Builder::address(address)
+            .serve_at("/org/freedesktop/login1", FakeLogind(login.clone()))
+            .name("org.freedesktop.login1")
+            .build()
+            .await
+            .expect("the fake logind is on the bus")
+    })
+}
+
 /// Waits for something.
 pub fn until(what: &str, good: impl Fn() -> bool) {
     let begun = Instant::now();
@@ -278,6 +313,16 @@ pub fn right(rig: &Rig) -> Value {
         "facts": { "iommu": "identity", "vfs": "7" },
         "plan_json": "{\"bedplate_plan\":1}\n"
     })
+}
+
+/// GPUs and NICs of a round, each `WHAT ADDRESS`.
+pub fn with_devices(mut round: Value, devices: &[&str]) -> Value {
+    let device = |text: &&str| {
+        let (what, address) = text.rsplit_once(' ').expect("two words");
+        json!({ "address": address, "what": what, "selected": true })
+    };
+    round["devices"] = devices.iter().map(device).collect();
+    round
 }
 
 /// A difference.

@@ -54,13 +54,21 @@ impl Restart {
             return Ok(Scheduled::Underway(logind::time(announced.usec)));
         }
         methods::take_back(&self.root, announced.prepared.as_ref());
-        self.store.announce(Some(&Announced { called_off: true, prepared: None, ..announced }))?;
-        if late < 0 {
-            // Before its time: somebody has taken it back.
+        let by = (late < 0).then(|| {
+            format!("through logind, as `shutdown -c` does, at {} or shortly before", shown(Timestamp::now()))
+        });
+        let off = Announced { called_off: true, called_off_by: by.clone(), prepared: None, ..announced };
+        self.store.announce(Some(&off))?;
+        if let Some(by) = by {
+            // Before its time. An operator's request goes with it, or it would be announced again at once.
             let mut record = self.store.record()?;
             record.call_off(&self.boot_id);
+            record.asked = None;
             self.store.keep(&record)?;
-            say(journal::REBOOT_CANCELLED, "somebody has taken bedplate's announced reboot back");
+            let text = format!(
+                "the announced reboot was called off {by}; `bedplate reboot schedule` asks for it again"
+            );
+            say(journal::REBOOT_CALLED_OFF, &text);
         } else {
             say(
                 journal::REBOOT_FAILED,
@@ -81,8 +89,7 @@ impl Restart {
         vetoes.extend(kexec::block(&self.root).map(|block| chain(&block)));
         if self.store.announced().is_some_and(|announced| announced.called_off) && !asked {
             vetoes.push(
-                "somebody took the announced reboot back; `bedplate reboot schedule` announces it anew"
-                    .into(),
+                "the announced reboot was called off; `bedplate reboot schedule` asks for it again".into(),
             );
         }
         if settings.busy_devices {

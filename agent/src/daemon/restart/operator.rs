@@ -29,7 +29,7 @@ impl Restart {
         let mut record = self.store.record()?;
         let soon = Timestamp::now().saturating_add(SignedDuration::from_secs(i64::from(delay_s)));
         let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
-        record.asked = Some(Asked { why, boot_id: self.boot_id.clone(), at });
+        record.asked = Some(Asked { why, boot_id: self.boot_id.clone(), at, waited: false });
         // What others took back before does not count against somebody who asks now.
         if self.store.announced().is_some_and(|announced| announced.called_off) {
             self.store.announce(None)?;
@@ -41,16 +41,21 @@ impl Restart {
     ///
     /// # Errors
     /// Why nothing was taken back.
-    pub async fn unwish(&mut self) -> Result<String, String> {
+    pub async fn unwish(&mut self, uid: u32) -> Result<String, String> {
         let mut record = self.store.record()?;
         let wished = record.asked.take().is_some();
         self.store.keep(&record)?;
         match self.scheduled().await? {
             Scheduled::Ours(at) => {
                 let announced = self.store.announced();
-                self.cancel(&mut record, "an operator asked for that").await?;
+                self.cancel(&mut record, "`bedplate reboot cancel`").await?;
                 if let Some(announced) = announced {
-                    let off = Announced { called_off: true, prepared: None, ..announced };
+                    let by = format!(
+                        "by user {uid} with `bedplate reboot cancel`, at {}",
+                        shown(Timestamp::now())
+                    );
+                    let off =
+                        Announced { called_off: true, called_off_by: Some(by), prepared: None, ..announced };
                     self.store.announce(Some(&off))?;
                 }
                 Ok(format!("the reboot announced for {} is taken back", shown(at)))

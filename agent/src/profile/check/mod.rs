@@ -9,8 +9,8 @@ mod modules;
 use std::ops::Range;
 
 use super::diagnostic::Diagnostic;
-use super::fragment::{At, Fragment};
-use super::layer::{Layer, Leaf};
+use super::fragment::{At, Entry, Fragment, MatchWord};
+use super::layer::{Layer, Leaf, MatchLayer};
 use super::source::{Place, Sources};
 
 /// What a file's text came to, beside its layer.
@@ -37,7 +37,11 @@ pub(super) fn check(
     if let Some(name) = layer.name.as_ref().filter(|name| name.value.trim().is_empty()) {
         checker.error(name.place, "bad-name", "a profile's name cannot be empty", "", None);
     }
-    layer.matching = fragment.matching.map(|section| checker.matching(section)).unwrap_or_default();
+    layer.matching = match fragment.matching {
+        Some(Entry::Long(section)) => checker.matching(section),
+        // Which profile it is laid over is chosen where profiles are read.
+        Some(Entry::Short(MatchWord::Auto)) | None => MatchLayer::default(),
+    };
     layer.iommu = fragment.iommu.and_then(|section| checker.iommu(section));
     layer.cmdline = fragment.cmdline.map(|section| checker.cmdline(section)).unwrap_or_default();
     layer.modules = fragment.modules.map(|section| checker.modules(section)).unwrap_or_default();

@@ -8,6 +8,14 @@ use super::entry::OneOrMany;
 use crate::facts::{Arch, CpuVendor};
 use crate::profile::model::{AgentMode, RebootMethod, RebootPolicy};
 
+/// What `match` may be instead of conditions.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::profile) enum MatchWord {
+    /// The shipped profile that fits the hardware best, below this one.
+    Auto,
+}
+
 /// `[match]`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

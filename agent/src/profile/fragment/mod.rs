@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 pub(super) use at::At;
 pub(super) use entry::{ArgEntry, Entry, ModuleEntry, OptionEntry, Scalar};
-pub(super) use host::{AgentFragment, MatchFragment, MatchPciFragment, RebootFragment};
+pub(super) use host::{AgentFragment, MatchFragment, MatchPciFragment, MatchWord, RebootFragment};
 pub(super) use kinds::{
     AcsFragment, CmdlineFragment, DeviceFragment, IommuFragment, ModulesFragment, SelectFragment,
     SriovFragment, Vfs, VfsWord,
@@ -50,9 +50,10 @@ pub(super) struct Fragment {
 
     /// Which machines the profile is for. Every condition must hold; the profile with the most specific conditions is
     /// chosen: PCI ids before DMI names, those before CPU and architecture. A profile without conditions is only used
-    /// when it is named. Not inherited through `extends`.
+    /// when it is named. Not inherited through `extends`. The word `"auto"` instead: /etc/bedplate/profile.toml is laid over
+    /// the shipped profile that fits the hardware best.
     #[serde(rename = "match")]
-    pub matching: Option<MatchFragment>,
+    pub matching: Option<Entry<MatchWord, MatchFragment>>,
 
     /// How the IOMMU treats the DMA of host drivers. bedplate turns this into the parameters that the CPU and the
     /// kernel of the host need.

@@ -71,7 +71,12 @@ fn every_combination() {
                         3 => record.attempt(tried("p", BOOT)),
                         _ => {}
                     }
-                    record.asked = wish.then(|| Asked { why: "me".into(), boot_id: BOOT.into(), at: now() });
+                    record.asked = wish.then(|| Asked {
+                        why: "me".into(),
+                        boot_id: BOOT.into(),
+                        at: now(),
+                        waited: false,
+                    });
                     for number in 0..(3 * 2 * 2 * 2 * 4 * 3 * 2 * 2) {
                         let mut digits = number;
                         let mut digit = |base: usize| {
@@ -120,6 +125,9 @@ fn every_combination() {
                                     && history != 2));
                         let context = format!("{situation:?}: {decision:?}");
                         match &decision {
+                            Decision::CannotTell { .. } => {
+                                panic!("only who has not looked says that: {context}")
+                            }
                             Decision::Schedule { .. } => {
                                 assert!(allowed && locked != Some(false), "{context}");
                                 assert_eq!(scheduled, Scheduled::Nothing, "{context}");
@@ -237,8 +245,23 @@ fn an_inhibitor_that_stays_is_reported_and_not_forced() {
 /// A wish of an earlier boot was fulfilled by this one.
 #[test]
 fn a_wish_is_for_one_boot() {
-    let asked = Asked { why: "me".into(), boot_id: "b-1".into(), at: now() };
+    let asked = Asked { why: "me".into(), boot_id: "b-1".into(), at: now(), waited: false };
     let record = Record { asked: Some(asked), ..Record::default() };
     let settings = settings(RebootPolicy::Never, &[]);
     assert_eq!(decide(&free(&settings, &record)), Decision::Never);
+}
+
+/// A request for now, and one that had to wait: nobody expects the machine to go down when a hold ends.
+#[test]
+fn a_request_that_waited_is_announced_with_the_whole_delay() {
+    let settings = Reboot { delay_s: 900, ..settings(RebootPolicy::Never, &[]) };
+    let mut record = Record::default();
+    for (waited, after) in [(false, 0), (true, 900)] {
+        let at = now() - SignedDuration::from_hours(4);
+        record.asked = Some(Asked { why: "me".into(), boot_id: BOOT.into(), at, waited });
+        assert_eq!(
+            decide(&free(&settings, &record)),
+            Decision::Schedule { at: now() + SignedDuration::from_secs(after) }
+        );
+    }
 }

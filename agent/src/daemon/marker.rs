@@ -1,0 +1,165 @@
+//! `/run/reboot-required`, for kured and for people: shared with packages. bedplate takes back only what it wrote.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::export::replace;
+use super::status::Status;
+use crate::profile::model::RebootPolicy;
+
+/// Debian's marker, which kured watches too (handbook §2.6).
+pub const REQUIRED: &str = "/run/reboot-required";
+/// Who asks for the reboot, one package a line.
+const REQUIRED_BY: &str = "/run/reboot-required.pkgs";
+/// Which marker bedplate made: a file of the same name may be another one by now.
+const MADE: &str = "/run/bedplate/reboot-required.made";
+const PACKAGE: &str = "bedplate";
+
+/// Whether others are to reboot this host. Under policy `schedule` they are not: kured only looks whether the file is there,
+/// and would reboot outside of window, hold and lock.
+pub fn is_wanted(status: &Status) -> bool {
+    status.reboot.is_needed() && status.reboot.policy == Some(RebootPolicy::Mark)
+}
+
+/// Sets the marker, or takes back bedplate's part in it.
+///
+/// # Errors
+/// What cannot be read or written.
+pub fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
+    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let (marker, list, made) = (at(REQUIRED), at(REQUIRED_BY), at(MADE));
+    let listed = read(&list)?;
+    let others: Vec<&str> = listed.lines().filter(|line| *line != PACKAGE).collect();
+    let ours = listed.lines().any(|line| line == PACKAGE);
+    if wanted {
+        if !marker.try_exists()? {
+            replace(&marker, b"*** System restart required ***\n")?;
+            replace(&made, identity(&marker)?.as_bytes())?;
+        }
+        if ours {
+            return Ok(());
+        }
+        let lines: Vec<&str> = others.into_iter().chain([PACKAGE]).collect();
+        return replace(&list, (lines.join("\n") + "\n").as_bytes());
+    }
+    if ours {
+        match others.is_empty() {
+            true => std::fs::remove_file(&list)?,
+            false => replace(&list, (others.join("\n") + "\n").as_bytes())?,
+        }
+    }
+    let mine = read(&made)?;
+    if mine.is_empty() {
+        return Ok(());
+    }
+    if others.is_empty() && identity(&marker).is_ok_and(|now| now == mine) {
+        std::fs::remove_file(&marker)?;
+    }
+    std::fs::remove_file(made)
+}
+
+/// A file that is not there is empty.
+fn read(path: &PathBuf) -> std::io::Result<String> {
+    match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        text => text,
+    }
+}
+
+/// One that was written again, by whatever tool, is another one.
+fn identity(path: &Path) -> std::io::Result<String> {
+    let meta = std::fs::metadata(path)?;
+    Ok(format!("{} {} {}\n", meta.ino(), meta.mtime(), meta.mtime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::RebootNeed;
+
+    struct Run(tempfile::TempDir);
+
+    impl Run {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            std::fs::create_dir_all(root.path().join("run/bedplate")).unwrap();
+            Run(root)
+        }
+
+        fn read(&self, name: &str) -> Option<String> {
+            std::fs::read_to_string(self.0.path().join("run").join(name)).ok()
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            std::fs::write(self.0.path().join("run").join(name), text).unwrap();
+        }
+
+        fn set(&self, wanted: bool) {
+            set(self.0.path(), wanted).unwrap();
+        }
+
+        fn both(&self) -> (Option<String>, Option<String>) {
+            (self.read("reboot-required"), self.read("reboot-required.pkgs"))
+        }
+    }
+
+    #[test]
+    fn what_bedplate_made_it_takes_back() {
+        let run = Run::new();
+        run.set(true);
+        run.set(true);
+        assert_eq!(run.read("reboot-required.pkgs").as_deref(), Some("bedplate\n"));
+        run.set(false);
+        assert_eq!(run.both(), (None, None));
+        run.set(false);
+    }
+
+    #[test]
+    fn what_others_made_stays() {
+        let run = Run::new();
+        run.write("reboot-required", "theirs");
+        run.write("reboot-required.pkgs", "linux-base\n");
+        run.set(true);
+        run.set(true);
+        assert_eq!(run.read("reboot-required.pkgs").as_deref(), Some("linux-base\nbedplate\n"));
+        run.set(false);
+        assert_eq!(run.both(), (Some("theirs".into()), Some("linux-base\n".into())));
+        // A marker without a list, as a person or a script makes it.
+        std::fs::remove_file(run.0.path().join("run/reboot-required.pkgs")).unwrap();
+        run.set(true);
+        run.set(false);
+        assert_eq!(run.both(), (Some("theirs".into()), None));
+    }
+
+    /// The marker was bedplate's, and a package has asked for a reboot since.
+    #[test]
+    fn what_became_anothers_stays() {
+        let run = Run::new();
+        run.set(true);
+        run.write("reboot-required.pkgs", "bedplate\nlinux-base\n");
+        run.set(false);
+        assert!(run.read("reboot-required").is_some());
+        assert_eq!(run.read("reboot-required.pkgs").as_deref(), Some("linux-base\n"));
+        let run = Run::new();
+        run.set(true);
+        std::fs::remove_file(run.0.path().join("run/reboot-required")).unwrap();
+        run.write("reboot-required", "theirs");
+        run.set(false);
+        assert_eq!(run.both(), (Some("theirs".into()), None));
+    }
+
+    #[test]
+    fn only_the_policy_mark_asks_others() {
+        let mut status = Status::starting("b".into());
+        status.reboot.need = Some(RebootNeed::Cold);
+        for (policy, wanted) in
+            [(RebootPolicy::Never, false), (RebootPolicy::Mark, true), (RebootPolicy::Schedule, false)]
+        {
+            status.reboot.policy = Some(policy);
+            assert_eq!(is_wanted(&status), wanted, "{policy:?}");
+        }
+        status.reboot.policy = Some(RebootPolicy::Mark);
+        status.reboot.need = None;
+        assert!(!is_wanted(&status), "nobody knows");
+    }
+}

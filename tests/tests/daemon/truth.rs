@@ -1,0 +1,305 @@
+//! What an operator must be able to trust: nothing is enforced on a guess, `ready` is never older than what is going on, what
+//! others read does not outlive the daemon, and who calls a reboot off is heard.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use bedplate::daemon::status::{State, Verdict};
+use bedplate::plan::RebootNeed;
+use bedplate::reboot::decide::Decision;
+use serde_json::{Value, json};
+
+use super::rig::{Rig, drifted, mended, right, until, waiting, with_devices};
+
+fn announced(rig: &Rig) -> bool {
+    rig.status().is_some_and(|status| matches!(status.reboot.decision, Decision::Announced { .. }))
+}
+
+fn schedules(rig: &Rig) -> usize {
+    rig.asked_of_logind().iter().filter(|call| call.starts_with("schedule")).count()
+}
+
+fn shutdown_c(rig: &Rig) {
+    rig.login.lock().expect("not poisoned").scheduled = None;
+    rig.touch();
+}
+
+fn applied(rig: &Rig) -> usize {
+    rig.calls().iter().filter(|call| call.contains("--only")).count()
+}
+
+fn schedule(rig: &Rig) -> String {
+    let said = rig.runtime.block_on(async { rig.agent().await?.schedule_reboot("an operator", 0).await });
+    said.expect("root may")
+}
+
+// ---- no profile ------------------------------------------------------------------------------------------------------
+
+#[test]
+fn without_the_operators_profile_nothing_is_enforced_and_nothing_reboots() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.write("no-profile", "");
+    rig.look(&drifted(&rig));
+    rig.after(&mended(&rig));
+    std::fs::remove_file(rig.path("etc/bedplate/profile.toml")).expect("ours");
+    let status = rig.until("no profile", |status| status.state == State::NoProfile);
+    assert_eq!((status.verdict, status.reboot.need), (Verdict::NotReady, None));
+    assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None, "the announcement is called off");
+    assert!(rig.logged("there is no profile"));
+    assert_eq!(applied(&rig), 0);
+    let (code, said) = rig.run(&["status"]);
+    assert!(code == Some(4) && said.contains("no-profile"), "{said}");
+    let (code, said) = rig.run(&["reboot", "schedule"]);
+    assert!(code == Some(1) && said.contains("the request is not kept: there is no profile"), "{said}");
+    assert_eq!(rig.read("var/lib/bedplate/reboot.json").matches("\"asked\": null").count(), 1);
+    // It is back.
+    std::fs::remove_file(rig.path("no-profile")).expect("ours");
+    rig.touch();
+    rig.until("converged", |status| status.state == State::Converged);
+    assert_eq!(applied(&rig), 1);
+}
+
+/// `rm` and `cp`, as some tools replace a file: nobody is told that there was no profile for a moment.
+#[test]
+fn a_profile_that_is_replaced_by_remove_and_write_does_not_flap() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged);
+    rig.write("no-profile", "");
+    std::fs::remove_file(rig.path("etc/bedplate/profile.toml")).expect("ours");
+    let looks = rig.calls().len();
+    until("it has looked", || rig.calls().len() > looks);
+    let status = rig.until("waits", |status| status.state == State::Working);
+    assert!(status.reason.contains("waiting for it to come back"), "{}", status.reason);
+    std::fs::remove_file(rig.path("no-profile")).expect("ours");
+    rig.touch();
+    rig.until("converged", |status| status.state == State::Converged);
+    assert!(!rig.logged("there is no profile"), "{}", rig.read("log"));
+}
+
+// ---- reboots called off ----------------------------------------------------------------------------------------------
+
+#[test]
+fn shutdown_c_withdraws_an_operators_request_too() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged);
+    assert!(schedule(&rig).starts_with("announced for"));
+    shutdown_c(&rig);
+    let status = rig.until("called off", |status| status.reboot.called_off.is_some());
+    assert_eq!(status.reboot.decision, Decision::NotNeeded);
+    let (_, said) = rig.run(&["reboot", "status"]);
+    assert!(said.contains("called off  through logind, as `shutdown -c` does"), "{said}");
+    assert!(said.contains("`bedplate reboot schedule` asks for it again"), "{said}");
+    rig.touch();
+    rig.settle();
+    rig.kill();
+    rig.start();
+    rig.settle();
+    assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
+    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"asked\": null"));
+    // Asked again, it is announced again; and called off by name.
+    assert!(schedule(&rig).starts_with("announced for"));
+    let (code, said) = rig.run(&["reboot", "cancel"]);
+    assert_eq!(code, Some(0), "{said}");
+    let (_, said) = rig.run(&["reboot", "status"]);
+    assert!(said.contains("with `bedplate reboot cancel`, at 20"), "{said}");
+}
+
+#[test]
+fn a_request_that_cannot_be_done_now_stays_and_says_so() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.write(
+        "var/lib/bedplate/hold.json",
+        "{\"version\":1,\"until\":null,\"why\":\"a demo\",\"by\":\"ops\"}",
+    );
+    rig.look(&right(&rig));
+    rig.start();
+    let (code, said) = rig.run(&["reboot", "schedule", "--in", "0"]);
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("a demo") && said.contains("The request stays, for this boot"), "{said}");
+    assert_eq!(schedules(&rig), 0);
+    // The hold is lifted: not the time of the old request, but the whole delay, an hour here.
+    std::fs::remove_file(rig.path("var/lib/bedplate/hold.json")).expect("ours");
+    until("announced", || announced(&rig));
+    let scheduled = rig.login.lock().expect("not poisoned").scheduled.clone().expect("something");
+    let left = bedplate::daemon::logind::time(scheduled.1).duration_since(jiff::Timestamp::now());
+    assert!(left.as_secs() > 3000, "{left}");
+}
+
+#[test]
+fn now_is_a_time_too() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    for time in ["0", "now", "30s"] {
+        let (code, said) = rig.run(&["reboot", "schedule", "--in", time]);
+        assert!(code == Some(0) && said.starts_with("announced for"), "{time}: {said}");
+        let (code, said) = rig.run(&["reboot", "cancel"]);
+        assert!(code == Some(0) || said.contains("going down already"), "{time}: {said}");
+        rig.login.lock().expect("not poisoned").scheduled = None;
+        rig.reboot(&format!("after-{time}"));
+    }
+}
+
+// ---- ready is never older than what is going on ------------------------------------------------------------------------
+
+#[test]
+fn at_work_it_says_what_and_never_ready() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.after(&mended(&rig));
+    std::fs::create_dir_all(rig.path("watched")).expect("ours");
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged);
+    rig.write("at", "at update-grub\n");
+    rig.look(&drifted(&rig));
+    rig.write("watched/x", "1");
+    let status =
+        rig.until("at work", |status| status.work.as_ref().is_some_and(|work| work.what == "update-grub"));
+    assert_eq!((status.state, status.verdict), (State::Working, Verdict::NotReady));
+    let (code, said) = rig.run(&["status"]);
+    assert!(code == Some(4) && said.contains("at work  update-grub ("), "{said}");
+    assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_ready 0\n"));
+    std::fs::remove_file(rig.path("at")).expect("ours");
+    rig.until("converged", |status| status.state == State::Converged);
+}
+
+/// An event ends what is known, also while nobody has looked yet.
+#[test]
+fn from_an_event_to_the_look_it_is_not_ready() {
+    let Some(mut rig) = Rig::new() else { return };
+    std::fs::create_dir_all(rig.path("watched")).expect("ours");
+    rig.look(&right(&rig));
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged);
+    rig.write("slow", "2");
+    rig.write("watched/x", "1");
+    let status = rig.until("looking", |status| status.state == State::Working);
+    assert_eq!(status.verdict, Verdict::NotReady);
+    std::fs::remove_file(rig.path("slow")).expect("ours");
+    rig.until("converged", |status| status.state == State::Converged);
+}
+
+// ---- before the first look, off the bus, after the end -------------------------------------------------------------------
+
+#[test]
+fn before_the_first_look_nothing_is_said_of_reboots() {
+    let Some(mut rig) = Rig::new() else { return };
+    // Of a daemon before this one.
+    rig.write("run/bedplate/bedplate.prom", "bedplate_ready 1\n");
+    rig.look(&right(&rig));
+    rig.write("slow", "3");
+    rig.start_blindly();
+    let status = rig.until("on the bus", |_| true);
+    assert_eq!((status.state, status.reboot.need), (State::Starting, None));
+    assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_ready 0\n"));
+    let (code, said) = rig.run(&["reboot", "status"]);
+    assert!(code == Some(5) && said.contains("cannot tell yet") && !said.contains("not needed"), "{said}");
+    rig.until("looked", |status| status.reboot.need == Some(RebootNeed::None));
+}
+
+#[test]
+fn the_end_takes_ready_back() {
+    let Some(mut rig) = Rig::new() else { return };
+    std::fs::create_dir_all(rig.path("etc/kubernetes/node-feature-discovery/features.d")).expect("ours");
+    rig.look(&right(&rig));
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged);
+    let features = || rig.read("etc/kubernetes/node-feature-discovery/features.d/bedplate");
+    let labels = features();
+    let (expiry, rest) = labels.split_once('\n').expect("lines");
+    let until: jiff::Timestamp =
+        expiry.strip_prefix("# +expiry-time=").expect(expiry).parse().expect("RFC 3339");
+    let left = until.duration_since(jiff::Timestamp::now()).as_secs();
+    assert!((1700..=1800).contains(&left), "twice the interval of 900 s: {left}");
+    assert!(rest.contains("bedplate.ready=true\n"), "{rest}");
+    for file in ["run/bedplate/status.json", "run/bedplate/bedplate.prom"] {
+        let mode = rig.path(file).metadata().expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o644, "{file}");
+    }
+    rig.stop();
+    let file: Value = serde_json::from_str(&rig.read("run/bedplate/status.json")).expect("JSON");
+    assert_eq!((&file["state"], &file["verdict"]), (&json!("stopped"), &json!("not-ready")));
+    assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_ready 0\n"));
+    assert!(
+        rig.read("etc/kubernetes/node-feature-discovery/features.d/bedplate")
+            .contains("bedplate.ready=false\n")
+    );
+}
+
+/// The re-check refreshes what is said, whether or not there is anything to look at.
+#[test]
+fn the_re_check_is_a_heartbeat() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut round = right(&rig);
+    round["agent"]["interval_s"] = json!(2);
+    rig.look(&round);
+    rig.start();
+    let first = rig.until("converged", |status| status.state == State::Converged).heartbeat;
+    let beat = || rig.read("run/bedplate/bedplate.prom");
+    let text = beat();
+    rig.until("a later one", |status| status.heartbeat > first);
+    until("in the metrics", || beat() != text);
+    assert!(beat().contains("bedplate_heartbeat_timestamp_seconds 1"), "{}", beat());
+}
+
+#[test]
+fn the_bus_goes_and_comes_back() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.restart_bus(|rig| {
+        until("noticed", || rig.logged("the system bus is gone"));
+        let root = rig.dir.path().display().to_string();
+        let (code, said) = rig.run(&["status", "--state-root", &root]);
+        assert_eq!(code, Some(3), "{said}");
+        assert!(said.contains("bedplate runs, but it is off the bus"), "{said}");
+        assert!(said.contains("iommu=pt counts only after a boot"), "{said}");
+    });
+    until("back on the bus", || rig.status().is_some());
+    until("still announced", || announced(&rig));
+    rig.inhibit(&["backup"]);
+    until("logind is heard again", || !announced(&rig));
+    assert_eq!(schedules(&rig), 1);
+}
+
+// ---- devices ------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_nic_that_is_gone_is_not_ready() {
+    let Some(mut rig) = Rig::new() else { return };
+    let all = ["GPU 10de:2330 0000:18:00.0", "NIC 15b3:1021 0000:19:00.0", "NIC 15b3:1021 0000:1a:00.0"];
+    rig.look(&with_devices(right(&rig), &all));
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged);
+    rig.look(&with_devices(right(&rig), &all[..2]));
+    rig.touch();
+    let status = rig.until("missed", |status| status.state == State::Blocked);
+    assert_eq!(status.verdict, Verdict::NotReady);
+    assert!(status.reason.contains("NIC 15b3:1021 at 0000:1a:00.0"), "{}", status.reason);
+    // Another daemon and another boot know it too.
+    rig.kill();
+    rig.start();
+    rig.until("missed", |status| status.state == State::Blocked);
+    rig.reboot("boot-2");
+    rig.until("missed", |status| status.state == State::Blocked);
+    let (code, said) = rig.run(&["reconcile", "--forget-missing"]);
+    assert!(code == Some(0) && said.contains("no longer expected: NIC 15b3:1021 at 0000:1a:00.0"), "{said}");
+    rig.reboot("boot-3");
+    rig.until("converged", |status| status.state == State::Converged);
+    // Back again, and gone again.
+    rig.look(&with_devices(right(&rig), &all));
+    rig.touch();
+    std::thread::sleep(Duration::from_millis(800));
+    rig.look(&with_devices(right(&rig), &all[1..]));
+    rig.touch();
+    let status = rig.until("missed", |status| status.state == State::Blocked);
+    assert!(status.reason.contains("GPU 10de:2330"), "{}", status.reason);
+}
