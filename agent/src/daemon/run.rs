@@ -321,7 +321,7 @@ impl Daemon {
                     say(journal::UNUSABLE, &why);
                 }
                 self.unusable = Some(why.clone());
-                self.restart.give_up(&why).await;
+                self.restart.give_up(&mut self.status, &why).await;
                 self.status.fail(why);
                 self.publish().await;
             }
