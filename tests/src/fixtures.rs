@@ -42,6 +42,21 @@ pub fn tool(name: &str) -> Option<PathBuf> {
     path
 }
 
+/// The Python into whose environment `tests/run` has put tests/requirements.txt.
+///
+/// # Panics
+/// When it is missing and `CI=true`.
+pub fn python() -> Option<PathBuf> {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/python/bin/python");
+    if !python.exists() {
+        unchecked(
+            "there is no target/python with the D-Bus client of tests/requirements.txt; tests/run makes it",
+        );
+        return None;
+    }
+    Some(python)
+}
+
 /// Says what was not checked, or fails where everything has to be.
 ///
 /// # Panics

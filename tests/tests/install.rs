@@ -83,6 +83,18 @@ fn the_daemons_unit_is_confined() {
     assert!(text.contains("exposure level for bedplate.service"), "{text}");
 }
 
+/// A slot is given back right after the boot. `After=` alone orders the daemon after a target that nothing may pull in.
+#[test]
+fn the_drop_in_waits_for_the_network() {
+    let drop_in = concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/bedplate.service.d/fleetlock.conf");
+    let text = std::fs::read_to_string(drop_in).expect("it is there");
+    let unit =
+        text.split("[Service]").next().and_then(|text| text.split("[Unit]").nth(1)).expect("a section");
+    for line in ["Wants=network-online.target", "After=network-online.target"] {
+        assert!(unit.lines().any(|own| own == line), "{line} is not in {unit}");
+    }
+}
+
 /// What a FleetLock client needs, and only that: the drop-in opens the Internet's families and addresses, and leaves those
 /// by which names are looked up (systemd-resolved's socket, the interfaces' addresses).
 #[test]

@@ -85,9 +85,10 @@ impl Agent {
     }
 }
 
+// zbus makes XML comments of these docs for whoever introspects: no two hyphens in a row, so no long options.
 #[interface(name = "org.bedplate.Agent1")]
 impl Agent {
-    /// Looks at the host and returns the plan as JSON (`bedplate plan --json-schema`). Changes nothing.
+    /// Looks at the host and returns the plan as JSON, as `bedplate plan` prints it. Changes nothing.
     async fn plan(&self) -> fdo::Result<String> {
         self.ask(Request::Plan).await
     }
@@ -193,13 +194,13 @@ impl Agent {
         self.see(|shown| shown.status.last_converged.map_or(0, super::logind::usec))
     }
 
-    /// The plan of the last look, as `bedplate plan --json` prints it.
+    /// The plan of the last look, as JSON: what `bedplate plan` prints.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn plan_json(&self) -> String {
         self.see(|shown| shown.plan.clone())
     }
 
-    /// Everything the daemon knows, as JSON: what `bedplate status --json` prints.
+    /// Everything the daemon knows, as JSON: what `bedplate status` prints.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn status_json(&self) -> String {
         self.see(|shown| serde_json::to_string_pretty(&shown.status).unwrap_or_default())

@@ -68,6 +68,8 @@ messages! {
     STUCK Error "a977b8833be54dbf8e8fd51eb52c8d44";
     /// The fleet's lock.
     LOCK Info "ea8e04687ae549f181559d5991bd6c24";
+    /// A slot of the fleet's lock is not given back yet.
+    LOCK_KEPT Warning "1e6412d56c034fdb8a265dd4a0c0e47c";
     /// Units that waited were let go although the host has not converged.
     READY_LATE Error "e6541d2f034f4668988e056a56e827c8";
     /// The boot went on although not everything was put back.

@@ -35,10 +35,7 @@ pub struct Restart {
     /// The bus, if there is one; without it there is no reboot.
     logind: Option<ManagerProxy<'static>>,
     inhibited_since: Option<Instant>,
-    lock_failures: u32,
-    lock_again: Option<Instant>,
-    /// The server was told in this boot that this host is well.
-    told_well: bool,
+    lock: lock::Lock,
     asked_for: u64,
     last: Option<Decision>,
 }
@@ -52,9 +49,7 @@ impl Restart {
             boot_id,
             logind: None,
             inhibited_since: None,
-            lock_failures: 0,
-            lock_again: None,
-            told_well: false,
+            lock: lock::Lock::default(),
             asked_for: 0,
             last: None,
         }
@@ -78,15 +73,16 @@ impl Restart {
             say(journal::REBOOT_FAILED, &why);
         }
         if let Ok(record) = &mut record {
-            self.settle(record, status, round).await;
+            self.settle(record, status, round);
         }
-        let mut again = None;
+        let (mut again, mut taking) = (None, false);
         // Deciding to take the lock is followed by deciding anew; that is all the turns there are.
         for _ in 0..3 {
             let decision = self.decide(&mut record, status, round).await;
             status.reboot.decision = decision.clone();
+            taking = decision == Decision::TakeLock;
             let acted = match (&decision, &mut record) {
-                (Decision::TakeLock, Ok(record)) => self.take_lock(record, status, &round.reboot).await,
+                (Decision::TakeLock, Ok(record)) => self.take_lock(record, round).await,
                 (Decision::Schedule { at }, Ok(record)) => self.announce(record, status, round, *at).await,
                 (Decision::Cancel { why }, Ok(record)) => self.cancel(record, &why.join("; ")).await,
                 (Decision::Cancel { why }, Err(_)) => {
@@ -98,7 +94,10 @@ impl Restart {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(why) => {
-                    again = Some(self.lock_wait().unwrap_or(LOOK_AGAIN));
+                    if matches!(decision, Decision::Schedule { .. }) {
+                        self.lock.in_vain(&why);
+                    }
+                    again = Some(self.lock.again().unwrap_or(LOOK_AGAIN));
                     status.reboot.decision = Decision::Wait { why: vec![why], until: None, overdue: false };
                 }
             }
@@ -110,10 +109,10 @@ impl Restart {
             self.store.announced().filter(|announced| announced.called_off).and_then(|one| one.called_off_by);
         if let Ok(record) = &record {
             status.reboot.attempts = record.in_a_row(&self.boot_id);
-            status.reboot.lock.clone_from(&record.lock);
         }
+        let lock_again = self.give_back(status, Some(round), taking).await;
         status.reboot.asked_for = self.asked_for;
-        match &status.reboot.decision {
+        let again = match &status.reboot.decision {
             Decision::Wait { until, .. } => {
                 let opens = until.map(|until| {
                     let wait = until.duration_since(Timestamp::now());
@@ -126,7 +125,8 @@ impl Restart {
             // What is announced is called off when something comes in the way.
             Decision::Announced { .. } | Decision::Schedule { .. } => Some(LOOK_AGAIN),
             _ => again,
-        }
+        };
+        again.into_iter().chain(lock_again).min()
     }
 
     /// A request that something was in the way of is remembered as one: whoever lifts a hold hours later does not expect
@@ -164,30 +164,12 @@ impl Restart {
         Ok(())
     }
 
-    /// A host that is right forgets what was tried, and gives the fleet its slot back.
-    async fn settle(&mut self, record: &mut Record, status: &mut Status, round: &Round) {
+    /// A host that is right forgets what was tried.
+    fn settle(&self, record: &mut Record, status: &Status, round: &Round) {
         let before = record.clone();
         record.booted(&self.boot_id);
         if round.is_right() && status.verdict == Verdict::Ready {
-            record.settle();
-            let server = record.lock.as_ref().map(|held| held.server.clone());
-            let server = server.or_else(|| round.reboot.fleetlock.clone().filter(|_| !self.told_well));
-            if let Some(server) = server.filter(|_| self.lock_wait().is_none()) {
-                match self.ask(&server, false).await {
-                    Ok(()) => {
-                        self.lock_failures = 0;
-                        self.lock_again = None;
-                        self.told_well = true;
-                        record.lock = None;
-                        status.reboot.lock_said = Some("this host is well, and holds no slot".into());
-                        say(journal::LOCK, &format!("told {} that this host is well", server.url));
-                    }
-                    Err(why) => {
-                        self.lock_failed();
-                        status.reboot.lock_said = Some(why);
-                    }
-                }
-            }
+            record.settle(&self.boot_id);
         }
         if *record != before
             && let Err(why) = self.store.keep(record)
@@ -217,6 +199,11 @@ impl Restart {
             let (method, said) = methods::taken(&self.root, &round.reboot, round.need);
             status.reboot.methods = said;
             status.reboot.method = method;
+            let rehearsed = record.as_ref().is_ok_and(|record| record.rehearsed(&self.boot_id, &round.hash));
+            if round.reboot.rehearse && rehearsed && scheduled == Ok(Scheduled::Nothing) {
+                // Before a slot is asked for that nothing would come of.
+                vetoes.push("it was rehearsed in this boot; `rehearse = false` in [reboot] does it".into());
+            }
             if method.is_none() {
                 vetoes.push("no method of the profile can restart this host".into());
             }
@@ -269,11 +256,6 @@ impl Restart {
         let Some(logind) = self.logind.clone() else { return Ok(false) };
         let Some(method) = status.reboot.method else { return Ok(false) };
         let settings = &round.reboot;
-        let rehearsed =
-            record.attempts.iter().any(|a| a.rehearsal && a.boot_id == self.boot_id && a.plan == round.hash);
-        if settings.rehearse && rehearsed {
-            return Err("it was rehearsed in this boot; `rehearse = false` in [reboot] does it".into());
-        }
         // Remembered before it is asked for: a power cut in between costs an attempt, never a loop.
         record.attempt(Attempt {
             plan: round.hash.clone(),

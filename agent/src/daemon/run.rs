@@ -462,7 +462,7 @@ impl Daemon {
                 if self.unusable.as_ref() != Some(&why) {
                     say(journal::UNUSABLE, &why);
                 }
-                self.restart.give_up(&why).await;
+                self.restart.give_up(&mut self.status, &why).await;
                 self.status.fail(why.clone());
                 self.unusable(why).await;
             }
@@ -482,7 +482,7 @@ impl Daemon {
         if self.unusable.as_ref() != Some(&why) {
             say(journal::NO_PROFILE, &why);
         }
-        self.restart.give_up(&why).await;
+        self.restart.give_up(&mut self.status, &why).await;
         self.status.without_profile(why.clone());
         self.unusable(why).await;
     }

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use ureq::http::Uri;
+use ureq::http::{Response, Uri};
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Proxy};
 
 use crate::visible::one_line;
 
-pub use answer::LockError;
+pub use answer::{LockError, Released};
 pub use tls::TlsFault;
 
 /// First delay of [`backoff`], before jitter.
@@ -68,6 +68,7 @@ pub struct Client {
     agent: Agent,
     /// Without a slash at its end.
     base: String,
+    group: String,
     /// The body, which is the same for both calls.
     body: String,
 }
@@ -133,7 +134,7 @@ impl Client {
             .proxy(proxy)
             .tls_config(tls)
             .build();
-        Ok(Client { agent: Agent::new_with_config(config), base, body })
+        Ok(Client { agent: Agent::new_with_config(config), base, group: group.to_owned(), body })
     }
 
     /// Takes a slot, or finds that this host has one: it may reboot.
@@ -142,18 +143,22 @@ impl Client {
     /// [`LockError`]: no slot, so no reboot. After [`LockError::Unreachable`] or [`LockError::BadAnswer`] the server may
     /// have given one all the same; ask again, or report [`Client::steady_state`].
     pub fn pre_reboot(&self) -> Result<(), LockError> {
-        self.call("v1/pre-reboot")
+        self.call("v1/pre-reboot", answer::pre_reboot)
     }
 
-    /// Gives the slot back if this host has one: it is back and well.
+    /// Gives the slot back if this host has one: it is back and well, or does not reboot after all.
     ///
     /// # Errors
     /// [`LockError`]: the slot may still be this host's; report again.
-    pub fn steady_state(&self) -> Result<(), LockError> {
-        self.call("v1/steady-state")
+    pub fn steady_state(&self) -> Result<Released, LockError> {
+        self.call("v1/steady-state", |response| answer::steady_state(response, &self.group))
     }
 
-    fn call(&self, path: &str) -> Result<(), LockError> {
+    fn call<T>(
+        &self,
+        path: &str,
+        read: impl FnOnce(Response<ureq::Body>) -> Result<T, LockError>,
+    ) -> Result<T, LockError> {
         let url = format!("{}/{path}", self.base);
         let sent = self
             .agent
@@ -163,7 +168,7 @@ impl Client {
             .header("content-type", "application/json")
             .send(self.body.as_str());
         match sent {
-            Ok(response) => answer::read(response),
+            Ok(response) => read(response),
             Err(error) => Err(LockError::unanswered(url, error)),
         }
     }

@@ -72,6 +72,12 @@ pub struct Held {
     pub certain: bool,
     /// Since when.
     pub since: Timestamp,
+    /// The boot in which it was taken: in another one, the reboot has come that it was for.
+    #[serde(default)]
+    pub boot_id: String,
+    /// What was wrong with the host then, in words: the reboot is not to blame for it.
+    #[serde(default)]
+    pub before: Vec<String>,
 }
 
 /// A reboot that an operator asked for: it needs no policy and no window.
@@ -155,9 +161,15 @@ impl Record {
         self.attempts.retain(|attempt| attempt.boot_id != boot_id);
     }
 
-    /// The host is what it should be: whatever was tried has worked.
-    pub fn settle(&mut self) {
-        self.attempts.clear();
+    /// The host is what it should be: whatever was tried has worked. A reboot that is still to come (people may ask for
+    /// one on a host that is right) stays counted.
+    pub fn settle(&mut self, boot_id: &str) {
+        self.attempts.retain(|attempt| attempt.boot_id == boot_id);
+    }
+
+    /// Whether a reboot for this plan was rehearsed in this boot.
+    pub fn rehearsed(&self, boot_id: &str, plan: &str) -> bool {
+        self.attempts.iter().any(|a| a.rehearsal && a.boot_id == boot_id && a.plan == plan)
     }
 
     /// Forgets an operator's wish that another boot has fulfilled.
@@ -194,8 +206,9 @@ mod tests {
         assert_eq!((record.used("p", "3"), record.used("q", "3"), record.in_a_row("3")), (1, 1, 2));
         record.call_off("2");
         assert_eq!(record.in_a_row("3"), 1);
-        record.settle();
-        assert_eq!(record.in_a_row("3"), 0);
+        record.attempt(attempt("r", "3"));
+        record.settle("3");
+        assert_eq!((record.in_a_row("3"), record.in_a_row("4")), (0, 1), "what is still to come counts");
     }
 
     #[test]

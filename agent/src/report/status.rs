@@ -123,7 +123,7 @@ pub fn reboot(status: &Status) -> String {
     reboot.methods.iter().for_each(|said| _ = writeln!(out, "  {said}"));
     match (&reboot.lock, &reboot.lock_said) {
         (Some(lock), said) => {
-            let word = if lock.certain { "held by this host" } else { "asked for" };
+            let word = if lock.certain { "held by this host" } else { "may be held by this host" };
             let _ = writeln!(out, "lock      {word} since {} ({})", shown(lock.since), lock.server.url);
             said.iter().for_each(|said| _ = writeln!(out, "  {said}"));
         }

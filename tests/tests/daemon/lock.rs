@@ -1,4 +1,4 @@
-//! The fleet's lock: taken before the reboot, given back only by a host that is right again.
+//! The fleet's lock: taken before the reboot, kept until the host is right again, and given back when no reboot comes.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,10 +10,14 @@ use serde_json::{Value, json};
 
 use super::rig::{Rig, right, until, waiting};
 
+mod given_back;
+
 /// A server that answers each request with the next of its answers, the last one for ever.
 pub struct Server {
     pub url: String,
-    answers: Arc<Mutex<Vec<&'static str>>>,
+    answers: Answers,
+    /// To /v1/steady-state, if they are others.
+    to_steady_state: Answers,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -24,6 +28,8 @@ const TAKEN: &str = "HTTP/1.1 423 Locked\r\nContent-Length: 42\r\nConnection: cl
 /// As airlock says it.
 const FULL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 72\r\nConnection: close\r\n\r\n\
                     {\"kind\":\"failed_lock\",\"value\":\"all 1 semaphore slots currently locked..\"}";
+type Answers = Arc<Mutex<Vec<&'static str>>>;
+
 /// Takes the request and says nothing.
 const DROPPED: &str = "";
 
@@ -46,8 +52,9 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let url = format!("{scheme}://{}", listener.local_addr().expect("bound"));
         let answers = Arc::new(Mutex::new(answers.to_vec()));
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (own_answers, own_asked) = (answers.clone(), asked.clone());
+        let (to_steady_state, asked) = (Answers::default(), Arc::new(Mutex::new(Vec::new())));
+        let (own_answers, own_to_steady_state) = (answers.clone(), to_steady_state.clone());
+        let own_asked = asked.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = lay_bare(stream.expect("a connection"));
@@ -65,13 +72,21 @@ impl Server {
                 }
                 let request = String::from_utf8_lossy(&request).into_owned();
                 let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
-                own_asked.lock().expect("not poisoned").push(path);
-                let mut answers = own_answers.lock().expect("not poisoned");
+                let mut answers = own_to_steady_state.lock().expect("not poisoned");
+                if path != "/v1/steady-state" || answers.is_empty() {
+                    answers = own_answers.lock().expect("not poisoned");
+                }
                 let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0] };
+                own_asked.lock().expect("not poisoned").push(path);
                 let _ = stream.write_all(answer.as_bytes());
             }
         });
-        Server { url, answers, asked }
+        Server { url, answers, to_steady_state, asked }
+    }
+
+    /// From now on it answers so when a slot is given back.
+    fn at_steady_state(&self, answers: &[&'static str]) {
+        *self.to_steady_state.lock().expect("not poisoned") = answers.to_vec();
     }
 
     /// The same server by another name of this host.

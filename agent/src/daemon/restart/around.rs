@@ -17,7 +17,7 @@ use crate::reboot::kexec;
 /// The operator's busy check.
 const BUSY_LIMIT: Duration = Duration::from_secs(60);
 /// So long after its time a reboot may still be on its way: services may take 90 seconds each to stop, some longer.
-const GOING_DOWN_US: i64 = 15 * 60 * 1_000_000;
+pub(super) const GOING_DOWN_US: i64 = 15 * 60 * 1_000_000;
 
 impl Restart {
     pub(super) async fn scheduled(&mut self) -> Result<Scheduled, String> {

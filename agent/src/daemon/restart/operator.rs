@@ -5,20 +5,22 @@ use jiff::{SignedDuration, Timestamp};
 use super::Restart;
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::Announced;
+use crate::daemon::status::Status;
 use crate::reboot::decide::{Scheduled, shown};
 use crate::reboot::record::Asked;
 
 impl Restart {
     /// The host cannot be compared with its profile any more: what was announced is taken back, since nobody can tell
     /// whether it is still right.
-    pub async fn give_up(&mut self, why: &str) {
-        if !matches!(self.scheduled().await, Ok(Scheduled::Ours(_))) {
-            return;
+    pub async fn give_up(&mut self, status: &mut Status, why: &str) {
+        if matches!(self.scheduled().await, Ok(Scheduled::Ours(_))) {
+            let mut record = self.store.record().unwrap_or_default();
+            if let Err(error) = self.cancel(&mut record, why).await {
+                say(journal::REBOOT_FAILED, &error);
+            }
         }
-        let mut record = self.store.record().unwrap_or_default();
-        if let Err(error) = self.cancel(&mut record, why).await {
-            say(journal::REBOOT_FAILED, &error);
-        }
+        // It fails: the next look comes by itself, and with it the next try.
+        self.give_back(status, None, false).await;
     }
 
     /// An operator asks for a reboot.

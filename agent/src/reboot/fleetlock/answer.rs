@@ -20,8 +20,22 @@ const KIND: usize = 64;
 /// The kind of an answer that names none.
 const NO_KIND: &str = "unknown";
 
-/// Kinds by which servers say that all slots are taken: airlock with status 500, poseidon with 423, older poseidon.
-const HELD: [&str; 3] = ["failed_lock", "lock_held", "locked"];
+/// Kinds by which poseidon, now and formerly, says that others hold all slots; with status 423.
+const HELD: [&str; 2] = ["lock_held", "locked"];
+/// By which airlock says the same, with status 500, when it is asked for a slot. When it does not take one back either.
+const FAILED_LOCK: &str = "failed_lock";
+/// What poseidon says, with status 500, when it cannot give the node of this host back to the cluster; then it keeps the
+/// slot. When a slot is asked for it says nothing of that sort: it drains the node if it can.
+const NO_NODE: &str = "error uncordoning node";
+
+/// What became of a slot that was given back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Released {
+    /// This host has none now.
+    Yes,
+    /// It had none: others hold them all, as the server says in these words (poseidon; airlock makes no difference).
+    HeldNone(String),
+}
 
 /// Why a call did not succeed. `kind` is the server's, of letters, digits, `_`, `.` and `-`, or `unknown`; `value` is
 /// its explanation in one line, without characters that steer a terminal.
@@ -36,7 +50,7 @@ pub enum LockError {
         value: String,
     },
     /// The request itself is wrong, or went to the wrong place: an operator must mend the configuration.
-    #[error("the FleetLock server refuses this host: status {status}, {kind}: {value}")]
+    #[error("the FleetLock server refuses this host: status {status}, {kind}: {value}{}", refused_hint(kind))]
     Refused {
         /// HTTP status: 4xx, or 3xx as redirects are not followed (kind `redirected`).
         status: u16,
@@ -44,6 +58,19 @@ pub enum LockError {
         kind: String,
         /// The server's explanation.
         value: String,
+    },
+    /// The server knows no node that is this host, or may not change it, and keeps the slot.
+    #[error(
+        "the FleetLock server keeps this host's slot ({value}): no node of its cluster has this host's machine id, or the \
+         server may not change nodes. Compare /etc/machine-id with `kubectl get nodes -o yaml | grep machineID` (kubelet \
+         reads it when it starts); a host of another cluster needs that cluster's server in [reboot.fleetlock]. `kubectl \
+         delete lease fleetlock-{group}` in the server's namespace frees the slot by hand"
+    )]
+    NoNode {
+        /// The server's explanation.
+        value: String,
+        /// The group whose slot it is.
+        group: String,
     },
     /// The server, or something before it, is in trouble: try again later.
     #[error("the FleetLock server failed: status {status}, {kind}: {value}")]
@@ -125,6 +152,14 @@ fn hint(error: &ureq::Error) -> &'static str {
     }
 }
 
+/// What to do where the server's words say what is wrong, and not what helps.
+fn refused_hint(kind: &str) -> &'static str {
+    match kind {
+        "unknown_group" => " (`group` in [reboot.fleetlock] has to be one of the server's own configuration)",
+        _ => "",
+    }
+}
+
 fn scheme_hint(url: &str) -> &'static str {
     if url.starts_with("https:") { "" } else { "; if it speaks TLS, the URL begins with https://" }
 }
@@ -137,8 +172,28 @@ struct ErrorBody {
     value: String,
 }
 
-/// What an answer means. Any 2xx is success, as the protocol asks to be liberal; its body does not matter.
-pub(super) fn read(mut response: Response<Body>) -> Result<(), LockError> {
+/// What the answer means when a slot was asked for.
+pub(super) fn pre_reboot(response: Response<Body>) -> Result<(), LockError> {
+    read(response).map_err(|failed| match failed {
+        LockError::Server { kind, value, .. } if kind == FAILED_LOCK => LockError::Held { kind, value },
+        failed => failed,
+    })
+}
+
+/// What the answer means when a slot of `group` was given back.
+pub(super) fn steady_state(response: Response<Body>, group: &str) -> Result<Released, LockError> {
+    match read(response) {
+        Ok(()) => Ok(Released::Yes),
+        Err(LockError::Held { kind, value }) => Ok(Released::HeldNone(format!("{kind}: {value}"))),
+        Err(LockError::Server { value, .. }) if value.contains(NO_NODE) => {
+            Err(LockError::NoNode { value, group: group.to_owned() })
+        }
+        Err(failed) => Err(failed),
+    }
+}
+
+/// Any 2xx is success, as the protocol asks to be liberal; its body does not matter.
+fn read(mut response: Response<Body>) -> Result<(), LockError> {
     let status = response.status().as_u16();
     if (200..300).contains(&status) {
         return Ok(());

@@ -71,6 +71,14 @@ fn ask(answer: impl FnOnce(&mut TcpStream) + Send + 'static) -> Result<(), LockE
     result
 }
 
+/// What giving a slot back comes to when the server answers so.
+fn give_back(status: &str, kind: &str, value: &str) -> Result<Released, LockError> {
+    let (url, server) = server(says(http(status, &error_body(kind, value))));
+    let result = client(&url, LONG).steady_state();
+    server.join().unwrap();
+    result
+}
+
 fn answer(status: &str, body: &str) -> LockError {
     ask(says(http(status, body))).unwrap_err()
 }
@@ -83,7 +91,7 @@ fn the_request_is_the_protocols() {
         for take in [true, false] {
             let (url, server) = server(says(http("200 OK", "")));
             let client = client(&format!("{url}{base}"), LONG);
-            let call = if take { client.pre_reboot() } else { client.steady_state() };
+            let call = if take { client.pre_reboot() } else { client.steady_state().map(drop) };
             call.unwrap();
             let request = server.join().unwrap();
             let (head, body) = request.split_once("\r\n\r\n").unwrap();
@@ -150,6 +158,46 @@ fn poseidon_is_understood() {
     }
     let failed = answer("500 Internal Server Error", &error_body("internal_error", "no leases"));
     assert!(matches!(failed, LockError::Server { status: 500, kind, .. } if kind == "internal_error"));
+}
+
+/// By poseidon's rules: a host that holds none is told who does.
+#[test]
+fn a_slot_that_others_hold_is_none_to_give_back() {
+    let held = "reboot lease unlock unavailable, held by 2aa1";
+    for (status, kind) in [("423 Locked", "lock_held"), ("423 Locked", "locked"), ("423 Locked", "x")] {
+        let said = format!("{kind}: {held}");
+        assert_eq!(give_back(status, kind, held).unwrap(), Released::HeldNone(said));
+    }
+    assert_eq!(give_back("200 OK", "", "reboot lease already unlocked").unwrap(), Released::Yes);
+}
+
+/// airlock says with the same word that all slots are taken, and that it could not take one back.
+#[test]
+fn what_airlock_did_not_take_back_is_not_given_back() {
+    for (kind, value) in [
+        ("failed_lock", "conflict on semaphore detected, aborting"),
+        ("failed_sem_init", "failed to initialize semaphore manager: context deadline exceeded"),
+    ] {
+        let failed = give_back("500 Internal Server Error", kind, value).unwrap_err();
+        assert!(matches!(&failed, LockError::Server { kind: own, .. } if own == kind), "{failed:?}");
+        assert!(failed.to_string().starts_with("the FleetLock server failed: "), "{failed}");
+    }
+}
+
+/// poseidon gives any host a slot and takes it back from nodes of its cluster only.
+#[test]
+fn a_host_that_the_cluster_does_not_know_is_named_as_such() {
+    let unknown = give_back("500 x", "internal_error", "error uncordoning node").unwrap_err();
+    assert!(matches!(&unknown, LockError::NoNode { group, .. } if group == "default"), "{unknown:?}");
+    for words in
+        ["no node of its cluster has this host's machine id", "kubectl delete lease fleetlock-default"]
+    {
+        assert!(unknown.to_string().contains(words), "{unknown}");
+    }
+    let failed = give_back("500 x", "internal_error", "error getting reboot lease").unwrap_err();
+    assert!(matches!(failed, LockError::Server { .. }), "{failed:?}");
+    let group = answer("400 Bad Request", &error_body("unknown_group", "unknown group \"gpu\""));
+    assert!(group.to_string().contains("`group` in [reboot.fleetlock]"), "{group}");
 }
 
 #[test]

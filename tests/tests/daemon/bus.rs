@@ -1,0 +1,58 @@
+//! The daemon's interface as programs see it that nobody here wrote: its description is XML by the letter, and a client
+//! that goes by that description can read, call and listen.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use bedplate::daemon::bus::{NAME, PATH};
+use bedplate_tests::fixtures;
+use serde_json::json;
+
+use super::rig::{Rig, right, waiting};
+
+/// zbus makes XML comments of doc comments, and does not look at what is in them: `--` ends the document for any parser
+/// that keeps to the standard (XML 1.0, section 2.5), and with it every client that reads the description.
+#[test]
+fn its_description_is_well_formed() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    let introspectable = Some("org.freedesktop.DBus.Introspectable");
+    let answer =
+        rig.runtime.block_on(rig.logind.call_method(Some(NAME), PATH, introspectable, "Introspect", &()));
+    let xml: String = answer.expect("it answers").body().deserialize().expect("a string");
+    // The document type is D-Bus' own, which the parser does not go to fetch.
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
+    let document = roxmltree::Document::parse_with_options(&xml, options)
+        .unwrap_or_else(|error| panic!("{error}\n{xml}"));
+    let interface = document.descendants().find(|node| node.attribute("name") == Some(NAME));
+    let names: Vec<&str> =
+        interface.expect("it is there").children().filter_map(|node| node.attribute("name")).collect();
+    for name in ["Plan", "ScheduleReboot", "CancelReboot", "State", "PlanJson", "StatusJson"] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+}
+
+#[test]
+fn a_client_of_another_make_understands_it() {
+    let Some(python) = fixtures::python() else { return };
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    let mut client = Command::new(python)
+        .args([concat!(env!("CARGO_MANIFEST_DIR"), "/tests/daemon/client.py"), &rig.address()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(client.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    let first: Vec<String> = lines.by_ref().take(4).collect();
+    let expected =
+        ["state: converged", "verdict: ready", "last converged: known", "plan: {\"bedplate_plan\":1}"];
+    assert_eq!(first, expected);
+    let mut round = waiting(&rig);
+    round["reboot"]["policy"] = json!("never");
+    rig.look(&round);
+    rig.touch();
+    assert_eq!(lines.collect::<Vec<_>>(), ["changed to: waiting-for-boot"]);
+    assert!(client.wait().expect("it was started").success());
+}
