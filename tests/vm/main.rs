@@ -11,7 +11,14 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // One machine at a time: two under software emulation are slower than one after the other.
     arguments.test_threads = Some(1);
-    let trials = scenarios::all()
+    let chosen = match scenarios::chosen() {
+        Ok(chosen) => chosen,
+        Err(why) => {
+            eprintln!("{why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let trials = chosen
         .into_iter()
         .map(|scenario| Trial::test(scenario.0, move || Case::run(scenario).map_err(Into::into)))
         .collect();

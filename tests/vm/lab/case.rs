@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::tally::Tally;
 use super::{Lab, Machine, Node, Result};
 
 /// A row of the suite: a name, and what it does.
@@ -25,6 +26,7 @@ impl Case {
     pub fn run((name, scenario): Scenario) -> std::result::Result<(), String> {
         let words = |err: Box<dyn std::error::Error + Send + Sync>| err.to_string();
         let lab = Lab::open().map_err(words)?;
+        let tally = Tally::new(name);
         let dir = lab.dir().join("run").join(name.replace("::", "-"));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).map_err(|err| format!("{}: {err}", dir.display()))?;
@@ -40,6 +42,7 @@ impl Case {
             case.nodes.iter().for_each(|node| node.save_journal());
         }
         case.nodes.clear();
+        tally.end();
         let Some(said) = said else {
             let _ = fs::remove_dir_all(&case.dir);
             return Ok(());

@@ -10,6 +10,7 @@ mod gpu;
 pub mod machine;
 pub mod node;
 pub mod qmp;
+mod tally;
 
 use std::error::Error;
 use std::ffi::OsStr;

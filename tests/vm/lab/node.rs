@@ -15,7 +15,7 @@ use self::bmc::Bmc;
 use super::agent::{Agent, Output};
 use super::machine::{Machine, OWN_BMC};
 use super::qmp::Qmp;
-use super::{Result, fail};
+use super::{Result, fail, tally};
 
 /// A command in the guest that takes longer than this hangs.
 const COMMAND: Duration = Duration::from_secs(180);
@@ -224,6 +224,7 @@ impl Node {
 
     /// Waits for a boot that is not `other` and has come to its end.
     pub(super) fn wait_for_boot(&self, other: &str) -> Result<()> {
+        tally::boot();
         let began = Instant::now();
         let mut state = String::new();
         let (mut silent_since, mut restarts) = (Instant::now(), 0);
@@ -243,6 +244,7 @@ impl Node {
                 restarts += 1;
                 let why = if crashed { "QEMU crashed" } else { "the kernel stands still" };
                 self.step(&format!("{why}: starting it again"));
+                tally::restart(why);
                 self.launch(None)?;
                 silent_since = Instant::now();
             }

@@ -8,7 +8,8 @@ use bedplate_tests::lab::{Case, Node, Result, Scenario, fail};
 
 use super::guest::{self, PATH_PORTS, PROFILE, PROFILE_PATH, check, same};
 
-pub const SCENARIOS: &[Scenario] = &[("daemon::life", life), ("daemon::stuck", stuck)];
+pub const SCENARIOS: &[Scenario] =
+    &[("daemon::life", life), ("daemon::idle", idle), ("daemon::stuck", stuck)];
 
 /// Installs everything that install.sh installs; the program itself is in the guest.
 pub(super) fn install(case: &Case, node: &Node) -> Result<()> {
@@ -120,25 +121,6 @@ fn life(case: &mut Case) -> Result<()> {
         "catalog:\n{explained}"
     );
 
-    node.step("idle: nothing runs, little memory");
-    node.ok("systemctl stop bedplate && systemctl start bedplate")?;
-    until(&node, "settled", &state("waiting-for-boot"))?;
-    std::thread::sleep(Duration::from_secs(5));
-    let idle = node.run_for(
-        "p=$(systemctl show -P MainPID bedplate); s() { cat /proc/$p/task/*/status | awk '/ctxt_switches/ { n += $2 } END { print n }'; }; \
-         a=$(s); sleep 60; b=$(s); echo $((b - a)) $(awk '/VmRSS/ { print $2 }' /proc/$p/status)",
-        Duration::from_secs(100),
-    )?;
-    node.step(&format!("wake-ups in 60 s, resident KiB: {}", idle.stdout.trim()));
-    let (wakes, resident) = idle.stdout.trim().split_once(' ').unwrap_or_default();
-    same!(wakes, "0", "wake-ups in a minute without events");
-    // A program that was brought along is a debug build, most of the time.
-    let most = if std::env::var_os("BEDPLATE_VM_PROGRAM").is_some() { 16 * 1024 } else { 6 * 1024 };
-    check!(resident.parse::<u32>().is_ok_and(|kib| (500..=most).contains(&kib)), "resident: {resident} KiB");
-    storm(&node)?;
-    let exposure = node.ok("systemd-analyze security bedplate.service --no-pager | tail -n1")?;
-    node.step(&exposure);
-
     node.step("a profile that lets bedplate reboot: one reboot, by itself, and then it is ready");
     let before = node.boot_id()?;
     node.put(PROFILE_PATH, format!("{profile}{POLICY}{HURRY}"))?;
@@ -177,6 +159,35 @@ fn life(case: &mut Case) -> Result<()> {
     node.ok("systemctl kill -s KILL bedplate")?;
     node.ok(&format!("setpci -s {port} ECAP_ACS+6.w=001d"))?;
     until(&node, "ACS", &format!("[ $(setpci -s {port} ECAP_ACS+6.w) = 0011 ]"))?;
+    Ok(())
+}
+
+/// Left alone, and with much to hear.
+fn idle(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    install(case, &node)?;
+    node.put(PROFILE_PATH, guest::profile_with_vfs(1))?;
+    node.ok("systemctl enable --now bedplate-boot.service bedplate.service")?;
+    until(&node, "converged but for the boot", &state("waiting-for-boot"))?;
+
+    node.step("idle: nothing runs, little memory");
+    node.ok("systemctl stop bedplate && systemctl start bedplate")?;
+    until(&node, "settled", &state("waiting-for-boot"))?;
+    std::thread::sleep(Duration::from_secs(5));
+    let idle = node.run_for(
+        "p=$(systemctl show -P MainPID bedplate); s() { cat /proc/$p/task/*/status | awk '/ctxt_switches/ { n += $2 } END { print n }'; }; \
+         a=$(s); sleep 60; b=$(s); echo $((b - a)) $(awk '/VmRSS/ { print $2 }' /proc/$p/status)",
+        Duration::from_secs(100),
+    )?;
+    node.step(&format!("wake-ups in 60 s, resident KiB: {}", idle.stdout.trim()));
+    let (wakes, resident) = idle.stdout.trim().split_once(' ').unwrap_or_default();
+    same!(wakes, "0", "wake-ups in a minute without events");
+    // A program that was brought along is a debug build, most of the time.
+    let most = if std::env::var_os("BEDPLATE_VM_PROGRAM").is_some() { 16 * 1024 } else { 6 * 1024 };
+    check!(resident.parse::<u32>().is_ok_and(|kib| (500..=most).contains(&kib)), "resident: {resident} KiB");
+    storm(&node)?;
+    let exposure = node.ok("systemd-analyze security bedplate.service --no-pager | tail -n1")?;
+    node.step(&exposure);
     Ok(())
 }
 

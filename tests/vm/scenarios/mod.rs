@@ -19,8 +19,36 @@ mod upkeep;
 
 use bedplate_tests::lab::Scenario;
 
-/// Every scenario.
-pub fn all() -> Vec<Scenario> {
+/// What CI runs, and `./tests/run --vm-core`: of each area the scenario that tells most.
+const CORE: [&str; 10] = [
+    "provision::from_zero",
+    "cmdline::values_duplicates_and_removal",
+    "acs_boot::config_acs",
+    "sriov::counts_and_users",
+    "crash::three_power_cuts",
+    "revert::after_two_changes",
+    "daemon::life",
+    "daemon::stuck",
+    "upkeep::interrupted",
+    "systemd_boot::entries",
+];
+
+/// The scenarios to run: every one, or [`CORE`] where `BEDPLATE_VM_CORE` is set.
+///
+/// # Errors
+/// When [`CORE`] names one that does not exist: a renamed scenario would drop out of CI without a word.
+pub fn chosen() -> Result<Vec<Scenario>, String> {
+    let mut scenarios = all();
+    if let Some(unknown) = CORE.iter().find(|name| !scenarios.iter().any(|row| row.0 == **name)) {
+        return Err(format!("{unknown}, one of the core, is no scenario: see CORE in {}", file!()));
+    }
+    if std::env::var_os("BEDPLATE_VM_CORE").is_some() {
+        scenarios.retain(|row| CORE.contains(&row.0));
+    }
+    Ok(scenarios)
+}
+
+fn all() -> Vec<Scenario> {
     [
         provision::SCENARIOS,
         acs::SCENARIOS,
