@@ -3,46 +3,125 @@
 use std::future::Future;
 use std::time::Duration;
 
+use zbus::DBusError as _;
+
 use super::CliError;
 use crate::daemon::bus::Agent1Proxy;
 use crate::daemon::status::Status;
 
 /// Reading is quick; a method may run update-grub.
 const READ_LIMIT: Duration = Duration::from_secs(5);
+/// A bus that is there takes a connection at once.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why the daemon did not do what it was asked, as a sentence without the bus's own names for it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// There is no bus to ask it by.
+    #[error("the system bus cannot be reached")]
+    NoBus,
+    /// Nobody has its name on the bus.
+    #[error("bedplate.service does not run")]
+    NotRunning,
+    /// It has the name and stays silent.
+    #[error("bedplate.service does not answer")]
+    Silent,
+    /// The bus or polkit refuses.
+    #[error("only root, or a user whom polkit allows it, may ask that of the daemon")]
+    Refused,
+    /// What it says is not understood.
+    #[error("the daemon is of another version than this program")]
+    OtherVersion,
+    /// The daemon's own words.
+    #[error("{0}")]
+    Said(String),
+    /// The process cannot even try.
+    #[error("cannot set up a connection ({0})")]
+    SetUp(std::io::ErrorKind),
+}
+
+impl NoAnswer {
+    /// What helps, if the sentence does not say it.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            NoAnswer::NoBus => Some(
+                "`systemctl status dbus` shows why; `bedplate plan` and `bedplate apply` work without it",
+            ),
+            NoAnswer::NotRunning => Some(
+                "start it with `systemctl start bedplate`; if it does not stay up, `journalctl -x -u bedplate` says why",
+            ),
+            NoAnswer::Silent => Some("`journalctl -u bedplate` shows what it is at; ask again in a minute"),
+            NoAnswer::Refused => Some("run it with sudo"),
+            NoAnswer::OtherVersion => Some("restart it with `systemctl restart bedplate`"),
+            NoAnswer::Said(_) | NoAnswer::SetUp(_) => None,
+        }
+    }
+
+    /// An error of a command that can do nothing without the daemon, and why it cannot.
+    pub fn kept_from(&self, needs: &str) -> CliError {
+        CliError::Plain(format!("{needs}, and {}", self.sentence()))
+    }
+
+    fn sentence(&self) -> String {
+        match self.remedy() {
+            Some(remedy) => format!("{self}: {remedy}"),
+            None => self.to_string(),
+        }
+    }
+}
+
+impl From<NoAnswer> for CliError {
+    fn from(why: NoAnswer) -> Self {
+        CliError::Plain(why.sentence())
+    }
+}
 
 fn with<T, F: Future<Output = zbus::Result<T>>>(
     limit: Option<Duration>,
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
-) -> Result<T, String> {
+) -> Result<T, NoAnswer> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| NoAnswer::SetUp(error.kind()))?;
     runtime.block_on(async {
-        let work = async {
-            let connection = zbus::Connection::system().await?;
-            act(Agent1Proxy::new(&connection).await?).await
-        };
+        let connecting = tokio::time::timeout(CONNECT_LIMIT, zbus::Connection::system()).await;
+        // Whatever is wrong with the address, the socket or the greeting: there is no bus to speak by.
+        let Ok(Ok(connection)) = connecting else { return Err(NoAnswer::NoBus) };
+        let work = async { act(Agent1Proxy::new(&connection).await?).await };
         let done = match limit {
-            Some(limit) => {
-                tokio::time::timeout(limit, work).await.map_err(|_| "it takes too long".to_owned())?
-            }
+            Some(limit) => tokio::time::timeout(limit, work).await.map_err(|_| NoAnswer::Silent)?,
             None => work.await,
         };
-        done.map_err(|error| words(&error))
+        done.map_err(|error| why(&error))
     })
 }
 
-/// What the daemon or the bus said, without the bus's names for it.
-fn words(error: &zbus::Error) -> String {
+fn why(error: &zbus::Error) -> NoAnswer {
     match error {
-        zbus::Error::MethodError(name, text, _) => match name.as_str() {
-            "org.freedesktop.DBus.Error.ServiceUnknown" | "org.freedesktop.DBus.Error.NameHasNoOwner" => {
-                "bedplate.service does not run".into()
-            }
-            _ => text.clone().unwrap_or_else(|| name.to_string()),
-        },
-        other => other.to_string(),
+        zbus::Error::MethodError(name, text, _) => named(name.as_str(), text.as_deref()),
+        zbus::Error::FDO(error) => named(error.name().as_str(), error.description()),
+        // The bus went away in the middle of it.
+        zbus::Error::InputOutput(_) => NoAnswer::NoBus,
+        zbus::Error::SignatureMismatch(..) | zbus::Error::IncorrectType | zbus::Error::InterfaceNotFound => {
+            NoAnswer::OtherVersion
+        }
+        _ => NoAnswer::Silent,
+    }
+}
+
+/// An answer that is an error, by its name on the bus.
+fn named(name: &str, text: Option<&str>) -> NoAnswer {
+    match name.strip_prefix("org.freedesktop.DBus.Error.") {
+        Some("ServiceUnknown" | "NameHasNoOwner") => NoAnswer::NotRunning,
+        Some("AccessDenied" | "AuthFailed" | "InteractiveAuthorizationRequired") => NoAnswer::Refused,
+        Some("UnknownMethod" | "UnknownObject" | "UnknownInterface" | "UnknownProperty" | "InvalidArgs") => {
+            NoAnswer::OtherVersion
+        }
+        Some("NoReply" | "Timeout" | "TimedOut" | "Disconnected") => NoAnswer::Silent,
+        _ => {
+            text.filter(|text| !text.is_empty()).map_or(NoAnswer::Silent, |text| NoAnswer::Said(text.into()))
+        }
     }
 }
 
@@ -50,10 +129,9 @@ fn words(error: &zbus::Error) -> String {
 ///
 /// # Errors
 /// Why it cannot be had, in words.
-pub fn status() -> Result<Status, String> {
+pub fn status() -> Result<Status, NoAnswer> {
     let text = with(Some(READ_LIMIT), |agent| async move { agent.status_json().await })?;
-    serde_json::from_str(&text)
-        .map_err(|_| "the daemon is of another version: `systemctl restart bedplate`".into())
+    serde_json::from_str(&text).map_err(|_| NoAnswer::OtherVersion)
 }
 
 /// Has the daemon do something.
@@ -63,10 +141,35 @@ pub fn status() -> Result<Status, String> {
 pub fn call<T, F: Future<Output = zbus::Result<T>>>(
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
 ) -> Result<T, CliError> {
-    with(None, act).map_err(|why| match why.as_str() {
-        "bedplate.service does not run" => {
-            CliError::Plain(format!("{why}: start it with `systemctl start bedplate`"))
+    Ok(with(None, act)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_the_bus_are_sentences() {
+        let bus = |name: &str| format!("org.freedesktop.DBus.Error.{name}");
+        let text = Some("The name org.bedplate.Agent1 was not provided by any .service files");
+        assert_eq!(named(&bus("ServiceUnknown"), text), NoAnswer::NotRunning);
+        assert_eq!(named(&bus("AccessDenied"), text), NoAnswer::Refused);
+        assert_eq!(named(&bus("NoReply"), None), NoAnswer::Silent);
+        assert_eq!(named(&bus("UnknownMethod"), text), NoAnswer::OtherVersion);
+        assert_eq!(
+            named(&bus("Failed"), Some("the host is held")),
+            NoAnswer::Said("the host is held".into())
+        );
+        assert_eq!(named(&bus("Failed"), None), NoAnswer::Silent);
+        for why in [
+            NoAnswer::NoBus,
+            NoAnswer::NotRunning,
+            NoAnswer::Silent,
+            NoAnswer::Refused,
+            NoAnswer::OtherVersion,
+        ] {
+            let text = why.sentence();
+            assert!(!text.contains("org.freedesktop") && text.contains(": "), "{text}");
         }
-        _ => CliError::Plain(why),
-    })
+    }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::profile_source::{self, Layer};
-use super::{CliError, Exit, HostArgs, ProfileArgs, host, output};
+use super::{CliError, Exit, HostArgs, ProfileArgs, exit, host, output};
 use crate::facts::Depth;
 use crate::profile;
 use crate::report::json;
@@ -53,9 +53,12 @@ pub struct ShowArgs {
 /// `profile check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// A profile file and the layers over it, in this order.
-    #[arg(required = true, value_name = "FILE")]
+    /// A profile file and the layers over it, in this order. Without any: what is installed in /etc/bedplate, with the
+    /// layers in profile.d.
+    #[arg(value_name = "FILE", conflicts_with = "which_host")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    host: HostArgs,
     /// Warnings are errors, too.
     #[arg(long)]
     strict: bool,
@@ -130,24 +133,62 @@ fn show(args: &ShowArgs) -> Result<Exit, CliError> {
 }
 
 fn check(args: &CheckArgs) -> Result<Exit, CliError> {
+    if args.files.is_empty() {
+        return check_installed(args);
+    }
     let layers =
         args.files.iter().map(|path| profile_source::file_or_shipped(path)).collect::<Result<Vec<_>, _>>()?;
-    let loaded = profile_source::finish(&layers)?;
+    check_layers(&layers, args.strict)
+}
+
+/// Every profile that the host may use, each with the layers that are laid over it.
+fn check_installed(args: &CheckArgs) -> Result<Exit, CliError> {
+    let host = host::open_one(&args.host)?;
+    let (profiles, layers) = profile_source::installed(host.reader.as_ref())?;
+    if profiles.is_empty() {
+        return Err(CliError::Plain(format!(
+            "no profile is installed on this host, neither {} nor a file in {}: put one there, \
+             or name the file to check",
+            profile_source::HOST_PROFILE,
+            profile_source::HOST_PROFILES
+        )));
+    }
+    let mut worst = Exit::Done;
+    for profile in profiles {
+        let stack: Vec<Layer> = std::iter::once(profile).chain(layers.iter().cloned()).collect();
+        // One that is wrong does not keep the others from being checked.
+        worst = match check_layers(&stack, args.strict)? {
+            Exit::Done => worst,
+            failed => failed,
+        };
+    }
+    Ok(worst)
+}
+
+fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
+    let names = layers.iter().map(Layer::path).collect::<Vec<_>>().join(" + ");
+    let loaded = match profile_source::finish(layers) {
+        Err(error @ CliError::Rendered(_)) => {
+            exit::print(&error);
+            output::status(&format!("{names}: {}", paint(BAD, "not good")));
+            return Ok(Exit::Failed);
+        }
+        loaded => loaded?,
+    };
     profile_source::print_lints(&loaded);
-    let names: Vec<String> = args.files.iter().map(|path| path.display().to_string()).collect();
     if loaded.lints.is_empty() {
-        output::status(&format!("{}: {}", names.join(" + "), paint(GOOD, "good")));
+        output::status(&format!("{names}: {}", paint(GOOD, "good")));
         return Ok(Exit::Done);
     }
     let wrong = loaded.lints.iter().filter(|lint| lint.severity == profile::Severity::Error).count();
-    let (verdict, exit) = match (wrong, args.strict) {
+    let (verdict, exit) = match (wrong, strict) {
         (0, false) => (paint(WARN, "usable"), Exit::Done),
         (0, true) => (paint(BAD, "not good (--strict)"), Exit::Failed),
         (_, _) => (paint(BAD, "not good"), Exit::Failed),
     };
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let warnings = count(loaded.lints.len() - wrong, "warning");
-    output::status(&format!("{}: {verdict}: {}, {warnings}", names.join(" + "), count(wrong, "error")));
+    output::status(&format!("{names}: {verdict}: {}, {warnings}", count(wrong, "error")));
     Ok(exit)
 }
 

@@ -35,6 +35,11 @@ impl Layer {
         Layer { path: shipped.path(), text: shipped.text.to_owned() }
     }
 
+    /// What messages call it.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     fn of_a_bearable_size(self) -> Result<Self, CliError> {
         if self.text.len() <= MOST_BYTES {
             return Ok(self);
@@ -183,15 +188,27 @@ fn directory(dir: &Path) -> Result<Vec<Layer>, CliError> {
     paths.iter().map(|path| read_file(path)).collect()
 }
 
-/// What the operator has put on the host.
-fn own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Vec<Layer>>, CliError> {
+/// What is installed in the host's /etc/bedplate: the profiles that it may use, and the layers laid over any of them.
+pub fn installed(reader: &dyn Reader) -> Result<(Vec<Layer>, Vec<Layer>), CliError> {
+    let profiles = match host_profile(reader)? {
+        Some(profile) => vec![profile],
+        None => host_files(reader, HOST_PROFILES)?,
+    };
+    Ok((profiles, host_files(reader, HOST_LAYERS)?))
+}
+
+fn host_profile(reader: &dyn Reader) -> Result<Option<Layer>, CliError> {
     match reader.text(HOST_PROFILE) {
-        Ok(text) => {
-            let layer = Layer { path: HOST_PROFILE.into(), text }.of_a_bearable_size()?;
-            return matched(layer, facts).map(Some);
-        }
-        Err(error) if error.is_absent() => {}
-        Err(error) => return Err(cannot_read(error)),
+        Ok(text) => Layer { path: HOST_PROFILE.into(), text }.of_a_bearable_size().map(Some),
+        Err(error) if error.is_absent() => Ok(None),
+        Err(error) => Err(cannot_read(error)),
+    }
+}
+
+/// What the operator has put on the host; `None`: nothing.
+fn own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Vec<Layer>>, CliError> {
+    if let Some(profile) = host_profile(reader)? {
+        return matched(profile, facts).map(Some);
     }
     let fleet = host_files(reader, HOST_PROFILES)?;
     if fleet.is_empty() { Ok(None) } else { best(fleet, facts, HOST_PROFILES).map(|layer| Some(vec![layer])) }

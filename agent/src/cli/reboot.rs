@@ -84,12 +84,7 @@ pub fn run(command: &RebootCommand) -> Result<Exit, CliError> {
 }
 
 fn status(args: &StatusArgs) -> Result<Exit, CliError> {
-    let status = agent::status().map_err(|why| {
-        CliError::Plain(format!(
-            "the daemon decides about reboots, and it does not answer ({why}): `systemctl start bedplate`; \
-             `bedplate plan` says without it whether one is needed"
-        ))
-    })?;
+    let status = agent::status().map_err(|why| why.kept_from("the daemon decides about reboots"))?;
     if args.json {
         let text = serde_json::to_string_pretty(&status.reboot);
         output::data(&(text.map_err(|error| CliError::while_doing("cannot write JSON", error))? + "\n"))?;

@@ -44,6 +44,9 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             None => {
                 if !args.json {
                     output::status(&format!("no daemon answers ({why}): this is a look of its own"));
+                    if let Some(remedy) = why.remedy() {
+                        output::status(&format!("  {remedy}"));
+                    }
                 }
                 (look()?, false)
             }

@@ -2,6 +2,7 @@
 //! `tests/cli/*.txt`; `BLESS=1 cargo test -p bedplate-tests --test cli` rewrites them.
 
 mod apply;
+mod bus;
 mod files;
 mod hostile;
 mod json;

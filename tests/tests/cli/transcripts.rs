@@ -165,6 +165,33 @@ fn profiles() {
     );
 }
 
+/// `profile check` without a file: what the host has in /etc/bedplate, all of it.
+#[test]
+fn installed_profiles() {
+    let session = Session::new();
+    for name in ["none", "one", "wrong", "fleet"] {
+        session.image(name);
+    }
+    session
+        .file("one/etc/bedplate/profile.toml", "schema = 1\nextends = \"generic-intel\"\n")
+        .file("one/etc/bedplate/profile.d/20-pages.toml", "schema = 1\n[cmdline]\nargs = [\"hugepages=4\"]\n")
+        .file("one/etc/bedplate/profile.d/README", "no layer\n")
+        .file("wrong/etc/bedplate/profile.toml", "schema = 1\n")
+        .file("wrong/etc/bedplate/profile.d/20-acs.toml", "schema = 1\n[acs]\npolcy = \"keep\"\n")
+        .file("fleet/etc/bedplate/profiles/a.toml", "schema = 1\n[acs]\npolcy = \"keep\"\n")
+        .file("fleet/etc/bedplate/profiles/b.toml", "schema = 1\nextends = \"generic-amd\"\n");
+    session.expect(
+        "profile-installed",
+        &[
+            &["profile", "check", "--root", "none"],
+            &["profile", "check", "--root", "one"],
+            &["profile", "check", "--root", "wrong"],
+            &["profile", "check", "--root", "fleet"],
+            &["profile", "check", "--root", "one", "hgx-h100"],
+        ],
+    );
+}
+
 #[test]
 fn profiles_that_are_not_there() {
     let session = Session::new();

@@ -1,5 +1,6 @@
 //! The daemon on a private bus: what it does about drift and about reboots, and what it says of it.
 
+mod absent;
 mod boot;
 mod bus;
 mod lock;

@@ -1,0 +1,45 @@
+//! Commands that speak with the daemon, where there is no bus to speak by: sentences with what to do, no errors of sockets
+//! or of D-Bus.
+
+use crate::session::{Session, text};
+
+const REMEDY: &str =
+    "`systemctl status dbus` shows why; `bedplate plan` and `bedplate apply` work without it";
+
+/// stdout and stderr of a command whose system bus is nowhere, and its exit status.
+fn without_a_bus(address: &str, args: &[&str]) -> (String, String, Option<i32>) {
+    let output =
+        Session::new().command(args).env("DBUS_SYSTEM_BUS_ADDRESS", address).output().expect("it starts");
+    (text(&output.stdout), text(&output.stderr), output.status.code())
+}
+
+#[test]
+fn without_a_bus_commands_say_so_in_words() {
+    for address in ["unix:path=/nowhere", "nonsense", "unix:path=/etc/hostname", ""] {
+        for args in [
+            ["reconcile"].as_slice(),
+            &["reboot", "status"],
+            &["reboot", "status", "--json"],
+            &["reboot", "schedule"],
+            &["reboot", "schedule", "--in", "10m"],
+            &["reboot", "cancel"],
+        ] {
+            let (stdout, stderr, status) = without_a_bus(address, args);
+            assert_eq!((stdout.as_str(), status), ("", Some(1)), "{address} {args:?}");
+            assert!(stderr.contains("the system bus cannot be reached: "), "{args:?}: {stderr}");
+            assert!(stderr.contains(REMEDY), "{args:?}: {stderr}");
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        }
+    }
+}
+
+#[test]
+fn status_looks_by_itself_and_says_why() {
+    let (_, stderr, _) = without_a_bus("unix:path=/nowhere", &["status"]);
+    assert!(stderr.contains("no daemon answers (the system bus cannot be reached)"), "{stderr}");
+    assert!(stderr.contains(REMEDY), "{stderr}");
+    for raw in ["os error", "I/O", "org.freedesktop", "No such file"] {
+        let of_the_bus = stderr.lines().take(2).any(|line| line.contains(raw));
+        assert!(!of_the_bus, "{raw}: {stderr}");
+    }
+}
