@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::path::Path;
 
 use clap::Args;
 
@@ -11,6 +12,7 @@ use super::{CliError, Exit, ProfileArgs, output, profile_source};
 use crate::apply::{self, Event, Hands, Outcome};
 use crate::checker;
 use crate::daemon::round::{self, Difference, Done, End, Obstacle, Round, Waiting, Watch};
+use crate::enforce_hold::EnforceHold;
 use crate::engine;
 use crate::facts::{Depth, Facts};
 use crate::host::Reader;
@@ -80,7 +82,9 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
         let _lock = writer.lock().map_err(|error| CliError::while_doing("cannot start", error))?;
         // Planned under the lock: what was seen before may be done by now.
         let Looked { host, facts, mut ledger, mut plan, .. } = look()?;
-        plan.body.changes.retain(|change| args.only.contains(&change.id));
+        // A hold is in force before a revert takes the lock: whoever has the lock afterwards sees it.
+        let held = EnforceHold::load(Path::new("/")).is_some();
+        plan.body.changes.retain(|change| !held && args.only.contains(&change.id));
         let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
         let mut watch = |_: Event<'_>| {};
         let hands =

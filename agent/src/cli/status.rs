@@ -1,6 +1,7 @@
 //! `bedplate status` and `bedplate reconcile`: clients of the daemon. Where there is none, `status` looks by itself and
 //! says so.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -8,6 +9,7 @@ use jiff::SignedDuration;
 
 use super::{CliError, Exit, agent, output};
 use crate::daemon::status::{State, Status, Verdict};
+use crate::enforce_hold::{EnforceHold, HOLD};
 use crate::report::status as text;
 
 /// `bedplate status`.
@@ -55,6 +57,10 @@ fn look() -> Result<Status, CliError> {
     let round = super::round::look_only()?;
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut status = Status::starting(boot_id.trim().to_owned());
+    // Only root may look into the directory; others are told nothing of a hold.
+    let hidden =
+        std::fs::metadata(HOLD).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    status.held = EnforceHold::load(Path::new("/")).filter(|_| !hidden);
     status.take(&round, Vec::new());
     status.reboot.decision = crate::reboot::decide::Decision::Never;
     status.judge(None);

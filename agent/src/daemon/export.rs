@@ -12,11 +12,11 @@ use crate::profile::model::RebootPolicy;
 /// Where metrics go if node_exporter's directory (as Debian has it) is not there.
 pub const METRICS: &str = "/run/bedplate/bedplate.prom";
 /// Debian's directory of node_exporter's textfile collector (package prometheus-node-exporter).
-const COLLECTOR: &str = "/var/lib/prometheus/node-exporter";
+pub(super) const COLLECTOR: &str = "/var/lib/prometheus/node-exporter";
 /// Where Node Feature Discovery reads local features (its documentation, "local feature source").
-const FEATURES: &str = "/etc/kubernetes/node-feature-discovery/features.d";
+pub(super) const FEATURES: &str = "/etc/kubernetes/node-feature-discovery/features.d";
 /// Debian's marker, which kured watches too (handbook §2.6).
-const REQUIRED: &str = "/run/reboot-required";
+pub(super) const REQUIRED: &str = "/run/reboot-required";
 /// Who set the marker, one package a line.
 const REQUIRED_BY: &str = "/run/reboot-required.pkgs";
 
@@ -102,7 +102,8 @@ pub fn features(status: &Status) -> String {
 
 /// Whether others are to be told that a reboot is due.
 pub fn is_marked(status: &Status) -> bool {
-    status.reboot.need != RebootNeed::None
+    status.held.is_none()
+        && status.reboot.need != RebootNeed::None
         && matches!(status.reboot.policy, Some(RebootPolicy::Mark | RebootPolicy::Schedule))
 }
 
@@ -146,7 +147,7 @@ pub type Written = std::collections::BTreeMap<String, String>;
 const PACKAGE: &str = "bedplate";
 
 /// Sets the marker, or takes back bedplate's part in it: what packages have asked for stays.
-fn mark(root: &Path, wanted: bool) -> std::io::Result<()> {
+pub(super) fn mark(root: &Path, wanted: bool) -> std::io::Result<()> {
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     let (marker, list) = (at(REQUIRED), at(REQUIRED_BY));
     let listed = std::fs::read_to_string(&list).unwrap_or_default();

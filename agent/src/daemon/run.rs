@@ -26,6 +26,7 @@ use super::status::{State, Status};
 use super::told::{self, Told};
 use super::watchdog::{self, Busy, notify};
 use super::work;
+use crate::enforce_hold::EnforceHold;
 use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootPolicy};
 
@@ -304,6 +305,7 @@ impl Daemon {
     async fn look(&mut self, act: bool) {
         let begun = Instant::now();
         self.status.looks += 1;
+        let act = act && !self.held();
         let round = match work::round(&self.options.worker, &[]).await {
             Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && !seen.changes.is_empty() => {
                 Ok(self.mend(seen).await)
@@ -326,6 +328,14 @@ impl Daemon {
                 self.publish().await;
             }
         }
+    }
+
+    /// Whether an operator holds enforcement; says so when that changes.
+    fn held(&mut self) -> bool {
+        let held = EnforceHold::load(&self.options.root);
+        told::held(self.status.held.as_ref(), held.as_ref());
+        self.status.held = held;
+        self.status.held.is_some()
     }
 
     async fn mend(&mut self, seen: Round) -> Round {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pace::Contested;
 use super::round::{Difference, Obstacle, Round, Waiting};
+use crate::enforce_hold::EnforceHold;
 use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootMethod, RebootPolicy};
 use crate::reboot::decide::Decision;
@@ -112,6 +113,9 @@ pub struct Status {
     pub profile: String,
     /// Whether the daemon writes.
     pub mode: Option<AgentMode>,
+    /// The operator's hold on enforcement: the daemon only observes.
+    #[serde(default)]
+    pub held: Option<EnforceHold>,
     /// This boot.
     pub boot_id: String,
     /// When the host was last found right.
@@ -195,6 +199,7 @@ impl Status {
             reason: "the host has not been looked at yet".into(),
             profile: String::new(),
             mode: None,
+            held: None,
             boot_id,
             last_converged: None,
             last_round_ms: 0,
@@ -267,7 +272,10 @@ impl Status {
             (State::Converged, "everything the profile asks for is in effect".to_owned())
         };
         self.state = state;
-        self.reason = reason;
+        self.reason = match &self.held {
+            Some(held) if state != State::Converged => format!("{reason}; {}", held.describe()),
+            _ => reason,
+        };
         self.verdict = match (state, self.unknowns.first()) {
             (State::Converged, None) => Verdict::Ready,
             (State::Converged, Some(unknown)) => {

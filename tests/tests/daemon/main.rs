@@ -1,6 +1,7 @@
 //! The daemon on a private bus: what it does about drift and about reboots, and what it says of it.
 
 mod boot;
+mod held;
 mod lock;
 mod logind;
 mod reboots;
