@@ -13,9 +13,11 @@ mod plan;
 mod profile;
 mod profile_source;
 mod reboot;
+mod release;
 mod render;
 mod round;
 mod status;
+mod withdraw;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,6 +49,8 @@ enum Command {
     Apply(apply::ApplyArgs),
     /// Put back what bedplate found before it changed anything.
     Revert(apply::RevertArgs),
+    /// End a hold (`bedplate revert --hold`): the daemon makes the host what its profile says again.
+    Release(release::ReleaseArgs),
     /// Show what bedplate did on this host.
     History(apply::HistoryArgs),
     /// Show what the host is: CPU, boot loader, IOMMU, GPUs, NICs, the PCI tree.
@@ -75,6 +79,9 @@ enum Command {
     /// One look at the host or one change of it, for the daemon.
     #[command(hide = true)]
     Round(round::RoundArgs),
+    /// Remove what bedplate tells others about this host, before it is uninstalled.
+    #[command(hide = true)]
+    Withdraw(withdraw::WithdrawArgs),
     /// Write man pages into a directory.
     #[command(hide = true)]
     Man(meta::ManArgs),
@@ -148,6 +155,7 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Apply(args) => apply::run(&args),
         Command::Revert(args) => apply::revert(&args),
+        Command::Release(args) => release::run(&args),
         Command::History(args) => apply::history(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Snapshot(args) => inspect::snapshot(&args),
@@ -160,6 +168,7 @@ pub fn main() -> ExitCode {
         Command::Daemon(args) => daemon::run(&args),
         Command::Boot(args) => boot::run(&args),
         Command::Round(args) => round::run(&args),
+        Command::Withdraw(args) => Ok(withdraw::run(&args)),
         Command::Man(args) => meta::man(&args),
     };
     exit::conclude(result)

@@ -125,3 +125,53 @@ fn the_drop_in_opens_the_network_to_the_daemon() {
     }
     assert!(after.contains("RestrictAddressFamilies_AF_PACKET"), "{after:?}");
 }
+
+/// What bedplate has changed is named before the program goes that can take it back, and goes back if that is wanted; what
+/// it told others goes with it.
+#[test]
+fn what_is_still_applied_is_named_and_can_go_back() {
+    let root = tempfile::tempdir().expect("a directory");
+    let dir = root.path().display().to_string();
+    let put = |path: &str, text: &str| {
+        let file = root.path().join(path);
+        std::fs::create_dir_all(file.parent().expect("below")).expect("ours");
+        std::fs::write(file, text).expect("ours");
+    };
+    put(
+        "etc/bedplate/profile.toml",
+        "schema = 1\nname = \"p\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\"]\n",
+    );
+    put("etc/os-release", "ID=ubuntu\nVERSION_ID=\"24.04\"\n");
+    put("var/lib/prometheus/node-exporter/apt.prom", "");
+    let list = root.path().join("etc/modules-load.d/bedplate.conf");
+    let told = root.path().join("var/lib/prometheus/node-exporter/bedplate.prom");
+    let program = root.path().join("usr/bin/bedplate");
+    let set_up = || {
+        assert!(script(&["--destdir", &dir]).status.success());
+        assert!(program::bedplate(&["apply", "--root", &dir]).output().expect("it starts").status.success());
+        put("var/lib/prometheus/node-exporter/bedplate.prom", "bedplate_ready 1\n");
+        put("run/bedplate/status.json", "{}");
+        assert!(list.exists());
+    };
+    let uninstall = |args: &[&str]| {
+        let done = script(&[&["--uninstall", "--destdir", &dir], args].concat());
+        let said =
+            String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{said}");
+        assert!(!told.exists() && !root.path().join("run/bedplate").exists() && !program.exists(), "{said}");
+        assert!(root.path().join("var/lib/prometheus/node-exporter/apt.prom").exists());
+        said
+    };
+    set_up();
+    // Nobody is asked: there is no terminal.
+    let said = uninstall(&[]);
+    for part in ["/etc/modules-load.d/bedplate.conf: removed", "--uninstall --revert"] {
+        assert!(said.contains(part), "{part} is not in\n{said}");
+    }
+    assert!(list.exists());
+    set_up();
+    let said = uninstall(&["--revert"]);
+    assert!(!list.exists(), "{said}");
+    assert!(script(&["--destdir", &dir]).status.success());
+    assert!(!uninstall(&[]).contains("--revert"));
+}

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::host::{self, Opened};
-use super::{CliError, Exit, HostArgs, ProfileArgs, output, plan as plan_command, profile_source};
+use super::{CliError, Exit, HostArgs, ProfileArgs, output, plan as plan_command, profile_source, release};
 use crate::apply::{self, ApplyReport, Event, Hands};
 use crate::checker;
 use crate::engine;
@@ -59,9 +59,16 @@ pub struct RevertArgs {
     /// Show what would be put back, and leave.
     #[arg(long)]
     dry_run: bool,
+    /// With `--dry-run`: end with 2 if there is anything to put back.
+    #[arg(long, requires = "dry_run")]
+    exit_code: bool,
     /// Put back what others have changed since, too.
     #[arg(long)]
     force: bool,
+    /// Keep the daemon from undoing it: it only observes, over reboots too, until `bedplate release`. Without, a revert is
+    /// refused while a daemon enforces the profile.
+    #[arg(long, conflicts_with = "root")]
+    hold: bool,
     /// Do not ask.
     #[arg(long, short)]
     yes: bool,
@@ -268,7 +275,19 @@ pub fn revert(args: &RevertArgs) -> Result<Exit, CliError> {
         } else {
             output::report(&applied::revert_plan(&shown))?;
         }
-        return Ok(if shown.refused.is_empty() { Exit::Done } else { Exit::Blocked });
+        return Ok(match (shown.refused.is_empty(), shown.steps.is_empty()) {
+            (false, _) => Exit::Blocked,
+            (true, false) if args.exit_code => Exit::Changes,
+            (true, _) => Exit::Done,
+        });
+    }
+    let here = args.target.root.is_none();
+    if here
+        && !args.hold
+        && let Some(why) = release::refusal()
+    {
+        output::status(&why);
+        return Ok(Exit::Blocked);
     }
     ledger_can_be_kept(&writer)?;
     if !args.json {
@@ -277,7 +296,12 @@ pub fn revert(args: &RevertArgs) -> Result<Exit, CliError> {
     if !args.yes && !agreed("put this back")? {
         return Err(CliError::Plain("nothing was changed".into()));
     }
+    // Before the lock: a round of the daemon that gets it next has to see the hold.
+    let mut hold = release::Setting::set(args.hold)?;
     let _lock = writer.lock().map_err(|error| CliError::while_doing("cannot start", error))?;
+    if here {
+        hold.stays();
+    }
     // Somebody may have changed the host between the question and the lock.
     let host = host::open_one(&args.target.host())?;
     let mut ledger = host.ledger()?;

@@ -13,6 +13,9 @@ pub struct BootArgs {
     /// Have rounds done by this program instead of this one.
     #[arg(long, value_name = "PROGRAM", hide = true)]
     worker: Option<PathBuf>,
+    /// Look for an operator's hold below this directory.
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    state_root: PathBuf,
 }
 
 /// Puts back what the reboot took away, within the time that the profile gives. What is missing then is in the journal and
@@ -22,7 +25,7 @@ pub fn run(args: &BootArgs) -> Result<Exit, CliError> {
     let worker = args.worker.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::while_doing("cannot begin", error))?;
-    let done = runtime.block_on(boot::put_back(&worker));
+    let done = runtime.block_on(boot::put_back(&worker, &args.state_root));
     // Neither a child that hangs nor whoever waits for it holds up the boot.
     runtime.shutdown_background();
     match done {

@@ -130,9 +130,8 @@ fn length(text: &str) -> Result<SignedDuration, CliError> {
 /// Not by way of the daemon: a hold has to be possible when it does not run, and it sees the file by itself.
 fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     let length = args.length.as_deref().map(length).transpose()?;
-    let by = std::env::var("SUDO_USER").or_else(|_| std::env::var("USER")).unwrap_or_else(|_| "root".into());
     let now = Timestamp::now();
-    let hold = Hold::starting(now, length, &args.why, &by)
+    let hold = Hold::starting(now, length, &args.why, &super::release::operator())
         .map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
     let failed = |error| CliError::while_doing(format!("cannot write {}: are you root?", hold::HOLD), error);
     let json = hold.to_json().map_err(|error| CliError::while_doing("cannot hold reboots", error))?;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
+use std::path::Path;
 
 use clap::Args;
 
@@ -12,6 +13,7 @@ use crate::apply::{self, Event, Hands, Outcome};
 use crate::checker;
 use crate::daemon::round::{self, Device, Difference, Done, End, Obstacle, Round, Waiting, Watch};
 use crate::desired::Desired;
+use crate::enforce_hold::EnforceHold;
 use crate::engine;
 use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
@@ -86,7 +88,9 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
         let _lock = writer.lock().map_err(|error| CliError::while_doing("cannot start", error))?;
         // Planned under the lock: what was seen before may be done by now.
         let Some(Looked { host, facts, mut ledger, mut plan, .. }) = look()? else { return no_profile() };
-        plan.body.changes.retain(|change| args.only.contains(&change.id));
+        // A hold is in force before a revert takes the lock: whoever has the lock afterwards sees it.
+        let held = EnforceHold::load(Path::new("/")).is_some();
+        plan.body.changes.retain(|change| !held && args.only.contains(&change.id));
         let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
         let mut watch = |event: Event<'_>| say_at(&event);
         let hands =

@@ -9,6 +9,7 @@ use jiff::SignedDuration;
 
 use super::{CliError, Exit, agent, output};
 use crate::daemon::status::{State, Status, Verdict};
+use crate::enforce_hold::{EnforceHold, HOLD};
 use crate::reboot::decide::shown;
 use crate::report::status as text;
 
@@ -95,6 +96,10 @@ fn boot_id(root: &Path) -> String {
 /// Without a daemon: the same look, here.
 fn look() -> Result<Status, CliError> {
     let mut status = Status::starting(boot_id(Path::new("/")));
+    // Only root may look into the directory; others are told nothing of a hold.
+    let hidden =
+        std::fs::metadata(HOLD).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    status.held = EnforceHold::load(Path::new("/")).filter(|_| !hidden);
     let Some(round) = super::round::look_only()? else {
         status.without_profile(super::profile_source::no_own_profile());
         return Ok(status);

@@ -13,16 +13,21 @@ use super::journal::{self, say};
 use super::round::Round;
 use super::told;
 use super::work::{self, WorkError};
+use crate::enforce_hold::EnforceHold;
 use crate::profile::model::AgentMode;
 
 /// The bound until the profile says another one (`boot_timeout`), and for a profile that cannot be read.
 const UNTIL_KNOWN: Duration = Duration::from_secs(120);
 
-/// Waits for drivers, and puts back. Whether everything that can be put back at once is.
+/// Waits for drivers, and puts back, unless an operator holds enforcement (a file below `root`). Whether everything that can be put back at once is.
 ///
 /// # Errors
 /// [`WorkError`]: the host or the profile cannot be looked at.
-pub async fn put_back(worker: &Path) -> Result<bool, WorkError> {
+pub async fn put_back(worker: &Path, root: &Path) -> Result<bool, WorkError> {
+    if let Some(hold) = EnforceHold::load(root) {
+        told::held(None, Some(&hold));
+        return Ok(true);
+    }
     let begun = Instant::now();
     let agent = match work::settings(worker, UNTIL_KNOWN).await {
         Err(WorkError::Limit { limit }) => return Ok(late(limit, "reading the profile")),

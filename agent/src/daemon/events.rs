@@ -163,10 +163,15 @@ fn of_file(path: &str, name: Option<&str>) -> Option<Trigger> {
     // Editors' and bedplate's own temporary files; and of bedplate's state only what an operator writes there.
     let temporary =
         name.is_some_and(|name| name.starts_with('.') || name.ends_with(['~', '#']) || name == "4913");
-    if temporary || (path == crate::ledger::DIRECTORY && name != Some("hold.json")) {
+    if temporary || (path == crate::ledger::DIRECTORY && !name.is_some_and(of_an_operator)) {
         return None;
     }
     Some(Trigger { profile: path.starts_with("/etc/bedplate"), what })
+}
+
+/// Holds, the only files there that `bedplate` writes for an operator.
+fn of_an_operator(name: &str) -> bool {
+    name == "hold.json" || name == crate::enforce_hold::NAME
 }
 
 #[cfg(test)]
@@ -200,6 +205,7 @@ mod tests {
         assert!(!of_file("/etc/default/grub.d", Some("50-site.cfg")).unwrap().profile);
         assert!(of_file("/sys/bus/pci/devices/0000:22:00.0/config", None).is_some());
         assert!(of_file("/var/lib/bedplate", Some("hold.json")).is_some());
+        assert!(of_file("/var/lib/bedplate", Some("enforce-hold.json")).is_some());
         assert_eq!(of_file("/var/lib/bedplate", Some("ledger.json")), None);
         assert_eq!(of_file("/etc/bedplate", Some(".profile.toml.swp")), None);
     }

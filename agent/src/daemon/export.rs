@@ -12,9 +12,9 @@ use crate::plan::RebootNeed;
 /// Where metrics go if node_exporter's directory (as Debian has it) is not there.
 pub const METRICS: &str = "/run/bedplate/bedplate.prom";
 /// Debian's directory of node_exporter's textfile collector (package prometheus-node-exporter).
-const COLLECTOR: &str = "/var/lib/prometheus/node-exporter";
+pub(super) const COLLECTOR: &str = "/var/lib/prometheus/node-exporter";
 /// Where Node Feature Discovery reads local features (its documentation, "local feature source").
-const FEATURES: &str = "/etc/kubernetes/node-feature-discovery/features.d";
+pub(super) const FEATURES: &str = "/etc/kubernetes/node-feature-discovery/features.d";
 
 /// Prometheus text format 0.0.4.
 pub fn metrics(status: &Status) -> String {

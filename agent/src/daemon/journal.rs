@@ -44,6 +44,10 @@ messages! {
     IMPAIRED Error "e3cbe730db5848c0a66646996961c1f7";
     /// Somebody else keeps changing something.
     CONTESTED Error "60823d6c7df04d89880a3c9264e99a03";
+    /// An operator holds enforcement.
+    HELD Warning "16b31505794844c5ab87ee3c53979774";
+    /// An operator has ended that.
+    RELEASED Info "e55d2029f45f4207ac30100003b10a60";
     /// People have to deal with something.
     BLOCKED Warning "78420a2966d743359c5869884c0f4ebc";
     /// The profile cannot be used, or the host not be looked at.

@@ -18,7 +18,7 @@ const PACKAGE: &str = "bedplate";
 /// Whether others are to reboot this host. Under policy `schedule` they are not: kured only looks whether the file is there,
 /// and would reboot outside of window, hold and lock.
 pub fn is_wanted(status: &Status) -> bool {
-    status.reboot.is_needed() && status.reboot.policy == Some(RebootPolicy::Mark)
+    status.held.is_none() && status.reboot.is_needed() && status.reboot.policy == Some(RebootPolicy::Mark)
 }
 
 /// Sets the marker, or takes back bedplate's part in it.

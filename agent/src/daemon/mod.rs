@@ -25,4 +25,5 @@ pub mod status;
 pub mod store;
 pub mod told;
 pub mod watchdog;
+pub mod withdraw;
 pub mod work;

@@ -16,6 +16,7 @@ use super::methods;
 use super::round::Round;
 use super::status::{Status, Verdict};
 use super::store::Store;
+use crate::enforce_hold::EnforceHold;
 use crate::host::write::DirWriter;
 use crate::plan::RebootNeed;
 use crate::profile::model::{Reboot, RebootPolicy};
@@ -196,6 +197,8 @@ impl Restart {
         let (mut vetoes, mut inhibitors) = (Vec::new(), Vec::new());
         if wanted || matches!(scheduled, Ok(Scheduled::Ours(_))) {
             vetoes = self.vetoes(&round.reboot, asked, now).await;
+            // What an operator has put back is no cause for a boot; what an operator asks for is.
+            vetoes.extend(status.held.as_ref().filter(|_| !asked).map(EnforceHold::describe));
             let (method, said) = methods::taken(&self.root, &round.reboot, round.need);
             status.reboot.methods = said;
             status.reboot.method = method;

@@ -27,6 +27,7 @@ use super::status::{State, Status, Work};
 use super::told::{self, Told};
 use super::watchdog::{self, Busy, notify};
 use super::work::{self, Said, WorkError};
+use crate::enforce_hold::EnforceHold;
 use crate::profile::model::{AgentMode, RebootPolicy};
 use crate::reboot::decide::Decision;
 
@@ -445,6 +446,7 @@ impl Daemon {
     async fn look(&mut self, act: bool) {
         let begun = Instant::now();
         self.status.looks += 1;
+        let act = act && !self.held();
         let round = match work::look(&self.options.worker).await {
             Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && !seen.changes.is_empty() => {
                 Ok(self.put_right(seen).await)
@@ -467,6 +469,14 @@ impl Daemon {
                 self.unusable(why).await;
             }
         }
+    }
+
+    /// Whether an operator holds enforcement; says so when that changes.
+    fn held(&mut self) -> bool {
+        let held = EnforceHold::load(&self.options.root);
+        told::held(self.status.held.as_ref(), held.as_ref());
+        self.status.held = held;
+        self.status.held.is_some()
     }
 
     /// The operator's profile is not there. Nothing is enforced on a guess; what was decided before does not act either.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pace::Contested;
 use super::round::{Difference, Obstacle, Round, Waiting};
+use crate::enforce_hold::EnforceHold;
 use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootMethod, RebootPolicy};
 use crate::reboot::decide::Decision;
@@ -126,6 +127,9 @@ pub struct Status {
     pub profile: String,
     /// Whether the daemon writes.
     pub mode: Option<AgentMode>,
+    /// The operator's hold on enforcement: the daemon only observes.
+    #[serde(default)]
+    pub held: Option<EnforceHold>,
     /// This boot.
     pub boot_id: String,
     /// The daemon's process.
@@ -238,6 +242,7 @@ impl Status {
             reason: NOT_LOOKED.into(),
             profile: String::new(),
             mode: None,
+            held: None,
             boot_id,
             pid: std::process::id(),
             heartbeat: None,
@@ -353,7 +358,10 @@ impl Status {
             (State::Converged, "everything the profile asks for is in effect".to_owned())
         };
         self.state = state;
-        self.reason = reason;
+        self.reason = match &self.held {
+            Some(held) if state != State::Converged => format!("{reason}; {}", held.describe()),
+            _ => reason,
+        };
         self.verdict = match (state, self.unknowns.first()) {
             (State::Converged, None) => Verdict::Ready,
             (State::Converged, Some(unknown)) => {

@@ -85,7 +85,10 @@ impl Store {
 }
 
 /// Old or new after a power cut, never half. Only root may read it.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+///
+/// # Errors
+/// The system's own.
+pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     let temporary = path.with_extension("new");
     let directory = path.parent().unwrap_or(Path::new("/"));

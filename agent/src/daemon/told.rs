@@ -2,6 +2,7 @@
 
 use super::journal::{self, say, say_of};
 use super::round::{Difference, End, Round};
+use crate::enforce_hold::EnforceHold;
 use crate::plan::RebootNeed;
 
 /// Says what became of a round's changes, and what went wrong beside them. `plan`: the hash of what they were part of.
@@ -22,6 +23,17 @@ pub fn ended(plan: &str, round: &Round) {
 /// Says that something differs. `plan`: the hash of what it is part of.
 pub fn differs(plan: &str, change: &Difference) {
     say_of(journal::DRIFT, plan, change, "not as the profile says");
+}
+
+/// Says that an operator holds enforcement, or does not any more.
+pub fn held(before: Option<&EnforceHold>, now: Option<&EnforceHold>) {
+    match (before, now) {
+        (before, Some(hold)) if before != Some(hold) => {
+            say(journal::HELD, &format!("{}; until then this host is only observed", hold.describe()));
+        }
+        (Some(_), None) => say(journal::RELEASED, "enforcement is no longer held"),
+        _ => {}
+    }
 }
 
 /// What was said of the last round.

@@ -21,12 +21,16 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     let _ = writeln!(out, "{}: {}", paint(style, word), status.reason);
     let mode = match (live, status.mode) {
         (false, _) => "not running",
+        (true, Some(_)) if status.held.is_some() => "held: only observes",
         (true, Some(AgentMode::Enforce)) => "keeps the host right",
         (true, Some(AgentMode::Observe)) => "only observes",
         (true, None) => "has not looked yet",
     };
     let _ = writeln!(out, "  profile  {}", if status.profile.is_empty() { "-" } else { &status.profile });
     let _ = writeln!(out, "  daemon   {mode}");
+    if let Some(held) = &status.held {
+        let _ = writeln!(out, "  held     {}", held.describe());
+    }
     let _ = writeln!(out, "  state    {}", status.state.name());
     if let Some(work) = &status.work {
         let seconds = now.duration_since(work.since).as_secs().max(0);

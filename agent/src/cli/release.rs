@@ -1,0 +1,114 @@
+//! The hold on enforcement, as an operator sets and ends it: `bedplate revert --hold` and `bedplate release`. Not by way of
+//! the daemon: it has to be possible when that does not run, and the daemon sees the file by itself.
+
+use std::path::Path;
+
+use clap::Args;
+use jiff::Timestamp;
+
+use super::{CliError, Exit, agent, output};
+use crate::daemon::export;
+use crate::enforce_hold::{EnforceHold, HOLD};
+use crate::profile::model::AgentMode;
+
+/// The running machine.
+const HOST: &str = "/";
+/// Where systemd lists the processes of the daemon's unit: control groups of version 2, and of version 1.
+const PROCESSES: [&str; 2] = [
+    "/sys/fs/cgroup/system.slice/bedplate.service/cgroup.procs",
+    "/sys/fs/cgroup/systemd/system.slice/bedplate.service/cgroup.procs",
+];
+
+/// `bedplate release`.
+#[derive(Debug, Args)]
+pub struct ReleaseArgs {}
+
+/// Gives the host back to its daemon.
+pub fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
+    let released = EnforceHold::release(Path::new(HOST))
+        .map_err(|error| CliError::while_doing(format!("cannot remove {HOLD}: are you root?"), error))?;
+    let said = match (released, undoes()) {
+        (false, _) => "nothing is held",
+        (true, Some(_)) => "released: bedplate.service makes this host what its profile says again",
+        (true, None) => "released; no daemon that enforces a profile runs now",
+    };
+    output::report(&format!("{said}\n"))?;
+    Ok(Exit::Done)
+}
+
+/// Whether a running daemon would undo a revert; if so, who that is, in words.
+pub fn undoes() -> Option<String> {
+    match agent::status() {
+        Ok(status) if status.mode == Some(AgentMode::Observe) => None,
+        Ok(status) if status.profile.is_empty() => {
+            Some("bedplate.service runs, and may enforce a profile".into())
+        }
+        Ok(status) => Some(format!("bedplate.service enforces profile {}", status.profile)),
+        Err(_) if !unit_runs() => None,
+        Err(why) => match export::read(Path::new(HOST)) {
+            Some(last) if last.mode == Some(AgentMode::Observe) => None,
+            _ => Some(format!("bedplate.service runs, though it does not answer ({why})")),
+        },
+    }
+}
+
+/// The daemon may be off the bus and at work all the same.
+fn unit_runs() -> bool {
+    PROCESSES.iter().any(|path| std::fs::read(path).is_ok_and(|processes| !processes.is_empty()))
+}
+
+/// What stands in the way of a revert of the running machine: a daemon that would undo it.
+pub fn refusal() -> Option<String> {
+    if EnforceHold::load(Path::new(HOST)).is_some() {
+        return None;
+    }
+    undoes().map(|who| {
+        format!(
+            "{who} and would undo this within seconds: nothing was put back\n  \
+             either `bedplate revert --hold`: the daemon leaves this host as it is until `bedplate release`\n  \
+             or `systemctl disable --now bedplate bedplate-boot` before `bedplate revert`"
+        )
+    })
+}
+
+/// A hold set for a revert; taken back unless the revert has begun.
+pub struct Setting {
+    ours: bool,
+}
+
+impl Setting {
+    /// Puts the hold in force, if asked for; one that is there stays.
+    pub fn set(asked: bool) -> Result<Self, CliError> {
+        let root = Path::new(HOST);
+        let ours = asked && EnforceHold::load(root).is_none();
+        if ours {
+            let hold = EnforceHold::starting(Timestamp::now(), "`bedplate revert --hold`", &operator());
+            hold.keep(root).map_err(|error| {
+                CliError::while_doing(format!("cannot write {HOLD}: are you root?"), error)
+            })?;
+        }
+        Ok(Setting { ours })
+    }
+
+    /// The revert begins: the hold stays from here on, whatever comes of it.
+    pub fn stays(&mut self) {
+        self.ours = false;
+        if let Some(hold) = EnforceHold::load(Path::new(HOST)) {
+            output::status(&hold.describe());
+        }
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        if self.ours && EnforceHold::release(Path::new(HOST)).is_err() {
+            output::warn("the hold stays: `bedplate release` ends it");
+        }
+    }
+}
+
+/// Who gives the command, also behind sudo.
+pub fn operator() -> String {
+    let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
+    name("SUDO_USER").or_else(|| name("USER")).unwrap_or_else(|| "root".into())
+}

@@ -1,0 +1,193 @@
+//! A host that an operator holds: nothing is enforced on it and nothing rebooted, and a revert stays. The revert is the real
+//! one: program, daemon and worker run in namespaces of their own, where `/etc`, `/run` and `/var/lib` are the rig's.
+
+use std::path::Path;
+use std::process::{Child, Command, Output};
+
+use bedplate::daemon::status::{State, Verdict};
+use bedplate::reboot::decide::Decision;
+use bedplate_tests::fixtures::unchecked;
+use bedplate_tests::program;
+use serde_json::json;
+
+use super::rig::{Rig, difference, drifted, mended, until, waiting};
+
+const HOLD: &str = "var/lib/bedplate/enforce-hold.json";
+const TEXT: &str = r#"{"version":1,"since":"2026-03-01T12:00:00Z","why":"broken NIC","by":"ada"}"#;
+const SAID: &str =
+    "enforcement is held since 2026-03-01 12:00:00 UTC by ada: broken NIC; `bedplate release` ends it";
+
+#[test]
+fn a_held_host_is_only_observed_until_it_is_released() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&drifted(&rig));
+    rig.after(&mended(&rig));
+    rig.write(HOLD, TEXT);
+    rig.start();
+    for _ in 0..2 {
+        let status = rig.until("drifted", |status| status.state == State::Drifted);
+        assert_eq!(status.verdict, Verdict::NotReady);
+        assert!(status.reason.ends_with(SAID), "{}", status.reason);
+        let (code, said) = rig.run(&["status"]);
+        assert!(code == Some(4) && said.contains("  daemon   held: only observes"), "{said}");
+        assert!(rig.logged(SAID));
+        // Whoever asks for it gets a look.
+        let asked = rig.runtime.block_on(async { rig.agent().await?.reconcile().await });
+        assert_eq!(asked.expect("root may"), "drifted");
+        // It outlives the boot.
+        rig.reboot("boot-2");
+    }
+    assert!(rig.calls().iter().all(|call| call == "round"), "{:?}", rig.calls());
+    std::fs::remove_file(rig.path(HOLD)).expect("ours");
+    rig.until("converged", |status| status.state == State::Converged && status.held.is_none());
+    assert!(rig.logged("enforcement is no longer held"));
+}
+
+#[test]
+fn a_held_host_is_not_rebooted_for_what_differs() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    // The unit's StateDirectory=.
+    rig.write("var/lib/bedplate/README", "");
+    rig.start();
+    rig.until("announced", |status| matches!(status.reboot.decision, Decision::Announced { .. }));
+    rig.write(HOLD, TEXT);
+    let held = |decision: &Decision| matches!(decision, Decision::Wait { why, .. } if why.iter().any(|why| why == SAID));
+    rig.until("it waits for the hold", |status| held(&status.reboot.decision));
+    assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
+    // An operator's own word counts.
+    let (code, said) = rig.run(&["reboot", "schedule", "--in", "2h", "--why", "new firmware"]);
+    assert!(code == Some(0) && said.contains("announced for 20"), "{said}");
+}
+
+#[test]
+fn a_held_host_boots_without_being_put_right() {
+    let Some(rig) = Rig::new() else { return };
+    rig.look(&drifted(&rig));
+    rig.after(&mended(&rig));
+    rig.write(HOLD, TEXT);
+    let output = program::bedplate(&["boot"])
+        .arg(format!("--worker={}", rig.path("worker").display()))
+        .arg(format!("--state-root={}", rig.dir.path().display()))
+        .env_remove("JOURNAL_STREAM")
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains(SAID), "{said}");
+    assert_eq!(rig.calls(), [""; 0]);
+    assert_eq!(difference()["live"], json!(true), "else this shows nothing");
+}
+
+/// The rig's directories as those of the running machine.
+struct Node<'a>(&'a Rig);
+
+const LIST: &str = "etc/modules-load.d/bedplate.conf";
+
+impl Node<'_> {
+    /// A node with a profile that asks for a module, which is loaded.
+    fn new(rig: &Rig) -> Option<Node<'_>> {
+        let tried = Command::new("unshare").args(["-rm", "true"]).output();
+        if !tried.is_ok_and(|tried| tried.status.success()) {
+            unchecked("this system allows no user and mount namespaces (unshare -rm)");
+            return None;
+        }
+        rig.write("etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n");
+        rig.write("etc/modules-load.d/README", "");
+        rig.write("proc/modules", "loop 40960 0 - Live 0x0\n");
+        rig.write("run/README", "");
+        // The unit's StateDirectory=.
+        rig.write("var/lib/bedplate/README", "");
+        rig.write(
+            "etc/bedplate/profile.toml",
+            "schema = 1\nname = \"node\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\"]\n[agent]\nmode = \"enforce\"\n",
+        );
+        Some(Node(rig))
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("unshare");
+        let binds = "for at in etc run var/lib proc/modules; do [ -e \"/$at\" ] || continue; mount --bind \"$0/$at\" \"/$at\" || exit 99; done; exec \"$@\"";
+        command.args(["-rm", "sh", "-c", binds]).arg(self.0.dir.path()).arg(program::path()).args(args);
+        command.env("DBUS_SYSTEM_BUS_ADDRESS", self.0.address());
+        command.env("SUDO_USER", "ada").env_remove("JOURNAL_STREAM").env_remove("NOTIFY_SOCKET");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> (Option<i32>, String) {
+        let Output { status, stdout, stderr } = self.command(args).output().expect("it starts");
+        (status.code(), String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr))
+    }
+
+    fn daemon(&self) -> Daemon {
+        let log =
+            std::fs::OpenOptions::new().create(true).append(true).open(self.0.path("log")).expect("ours");
+        Daemon(self.command(&["daemon"]).stderr(log).spawn().expect("it starts"))
+    }
+
+    fn applied(&self) -> bool {
+        Path::new(&self.0.path(LIST)).exists()
+    }
+}
+
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_revert_beside_a_daemon_that_enforces() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(node) = Node::new(&rig) else { return };
+    let daemon = node.daemon();
+    until("the daemon has made it so", || node.applied());
+    rig.until("converged", |status| status.state == State::Converged);
+
+    let (code, said) = node.run(&["revert", "--yes"]);
+    assert_eq!(code, Some(4), "{said}");
+    for part in [
+        "bedplate.service enforces profile node",
+        "bedplate revert --hold",
+        "systemctl disable --now bedplate",
+    ] {
+        assert!(said.contains(part), "{part} is not in\n{said}");
+    }
+    assert!(node.applied());
+
+    let (code, said) = node.run(&["revert", "--yes", "--hold"]);
+    assert!(code == Some(0) && said.contains("enforcement is held since"), "{said}");
+    rig.until("held", |status| status.held.is_some() && status.state == State::Drifted);
+    rig.settle();
+    assert!(!node.applied(), "the daemon has undone the revert");
+    // Neither the worker under the lock, nor the next daemon, nor the next boot.
+    let (code, said) = node.run(&["round", "--only=modules/etc/modules-load.d/bedplate.conf"]);
+    assert!(code == Some(0) && said.contains("\"done\":[]"), "{said}");
+    drop(daemon);
+    let _daemon = node.daemon();
+    rig.until("held again", |status| status.held.is_some() && status.state == State::Drifted);
+    let (code, said) = node.run(&["boot"]);
+    assert_eq!(code, Some(0), "{said}");
+    rig.settle();
+    assert!(!node.applied(), "{}", rig.read("log"));
+
+    let (code, said) = node.run(&["release"]);
+    assert!(code == Some(0) && said.contains("bedplate.service makes this host"), "{said}");
+    until("the daemon makes it so again", || node.applied());
+    let (code, said) = node.run(&["release"]);
+    assert!(code == Some(0) && said.contains("nothing is held"), "{said}");
+}
+
+/// Where no daemon enforces there is nothing to refuse.
+#[test]
+fn a_revert_without_a_daemon() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(node) = Node::new(&rig) else { return };
+    let (code, said) = node.run(&["apply", "--yes"]);
+    assert!(code == Some(0) && node.applied(), "{said}");
+    let (code, said) = node.run(&["revert", "--yes"]);
+    assert!(code == Some(0) && !node.applied(), "{said}");
+    assert_eq!(rig.read(HOLD), "");
+}
