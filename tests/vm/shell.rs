@@ -93,6 +93,9 @@ fn console(node: &Node) -> Result<u8> {
          Ctrl-] leaves, and the node is gone; `reboot` works and takes 20 s.",
         node.machine.name
     );
+    // The login drops what was typed before it.
+    node.ok("mkdir -p /var/lib/vm && touch /var/lib/vm/console && systemctl start serial-getty@ttyS0 && \
+         until pgrep -t ttyS0 -x bash >/run/console; do sleep 0.1; done")?;
     let line = UnixStream::connect(node.console())?;
     let size = termios::tcgetwinsize(std::io::stdin())?;
     // A serial line has no size: the shell is told once. The empty line makes it show its prompt.

@@ -125,7 +125,8 @@ impl Machine {
         for data in ["/usr/share/qemu", "/usr/share/seabios", "/usr/lib/ipxe/qemu"] {
             line.pair("-L", data);
         }
-        line.pair("-machine", "q35").pair("-accel", "tcg,thread=multi,tb-size=512");
+        // Nothing hangs on these two, and their drivers look for something, seconds long.
+        line.pair("-machine", "q35,sata=off,i8042=off").pair("-accel", "tcg,thread=multi,tb-size=512");
         // The plainest models that have what the kernel asks for: more features are more to emulate.
         line.pair("-cpu", if self.iommu == Iommu::Amd { "EPYC" } else { "Nehalem" });
         line.pair("-smp", "2,sockets=2,cores=1").pair("-m", format!("{MEMORY}M"));
