@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{CliError, ProfileArgs, output};
 use crate::facts::Facts;
 use crate::host::{ReadError, Reader};
-use crate::profile::{self, Diagnostic, LayerText, Loaded, Shipped};
+use crate::profile::{self, Diagnostic, LayerText, Loaded, MatchError, Shipped};
 
 /// The host's own profile.
 pub const HOST_PROFILE: &str = "/etc/bedplate/profile.toml";
@@ -185,6 +185,18 @@ fn host_or_shipped(reader: &dyn Reader, facts: &Facts) -> Result<Layer, CliError
         return best(fleet, facts, HOST_PROFILES);
     }
     best(profile::shipped().iter().map(Layer::of_shipped).collect(), facts, "the shipped profiles")
+}
+
+/// What messages call the shipped profile that fits the hardware best.
+pub fn best_shipped(facts: &Facts) -> Result<String, MatchError> {
+    let row = |shipped: &Shipped| {
+        let layer = LayerText { path: &shipped.path(), text: shipped.text };
+        let loaded = profile::load(&[layer], profile::shipped());
+        // A test holds that every shipped profile loads.
+        (shipped.path(), loaded.map(|loaded| loaded.profile.matching).unwrap_or_default())
+    };
+    let conditions: Vec<_> = profile::shipped().iter().map(row).collect();
+    profile::pick(&conditions, facts).map(str::to_owned)
 }
 
 fn best(mut candidates: Vec<Layer>, facts: &Facts, place: &str) -> Result<Layer, CliError> {

@@ -16,6 +16,7 @@ pub mod logind;
 pub mod methods;
 pub mod pace;
 pub mod pages;
+pub mod remind;
 pub mod restart;
 pub mod round;
 pub mod run;

@@ -20,6 +20,7 @@ use super::journal::{self, say};
 use super::logind::{self, ManagerProxy};
 use super::pace::Pace;
 use super::pages;
+use super::remind::Reminder;
 use super::restart::{Restart, chain};
 use super::round::{Round, Watch};
 use super::status::{State, Status};
@@ -86,6 +87,7 @@ struct Daemon {
     bursts: Bursts,
     busy: Busy,
     told: Told,
+    reminder: Reminder,
     /// Why the host cannot be looked at or the profile not be used.
     unusable: Option<String>,
 }
@@ -157,6 +159,7 @@ impl Daemon {
             bursts: Bursts::default(),
             busy: Busy::default(),
             told: Told::default(),
+            reminder: Reminder::default(),
             unusable: None,
         })
     }
@@ -197,10 +200,19 @@ impl Daemon {
                 }
                 Happened::Due => self.due().await,
             }
+            self.remind();
             self.busy.end();
         }
         notify(&[NotifyState::Stopping]);
         Ok(())
+    }
+
+    /// Once a day, by the re-checks: a reboot that is left to people is still due.
+    fn remind(&mut self) {
+        let Some(round) = &self.round else { return };
+        if let Some(text) = self.reminder.due(&self.status, &round.reboot, Instant::now()) {
+            say(journal::REBOOT_OWED, &text);
+        }
     }
 
     /// When the loop comes around although nothing happens.

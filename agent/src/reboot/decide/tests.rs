@@ -242,3 +242,17 @@ fn a_wish_is_for_one_boot() {
     let settings = settings(RebootPolicy::Never, &[]);
     assert_eq!(decide(&free(&settings, &record)), Decision::Never);
 }
+
+/// A window that is still to be chosen: nothing goes down at an hour that nobody has set, unless an operator asks.
+#[test]
+fn a_window_that_is_not_chosen_never_opens() {
+    let record = Record::default();
+    let settings = settings(RebootPolicy::Schedule, &["never"]);
+    let Decision::Wait { why, until: None, .. } = decide(&free(&settings, &record)) else {
+        panic!("no wait")
+    };
+    assert!(why[0].contains("write one in [reboot] `windows`"), "{why:?}");
+    let asked = Asked { why: "w".into(), boot_id: BOOT.into(), at: now() };
+    let record = Record { asked: Some(asked), ..Record::default() };
+    assert_eq!(decide(&free(&settings, &record)), Decision::Schedule { at: now() });
+}
