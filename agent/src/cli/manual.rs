@@ -63,6 +63,14 @@ pub fn of_the_program(page: &Man, out: &mut dyn Write) -> std::io::Result<()> {
     let mut roff = Roff::new();
     list(&mut roff, "EXIT STATUS", &EXIT_STATUS);
     list(&mut roff, "FILES", &FILES);
+    list(
+        &mut roff,
+        "ENVIRONMENT",
+        &[
+            ("NO_COLOR, CLICOLOR_FORCE", "No colour, or colour in a pipe as well; `--color` overrides both."),
+            ("COLUMNS", "The width that reports are wrapped at, instead of the terminal's."),
+        ],
+    );
     roff.to_writer(out)?;
     let more = [
         "bedplate-profile(5)",
