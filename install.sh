@@ -1,27 +1,40 @@
 #!/bin/sh
-# Installs bedplate from this checkout: the release build, units, bus and polkit policy, journal catalog, man pages,
-# completions. `./install.sh [--destdir DIR]`; without a directory it also has systemd and the journal read what is new.
-# Nothing is enabled: `systemctl enable --now bedplate-boot bedplate` does that. `./install.sh --uninstall` takes it out, and
-# says what bedplate has changed on the host and not put back; with `--revert` it puts that back first.
+# usage: ./install.sh [--program FILE] [--destdir DIR]
+#        ./install.sh --uninstall [--revert] [--destdir DIR]
+#
+# Installs bedplate from this checkout: the program, units, bus and polkit policy, journal catalog, man pages, completions
+# for bash, zsh and fish, a sample profile. FILE is a program that is built already; without it cargo builds the release.
+# Without DIR, systemd and the journal also read what is new. Nothing is enabled and nothing on this host is changed:
+# `systemctl enable --now bedplate-boot bedplate` starts it. --uninstall removes it, and says what bedplate has changed on
+# the host and not put back; with --revert it puts that back first.
 set -eu
+here=$PWD
 cd "$(dirname "$0")"
+usage() { sed -n '2,9s/^# \{0,1\}//p' install.sh; }
+program=${BEDPLATE_PROGRAM:-}
 destdir=
 uninstall=
 revert=
 while [ $# -gt 0 ]; do
   case $1 in
+    --program) program=${2:?--program needs a file}; shift 2 ;;
     --destdir) destdir=${2:?--destdir needs a directory}; shift 2 ;;
     --uninstall) uninstall=1; shift ;;
     --revert) revert=1; shift ;;
-    *) sed -n '2,5s/^# //p' "$0" >&2; exit 64 ;;
+    --help|-h) usage; exit 0 ;;
+    *) usage >&2; exit 64 ;;
   esac
 done
-program=${BEDPLATE_PROGRAM:-target/release/bedplate}
+
+# What the caller names is meant from where the caller stands.
+case $program in ''|/*) ;; *) program=$here/$program ;; esac
+case $destdir in ''|/*) ;; *) destdir=$here/$destdir ;; esac
 
 files() {
   # mode, source, target
   printf '%s\n' \
-    "755 $program /usr/bin/bedplate" \
+    '755 PROGRAM /usr/bin/bedplate' \
+    '644 profiles/example.toml /usr/share/doc/bedplate/profile.toml' \
     '644 systemd/bedplate.service /usr/lib/systemd/system/bedplate.service' \
     '644 systemd/bedplate-boot.service /usr/lib/systemd/system/bedplate-boot.service' \
     '644 systemd/bedplate-ready.service /usr/lib/systemd/system/bedplate-ready.service' \
@@ -30,6 +43,16 @@ files() {
     '644 systemd/catalog/bedplate.catalog /usr/lib/systemd/catalog/bedplate.catalog' \
     '644 systemd/dbus/org.bedplate.Agent1.conf /usr/share/dbus-1/system.d/org.bedplate.Agent1.conf' \
     '644 systemd/polkit/org.bedplate.policy /usr/share/polkit-1/actions/org.bedplate.policy'
+}
+
+# Completions: shell, target. zsh's directory for packages is another one on Debian and its kin.
+completions() {
+  zsh=/usr/share/zsh/site-functions/_bedplate
+  [ ! -e "$destdir/etc/debian_version" ] || zsh=/usr/share/zsh/vendor-completions/_bedplate
+  printf '%s\n' \
+    'bash /usr/share/bash-completion/completions/bedplate' \
+    "zsh $zsh" \
+    'fish /usr/share/fish/vendor_completions.d/bedplate.fish'
 }
 
 live() {
@@ -92,21 +115,37 @@ if [ -n "$uninstall" ]; then
     there withdraw || true
   fi
   files | while read -r _ _ target; do rm -f "$destdir$target"; done
-  rm -f "$destdir"/usr/share/man/man1/bedplate*.1 "$destdir/usr/share/bash-completion/completions/bedplate"
+  rm -f "$destdir"/usr/share/man/man1/bedplate*.1 "$destdir/usr/share/man/man5/bedplate-profile.5"
+  completions | while read -r _ target; do rm -f "$destdir$target"; done
+  rmdir "$destdir/usr/share/doc/bedplate" 2>/dev/null || true
   live
   echo "bedplate is uninstalled; its profiles (/etc/bedplate) and its record of what it changed (/var/lib/bedplate) stay"
   exit 0
 fi
 
-if [ -z "${BEDPLATE_PROGRAM:-}" ]; then
-  command -v cargo >/dev/null || { echo "install.sh: cargo is needed to build bedplate, or BEDPLATE_PROGRAM=FILE" >&2; exit 1; }
+if [ -z "$program" ]; then
+  if ! command -v cargo >/dev/null; then
+    echo "install.sh: there is no cargo here to build bedplate with. Either install Rust (https://rustup.rs) and run this" >&2
+    echo "  again, or build on another machine with \`cargo build --release --locked\`, copy target/release/bedplate here, and" >&2
+    echo "  run: $0 --program FILE" >&2
+    exit 1
+  fi
   cargo build --release --locked
+  program=target/release/bedplate
+fi
+if ! "$program" --version >/dev/null; then
+  echo "install.sh: $program does not run here: is it bedplate, built for $(uname -m) and for this C library or an older one?" >&2
+  exit 1
 fi
 files | while read -r mode source target; do
+  [ "$source" != PROGRAM ] || source=$program
   install -D -m "$mode" "$source" "$destdir$target"
 done
-mkdir -p "$destdir/usr/share/man/man1" "$destdir/usr/share/bash-completion/completions" "$destdir/etc/bedplate"
-"$program" man --out "$destdir/usr/share/man/man1"
-"$program" completions bash >"$destdir/usr/share/bash-completion/completions/bedplate"
+mkdir -p "$destdir/etc/bedplate"
+"$program" man --out "$destdir/usr/share/man"
+completions | while read -r shell target; do
+  mkdir -p "$destdir$(dirname "$target")"
+  "$program" completions "$shell" >"$destdir$target"
+done
 live
-echo "installed; put a profile at /etc/bedplate/profile.toml, look at \`bedplate plan\`, then: systemctl enable --now bedplate-boot bedplate"
+echo "installed. Next: \`bedplate profile init\`, fill in its reboot window, \`bedplate plan\`, then: systemctl enable --now bedplate-boot bedplate"

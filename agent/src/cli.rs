@@ -7,10 +7,12 @@ mod daemon;
 mod exit;
 mod host;
 mod inspect;
+mod manual;
 mod meta;
 mod output;
 mod plan;
 mod profile;
+mod profile_init;
 mod profile_source;
 mod reboot;
 mod release;
@@ -37,6 +39,9 @@ pub use host::label as host_label;
 #[command(after_help = "Exit status: 0 done or nothing to do; 1 error; 2 plan --exit-code found changes; \
 3 a reboot is pending; 4 blocked or not ready; 5 reboot status cannot tell yet; 64 usage.")]
 pub struct Cli {
+    /// Colour: on a terminal (unless NO_COLOR is set), always, or never.
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true, hide_possible_values = true)]
+    color: output::Color,
     #[command(subcommand)]
     command: Command,
 }
@@ -151,6 +156,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::usage(&error),
     };
+    cli.color.choose();
     let result = match cli.command {
         Command::Plan(args) => plan::run(&args),
         Command::Apply(args) => apply::run(&args),

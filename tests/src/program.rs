@@ -21,6 +21,8 @@ pub fn path() -> PathBuf {
 pub fn bedplate(args: &[&str]) -> Command {
     let mut command = Command::new(path());
     command.args(args).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("TERM", "dumb");
+    // What tests look for stands on one line; how lines are broken is tested by itself.
+    command.env("COLUMNS", "1000");
     command
 }
 

@@ -52,6 +52,13 @@ fn what_is_installed_is_taken_out_again() {
         ("/usr/lib/systemd/catalog/bedplate.catalog", 0o644),
         ("/usr/share/dbus-1/system.d/org.bedplate.Agent1.conf", 0o644),
         ("/usr/share/polkit-1/actions/org.bedplate.policy", 0o644),
+        ("/usr/share/doc/bedplate/profile.toml", 0o644),
+        ("/usr/share/man/man1/bedplate.1", 0o644),
+        ("/usr/share/man/man1/bedplate-profile.1", 0o644),
+        ("/usr/share/man/man5/bedplate-profile.5", 0o644),
+        ("/usr/share/bash-completion/completions/bedplate", 0o644),
+        ("/usr/share/zsh/site-functions/_bedplate", 0o644),
+        ("/usr/share/fish/vendor_completions.d/bedplate.fish", 0o644),
     ] {
         assert_eq!(installed.get(path), Some(&mode), "{path}");
     }
@@ -65,6 +72,60 @@ fn what_is_installed_is_taken_out_again() {
     let done = script(&["--uninstall", "--destdir", &dir]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(files(root.path()), BTreeMap::new(), "what stays");
+}
+
+/// A built program, named from another directory, whose path has a blank in it; no cargo is there.
+#[test]
+fn a_built_program_needs_no_cargo() {
+    let root = tempfile::tempdir().expect("a directory");
+    let built = root.path().join("a b");
+    std::fs::create_dir_all(root.path().join("etc")).expect("ours");
+    std::fs::write(root.path().join("etc/debian_version"), "13\n").expect("ours");
+    std::os::unix::fs::symlink(program::path(), &built).expect("ours");
+    let install = |args: &[&str]| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../install.sh");
+        let mut command = Command::new(script);
+        command.args(args).current_dir(root.path()).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command.env_remove("BEDPLATE_PROGRAM").output().expect("it starts")
+    };
+    let done = install(&["--program", "a b", "--destdir", "."]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(String::from_utf8_lossy(&done.stdout).contains("bedplate profile init"));
+    let installed = files(root.path());
+    assert!(installed.contains_key("/usr/bin/bedplate"), "{installed:#?}");
+    assert!(installed.contains_key("/usr/share/zsh/vendor-completions/_bedplate"), "{installed:#?}");
+
+    // One that does not run is not installed over one that does.
+    std::fs::write(root.path().join("broken"), "no program").expect("ours");
+    let failed = install(&["--program", "broken", "--destdir", "elsewhere"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("does not run here"));
+    assert!(!root.path().join("elsewhere").exists());
+    assert_eq!(install(&["--progam", "x"]).status.code(), Some(64));
+    let usage = install(&["--help"]);
+    assert!(String::from_utf8_lossy(&usage.stdout).contains("[--program FILE]"));
+}
+
+#[test]
+fn without_cargo_it_says_what_to_do() {
+    let tools = tempfile::tempdir().expect("a directory");
+    for tool in ["sh", "sed", "dirname"] {
+        let found = fixtures::tool(tool).expect("every system has it");
+        std::os::unix::fs::symlink(found, tools.path().join(tool)).expect("ours");
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../install.sh");
+    let output = Command::new(script)
+        .args(["--destdir", "/nowhere"])
+        .env("PATH", tools.path())
+        .env_remove("BEDPLATE_PROGRAM")
+        .output()
+        .expect("it starts");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("no cargo") && said.contains("--program FILE") && said.contains("rustup.rs"),
+        "{said}"
+    );
 }
 
 /// The unit's exposure, by systemd's own measure, with the limit that the project has set itself.

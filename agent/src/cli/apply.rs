@@ -46,6 +46,9 @@ pub struct ApplyArgs {
     /// Do not ask. Without a terminal nobody is asked.
     #[arg(long, short)]
     yes: bool,
+    /// Name every port and file, however many.
+    #[arg(long, short)]
+    verbose: bool,
     /// Machine-readable report.
     #[arg(long)]
     json: bool,
@@ -72,6 +75,9 @@ pub struct RevertArgs {
     /// Do not ask.
     #[arg(long, short)]
     yes: bool,
+    /// Name every port and file, however many.
+    #[arg(long, short)]
+    verbose: bool,
     /// Machine-readable report.
     #[arg(long)]
     json: bool,
@@ -136,7 +142,8 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     ledger_can_be_kept(&writer)?;
     if !args.json {
         output::status(
-            text::plan(&first.plan, &host::label(&first.facts), text::Detail::default()).trim_end(),
+            text::plan(&first.plan, &host::label(&first.facts), text::Detail { verbose: args.verbose })
+                .trim_end(),
         );
     }
     if !args.yes && !agreed("apply this plan")? {
@@ -164,7 +171,7 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         host::open_one(&args.target.host()).and_then(|host| planned(args, &host).map(|after| (host, after)));
     let (host, mut after) = again.inspect_err(|_| {
         // The host was changed, whatever became of looking at it: that must not go unsaid.
-        output::status(applied::changes(&report).trim_end());
+        output::status(applied::changes(&report, args.verbose).trim_end());
     })?;
     // No later plan can tell of what was taken off the command line. It is in effect until the boot all the same.
     if still_running(&host, &after.facts, &owned) {
@@ -195,7 +202,11 @@ fn nothing(args: &ApplyArgs, planned: &Planned) -> Result<Exit, CliError> {
     if args.json {
         output::data(&json::applied(&report, &planned.plan).map_err(bad_json)?)?;
     } else {
-        output::report(&text::plan(&planned.plan, &host::label(&planned.facts), text::Detail::default()))?;
+        output::report(&text::plan(
+            &planned.plan,
+            &host::label(&planned.facts),
+            text::Detail { verbose: args.verbose },
+        ))?;
     }
     Ok(exit(&report, &planned.plan))
 }
@@ -204,7 +215,7 @@ fn finish(args: &ApplyArgs, report: &ApplyReport, after: &Planned) -> Result<Exi
     if args.json {
         output::data(&json::applied(report, &after.plan).map_err(bad_json)?)?;
     } else {
-        output::report(&applied::text(report, &after.plan))?;
+        output::report(&applied::text(report, &after.plan, args.verbose))?;
     }
     for warning in &report.warnings {
         output::warn(warning);
@@ -273,7 +284,7 @@ pub fn revert(args: &RevertArgs) -> Result<Exit, CliError> {
         if args.json {
             output::data(&json::document(&shown).map_err(bad_json)?)?;
         } else {
-            output::report(&applied::revert_plan(&shown))?;
+            output::report(&applied::revert_plan(&shown, args.verbose))?;
         }
         return Ok(match (shown.refused.is_empty(), shown.steps.is_empty()) {
             (false, _) => Exit::Blocked,
@@ -291,7 +302,7 @@ pub fn revert(args: &RevertArgs) -> Result<Exit, CliError> {
     }
     ledger_can_be_kept(&writer)?;
     if !args.json {
-        output::status(applied::revert_plan(&shown).trim_end());
+        output::status(applied::revert_plan(&shown, args.verbose).trim_end());
     }
     if !args.yes && !agreed("put this back")? {
         return Err(CliError::Plain("nothing was changed".into()));
@@ -317,7 +328,7 @@ pub fn revert(args: &RevertArgs) -> Result<Exit, CliError> {
     if args.json {
         output::data(&json::document(&report).map_err(bad_json)?)?;
     } else {
-        output::report(&applied::reverted(&report))?;
+        output::report(&applied::reverted(&report, args.verbose))?;
     }
     for warning in &report.warnings {
         output::warn(warning);

@@ -48,7 +48,7 @@ pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
             )?;
         } else {
             let text = if args.tree { inspect::tree(&facts) } else { inspect::tables(&facts) };
-            output::report(&format!("{}{text}", opened.heading()))?;
+            output::lines(&format!("{}{text}", opened.heading()))?;
         }
         if args.cost {
             output::cost(opened.reader.cost(), &facts);

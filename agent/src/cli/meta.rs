@@ -1,11 +1,13 @@
-//! Completions and man pages: made from the same definitions as the help.
+//! Completions and man pages: made from the same definitions as the help. What the help hides, they do not offer.
 
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
+use clap_mangen::Man;
 
-use super::{Cli, CliError, Exit, output};
+use super::{Cli, CliError, Exit, manual, output};
 
 /// `bedplate completions`.
 #[derive(Debug, Args)]
@@ -17,25 +19,62 @@ pub struct CompletionsArgs {
 /// `bedplate man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Directory to write into.
+    /// Directory to write into: `man1` and `man5` below it.
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
+}
+
+/// The command as people see it: what is hidden is for units and for the daemon itself (`reboot power-cycle` pulls the
+/// plug), and the generators do not all leave it out.
+fn visible(command: &Command) -> Command {
+    let mut seen = Command::new(command.get_name().to_owned());
+    seen = seen.args(command.get_arguments().filter(|arg| !arg.is_hide_set()).cloned());
+    if let Some(about) = command.get_about() {
+        seen = seen.about(about.clone());
+    }
+    if let Some(version) = command.get_version() {
+        seen = seen.version(version.to_owned()).propagate_version(command.is_propagate_version_set());
+    }
+    seen.subcommands(command.get_subcommands().filter(|command| !command.is_hide_set()).map(visible))
 }
 
 /// Prints a completion script.
 pub fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "bedplate", &mut script);
+    clap_complete::generate(args.shell, &mut visible(&Cli::command()), "bedplate", &mut script);
     output::data(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
 }
 
-/// Writes `bedplate.1`, `bedplate-plan.1`, ….
+/// Writes `man1/bedplate.1`, `man1/bedplate-plan.1`, … and `man5/bedplate-profile.5`.
 pub fn man(args: &ManArgs) -> Result<Exit, CliError> {
-    std::fs::create_dir_all(&args.out)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.out))
-        .map_err(|error| {
-            CliError::while_doing(format!("cannot write man pages to {}", args.out.display()), error)
-        })?;
+    let written = || {
+        let (commands, formats) = (args.out.join("man1"), args.out.join("man5"));
+        std::fs::create_dir_all(&commands)?;
+        std::fs::create_dir_all(&formats)?;
+        let mut command = Cli::command().disable_help_subcommand(true);
+        command.build();
+        page(&command, &commands)?;
+        std::fs::write(formats.join("bedplate-profile.5"), manual::profile_format())
+    };
+    written().map_err(|error| {
+        CliError::while_doing(format!("cannot write man pages to {}", args.out.display()), error)
+    })?;
     Ok(Exit::Done)
+}
+
+/// The page of a command, and those of the commands below it.
+fn page(command: &Command, directory: &Path) -> std::io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        page(below, directory)?;
+    }
+    let page = Man::new(command.clone()).manual(manual::TITLE).source(manual::SOURCE);
+    let mut text = Vec::new();
+    if command.get_name() == "bedplate" {
+        manual::of_the_program(&page, &mut text)?;
+    } else {
+        page.render(&mut text)?;
+        manual::see_also(&mut text, &["bedplate(1)", "bedplate-profile(5)"])?;
+    }
+    std::fs::File::create(directory.join(page.get_filename()))?.write_all(&text)
 }

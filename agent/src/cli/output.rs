@@ -1,16 +1,55 @@
 //! The edge to the terminal: data to stdout, status to stderr, colour only where it is seen. Reports and messages hold
 //! texts of hosts and profiles: they pass [`terminal`] here, and nowhere else, so that none of them steers a terminal.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal as _, Write};
+use std::os::fd::AsFd;
 
 use super::CliError;
 use crate::facts::Facts;
 use crate::host::ReadCost;
 use crate::report::style::{BAD, WARN, paint, terminal};
+use crate::report::wrap;
 
-/// A report for people.
+/// A report for people, at the width of their terminal.
 pub fn report(text: &str) -> Result<(), CliError> {
+    data(&wrap::wrap(&terminal(text), width(std::io::stdout()).unwrap_or(wrap::DEFAULT)))
+}
+
+/// A report whose lines are to stay whole, whatever the width: diffs, tables.
+pub fn lines(text: &str) -> Result<(), CliError> {
     data(&terminal(text))
+}
+
+/// How many columns there are: what COLUMNS says, else the terminal. `None`: it is not a terminal, or says nothing.
+fn width(stream: impl AsFd) -> Option<usize> {
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let shown = || Some(usize::from(rustix::termios::tcgetwinsize(stream).ok()?.ws_col));
+    told.filter(|columns| *columns >= wrap::LEAST)
+        .or_else(|| shown().filter(|columns| *columns >= wrap::LEAST))
+}
+
+/// Colour: asked for, or only where it is seen (NO_COLOR and CLICOLOR_FORCE are heard).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// In a pipe or file as well.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+impl Color {
+    /// For everything that this process writes.
+    pub fn choose(self) {
+        match self {
+            Color::Auto => colorchoice::ColorChoice::Auto,
+            Color::Always => colorchoice::ColorChoice::Always,
+            Color::Never => colorchoice::ColorChoice::Never,
+        }
+        .write_global();
+    }
 }
 
 /// Text for programs (JSON, TOML, rendered files), as it is.
@@ -31,10 +70,16 @@ pub fn written(done: std::io::Result<()>) -> Result<(), CliError> {
     })
 }
 
-/// One line (or a few) of status.
+/// One line (or a few) of status. Where stderr is no terminal it may be the journal, whose entries are lines: they stay
+/// whole.
 pub fn status(text: &str) {
+    let shown = terminal(text);
+    let shown = match width(std::io::stderr()).filter(|_| std::io::stderr().is_terminal()) {
+        Some(width) => wrap::wrap(&shown, width),
+        None => shown,
+    };
     // If nobody can read stderr there is nobody to tell.
-    let _ = writeln!(anstream::stderr().lock(), "{}", terminal(text));
+    let _ = writeln!(anstream::stderr().lock(), "{shown}");
 }
 
 /// Diagnostics, laid out and coloured by whoever made them from harmless text.

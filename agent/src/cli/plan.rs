@@ -71,7 +71,11 @@ fn one(args: &PlanArgs, host: &Opened) -> Result<Plan, CliError> {
             true => diff::plan(&plan),
             false => text::plan(&plan, &label, text::Detail { verbose: args.verbose }),
         };
-        output::report(&format!("{}{text}", host.heading()))?;
+        let text = format!("{}{text}", host.heading());
+        match args.diff {
+            true => output::lines(&text)?,
+            false => output::report(&text)?,
+        }
     }
     if args.cost {
         output::cost(host.reader.cost(), &facts);

@@ -1,10 +1,11 @@
-//! `bedplate profile`: list, show, check, schema, explain.
+//! `bedplate profile`: init, list, show, check, schema, explain.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::profile_init::{self, InitArgs};
 use super::profile_source::{self, Layer};
 use super::{CliError, Exit, HostArgs, ProfileArgs, exit, host, output};
 use crate::facts::Depth;
@@ -15,11 +16,13 @@ use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 /// `bedplate profile …`.
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
+    /// Write a commented profile for this host, to start from.
+    Init(InitArgs),
     /// The shipped profiles.
     List(ListArgs),
     /// The merged profile as TOML.
     Show(ShowArgs),
-    /// Parse, merge, validate and lint profile files.
+    /// Parse, merge, validate and lint profile files, or what is installed.
     Check(CheckArgs),
     /// JSON Schema (draft 2020-12) of profile files, for editors.
     Schema,
@@ -74,6 +77,7 @@ pub struct ExplainArgs {
 /// Runs one of them.
 pub fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
     match command {
+        ProfileCommand::Init(args) => profile_init::run(args),
         ProfileCommand::List(args) => list(args),
         ProfileCommand::Show(args) => show(args),
         ProfileCommand::Check(args) => check(args),
@@ -147,8 +151,8 @@ fn check_installed(args: &CheckArgs) -> Result<Exit, CliError> {
     let (profiles, layers) = profile_source::installed(host.reader.as_ref())?;
     if profiles.is_empty() {
         return Err(CliError::Plain(format!(
-            "no profile is installed on this host, neither {} nor a file in {}: put one there, \
-             or name the file to check",
+            "no profile is installed on this host, neither {} nor a file in {}: write one with \
+             `bedplate profile init`, or name the file to check",
             profile_source::HOST_PROFILE,
             profile_source::HOST_PROFILES
         )));

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{CliError, ProfileArgs, output};
 use crate::facts::Facts;
 use crate::host::{ReadError, Reader};
-use crate::profile::{self, Diagnostic, LayerText, Loaded, Shipped};
+use crate::profile::{self, Diagnostic, LayerText, Loaded, MatchError, Shipped};
 
 /// The host's own profile.
 pub const HOST_PROFILE: &str = "/etc/bedplate/profile.toml";
@@ -110,7 +110,7 @@ fn colour() -> bool {
 fn base(asked: Option<&str>, reader: &dyn Reader, facts: &Facts) -> Result<Vec<Layer>, CliError> {
     let layer = match asked {
         Some(name) => named(name, facts)?,
-        None => return own(reader, facts)?.map_or_else(|| Ok(vec![best_shipped(facts)?]), Ok),
+        None => return own(reader, facts)?.map_or_else(|| Ok(vec![matching_shipped(facts)?]), Ok),
     };
     matched(layer, facts)
 }
@@ -118,12 +118,12 @@ fn base(asked: Option<&str>, reader: &dyn Reader, facts: &Facts) -> Result<Vec<L
 /// A profile that says `match = "auto"` is laid over the shipped one that fits the hardware best.
 fn matched(layer: Layer, facts: &Facts) -> Result<Vec<Layer>, CliError> {
     match profile::asks_for_match(&layer.text) {
-        true => Ok(vec![best_shipped(facts)?, layer]),
+        true => Ok(vec![matching_shipped(facts)?, layer]),
         false => Ok(vec![layer]),
     }
 }
 
-fn best_shipped(facts: &Facts) -> Result<Layer, CliError> {
+fn matching_shipped(facts: &Facts) -> Result<Layer, CliError> {
     best(profile::shipped().iter().map(Layer::of_shipped).collect(), facts, "the shipped profiles")
 }
 
@@ -212,6 +212,18 @@ fn own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Vec<Layer>>, CliErro
     }
     let fleet = host_files(reader, HOST_PROFILES)?;
     if fleet.is_empty() { Ok(None) } else { best(fleet, facts, HOST_PROFILES).map(|layer| Some(vec![layer])) }
+}
+
+/// What messages call the shipped profile that fits the hardware best.
+pub fn best_shipped(facts: &Facts) -> Result<String, MatchError> {
+    let row = |shipped: &Shipped| {
+        let layer = LayerText { path: &shipped.path(), text: shipped.text };
+        let loaded = profile::load(&[layer], profile::shipped());
+        // A test holds that every shipped profile loads.
+        (shipped.path(), loaded.map(|loaded| loaded.profile.matching).unwrap_or_default())
+    };
+    let conditions: Vec<_> = profile::shipped().iter().map(row).collect();
+    profile::pick(&conditions, facts).map(str::to_owned)
 }
 
 fn best(mut candidates: Vec<Layer>, facts: &Facts, place: &str) -> Result<Layer, CliError> {

@@ -18,6 +18,7 @@ pub mod marker;
 pub mod methods;
 pub mod pace;
 pub mod pages;
+pub mod remind;
 pub mod restart;
 pub mod round;
 pub mod run;

@@ -21,6 +21,7 @@ use super::journal::{self, say};
 use super::logind::{self, ManagerProxy};
 use super::pace::Pace;
 use super::pages;
+use super::remind::Reminder;
 use super::restart::{Restart, chain};
 use super::round::{Round, Watch};
 use super::status::{State, Status, Work};
@@ -96,6 +97,7 @@ struct Daemon {
     bursts: Bursts,
     busy: Busy,
     told: Told,
+    reminder: Reminder,
     /// Why the host cannot be looked at or the profile not be used.
     unusable: Option<String>,
     /// What is being done now: the status of the last look does not count meanwhile.
@@ -151,6 +153,7 @@ impl Daemon {
             bursts: Bursts::default(),
             busy: Busy::default(),
             told: Told::default(),
+            reminder: Reminder::default(),
             unusable: None,
             work: None,
             profile_gone: None,
@@ -263,6 +266,7 @@ impl Daemon {
                 Happened::Trigger(trigger) => self.heard(trigger).await,
                 Happened::Due => self.due().await,
             }
+            self.remind();
             self.busy.end();
         }
         notify(&[NotifyState::Stopping]);
@@ -303,6 +307,14 @@ impl Daemon {
         let since = Timestamp::now();
         self.work = Some(Work { what: what.to_owned(), since });
         self.publish().await;
+    }
+
+    /// Once a day, by the re-checks: a reboot that is left to people is still due.
+    fn remind(&mut self) {
+        let Some(round) = &self.round else { return };
+        if let Some(text) = self.reminder.due(&self.status, &round.reboot, Instant::now()) {
+            say(journal::REBOOT_OWED, &text);
+        }
     }
 
     /// When the loop comes around although nothing happens.

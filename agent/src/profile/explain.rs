@@ -10,20 +10,60 @@ use super::suggest::nearest;
 /// Width of the text, indentation not counted.
 const WIDTH: usize = 76;
 
+/// What is known of a key: what `explain` prints, and the manual page of the format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explained {
+    /// Dotted, `acs.policy`.
+    pub key: String,
+    /// `word`, `string or table`, ….
+    pub types: String,
+    /// Paragraphs, one a line, an empty line between two.
+    pub description: String,
+    /// Allowed words and ranges, each with its meaning.
+    pub values: Vec<String>,
+    /// The keys of a table, each with the first sentence of its meaning.
+    pub keys: Vec<String>,
+    /// The default, in TOML.
+    pub default: Option<String>,
+    /// `key = value`.
+    pub examples: Vec<String>,
+    /// Where the facts come from.
+    pub source: Option<String>,
+}
+
 /// The meaning of a dotted key (`acs.policy`, `sriov.devices.vfs`, `match`): description, allowed values, default,
 /// examples, source. `None` when there is no such key.
-pub fn explain(key: &str) -> Option<String> {
+pub fn explained(key: &str) -> Option<Explained> {
     let found = schema::find(key)?;
-    let mut out = format!("{key} ({})\n", types(found));
-    paragraphs(&mut out, description(found), "    ", "    ");
-    section(&mut out, "VALUES", values(found));
-    section(&mut out, "KEYS", table_keys(found));
-    section(&mut out, "DEFAULT", found.get("default").map(toml_text).into_iter().collect());
     let examples = found.get("examples").and_then(Value::as_array).into_iter().flatten();
-    section(&mut out, "EXAMPLES", examples.map(|example| assignment(key, example)).collect());
-    let source = found.get("x-source").and_then(Value::as_str);
-    section(&mut out, "SOURCE", source.map(str::to_owned).into_iter().collect());
+    Some(Explained {
+        key: key.to_owned(),
+        types: types(found),
+        description: description(found).to_owned(),
+        values: values(found),
+        keys: table_keys(found),
+        default: found.get("default").map(toml_text),
+        examples: examples.map(|example| assignment(key, example)).collect(),
+        source: found.get("x-source").and_then(Value::as_str).map(str::to_owned),
+    })
+}
+
+/// The same as text for a terminal.
+pub fn explain(key: &str) -> Option<String> {
+    let found = explained(key)?;
+    let mut out = format!("{key} ({})\n", found.types);
+    paragraphs(&mut out, &found.description, "    ", "    ");
+    section(&mut out, "VALUES", found.values);
+    section(&mut out, "KEYS", found.keys);
+    section(&mut out, "DEFAULT", found.default.into_iter().collect());
+    section(&mut out, "EXAMPLES", found.examples);
+    section(&mut out, "SOURCE", found.source.into_iter().collect());
     Some(out)
+}
+
+/// What a profile is, as the schema says it.
+pub fn about() -> &'static str {
+    description(schema::tree())
 }
 
 /// Every key that [`explain`] knows, in the order of their names.

@@ -9,6 +9,7 @@ pub mod model;
 mod argument;
 mod check;
 mod diagnostic;
+mod example;
 mod explain;
 mod finish;
 mod fragment;
@@ -26,7 +27,8 @@ mod syntax;
 mod window;
 
 pub use diagnostic::{Diagnostic, ProfileErrors, Severity, render_all};
-pub use explain::{explain, explained_keys, similar_key};
+pub use example::{EXAMPLE, Ports, for_host};
+pub use explain::{Explained, about, explain, explained, explained_keys, similar_key};
 pub use finish::Origin;
 pub use load::{LayerText, Loaded, load};
 pub use matching::{MatchError, Misfit, asks_for_match, misfits_of, pick};
@@ -34,7 +36,7 @@ pub use schema::schema;
 pub use shipped::{Shipped, shipped};
 pub use show::show;
 pub use suggest::nearest;
-pub use window::{Window, WindowError};
+pub use window::{NEVER, Window, WindowError};
 
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,10 @@ use jiff::Timestamp;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
+/// Stands where a window has not been chosen yet: it never opens, so that nothing is rebooted at an hour that was only
+/// proposed.
+pub const NEVER: &str = "never";
+
 /// Minutes in a day.
 const DAY: u16 = 24 * 60;
 

@@ -107,7 +107,9 @@ impl Decision {
         match self {
             Decision::CannotTell { why } => format!("cannot tell yet: {why}"),
             Decision::NotNeeded => "no reboot is needed".into(),
-            Decision::Never => "left to people: the profile's policy is `never`".into(),
+            Decision::Never => {
+                "left to people (policy `never`): `bedplate reboot schedule` does it in good order".into()
+            }
             Decision::Mark => {
                 "left to whoever reads /run/reboot-required: the profile's policy is `mark`".into()
             }
@@ -130,6 +132,10 @@ pub fn shown(at: Timestamp) -> String {
 
 /// What is said after one boot that did not help.
 const NO_HELP: &str = "the host was rebooted for this, and it is not in effect";
+
+/// What is said where the profile's windows are still to be chosen.
+const NO_WINDOW: &str =
+    "no window of the profile ever opens: write one in [reboot] `windows`, or run `bedplate reboot schedule`";
 
 /// The decision.
 pub fn decide(situation: &Situation<'_>) -> Decision {
@@ -238,7 +244,7 @@ fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Optio
     match (open, openings.first()) {
         (Some(to), _) => Ok(Some(to)),
         (None, Some((from, _, text))) => Err((format!("the window `{text}` is not open"), Some(*from))),
-        (None, None) => Err(("no window of the profile ever opens".into(), None)),
+        (None, None) => Err((NO_WINDOW.into(), None)),
     }
 }
 

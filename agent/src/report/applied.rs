@@ -3,24 +3,46 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
-use super::text::summary;
+use super::text::{FEW, folded, summary};
 use crate::apply::{ApplyReport, ChangeReport, Outcome};
 use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::revert::{RevertPlan, RevertReport, Step, StepOutcome};
+use crate::value::AcsBits;
 
 /// The report of an apply; `after` is the plan made afterwards.
-pub fn text(report: &ApplyReport, after: &Plan) -> String {
-    format!("{}\n{}", changes(report), summary(after))
+pub fn text(report: &ApplyReport, after: &Plan, verbose: bool) -> String {
+    format!("{}\n{}", changes(report, verbose), summary(after))
 }
 
 /// What became of every change.
-pub fn changes(report: &ApplyReport) -> String {
+pub fn changes(report: &ApplyReport, verbose: bool) -> String {
     let mut out = String::new();
-    for change in &report.changes {
-        one(&mut out, change);
+    let mut rest = report.changes.as_slice();
+    while let Some(first) = rest.first() {
+        let same = rest.iter().take_while(|change| quiet(first) && alike_change(first, change)).count();
+        // A few are named one by one.
+        let count = if same > FEW && !verbose { same } else { 1 };
+        match rest.get(..count) {
+            Some(several) if count > 1 => {
+                let subjects: Vec<&str> = several.iter().map(|change| change.subject.as_str()).collect();
+                let subject = folded(&subjects, ", ");
+                one(&mut out, &ChangeReport { subject, ..first.clone() });
+            }
+            _ => one(&mut out, first),
+        }
+        rest = rest.get(count..).unwrap_or_default();
     }
     out
+}
+
+/// Nothing is to be said of it but that it is so.
+fn quiet(change: &ChangeReport) -> bool {
+    matches!(change.outcome, Outcome::Done | Outcome::AlreadyDone) && change.deferred.is_empty()
+}
+
+fn alike_change(one: &ChangeReport, other: &ChangeReport) -> bool {
+    one.kind == other.kind && one.outcome == other.outcome && one.deferred == other.deferred
 }
 
 fn one(out: &mut String, change: &ChangeReport) {
@@ -65,10 +87,17 @@ fn one(out: &mut String, change: &ChangeReport) {
 }
 
 /// What a revert would do.
-pub fn revert_plan(plan: &RevertPlan) -> String {
+pub fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
     let mut out = String::new();
-    for step in &plan.steps {
-        let _ = writeln!(out, "{} {}", paint(WARN, "↶"), step_line(step));
+    let steps = plan.steps.iter().map(|step| (step_subject(step), step_words(step)));
+    for (subjects, words) in alike(steps, verbose) {
+        let words = if words.is_empty() { words } else { format!(": {words}") };
+        let _ = writeln!(
+            out,
+            "{} {}{words}",
+            paint(WARN, "↶"),
+            folded(&subjects.iter().map(String::as_str).collect::<Vec<_>>(), ", ")
+        );
     }
     for refused in &plan.refused {
         let _ = writeln!(out, "{} {}: {}", paint(BAD, "✗"), refused.subject, refused.reason);
@@ -86,23 +115,63 @@ pub fn revert_plan(plan: &RevertPlan) -> String {
     out
 }
 
-fn step_line(step: &Step) -> String {
+fn step_subject(step: &Step) -> String {
     match step {
-        Step::Attribute { path, before, after, .. } => format!("{path}: {before} → {after}"),
-        Step::Register { address, register, before, after, .. } => {
-            format!("{register} of {address}: {before:04x} → {after:04x}")
-        }
-        Step::File { path, after: Some(_), .. } => format!("{path}: as it was"),
-        Step::File { path, after: None, .. } => format!("{path}: removed"),
+        Step::Attribute { path, .. } | Step::File { path, .. } | Step::Directory { path } => path.clone(),
+        Step::Register { address, register, .. } => format!("{register} of {address}"),
         Step::Tool { argv, .. } => format!("run {}", argv.join(" ")),
-        Step::Directory { path } => format!("{path}: removed if empty"),
     }
 }
 
+fn step_words(step: &Step) -> String {
+    match step {
+        Step::Attribute { before, after, .. } => format!("{before} → {after}"),
+        Step::Register { register, before, after, .. } => {
+            format!("{} → {}", bits(register, *before), bits(register, *after))
+        }
+        Step::File { after: Some(_), .. } => "as it was".to_owned(),
+        Step::File { after: None, .. } => "removed".to_owned(),
+        Step::Tool { .. } => String::new(),
+        Step::Directory { .. } => "removed if empty".to_owned(),
+    }
+}
+
+/// A register's bits as the plan names them.
+fn bits(register: &str, value: u16) -> String {
+    match register {
+        "ACS control" => format!("{} ({value:04x})", AcsBits(value)),
+        _ => format!("{value:04x}"),
+    }
+}
+
+/// Neighbours of which the same is said, together.
+fn alike(said: impl Iterator<Item = (String, String)>, verbose: bool) -> Vec<(Vec<String>, String)> {
+    let mut groups: Vec<(Vec<String>, String)> = Vec::new();
+    for (subject, words) in said {
+        match groups.last_mut() {
+            Some((subjects, same)) if !verbose && *same == words && words.contains('→') => {
+                subjects.push(subject)
+            }
+            _ => groups.push((vec![subject], words)),
+        }
+    }
+    groups
+}
+
 /// The report of a revert.
-pub fn reverted(report: &RevertReport) -> String {
+pub fn reverted(report: &RevertReport, verbose: bool) -> String {
     let mut out = String::new();
-    for step in &report.steps {
+    let done: Vec<&str> = report
+        .steps
+        .iter()
+        .filter(|step| step.outcome == StepOutcome::Done)
+        .map(|step| step.subject.as_str())
+        .collect();
+    let many = done.len() > FEW && !verbose;
+    if many {
+        let _ = writeln!(out, "{} put back: {}", paint(GOOD, "✓"), folded(&done, ", "));
+    }
+    for step in report.steps.iter().filter(|step| !many || step.outcome != StepOutcome::Done) {
         let _ = match &step.outcome {
             StepOutcome::Done => writeln!(out, "{} {}", paint(GOOD, "✓"), step.subject),
             StepOutcome::Left { why } => writeln!(out, "{} {} stays: {why}", paint(WARN, "!"), step.subject),
@@ -131,4 +200,30 @@ pub fn history(ledger: &Ledger) -> String {
         out.push_str("bedplate has done nothing on this host\n");
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::PciAddress;
+
+    fn register(address: &str) -> Step {
+        let address: PciAddress = address.parse().unwrap();
+        let register = "ACS control".to_owned();
+        Step::Register { address, offset: 0x106, register, mask: 0x7f, before: 0x11, after: 0x1d }
+    }
+
+    /// As the plan says it: `SV RR CR UF (001d) → SV UF (0011)`, and the twenty ports of one node on one line.
+    #[test]
+    fn a_revert_names_bits_and_folds_ports() {
+        let steps: Vec<Step> = (0..20).map(|port| register(&format!("0000:17:{port:02x}.0"))).collect();
+        let plan = RevertPlan { steps, ..RevertPlan::default() };
+        assert_eq!(
+            anstream::adapter::strip_str(&super::super::style::terminal(&revert_plan(&plan, false)))
+                .to_string(),
+            "↶ ACS control of 0000:17:00.0, ACS control of 0000:17:01.0, ACS control of 0000:17:02.0, … and 17 more; -v: \
+             SV UF (0011) → SV RR CR UF (001d)\n"
+        );
+        assert_eq!(revert_plan(&plan, true).lines().count(), 20);
+    }
 }

@@ -7,3 +7,4 @@ pub mod json;
 pub mod status;
 pub mod style;
 pub mod text;
+pub mod wrap;

@@ -2,6 +2,8 @@
 
 mod group;
 
+pub use group::{FEW, folded};
+
 use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
@@ -122,20 +124,37 @@ fn one_change(out: &mut String, change: &Change, detail: Detail) {
     }
 }
 
-/// `+ iommu=pt`, `~ ACS control: … → …`.
-fn item_line(item: &Item) -> String {
+/// `+ iommu=pt`, `~ ACS control: … → …`. Long lists are folded unless the detail is asked for.
+fn item_line(item: &Item, detail: Detail) -> String {
+    let fold = |text: &str| if detail.verbose { text.to_owned() } else { folded_value(text) };
     match (&item.before, &item.after) {
-        (None, Some(after)) => paint(GOOD, &format!("+ {}", joined(&item.subject, after))),
-        (Some(before), None) => paint(GONE, &format!("- {}", joined(&item.subject, before))),
-        (Some(before), Some(after)) => {
-            format!("{} {}: {} → {}", paint(WARN, "~"), item.subject, paint(GONE, before), paint(GOOD, after))
-        }
-        (None, None) => format!("{} {}", paint(WARN, "~"), item.subject),
+        (None, Some(after)) => paint(GOOD, &format!("+ {}", fold(&joined(&item.subject, after)))),
+        (Some(before), None) => paint(GONE, &format!("- {}", fold(&joined(&item.subject, before)))),
+        (Some(before), Some(after)) => format!(
+            "{} {}: {} → {}",
+            paint(WARN, "~"),
+            fold(&item.subject),
+            paint(GONE, &fold(before)),
+            paint(GOOD, &fold(after))
+        ),
+        (None, None) => format!("{} {}", paint(WARN, "~"), fold(&item.subject)),
     }
 }
 
+/// `pci=disable_acs_redir=A;B;C;… and 17 more; -v`.
+fn folded_value(text: &str) -> String {
+    /// Entries of a value shown before the rest is counted, and the most that are shown without counting.
+    const ENTRIES: usize = 3;
+    const FEW: usize = 6;
+    let entries: Vec<&str> = text.split(';').collect();
+    if entries.len() <= FEW {
+        return text.to_owned();
+    }
+    format!("{};… and {} more; -v", entries[..ENTRIES].join(";"), entries.len() - ENTRIES)
+}
+
 fn one_item(out: &mut String, item: &Item, detail: Detail) {
-    let _ = writeln!(out, "    {}", item_line(item));
+    let _ = writeln!(out, "    {}", item_line(item, detail));
     if detail.verbose {
         for why in &item.why {
             let _ = writeln!(out, "        {}", paint(FAINT, &reason(why, true)));

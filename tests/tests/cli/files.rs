@@ -63,27 +63,75 @@ fn places_that_cannot_be_written_are_named() {
     assert!(text(&output.stderr).contains("cannot write to locked"), "{}", text(&output.stderr));
 }
 
+/// File name → page.
+fn pages(session: &Session, directory: &str) -> BTreeMap<String, String> {
+    let entries = std::fs::read_dir(session.path(directory)).expect("a directory");
+    let page = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.expect("an entry");
+        let page = std::fs::read_to_string(entry.path()).expect("a page");
+        (entry.file_name().to_string_lossy().into_owned(), page)
+    };
+    entries.map(page).collect()
+}
+
 #[test]
 fn man_pages_of_every_command() {
     let session = Session::new();
     assert_eq!(session.status(&["man", "--out", "man"]), 0);
-    let pages: BTreeMap<String, String> = std::fs::read_dir(session.path("man"))
-        .expect("a directory")
-        .map(|entry| entry.expect("an entry"))
-        .map(|entry| {
-            let page = std::fs::read_to_string(entry.path()).expect("a page");
-            (entry.file_name().to_string_lossy().into_owned(), page)
-        })
-        .collect();
+    let commands = pages(&session, "man/man1");
     for name in ["bedplate.1", "bedplate-plan.1", "bedplate-apply.1", "bedplate-profile-explain.1"] {
-        assert!(
-            pages.get(name).is_some_and(|page| page.contains(".SH OPTIONS")),
-            "{name}: {:?}",
-            pages.keys()
-        );
+        let page = commands.get(name).unwrap_or_else(|| panic!("{name}: {:?}", commands.keys()));
+        assert!(page.contains(".SH OPTIONS") && page.contains(".SH \"SEE ALSO\""), "{name}: {page}");
     }
-    assert!(pages["bedplate.1"].contains("Exit status"));
+    for hidden in HIDDEN {
+        let page = format!("bedplate-{}.1", hidden.replace(' ', "-"));
+        assert!(!commands.contains_key(&page), "{page}");
+    }
+    let page = &commands["bedplate.1"];
+    for part in
+        [".SH \"EXIT STATUS\"", ".SH FILES", "/etc/bedplate/profile.toml", "bedplate\\-profile\\fR(5)"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
 }
+
+#[test]
+fn the_page_of_the_format_describes_every_key() {
+    let session = Session::new();
+    assert_eq!(session.status(&["man", "--out", "man"]), 0);
+    let formats = pages(&session, "man/man5");
+    let page = &formats["bedplate-profile.5"];
+    let keys = text(&session.run(&["profile", "explain"]).stdout);
+    assert!(keys.lines().count() > 50);
+    for key in keys.lines() {
+        assert!(page.contains(&format!("\n\\fB{key}\\fR (")), "{key}");
+    }
+    // Type, default, meaning.
+    assert!(
+        page.contains("\\fBreboot.delay\\fR (string, default \"5m\")\nTime between the announcement"),
+        "{page}"
+    );
+}
+
+/// What man makes of the pages, without a complaint.
+#[test]
+fn the_pages_are_well_formed() {
+    let Some(groff) = bedplate_tests::fixtures::tool("groff") else { return };
+    let session = Session::new();
+    assert_eq!(session.status(&["man", "--out", "man"]), 0);
+    for page in ["man1/bedplate.1", "man1/bedplate-profile-init.1", "man5/bedplate-profile.5"] {
+        let shown = std::process::Command::new(&groff)
+            .args(["-man", "-Tutf8", "-ww", "-Kutf8", "-rLL=100n"])
+            .arg(session.path("man").join(page))
+            .output()
+            .expect("it starts");
+        assert!(shown.status.success());
+        assert_eq!(text(&shown.stderr), "", "{page}");
+    }
+}
+
+/// Commands that are for units, for the daemon and for packagers.
+const HIDDEN: [&str; 4] = ["reboot power-cycle", "boot", "round", "man"];
 
 #[test]
 fn completions_of_every_shell() {
@@ -92,9 +140,44 @@ fn completions_of_every_shell() {
         let output = session.run(&["completions", shell]);
         assert!(output.status.success(), "{shell}");
         let script = text(&output.stdout);
-        for word in ["plan", "revert", "exit-code"] {
+        for word in ["plan", "revert", "exit-code", "schedule"] {
             assert!(script.contains(word), "{shell}: {word}");
+        }
+        for word in ["power-cycle", "round", "worker", "state-root", "early in a boot", "man pages"] {
+            assert!(!script.contains(word), "{shell}: {word}");
         }
     }
     assert_eq!(session.status(&["completions", "tcsh"]), 64);
+}
+
+/// What bash offers at a prompt.
+#[test]
+fn bash_offers_what_the_help_shows() {
+    let session = Session::new();
+    session.file("completion", text(&session.run(&["completions", "bash"]).stdout));
+    let offered = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let last = words.len() - 1;
+        let script = format!(
+            "source ./completion; COMP_WORDS=({line} ''); COMP_CWORD={}; _bedplate bedplate '' {}; echo \"${{COMPREPLY[@]}}\"",
+            last + 1,
+            words[last]
+        );
+        let output = std::process::Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(session.path(""))
+            .output()
+            .expect("bash starts");
+        text(&output.stdout).split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let commands = offered("bedplate");
+    assert!(commands.contains(&"plan".to_owned()) && commands.contains(&"reboot".to_owned()), "{commands:?}");
+    for hidden in ["boot", "round", "man"] {
+        assert!(!commands.contains(&hidden.to_owned()), "{commands:?}");
+    }
+    let reboot = offered("bedplate reboot");
+    assert!(
+        reboot.contains(&"schedule".to_owned()) && !reboot.contains(&"power-cycle".to_owned()),
+        "{reboot:?}"
+    );
 }

@@ -5,6 +5,7 @@ mod apply;
 mod bus;
 mod files;
 mod hostile;
+mod init;
 mod json;
 mod session;
 mod streams;

@@ -129,9 +129,55 @@ fn data_and_reports_do_not_depend_on_the_surroundings() {
         let elsewhere = session
             .command(args)
             .env_clear()
-            .envs([("LC_ALL", "tr_TR.UTF-8"), ("TZ", "Pacific/Apia"), ("COLUMNS", "40")])
+            .envs([("LC_ALL", "tr_TR.UTF-8"), ("TZ", "Pacific/Apia"), ("COLUMNS", "100")])
             .output()
             .expect("it starts");
         assert_eq!(elsewhere.stdout, here, "{args:?}");
     }
+}
+
+/// What COLUMNS says, else 80 where there is no terminal; what is not to be broken is not.
+#[test]
+fn reports_fit_the_width() {
+    let session = Session::new();
+    let plan = ["plan", "--demo", "hgx"];
+    let widest = |command: &mut std::process::Command| {
+        let shown = text(&command.output().expect("it starts").stdout);
+        shown.lines().map(|line| line.chars().count()).max().unwrap_or_default()
+    };
+    assert!(widest(session.command(&plan).env_remove("COLUMNS")) <= 80);
+    for columns in [60, 80, 132] {
+        assert!(widest(session.command(&plan).env("COLUMNS", columns.to_string())) <= columns, "{columns}");
+    }
+    for columns in ["", "0", "x", "7"] {
+        assert!(widest(session.command(&plan).env("COLUMNS", columns)) <= 80, "{columns}");
+    }
+    let diff = ["plan", "--demo", "hgx", "--diff"];
+    let wide = session.command(&diff).env("COLUMNS", "10000").output().expect("it starts").stdout;
+    assert_eq!(session.command(&diff).env("COLUMNS", "40").output().expect("it starts").stdout, wide);
+}
+
+#[test]
+fn colour_as_it_is_asked_for() {
+    let session = Session::new();
+    let coloured = |args: &[&str], variables: &[(&str, &str)]| {
+        let args: Vec<&str> = ["plan", "--demo", "hgx"].iter().chain(args).copied().collect();
+        let output = session.command(&args).envs(variables.iter().copied()).output().expect("it starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        output.stdout.contains(&0x1b)
+    };
+    assert!(!coloured(&[], &[]) && !coloured(&["--color", "auto"], &[]));
+    assert!(coloured(&["--color", "always"], &[]) && coloured(&["--color=always"], &[("NO_COLOR", "1")]));
+    assert!(!coloured(&["--color", "never"], &[("CLICOLOR_FORCE", "1")]));
+    assert!(!coloured(&["--color", "auto"], &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")]));
+    assert_eq!(session.status(&["--color", "sometimes", "plan"]), 64);
+}
+
+/// The README's first block is what its first command prints.
+#[test]
+fn the_readme_shows_what_is_printed() {
+    let shown =
+        Session::new().command(&["plan", "--demo", "hgx"]).env_remove("COLUMNS").output().expect("it starts");
+    let readme = include_str!("../../../README.md");
+    assert!(readme.contains(&format!("```text\n{}```\n", text(&shown.stdout))), "{}", text(&shown.stdout));
 }

@@ -65,7 +65,7 @@ impl Agent {
             "guest-exec",
             &json!({
                 "path": "/bin/sh", "arg": ["-c", command], "capture-output": true,
-                "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8"],
+                "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "COLUMNS=1000"],
             }),
         )?["pid"]
             .clone();

@@ -6,7 +6,7 @@ use super::Checker;
 use crate::profile::fragment::{AgentFragment, At, MatchFragment, MatchPciFragment, RebootFragment};
 use crate::profile::layer::{AgentLayer, Leaf, MatchLayer, RebootLayer};
 use crate::profile::model::{MatchPci, RebootMethod};
-use crate::profile::window::Window;
+use crate::profile::window::{NEVER, Window};
 
 /// Comparing more often than this costs more than it finds.
 const SHORTEST_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
@@ -135,6 +135,9 @@ impl Checker<'_> {
     }
 
     fn window(&mut self, text: At<String>) -> Option<String> {
+        if text.value == NEVER {
+            return Some(text.value);
+        }
         match text.value.parse::<Window>() {
             Ok(_) => Some(text.value),
             Err(error) => {

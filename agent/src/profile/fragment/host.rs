@@ -86,7 +86,8 @@ pub(in crate::profile) struct RebootFragment {
     pub methods: Option<At<Vec<At<RebootMethod>>>>,
 
     /// When bedplate may reboot: days (optional), from-to, and a time zone by name. A window whose end is not after its
-    /// start runs into the next day. No windows: at any time. A later file replaces the whole list.
+    /// start runs into the next day. No windows: at any time. `never` holds the place of a window that is still to be
+    /// chosen: it does not open. A later file replaces the whole list.
     #[schemars(
         extend("default" = [] as [&str; 0]),
         example = ["Sat,Sun 02:00-05:00 Europe/Amsterdam"],

@@ -6,6 +6,7 @@ use crate::profile::layer::Argument;
 use crate::profile::model::{
     AcsPolicy, IommuMode, PciIdPair, PfSelector, RebootPolicy, SriovManaged, VfDriver,
 };
+use crate::profile::window::NEVER;
 use crate::value::PciId;
 
 pub(super) fn args(view: &View<'_>, test: fn(&Arg) -> bool) -> Vec<Hit> {
@@ -203,6 +204,14 @@ pub(super) fn rules_unused(view: &View<'_>) -> Vec<Hit> {
     let external = view.profile.sriov.managed == SriovManaged::External;
     let devices = view.layer.sriov.devices.0.iter().filter(|_| external);
     devices.map(|(name, leaf)| Hit::new(leaf.place, name)).collect()
+}
+
+/// A reboot is asked for, and when is left open.
+pub(super) fn no_window_yet(view: &View<'_>) -> Vec<Hit> {
+    let open = |windows: &[String]| !windows.is_empty() && windows.iter().all(|window| window == NEVER);
+    let windows = view.layer.reboot.windows.as_ref().filter(|leaf| open(&leaf.value));
+    let asked = view.profile.reboot.policy == RebootPolicy::Schedule;
+    windows.filter(|_| asked).map(|leaf| Hit::new(leaf.place, "windows = [\"never\"]")).into_iter().collect()
 }
 
 pub(super) fn windows_unused(view: &View<'_>) -> Vec<Hit> {

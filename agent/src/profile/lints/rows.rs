@@ -254,6 +254,15 @@ pub(super) static ROWS: &[Row] = &[
         remedy: "drop the rule, or set `managed` to `bedplate`",
     },
     Row {
+        id: "no-window-yet",
+        severity: Warning,
+        find: find::no_window_yet,
+        reason: "never opens: whatever waits for a boot, bedplate does not reboot this host by itself",
+        source: "bedplate profile explain reboot.windows",
+        remedy: "write when it may be rebooted, such as `windows = [\"Sat,Sun 02:00-05:00 Europe/Amsterdam\"]`, or \
+                 `policy = \"never\"` to leave it to people",
+    },
+    Row {
         id: "windows-unused",
         severity: Warning,
         find: find::windows_unused,

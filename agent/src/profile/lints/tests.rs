@@ -68,6 +68,7 @@ fn samples() -> Vec<(&'static str, String)> {
                 "{ name = \"x\", select = { vendor = \"15b3\" }, vfs = 1 }"
             ),
         ),
+        ("no-window-yet", "[reboot]\npolicy = \"schedule\"\nwindows = [\"never\"]".to_owned()),
         ("windows-unused", "[reboot]\nwindows = [\"Sat 01:00-02:00 UTC\"]".to_owned()),
     ]
 }

@@ -265,3 +265,17 @@ fn a_request_that_waited_is_announced_with_the_whole_delay() {
         );
     }
 }
+
+/// A window that is still to be chosen: nothing goes down at an hour that nobody has set, unless an operator asks.
+#[test]
+fn a_window_that_is_not_chosen_never_opens() {
+    let record = Record::default();
+    let settings = settings(RebootPolicy::Schedule, &["never"]);
+    let Decision::Wait { why, until: None, .. } = decide(&free(&settings, &record)) else {
+        panic!("no wait")
+    };
+    assert!(why[0].contains("write one in [reboot] `windows`"), "{why:?}");
+    let asked = Asked { why: "w".into(), boot_id: BOOT.into(), at: now(), waited: false };
+    let record = Record { asked: Some(asked), ..Record::default() };
+    assert_eq!(decide(&free(&settings, &record)), Decision::Schedule { at: now() });
+}

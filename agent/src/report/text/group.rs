@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::super::style::{FAINT, WARN, paint};
-use super::{effect, item_line};
+use super::{Detail, effect, item_line};
 use crate::plan::{Change, Item};
 
 /// Reasons or disturbances shown before the rest is counted.
 const SHOWN: usize = 2;
-/// Subjects on a line.
-const ON_A_LINE: usize = 6;
+/// Entries of a long list shown before the rest is counted.
+const SUBJECTS: usize = 3;
+/// The most entries of a list that are shown without counting.
+pub const FEW: usize = 6;
 
 /// Changes in order of their first member, those together that differ only in their subject, reasons and disturbances.
 pub fn alike<'a>(changes: &[&'a Change]) -> Vec<Vec<&'a Change>> {
@@ -22,6 +24,14 @@ pub fn alike<'a>(changes: &[&'a Change]) -> Vec<Vec<&'a Change>> {
         }
     }
     groups
+}
+
+/// A list of which the rest is counted when it is long.
+pub fn folded(list: &[&str], between: &str) -> String {
+    if list.len() <= FEW {
+        return list.join(between);
+    }
+    format!("{}{between}… and {} more; -v", list[..SUBJECTS].join(between), list.len() - SUBJECTS)
 }
 
 fn same(one: &Change, other: &Change) -> bool {
@@ -43,11 +53,9 @@ pub fn show(out: &mut String, group: &[&Change]) {
         writeln!(out, "  {} {word}s  {}", group.len(), paint(FAINT, &format!("[{}]", effect(first.effect))));
     let subjects: Vec<&str> =
         group.iter().map(|change| change.subject.split_once(' ').map_or("", |(_, rest)| rest)).collect();
-    for line in subjects.chunks(ON_A_LINE) {
-        let _ = writeln!(out, "    {}", line.join("  "));
-    }
+    let _ = writeln!(out, "    {}", folded(&subjects, "  "));
     for item in &first.items {
-        let _ = writeln!(out, "    {}", item_line(item));
+        let _ = writeln!(out, "    {}", item_line(item, Detail::default()));
     }
     let reasons = group
         .iter()
@@ -74,10 +82,7 @@ fn some<'a>(out: &mut String, texts: impl Iterator<Item = &'a str>, label: &str)
         let _ = writeln!(out, "        {line}");
     }
     if distinct.len() > SHOWN {
-        let _ = writeln!(
-            out,
-            "        {}",
-            paint(FAINT, &format!("and {} more like it; -v shows each", distinct.len() - SHOWN))
-        );
+        let _ =
+            writeln!(out, "        {}", paint(FAINT, &format!("… and {} more; -v", distinct.len() - SHOWN)));
     }
 }

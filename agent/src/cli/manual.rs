@@ -1,0 +1,183 @@
+//! What the manual says beside the help: exit statuses, files, and the format of profiles, which comes from the same schema
+//! as `bedplate profile explain`.
+
+use std::io::Write;
+
+use clap_mangen::Man;
+use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
+
+use crate::profile::{self, Explained};
+
+/// Stands in the middle of a page's head.
+pub const TITLE: &str = "bedplate manual";
+/// Stands in a page's foot.
+pub const SOURCE: &str = concat!("bedplate ", env!("CARGO_PKG_VERSION"));
+
+const EXIT_STATUS: [(&str, &str); 6] = [
+    ("0", "Done, or nothing to do. Of `status`: this host is ready."),
+    ("1", "Something failed; what, and what to do, stands on standard error."),
+    ("2", "`plan --exit-code` found changes."),
+    ("3", "A reboot is pending."),
+    ("4", "Blocked, or not ready: somebody has to decide or to repair something."),
+    ("64", "The command line was not understood."),
+];
+
+const FILES: [(&str, &str); 9] = [
+    (
+        "/etc/bedplate/profile.toml",
+        "The profile of this host: bedplate-profile(5). `bedplate profile init` writes one.",
+    ),
+    (
+        "/etc/bedplate/profiles/",
+        "Where there is no profile.toml: profiles of a mixed fleet, of which the best match is taken.",
+    ),
+    ("/etc/bedplate/profile.d/*.toml", "Laid over the profile, in the order of their names."),
+    ("/usr/share/doc/bedplate/profile.toml", "A sample profile with comments."),
+    (
+        "/var/lib/bedplate/",
+        "What bedplate changed, and what it found before: what `history` shows and `revert` puts back. For root only.",
+    ),
+    ("/run/bedplate/status.json", "What the daemon knows, for those who have no bus."),
+    ("/run/bedplate/bedplate.prom", "Metrics; where Debian's node exporter looks, if it is installed."),
+    (
+        "/etc/default/grub.d/zz-bedplate.cfg",
+        "Kernel arguments, where GRUB is set up as Debian does. Other boot loaders: `bedplate plan` names the files.",
+    ),
+    (
+        "/etc/modules-load.d/bedplate.conf, /etc/modprobe.d/bedplate.conf",
+        "Modules to load, their options, and those kept from being loaded.",
+    ),
+];
+
+/// `bedplate.1`: the page as the help has it, with exit statuses, files and where to read on.
+///
+/// # Errors
+/// The writer's.
+pub fn of_the_program(page: &Man, out: &mut dyn Write) -> std::io::Result<()> {
+    page.render_title(out)?;
+    page.render_name_section(out)?;
+    page.render_synopsis_section(out)?;
+    page.render_description_section(out)?;
+    page.render_options_section(out)?;
+    page.render_subcommands_section(out)?;
+    let mut roff = Roff::new();
+    list(&mut roff, "EXIT STATUS", &EXIT_STATUS);
+    list(&mut roff, "FILES", &FILES);
+    list(
+        &mut roff,
+        "ENVIRONMENT",
+        &[
+            ("NO_COLOR, CLICOLOR_FORCE", "No colour, or colour in a pipe as well; `--color` overrides both."),
+            ("COLUMNS", "The width that reports are wrapped at, instead of the terminal's."),
+        ],
+    );
+    roff.to_writer(out)?;
+    let more = [
+        "bedplate-profile(5)",
+        "bedplate-plan(1)",
+        "bedplate-apply(1)",
+        "bedplate-status(1)",
+        "bedplate-reboot(1)",
+        "systemd-logind.service(8)",
+        "journalctl(1)",
+    ];
+    see_also(out, &more)?;
+    page.render_version_section(out)
+}
+
+/// Where to read on.
+///
+/// # Errors
+/// The writer's.
+pub fn see_also(out: &mut dyn Write, pages: &[&str]) -> std::io::Result<()> {
+    let mut roff = Roff::new();
+    roff.control("SH", ["SEE ALSO"]);
+    let last = pages.len().saturating_sub(1);
+    let words = pages.iter().enumerate().flat_map(|(at, page)| {
+        let (name, section) = page.split_once('(').unwrap_or((page, ""));
+        let end = if at == last { "" } else { ", " };
+        [bold(name), roman(format!("({section}{end}"))]
+    });
+    roff.text(words.collect::<Vec<_>>());
+    roff.to_writer(out)
+}
+
+fn list(roff: &mut Roff, title: &str, entries: &[(&str, &str)]) {
+    roff.control("SH", [title]);
+    for (term, text) in entries {
+        roff.control("TP", []);
+        roff.text([bold(*term)]);
+        roff.text(inline(text));
+    }
+}
+
+/// `code` in bold.
+fn inline(text: &str) -> Vec<Inline> {
+    let styled = |(at, part): (usize, &str)| if at % 2 == 1 { bold(part) } else { roman(part) };
+    text.split('`').enumerate().map(styled).collect()
+}
+
+/// `bedplate-profile.5`: every key of a profile.
+pub fn profile_format() -> String {
+    let mut roff = Roff::new();
+    roff.control("TH", ["bedplate-profile", "5", "", SOURCE, TITLE]);
+    roff.control("SH", ["NAME"]);
+    roff.text([roman("bedplate-profile - what a host is to be like, for bedplate")]);
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text(inline(profile::about()));
+    roff.control("PP", []);
+    roff.text(inline(
+        "A profile is a TOML file (toml.io). `bedplate profile init` writes one for a host, `bedplate profile check` checks it, \
+         `bedplate profile show --origin` prints all values in force and where each comes from, `bedplate profile schema` \
+         is for editors. Keys that are not described here are errors.",
+    ));
+    roff.control("SH", ["EXAMPLE"]);
+    roff.control("nf", []);
+    for line in profile::EXAMPLE.lines() {
+        roff.text([roman(line)]);
+    }
+    roff.control("fi", []);
+    let keys: Vec<Explained> =
+        profile::explained_keys().iter().filter_map(|key| profile::explained(key)).collect();
+    roff.control("SH", ["KEYS OF THE FILE"]);
+    keys.iter().filter(|key| !key.key.contains('.')).for_each(|key| entry(&mut roff, key));
+    for table in keys.iter().filter(|key| !key.key.contains('.') && !key.keys.is_empty()) {
+        let below = format!("{}.", table.key);
+        roff.control("SH", [format!("[{}]", table.key).as_str()]);
+        keys.iter().filter(|key| key.key.starts_with(&below)).for_each(|key| entry(&mut roff, key));
+    }
+    let mut page = roff.render();
+    let more = ["bedplate(1)", "bedplate-profile(1)", "bedplate-plan(1)", "bedplate-reboot(1)"];
+    let mut end = Vec::new();
+    // The writer is a vector: it cannot fail.
+    let _ = see_also(&mut end, &more);
+    page.push_str(&String::from_utf8_lossy(&end));
+    page
+}
+
+fn entry(roff: &mut Roff, key: &Explained) {
+    roff.control("TP", []);
+    let default = key.default.as_ref().map(|default| format!(", default {default}")).unwrap_or_default();
+    roff.text([bold(key.key.as_str()), roman(format!(" ({}{default})", key.types))]);
+    for (number, paragraph) in key.description.split("\n\n").enumerate() {
+        if number > 0 {
+            roff.control("IP", []);
+        }
+        roff.text(inline(paragraph));
+    }
+    for value in &key.values {
+        roff.control("IP", []);
+        match value.split_once(": ") {
+            Some((word, meaning)) => {
+                roff.text([vec![italic(word), roman(": ")], inline(meaning)].concat());
+            }
+            None => {
+                roff.text([roman(value.as_str())]);
+            }
+        }
+    }
+    if !key.examples.is_empty() {
+        roff.control("IP", []);
+        roff.text([roman("Example: "), bold(key.examples.join("; "))]);
+    }
+}

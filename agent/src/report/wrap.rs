@@ -1,0 +1,121 @@
+//! Lines of a report at the width of a terminal. A continued line stands below the text of its first, behind the mark, the
+//! label or the indentation that the first begins with. Pure; colours (SGR sequences) take no room.
+
+use textwrap::core::{Word, display_width};
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+
+/// The width where none is known: a pipe, a file.
+pub const DEFAULT: usize = 80;
+/// Narrower than this, nothing can be read any more; what is narrower is taken for no width.
+pub const LEAST: usize = 20;
+
+/// Words that are longer are lists (kernel arguments), and may be broken behind `;` and `,`.
+const LIST: usize = 40;
+/// A label such as `profile  ` is no longer than this.
+const LABEL: usize = 14;
+/// Signs that stand before a text: what continues it stands behind them.
+const SIGNS: [char; 10] = ['·', '+', '-', '~', '✗', '✓', '?', '…', '!', '↶'];
+
+/// Every line of `text` in at most `width` columns, as far as its words allow.
+pub fn wrap(text: &str, width: usize) -> String {
+    let lines: Vec<String> = text.split('\n').map(|line| one(line, width)).collect();
+    lines.join("\n")
+}
+
+fn one(line: &str, width: usize) -> String {
+    if display_width(line) <= width {
+        return line.to_owned();
+    }
+    let plain = anstream::adapter::strip_str(line).to_string();
+    let hang = " ".repeat(hang(&plain).min(width / 2));
+    let options = Options::new(width)
+        .subsequent_indent(&hang)
+        .break_words(false)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .word_separator(WordSeparator::Custom(words))
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    textwrap::wrap(line, options).join("\n")
+}
+
+/// Words by blanks, and long lists by their separators as well.
+fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
+    Box::new(WordSeparator::AsciiSpace.find_words(line).flat_map(|word| {
+        if display_width(word.word) <= LIST || !word.word.contains([';', ',']) {
+            return vec![word];
+        }
+        let mut parts: Vec<Word<'_>> = word.word.split_inclusive([';', ',']).map(Word::from).collect();
+        if let Some(last) = parts.last_mut() {
+            last.whitespace = word.whitespace;
+        }
+        parts
+    }))
+}
+
+/// The column at which the text of a line begins.
+fn hang(line: &str) -> usize {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    let rest = &line[indent..];
+    if rest.starts_with(SIGNS) && rest.chars().nth(1) == Some(' ') {
+        return indent + 2;
+    }
+    // `profile  hgx-h100`: a label and its value.
+    if let Some((label, value)) = rest.split_once("  ")
+        && label.chars().count() <= LABEL
+    {
+        let gap = value.len() - value.trim_start_matches(' ').len();
+        return indent + label.chars().count() + 2 + gap;
+    }
+    indent + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_fits_stays_as_it_is() {
+        for text in ["", "\n", "a\n\n  b  c\n", "  · short\n"] {
+            assert_eq!(wrap(text, 20), text);
+        }
+    }
+
+    #[test]
+    fn a_line_goes_on_below_its_own_text() {
+        assert_eq!(wrap("  · one two three four five\n", 20), "  · one two three\n    four five\n");
+        assert_eq!(wrap("  profile  one two three four", 22), "  profile  one two\n           three four");
+        assert_eq!(wrap("    one two three four", 20), "    one two three\n      four");
+    }
+
+    #[test]
+    fn a_long_list_breaks_behind_its_separators_and_nowhere_else() {
+        let list = "pci=disable_acs_redir=0000:15:01.0;0000:17:00.0;0000:17:01.0";
+        assert_eq!(
+            wrap(&format!("+ {list}"), 40),
+            "+ \n  pci=disable_acs_redir=0000:15:01.0;\n  0000:17:00.0;0000:17:01.0".replace("+ \n  ", "+ ")
+        );
+        let path = "x".repeat(60);
+        assert_eq!(wrap(&path, 40), path);
+    }
+
+    #[test]
+    fn colours_take_no_room_and_go_on() {
+        let line = "\x1b[2m  · one two three four five\x1b[0m";
+        let wrapped = wrap(line, 20);
+        assert_eq!(anstream::adapter::strip_str(&wrapped).to_string(), "  · one two three\n    four five");
+        assert!(wrapped.starts_with("\x1b[2m") && wrapped.ends_with("\x1b[0m"));
+    }
+
+    proptest! {
+        /// Nothing is lost but blanks, and no line is too long that could be broken.
+        #[test]
+        fn nothing_is_lost(text in "( {0,6}[·✓a-z]{1,12}( {1,2}[a-z日:;,]{1,18}){0,12}\n){0,4}", width in 20usize..100) {
+            let wrapped = wrap(&text, width);
+            let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+            prop_assert_eq!(letters(&wrapped), letters(&text));
+            for line in wrapped.lines() {
+                prop_assert!(display_width(line) <= width || line.split_whitespace().count() <= 2, "{line:?}");
+            }
+        }
+    }
+}

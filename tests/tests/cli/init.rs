@@ -1,0 +1,92 @@
+//! `bedplate profile init`: a profile that can be used as it is written, over nothing that is there.
+
+use crate::session::{Session, text};
+
+const DEMOS: [(&str, &str); 4] =
+    [("hgx", "hgx-h100"), ("mi300x", "mi300x"), ("grace", "grace"), ("hgx-rhel9", "hgx-h100")];
+
+#[test]
+fn every_demo_host_gets_a_profile_that_passes_and_asks_when_to_reboot() {
+    let session = Session::new();
+    let known: Vec<&str> = bedplate::demo::names().map(|(name, _)| name).collect();
+    assert_eq!(known, DEMOS.map(|(name, _)| name));
+    for (demo, base) in DEMOS {
+        let file = format!("{demo}.toml");
+        let output = session.run(&["profile", "init", "--demo", demo, "-o", &file]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "");
+        let written = std::fs::read_to_string(session.path(&file)).expect("the profile");
+        assert!(written.contains(&format!("\nextends = \"{base}\"\n")), "{written}");
+        for part in
+            ["\npolicy = \"schedule\"\n", "\ndelay = \"15m\"\n", "\nwindows = [\"never\"]\n", "FILL IN"]
+        {
+            assert!(written.contains(part), "{part}: {written}");
+        }
+        // The same on standard output, where a demo's profile goes when no file is named.
+        for args in
+            [["profile", "init", "--demo", demo].as_slice(), &["profile", "init", "--demo", demo, "-o", "-"]]
+        {
+            assert_eq!(text(&session.run(args).stdout), written);
+        }
+        let check = session.run(&["profile", "check", &file]);
+        assert_eq!(check.status.code(), Some(0), "{}", text(&check.stderr));
+        let said = text(&check.stderr);
+        assert!(said.contains("warning[no-window-yet]") && said.contains("usable"), "{said}");
+        // It plans what the shipped profile plans.
+        let plan = |profile: &str| {
+            let shown = text(&session.run(&["plan", "--demo", demo, "--diff", "--profile", profile]).stdout);
+            assert!(!shown.contains("error"), "{shown}");
+            shown
+        };
+        assert_eq!(plan(&file), plan(base));
+    }
+}
+
+#[test]
+fn what_is_there_stays_unless_forced() {
+    let session = Session::new();
+    session.image("image");
+    let init = ["profile", "init", "--root", "image", "--extends", "generic-intel"];
+    let first = session.run(&init);
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    let path = session.path("image/etc/bedplate/profile.toml");
+    let written = std::fs::read_to_string(&path).expect("the profile");
+    assert!(text(&first.stderr).contains("wrote /etc/bedplate/profile.toml, which extends generic-intel"));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().expect("ours").permissions());
+    assert_eq!(mode & 0o777, 0o644);
+    assert_eq!(session.status(&["profile", "check", "--root", "image"]), 0);
+
+    std::fs::write(&path, "# mine\n").expect("ours");
+    let second = session.run(&init);
+    assert_eq!(second.status.code(), Some(1));
+    let said = text(&second.stderr);
+    assert!(said.contains("is there already and stays as it is") && said.contains("--force"), "{said}");
+    assert_eq!(std::fs::read_to_string(&path).expect("mine"), "# mine\n");
+
+    let forced: Vec<&str> = init.into_iter().chain(["--force"]).collect();
+    assert_eq!(session.status(&forced), 0);
+    assert_eq!(std::fs::read_to_string(&path).expect("the profile"), written);
+    // Nothing is left beside it.
+    let beside: Vec<_> =
+        std::fs::read_dir(path.parent().expect("etc/bedplate")).expect("a directory").collect();
+    assert_eq!(beside.len(), 1);
+}
+
+#[test]
+fn a_host_that_no_shipped_profile_is_for_has_to_name_one() {
+    let session = Session::new();
+    session.image("image");
+    let output = session.run(&["profile", "init", "--root", "image"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("name one with --extends"), "{}", text(&output.stderr));
+    assert!(!session.path("image/etc/bedplate").exists());
+    assert_eq!(session.status(&["profile", "init", "--root", "image", "--extends", "hgx"]), 64);
+}
+
+#[test]
+fn the_installed_sample_is_a_profile() {
+    let session = Session::new();
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../profiles/example.toml");
+    let check = session.run(&["profile", "check", sample]);
+    assert_eq!(check.status.code(), Some(0), "{}", text(&check.stderr));
+}
