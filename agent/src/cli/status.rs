@@ -10,6 +10,8 @@ use jiff::SignedDuration;
 use super::{CliError, Exit, agent, output};
 use crate::daemon::status::{State, Status, Verdict};
 use crate::enforce_hold::{EnforceHold, HOLD};
+use crate::host::dir::DirReader;
+use crate::reboot::hold::Hold;
 use crate::report::status as text;
 
 /// `bedplate status`.
@@ -38,12 +40,17 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             (look()?, false)
         }
     };
-    if args.json {
-        let text = serde_json::to_string_pretty(&status)
+    show(&status, args.json, live)
+}
+
+/// Prints it; the exit status says where the host stands.
+fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliError> {
+    if json {
+        let text = serde_json::to_string_pretty(status)
             .map_err(|error| CliError::while_doing("cannot write JSON", error))?;
         output::data(&(text + "\n"))?;
     } else {
-        output::report(&text::status(&status, live))?;
+        output::report(&text::status(status, live))?;
     }
     Ok(match (status.verdict, status.state) {
         (Verdict::Ready, _) => Exit::Done,
@@ -61,6 +68,9 @@ fn look() -> Result<Status, CliError> {
     let hidden =
         std::fs::metadata(HOLD).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     status.held = EnforceHold::load(Path::new("/")).filter(|_| !hidden);
+    let now = jiff::Timestamp::now();
+    let hold = Hold::load(&DirReader::live()).filter(|hold| !hidden && hold.is_in_force(now));
+    status.reboot.hold = hold.map(|hold| hold.describe(now));
     status.take(&round, Vec::new());
     status.reboot.decision = crate::reboot::decide::Decision::Never;
     status.judge(None);
@@ -114,11 +124,15 @@ fn wait(limit: &str) -> Result<Exit, CliError> {
 
 /// `bedplate reconcile`.
 #[derive(Debug, Args)]
-pub struct ReconcileArgs {}
+pub struct ReconcileArgs {
+    /// Machine-readable.
+    #[arg(long)]
+    json: bool,
+}
 
-/// Has the daemon forget failures and contests, look, and put right.
-pub fn reconcile(_: &ReconcileArgs) -> Result<Exit, CliError> {
-    let state = agent::call(|agent| async move { agent.reconcile().await })?;
-    output::report(&format!("{state}\n"))?;
-    Ok(if state == State::Converged.name() { Exit::Done } else { Exit::Blocked })
+/// Has the daemon forget failures and contests, look, and put right; then says where the host stands, as `status` does.
+pub fn reconcile(args: &ReconcileArgs) -> Result<Exit, CliError> {
+    agent::call(|agent| async move { agent.reconcile().await })?;
+    let status = agent::status().map_err(CliError::Plain)?;
+    show(&status, args.json, true)
 }

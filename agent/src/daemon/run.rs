@@ -18,11 +18,11 @@ use super::export::{self, Written};
 use super::fingerprint;
 use super::journal::{self, say};
 use super::logind::{self, ManagerProxy};
-use super::pace::Pace;
+use super::pace::{CLEARS, Pace};
 use super::pages;
 use super::restart::{Restart, chain};
 use super::round::{Round, Watch};
-use super::status::{State, Status};
+use super::status::{State, Status, Verdict};
 use super::told::{self, Told};
 use super::watchdog::{self, Busy, notify};
 use super::work;
@@ -307,7 +307,7 @@ impl Daemon {
         self.status.looks += 1;
         let act = act && !self.held();
         let round = match work::round(&self.options.worker, &[]).await {
-            Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && !seen.changes.is_empty() => {
+            Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.worth_a_try(&seen) => {
                 Ok(self.mend(seen).await)
             }
             seen => seen,
@@ -338,12 +338,17 @@ impl Daemon {
         self.status.held.is_some()
     }
 
+    /// What is contested may also be right by now, and no longer contested.
+    fn worth_a_try(&self, seen: &Round) -> bool {
+        !seen.changes.is_empty() || self.pace.is_contested()
+    }
+
     async fn mend(&mut self, seen: Round) -> Round {
         self.told.differences(&seen);
         let admitted = self.pace.admit(&seen.changes, self.born.elapsed());
         for contested in &admitted.contested {
             let text = format!(
-                "{} was changed back {} times and is left alone; last seen: {}",
+                "{} was changed back {} times and is left alone; last seen: {}; {CLEARS}",
                 contested.id, contested.times, contested.found
             );
             say(journal::CONTESTED, &text);
@@ -378,7 +383,8 @@ impl Daemon {
         }
         round.need = round.need.max(self.status.reboot.owed);
         self.unusable = None;
-        let was = self.status.state;
+        let was = self.status.verdict;
+        self.status.failed = self.pace.failed(&round.changes);
         self.status.take(&round, self.pace.contested());
         if let Some(files) = &self.files {
             files.set(&round.watch);
@@ -386,9 +392,10 @@ impl Daemon {
         self.told.differences(&round);
         self.told.blockers(&round);
         self.told.need(round.need, &self.status.reason);
-        if self.status.state == State::Converged {
+        self.told.unknowns(&round);
+        if self.status.verdict == Verdict::Ready {
             self.status.last_converged = Some(Timestamp::now());
-            if was != State::Converged {
+            if was != Verdict::Ready {
                 say(journal::CONVERGED, &format!("this host is what profile {} says", round.profile));
             }
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::pace::Contested;
+use super::pace::{Contested, Failed};
 use super::round::{Difference, Obstacle, Round, Waiting};
 use crate::enforce_hold::EnforceHold;
 use crate::plan::RebootNeed;
@@ -135,6 +135,9 @@ pub struct Status {
     pub pending: Vec<Waiting>,
     /// What others keep changing.
     pub contested: Vec<Contested>,
+    /// What was tried and failed, and is tried again.
+    #[serde(default)]
+    pub failed: Vec<Failed>,
     /// The reboot.
     pub reboot: RebootStatus,
     /// Facts that are worth a label.
@@ -168,6 +171,9 @@ pub struct RebootStatus {
     pub lock_said: Option<String>,
     /// Hold, busy devices and whatever else forbids it.
     pub vetoes: Vec<String>,
+    /// The operator's hold, in words, whether a reboot is wanted or not.
+    #[serde(default)]
+    pub hold: Option<String>,
 }
 
 impl Default for RebootStatus {
@@ -185,6 +191,7 @@ impl Default for RebootStatus {
             lock: None,
             lock_said: None,
             vetoes: Vec::new(),
+            hold: None,
         }
     }
 }
@@ -209,6 +216,7 @@ impl Status {
             unknowns: Vec::new(),
             pending: Vec::new(),
             contested: Vec::new(),
+            failed: Vec::new(),
             reboot: RebootStatus::default(),
             facts: BTreeMap::new(),
         }
@@ -251,6 +259,8 @@ impl Status {
                 [one, more @ ..] => format!("{one} and {} more", more.len()),
             }
         };
+        let failed =
+            failed.or_else(|| self.failed.first().map(|one| format!("{}: {}", one.subject, one.why)));
         let (state, reason) = if let Decision::Stuck { why } = &self.reboot.decision {
             (State::Stuck, why.clone())
         } else if !self.contested.is_empty() {

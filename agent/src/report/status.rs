@@ -3,10 +3,14 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, GOOD, HEAD, WARN, paint};
+use crate::daemon::pace::{CLEARS, Contested, Failed};
 use crate::daemon::status::{State, Status, Verdict, effect_name};
 use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootPolicy};
 use crate::reboot::decide::{Decision, shown};
+
+/// How a hold on reboots ends.
+const RELEASES: &str = "`bedplate reboot release` ends it";
 
 /// Where the host stands. `live`: a daemon says so.
 pub fn status(status: &Status, live: bool) -> String {
@@ -26,6 +30,9 @@ pub fn status(status: &Status, live: bool) -> String {
     };
     let _ = writeln!(out, "  profile  {}", if status.profile.is_empty() { "-" } else { &status.profile });
     let _ = writeln!(out, "  daemon   {mode}");
+    if let Some(hold) = &status.reboot.hold {
+        let _ = writeln!(out, "  reboots  {hold}; {RELEASES}");
+    }
     if let Some(held) = &status.held {
         let _ = writeln!(out, "  held     {}", held.describe());
     }
@@ -58,8 +65,16 @@ pub fn status(status: &Status, live: bool) -> String {
     let unknown =
         |one: &crate::daemon::round::Obstacle| format!("{} {}: {}", one.kind, one.subject, one.reason);
     list("could not be read", status.unknowns.iter().map(unknown).collect());
-    let contested = |one: &crate::daemon::pace::Contested| {
-        format!("{}: changed back {} times; last seen {}", one.id, one.times, one.found)
+    let failed = |one: &Failed| {
+        let times = if one.times == 1 { String::new() } else { format!(" {} times", one.times) };
+        format!(
+            "{}: {}\n      failed{times}; tried again by itself, at once by `bedplate reconcile`",
+            one.subject, one.why
+        )
+    };
+    list("tried and failed", status.failed.iter().map(failed).collect());
+    let contested = |one: &Contested| {
+        format!("{}: changed back {} times; last seen {}\n      {CLEARS}", one.id, one.times, one.found)
     };
     list("somebody else keeps changing", status.contested.iter().map(contested).collect());
     if live && (status.reboot.need != RebootNeed::None || status.state == State::Stuck) {
@@ -96,6 +111,9 @@ pub fn reboot(status: &Status) -> String {
         None => "not known yet",
     };
     let _ = writeln!(out, "policy    {policy}");
+    if let Some(hold) = &reboot.hold {
+        let _ = writeln!(out, "hold      {hold}; {RELEASES}");
+    }
     let decision = match &reboot.decision {
         decision @ Decision::Stuck { .. } => paint(BAD, &decision.words()),
         Decision::Wait { why, until, .. } => match until {
