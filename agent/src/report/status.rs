@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use super::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::daemon::pace::{CLEARS, Contested, Failed};
-use crate::daemon::status::{State, Status, Verdict, effect_name};
+use crate::daemon::status::{State, Status, Verdict};
 use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootPolicy};
 use crate::reboot::decide::{Decision, shown};
+use crate::report::text::when;
 
 /// How a hold on reboots ends.
 const RELEASES: &str = "`bedplate reboot release` ends it";
@@ -51,11 +52,11 @@ pub fn status(status: &Status, live: bool) -> String {
         }
     };
     let differs = |change: &crate::daemon::round::Difference| {
-        format!("{} {}  [{}]", change.kind, change.subject, effect_name(change.effect))
+        format!("{} {}  [{}]", change.kind, change.subject, when(change.effect))
     };
     list("not as the profile says", status.changes.iter().map(differs).collect());
     let waits = |pending: &crate::daemon::round::Waiting| {
-        format!("{} {}  [{}]", pending.kind, pending.subject, effect_name(pending.effect))
+        format!("{} {}  [{}]", pending.kind, pending.subject, when(pending.effect))
     };
     list("waits for a boot", status.pending.iter().map(waits).collect());
     let blocker = |one: &crate::daemon::round::Obstacle| {
@@ -90,7 +91,9 @@ pub fn reboot(status: &Status) -> String {
     let need = match reboot.need {
         RebootNeed::None => "not needed",
         RebootNeed::Reboot => "needed: the kernel has to start again",
-        RebootNeed::Cold => "needed: through firmware (never kexec or soft-reboot)",
+        RebootNeed::Cold => {
+            "needed: cold, which is through firmware; an ordinary reboot does that (never kexec or soft-reboot)"
+        }
     };
     let _ = writeln!(out, "reboot    {need}");
     for pending in &status.pending {
@@ -101,7 +104,7 @@ pub fn reboot(status: &Status) -> String {
             "  for     {} {}: {running} → {next}  [{}]",
             pending.kind,
             pending.subject,
-            effect_name(pending.effect)
+            when(pending.effect)
         );
     }
     let policy = match reboot.policy {

@@ -234,15 +234,17 @@ fn the_commands() {
     rig.start();
     let (code, said) = run(&rig, &["status"]);
     assert_eq!(code, Some(3), "{said}");
-    for line in
-        ["not ready: iommu=pt counts only after a boot", "cmdline iommu=pt  [cold-boot]", "left to people"]
-    {
+    for line in [
+        "not ready: iommu=pt counts only after a boot",
+        "cmdline iommu=pt  [next cold boot]",
+        "left to people",
+    ] {
         assert!(said.contains(line), "{line} is not in\n{said}");
     }
     let (code, said) = run(&rig, &["reboot", "status"]);
     assert_eq!(code, Some(3), "{said}");
     for line in [
-        "needed: through firmware",
+        "needed: cold, which is through firmware",
         "iommu=pt: absent → iommu=pt",
         "never: people reboot",
         "bedplate reboot schedule",
