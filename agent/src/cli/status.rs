@@ -10,7 +10,9 @@ use jiff::SignedDuration;
 use super::{CliError, Exit, agent, output};
 use crate::daemon::status::{State, Status, Verdict};
 use crate::enforce_hold::{EnforceHold, HOLD};
+use crate::host::dir::DirReader;
 use crate::reboot::decide::shown;
+use crate::reboot::hold::Hold;
 use crate::report::status as text;
 
 /// `bedplate status`.
@@ -53,12 +55,17 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             }
         },
     };
-    if args.json {
-        let text = serde_json::to_string_pretty(&status)
+    show(&status, args.json, live)
+}
+
+/// Prints it; the exit status says where the host stands.
+fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliError> {
+    if json {
+        let text = serde_json::to_string_pretty(status)
             .map_err(|error| CliError::while_doing("cannot write JSON", error))?;
         output::data(&(text + "\n"))?;
     } else {
-        output::report(&text::status(&status, live, jiff::Timestamp::now()))?;
+        output::report(&text::status(status, live, jiff::Timestamp::now()))?;
     }
     Ok(match (status.verdict, status.state) {
         (Verdict::Ready, _) => Exit::Done,
@@ -100,6 +107,9 @@ fn look() -> Result<Status, CliError> {
     let hidden =
         std::fs::metadata(HOLD).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     status.held = EnforceHold::load(Path::new("/")).filter(|_| !hidden);
+    let now = jiff::Timestamp::now();
+    let hold = Hold::load(&DirReader::live()).filter(|hold| !hidden && hold.is_in_force(now));
+    status.reboot.hold = hold.map(|hold| hold.describe(now));
     let Some(round) = super::round::look_only()? else {
         status.without_profile(super::profile_source::no_own_profile());
         return Ok(status);
@@ -162,15 +172,18 @@ pub struct ReconcileArgs {
     /// No longer expect GPUs and NICs that were here and are gone: they were taken out for good.
     #[arg(long)]
     forget_missing: bool,
+    /// Machine-readable.
+    #[arg(long)]
+    json: bool,
 }
 
-/// Has the daemon forget failures and contests, look, and put right.
+/// Has the daemon forget failures and contests, look, and put right; then says where the host stands, as `status` does.
 pub fn reconcile(args: &ReconcileArgs) -> Result<Exit, CliError> {
     if args.forget_missing {
         let said = agent::call(|agent| async move { agent.forget_missing().await })?;
         output::status(&said);
     }
-    let state = agent::call(|agent| async move { agent.reconcile().await })?;
-    output::report(&format!("{state}\n"))?;
-    Ok(if state == State::Converged.name() { Exit::Done } else { Exit::Blocked })
+    agent::call(|agent| async move { agent.reconcile().await })?;
+    let status = agent::status()?;
+    show(&status, args.json, true)
 }

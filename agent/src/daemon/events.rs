@@ -163,7 +163,7 @@ fn of_file(path: &str, name: Option<&str>) -> Option<Trigger> {
     // Editors' and bedplate's own temporary files; and of bedplate's state only what an operator writes there.
     let temporary =
         name.is_some_and(|name| name.starts_with('.') || name.ends_with(['~', '#']) || name == "4913");
-    if temporary || (path == crate::ledger::DIRECTORY && !name.is_some_and(of_an_operator)) {
+    if temporary || (path.ends_with(crate::ledger::DIRECTORY) && !name.is_some_and(of_an_operator)) {
         return None;
     }
     Some(Trigger { profile: path.starts_with("/etc/bedplate"), what })

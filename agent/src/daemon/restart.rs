@@ -70,6 +70,7 @@ impl Restart {
     /// happens before.
     pub async fn step(&mut self, status: &mut Status, round: &Round) -> Option<Duration> {
         let mut record = self.store.record();
+        status.reboot.hold = self.hold(Timestamp::now());
         if let Err(why) = self.fire(&round.reboot).await {
             say(journal::REBOOT_FAILED, &why);
         }

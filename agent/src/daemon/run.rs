@@ -19,12 +19,12 @@ use super::export::{self, Written};
 use super::fingerprint;
 use super::journal::{self, say};
 use super::logind::{self, ManagerProxy};
-use super::pace::Pace;
+use super::pace::{CLEARS, Pace};
 use super::pages;
 use super::remind::Reminder;
 use super::restart::{Restart, chain};
 use super::round::{Round, Watch};
-use super::status::{State, Status, Work};
+use super::status::{State, Status, Verdict, Work};
 use super::told::{self, Told};
 use super::watchdog::{self, Busy, notify};
 use super::work::{self, Said, WorkError};
@@ -400,6 +400,7 @@ impl Daemon {
                 self.pace.forget();
                 self.retry = None;
                 self.look(true).await;
+                self.settle().await;
                 self.unusable.clone().map_or_else(|| Ok(self.status.state.name().to_owned()), Err)
             }
             Request::Reload => {
@@ -416,6 +417,18 @@ impl Daemon {
                 said
             }
             Request::ForgetMissing => self.forget_missing().await,
+        }
+    }
+
+    /// Sees to the events of what was just done, so that whoever asked is told of a host that was looked at after it.
+    async fn settle(&mut self) {
+        for _ in 0..3 {
+            while let Ok(more) = self.triggers.try_recv() {
+                self.gather(more);
+            }
+            let Some(quiet) = self.bursts.ends() else { return };
+            tokio::time::sleep_until(quiet.into()).await;
+            self.burst_over().await;
         }
     }
 
@@ -446,6 +459,7 @@ impl Daemon {
         self.devices.forget(&gone);
         self.restart.store().keep_devices(&self.devices)?;
         self.look(true).await;
+        self.settle().await;
         let names: Vec<String> = gone.iter().map(|(address, what)| format!("{what} at {address}")).collect();
         Ok(format!("no longer expected: {}", names.join(", ")))
     }
@@ -460,7 +474,7 @@ impl Daemon {
         self.status.looks += 1;
         let act = act && !self.held();
         let round = match work::look(&self.options.worker).await {
-            Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && !seen.changes.is_empty() => {
+            Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.worth_a_try(&seen) => {
                 Ok(self.put_right(seen).await)
             }
             seen => seen,
@@ -489,6 +503,11 @@ impl Daemon {
         told::held(self.status.held.as_ref(), held.as_ref());
         self.status.held = held;
         self.status.held.is_some()
+    }
+
+    /// What is contested may also be right by now, and no longer contested.
+    fn worth_a_try(&self, seen: &Round) -> bool {
+        !seen.changes.is_empty() || self.pace.is_contested()
     }
 
     /// The operator's profile is not there. Nothing is enforced on a guess; what was decided before does not act either.
@@ -523,7 +542,7 @@ impl Daemon {
         let admitted = self.pace.admit(&seen.changes, self.born.elapsed());
         for contested in &admitted.contested {
             let text = format!(
-                "{} was changed back {} times and is left alone; last seen: {}",
+                "{} was changed back {} times and is left alone; last seen: {}; {CLEARS}",
                 contested.id, contested.times, contested.found
             );
             say(journal::CONTESTED, &text);
@@ -576,7 +595,8 @@ impl Daemon {
         self.unusable = None;
         self.profile_gone = None;
         self.miss(&mut round);
-        let was = self.status.state;
+        let was = self.status.verdict;
+        self.status.failed = self.pace.failed(&round.changes);
         self.status.take(&round, self.pace.contested());
         if let Some(files) = &self.files {
             files.set(&round.watch);
@@ -585,9 +605,10 @@ impl Daemon {
         self.told.differences(&round);
         self.told.blockers(&round);
         self.told.need(round.need, &self.status.reason);
-        if self.status.state == State::Converged {
+        self.told.unknowns(&round);
+        if self.status.verdict == Verdict::Ready {
             self.status.last_converged = Some(Timestamp::now());
-            if was != State::Converged {
+            if was != Verdict::Ready {
                 say(journal::CONVERGED, &format!("this host is what profile {} says", round.profile));
             }
         }

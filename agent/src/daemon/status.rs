@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::pace::Contested;
+use super::pace::{Contested, Failed};
 use super::round::{Difference, Obstacle, Round, Waiting};
 use crate::enforce_hold::EnforceHold;
 use crate::plan::RebootNeed;
@@ -161,6 +161,9 @@ pub struct Status {
     pub pending: Vec<Waiting>,
     /// What others keep changing.
     pub contested: Vec<Contested>,
+    /// What was tried and failed, and is tried again.
+    #[serde(default)]
+    pub failed: Vec<Failed>,
     /// The reboot.
     pub reboot: RebootStatus,
     /// Facts that are worth a label.
@@ -204,6 +207,9 @@ pub struct RebootStatus {
     /// Who called off the last announcement or request of this boot, and when.
     #[serde(default)]
     pub called_off: Option<String>,
+    /// The operator's hold, in words, whether a reboot is wanted or not.
+    #[serde(default)]
+    pub hold: Option<String>,
 }
 
 impl Default for RebootStatus {
@@ -221,6 +227,7 @@ impl Default for RebootStatus {
             lock_said: None,
             vetoes: Vec::new(),
             called_off: None,
+            hold: None,
         }
     }
 }
@@ -256,6 +263,7 @@ impl Status {
             unknowns: Vec::new(),
             pending: Vec::new(),
             contested: Vec::new(),
+            failed: Vec::new(),
             reboot: RebootStatus::default(),
             facts: BTreeMap::new(),
         }
@@ -337,6 +345,8 @@ impl Status {
                 [one, more @ ..] => format!("{one} and {} more", more.len()),
             }
         };
+        let failed =
+            failed.or_else(|| self.failed.first().map(|one| format!("{}: {}", one.subject, one.why)));
         let (state, reason) = if let Decision::Stuck { why } = &self.reboot.decision {
             (State::Stuck, why.clone())
         } else if !self.contested.is_empty() {

@@ -1,7 +1,7 @@
 //! What is said of a round in the log; what still is as it was is not said again.
 
 use super::journal::{self, say, say_of};
-use super::round::{Difference, End, Round};
+use super::round::{Difference, End, Obstacle, Round};
 use crate::enforce_hold::EnforceHold;
 use crate::plan::RebootNeed;
 
@@ -41,6 +41,7 @@ pub fn held(before: Option<&EnforceHold>, now: Option<&EnforceHold>) {
 pub struct Told {
     differences: Vec<Difference>,
     blockers: Vec<String>,
+    unknowns: Vec<String>,
     need: Option<RebootNeed>,
 }
 
@@ -68,6 +69,17 @@ impl Told {
             say(journal::BLOCKED, blocker);
         }
         self.blockers = blockers;
+    }
+
+    /// Says what could not be read.
+    pub fn unknowns(&mut self, round: &Round) {
+        let words =
+            |one: &Obstacle| format!("{} {} could not be read: {}", one.kind, one.subject, one.reason);
+        let unknowns: Vec<String> = round.unknowns.iter().map(words).collect();
+        for unknown in unknowns.iter().filter(|unknown| !self.unknowns.contains(unknown)) {
+            say(journal::UNREAD, unknown);
+        }
+        self.unknowns = unknowns;
     }
 
     /// Says that a boot is needed, or a colder one than before.

@@ -52,8 +52,8 @@ impl Cause {
             Cause::Overridden => "the boot configuration no longer carries it: another file overrides it, or somebody \
                  took it out; see `bedplate plan -v`"
                 .into(),
-            Cause::NotRegenerated => "the configuration carries it and the default boot entry does not: it was not \
-                 regenerated, or is written by hand; see `bedplate plan -v`"
+            Cause::NotRegenerated => "the configuration is as wanted and the default boot entry is not: it was not \
+                 regenerated, is written by hand, or a variable in it adds to it; see `bedplate plan -v`"
                 .into(),
             Cause::OtherKernel { running } => format!(
                 "another kernel was booted ({running}) than the default entry names: look at the boot menu's choice \

@@ -5,10 +5,15 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::style::{BAD, GOOD, HEAD, WARN, paint};
-use crate::daemon::status::{State, Status, Verdict, effect_name};
+use crate::daemon::pace::{CLEARS, Contested, Failed};
+use crate::daemon::status::{State, Status, Verdict};
 use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootPolicy};
 use crate::reboot::decide::{Decision, shown};
+use crate::report::text::when;
+
+/// How a hold on reboots ends.
+const RELEASES: &str = "`bedplate reboot release` ends it";
 
 /// Where the host stands at `now`. `live`: a daemon says so.
 pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
@@ -28,6 +33,9 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     };
     let _ = writeln!(out, "  profile  {}", if status.profile.is_empty() { "-" } else { &status.profile });
     let _ = writeln!(out, "  daemon   {mode}");
+    if let Some(hold) = &status.reboot.hold {
+        let _ = writeln!(out, "  reboots  {hold}; {RELEASES}");
+    }
     if let Some(held) = &status.held {
         let _ = writeln!(out, "  held     {}", held.describe());
     }
@@ -50,11 +58,11 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
         }
     };
     let differs = |change: &crate::daemon::round::Difference| {
-        format!("{} {}  [{}]", change.kind, change.subject, effect_name(change.effect))
+        format!("{} {}  [{}]", change.kind, change.subject, when(change.effect))
     };
     list("not as the profile says", status.changes.iter().map(differs).collect());
     let waits = |pending: &crate::daemon::round::Waiting| {
-        format!("{} {}  [{}]", pending.kind, pending.subject, effect_name(pending.effect))
+        format!("{} {}  [{}]", pending.kind, pending.subject, when(pending.effect))
     };
     list("waits for a boot", status.pending.iter().map(waits).collect());
     let blocker = |one: &crate::daemon::round::Obstacle| {
@@ -64,8 +72,16 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     let unknown =
         |one: &crate::daemon::round::Obstacle| format!("{} {}: {}", one.kind, one.subject, one.reason);
     list("could not be read", status.unknowns.iter().map(unknown).collect());
-    let contested = |one: &crate::daemon::pace::Contested| {
-        format!("{}: changed back {} times; last seen {}", one.id, one.times, one.found)
+    let failed = |one: &Failed| {
+        let times = if one.times == 1 { String::new() } else { format!(" {} times", one.times) };
+        format!(
+            "{}: {}\n      failed{times}; tried again by itself, at once by `bedplate reconcile`",
+            one.subject, one.why
+        )
+    };
+    list("tried and failed", status.failed.iter().map(failed).collect());
+    let contested = |one: &Contested| {
+        format!("{}: changed back {} times; last seen {}\n      {CLEARS}", one.id, one.times, one.found)
     };
     list("somebody else keeps changing", status.contested.iter().map(contested).collect());
     if live && (status.reboot.is_needed() || status.state == State::Stuck) {
@@ -82,7 +98,9 @@ pub fn reboot(status: &Status) -> String {
         None => "cannot tell yet",
         Some(RebootNeed::None) => "not needed",
         Some(RebootNeed::Reboot) => "needed: the kernel has to start again",
-        Some(RebootNeed::Cold) => "needed: through firmware (never kexec or soft-reboot)",
+        Some(RebootNeed::Cold) => {
+            "needed: cold, which is through firmware; an ordinary reboot does that (never kexec or soft-reboot)"
+        }
     };
     let _ = writeln!(out, "reboot    {need}");
     for pending in &status.pending {
@@ -93,7 +111,7 @@ pub fn reboot(status: &Status) -> String {
             "  for     {} {}: {running} → {next}  [{}]",
             pending.kind,
             pending.subject,
-            effect_name(pending.effect)
+            when(pending.effect)
         );
     }
     let policy = match reboot.policy {
@@ -103,6 +121,9 @@ pub fn reboot(status: &Status) -> String {
         None => "not known yet",
     };
     let _ = writeln!(out, "policy    {policy}");
+    if let Some(hold) = &reboot.hold {
+        let _ = writeln!(out, "hold      {hold}; {RELEASES}");
+    }
     let decision = match &reboot.decision {
         decision @ Decision::Stuck { .. } => paint(BAD, &decision.words()),
         Decision::Wait { why, until, .. } => match until {

@@ -78,7 +78,7 @@ fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail) {
             pending.subject,
             shown(pending.running.as_deref()),
             shown(pending.next.as_deref()),
-            paint(FAINT, &format!("({})", effect(pending.effect)))
+            paint(FAINT, &format!("({})", when(pending.effect)))
         );
     }
     for blocker in body.blockers.iter().filter(|b| b.kind == kind) {
@@ -107,7 +107,7 @@ fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail) {
 }
 
 fn one_change(out: &mut String, change: &Change, detail: Detail) {
-    let _ = writeln!(out, "  {}  {}", change.subject, paint(FAINT, &format!("[{}]", effect(change.effect))));
+    let _ = writeln!(out, "  {}  {}", change.subject, paint(FAINT, &format!("[{}]", when(change.effect))));
     for item in &change.items {
         one_item(out, item, detail);
     }
@@ -194,12 +194,13 @@ fn action_line(change: &Change, action: &Action) -> Option<String> {
     }
 }
 
-fn effect(effect: Effect) -> &'static str {
+/// When a change counts, for people: the same words in every report.
+pub fn when(effect: Effect) -> &'static str {
     match effect {
         Effect::Now => "now",
         Effect::EveryBoot => "now, lost at reboot",
         Effect::NextBoot => "next boot",
-        Effect::ColdBoot => "next boot through firmware",
+        Effect::ColdBoot => "next cold boot",
     }
 }
 
@@ -243,7 +244,10 @@ pub fn summary(plan: &Plan) -> String {
     let reboot = match plan.reboot {
         RebootNeed::None => "no reboot needed".to_owned(),
         RebootNeed::Reboot => paint(WARN, "a reboot is needed"),
-        RebootNeed::Cold => paint(WARN, "a reboot through firmware is needed (never kexec or soft-reboot)"),
+        RebootNeed::Cold => paint(
+            WARN,
+            "a cold reboot is needed: through firmware, which an ordinary reboot does (never kexec or soft-reboot)",
+        ),
     };
     parts.push(reboot);
     format!("{}\n", parts.join(", "))

@@ -29,7 +29,24 @@ pub fn resolve(asked: GpuDirect, facts: &Facts, findings: &mut Findings) -> Opti
         GpuDirect::Peermem => Some(peermem("the profile asks for the legacy path")),
         // AMD registers amdgpu itself as a peer client or uses DMA-BUF: there is no module to load (handbook §6.3).
         GpuDirect::Auto if !has_nvidia_gpu => None,
+        // Known, and no matter of reading: there is no GPUDirect without a driver, and people have to bring one.
+        GpuDirect::Auto if matches!(facts.gpu.nvidia, Reading::Absent) => {
+            findings.blockers.push(no_driver());
+            None
+        }
         GpuDirect::Auto => auto(facts, findings),
+    }
+}
+
+fn no_driver() -> Blocker {
+    Blocker {
+        kind: KIND,
+        subject: SUBJECT.into(),
+        reason: "there are NVIDIA GPUs, and no NVIDIA driver is loaded".into(),
+        remedy:
+            "install the NVIDIA driver and load it, which is noticed at once; on a host that needs none, set \
+                 `gpudirect = \"none\"` in [modules] of the profile"
+                .into(),
     }
 }
 
@@ -73,7 +90,7 @@ fn auto(facts: &Facts, findings: &mut Findings) -> Option<WantedModule> {
 fn dmabuf_obstacle(facts: &Facts) -> Result<Option<String>, String> {
     let driver = match &facts.gpu.nvidia {
         Reading::Known(driver) => driver,
-        Reading::Absent => return Err("the NVIDIA driver is not loaded: load it, then plan again".into()),
+        Reading::Absent => return Err("no NVIDIA driver is loaded".into()),
         Reading::Unknown(why) => return Err(why.clone()),
     };
     let kernel = match &facts.os.kernel {

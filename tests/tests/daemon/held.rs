@@ -10,7 +10,7 @@ use bedplate_tests::fixtures::unchecked;
 use bedplate_tests::program;
 use serde_json::json;
 
-use super::rig::{Rig, difference, drifted, mended, until, waiting};
+use super::rig::{Rig, difference, drifted, mended, right, until, waiting};
 
 const HOLD: &str = "var/lib/bedplate/enforce-hold.json";
 const TEXT: &str = r#"{"version":1,"since":"2026-03-01T12:00:00Z","why":"broken NIC","by":"ada"}"#;
@@ -58,6 +58,25 @@ fn a_held_host_is_not_rebooted_for_what_differs() {
     // An operator's own word counts.
     let (code, said) = rig.run(&["reboot", "schedule", "--in", "2h", "--why", "new firmware"]);
     assert!(code == Some(0) && said.contains("announced for 20"), "{said}");
+}
+
+/// A hold on reboots is there to be seen before one is wanted.
+#[test]
+fn a_hold_on_reboots_is_always_shown() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.write(
+        "var/lib/bedplate/hold.json",
+        r#"{"version":1,"until":null,"why":"training run 7","by":"ada"}"#,
+    );
+    rig.start();
+    for command in [&["status"][..], &["reboot", "status"]] {
+        let (code, said) = rig.run(command);
+        let hold = "held without an end by ada: training run 7; `bedplate reboot release` ends it";
+        assert!(code == Some(0) && said.contains(hold), "{said}");
+    }
+    std::fs::remove_file(rig.path("var/lib/bedplate/hold.json")).expect("ours");
+    rig.until("no hold", |status| status.reboot.hold.is_none());
 }
 
 #[test]

@@ -49,6 +49,25 @@ fn what_could_not_be_kept_is_told() {
     assert!(rig.logged("the history was not written: No space left on device"));
 }
 
+/// What cannot be read is one story: not ready, and never "as the profile says" beside it.
+#[test]
+fn what_cannot_be_read_is_not_called_right() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut round = right(&rig);
+    round["unknowns"] =
+        json!([{ "kind": "acs", "subject": "port 0000:22:00.0", "reason": "no config space", "remedy": "" }]);
+    rig.look(&round);
+    rig.start();
+    let status = rig.until("looked at", |status| status.state == State::Converged);
+    assert_eq!((status.verdict, status.last_converged), (Verdict::CannotTell, None));
+    assert!(rig.logged("acs port 0000:22:00.0 could not be read: no config space"));
+    assert!(!rig.logged("this host is what profile"), "{}", rig.read("log"));
+    rig.look(&right(&rig));
+    rig.touch();
+    rig.until("ready", |status| status.verdict == Verdict::Ready && status.last_converged.is_some());
+    assert!(rig.logged("this host is what profile test says"));
+}
+
 #[test]
 fn an_observer_never_applies() {
     let Some(mut rig) = Rig::new() else { return };
@@ -118,6 +137,8 @@ fn who_takes_it_back_three_times_has_it() {
     let status = rig.until("contested", |status| status.state == State::Contested);
     assert_eq!((status.verdict, applied(&rig)), (Verdict::NotReady, 3));
     assert!(rig.logged("was changed back 3 times and is left alone; last seen: ACS control: 001d"));
+    let (_, said) = rig.run(&["status"]);
+    assert!(said.contains("`bedplate reconcile` tries it now"), "{said}");
     // An operator who has seen to it.
     let answered = rig.runtime.block_on(async { rig.agent().await?.reconcile().await });
     assert_eq!(answered.expect("root may"), "converged");
@@ -138,6 +159,13 @@ fn what_fails_is_tried_again_later() {
     // Events do not make it hurry; time does.
     rig.touch_watched();
     assert_eq!(applied(&rig), 1);
+    // The look that was only a look has not forgotten why.
+    let (_, said) = rig.run(&["status"]);
+    for part in
+        ["not ready: port 0000:22:00.0: no such port", "tried and failed\n  port 0000:22:00.0: no such port"]
+    {
+        assert!(said.contains(part), "{part} is not in\n{said}");
+    }
     rig.after(&mended(&rig));
     until("it is tried again", || applied(&rig) == 2);
     rig.until("converged", |status| status.state == State::Converged);
@@ -209,15 +237,17 @@ fn the_commands() {
     rig.start();
     let (code, said) = run(&rig, &["status"]);
     assert_eq!(code, Some(3), "{said}");
-    for line in
-        ["not ready: iommu=pt counts only after a boot", "cmdline iommu=pt  [cold-boot]", "left to people"]
-    {
+    for line in [
+        "not ready: iommu=pt counts only after a boot",
+        "cmdline iommu=pt  [next cold boot]",
+        "left to people",
+    ] {
         assert!(said.contains(line), "{line} is not in\n{said}");
     }
     let (code, said) = run(&rig, &["reboot", "status"]);
     assert_eq!(code, Some(3), "{said}");
     for line in [
-        "needed: through firmware",
+        "needed: cold, which is through firmware",
         "iommu=pt: absent → iommu=pt",
         "never: people reboot",
         "bedplate reboot schedule",
@@ -241,6 +271,13 @@ fn the_commands() {
     rig.look(&right(&rig));
     let (code, said) = run(&rig, &["reconcile"]);
     assert!(code == Some(0) && said.contains("converged"), "{said}");
+    assert_eq!((code, said), run(&rig, &["status"]), "the same words and exit status");
+    rig.look(&round);
+    let (code, said) = run(&rig, &["reconcile"]);
+    assert_eq!((code, said), run(&rig, &["status"]));
+    assert_eq!(code, Some(3), "it waits for a boot");
+    rig.look(&right(&rig));
+    assert_eq!(run(&rig, &["reconcile"]).0, Some(0));
     let (code, said) = run(&rig, &["status", "--wait"]);
     assert!(code == Some(0) && said.contains("this host is ready"), "{said}");
     let (code, said) = run(&rig, &["status", "--json"]);

@@ -96,7 +96,7 @@ fn finish(node: &Node, state: &str) -> Result<()> {
     let plan = node.run("bedplate plan --exit-code")?;
     // The VFs never survive a boot: there is something to do either way.
     same!(plan.status, 2, "plan --exit-code after the boot; it says {}", plan.stdout);
-    let waits = plan.stdout.contains("reboot through firmware is needed");
+    let waits = plan.stdout.contains("a cold reboot is needed");
     same!(
         waits,
         state == "before",

@@ -78,14 +78,19 @@ impl Restart {
         Ok(Scheduled::Nothing)
     }
 
+    /// The operator's hold, in words, if it is in force.
+    pub(super) fn hold(&self, now: Timestamp) -> Option<String> {
+        let hold = match std::fs::read(self.root.join(hold::HOLD.trim_start_matches('/'))) {
+            Ok(content) => Hold::of_content(&content),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+            Err(error) => Hold::unreadable(&error.to_string()),
+        };
+        hold.is_in_force(now).then(|| hold.describe(now))
+    }
+
     pub(super) async fn vetoes(&self, settings: &Reboot, asked: bool, now: Timestamp) -> Vec<String> {
         let mut vetoes = Vec::new();
-        let hold = match std::fs::read(self.root.join(hold::HOLD.trim_start_matches('/'))) {
-            Ok(content) => Some(Hold::of_content(&content)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => Some(Hold::unreadable(&error.to_string())),
-        };
-        vetoes.extend(hold.filter(|hold| hold.is_in_force(now)).map(|hold| hold.describe(now)));
+        vetoes.extend(self.hold(now));
         vetoes.extend(kexec::block(&self.root).map(|block| chain(&block)));
         if self.store.announced().is_some_and(|announced| announced.called_off) && !asked {
             vetoes.push(

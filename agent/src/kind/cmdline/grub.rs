@@ -181,7 +181,7 @@ fn passed_over(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<(), 
     else {
         return Ok(());
     };
-    menu.passed_over(&configured, edit).map_or(Ok(()), Err)
+    menu.passed_over(&configured, edit).or_else(|| menu.by_variable(edit)).map_or(Ok(()), Err)
 }
 
 fn regenerate(context: &Context, family: &Family) -> Result<Action, Obstacle> {

@@ -2,11 +2,14 @@
 //! variables that bedplate writes. An entry that somebody wrote by hand does not, and neither does a recovery entry: no
 //! regeneration ever brings an argument there.
 
+use std::collections::BTreeSet;
+
 use super::Obstacle;
 use crate::boot::NotUnderstood;
 use crate::boot::grub_cfg::{Entry, Surroundings, default_entry, entries};
+use crate::boot::grub_quote;
 use crate::boot::grubenv::Grubenv;
-use crate::cmdline::{CommandLine, Edit, KernelDefaults};
+use crate::cmdline::{CommandLine, Edit, KernelDefaults, Status};
 use crate::host::{ReadError, Reader, Reading};
 
 /// A generated configuration with what lies beside it.
@@ -78,6 +81,42 @@ impl Menu {
                 default.line
             ),
             remedy: format!("{}, or write the arguments into that entry by hand", self.choice(&default)),
+        })
+    }
+
+    /// Why regenerating cannot help: as it is written the default entry is right, and what GRUB puts in for a variable
+    /// (TuneD's `$tuned_params`) is not.
+    pub fn by_variable(&self, edit: &Edit) -> Option<Obstacle> {
+        let default = self.around(default_entry).ok()?;
+        let words = grub_quote::split(self.text.lines().nth(default.line.checked_sub(1)?)?.trim()).ok()?;
+        let variables: BTreeSet<String> =
+            words.iter().flat_map(|word| &word.variables).map(|name| format!("${name}")).collect();
+        let written: Vec<&str> = words.iter().map(|word| word.kernel.as_str()).collect();
+        let wrong = |line: &str| {
+            let findings = edit.satisfied_by(&CommandLine::parse(line), &KernelDefaults::default());
+            findings.into_iter().filter(|finding| !finding.status.is_satisfied()).collect::<Vec<_>>()
+        };
+        let boots = wrong(&default.cmdline);
+        if variables.is_empty() || boots.is_empty() || !wrong(&written.join(" ")).is_empty() {
+            return None;
+        }
+        let found = boots.iter().map(|finding| match &finding.status {
+            Status::Other { found } | Status::Lingering { found } => found.clone(),
+            _ => format!("something instead of {}", finding.entries.join(" ")),
+        });
+        let variables = variables.into_iter().collect::<Vec<_>>().join(" ");
+        let tuned = match variables.as_str() {
+            "$tuned_params" => ": `cmdline_bootloader` of TuneD's profile (`tuned-adm active` names it)",
+            _ => "",
+        };
+        Some(Obstacle {
+            reason: format!(
+                "{variables} in the default boot entry ({}:{}) brings {}; the configuration does not ask for that",
+                self.path,
+                default.line,
+                found.collect::<Vec<_>>().join(", "),
+            ),
+            remedy: format!("take it out where {variables} is set{tuned}"),
         })
     }
 

@@ -129,19 +129,31 @@ impl Standing {
         if !configured.is_empty() {
             return configured;
         }
-        let stale =
-            Why::because("the configuration has it, the default boot entry has not: it was not regenerated");
         items_of(&self.next, wanted, Some(&stale))
     }
 }
 
-fn items_of(state: &Reading<Vec<Finding>>, wanted: &DesiredCmdline, extra: Option<&Why>) -> Vec<Item> {
+/// The configuration is right and the default boot entry is not: which way around.
+fn stale(status: &Status) -> Why {
+    Why::because(match status {
+        Status::Lingering { .. } => {
+            "the default boot entry has it, the configuration has not: it was not regenerated"
+        }
+        _ => "the configuration has it, the default boot entry has not: it was not regenerated",
+    })
+}
+
+fn items_of(
+    state: &Reading<Vec<Finding>>,
+    wanted: &DesiredCmdline,
+    extra: Option<&dyn Fn(&Status) -> Why>,
+) -> Vec<Item> {
     let findings = state.known().map(Vec::as_slice).unwrap_or_default();
     let different = findings.iter().filter(|finding| !finding.status.is_satisfied());
     different
         .map(|finding| {
             let subject = finding.entries.join(" ");
-            let mut why: Vec<Why> = extra.into_iter().cloned().collect();
+            let mut why: Vec<Why> = extra.map(|extra| extra(&finding.status)).into_iter().collect();
             for reason in
                 finding.entries.iter().flat_map(|entry| why_of(wanted, entry, finding.key.is_some()))
             {

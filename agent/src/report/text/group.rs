@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::super::style::{FAINT, WARN, paint};
-use super::{Detail, effect, item_line};
+use super::{Detail, item_line, when};
 use crate::plan::{Change, Item};
 
 /// Reasons or disturbances shown before the rest is counted.
@@ -50,7 +50,7 @@ pub fn show(out: &mut String, group: &[&Change]) {
     let Some(first) = group.first() else { return };
     let (word, _) = first.subject.split_once(' ').unwrap_or((&first.subject, ""));
     let _ =
-        writeln!(out, "  {} {word}s  {}", group.len(), paint(FAINT, &format!("[{}]", effect(first.effect))));
+        writeln!(out, "  {} {word}s  {}", group.len(), paint(FAINT, &format!("[{}]", when(first.effect))));
     let subjects: Vec<&str> =
         group.iter().map(|change| change.subject.split_once(' ').map_or("", |(_, rest)| rest)).collect();
     let _ = writeln!(out, "    {}", folded(&subjects, "  "));
