@@ -10,7 +10,6 @@ use zbus::object_server::SignalEmitter;
 use zbus::{Connection, fdo, interface};
 use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
 
-use super::events::Trigger;
 use super::logind;
 use super::status::Status;
 use crate::plan::RebootNeed;
@@ -300,11 +299,8 @@ pub async fn serve(agent: Agent) -> zbus::Result<zbus::Connection> {
         .await
 }
 
-/// Name of the trigger that says that the bus is gone.
-pub const LOST: &str = "the system bus is gone";
-
 /// Waits until the connection has ended, and says so.
-pub async fn watch(connection: Connection, to: mpsc::Sender<Trigger>) {
+pub async fn watch(connection: Connection, to: mpsc::Sender<()>) {
     let mut messages = zbus::MessageStream::from(&connection);
     // Nothing may keep the connection but what uses it.
     drop(connection);
@@ -313,6 +309,6 @@ pub async fn watch(connection: Connection, to: mpsc::Sender<Trigger>) {
             break;
         }
     }
-    // The loop takes triggers for as long as it lives.
-    let _ = to.send(Trigger { what: LOST.into(), profile: false }).await;
+    // The loop listens for as long as it lives.
+    let _ = to.send(()).await;
 }

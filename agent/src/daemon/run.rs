@@ -1,5 +1,10 @@
 //! The loop: waits for something to happen, has a round done, and tells what came of it. Idle, it sleeps.
 
+mod answer;
+mod link;
+mod look;
+mod unusable;
+
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,32 +17,21 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use zbus::Connection;
 
 use super::burst::Bursts;
-use super::bus::{self, Agent, Asked, Request, Shared, Shown};
-use super::devices::{self, Known};
+use super::bus::{self, Agent, Asked, Shared, Shown};
+use super::devices::Known;
 use super::events::{self, Files, Trigger};
 use super::export::{self, Written};
 use super::fingerprint;
 use super::journal::{self, say};
-use super::logind::{self, ManagerProxy};
-use super::pace::{CLEARS, Pace};
+use super::logind;
+use super::pace::Pace;
 use super::pages;
 use super::remind::Reminder;
-use super::restart::{Restart, chain};
+use super::restart::Restart;
 use super::round::{Round, Watch};
-use super::status::{State, Status, Verdict, Work};
-use super::told::{self, Told};
+use super::status::{State, Status, Work};
+use super::told::Told;
 use super::watchdog::{self, Busy, notify};
-use super::work::{self, Said, WorkError};
-use crate::enforce_hold::EnforceHold;
-use crate::profile::model::{AgentMode, RebootPolicy};
-use crate::reboot::decide::Decision;
-
-/// A profile that cannot be used is tried again by itself, for what was missing may have come.
-const TRY_AGAIN: Duration = Duration::from_secs(60);
-/// A profile that is gone for a shorter time than this is being replaced, by a tool that removes the old file first.
-const PROFILE_QUIET: Duration = Duration::from_secs(2);
-/// Waits between tries to get back on the bus: the first, and the longest.
-const BUS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// How the daemon is run.
 #[derive(Debug, Clone)]
@@ -79,6 +73,9 @@ struct Daemon {
     bus: Option<Connection>,
     /// While there is no bus: when to try again, and how long to wait after that.
     bus_again: Option<(Instant, Duration)>,
+    /// Says that the bus is gone: apart from triggers, of which one may be dropped.
+    to_lost: Sender<()>,
+    lost: Receiver<()>,
     to_triggers: Sender<Trigger>,
     triggers: Receiver<Trigger>,
     to_asked: Sender<Asked>,
@@ -118,6 +115,7 @@ impl Daemon {
         let shown = Arc::new(Mutex::new(Shown { status: status.clone(), plan: String::new() }));
         let (to_asked, asked) = mpsc::channel(16);
         let (to_triggers, triggers) = mpsc::channel(64);
+        let (to_lost, lost) = mpsc::channel(4);
         if let Err(error) = events::uevents(to_triggers.clone()) {
             say(
                 journal::IMPAIRED,
@@ -135,6 +133,8 @@ impl Daemon {
             shown,
             bus: None,
             bus_again: None,
+            to_lost,
+            lost,
             to_triggers,
             triggers,
             to_asked,
@@ -166,57 +166,11 @@ impl Daemon {
             }
             let text = "no system bus: `bedplate status` has only files, and there are no reboots";
             say(journal::IMPAIRED, &format!("{text}: {error}"));
-            daemon.bus_again = Some((Instant::now() + BUS_AGAIN.0, BUS_AGAIN.0));
+            daemon.bus_again = Some((Instant::now() + link::BUS_AGAIN.0, link::BUS_AGAIN.0));
         }
         // Before anything is known: what an earlier daemon said is nobody's word any more.
         daemon.publish().await;
         Ok(daemon)
-    }
-
-    /// Onto the bus, with logind.
-    async fn connect(&mut self) -> zbus::Result<()> {
-        let bus = bus::serve(Agent::new(self.shown.clone(), self.to_asked.clone())).await?;
-        let logind = ManagerProxy::new(&bus).await.ok();
-        if let Some(logind) = logind.clone() {
-            tokio::spawn(logind::watch(logind, self.to_triggers.clone()));
-        }
-        tokio::spawn(bus::watch(bus.clone(), self.to_triggers.clone()));
-        self.restart.set_logind(logind);
-        self.bus = Some(bus);
-        self.bus_again = None;
-        Ok(())
-    }
-
-    /// The bus has gone; it comes back when dbus is started again.
-    async fn disconnected(&mut self) {
-        // A second word about the same connection.
-        if self.bus.take().is_none() {
-            return;
-        }
-        self.restart.set_logind(None);
-        self.bus_again = Some((Instant::now() + BUS_AGAIN.0, BUS_AGAIN.0));
-        say(
-            journal::IMPAIRED,
-            "the system bus is gone: `bedplate status` has only files, and there are no reboots until it is back",
-        );
-        self.decide().await;
-    }
-
-    async fn connect_again(&mut self) {
-        let Some((at, wait)) = self.bus_again else { return };
-        if at > Instant::now() {
-            return;
-        }
-        match self.connect().await {
-            Ok(()) => {
-                say(journal::CONNECTED, "back on the system bus");
-                self.decide().await;
-            }
-            Err(_) => {
-                let wait = (wait * 2).min(BUS_AGAIN.1);
-                self.bus_again = Some((Instant::now() + wait, wait));
-            }
-        }
     }
 
     /// The files that ask for a look whatever the profile says. A directory that comes back has to be watched again.
@@ -252,6 +206,7 @@ impl Daemon {
                 () = received(&mut interrupt) => break,
                 () = received(&mut hangup) => Happened::Reload,
                 Some(asked) = self.asked.recv() => Happened::Asked(asked),
+                Some(()) = self.lost.recv() => Happened::Disconnected,
                 Some(trigger) = self.triggers.recv() => Happened::Trigger(trigger),
                 () = tokio::time::sleep_until(wake.into()) => Happened::Due,
             };
@@ -263,6 +218,7 @@ impl Daemon {
                     // Whoever asked may have gone.
                     let _ = answer.send(said);
                 }
+                Happened::Disconnected => self.disconnected().await,
                 Happened::Trigger(trigger) => self.heard(trigger).await,
                 Happened::Due => self.due().await,
             }
@@ -278,9 +234,6 @@ impl Daemon {
 
     /// Something has happened. From here until it was looked at, nothing that was said of the host counts.
     async fn heard(&mut self, trigger: Trigger) {
-        if trigger.what == bus::LOST {
-            return self.disconnected().await;
-        }
         self.gather(trigger);
         if self.work.is_none() && self.bursts.is_of_the_host() {
             self.at_work("looking at what has changed").await;
@@ -293,11 +246,6 @@ impl Daemon {
         let now = Instant::now();
         self.bursts.add(&trigger, now);
         while let Ok(more) = self.triggers.try_recv() {
-            if more.what == bus::LOST {
-                // For the loop, which will be here soon.
-                let _ = self.to_triggers.try_send(more);
-                break;
-            }
             self.bursts.add(&more, now);
         }
     }
@@ -390,245 +338,6 @@ impl Daemon {
         notify(&[NotifyState::Ready]);
     }
 
-    async fn answer(&mut self, request: Request) -> Result<String, String> {
-        match request {
-            Request::Plan => {
-                self.look(false).await;
-                self.unusable.clone().map_or_else(|| Ok(self.plan()), Err)
-            }
-            Request::Reconcile => {
-                self.pace.forget();
-                self.retry = None;
-                self.look(true).await;
-                self.settle().await;
-                self.unusable.clone().map_or_else(|| Ok(self.status.state.name().to_owned()), Err)
-            }
-            Request::Reload => {
-                self.reload().await;
-                self.unusable.clone().map_or_else(|| Ok(String::new()), Err)
-            }
-            Request::ScheduleReboot { why, usec } => {
-                let at = (usec != 0).then(|| super::logind::time(usec));
-                self.schedule(why, at).await
-            }
-            Request::CancelReboot { uid } => {
-                let said = self.restart.unwish(uid).await;
-                self.decide().await;
-                said
-            }
-            Request::ForgetMissing => self.forget_missing().await,
-        }
-    }
-
-    /// Sees to the events of what was just done, so that whoever asked is told of a host that was looked at after it.
-    async fn settle(&mut self) {
-        for _ in 0..3 {
-            while let Ok(more) = self.triggers.try_recv() {
-                self.gather(more);
-            }
-            let Some(quiet) = self.bursts.ends() else { return };
-            tokio::time::sleep_until(quiet.into()).await;
-            self.burst_over().await;
-        }
-    }
-
-    async fn schedule(&mut self, why: String, at: Option<Timestamp>) -> Result<String, String> {
-        let refused = |why: &str| format!("no reboot can be announced, and the request is not kept: {why}");
-        if let Some(why) = &self.unusable {
-            return Err(refused(why));
-        }
-        let Some(round) = &self.round else { return Err(refused("the host has not been looked at yet")) };
-        self.restart.wish(why, at, round.reboot.delay_s)?;
-        self.decide().await;
-        let words = self.status.reboot.decision.words();
-        Ok(match self.status.reboot.decision {
-            Decision::Wait { .. } => format!(
-                "{words}\nThe request stays, for this boot: once nothing is in the way the reboot is announced, with the \
-                 profile's whole delay. `bedplate reboot cancel` withdraws it."
-            ),
-            _ => words,
-        })
-    }
-
-    async fn forget_missing(&mut self) -> Result<String, String> {
-        let Some(round) = &self.round else { return Err("the host has not been looked at yet".into()) };
-        let gone = self.devices.update(&round.devices);
-        if gone.is_empty() {
-            return Ok("no GPU or NIC is missing".into());
-        }
-        self.devices.forget(&gone);
-        self.restart.store().keep_devices(&self.devices)?;
-        self.look(true).await;
-        self.settle().await;
-        let names: Vec<String> = gone.iter().map(|(address, what)| format!("{what} at {address}")).collect();
-        Ok(format!("no longer expected: {}", names.join(", ")))
-    }
-
-    fn plan(&self) -> String {
-        self.round.as_ref().map(|round| round.plan_json.clone()).unwrap_or_default()
-    }
-
-    /// Looks at the host; in mode `enforce`, and if `act`, puts right what may be put right now.
-    async fn look(&mut self, act: bool) {
-        let begun = Instant::now();
-        self.status.looks += 1;
-        let act = act && !self.held();
-        let round = match work::look(&self.options.worker).await {
-            Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.worth_a_try(&seen) => {
-                Ok(self.put_right(seen).await)
-            }
-            seen => seen,
-        };
-        let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.status.last_round_ms = took;
-        self.work = None;
-        match round {
-            Ok(round) => self.take(round).await,
-            Err(WorkError::NoProfile(why)) => self.without_profile(why).await,
-            Err(error) => {
-                let why = chain(&error);
-                if self.unusable.as_ref() != Some(&why) {
-                    say(journal::UNUSABLE, &why);
-                }
-                self.restart.give_up(&mut self.status, &why).await;
-                self.status.fail(why.clone());
-                self.unusable(why).await;
-            }
-        }
-    }
-
-    /// Whether an operator holds enforcement; says so when that changes.
-    fn held(&mut self) -> bool {
-        let held = EnforceHold::load(&self.options.root);
-        told::held(self.status.held.as_ref(), held.as_ref());
-        self.status.held = held;
-        self.status.held.is_some()
-    }
-
-    /// What is contested may also be right by now, and no longer contested.
-    fn worth_a_try(&self, seen: &Round) -> bool {
-        !seen.changes.is_empty() || self.pace.is_contested()
-    }
-
-    /// The operator's profile is not there. Nothing is enforced on a guess; what was decided before does not act either.
-    async fn without_profile(&mut self, why: String) {
-        let enforced = self.round.is_some() && self.status.state != State::NoProfile;
-        if enforced {
-            let gone = *self.profile_gone.get_or_insert_with(Instant::now);
-            if gone.elapsed() < PROFILE_QUIET {
-                self.retry = Some(gone + PROFILE_QUIET);
-                return self.at_work("the profile is gone: waiting for it to come back").await;
-            }
-        }
-        if self.unusable.as_ref() != Some(&why) {
-            say(journal::NO_PROFILE, &why);
-        }
-        self.restart.give_up(&mut self.status, &why).await;
-        self.status.without_profile(why.clone());
-        self.unusable(why).await;
-    }
-
-    async fn unusable(&mut self, why: String) {
-        self.unusable = Some(why);
-        self.retry = Some(Instant::now() + TRY_AGAIN);
-        self.decide_again = None;
-        self.watch_own_files();
-        self.beat();
-        self.publish().await;
-    }
-
-    async fn put_right(&mut self, seen: Round) -> Round {
-        self.told.differences(&seen);
-        let admitted = self.pace.admit(&seen.changes, self.born.elapsed());
-        for contested in &admitted.contested {
-            let text = format!(
-                "{} was changed back {} times and is left alone; last seen: {}; {CLEARS}",
-                contested.id, contested.times, contested.found
-            );
-            say(journal::CONTESTED, &text);
-        }
-        self.retry = admitted.next.map(|next| self.born + next);
-        if admitted.now.is_empty() {
-            return seen;
-        }
-        let done = match self.apply(&admitted.now).await {
-            Ok(done) => done,
-            // Another bedplate is at it, or a tool hangs: what the host is, is known all the same.
-            Err(error) => seen.clone().failed(&admitted.now, &chain(&error)),
-        };
-        if let Some(next) = self.pace.note(&done.done, self.born.elapsed()) {
-            let next = self.born + next;
-            self.retry = Some(self.retry.map_or(next, |retry| retry.min(next)));
-        }
-        told::ended(&seen.hash, &done);
-        done
-    }
-
-    async fn apply(&mut self, only: &[String]) -> Result<Round, WorkError> {
-        self.at_work("putting the host right").await;
-        let mut work = work::apply(&self.options.worker, only)?;
-        loop {
-            match work.next().await {
-                Said::At(what) => self.at_work(&what).await,
-                Said::Ended(end) => return end,
-            }
-        }
-    }
-
-    /// GPUs and NICs that the profile was about and that are gone are for people.
-    fn miss(&mut self, round: &mut Round) {
-        let before = self.devices.clone();
-        let gone = self.devices.update(&round.devices);
-        round.blockers.extend(gone.iter().map(devices::obstacle));
-        if self.devices != before
-            && let Err(why) = self.restart.store().keep_devices(&self.devices)
-        {
-            say(journal::IMPAIRED, &why);
-        }
-    }
-
-    async fn take(&mut self, mut round: Round) {
-        if round.agent.mode == AgentMode::Observe {
-            // Who only looks reboots nothing either.
-            round.reboot.policy = RebootPolicy::Never;
-        }
-        self.unusable = None;
-        self.profile_gone = None;
-        self.miss(&mut round);
-        let was = self.status.verdict;
-        self.status.failed = self.pace.failed(&round.changes);
-        self.status.take(&round, self.pace.contested());
-        if let Some(files) = &self.files {
-            files.set(&round.watch);
-        }
-        self.watch_own_files();
-        self.told.differences(&round);
-        self.told.blockers(&round);
-        self.told.need(round.need, &self.status.reason);
-        self.told.unknowns(&round);
-        if self.status.verdict == Verdict::Ready {
-            self.status.last_converged = Some(Timestamp::now());
-            if was != Verdict::Ready {
-                say(journal::CONVERGED, &format!("this host is what profile {} says", round.profile));
-            }
-        }
-        if self.round.as_ref().map(|old| old.agent.interval_s) != Some(round.agent.interval_s) {
-            self.round = Some(round.clone());
-            self.recheck = Instant::now() + self.interval();
-        }
-        self.round = Some(round);
-        self.seen = fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch));
-        self.beat();
-        // What happened meanwhile is not in what was just seen.
-        if let Ok(more) = self.triggers.try_recv() {
-            self.gather(more);
-        }
-        if self.bursts.is_of_the_host() {
-            self.work = Some(Work { what: "looking at what has changed".into(), since: Timestamp::now() });
-        }
-        self.decide().await;
-    }
-
     /// Sees to the reboot, and tells everybody where the host stands.
     async fn decide(&mut self) {
         if let Some(round) = &self.round
@@ -681,6 +390,7 @@ async fn received(signal: &mut Signal) {
 enum Happened {
     Reload,
     Asked(Asked),
+    Disconnected,
     Trigger(Trigger),
     Due,
 }

@@ -1,0 +1,87 @@
+//! What people ask of the daemon, over the bus.
+
+use jiff::Timestamp;
+
+use super::Daemon;
+use crate::daemon::bus::Request;
+use crate::reboot::decide::Decision;
+
+impl Daemon {
+    pub(super) async fn answer(&mut self, request: Request) -> Result<String, String> {
+        match request {
+            Request::Plan => {
+                self.look(false).await;
+                self.unusable.clone().map_or_else(|| Ok(self.plan()), Err)
+            }
+            Request::Reconcile => {
+                self.pace.forget();
+                self.retry = None;
+                self.look(true).await;
+                self.settle().await;
+                self.unusable.clone().map_or_else(|| Ok(self.status.state.name().to_owned()), Err)
+            }
+            Request::Reload => {
+                self.reload().await;
+                self.unusable.clone().map_or_else(|| Ok(String::new()), Err)
+            }
+            Request::ScheduleReboot { why, usec } => {
+                let at = (usec != 0).then(|| super::logind::time(usec));
+                self.schedule(why, at).await
+            }
+            Request::CancelReboot { uid } => {
+                let said = self.restart.unwish(uid).await;
+                self.decide().await;
+                said
+            }
+            Request::ForgetMissing => self.forget_missing().await,
+        }
+    }
+
+    /// Sees to the events of what was just done, so that whoever asked is told of a host that was looked at after it.
+    async fn settle(&mut self) {
+        for _ in 0..3 {
+            while let Ok(more) = self.triggers.try_recv() {
+                self.gather(more);
+            }
+            let Some(quiet) = self.bursts.ends() else { return };
+            tokio::time::sleep_until(quiet.into()).await;
+            self.burst_over().await;
+        }
+    }
+
+    async fn schedule(&mut self, why: String, at: Option<Timestamp>) -> Result<String, String> {
+        let refused = |why: &str| format!("no reboot can be announced, and the request is not kept: {why}");
+        if let Some(why) = &self.unusable {
+            return Err(refused(why));
+        }
+        let Some(round) = &self.round else { return Err(refused("the host has not been looked at yet")) };
+        self.restart.wish(why, at, round.reboot.delay_s)?;
+        self.decide().await;
+        let words = self.status.reboot.decision.words();
+        Ok(match self.status.reboot.decision {
+            Decision::Wait { .. } => format!(
+                "{words}\nThe request stays, for this boot: once nothing is in the way the reboot is announced, with the \
+                 profile's whole delay. `bedplate reboot cancel` withdraws it."
+            ),
+            _ => words,
+        })
+    }
+
+    async fn forget_missing(&mut self) -> Result<String, String> {
+        let Some(round) = &self.round else { return Err("the host has not been looked at yet".into()) };
+        let gone = self.devices.update(&round.devices);
+        if gone.is_empty() {
+            return Ok("no GPU or NIC is missing".into());
+        }
+        self.devices.forget(&gone);
+        self.restart.store().keep_devices(&self.devices)?;
+        self.look(true).await;
+        self.settle().await;
+        let names: Vec<String> = gone.iter().map(|(address, what)| format!("{what} at {address}")).collect();
+        Ok(format!("no longer expected: {}", names.join(", ")))
+    }
+
+    pub(super) fn plan(&self) -> String {
+        self.round.as_ref().map(|round| round.plan_json.clone()).unwrap_or_default()
+    }
+}

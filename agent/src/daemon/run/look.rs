@@ -1,0 +1,154 @@
+//! A look at the host, what may be put right after it, and what follows from what was seen.
+
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use super::Daemon;
+use crate::daemon::devices;
+use crate::daemon::fingerprint;
+use crate::daemon::journal::{self, say};
+use crate::daemon::pace::CLEARS;
+use crate::daemon::restart::chain;
+use crate::daemon::round::Round;
+use crate::daemon::status::{Verdict, Work};
+use crate::daemon::told;
+use crate::daemon::work::{self, Said, WorkError};
+use crate::enforce_hold::EnforceHold;
+use crate::profile::model::{AgentMode, RebootPolicy};
+
+impl Daemon {
+    /// Looks at the host; in mode `enforce`, and if `act`, puts right what may be put right now.
+    pub(super) async fn look(&mut self, act: bool) {
+        let begun = Instant::now();
+        self.status.looks += 1;
+        let act = act && !self.held();
+        let round = match work::look(&self.options.worker).await {
+            Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.worth_a_try(&seen) => {
+                Ok(self.put_right(seen).await)
+            }
+            seen => seen,
+        };
+        let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.status.last_round_ms = took;
+        self.work = None;
+        match round {
+            Ok(round) => self.take(round).await,
+            Err(WorkError::NoProfile(why)) => self.without_profile(why).await,
+            Err(error) => {
+                let why = chain(&error);
+                if self.unusable.as_ref() != Some(&why) {
+                    say(journal::UNUSABLE, &why);
+                }
+                self.restart.give_up(&mut self.status, &why).await;
+                self.status.fail(why.clone());
+                self.unusable(why).await;
+            }
+        }
+    }
+
+    /// Whether an operator holds enforcement; says so when that changes.
+    fn held(&mut self) -> bool {
+        let held = EnforceHold::load(&self.options.root);
+        told::held(self.status.held.as_ref(), held.as_ref());
+        self.status.held = held;
+        self.status.held.is_some()
+    }
+
+    /// What is contested may also be right by now, and no longer contested.
+    fn worth_a_try(&self, seen: &Round) -> bool {
+        !seen.changes.is_empty() || self.pace.is_contested()
+    }
+
+    async fn put_right(&mut self, seen: Round) -> Round {
+        self.told.differences(&seen);
+        let admitted = self.pace.admit(&seen.changes, self.born.elapsed());
+        for contested in &admitted.contested {
+            let text = format!(
+                "{} was changed back {} times and is left alone; last seen: {}; {CLEARS}",
+                contested.id, contested.times, contested.found
+            );
+            say(journal::CONTESTED, &text);
+        }
+        self.retry = admitted.next.map(|next| self.born + next);
+        if admitted.now.is_empty() {
+            return seen;
+        }
+        let done = match self.apply(&admitted.now).await {
+            Ok(done) => done,
+            // Another bedplate is at it, or a tool hangs: what the host is, is known all the same.
+            Err(error) => seen.clone().failed(&admitted.now, &chain(&error)),
+        };
+        if let Some(next) = self.pace.note(&done.done, self.born.elapsed()) {
+            let next = self.born + next;
+            self.retry = Some(self.retry.map_or(next, |retry| retry.min(next)));
+        }
+        told::ended(&seen.hash, &done);
+        done
+    }
+
+    async fn apply(&mut self, only: &[String]) -> Result<Round, WorkError> {
+        self.at_work("putting the host right").await;
+        let mut work = work::apply(&self.options.worker, only)?;
+        loop {
+            match work.next().await {
+                Said::At(what) => self.at_work(&what).await,
+                Said::Ended(end) => return end,
+            }
+        }
+    }
+
+    /// GPUs and NICs that the profile was about and that are gone are for people.
+    fn miss(&mut self, round: &mut Round) {
+        let before = self.devices.clone();
+        let gone = self.devices.update(&round.devices);
+        round.blockers.extend(gone.iter().map(devices::obstacle));
+        if self.devices != before
+            && let Err(why) = self.restart.store().keep_devices(&self.devices)
+        {
+            say(journal::IMPAIRED, &why);
+        }
+    }
+
+    async fn take(&mut self, mut round: Round) {
+        if round.agent.mode == AgentMode::Observe {
+            // Who only looks reboots nothing either.
+            round.reboot.policy = RebootPolicy::Never;
+        }
+        self.unusable = None;
+        self.profile_gone = None;
+        self.miss(&mut round);
+        let was = self.status.verdict;
+        self.status.failed = self.pace.failed(&round.changes);
+        self.status.take(&round, self.pace.contested());
+        if let Some(files) = &self.files {
+            files.set(&round.watch);
+        }
+        self.watch_own_files();
+        self.told.differences(&round);
+        self.told.blockers(&round);
+        self.told.need(round.need, &self.status.reason);
+        self.told.unknowns(&round);
+        if self.status.verdict == Verdict::Ready {
+            self.status.last_converged = Some(Timestamp::now());
+            if was != Verdict::Ready {
+                say(journal::CONVERGED, &format!("this host is what profile {} says", round.profile));
+            }
+        }
+        if self.round.as_ref().map(|old| old.agent.interval_s) != Some(round.agent.interval_s) {
+            self.round = Some(round.clone());
+            self.recheck = Instant::now() + self.interval();
+        }
+        self.round = Some(round);
+        self.seen = fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch));
+        self.beat();
+        // What happened meanwhile is not in what was just seen.
+        if let Ok(more) = self.triggers.try_recv() {
+            self.gather(more);
+        }
+        if self.bursts.is_of_the_host() {
+            self.work = Some(Work { what: "looking at what has changed".into(), since: Timestamp::now() });
+        }
+        self.decide().await;
+    }
+}

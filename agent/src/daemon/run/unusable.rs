@@ -1,0 +1,41 @@
+//! A host that cannot be held against a profile: nothing is enforced, and what was decided before does not act.
+
+use std::time::{Duration, Instant};
+
+use super::Daemon;
+use crate::daemon::journal::{self, say};
+use crate::daemon::status::State;
+
+/// A profile that cannot be used is tried again by itself, for what was missing may have come.
+const TRY_AGAIN: Duration = Duration::from_secs(60);
+/// A profile that is gone for a shorter time than this is being replaced, by a tool that removes the old file first.
+const PROFILE_QUIET: Duration = Duration::from_secs(2);
+
+impl Daemon {
+    /// The operator's profile is not there. Nothing is enforced on a guess; what was decided before does not act either.
+    pub(super) async fn without_profile(&mut self, why: String) {
+        let enforced = self.round.is_some() && self.status.state != State::NoProfile;
+        if enforced {
+            let gone = *self.profile_gone.get_or_insert_with(Instant::now);
+            if gone.elapsed() < PROFILE_QUIET {
+                self.retry = Some(gone + PROFILE_QUIET);
+                return self.at_work("the profile is gone: waiting for it to come back").await;
+            }
+        }
+        if self.unusable.as_ref() != Some(&why) {
+            say(journal::NO_PROFILE, &why);
+        }
+        self.restart.give_up(&mut self.status, &why).await;
+        self.status.without_profile(why.clone());
+        self.unusable(why).await;
+    }
+
+    pub(super) async fn unusable(&mut self, why: String) {
+        self.unusable = Some(why);
+        self.retry = Some(Instant::now() + TRY_AGAIN);
+        self.decide_again = None;
+        self.watch_own_files();
+        self.beat();
+        self.publish().await;
+    }
+}
