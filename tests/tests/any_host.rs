@@ -140,7 +140,7 @@ fn base(loader: usize) -> Snapshot {
 /// All that can be said of a host.
 fn everything(host: &Snapshot, loaded: &Loaded) -> String {
     let mut facts = observe(host, Depth::Thorough);
-    let mut said = inspect::tables(&facts) + &inspect::tree(&facts);
+    let mut said = inspect::tables(&facts, 100) + &inspect::tree(&facts);
     engine::assume_cpu(&mut facts, None, &loaded.profile);
     let plan = engine::plan(&loaded.profile, &facts, host, &Ledger::default()).plan;
     said += &text::plan(&plan, &host_label(&facts), text::Detail { verbose: true });

@@ -47,7 +47,11 @@ pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
                 &json.map_err(|error| CliError::while_doing("cannot write the facts as JSON", error))?,
             )?;
         } else {
-            let text = if args.tree { inspect::tree(&facts) } else { inspect::tables(&facts) };
+            // A tree is one function a line, as wide as it is deep.
+            let text = match args.tree {
+                true => inspect::tree(&facts),
+                false => inspect::tables(&facts, output::columns()),
+            };
             output::lines(&format!("{}{text}", opened.heading()))?;
         }
         if args.cost {

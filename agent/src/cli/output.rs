@@ -12,7 +12,12 @@ use crate::report::wrap;
 
 /// A report for people, at the width of their terminal.
 pub fn report(text: &str) -> Result<(), CliError> {
-    data(&wrap::wrap(&terminal(text), width(std::io::stdout()).unwrap_or(wrap::DEFAULT)))
+    data(&wrap::wrap(&terminal(text), columns()))
+}
+
+/// How many columns a report has.
+pub fn columns() -> usize {
+    width(std::io::stdout()).unwrap_or(wrap::DEFAULT)
 }
 
 /// A report whose lines are to stay whole, whatever the width: diffs, tables.

@@ -8,6 +8,7 @@ mod words;
 
 use serde::Serialize;
 
+use super::wrap;
 use crate::facts::Facts;
 
 /// Version of the JSON form; raised when a field changes its meaning or goes away, not when one is added.
@@ -23,9 +24,11 @@ struct Document<'a> {
     facts: &'a Facts,
 }
 
-/// The machine, its GPUs, NICs and the ports above them, and what could not be read.
-pub fn tables(facts: &Facts) -> String {
-    summary::block(facts) + &tables::sections(facts) + &gaps::section(facts)
+/// The machine, its GPUs, NICs and the ports above them, and what could not be read, in `width` columns.
+pub fn tables(facts: &Facts, width: usize) -> String {
+    let cells = u16::try_from(width).unwrap_or(u16::MAX);
+    let around = |text: String| wrap::wrap(&text, width);
+    around(summary::block(facts)) + &tables::sections(facts, cells) + &around(gaps::section(facts))
 }
 
 /// The PCI tree, one function a line, virtual functions folded, and what could not be read.

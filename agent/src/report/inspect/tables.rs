@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::{ContentArrangement, LineStyle, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, Width, presets};
 
 use super::words::{NONE, UNKNOWN, class, clean, count, ids, link, node, reading, wrapped};
 use crate::facts::Facts;
@@ -11,26 +11,33 @@ use crate::host::Reading;
 use crate::report::style::{HEAD, WARN, paint};
 use crate::value::{AcsBits, PciAddress};
 
-/// Cells are wrapped rather than going beyond this many columns.
-const WIDTH: u16 = 120;
-
-/// All tables, or why there are none.
-pub(super) fn sections(facts: &Facts) -> String {
+/// All tables, or why there are none. Cells are wrapped rather than going beyond `width` columns.
+pub(super) fn sections(facts: &Facts, width: u16) -> String {
     match &facts.pci {
-        Reading::Known(tree) => gpus(tree) + &nics(tree) + &ports(tree) + &others(tree),
+        Reading::Known(tree) => gpus(tree, width) + &nics(tree, width) + &ports(tree, width) + &others(tree),
         Reading::Absent => format!("\n{}\n", paint(WARN, "This host has no PCI.")),
         Reading::Unknown(_) => format!("\n{}\n", paint(WARN, "PCI functions are unknown.")),
     }
 }
 
 /// A titled table.
-fn section(title: &str, header: &[&str], rows: Vec<Vec<String>>) -> String {
+fn section(title: &str, header: &[&str], rows: Vec<Vec<String>>, width: u16) -> String {
+    // An address or a driver in two halves cannot be read: no column is narrower than its longest word.
+    let longest = |(at, title): (usize, &&str)| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(String::as_str);
+        let words = cells.chain([*title]).flat_map(|cell| cell.split(' '));
+        // A blank on each side.
+        let columns = words.map(|word| word.chars().count()).max().unwrap_or(0).saturating_add(2);
+        ColumnConstraint::LowerBoundary(Width::Fixed(u16::try_from(columns).unwrap_or(u16::MAX)))
+    };
+    let constraints: Vec<ColumnConstraint> = header.iter().enumerate().map(longest).collect();
     let mut table = Table::new();
     // A rule below the header is enough: more would double the length.
     table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─')));
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     table.set_header(header.to_vec());
     table.add_rows(rows);
+    table.set_constraints(constraints);
     format!("\n{}\n{}\n", paint(HEAD, title), table.trim_fmt())
 }
 
@@ -42,7 +49,7 @@ fn physical<'a>(
     tree.functions.values().filter(move |function| !function.is_vf() && wanted(function))
 }
 
-fn gpus(tree: &PciTree) -> String {
+fn gpus(tree: &PciTree, width: u16) -> String {
     let rows: Vec<Vec<String>> = physical(tree, Function::is_gpu)
         .map(|gpu| {
             vec![
@@ -64,10 +71,11 @@ fn gpus(tree: &PciTree) -> String {
         &title,
         &["GPU", "what", "NUMA", "link (its best)", "driver", "group", "port above, its ACS"],
         rows,
+        width,
     )
 }
 
-fn nics(tree: &PciTree) -> String {
+fn nics(tree: &PciTree, width: u16) -> String {
     let rows: Vec<Vec<String>> = physical(tree, Function::is_nic)
         .map(|nic| {
             vec![
@@ -86,11 +94,11 @@ fn nics(tree: &PciTree) -> String {
         return format!("\n{}\n", paint(WARN, "No NIC: no function of this host is a network controller."));
     }
     let title = count(rows.len(), "NIC");
-    section(&title, &["NIC", "what", "NUMA", "link (its best)", "driver", "net", "rdma", "VFs"], rows)
+    section(&title, &["NIC", "what", "NUMA", "link (its best)", "driver", "net", "rdma", "VFs"], rows, width)
 }
 
 /// Bridges with a GPU or NIC below; the others are only counted.
-fn ports(tree: &PciTree) -> String {
+fn ports(tree: &PciTree, width: u16) -> String {
     let below = below(tree);
     let bridges = physical(tree, Function::is_bridge).count();
     let rows: Vec<Vec<String>> = below
@@ -112,7 +120,7 @@ fn ports(tree: &PciTree) -> String {
     let mut out = String::new();
     if !rows.is_empty() {
         let header = ["port", "type", "what", "NUMA", "ACS able", "ACS on", "below"];
-        out += &section("Ports above GPUs and NICs", &header, rows);
+        out += &section("Ports above GPUs and NICs", &header, rows, width);
     }
     if rest > 0 {
         out +=

@@ -125,7 +125,7 @@ fn line<'a>(text: &'a str, address: &str) -> &'a str {
 
 #[test]
 fn tables_show_the_gpu_and_the_acs_of_the_port_above_it() {
-    let text = plain(&tables(&small()));
+    let text = plain(&tables(&small(), 120));
     let row = line(&text, "0000:19:00.0");
     for part in ["NVIDIA 10de:2330 3D", "32 GT/s x16", "nvidia", "0000:18:00.0 SV RR CR UF"] {
         assert!(row.contains(part), "{part} is not in {row}");
@@ -169,19 +169,19 @@ fn a_slow_link_shows_what_it_could_be() {
     detail.link.width = Some(8);
     let facts = host(vec![slow]);
     assert!(plain(&tree(&facts)).contains("2.5 GT/s x8 (32 GT/s x16)"));
-    let row = plain(&tables(&facts));
+    let row = plain(&tables(&facts, 120));
     assert!(line(&row, "0000:19:00.0").contains("2.5 GT/s x8"));
 }
 
 #[test]
 fn hosts_without_pci_or_gpu_say_so() {
     let facts = Facts { pci: Reading::Absent, ..small() };
-    assert!(tables(&facts).contains("This host has no PCI"));
+    assert!(tables(&facts, 120).contains("This host has no PCI"));
     assert!(tree(&facts).contains("This host has no PCI"));
-    let unknown = plain(&tables(&Facts::of_vendor(CpuVendor::Arm)));
+    let unknown = plain(&tables(&Facts::of_vendor(CpuVendor::Arm), 120));
     assert!(unknown.contains("PCI functions are unknown."));
     assert!(unknown.contains("no machine was looked at"));
-    let text = tables(&host(vec![nic("0000:1a:00.0", None, &[])]));
+    let text = tables(&host(vec![nic("0000:1a:00.0", None, &[])]), 120);
     assert!(text.contains("No GPU"));
     assert!(tree(&host(Vec::new())).contains("No PCI functions"));
 }
@@ -200,12 +200,12 @@ fn equal_unknowns_are_one_line_that_says_what_to_do() {
     let mut facts = host(addresses.iter().map(|address| denied(address)).collect());
     let expected = "30 functions (0000:16:00.0, 0000:16:01.0, 0000:16:02.0 …): ACS, port type\n      \
         /sys/bus/pci/devices/*/config cannot be read without more privilege";
-    let live = plain(&tables(&facts));
+    let live = plain(&tables(&facts, 120));
     assert!(live.contains(&format!("{expected}: run as root\n")), "{live}");
     let drawn = plain(&tree(&facts));
     assert!(drawn.contains(expected) && line(&drawn, "0000:16:03.0").contains("ACS unknown"));
     facts.host = HostKind::Snapshot;
-    assert!(plain(&tables(&facts)).contains(&format!("{expected}: record it as root\n")));
+    assert!(plain(&tables(&facts, 120)).contains(&format!("{expected}: record it as root\n")));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn gaps_of_the_scan_are_told() {
     let mut facts = small();
     let Reading::Known(pci) = &mut facts.pci else { unreachable!() };
     pci.gaps.push(Gap { address: at("0000:99:00.0"), reason: "not understood: EIO".into() });
-    assert!(plain(&tables(&facts)).contains("  0000:99:00.0\n      not understood: EIO\n"));
+    assert!(plain(&tables(&facts, 120)).contains("  0000:99:00.0\n      not understood: EIO\n"));
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn wide_domains_and_lying_parents_are_shown_once() {
     for address in ["10000:e0:00.0", "10000:e1:00.0", "10000:e2:00.0", "10000:e3:00.0"] {
         assert_eq!(text.matches(&format!("─ {address} ")).count(), 1, "{address} in\n{text}");
     }
-    assert!(line(&plain(&tables(&facts)), "10000:e3:00.0").contains("10000:ff:00.0 unknown"));
+    assert!(line(&plain(&tables(&facts, 120)), "10000:e3:00.0").contains("10000:ff:00.0 unknown"));
 }
 
 #[test]
@@ -239,8 +239,8 @@ fn text_of_the_host_cannot_steer_the_terminal() {
     evil.root = "pci\u{7}0000:16".into();
     let mut facts = host(vec![evil]);
     facts.cpu.model = Reading::Known("\u{1b}]0;title\u{7}".into());
-    let shown = plain(&tables(&facts)) + &plain(&tree(&facts));
-    assert!(!tables(&facts).contains("\u{1b}]") && !tree(&facts).contains("\u{1b}[2J"));
+    let shown = plain(&tables(&facts, 120)) + &plain(&tree(&facts));
+    assert!(!tables(&facts, 120).contains("\u{1b}]") && !tree(&facts).contains("\u{1b}[2J"));
     assert!(shown.chars().all(|c| c == '\n' || !c.is_control()));
 }
 
@@ -276,7 +276,7 @@ fn a_huge_tree_is_drawn_in_the_same_order_of_time() {
     let mut facts = small();
     facts.pci = Reading::Known(PciTree { functions, gaps: Vec::new() });
     let start = std::time::Instant::now();
-    let (text, drawn) = (tables(&facts), tree(&facts));
+    let (text, drawn) = (tables(&facts, 120), tree(&facts));
     let took = start.elapsed();
     assert!(text.contains("40 NICs"));
     assert_eq!(drawn.matches("255 VFs").count(), 40);
