@@ -59,6 +59,9 @@ pub struct Shown {
 /// Shared with the loop, which alone writes it.
 pub type Shared = Arc<Mutex<Shown>>;
 
+/// What logind or polkit may take to answer: polkit asks people, who take their time.
+const METHOD_LIMIT: std::time::Duration = std::time::Duration::from_secs(25);
+
 /// The object.
 pub struct Agent {
     shown: Shared,
@@ -291,6 +294,7 @@ pub trait Agent1 {
 /// [`zbus::Error::NameTaken`]: another daemon has the name. Others: there is no bus.
 pub async fn serve(agent: Agent) -> zbus::Result<zbus::Connection> {
     zbus::connection::Builder::system()
+        .method_timeout(METHOD_LIMIT)
         .serve_at(PATH, agent)
         .name(NAME)
         .replace_existing_names(false)

@@ -134,7 +134,9 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
     }
     // Serialising a struct of plain data does not fail.
     put(super::status::FILE, serde_json::to_string_pretty(status).unwrap_or_default() + "\n");
-    if let Err(error) = marker::set(root, marker::is_wanted(status)) {
+    if let Some(wanted) = marker::is_wanted(status)
+        && let Err(error) = marker::set(root, wanted)
+    {
         wrong.push(format!("cannot write {}: {error}", marker::REQUIRED));
     }
     wrong

@@ -15,6 +15,10 @@ pub fn of(root: &Path, watch: Option<&Watch>) -> u64 {
         let text = std::fs::read_to_string(root.join(file)).unwrap_or_default();
         text.lines().for_each(|line| line.split(' ').next().hash(&mut hasher));
     }
+    for hold in [crate::enforce_hold::HOLD, crate::reboot::hold::HOLD] {
+        let meta = std::fs::metadata(root.join(hold.trim_start_matches('/'))).ok();
+        meta.map(|meta| (meta.len(), meta.modified().ok())).hash(&mut hasher);
+    }
     let nothing = Watch::default();
     let watch = watch.unwrap_or(&nothing);
     for directory in &watch.directories {

@@ -97,8 +97,8 @@ pub async fn watch(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
     loop {
         tokio::select! {
             Some(_) = next(&mut inhibited) => {}
-            Some(_) = next(&mut shutdowns) => {}
-            else => return,
+            // The end of this one is the end of the bus.
+            signal = next(&mut shutdowns) => if signal.is_none() { return },
         }
         let _ = to.try_send(trigger());
     }

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::export::replace;
-use super::status::Status;
+use super::status::{State, Status};
 use crate::profile::model::RebootPolicy;
 
 /// Debian's marker, which kured watches too (handbook §2.6).
@@ -14,11 +14,20 @@ const REQUIRED_BY: &str = "/run/reboot-required.pkgs";
 /// Which marker bedplate made: a file of the same name may be another one by now.
 const MADE: &str = "/run/bedplate/reboot-required.made";
 const PACKAGE: &str = "bedplate";
+/// What Debian's own marker says.
+const TEXT: &str = "*** System restart required ***\n";
+/// In [`MADE`] while the marker is being made.
+const INTENT: &str = "being made\n";
 
 /// Whether others are to reboot this host. Under policy `schedule` they are not: kured only looks whether the file is there,
 /// and would reboot outside of window, hold and lock.
-pub fn is_wanted(status: &Status) -> bool {
-    status.held.is_none() && status.reboot.is_needed() && status.reboot.policy == Some(RebootPolicy::Mark)
+pub fn is_wanted(status: &Status) -> Option<bool> {
+    if status.state == State::Starting {
+        // What was there before stays until something is known.
+        return None;
+    }
+    let policy = status.reboot.policy == Some(RebootPolicy::Mark);
+    Some(policy && status.held.is_none() && status.reboot.is_needed())
 }
 
 /// Sets the marker, or takes back bedplate's part in it.
@@ -33,7 +42,9 @@ pub fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
     let ours = listed.lines().any(|line| line == PACKAGE);
     if wanted {
         if !marker.try_exists()? {
-            replace(&marker, b"*** System restart required ***\n")?;
+            // First: a marker that nobody remembers to have made would stay, and reboot the host once too often.
+            replace(&made, INTENT.as_bytes())?;
+            replace(&marker, TEXT.as_bytes())?;
             replace(&made, identity(&marker)?.as_bytes())?;
         }
         if ours {
@@ -52,7 +63,8 @@ pub fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
     if mine.is_empty() {
         return Ok(());
     }
-    if others.is_empty() && identity(&marker).is_ok_and(|now| now == mine) {
+    let cut_short = mine == INTENT && read(&marker)? == TEXT;
+    if others.is_empty() && (cut_short || identity(&marker).is_ok_and(|now| now == mine)) {
         std::fs::remove_file(&marker)?;
     }
     std::fs::remove_file(made)
@@ -115,6 +127,15 @@ mod tests {
     }
 
     #[test]
+    fn what_was_cut_short_is_taken_back_too() {
+        let run = Run::new();
+        run.write("bedplate/reboot-required.made", INTENT);
+        run.write("reboot-required", TEXT);
+        run.set(false);
+        assert_eq!(run.both(), (None, None));
+    }
+
+    #[test]
     fn what_others_made_stays() {
         let run = Run::new();
         run.write("reboot-required", "theirs");
@@ -151,15 +172,17 @@ mod tests {
     #[test]
     fn only_the_policy_mark_asks_others() {
         let mut status = Status::starting("b".into());
+        assert_eq!(is_wanted(&status), None, "before the first look");
+        status.state = State::WaitingForBoot;
         status.reboot.need = Some(RebootNeed::Cold);
         for (policy, wanted) in
             [(RebootPolicy::Never, false), (RebootPolicy::Mark, true), (RebootPolicy::Schedule, false)]
         {
             status.reboot.policy = Some(policy);
-            assert_eq!(is_wanted(&status), wanted, "{policy:?}");
+            assert_eq!(is_wanted(&status), Some(wanted), "{policy:?}");
         }
         status.reboot.policy = Some(RebootPolicy::Mark);
         status.reboot.need = None;
-        assert!(!is_wanted(&status), "nobody knows");
+        assert_eq!(is_wanted(&status), Some(false), "nobody knows");
     }
 }

@@ -2,6 +2,7 @@
 //! doing it. Everything that fails on the way leaves the host running.
 
 mod around;
+mod fire;
 mod lock;
 mod operator;
 
@@ -17,11 +18,9 @@ use super::round::Round;
 use super::status::{Status, Verdict};
 use super::store::Store;
 use crate::enforce_hold::EnforceHold;
-use crate::host::write::DirWriter;
 use crate::plan::RebootNeed;
-use crate::profile::model::{Reboot, RebootPolicy};
+use crate::profile::model::RebootPolicy;
 use crate::reboot::decide::{Decision, Scheduled, Situation, decide, shown};
-use crate::reboot::method::{Next, command};
 use crate::reboot::record::{Attempt, Record};
 use crate::reboot::stuck::Cause;
 
@@ -36,6 +35,8 @@ pub struct Restart {
     /// The bus, if there is one; without it there is no reboot.
     logind: Option<ManagerProxy<'static>>,
     inhibited_since: Option<Instant>,
+    /// When logind was last seen with bedplate's own announcement.
+    seen_ours: Option<Timestamp>,
     lock: lock::Lock,
     asked_for: u64,
     last: Option<Decision>,
@@ -50,6 +51,7 @@ impl Restart {
             boot_id,
             logind: None,
             inhibited_since: None,
+            seen_ours: None,
             lock: lock::Lock::default(),
             asked_for: 0,
             last: None,
@@ -69,11 +71,11 @@ impl Restart {
     /// Decides and acts, once; writes what came of it into the status. Returns when to come again, if nothing else
     /// happens before.
     pub async fn step(&mut self, status: &mut Status, round: &Round) -> Option<Duration> {
-        let mut record = self.store.record();
         status.reboot.hold = self.hold(Timestamp::now());
-        if let Err(why) = self.fire(&round.reboot).await {
+        if let Err(why) = self.fire(status, round).await {
             say(journal::REBOOT_FAILED, &why);
         }
+        let mut record = self.store.record();
         if let Ok(record) = &mut record {
             self.settle(record, status, round);
         }
@@ -128,7 +130,7 @@ impl Restart {
             Decision::Announced { .. } | Decision::Schedule { .. } => Some(LOOK_AGAIN),
             _ => again,
         };
-        again.into_iter().chain(lock_again).min()
+        again.into_iter().chain(lock_again).chain(self.watch_command()).min()
     }
 
     /// A request that something was in the way of is remembered as one: whoever lifts a hold hours later does not expect
@@ -143,27 +145,6 @@ impl Restart {
         if let Err(why) = self.store.keep(record) {
             say(journal::IMPAIRED, &why);
         }
-    }
-
-    /// The time of the operator's command has come: logind has announced it and rehearsed, and the machine is cycled from
-    /// outside. Once: that it was fired is kept before it is.
-    async fn fire(&self, settings: &Reboot) -> Result<(), String> {
-        let due = |announced: &Announced| {
-            !announced.called_off
-                && announced.usec <= logind::usec(Timestamp::now())
-                && announced.prepared.as_ref().is_some_and(|prepared| prepared.next == Next::RunCommand)
-        };
-        let (Some(announced), Some(command)) =
-            (self.store.announced().filter(due), methods::command(settings))
-        else {
-            return Ok(());
-        };
-        self.store.announce(Some(&Announced { called_off: true, ..announced }))?;
-        say(journal::REBOOT_SCHEDULED, "running the command of the profile that cycles this host's power");
-        let run = move || command::run(&command, &mut DirWriter::live()).map_err(|error| chain(&error));
-        let grace = tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(error.to_string()))?;
-        say(journal::REBOOT_WAITS, &format!("the power should be cycled within {} s", grace.as_secs()));
-        Ok(())
     }
 
     /// A host that is right forgets what was tried.
@@ -306,6 +287,7 @@ impl Restart {
             self.store.keep(record)?;
             return Err(format!("logind does not schedule the reboot: {error}"));
         }
+        self.seen_ours = Some(Timestamp::now());
         self.asked_for += 1;
         say(
             journal::REBOOT_SCHEDULED,
@@ -325,9 +307,13 @@ impl Restart {
         if let Some(announced) = self.store.announced() {
             methods::take_back(&self.root, announced.prepared.as_ref());
         }
-        self.store.announce(None)?;
         record.call_off(&self.boot_id);
+        if let Some(asked) = &mut record.asked {
+            // It is announced again when it can be, and then with the whole delay.
+            asked.waited = true;
+        }
         self.store.keep(record)?;
+        self.store.announce(None)?;
         say(journal::REBOOT_CANCELLED, &format!("the announced reboot is taken back: {why}"));
         Ok(true)
     }

@@ -33,6 +33,9 @@ use super::status::{State, Status, Work};
 use super::told::Told;
 use super::watchdog::{self, Busy, notify};
 
+/// What the bus may take for the signals of one change.
+const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
+
 /// How the daemon is run.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -160,6 +163,8 @@ impl Daemon {
             devices,
         };
         daemon.watch_own_files();
+        // Before anything is known: what an earlier daemon said is nobody's word any more.
+        daemon.publish().await;
         if let Err(error) = daemon.connect().await {
             if matches!(error, zbus::Error::NameTaken) {
                 return Err(RunError::Name);
@@ -168,8 +173,6 @@ impl Daemon {
             say(journal::IMPAIRED, &format!("{text}: {error}"));
             daemon.bus_again = Some((Instant::now() + link::BUS_AGAIN.0, link::BUS_AGAIN.0));
         }
-        // Before anything is known: what an earlier daemon said is nobody's word any more.
-        daemon.publish().await;
         Ok(daemon)
     }
 
@@ -279,6 +282,7 @@ impl Daemon {
         let now = Instant::now();
         if self.retry.is_some_and(|at| at <= now) {
             self.retry = None;
+            self.at_work("looking at the host").await;
             return self.look(true).await;
         }
         if self.recheck <= now {
@@ -286,6 +290,7 @@ impl Daemon {
             // A look reads config space; without any sign of a change there is no need.
             if fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch)) != self.seen
             {
+                self.at_work("looking at the host").await;
                 return self.look(true).await;
             }
             self.beat();
@@ -334,14 +339,18 @@ impl Daemon {
             Err(_) => notify(&[NotifyState::Reloading]),
         }
         self.pace.forget();
+        self.at_work("looking at the host").await;
         self.look(true).await;
         notify(&[NotifyState::Ready]);
     }
 
     /// Sees to the reboot, and tells everybody where the host stands.
     async fn decide(&mut self) {
+        self.held();
         if let Some(round) = &self.round
             && self.unusable.is_none()
+            // What was decided on a profile that may be gone does not act.
+            && self.profile_gone.is_none()
         {
             let again = self.restart.step(&mut self.status, round).await;
             self.decide_again = again.map(|wait| Instant::now() + wait);
@@ -374,8 +383,9 @@ impl Daemon {
             && let Ok(object) = bus.object_server().interface::<_, Agent>(bus::PATH).await
         {
             let agent = object.get().await;
-            // A bus that does not take a signal is no reason to stop.
-            let _ = bus::tell(object.signal_emitter(), &agent, &before, &now).await;
+            // A bus that does not take a signal is no reason to stop, nor one that takes its time.
+            let told = bus::tell(object.signal_emitter(), &agent, &before, &now);
+            let _ = tokio::time::timeout(SIGNAL_LIMIT, told).await;
         }
     }
 }

@@ -130,6 +130,9 @@ pub fn shown(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
+/// A request whose time is longer ago was in somebody's way, or nobody was there to see to it.
+const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
+
 /// What is said after one boot that did not help.
 const NO_HELP: &str = "the host was rebooted for this, and it is not in effect";
 
@@ -257,7 +260,8 @@ fn time(
     let settings = situation.settings;
     if let Some(asked) = asked {
         // What was in the way has ended without a word to anybody: then the announcement gets its full delay.
-        let least = if asked.waited { i64::from(settings.delay_s) } else { 0 };
+        let old = asked.at.duration_since(situation.now) < -AT_ONCE;
+        let least = if asked.waited || old { i64::from(settings.delay_s) } else { 0 };
         let least = situation.now.saturating_add(SignedDuration::from_secs(least));
         return Ok(asked.at.max(least.unwrap_or(Timestamp::MAX)));
     }

@@ -57,14 +57,17 @@ impl Restart {
         let by = (late < 0).then(|| {
             format!("through logind, as `shutdown -c` does, at {} or shortly before", shown(Timestamp::now()))
         });
+        // An operator's request goes with it, or it would be announced again at once. The record first: after a full disk or a
+        // kill in between, all of this is done again.
+        let mut record = self.store.record()?;
+        record.asked = None;
+        if by.is_some() {
+            record.call_off(&self.boot_id);
+        }
+        self.store.keep(&record)?;
         let off = Announced { called_off: true, called_off_by: by.clone(), prepared: None, ..announced };
         self.store.announce(Some(&off))?;
         if let Some(by) = by {
-            // Before its time. An operator's request goes with it, or it would be announced again at once.
-            let mut record = self.store.record()?;
-            record.call_off(&self.boot_id);
-            record.asked = None;
-            self.store.keep(&record)?;
             let text = format!(
                 "the announced reboot was called off {by}; `bedplate reboot schedule` asks for it again"
             );
@@ -92,7 +95,15 @@ impl Restart {
         let mut vetoes = Vec::new();
         vetoes.extend(self.hold(now));
         vetoes.extend(kexec::block(&self.root).map(|block| chain(&block)));
-        if self.store.announced().is_some_and(|announced| announced.called_off) && !asked {
+        let announced = self.store.announced();
+        let was_run = |announced: &Announced| {
+            let since = logind::usec(now).saturating_sub(announced.usec);
+            announced.called_off && announced.prepared.is_some() && since < GOING_DOWN_US.unsigned_abs()
+        };
+        if let Some(run) = announced.as_ref().filter(|announced| was_run(announced)) {
+            let at = shown(logind::time(run.usec));
+            vetoes.push(format!("the command that cycles the power was run after {at}: it may take minutes"));
+        } else if announced.is_some_and(|announced| announced.called_off) && !asked {
             vetoes.push(
                 "the announced reboot was called off; `bedplate reboot schedule` asks for it again".into(),
             );

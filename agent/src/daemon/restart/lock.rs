@@ -72,7 +72,26 @@ impl Lock {
     }
 }
 
+impl Lock {
+    /// Says why a slot is not given back, once for each reason.
+    fn kept(&mut self, why: &str) {
+        if self.told.as_deref() != Some(why) {
+            say(journal::LOCK_KEPT, why);
+            self.told = Some(why.to_owned());
+        }
+    }
+}
+
 impl Restart {
+    /// Without its record bedplate does not know of a slot; the fleet waits for it all the same.
+    fn cannot_keep(&mut self, status: &mut Status, round: Option<&Round>, why: &str) -> Option<Duration> {
+        round.and_then(|round| round.reboot.fleetlock.as_ref())?;
+        let text = format!("a slot of the fleet's lock may be held and cannot be given back: {why}");
+        self.lock.kept(&text);
+        status.reboot.lock_said = Some(text);
+        Some(LOOK_AGAIN)
+    }
+
     /// One request to the lock server, away from the loop.
     async fn ask<T: Send + 'static>(
         &self,
@@ -145,7 +164,11 @@ impl Restart {
         }
         let is_well = |before: &[String]| round.is_some_and(|round| is_well(status, round, before));
         let (mut unused, mut well, mut again) = (None, false, None);
-        match self.store.record().ok()?.lock {
+        let kept = match self.store.record() {
+            Ok(record) => record.lock,
+            Err(why) => return self.cannot_keep(status, round, &why),
+        };
+        match kept {
             Some(held) => {
                 well = is_well(&held.before);
                 if held.certain && held.boot_id != self.boot_id && !well {
@@ -163,7 +186,10 @@ impl Restart {
             None => {}
         }
         // Read again: that a reboot was called off may have been found out only now.
-        let mut record = self.store.record().ok()?;
+        let mut record = match self.store.record() {
+            Ok(record) => record,
+            Err(why) => return self.cannot_keep(status, round, &why),
+        };
         if let Some(server) = unused {
             // That it failed is in the journal.
             let done = self.release(&mut record, &server, well).await;
@@ -182,7 +208,11 @@ impl Restart {
         if let Some(held) = record.lock.as_mut().filter(|held| held.certain) {
             // Kept first: an answer that gets lost may have been yes, and without a slot there is no reboot.
             held.certain = false;
-            self.store.keep(record)?;
+            if let Err(why) = self.store.keep(record) {
+                self.lock.give.failed(&why);
+                self.lock.kept(&why);
+                return Err(why);
+            }
         }
         let held = record.lock.is_some();
         match self.ask(server, Client::steady_state).await {
@@ -204,10 +234,7 @@ impl Restart {
                     true => format!("the slot of {} is not given back yet", server.url),
                     false => format!("{} is not told yet that this host is well", server.url),
                 };
-                if self.lock.told.as_ref() != Some(&why) {
-                    say(journal::LOCK_KEPT, &format!("{what}; this is tried again: {why}"));
-                    self.lock.told = Some(why.clone());
-                }
+                self.lock.kept(&format!("{what}; this is tried again: {why}"));
                 self.lock.said = Some(format!("{what}: {why}"));
                 Err(why)
             }

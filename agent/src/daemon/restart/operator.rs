@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::Restart;
+use super::fire::waits;
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::Announced;
 use crate::daemon::status::Status;
@@ -64,6 +65,11 @@ impl Restart {
             }
             Scheduled::Underway(_) => Err("the machine is going down already".into()),
             Scheduled::Foreign(schedule) => Err(format!("what is scheduled is not bedplate's: {schedule}")),
+            Scheduled::Nothing if self.store.announced().as_ref().is_some_and(waits) => {
+                let announced = self.store.announced().ok_or("nothing is announced any more")?;
+                self.call_off_command(announced, &format!("user {uid}, `bedplate reboot cancel`"))?;
+                Ok("the command that cycles the power is not run".into())
+            }
             Scheduled::Nothing if wished => Ok("the request is taken back; nothing was announced yet".into()),
             Scheduled::Nothing => Err("no reboot of bedplate's is announced".into()),
         }

@@ -16,6 +16,7 @@ impl Daemon {
             Request::Reconcile => {
                 self.pace.forget();
                 self.retry = None;
+                self.at_work("looking at the host").await;
                 self.look(true).await;
                 self.settle().await;
                 self.unusable.clone().map_or_else(|| Ok(self.status.state.name().to_owned()), Err)

@@ -2,19 +2,30 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout;
+
 use super::Daemon;
 use crate::daemon::bus::{self, Agent};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, ManagerProxy};
 
+/// A bus that takes longer is as good as none.
+const BUS_LIMIT: Duration = Duration::from_secs(5);
 /// Waits between tries to get back on the bus: the first, and the longest.
 pub(super) const BUS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 impl Daemon {
     /// Onto the bus, with logind.
     pub(super) async fn connect(&mut self) -> zbus::Result<()> {
-        let bus = bus::serve(Agent::new(self.shown.clone(), self.to_asked.clone())).await?;
-        let logind = ManagerProxy::new(&bus).await.ok();
+        let connecting = async {
+            let bus = bus::serve(Agent::new(self.shown.clone(), self.to_asked.clone())).await?;
+            let logind = ManagerProxy::new(&bus).await.ok();
+            Ok::<_, zbus::Error>((bus, logind))
+        };
+        // One that accepts and stays silent must not keep the loop from the host.
+        let (bus, logind) = timeout(BUS_LIMIT, connecting)
+            .await
+            .unwrap_or_else(|_| Err(zbus::Error::Failure("it does not answer".into())))?;
         if let Some(logind) = logind.clone() {
             tokio::spawn(logind::watch(logind, self.to_triggers.clone()));
         }

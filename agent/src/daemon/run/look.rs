@@ -48,7 +48,7 @@ impl Daemon {
     }
 
     /// Whether an operator holds enforcement; says so when that changes.
-    fn held(&mut self) -> bool {
+    pub(super) fn held(&mut self) -> bool {
         let held = EnforceHold::load(&self.options.root);
         told::held(self.status.held.as_ref(), held.as_ref());
         self.status.held = held;

@@ -19,6 +19,7 @@ impl Daemon {
             let gone = *self.profile_gone.get_or_insert_with(Instant::now);
             if gone.elapsed() < PROFILE_QUIET {
                 self.retry = Some(gone + PROFILE_QUIET);
+                self.decide_again = None;
                 return self.at_work("the profile is gone: waiting for it to come back").await;
             }
         }

@@ -256,8 +256,8 @@ fn a_wish_is_for_one_boot() {
 fn a_request_that_waited_is_announced_with_the_whole_delay() {
     let settings = Reboot { delay_s: 900, ..settings(RebootPolicy::Never, &[]) };
     let mut record = Record::default();
-    for (waited, after) in [(false, 0), (true, 900)] {
-        let at = now() - SignedDuration::from_hours(4);
+    for (waited, hours, after) in [(false, 0, 0), (true, 0, 900), (false, 4, 900)] {
+        let at = now() - SignedDuration::from_hours(hours);
         record.asked = Some(Asked { why: "me".into(), boot_id: BOOT.into(), at, waited });
         assert_eq!(
             decide(&free(&settings, &record)),

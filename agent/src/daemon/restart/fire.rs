@@ -1,0 +1,106 @@
+//! The operator's command that cycles the power. logind only rehearses its time (`dry-reboot`), so nothing but bedplate
+//! stands between a hold, an inhibitor or `shutdown -c` and the command: it is run only right after its time, when logind
+//! was seen with the announcement right before it, and when nothing forbids it. Anything else calls it off.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Restart, chain};
+use crate::daemon::journal::{self, say};
+use crate::daemon::logind::{self, Announced};
+use crate::daemon::methods;
+use crate::daemon::round::Round;
+use crate::daemon::status::Status;
+use crate::enforce_hold::EnforceHold;
+use crate::host::write::DirWriter;
+use crate::reboot::method::{Next, Prepared, command};
+
+/// Before its time the announcement has to be seen at logind: one that was not seen since may have been called off.
+const SEEN_BEFORE: SignedDuration = SignedDuration::from_secs(5);
+/// Later than this after its time nobody expects it any more.
+const LATEST: SignedDuration = SignedDuration::from_secs(120);
+/// When it is looked at before its time, and how often from then on.
+const BEFORE: Duration = Duration::from_millis(1500);
+const CLOSELY: Duration = Duration::from_secs(1);
+
+/// Whether a command is announced and not run yet.
+pub(super) fn waits(announced: &Announced) -> bool {
+    let runs_command = |prepared: &Prepared| prepared.next == Next::RunCommand;
+    !announced.called_off && announced.prepared.as_ref().is_some_and(runs_command)
+}
+
+impl Restart {
+    /// When to look at the announcement of a command again: right before its time, and closely from then on.
+    pub(super) fn watch_command(&self) -> Option<Duration> {
+        let announced = self.store.announced().filter(waits)?;
+        let left = logind::time(announced.usec).duration_since(Timestamp::now());
+        let left = Duration::try_from(left).unwrap_or(Duration::ZERO);
+        Some(left.saturating_sub(BEFORE).max(CLOSELY))
+    }
+
+    /// Runs the command when its time has come, once: that it was run is kept before it is.
+    ///
+    /// # Errors
+    /// Why it was not run, or failed.
+    pub(super) async fn fire(&mut self, status: &Status, round: &Round) -> Result<(), String> {
+        let Some(announced) = self.store.announced().filter(waits) else { return Ok(()) };
+        let Some(logind) = self.logind.clone() else { return Ok(()) };
+        let asked = logind.scheduled_shutdown().await;
+        let (kind, usec) = asked.map_err(|error| format!("cannot ask logind what is scheduled: {error}"))?;
+        let (now, at) = (Timestamp::now(), logind::time(announced.usec));
+        if kind == announced.kind && usec == announced.usec {
+            self.seen_ours = Some(now);
+            return Ok(());
+        }
+        if now < at {
+            // Called off, or another schedule has taken its place: for `scheduled` to find.
+            return Ok(());
+        }
+        let seen = self.seen_ours.is_some_and(|seen| at.duration_since(seen) <= SEEN_BEFORE);
+        let mut why = self.vetoes(&round.reboot, true, now).await;
+        why.extend(status.held.as_ref().map(EnforceHold::describe));
+        match logind.list_inhibitors().await {
+            Ok(all) => why.extend(logind::in_the_way(&all)),
+            Err(error) => why.push(format!("cannot ask logind for inhibitors: {error}")),
+        }
+        if !seen || now.duration_since(at) > LATEST {
+            why.push("its time passed while bedplate could not see whether it was called off".into());
+        }
+        if !kind.is_empty() {
+            why.push(format!("another shutdown is scheduled: {kind}"));
+        }
+        let Some(command) = methods::command(&round.reboot).filter(|_| why.is_empty()) else {
+            self.call_off_command(announced, &why.join("; "))?;
+            return Ok(());
+        };
+        let mut record = self.store.record()?;
+        record.asked = None;
+        self.store.keep(&record)?;
+        self.store.announce(Some(&Announced { called_off: true, ..announced }))?;
+        say(journal::REBOOT_SCHEDULED, "running the command of the profile that cycles this host's power");
+        let run = move || command::run(&command, &mut DirWriter::live()).map_err(|error| chain(&error));
+        let grace = tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(error.to_string()))?;
+        say(journal::REBOOT_WAITS, &format!("the power should be cycled within {} s", grace.as_secs()));
+        Ok(())
+    }
+
+    /// The command is not run, nor asked for again by itself in this boot. The record first: a request that is left in it
+    /// would be announced again.
+    pub(super) fn call_off_command(&self, announced: Announced, why: &str) -> Result<(), String> {
+        let mut record = self.store.record()?;
+        record.call_off(&self.boot_id);
+        record.asked = None;
+        self.store.keep(&record)?;
+        let by = Some(format!("at its time: {why}"));
+        self.store.announce(Some(&Announced {
+            called_off: true,
+            called_off_by: by,
+            prepared: None,
+            ..announced
+        }))?;
+        let text = format!("the command that cycles this host's power was not run: {why}");
+        say(journal::REBOOT_CALLED_OFF, &text);
+        Ok(())
+    }
+}

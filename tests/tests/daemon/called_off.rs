@@ -1,0 +1,244 @@
+//! What an operator has called off stays called off: also when the daemon was away, the disk full, or the bus silent; and the
+//! operator's command that cycles the power runs once, at its time, or not at all.
+
+use std::time::{Duration, Instant};
+
+use bedplate::daemon::logind;
+use bedplate::daemon::status::State;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::rig::{Rig, right, until, waiting};
+
+const HELD: &str = "{\"version\":1,\"until\":null,\"why\":\"a demo\",\"by\":\"ops\"}";
+
+fn schedules(rig: &Rig) -> usize {
+    rig.asked_of_logind().iter().filter(|call| call.starts_with("schedule")).count()
+}
+
+/// An operator asks for a reboot in so many seconds.
+fn schedule(rig: &Rig, seconds: i64) {
+    let asked = async { rig.agent().await?.schedule_reboot("an operator", later(seconds)).await };
+    let said = rig.runtime.block_on(asked).expect("root may");
+    assert!(said.starts_with("announced for"), "{said}");
+}
+
+fn later(seconds: i64) -> u64 {
+    logind::usec(Timestamp::now() + SignedDuration::from_secs(seconds))
+}
+
+/// Seconds until what logind has scheduled.
+fn left(rig: &Rig) -> Option<i64> {
+    let scheduled = rig.login.lock().expect("not poisoned").scheduled.clone()?;
+    Some(logind::time(scheduled.1).duration_since(Timestamp::now()).as_secs())
+}
+
+/// logind has done its rehearsal, or `shutdown -c` was said; no event tells of it.
+fn nothing_scheduled(rig: &Rig) {
+    rig.login.lock().expect("not poisoned").scheduled = None;
+}
+
+fn converged(rig: &Rig) {
+    rig.until("converged", |status| status.state == State::Converged);
+}
+
+/// Reboots by a command that writes down that it ran, after three seconds.
+fn by_command(rig: &Rig, mut round: Value, exit: u8) -> Value {
+    // The probe looks for it below the root.
+    rig.program("bin/sh", "");
+    round["reboot"]["methods"] = json!(["command"]);
+    round["reboot"]["delay_s"] = json!(3);
+    let script = format!("echo ran >>{}; exit {exit}", rig.path("ran").display());
+    round["reboot"]["command"] = json!(["/bin/sh", "-c", script]);
+    round
+}
+
+fn announced(rig: &Rig) {
+    until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
+}
+
+#[test]
+fn a_request_is_not_done_at_once_after_the_profile_was_broken() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    converged(&rig);
+    schedule(&rig, 3);
+    rig.write("fails", "the profile is broken");
+    rig.touch();
+    rig.until("error", |status| status.state == State::Error);
+    until("called off", || left(&rig).is_none());
+    std::thread::sleep(Duration::from_secs(4));
+    std::fs::remove_file(rig.path("fails")).expect("ours");
+    rig.touch();
+    until("announced again", || left(&rig).is_some());
+    assert!(left(&rig).is_some_and(|left| left > 3000), "{:?} s", left(&rig));
+}
+
+/// `shutdown -c` while the daemon is away, which comes back after the time.
+#[test]
+fn called_off_while_nobody_looked_it_stays_called_off() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    converged(&rig);
+    schedule(&rig, 600);
+    rig.kill();
+    nothing_scheduled(&rig);
+    // Sixteen minutes after the time.
+    let mut kept: Value = serde_json::from_str(&rig.read("run/bedplate/announced.json")).expect("JSON");
+    kept["usec"] = json!(later(-16 * 60));
+    rig.write("run/bedplate/announced.json", &kept.to_string());
+    let mut record: Value = serde_json::from_str(&rig.read("var/lib/bedplate/reboot.json")).expect("JSON");
+    record["asked"]["at"] = json!((Timestamp::now() - SignedDuration::from_secs(16 * 60)).to_string());
+    rig.write("var/lib/bedplate/reboot.json", &record.to_string());
+    rig.start();
+    rig.settle();
+    assert_eq!(schedules(&rig), 1, "{:?}\n{}", rig.asked_of_logind(), rig.read("log"));
+}
+
+#[test]
+fn a_full_disk_does_not_bring_back_what_was_called_off() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    converged(&rig);
+    schedule(&rig, 5);
+    // The record's temporary file cannot be written.
+    std::fs::create_dir(rig.path("var/lib/bedplate/reboot.new")).expect("ours");
+    nothing_scheduled(&rig);
+    rig.touch();
+    rig.settle();
+    rig.touch();
+    std::thread::sleep(Duration::from_secs(5));
+    std::fs::remove_dir(rig.path("var/lib/bedplate/reboot.new")).expect("ours");
+    rig.touch();
+    rig.settle();
+    assert_eq!(schedules(&rig), 1, "{:?}\n{}", rig.asked_of_logind(), rig.read("log"));
+}
+
+#[test]
+fn the_command_that_was_asked_for_runs_once_whatever_it_ends_with() {
+    for exit in [0, 1] {
+        let Some(mut rig) = Rig::new() else { return };
+        rig.look(&by_command(&rig, right(&rig), exit));
+        rig.start();
+        converged(&rig);
+        schedule(&rig, 2);
+        std::thread::sleep(Duration::from_millis(2300));
+        nothing_scheduled(&rig);
+        rig.touch();
+        until("it runs", || rig.read("ran") == "ran\n");
+        for _ in 0..3 {
+            nothing_scheduled(&rig);
+            rig.touch();
+            rig.settle();
+        }
+        assert_eq!(rig.read("ran"), "ran\n", "{exit}: {:?}\n{}", rig.asked_of_logind(), rig.read("log"));
+        assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"asked\": null"));
+    }
+}
+
+/// `shutdown -c` seconds before the time, and no event tells of it.
+#[test]
+fn a_command_that_was_called_off_just_before_its_time_does_not_run() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&by_command(&rig, right(&rig), 0));
+    rig.start();
+    converged(&rig);
+    schedule(&rig, 6);
+    std::thread::sleep(Duration::from_secs(3));
+    nothing_scheduled(&rig);
+    std::thread::sleep(Duration::from_secs(5));
+    rig.touch();
+    rig.settle();
+    assert_eq!(rig.read("ran"), "", "{}", rig.read("log"));
+}
+
+#[test]
+fn a_hold_at_the_last_moment_keeps_the_command_from_running() {
+    let Some(mut rig) = Rig::new() else { return };
+    std::fs::create_dir_all(rig.path("var/lib/bedplate")).expect("ours");
+    rig.look(&by_command(&rig, waiting(&rig), 0));
+    rig.start();
+    announced(&rig);
+    std::thread::sleep(Duration::from_millis(3200));
+    rig.write("var/lib/bedplate/hold.json", HELD);
+    nothing_scheduled(&rig);
+    rig.settle();
+    assert_eq!(rig.read("ran"), "", "{}", rig.read("log"));
+    let (_, said) = rig.run(&["reboot", "status"]);
+    assert!(said.contains("called off  at its time: held"), "{said}");
+}
+
+#[test]
+fn cancel_at_the_last_moment_does_not_run_the_command() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut round = by_command(&rig, waiting(&rig), 0);
+    round["reboot"]["busy_command"] = json!(["/bin/sh", "-c", "sleep 0.3"]);
+    rig.look(&round);
+    rig.start();
+    announced(&rig);
+    std::thread::sleep(Duration::from_millis(3200));
+    let (_, said) = rig.run(&["reboot", "cancel"]);
+    nothing_scheduled(&rig);
+    rig.settle();
+    assert_eq!(rig.read("ran"), "", "{said}\n{}", rig.read("log"));
+}
+
+/// The daemon was stopped before the time; everything is called off, and it starts after it.
+#[test]
+fn a_daemon_that_starts_after_the_time_runs_nothing() {
+    for held in [false, true] {
+        let Some(mut rig) = Rig::new() else { return };
+        rig.look(&by_command(&rig, waiting(&rig), 0));
+        rig.start();
+        announced(&rig);
+        rig.stop();
+        nothing_scheduled(&rig);
+        if held {
+            rig.write("var/lib/bedplate/hold.json", HELD);
+        }
+        std::thread::sleep(Duration::from_secs(4));
+        rig.start();
+        rig.settle();
+        assert_eq!(rig.read("ran"), "", "{}", rig.read("log"));
+    }
+}
+
+/// The bus is restarted while a look is under way.
+#[test]
+fn a_bus_that_is_restarted_during_a_look_is_found_again() {
+    let Some(mut rig) = Rig::new() else { return };
+    std::fs::create_dir_all(rig.path("watched")).expect("ours");
+    rig.look(&right(&rig));
+    rig.start();
+    converged(&rig);
+    rig.write("slow", "2");
+    let looks = rig.calls().len();
+    rig.write("watched/x", "1");
+    until("it looks", || rig.calls().len() > looks);
+    rig.restart_bus(|_| ());
+    std::fs::remove_file(rig.path("slow")).expect("ours");
+    until("back on the bus", || rig.status().is_some());
+}
+
+/// It accepts connections and says nothing.
+#[test]
+fn a_silent_bus_keeps_nobody_from_the_host() {
+    let Some(mut rig) = Rig::new() else { return };
+    std::fs::create_dir_all(rig.path("watched")).expect("ours");
+    rig.look(&right(&rig));
+    rig.start();
+    converged(&rig);
+    rig.restart_bus(|rig| {
+        let silent = std::os::unix::net::UnixListener::bind(rig.path("bus")).expect("ours");
+        until("noticed", || rig.logged("the system bus is gone"));
+        let (begun, looks) = (Instant::now(), rig.calls().len());
+        rig.write("watched/x", "1");
+        until("it looks", || rig.calls().len() > looks);
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        drop(silent);
+        let _ = std::fs::remove_file(rig.path("bus"));
+    });
+}
