@@ -2,6 +2,7 @@
 //! doing it. Everything that fails on the way leaves the host running.
 
 mod around;
+mod came;
 mod lock;
 mod operator;
 
@@ -20,6 +21,7 @@ use crate::enforce_hold::EnforceHold;
 use crate::host::write::DirWriter;
 use crate::plan::RebootNeed;
 use crate::profile::model::{Reboot, RebootPolicy};
+use crate::reboot::came::Came;
 use crate::reboot::decide::{Decision, Scheduled, Situation, decide, shown};
 use crate::reboot::method::{Next, command};
 use crate::reboot::record::{Attempt, Record};
@@ -38,6 +40,8 @@ pub struct Restart {
     inhibited_since: Option<Instant>,
     lock: lock::Lock,
     asked_for: u64,
+    /// Which reboot this boot follows, once that is known.
+    came: Option<Came>,
     last: Option<Decision>,
 }
 
@@ -52,6 +56,7 @@ impl Restart {
             inhibited_since: None,
             lock: lock::Lock::default(),
             asked_for: 0,
+            came: None,
             last: None,
         }
     }
@@ -75,6 +80,7 @@ impl Restart {
             say(journal::REBOOT_FAILED, &why);
         }
         if let Ok(record) = &mut record {
+            status.reboot.came = self.came(record, round).await;
             self.settle(record, status, round);
         }
         let (mut again, mut taking) = (None, false);
@@ -265,11 +271,13 @@ impl Restart {
             plan: round.hash.clone(),
             boot_id: self.boot_id.clone(),
             at: Timestamp::now(),
+            due: Some(at),
             method,
             rehearsal: settings.rehearse,
             passthrough: round.pending.iter().any(|pending| {
                 pending.subject.starts_with("iommu=") || pending.subject.starts_with("iommu.passthrough")
             }),
+            followed: false,
         });
         self.store.keep(record)?;
         let prepared = match settings.rehearse {

@@ -3,6 +3,7 @@
 mod absent;
 mod boot;
 mod bus;
+mod came;
 mod held;
 mod lock;
 mod logind;
