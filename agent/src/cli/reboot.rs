@@ -19,7 +19,7 @@ use crate::report::status as text;
 /// `bedplate reboot`.
 #[derive(Debug, Subcommand)]
 pub enum RebootCommand {
-    /// Is one needed, for what, how, when, and what is in the way.
+    /// Is one needed, for what, how, when, what is in the way; and which one the last was.
     Status(StatusArgs),
     /// Reboot this host the way its profile says. Holds, busy devices, inhibitors and the fleet's lock count all the same.
     Schedule(ScheduleArgs),

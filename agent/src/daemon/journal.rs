@@ -72,6 +72,8 @@ messages! {
     REBOOT_WAITS Info "827e7f4673c04e03be6203e7e35f3353";
     /// A reboot did not come, or what was prepared for it stays.
     REBOOT_FAILED Error "70502a541e514471942c5246534e225f";
+    /// Which reboot this boot follows.
+    REBOOT_CAME Info "0f0cbbfb02ff48b9b4644dccb657b3b7";
     /// Boots did not help.
     STUCK Error "a977b8833be54dbf8e8fd51eb52c8d44";
     /// The fleet's lock.

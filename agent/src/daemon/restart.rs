@@ -2,6 +2,7 @@
 //! doing it. Everything that fails on the way leaves the host running.
 
 mod around;
+mod came;
 mod fire;
 mod lock;
 mod operator;
@@ -20,6 +21,7 @@ use super::store::Store;
 use crate::enforce_hold::EnforceHold;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootPolicy;
+use crate::reboot::came::Came;
 use crate::reboot::decide::{Decision, Scheduled, Situation, decide, shown};
 use crate::reboot::record::{Attempt, Record};
 use crate::reboot::stuck::Cause;
@@ -39,6 +41,8 @@ pub struct Restart {
     seen_ours: Option<Timestamp>,
     lock: lock::Lock,
     asked_for: u64,
+    /// Which reboot this boot follows, once that is known.
+    came: Option<Came>,
     last: Option<Decision>,
 }
 
@@ -54,6 +58,7 @@ impl Restart {
             seen_ours: None,
             lock: lock::Lock::default(),
             asked_for: 0,
+            came: None,
             last: None,
         }
     }
@@ -77,6 +82,7 @@ impl Restart {
         }
         let mut record = self.store.record();
         if let Ok(record) = &mut record {
+            status.reboot.came = self.came(record, round).await;
             self.settle(record, status, round);
         }
         let (mut again, mut taking) = (None, false);
@@ -246,11 +252,13 @@ impl Restart {
             plan: round.hash.clone(),
             boot_id: self.boot_id.clone(),
             at: Timestamp::now(),
+            due: Some(at),
             method,
             rehearsal: settings.rehearse,
             passthrough: round.pending.iter().any(|pending| {
                 pending.subject.starts_with("iommu=") || pending.subject.starts_with("iommu.passthrough")
             }),
+            followed: false,
         });
         self.store.keep(record)?;
         let prepared = match settings.rehearse {

@@ -11,6 +11,7 @@ use super::round::{Difference, Obstacle, Round, Waiting};
 use crate::enforce_hold::EnforceHold;
 use crate::plan::RebootNeed;
 use crate::profile::model::{AgentMode, RebootMethod, RebootPolicy};
+use crate::reboot::came::Came;
 use crate::reboot::decide::Decision;
 use crate::reboot::record::Held;
 
@@ -210,6 +211,9 @@ pub struct RebootStatus {
     /// The operator's hold, in words, whether a reboot is wanted or not.
     #[serde(default)]
     pub hold: Option<String>,
+    /// Which reboot this boot follows, where there is something to say of it.
+    #[serde(default)]
+    pub came: Option<Came>,
 }
 
 impl Default for RebootStatus {
@@ -228,6 +232,7 @@ impl Default for RebootStatus {
             vetoes: Vec::new(),
             called_off: None,
             hold: None,
+            came: None,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::came::Came;
 use crate::profile::model::{FleetLock, RebootMethod};
 
 /// Where it is kept.
@@ -34,11 +35,17 @@ pub struct Record {
     /// The operator's wish, until it is fulfilled or taken back.
     #[serde(default)]
     pub asked: Option<Asked>,
+    /// The boot in which something was last known to wait for a boot.
+    #[serde(default)]
+    pub waiting: Option<String>,
+    /// Which reboot the last boot followed that there was something to say of.
+    #[serde(default)]
+    pub came: Option<Came>,
 }
 
 impl Default for Record {
     fn default() -> Self {
-        Record { version: VERSION, attempts: Vec::new(), lock: None, asked: None }
+        Record { version: VERSION, attempts: Vec::new(), lock: None, asked: None, waiting: None, came: None }
     }
 }
 
@@ -52,6 +59,9 @@ pub struct Attempt {
     pub boot_id: String,
     /// When.
     pub at: Timestamp,
+    /// The time that was announced.
+    #[serde(default)]
+    pub due: Option<Timestamp>,
     /// How.
     pub method: RebootMethod,
     /// Only rehearsed: it never counts.
@@ -60,6 +70,9 @@ pub struct Attempt {
     /// Whether IOMMU passthrough was among what waited.
     #[serde(default)]
     pub passthrough: bool,
+    /// A boot has followed: the next one is not this reboot's.
+    #[serde(default)]
+    pub followed: bool,
 }
 
 /// A slot of a FleetLock server. Written before the server is asked: a slot that may be held is given back.
@@ -172,6 +185,28 @@ impl Record {
         self.attempts.iter().any(|a| a.rehearsal && a.boot_id == boot_id && a.plan == plan)
     }
 
+    /// The reboot that the boot `boot_id` follows, if one was announced and no boot has followed it yet. Noted: once.
+    pub fn follow(&mut self, boot_id: &str) -> Option<Attempt> {
+        let follows = |attempt: &&mut Attempt| attempt.boot_id != boot_id && !attempt.followed;
+        let mut last = None;
+        for attempt in self.attempts.iter_mut().filter(follows) {
+            attempt.followed = true;
+            last = Some(attempt.clone()).filter(|attempt| !attempt.rehearsal);
+        }
+        last
+    }
+
+    /// Notes whether something waits for a boot, for the boot that comes.
+    pub fn note_waiting(&mut self, boot_id: &str, waits: bool) {
+        self.waiting = waits.then(|| boot_id.to_owned());
+    }
+
+    /// Whether something waited for the boot `boot_id`: a change, or an operator's wish.
+    pub fn has_waited(&self, boot_id: &str) -> bool {
+        let wished = self.asked.as_ref().map(|asked| &asked.boot_id);
+        self.waiting.iter().chain(wished).any(|waited_in| waited_in != boot_id)
+    }
+
     /// Forgets an operator's wish that another boot has fulfilled.
     pub fn booted(&mut self, boot_id: &str) {
         if self.asked.as_ref().is_some_and(|asked| asked.boot_id != boot_id) {
@@ -190,9 +225,11 @@ mod tests {
             plan: plan.into(),
             boot_id: boot.into(),
             at,
+            due: None,
             method: RebootMethod::Ordinary,
             rehearsal: false,
             passthrough: false,
+            followed: false,
         }
     }
 
@@ -209,6 +246,32 @@ mod tests {
         record.attempt(attempt("r", "3"));
         record.settle("3");
         assert_eq!((record.in_a_row("3"), record.in_a_row("4")), (0, 1), "what is still to come counts");
+    }
+
+    #[test]
+    fn a_boot_follows_the_last_reboot_and_only_one_does() {
+        let mut record = Record::default();
+        record.attempt(attempt("p", "1"));
+        record.attempt(attempt("q", "2"));
+        assert_eq!(record.follow("2").map(|attempt| attempt.plan), Some("p".into()));
+        assert_eq!(record.follow("2"), None);
+        assert_eq!(record.follow("3").map(|attempt| attempt.plan), Some("q".into()));
+        assert_eq!(record.follow("4"), None);
+        assert_eq!(record.in_a_row("4"), 2, "they are counted all the same");
+        record.attempt(Attempt { rehearsal: true, ..attempt("r", "4") });
+        assert_eq!(record.follow("5"), None);
+    }
+
+    #[test]
+    fn what_waits_is_remembered_for_the_next_boot() {
+        let mut record = Record::default();
+        record.note_waiting("1", true);
+        assert!(!record.has_waited("1") && record.has_waited("2"));
+        record.note_waiting("1", false);
+        assert!(!record.has_waited("2"));
+        let at = Timestamp::UNIX_EPOCH;
+        record.asked = Some(Asked { why: "w".into(), boot_id: "1".into(), at, waited: false });
+        assert!(!record.has_waited("1") && record.has_waited("2"));
     }
 
     #[test]

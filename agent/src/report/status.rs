@@ -158,6 +158,9 @@ pub fn reboot(status: &Status) -> String {
     if reboot.attempts > 0 {
         let _ = writeln!(out, "attempts  {} since this host was last right", reboot.attempts);
     }
+    if let Some(came) = &reboot.came {
+        let _ = writeln!(out, "last boot {}", came.words);
+    }
     let hint = match (&reboot.decision, reboot.need) {
         (Decision::Announced { .. }, _) => "`bedplate reboot cancel` takes it back",
         (_, None | Some(RebootNeed::None)) => return out,

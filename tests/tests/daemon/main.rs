@@ -4,6 +4,7 @@ mod absent;
 mod boot;
 mod bus;
 mod called_off;
+mod came;
 mod held;
 mod lock;
 mod logind;

@@ -26,7 +26,8 @@ fn bmc(case: &mut Case) -> Result<()> {
     let actions: Vec<u8> = bmc.controls().iter().map(|control| control.action).collect();
     same!(actions, [POWER_CYCLE], "what the BMC was told");
     orderly(&node, &before)?;
-    settled(&node)
+    settled(&node)?;
+    says(&node, "last boot a power cycle by the BMC, announced by bedplate")
 }
 
 fn bmc_refuses(case: &mut Case) -> Result<()> {
@@ -46,7 +47,9 @@ fn bmc_refuses(case: &mut Case) -> Result<()> {
         "the console does not show that the BMC was asked:\n{console}"
     );
     orderly(&node, &before)?;
-    settled(&node)
+    settled(&node)?;
+    // QEMU's BMC does not know what the machine was started by.
+    says(&node, "whether the BMC did it is not known")
 }
 
 /// What README asks of the operator: the drop-in, and a driver that reaches the BMC.
@@ -94,4 +97,14 @@ fn settled(node: &Node) -> Result<()> {
     check!(status.contains("not needed"), "bedplate reboot status:\n{status}");
     check!(node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"), "the record");
     node.ok("! [ -e /run/bedplate/power-cycle ]").map(drop)
+}
+
+/// Which reboot it was: in the status and, once, in the journal.
+fn says(node: &Node, words: &str) -> Result<()> {
+    let status = node.ok("COLUMNS=1000 bedplate reboot status")?;
+    check!(status.contains(words), "bedplate reboot status:\n{status}");
+    let id = "MESSAGE_ID=0f0cbbfb02ff48b9b4644dccb657b3b7";
+    let said = node.ok(&format!("journalctl --no-pager -b -o cat -u bedplate {id}"))?;
+    same!(said.lines().count(), 1, "how often it is said in this boot");
+    Ok(())
 }

@@ -28,7 +28,16 @@ fn now() -> Timestamp {
 
 fn tried(plan: &str, boot: &str) -> Attempt {
     let (plan, boot_id) = (plan.into(), boot.into());
-    Attempt { plan, boot_id, at: now(), method: RebootMethod::Ordinary, rehearsal: false, passthrough: true }
+    Attempt {
+        plan,
+        boot_id,
+        at: now(),
+        due: None,
+        method: RebootMethod::Ordinary,
+        rehearsal: false,
+        passthrough: true,
+        followed: false,
+    }
 }
 
 /// A host that may be rebooted.

@@ -1,5 +1,5 @@
-//! Two chassis commands to the machine's own BMC: Get Chassis Status, and Chassis Control with power cycle. No other
-//! control is known here: power down, above all, would leave the host off.
+//! Three chassis commands to the machine's own BMC: Get Chassis Status, Get System Restart Cause, and Chassis Control
+//! with power cycle. No other control is known here: power down, above all, would leave the host off.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,6 +13,8 @@ use ipmi_rs::connection::{
 const STATUS: u8 = 0x01;
 /// Chassis Control (IPMI v2.0 §28.3).
 const CONTROL: u8 = 0x02;
+/// Get System Restart Cause (IPMI v2.0 §28.11).
+const RESTART_CAUSE: u8 = 0x07;
 /// Chassis Control, "power cycle": off for a second at least, then on. 0x00 is power down, 0x03 a hard reset (IPMI
 /// v2.0 §28.3; `IPMI_CHASSIS_POWER_CYCLE`, `drivers/char/ipmi/ipmi_poweroff.c`).
 const POWER_CYCLE: u8 = 0x02;
@@ -73,6 +75,8 @@ pub enum Command {
     Status,
     /// Chassis Control: power cycle.
     PowerCycle,
+    /// Get System Restart Cause.
+    RestartCause,
 }
 
 impl Command {
@@ -81,6 +85,7 @@ impl Command {
         match self {
             Command::Status => (STATUS, &[]),
             Command::PowerCycle => (CONTROL, &[POWER_CYCLE]),
+            Command::RestartCause => (RESTART_CAUSE, &[]),
         }
     }
 }
@@ -90,6 +95,7 @@ impl fmt::Display for Command {
         f.write_str(match self {
             Command::Status => "chassis status",
             Command::PowerCycle => "chassis power cycle",
+            Command::RestartCause => "chassis restart_cause",
         })
     }
 }
@@ -206,6 +212,82 @@ pub fn status(ipmi: &dyn Ipmi) -> Result<Status, IpmiError> {
     Ok(Status { power_on: power & 0x01 != 0, power_fault: power & 0x18 != 0 })
 }
 
+/// What the BMC says the machine was last started by (IPMI v2.0 §28.11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestartCause {
+    /// The BMC does not know.
+    Unknown,
+    /// A Chassis Control command.
+    ChassisControl,
+    /// The reset button.
+    ResetButton,
+    /// The power button.
+    PowerButton,
+    /// A watchdog.
+    Watchdog,
+    /// Something of the vendor's own.
+    Vendor,
+    /// The mains came back.
+    PowerRestored,
+    /// A platform event filter of the BMC.
+    EventFilter,
+    /// The operating system, or Ctrl-Alt-Del.
+    SoftReset,
+    /// The clock's alarm.
+    Clock,
+    /// Nothing that the specification knows.
+    Reserved(u8),
+}
+
+impl RestartCause {
+    /// From the answer's byte, whose upper half is reserved.
+    pub fn of(byte: u8) -> Self {
+        match byte & 0x0F {
+            0x0 => RestartCause::Unknown,
+            0x1 => RestartCause::ChassisControl,
+            0x2 => RestartCause::ResetButton,
+            0x3 => RestartCause::PowerButton,
+            0x4 => RestartCause::Watchdog,
+            0x5 => RestartCause::Vendor,
+            0x6 | 0x7 => RestartCause::PowerRestored,
+            0x8 | 0x9 => RestartCause::EventFilter,
+            0xA => RestartCause::SoftReset,
+            0xB => RestartCause::Clock,
+            other => RestartCause::Reserved(other),
+        }
+    }
+}
+
+impl fmt::Display for RestartCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RestartCause::Unknown => f.write_str("cause unknown"),
+            RestartCause::ChassisControl => f.write_str("a chassis control command"),
+            RestartCause::ResetButton => f.write_str("the reset button"),
+            RestartCause::PowerButton => f.write_str("the power button"),
+            RestartCause::Watchdog => f.write_str("a watchdog that ran out"),
+            RestartCause::Vendor => f.write_str("a cause that only its vendor knows"),
+            RestartCause::PowerRestored => f.write_str("power that came back"),
+            RestartCause::EventFilter => f.write_str("a platform event filter of the BMC"),
+            RestartCause::SoftReset => f.write_str("a soft reset"),
+            RestartCause::Clock => f.write_str("the clock's alarm"),
+            RestartCause::Reserved(number) => write!(f, "cause 0x{number:X}, which is reserved"),
+        }
+    }
+}
+
+/// Ask what the machine was last started by. Many BMCs know only what they did themselves.
+///
+/// # Errors
+/// Any [`IpmiError`].
+pub fn restart_cause(ipmi: &dyn Ipmi) -> Result<RestartCause, IpmiError> {
+    let command = Command::RestartCause;
+    let data = success(command, ipmi.ask(command)?)?;
+    // The cause, and the channel of a chassis control command.
+    let [cause, ..] = data[..] else { return Err(IpmiError::Short { command, length: data.len() }) };
+    Ok(RestartCause::of(cause))
+}
+
 /// Ask for a power cycle. Success means that the BMC took the command; the power goes some seconds later.
 ///
 /// # Errors
@@ -232,6 +314,7 @@ mod tests {
     fn a_power_cycle_is_two_and_nothing_else_is_ever_sent() {
         assert_eq!(Command::PowerCycle.bytes(), (0x02, &[0x02][..]));
         assert_eq!(Command::Status.bytes(), (0x01, &[][..]));
+        assert_eq!(Command::RestartCause.bytes(), (0x07, &[][..]));
     }
 
     #[test]
@@ -249,6 +332,21 @@ mod tests {
         assert_eq!(
             refused,
             "the BMC refused `chassis status`: not supported in its present state (completion code 0xD5)"
+        );
+    }
+
+    #[test]
+    fn the_cause_of_a_restart_is_the_lower_half_of_a_byte() {
+        let says = |answer| restart_cause(&Bmc::new(vec![answer]));
+        let bytes = |data: &[u8]| Ok(Answer { code: 0, data: data.to_vec() });
+        assert_eq!(says(bytes(&[0xF1, 0x0E])).unwrap(), RestartCause::ChassisControl);
+        assert_eq!(says(bytes(&[0x0A])).unwrap(), RestartCause::SoftReset);
+        assert_eq!(says(bytes(&[0x0C, 0])).unwrap(), RestartCause::Reserved(0x0C));
+        assert!(matches!(says(bytes(&[])), Err(IpmiError::Short { length: 0, .. })));
+        let refused = says(Ok(code(0xC1))).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("the BMC refused `chassis restart_cause`: it does not know"),
+            "{refused}"
         );
     }
 

@@ -1,5 +1,5 @@
 //! A BMC outside QEMU that takes the order to cycle the power; QEMU's own (`ipmi-bmc-sim`) refuses it. It answers what
-//! Linux's ipmi_si asks while it starts and two chassis commands, and keeps every chassis control it was given. The cut
+//! Linux's ipmi_si asks while it starts and three chassis commands, and keeps every chassis control it was given. The cut
 //! itself is [`Node::power_cycle_by_bmc`]: the other end only takes orders.
 //!
 //! QEMU's `ipmi-bmc-extern` passes on what the guest writes to its KCS interface (hw/ipmi/ipmi_bmc_extern.c; the "VM"
@@ -168,6 +168,11 @@ impl Line {
             // Chassis status: the power is on.
             (0x00, 0x01, _) => (SUCCESS, vec![0x01, 0x00, 0x00]),
             (0x00, 0x02, [action, ..]) => (self.control(action & 0x0F), Vec::new()),
+            // Restart cause: a chassis control once one was taken, else unknown (IPMI v2.0 §28.11).
+            (0x00, 0x07, _) => {
+                let cycled = self.bmc.controls().iter().any(|control| control.action == POWER_CYCLE);
+                (SUCCESS, vec![u8::from(cycled), 0x00])
+            }
             // Device id: IPMI 2.0, a chassis device, of nobody.
             (0x06, 0x01, _) => (SUCCESS, vec![0x20, 0x01, 0x01, 0x00, 0x02, 0x80, 0, 0, 0, 0, 0]),
             // Global enables, set and read.
@@ -216,12 +221,14 @@ mod tests {
     fn messages_are_told_apart_and_controls_are_kept() {
         let bmc = Bmc::default();
         let mut line = Line { bmc: bmc.clone(), enables: 0, message: Vec::new(), escape: false };
+        assert_eq!(said(&mut line, &[6, 0x00, 0x07])[3..5], [SUCCESS, 0x00]);
         assert_eq!(said(&mut line, &[0xA0, 0x00, 0x02, 0x02]), [0xAA, 0xB0, 0x04, 0x02, 0x00, 0x5A, 0xA0]);
         assert_eq!(said(&mut line, &[1, 0x00, 0x02, 0x00]), [1, 0x04, 0x02, INVALID, 0x2D, 0xA0]);
         assert_eq!(said(&mut line, &[2, 0x18, 0x2E, 0x01])[..2], [ENABLE_IRQ, END_OF_COMMAND]);
         assert_eq!([RESET, END_OF_COMMAND].map(|byte| line.take(byte)), [[], []] as [[u8; 0]; 2]);
         assert_eq!(said(&mut line, &[3, 0x18, 0x2F])[4], 0);
         assert_eq!(said(&mut line, &[4, 0x18, 0x08])[3], UNKNOWN);
+        assert_eq!(said(&mut line, &[7, 0x00, 0x07])[3..5], [SUCCESS, 0x01]);
         // One whose checksum is wrong has no answer.
         assert!([5, 0x00, 0x02, 0x02, 0, END_OF_MESSAGE].iter().all(|byte| line.take(*byte).is_empty()));
         assert_eq!(bmc.controls().iter().map(|control| control.action).collect::<Vec<_>>(), [2, 0]);

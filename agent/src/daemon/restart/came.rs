@@ -1,0 +1,84 @@
+//! Which reboot this boot follows: found out at the first look, said once, kept for the rest of the boot.
+
+use std::time::Duration;
+
+use super::{Restart, chain};
+use crate::daemon::journal::{self, say};
+use crate::daemon::round::Round;
+use crate::plan::RebootNeed;
+use crate::profile::model::RebootMethod;
+use crate::reboot::came::{Came, Told, began, judge};
+use crate::reboot::method::ipmi::{self, Code, Device, IpmiError};
+use crate::reboot::record::Record;
+
+/// Early in a boot a BMC may be busy, and its driver still looking for it: it is asked again after so long, so many times.
+const AGAIN: (Duration, u32) = (Duration::from_secs(1), 5);
+
+impl Restart {
+    /// What is known of the reboot that this boot follows. Before the record is settled: a host that is right forgets
+    /// what was announced.
+    pub(super) async fn came(&mut self, record: &mut Record, round: &Round) -> Option<Came> {
+        let before = record.clone();
+        let news = match self.came.is_some() {
+            true => None,
+            false => self.find_out(record).await,
+        };
+        record.note_waiting(&self.boot_id, round.need != RebootNeed::None);
+        if *record != before
+            && let Err(why) = self.store.keep(record)
+        {
+            say(journal::IMPAIRED, &why);
+        }
+        if let Some(came) = news {
+            say(journal::REBOOT_CAME, &format!("the last reboot: {}", came.words));
+            self.came = Some(came);
+        }
+        self.came.clone()
+    }
+
+    /// `Some`: news. What an earlier daemon of this boot has found out and said is only taken over.
+    async fn find_out(&mut self, record: &mut Record) -> Option<Came> {
+        if let Some(came) = record.came.as_ref().filter(|came| came.boot_id == self.boot_id) {
+            self.came = Some(came.clone());
+            return None;
+        }
+        let waited = record.has_waited(&self.boot_id);
+        let announced = record.follow(&self.boot_id);
+        let is_by_bmc = announced.as_ref().is_some_and(|one| one.method == RebootMethod::Bmc);
+        let bmc = match is_by_bmc {
+            true => self.ask_bmc().await,
+            false => Err("it was not asked".into()),
+        };
+        let stat = std::fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
+        let came = judge(&self.boot_id, announced.as_ref(), waited, began(&stat), &bmc)?;
+        record.came = Some(came.clone());
+        Some(came)
+    }
+
+    /// Away from the loop: a BMC may take seconds.
+    async fn ask_bmc(&self) -> Told {
+        let device = Device::at(self.root.join("dev/ipmi0"));
+        let asked = tokio::task::spawn_blocking(move || {
+            for _ in 1..AGAIN.1 {
+                match ipmi::restart_cause(&device) {
+                    Err(error) if is_early(&error) => std::thread::sleep(AGAIN.0),
+                    said => return said,
+                }
+            }
+            ipmi::restart_cause(&device)
+        });
+        match asked.await {
+            Ok(said) => said.map_err(|error| chain(&error)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// Whether a moment later the answer may be another one.
+fn is_early(error: &IpmiError) -> bool {
+    match error {
+        IpmiError::Device { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+        IpmiError::Refused { code, .. } => *code == Code::BUSY,
+        _ => false,
+    }
+}

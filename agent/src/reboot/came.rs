@@ -1,0 +1,168 @@
+//! Which reboot it was that a boot follows: the one that bedplate announced, the way it announced it, or another. Pure:
+//! what is known after the boot goes in (the announcement, when the kernel started, what the BMC says), one answer comes
+//! out. Where that does not tell, the answer is "not known": a power cycle is never claimed without the BMC's word.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::decide::shown;
+use super::method::ipmi::RestartCause;
+use super::record::Attempt;
+use crate::profile::model::RebootMethod;
+
+/// Clocks may be set between an announcement and the boot: only what came earlier by more than this came before its time.
+const EARLY: SignedDuration = SignedDuration::from_mins(2);
+/// An orderly shutdown, a machine that is off until its clock wakes it, and the firmware's self-test of a large server
+/// fit into this. What came later may have another cause.
+const LATE: SignedDuration = SignedDuration::from_hours(2);
+/// Where the end of the boot before is to be seen.
+const LOOK: &str = "`journalctl -b -1 -e` shows how the boot before ended";
+
+/// Which reboot it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// bedplate's, an ordinary one, as announced.
+    Ordinary,
+    /// bedplate's, a reset by the firmware, as announced.
+    Firmware,
+    /// bedplate's: the BMC has cycled the power, and says so.
+    Bmc,
+    /// bedplate's: the machine switched itself off, and its clock woke it.
+    Rtc,
+    /// bedplate's: the operator's command has cycled the power.
+    Command,
+    /// bedplate's, to be a power cycle by the BMC; the BMC did not do it, and an ordinary reboot went on.
+    OrdinaryWithoutBmc,
+    /// Not bedplate's: people, another program, a crash, a power failure.
+    Others,
+    /// It was announced, and what is known does not tell whether this is it.
+    Unknown,
+}
+
+/// The answer for one boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Came {
+    /// The boot that follows the reboot.
+    pub boot_id: String,
+    /// Which reboot it was.
+    pub by: By,
+    /// The method that was asked for; `None`: bedplate had announced no reboot.
+    pub asked_for: Option<RebootMethod>,
+    /// The time that was announced.
+    pub announced_for: Option<Timestamp>,
+    /// The same for people.
+    pub words: String,
+}
+
+/// What the BMC says of the last restart; an error is why it says nothing, in words.
+pub type Told = Result<RestartCause, String>;
+
+/// Judges the boot `boot_id`, whose kernel started at `began`. `announced`: what bedplate announced in the boot before;
+/// `waited`: something waited for a boot. A boot that nothing was announced for and nothing waited for is nobody's news.
+pub fn judge(
+    boot_id: &str,
+    announced: Option<&Attempt>,
+    waited: bool,
+    began: Option<Timestamp>,
+    bmc: &Told,
+) -> Option<Came> {
+    let (by, words) = match announced {
+        Some(announced) => of_announced(announced, began, bmc),
+        None if waited => (
+            By::Others,
+            format!("not by bedplate: it had announced none, and something waited for a boot; {LOOK}"),
+        ),
+        None => return None,
+    };
+    Some(Came {
+        boot_id: boot_id.to_owned(),
+        by,
+        asked_for: announced.map(|announced| announced.method),
+        announced_for: announced.and_then(|announced| announced.due),
+        words,
+    })
+}
+
+fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &Told) -> (By, String) {
+    let what = match announced.method {
+        RebootMethod::Ordinary => "an ordinary reboot",
+        RebootMethod::Firmware => "a reset by the firmware",
+        RebootMethod::Bmc => "a power cycle by the BMC",
+        RebootMethod::Rtc => "off, and on again by the clock's alarm",
+        RebootMethod::Command => "a power cycle by the profile's command",
+    };
+    let Some((due, began)) = announced.due.zip(began) else {
+        return (By::Unknown, format!("bedplate had announced {what}; when this boot began is not known"));
+    };
+    let late = began.duration_since(due);
+    let time = shown(due);
+    if late < -EARLY {
+        return (
+            By::Others,
+            format!(
+                "not by bedplate: it had announced {what} for {time}, and this boot began before that, at {}: by people, \
+                 another program, a crash or a power failure; {LOOK}",
+                shown(began)
+            ),
+        );
+    }
+    if late > LATE {
+        let hours = late.as_hours();
+        return (
+            By::Unknown,
+            format!(
+                "bedplate had announced {what} for {time}; this boot began {hours} h later, and whether it is that one is \
+                 not known; {LOOK}"
+            ),
+        );
+    }
+    let as_announced = format!("{what}, announced by bedplate for {time}");
+    match announced.method {
+        RebootMethod::Ordinary => (By::Ordinary, as_announced),
+        RebootMethod::Firmware => (By::Firmware, as_announced),
+        RebootMethod::Rtc => (By::Rtc, as_announced),
+        RebootMethod::Command => (By::Command, as_announced),
+        RebootMethod::Bmc => of_bmc(&as_announced, &time, bmc),
+    }
+}
+
+/// Whether the BMC did it is for the BMC to say: the hook at the end of the shutdown has nowhere to leave a word.
+fn of_bmc(as_announced: &str, time: &str, bmc: &Told) -> (By, String) {
+    let unknown = |why: &str| {
+        let text = format!("bedplate had announced a power cycle by the BMC for {time}");
+        (By::Unknown, format!("{text}; whether the BMC did it is not known: {why}"))
+    };
+    match bmc {
+        Ok(RestartCause::ChassisControl) => (By::Bmc, format!("{as_announced}; the BMC says so")),
+        Ok(RestartCause::SoftReset) => (
+            By::OrdinaryWithoutBmc,
+            format!(
+                "an ordinary reboot, announced by bedplate for {time} as a power cycle by the BMC, which did not do it (it \
+                 says: {}); why not was said on the console at the end of the shutdown",
+                RestartCause::SoftReset
+            ),
+        ),
+        Ok(cause @ (RestartCause::Unknown | RestartCause::Vendor | RestartCause::Reserved(_))) => {
+            unknown(&format!("it says: {cause}"))
+        }
+        Ok(cause) => (
+            By::Others,
+            format!(
+                "not by bedplate: it had announced a power cycle by the BMC for {time}, and the BMC says that this boot is \
+                 due to {cause}; {LOOK}"
+            ),
+        ),
+        Err(why) => unknown(why),
+    }
+}
+
+/// When this boot's kernel started, from the text of /proc/stat.
+pub fn began(stat: &str) -> Option<Timestamp> {
+    let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    Timestamp::from_second(seconds.trim().parse().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests;

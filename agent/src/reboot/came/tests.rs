@@ -1,0 +1,146 @@
+//! Every method with every time and every word of the BMC.
+
+use super::*;
+
+const METHODS: [RebootMethod; 5] = [
+    RebootMethod::Ordinary,
+    RebootMethod::Firmware,
+    RebootMethod::Bmc,
+    RebootMethod::Rtc,
+    RebootMethod::Command,
+];
+
+fn due() -> Timestamp {
+    "2026-03-03T03:00:00Z".parse().unwrap()
+}
+
+fn announced(method: RebootMethod) -> Attempt {
+    Attempt {
+        plan: "p".into(),
+        boot_id: "b-1".into(),
+        at: due() - SignedDuration::from_mins(15),
+        due: Some(due()),
+        method,
+        rehearsal: false,
+        passthrough: false,
+        followed: true,
+    }
+}
+
+/// What comes of it when the boot begins so many seconds after the announced time.
+fn after(method: RebootMethod, seconds: i64, bmc: &Told) -> Came {
+    let began = due() + SignedDuration::from_secs(seconds);
+    judge("b-2", Some(&announced(method)), true, Some(began), bmc).unwrap()
+}
+
+fn told() -> Vec<Told> {
+    let causes = (0..=15).map(|byte| Ok(RestartCause::of(byte)));
+    causes.chain([Err("it did not answer".to_owned())]).collect()
+}
+
+#[test]
+fn a_boot_that_nothing_was_asked_for_is_no_news_unless_something_waited() {
+    for bmc in told() {
+        assert_eq!(judge("b-2", None, false, Some(due()), &bmc), None);
+        let came = judge("b-2", None, true, Some(due()), &bmc).unwrap();
+        assert_eq!((came.by, came.asked_for, came.announced_for), (By::Others, None, None));
+        assert!(came.words.starts_with("not by bedplate: it had announced none"), "{}", came.words);
+    }
+}
+
+#[test]
+fn what_came_at_its_time_is_what_was_announced() {
+    let expected = [
+        (
+            RebootMethod::Ordinary,
+            By::Ordinary,
+            "an ordinary reboot, announced by bedplate for 2026-03-03 03:00",
+        ),
+        (
+            RebootMethod::Firmware,
+            By::Firmware,
+            "a reset by the firmware, announced by bedplate for 2026-03-03",
+        ),
+        (RebootMethod::Rtc, By::Rtc, "off, and on again by the clock's alarm, announced by bedplate for"),
+        (RebootMethod::Command, By::Command, "a power cycle by the profile's command, announced by bedplate"),
+    ];
+    for (method, by, words) in expected {
+        // The clock may have been set, shutdowns and self-tests take their time.
+        for seconds in [-120, -1, 0, 40, 7200] {
+            for bmc in told() {
+                let came = after(method, seconds, &bmc);
+                assert_eq!((came.by, came.asked_for), (by, Some(method)));
+                assert_eq!((came.announced_for, came.boot_id.as_str()), (Some(due()), "b-2"));
+                assert!(came.words.starts_with(words), "{}", came.words);
+            }
+        }
+    }
+}
+
+#[test]
+fn whether_the_bmc_did_it_is_the_bmcs_word() {
+    for bmc in told() {
+        let came = after(RebootMethod::Bmc, 40, &bmc);
+        let (by, words) = match &bmc {
+            Ok(RestartCause::ChassisControl) => {
+                (By::Bmc, "a power cycle by the BMC, announced by bedplate for")
+            }
+            Ok(RestartCause::SoftReset) => {
+                (By::OrdinaryWithoutBmc, "an ordinary reboot, announced by bedplate")
+            }
+            Ok(RestartCause::Unknown | RestartCause::Vendor | RestartCause::Reserved(_)) | Err(_) => {
+                (By::Unknown, "bedplate had announced a power cycle by the BMC for 2026-03-03 03:00:00 UTC")
+            }
+            Ok(_) => (By::Others, "not by bedplate: it had announced a power cycle by the BMC"),
+        };
+        assert_eq!(came.by, by, "{bmc:?}");
+        assert!(came.words.starts_with(words), "{bmc:?}: {}", came.words);
+        assert_eq!(came.asked_for, Some(RebootMethod::Bmc));
+    }
+    let silent = after(RebootMethod::Bmc, 40, &Err("it did not answer".into()));
+    assert!(
+        silent.words.ends_with("whether the BMC did it is not known: it did not answer"),
+        "{}",
+        silent.words
+    );
+    let watchdog = after(RebootMethod::Bmc, 40, &Ok(RestartCause::of(4)));
+    assert!(watchdog.words.contains("due to a watchdog that ran out"), "{}", watchdog.words);
+}
+
+#[test]
+fn what_came_before_its_time_is_not_bedplates_whatever_the_bmc_says() {
+    for method in METHODS {
+        for bmc in told() {
+            let came = after(method, -121, &bmc);
+            assert_eq!((came.by, came.asked_for), (By::Others, Some(method)));
+            assert!(came.words.contains("before that, at 2026-03-03 02:57:59 UTC"), "{}", came.words);
+        }
+    }
+}
+
+#[test]
+fn what_came_hours_later_or_at_no_known_time_is_not_known() {
+    let unheard = Err(String::new());
+    for method in METHODS {
+        let late = after(method, 3 * 3600, &unheard);
+        assert_eq!(late.by, By::Unknown);
+        assert!(late.words.contains("this boot began 3 h later"), "{}", late.words);
+        let no_clock = judge("b-2", Some(&announced(method)), false, None, &unheard).unwrap();
+        // From a record of a version that did not keep the time.
+        let old = Attempt { due: None, ..announced(method) };
+        let old = judge("b-2", Some(&old), false, Some(due()), &unheard).unwrap();
+        for came in [no_clock, old] {
+            assert_eq!(came.by, By::Unknown);
+            assert!(came.words.ends_with("when this boot began is not known"), "{}", came.words);
+        }
+    }
+}
+
+#[test]
+fn the_start_of_the_kernel_is_read() {
+    let stat = "cpu  1 2 3\nintr 5\nctxt 7\nbtime 1772506800\nprocesses 9\n";
+    assert_eq!(began(stat), Some(due()));
+    for nothing in ["", "btime\n", "btime x\n", "cpu 1 btime 7\n", "btime 99999999999999\n"] {
+        assert_eq!(began(nothing), None, "{nothing}");
+    }
+}

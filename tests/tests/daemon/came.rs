@@ -1,0 +1,126 @@
+//! After a boot: which reboot it was, said once, and only as far as it is known.
+
+use bedplate::daemon::status::{State, Status};
+use bedplate::reboot::came::{By, Came};
+use bedplate::reboot::decide::Decision;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::rig::{Rig, right, until, waiting};
+
+const SAID: &str = "the last reboot: ";
+
+fn record(rig: &Rig) -> Value {
+    serde_json::from_str(&rig.read("var/lib/bedplate/reboot.json")).expect("JSON")
+}
+
+/// When the kernel of this boot started.
+fn began(rig: &Rig, at: Timestamp) {
+    rig.write("proc/stat", &format!("cpu  1 2 3\nbtime {}\nprocesses 9\n", at.as_second()));
+}
+
+fn looked(rig: &Rig) -> Status {
+    rig.until("looked", |status| matches!(status.state, State::Converged | State::WaitingForBoot))
+}
+
+fn came(rig: &Rig) -> Came {
+    looked(rig).reboot.came.expect("there is something to say")
+}
+
+fn times_said(rig: &Rig) -> usize {
+    rig.read("log").matches(SAID).count()
+}
+
+/// A daemon that has announced a reboot; when it is due.
+fn announced(rig: &mut Rig) -> Timestamp {
+    rig.look(&waiting(rig));
+    rig.start();
+    let is_announced = |status: Status| matches!(status.reboot.decision, Decision::Announced { .. });
+    until("announced", || rig.status().is_some_and(is_announced));
+    let due = record(rig)["attempts"][0]["due"].clone();
+    serde_json::from_value(due).expect("a time")
+}
+
+/// A boot after a reboot by this method that was announced for now and came at once.
+fn after(rig: &mut Rig, method: &str) -> Came {
+    let due = Timestamp::now();
+    let attempt = json!({ "plan": "p", "boot_id": "boot-0", "at": due, "due": due, "method": method });
+    rig.write("var/lib/bedplate/reboot.json", &json!({ "version": 1, "attempts": [attempt] }).to_string());
+    began(rig, due + SignedDuration::from_secs(50));
+    rig.look(&right(rig));
+    rig.start();
+    came(rig)
+}
+
+#[test]
+fn the_reboot_that_was_announced_is_named_once() {
+    let Some(mut rig) = Rig::new() else { return };
+    let due = announced(&mut rig);
+    assert_eq!(looked(&rig).reboot.came, None, "nothing was announced before this boot");
+    began(&rig, due + SignedDuration::from_secs(40));
+    rig.look(&right(&rig));
+    rig.reboot("boot-2");
+    let first = came(&rig);
+    assert_eq!((first.by, first.announced_for, first.boot_id.as_str()), (By::Ordinary, Some(due), "boot-2"));
+    assert!(rig.logged("the last reboot: an ordinary reboot, announced by bedplate for 20"));
+    // The announcement is forgotten once the host is right; what came of it is not.
+    assert_eq!(record(&rig)["attempts"], json!([]));
+    let (_, text) = rig.run(&["reboot", "status"]);
+    assert!(text.contains("last boot an ordinary reboot, announced by bedplate for"), "{text}");
+    let (_, text) = rig.run(&["reboot", "status", "--json"]);
+    let shown: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((&shown["came"]["by"], &shown["came"]["asked_for"]), (&json!("ordinary"), &json!("ordinary")));
+    rig.kill();
+    rig.start();
+    assert_eq!(came(&rig), first);
+    assert_eq!(times_said(&rig), 1, "{}", rig.read("log"));
+    // The next boot is another one, which nothing waited for.
+    rig.reboot("boot-3");
+    assert_eq!(looked(&rig).reboot.came, None);
+    assert_eq!(times_said(&rig), 1, "{}", rig.read("log"));
+}
+
+#[test]
+fn a_reboot_before_its_time_is_not_bedplates() {
+    let Some(mut rig) = Rig::new() else { return };
+    announced(&mut rig);
+    began(&rig, Timestamp::now());
+    rig.look(&right(&rig));
+    rig.reboot("boot-2");
+    assert_eq!(came(&rig).by, By::Others);
+    assert!(rig.logged("the last reboot: not by bedplate: it had announced an ordinary reboot for 20"));
+}
+
+#[test]
+fn a_reset_by_the_firmware_is_named() {
+    let Some(mut rig) = Rig::new() else { return };
+    let came = after(&mut rig, "firmware");
+    assert_eq!(came.by, By::Firmware);
+    assert!(rig.logged("the last reboot: a reset by the firmware, announced by bedplate for 20"));
+}
+
+/// There is no BMC to ask.
+#[test]
+fn what_the_bmc_has_done_is_not_guessed() {
+    let Some(mut rig) = Rig::new() else { return };
+    let came = after(&mut rig, "bmc");
+    assert_eq!(came.by, By::Unknown);
+    assert!(came.words.contains("whether the BMC did it is not known: "), "{}", came.words);
+    assert!(came.words.contains("dev/ipmi0 cannot be opened"), "{}", came.words);
+    assert!(rig.logged("the last reboot: bedplate had announced a power cycle by the BMC for 20"));
+}
+
+#[test]
+fn a_boot_that_people_gave_is_news_when_something_waited_for_it() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut left_to_people = waiting(&rig);
+    left_to_people["reboot"]["policy"] = json!("never");
+    rig.look(&left_to_people);
+    rig.start();
+    looked(&rig);
+    rig.look(&right(&rig));
+    rig.reboot("boot-2");
+    let came = came(&rig);
+    assert_eq!((came.by, came.asked_for), (By::Others, None));
+    assert!(rig.logged("the last reboot: not by bedplate: it had announced none, and something waited"));
+}
