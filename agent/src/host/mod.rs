@@ -7,6 +7,7 @@ pub mod record;
 mod redact;
 pub mod snapshot;
 pub mod tool;
+mod turn;
 pub mod write;
 
 use std::collections::BTreeMap;

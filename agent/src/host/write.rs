@@ -15,7 +15,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::dir::ImageError;
-use super::{FileMeta, ToolOutput, WriteError, Writer, tool};
+use super::{FileMeta, ToolOutput, WriteError, Writer, tool, turn};
 use crate::value::PciAddress;
 use words::Fault;
 
@@ -151,7 +151,9 @@ impl Writer for DirWriter {
             return tool::not_started(fault.to_string());
         }
         match &self.root {
-            Root::Live => tool::run(argv, limit_s, None),
+            Root::Live => {
+                turn::run(argv, Path::new("/proc"), turn::PATIENCE, || tool::run(argv, limit_s, None))
+            }
             Root::Image { directory, .. } => tool::run(argv, limit_s, Some(directory)),
         }
     }

@@ -27,6 +27,7 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     let mode = match (live, status.mode) {
         (false, _) => "not running",
         (true, Some(_)) if status.held.is_some() => "held: only observes",
+        (true, _) if status.state == State::NoProfile => "enforces nothing: no profile",
         (true, Some(AgentMode::Enforce)) => "keeps the host right",
         (true, Some(AgentMode::Observe)) => "only observes",
         (true, None) => "has not looked yet",

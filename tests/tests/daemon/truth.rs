@@ -51,7 +51,10 @@ fn without_the_operators_profile_nothing_is_enforced_and_nothing_reboots() {
     assert!(rig.logged("there is no profile"));
     assert_eq!(applied(&rig), 0);
     let (code, said) = rig.run(&["status"]);
-    assert!(code == Some(4) && said.contains("no-profile"), "{said}");
+    assert!(
+        code == Some(4) && said.contains("no-profile") && said.contains("enforces nothing: no profile"),
+        "{said}"
+    );
     let (code, said) = rig.run(&["reboot", "schedule"]);
     assert!(code == Some(1) && said.contains("the request is not kept: there is no profile"), "{said}");
     assert_eq!(rig.read("var/lib/bedplate/reboot.json").matches("\"asked\": null").count(), 1);

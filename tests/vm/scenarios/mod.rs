@@ -12,6 +12,7 @@ mod modules;
 mod provision;
 mod reboot;
 mod revert;
+mod session;
 mod snapshot;
 mod sriov;
 mod systemd_boot;
@@ -65,6 +66,7 @@ fn all() -> Vec<Scenario> {
         daemon::SCENARIOS,
         upkeep::SCENARIOS,
         reboot::SCENARIOS,
+        session::SCENARIOS,
     ]
     .concat()
 }

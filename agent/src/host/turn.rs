@@ -1,0 +1,133 @@
+//! GRUB's generator takes turns with itself. It writes `grub.cfg.new` without a lock, so two that run at once (an operator's
+//! or a package's `update-grub`, and ours) check and install each other's half-written file. Ours waits for theirs, and
+//! runs again if theirs began meanwhile.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::{ToolOutput, tool};
+
+/// Commands that end in GRUB's generator.
+const COMMANDS: [&str; 3] = ["update-grub", "grub-mkconfig", "grub2-mkconfig"];
+/// The generator, by the name that the kernel gives to its process (`update-grub` becomes it).
+const GENERATORS: [&str; 2] = ["grub-mkconfig", "grub2-mkconfig"];
+/// How long another one is waited for. It takes seconds, with many disks minutes.
+pub(super) const PATIENCE: Duration = Duration::from_secs(180);
+/// How often to look whether it has ended.
+const TICK: Duration = Duration::from_millis(100);
+/// How often ours runs when another one begins each time.
+const RUNS: usize = 3;
+
+/// Runs the tool `argv` by `run`; GRUB's generator only while no other one is among the processes in `proc`.
+pub(super) fn run(
+    argv: &[String],
+    proc: &Path,
+    patience: Duration,
+    mut run: impl FnMut() -> ToolOutput,
+) -> ToolOutput {
+    if !argv.first().is_some_and(|program| COMMANDS.contains(&program.as_str())) {
+        return run();
+    }
+    let deadline = Instant::now() + patience;
+    for _ in 0..RUNS {
+        while let Some(other) = other(proc) {
+            if Instant::now() >= deadline {
+                return tool::not_started(format!(
+                    "{other} runs too, and each would install the other's half-written grub.cfg"
+                ));
+            }
+            std::thread::sleep(TICK);
+        }
+        let output = run();
+        if other(proc).is_none() {
+            return output;
+        }
+    }
+    tool::not_started("another program keeps running GRUB's generator at the same time".into())
+}
+
+/// A generator that runs, in words.
+fn other(proc: &Path) -> Option<String> {
+    fs::read_dir(proc).ok()?.flatten().find_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+        let name = name.trim_end();
+        // One that has ended and whose parent has not noticed writes nothing any more.
+        let ended = fs::read_to_string(entry.path().join("stat")).is_ok_and(|stat| stat.contains(") Z "));
+        (GENERATORS.contains(&name) && !ended).then(|| format!("{name} (process {pid})"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::ToolEnd;
+    use super::*;
+
+    fn begins(proc: &Path, stat: &str) {
+        fs::create_dir_all(proc.join("42")).unwrap();
+        fs::write(proc.join("42/comm"), "grub-mkconfig\n").unwrap();
+        fs::write(proc.join("42/stat"), stat).unwrap();
+    }
+
+    fn ran() -> ToolOutput {
+        ToolOutput { end: ToolEnd::Exited(0), output: String::new() }
+    }
+
+    fn update_grub() -> Vec<String> {
+        vec!["update-grub".into()]
+    }
+
+    #[test]
+    fn another_generator_is_waited_for() {
+        let proc = tempfile::tempdir().unwrap();
+        begins(proc.path(), "42 (grub-mkconfig) S 1");
+        let other = proc.path().join("42");
+        let ends = other.clone();
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(TICK * 3);
+            fs::remove_dir_all(ends).unwrap();
+        });
+        let output = run(&update_grub(), proc.path(), PATIENCE, || {
+            assert!(!other.exists(), "two at once");
+            ran()
+        });
+        assert_eq!(output.end, ToolEnd::Exited(0));
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn one_that_does_not_end_is_named_and_ours_is_not_run() {
+        let proc = tempfile::tempdir().unwrap();
+        begins(proc.path(), "42 (grub-mkconfig) S 1");
+        let output = run(&update_grub(), proc.path(), Duration::ZERO, || panic!("two at once"));
+        let ToolEnd::NotStarted(why) = output.end else { panic!("{output:?}") };
+        assert!(why.starts_with("grub-mkconfig (process 42) runs too"), "{why}");
+        // Other tools are not held up, and what has ended holds up none.
+        let other = run(&["update-initramfs".into()], proc.path(), Duration::ZERO, ran);
+        assert_eq!(other.end, ToolEnd::Exited(0));
+        begins(proc.path(), "42 (grub-mkconfig) Z 1");
+        assert_eq!(run(&update_grub(), proc.path(), Duration::ZERO, ran).end, ToolEnd::Exited(0));
+    }
+
+    #[test]
+    fn ours_runs_again_when_another_began_meanwhile() {
+        let proc = tempfile::tempdir().unwrap();
+        let runs = Cell::new(0);
+        let output = run(&update_grub(), proc.path(), PATIENCE, || {
+            runs.set(runs.get() + 1);
+            if runs.get() == 1 {
+                begins(proc.path(), "42 (grub-mkconfig) S 1");
+                let ends = proc.path().join("42");
+                std::thread::spawn(move || {
+                    std::thread::sleep(TICK * 3);
+                    fs::remove_dir_all(ends).unwrap();
+                });
+            }
+            ran()
+        });
+        assert_eq!((output.end, runs.get()), (ToolEnd::Exited(0), 2));
+    }
+}

@@ -1,0 +1,262 @@
+//! An operator's session from the checkout to its end, every command typed and read as README shows it: install, own
+//! profile, plan, apply, daemon, holds, reboot, drift, revert, uninstall; with Debian's node_exporter beside it.
+
+use std::time::Duration;
+
+use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::{Case, Node, Result, Scenario};
+
+use super::daemon::{state, until};
+use super::guest::{self, PATH_PORTS, PROFILE_PATH, check, same};
+
+pub const SCENARIOS: &[Scenario] = &[("session::operator", operator)];
+
+const DROP_IN: &str = "/etc/default/grub.d/zz-bedplate.cfg";
+const METRICS: &str = "/var/lib/prometheus/node-exporter/bedplate.prom";
+const FEATURES: &str = "/etc/kubernetes/node-feature-discovery/features.d";
+const ANNOUNCED: &str = "[ -e /run/systemd/shutdown/scheduled ]";
+
+/// Someone at a terminal.
+struct Operator<'a>(&'a Node);
+
+impl Operator<'_> {
+    /// Types a command that ends with `status`, and reads `expected` in what it says. All of it is shown: README's
+    /// transcript is this scenario's output.
+    fn types(&self, status: i64, command: &str, expected: &[&str]) -> Result<()> {
+        let said = self.0.expect(status, &format!("export COLUMNS=80; {{ {command}; }} 2>&1"))?;
+        self.0.step(&format!("exit status {status}\n# {command}\n{said}"));
+        // Lines are wrapped at 80 columns.
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        for text in expected {
+            check!(words.contains(text), "`{command}` does not say `{text}`:\n{said}");
+        }
+        Ok(())
+    }
+}
+
+fn operator(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    let ops = Operator(&node);
+    checkout(&node)?;
+    exporter(&node)?;
+    node.ok(&format!("mkdir -p {FEATURES}"))?;
+    install(&ops)?;
+    apply(&ops)?;
+    hold(&ops)?;
+    call_off(&ops)?;
+    reboot(&ops)?;
+    drift(&ops)?;
+    no_profile(&ops)?;
+    revert(&ops)?;
+    uninstall(&ops)
+}
+
+/// What `git clone` and `cargo build` leave; nothing is installed.
+fn checkout(node: &Node) -> Result<()> {
+    let tar = std::process::Command::new("tar")
+        .args(["-C", concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "-cf", "-"])
+        .args(["install.sh", "systemd", "profiles/example.toml"])
+        .output()?;
+    check!(tar.status.success(), "tar: {}", String::from_utf8_lossy(&tar.stderr));
+    node.put("/root/src/src.tar", tar.stdout)?;
+    node.ok("cd /root/src && tar xf src.tar && rm src.tar && mv /usr/bin/bedplate .").map(drop)
+}
+
+/// Debian's package, as Debian configures it.
+fn exporter(node: &Node) -> Result<()> {
+    node.ok("ip link set lo up && dpkg -i /var/lib/vm/prometheus-node-exporter/*.deb")?;
+    until(node, "node_exporter answers", &scrape("node_exporter_build_info"))?;
+    Ok(())
+}
+
+/// Succeeds when node_exporter shows a line that begins so.
+fn scrape(line: &str) -> String {
+    format!(
+        "bash -c 'exec 3<>/dev/tcp/127.0.0.1/9100 && printf \"GET /metrics HTTP/1.0\\r\\n\\r\\n\" >&3 && cat <&3' | \
+         grep '^{line}'"
+    )
+}
+
+fn install(ops: &Operator) -> Result<()> {
+    ops.types(
+        0,
+        "cd /root/src && ./install.sh --program ./bedplate",
+        &["installed. Next: `bedplate profile init`"],
+    )?;
+    ops.types(
+        0,
+        "bedplate profile init",
+        &["wrote /etc/bedplate/profile.toml, which extends generic-intel"],
+    )?;
+    // An editor's work: VFs as the comment proposes, fewer of them, and ACS off where GPU and NIC meet.
+    ops.0.ok(&format!(
+        "sed -i -e '/^#\\[\\[sriov/,/^#vfs/s/^#//' -e 's/^vfs = 7/vfs = 1/' {PROFILE_PATH} && \
+         printf '\\n[acs]\\npolicy = \"direct-p2p\"\\n' >>{PROFILE_PATH}"
+    ))?;
+    ops.types(
+        0,
+        "bedplate profile check",
+        &["`windows = [\"never\"]` never opens", "usable: 0 errors, 1 warning"],
+    )
+}
+
+fn apply(ops: &Operator) -> Result<()> {
+    let node = ops.0;
+    let remedy = "set `gpudirect = \"none\"` in [modules] of the profile";
+    ops.types(
+        0,
+        "bedplate plan",
+        &["+ iommu=pt", "then: run update-grub", "a cold reboot is needed", remedy],
+    )?;
+    node.ok(&format!("printf '\n[modules]\ngpudirect = \"none\"\n' >>{PROFILE_PATH}"))?;
+    ops.types(3, "bedplate apply --yes", &["… run update-grub", "waiting for a boot"])?;
+    same!(guest::of(&guest::acs(node)?, &PATH_PORTS), ["0011"; 6], "ACS");
+    same!(guest::vfs(node)?, ["1"; 3], "VFs");
+    check!(guest::grub_lines(node)?[0].contains(" iommu=pt"), "grub.cfg lacks iommu=pt");
+    ops.types(0, "systemctl enable --now bedplate-boot bedplate", &["Created symlink"])?;
+    until(node, "the daemon has looked", &state("waiting-for-boot"))?;
+    ops.types(3, "bedplate status", &["not ready: iommu=pt", "daemon keeps the host right"])?;
+    ops.types(3, "bedplate reboot status", &["reboot needed: cold", "policy schedule", "window"])?;
+    same!(node.run(ANNOUNCED)?.status, 1, "a reboot is announced without a window");
+    exports(ops, "bedplate_ready 0")
+}
+
+/// What others may read, and Debian's node_exporter does.
+fn exports(ops: &Operator, ready: &str) -> Result<()> {
+    let node = ops.0;
+    until(node, ready, &scrape(ready))?;
+    for line in [
+        ready,
+        "node_textfile_scrape_error 0",
+        "node_textfile_mtime_seconds{file=\"/var/lib/prometheus/node-exporter/bedplate.prom\"}",
+    ] {
+        node.ok(&scrape(line))?;
+    }
+    for file in ["/run/bedplate/status.json", METRICS, &format!("{FEATURES}/bedplate")] {
+        let read = node.ok(&format!("runuser -u nobody -- cat {file}"))?;
+        check!(read.contains("ready"), "{file}, as nobody reads it:\n{read}");
+    }
+    Ok(())
+}
+
+fn hold(ops: &Operator) -> Result<()> {
+    let node = ops.0;
+    // Any hour is right for this node; the announcement comes fifteen minutes ahead.
+    node.ok(&format!("sed -i 's/^windows = .*/windows = []/' {PROFILE_PATH}"))?;
+    until(node, "announced", ANNOUNCED)?;
+    ops.types(3, "bedplate reboot status", &["announced for", "`bedplate reboot cancel` takes it back"])?;
+    ops.types(0, "bedplate reboot hold --for 4h --why 'training run 7'", &["training run 7"])?;
+    until(node, "taken back", &format!("! {ANNOUNCED}"))?;
+    ops.types(3, "bedplate reboot status", &["training run 7; `bedplate reboot release` ends it"])?;
+    ops.types(0, "bedplate reboot release", &["the hold is taken back"])?;
+    until(node, "announced again", ANNOUNCED)?;
+    ops.types(3, "bedplate reboot status", &["announced for"])
+}
+
+/// `shutdown -c` is heard, and stays heard.
+fn call_off(ops: &Operator) -> Result<()> {
+    let node = ops.0;
+    ops.types(0, "shutdown -c", &[])?;
+    let heard = "bedplate reboot status | grep -q 'called off  through logind'";
+    until(node, "heard", heard)?;
+    ops.types(
+        3,
+        "bedplate reboot status",
+        &["called off through logind, as `shutdown -c` does", "`bedplate reboot schedule` asks for it again"],
+    )?;
+    std::thread::sleep(Duration::from_secs(6));
+    same!(node.run(ANNOUNCED)?.status, 1, "it is announced again");
+    node.ok("systemctl restart bedplate")?;
+    until(node, "the new daemon knows", &format!("{} && {heard}", state("waiting-for-boot")))?;
+    std::thread::sleep(Duration::from_secs(6));
+    same!(node.run(ANNOUNCED)?.status, 1, "it is announced again by a new daemon");
+    Ok(())
+}
+
+fn reboot(ops: &Operator) -> Result<()> {
+    let node = ops.0;
+    let before = node.boot_id()?;
+    // It goes down at once, and may take the answer with it.
+    let _ = node.run("bedplate reboot schedule --in now --why 'the run is over'");
+    node.wait_for_another_boot(&before)?;
+    until(node, "converged", &state("converged"))?;
+    ops.types(0, "bedplate status", &["ready: "])?;
+    ops.types(0, "bedplate reboot status", &["reboot not needed"])?;
+    check!(guest::running(node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
+    check!(guest::groups(node)?.values().all(|kind| kind == "identity"), "group types");
+    same!(guest::of(&guest::acs(node)?, &PATH_PORTS), ["0011"; 6], "ACS");
+    same!(guest::vfs(node)?, ["1"; 3], "VFs");
+    exports(ops, "bedplate_ready 1")
+}
+
+fn drift(ops: &Operator) -> Result<()> {
+    let (node, port) = (ops.0, PATH_PORTS[1]);
+    ops.types(0, &format!("setpci -s {port} ECAP_ACS+6.w=001d"), &[])?;
+    until(node, "ACS is put back", &format!("[ $(setpci -s {port} ECAP_ACS+6.w) = 0011 ]"))?;
+    ops.types(0, &format!("sed -i 's/iommu=pt//' {DROP_IN} && update-grub"), &[])?;
+    let whole = format!("grep -q iommu=pt {DROP_IN} && grep -q iommu=pt /boot/grub/grub.cfg");
+    until(node, "the argument is put back", &format!("{whole} && {}", state("converged")))?;
+    ops.types(
+        0,
+        "journalctl -u bedplate -b -n 6 -o cat --no-pager",
+        &["not as the profile says: port", "done: /etc/default/grub.d"],
+    )?;
+    ops.types(0, "bedplate reboot status", &["reboot not needed"])?;
+    same!(node.run(ANNOUNCED)?.status, 1, "a reboot is announced for what runs already");
+    Ok(())
+}
+
+/// Nothing is enforced that the operator did not put there.
+fn no_profile(ops: &Operator) -> Result<()> {
+    let node = ops.0;
+    let touched = || node.ok(&format!("stat -c '%Y %i' {DROP_IN} /boot/grub/grub.cfg"));
+    let before = touched()?;
+    ops.types(0, &format!("mv {PROFILE_PATH} /root"), &[])?;
+    until(node, "said", &state("no-profile"))?;
+    ops.types(4, "bedplate status", &["no-profile"])?;
+    same!(touched()?, before, "the boot files");
+    node.ok(&format!("mv /root/profile.toml {PROFILE_PATH}"))?;
+    until(node, "the profile is back", &state("converged"))?;
+    same!(touched()?, before, "the boot files");
+    Ok(())
+}
+
+fn revert(ops: &Operator) -> Result<()> {
+    let node = ops.0;
+    let line = || Ok::<_, Box<dyn std::error::Error + Send + Sync>>(guest::grub_lines(node)?[0].clone());
+    ops.types(4, "bedplate revert --yes", &["would undo this within seconds: nothing was put back"])?;
+    check!(line()?.contains("iommu=pt"), "a refused revert has changed grub.cfg");
+    // The drop-in was edited by hand (see `drift`): whose work it is, is for the operator to say.
+    ops.types(4, "bedplate revert --hold --yes", &["zz-bedplate.cfg: somebody else changed it", "--force"])?;
+    ops.types(3, "bedplate revert --hold --force --yes", &[])?;
+    until(node, "held", "bedplate status | grep -q 'held: only observes'")?;
+    std::thread::sleep(Duration::from_secs(6));
+    ops.types(4, "bedplate status", &["enforcement is held since", "`bedplate release` ends it"])?;
+    check!(!line()?.contains("iommu=pt"), "the daemon has undone the revert");
+    same!(guest::vfs(node)?, ["0"; 3], "VFs after the revert");
+    ops.types(0, "bedplate release", &["released: bedplate.service makes this host"])?;
+    until(node, "right again", &state("converged"))?;
+    check!(line()?.contains("iommu=pt"), "grub.cfg lacks iommu=pt");
+    Ok(())
+}
+
+fn uninstall(ops: &Operator) -> Result<()> {
+    let node = ops.0;
+    ops.types(0, "cd /root/src && ./install.sh --uninstall --revert", &["bedplate is uninstalled"])?;
+    for gone in [
+        "/usr/bin/bedplate",
+        "/run/bedplate",
+        "/usr/lib/systemd/system/bedplate*",
+        METRICS,
+        DROP_IN,
+        &format!("{FEATURES}/bedplate"),
+    ] {
+        same!(node.run(&format!("ls {gone}"))?.stdout, "", "{gone}");
+    }
+    same!(node.ok("systemctl list-units --all --plain --no-legend 'bedplate*'")?, "", "units");
+    same!(node.run("grep iommu=pt /boot/grub/grub.cfg")?.status, 1, "grub.cfg has iommu=pt");
+    same!(guest::vfs(node)?, ["0"; 3], "VFs");
+    node.ok(&scrape("node_textfile_scrape_error 0"))?;
+    same!(node.run(&scrape("bedplate_"))?.status, 1, "bedplate's metrics are exported");
+    Ok(())
+}
