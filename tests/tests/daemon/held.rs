@@ -210,3 +210,39 @@ fn a_revert_without_a_daemon() {
     assert!(code == Some(0) && !node.applied(), "{said}");
     assert_eq!(rig.read(HOLD), "");
 }
+
+/// Nothing to put back is no reason to leave the daemon at it; and a hold on reboots is another one.
+#[test]
+fn a_hold_is_set_where_nothing_is_to_be_put_back() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(node) = Node::new(&rig) else { return };
+    let (code, said) = node.run(&["revert", "--dry-run", "--hold"]);
+    assert!(code == Some(0) && rig.read(HOLD).is_empty(), "{said}");
+    let (code, said) = node.run(&["revert", "--yes", "--hold"]);
+    assert!(code == Some(0) && !rig.read(HOLD).is_empty(), "{said}");
+    assert!(said.contains("nothing to put back") && said.contains("enforcement is held since"), "{said}");
+    let (code, said) = node.run(&["release"]);
+    assert!(code == Some(0) && said.contains("released"), "{said}");
+
+    let (code, said) = node.run(&["reboot", "hold", "--why", "training run 7"]);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = node.run(&["release"]);
+    let expected = "enforcement is not held; reboots are held: `bedplate reboot release`";
+    assert!(code == Some(0) && said.contains(expected), "{said}");
+}
+
+/// The shipped profile that fits the hardware best is a guess: it is not applied without a question.
+#[test]
+fn a_host_without_a_profile_is_not_changed_unasked() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(node) = Node::new(&rig) else { return };
+    std::fs::rename(rig.path("etc/bedplate/profile.toml"), rig.path("etc/own.toml")).expect("ours");
+    for args in [&["apply", "--yes"][..], &["apply"], &["apply", "--yes", "--json"]] {
+        let (code, said) = node.run(args);
+        assert!(code == Some(1) && said.contains("there is no profile: "), "{said}");
+        assert!(said.contains("name one with --profile") && said.contains("in /etc/bedplate"), "{said}");
+        assert!(!rig.path("var/lib/bedplate/ledger.json").exists());
+    }
+    let (code, said) = node.run(&["apply", "--yes", "--profile", "/etc/own.toml"]);
+    assert!(code == Some(0) && node.applied(), "{said}");
+}
