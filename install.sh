@@ -1,30 +1,34 @@
 #!/bin/sh
 # usage: ./install.sh [--program FILE] [--destdir DIR]
-#        ./install.sh --uninstall [--revert] [--destdir DIR]
+#        ./install.sh --uninstall [--revert] [--program FILE] [--destdir DIR]
 #
 # Installs bedplate from this checkout: the program, units, bus and polkit policy, journal catalog, man pages, completions
 # for bash, zsh and fish, a sample profile. FILE is a program that is built already; without it cargo builds the release.
 # Without DIR, systemd and the journal also read what is new. Nothing is enabled and nothing on this host is changed:
 # `systemctl enable --now bedplate-boot bedplate` starts it. --uninstall removes it, and says what bedplate has changed on
-# the host and not put back; with --revert it puts that back first.
+# the host and not put back; with --revert it puts that back first. Nothing inside DIR is run, and nothing outside of it is
+# written: what has to be done in DIR is done by FILE, the program that was built here, or /usr/bin/bedplate.
 set -eu
 here=$PWD
 cd "$(dirname "$0")"
-usage() { sed -n '2,9s/^# \{0,1\}//p' install.sh; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' install.sh; }
+wrong() { echo "install.sh: $1 (--help shows the usage)" >&2; exit 64; }
+value() { case $3 in '' | -*) wrong "$1 needs $2" ;; esac; }
 program=${BEDPLATE_PROGRAM:-}
 destdir=
 uninstall=
 revert=
 while [ $# -gt 0 ]; do
   case $1 in
-    --program) program=${2:?--program needs a file}; shift 2 ;;
-    --destdir) destdir=${2:?--destdir needs a directory}; shift 2 ;;
+    --program) value "$1" "a file" "${2:-}"; program=$2; shift 2 ;;
+    --destdir) value "$1" "a directory" "${2:-}"; destdir=$2; shift 2 ;;
     --uninstall) uninstall=1; shift ;;
     --revert) revert=1; shift ;;
     --help|-h) usage; exit 0 ;;
     *) usage >&2; exit 64 ;;
   esac
 done
+[ -z "$revert" ] || [ -n "$uninstall" ] || wrong "--revert goes with --uninstall"
 
 # What the caller names is meant from where the caller stands.
 case $program in ''|/*) ;; *) program=$here/$program ;; esac
@@ -65,11 +69,65 @@ live() {
   fi
 }
 
-installed=$destdir/usr/bin/bedplate
+# Refused: a directory of DIR that is a link out of it. Root would write and delete files of this host through it.
+stay_inside() {
+  [ -n "$destdir" ] || return 0
+  root=$(realpath -m -- "$destdir")
+  root=${root%/}
+  {
+    files | while read -r _ _ target; do echo "${target%/*}"; done
+    completions | while read -r _ target; do echo "${target%/*}"; done
+    printf '%s\n' /usr/share/man/man1 /usr/share/man/man5 /usr/share/doc /etc/bedplate
+  } | while read -r parent; do
+    real=$(realpath -m -- "$destdir$parent")
+    case $real/ in
+      "$root"/*) ;;
+      *) echo "install.sh: $destdir$parent leads out of $destdir, to $real: nothing was changed" >&2; exit 1 ;;
+    esac
+  done
+}
+
+# Only bedplate is installed, and only bedplate is trusted to put things back.
+is_bedplate() {
+  if ! version=$("$1" --version 2>/dev/null); then
+    echo "install.sh: $1 does not run here: is it bedplate, built for $(uname -m) and for this C library or an older one?" >&2
+    exit 1
+  fi
+  case $version in
+    "bedplate "*) ;;
+    *) echo "install.sh: $1 is not bedplate: its --version says otherwise" >&2; exit 1 ;;
+  esac
+}
+
+# The program that puts back and withdraws. Never the one inside DIR: an image may hold anything.
+tool=/usr/bin/bedplate
+choose_tool() {
+  [ -n "$destdir" ] || return 0
+  if [ -n "$program" ]; then
+    tool=$program
+  elif [ -x target/release/bedplate ]; then
+    tool=target/release/bedplate
+  elif ! [ -x "$tool" ]; then
+    echo "install.sh: there is no bedplate here to look into $destdir with: name one with --program FILE" >&2
+    exit 1
+  fi
+  is_bedplate "$tool"
+}
+
+# Whether there is anything to uninstall; what a revert would need counts if it is asked for.
+is_installed() {
+  [ -z "$revert" ] || ! [ -e "$destdir/var/lib/bedplate/ledger.json" ] || return 0
+  { files | sed 's/.* //'; completions | sed 's/.* //'; } | {
+    while read -r target; do
+      if [ -e "$destdir$target" ] || [ -L "$destdir$target" ]; then exit 0; fi
+    done
+    exit 1
+  }
+}
 
 # On the host that is uninstalled from: the running machine, or the directory.
 there() {
-  "$installed" "$@" ${destdir:+--root "$destdir"}
+  "$tool" "$@" ${destdir:+--root "$destdir"}
 }
 
 # What is still applied is said while the program is there that can put it back. Nobody is asked where nobody can answer.
@@ -77,7 +135,7 @@ offer_revert() {
   status=0
   there revert --dry-run --exit-code >/dev/null 2>&1 || status=$?
   [ "$status" -ne 0 ] && [ -z "$revert" ] || return 0
-  echo "bedplate has changed this host, and what it changed stays when it is uninstalled:"
+  echo "bedplate has changed ${destdir:-this host}, and what it changed stays when it is uninstalled:"
   there revert --dry-run || true
   if [ -t 0 ] && [ -t 1 ]; then
     printf 'put it back now? [y/N] '
@@ -103,16 +161,25 @@ put_back() {
 }
 
 if [ -n "$uninstall" ]; then
-  ! [ -x "$installed" ] || offer_revert
+  if ! is_installed; then
+    echo "bedplate is not installed ${destdir:+in }${destdir:-on this host}: nothing was removed"
+    exit 0
+  fi
+  stay_inside
+  choose_tool
+  ! [ -x "$tool" ] || offer_revert
   if [ -z "$destdir" ]; then
     # An announced reboot first, which would come without the daemon, then the daemon: it would undo a revert, and write
     # again what is withdrawn.
-    "$installed" reboot cancel >/dev/null 2>&1 || true
+    "$tool" reboot cancel >/dev/null 2>&1 || true
     systemctl disable --now bedplate bedplate-boot 2>/dev/null || true
   fi
-  if [ -x "$installed" ]; then
+  if [ -x "$tool" ]; then
     put_back
-    there withdraw || true
+    if ! there withdraw; then
+      echo "install.sh: not everything was taken back (see above): bedplate stays installed, with its daemon stopped" >&2
+      exit 1
+    fi
   fi
   files | while read -r _ _ target; do rm -f "$destdir$target"; done
   rm -f "$destdir"/usr/share/man/man1/bedplate*.1 "$destdir/usr/share/man/man5/bedplate-profile.5"
@@ -133,19 +200,25 @@ if [ -z "$program" ]; then
   cargo build --release --locked
   program=target/release/bedplate
 fi
-if ! "$program" --version >/dev/null; then
-  echo "install.sh: $program does not run here: is it bedplate, built for $(uname -m) and for this C library or an older one?" >&2
-  exit 1
-fi
+is_bedplate "$program"
+stay_inside
 files | while read -r mode source target; do
   [ "$source" != PROGRAM ] || source=$program
   install -D -m "$mode" "$source" "$destdir$target"
 done
 mkdir -p "$destdir/etc/bedplate"
+# What is a link there is replaced, not written through.
+rm -f "$destdir"/usr/share/man/man1/bedplate*.1 "$destdir/usr/share/man/man5/bedplate-profile.5"
 "$program" man --out "$destdir/usr/share/man"
 completions | while read -r shell target; do
   mkdir -p "$destdir$(dirname "$target")"
+  rm -f "$destdir$target"
   "$program" completions "$shell" >"$destdir$target"
 done
 live
-echo "installed. Next: \`bedplate profile init\`, fill in its reboot window, \`bedplate plan\`, then: systemctl enable --now bedplate-boot bedplate"
+if [ -z "$destdir" ]; then
+  echo "installed. Next: \`bedplate profile init\`, fill in its reboot window, \`bedplate plan\`, then: systemctl enable --now bedplate-boot bedplate"
+else
+  echo "installed in $destdir. If that is an image: \`bedplate profile init --root $destdir --extends NAME\`, fill in its reboot"
+  echo "window, \`bedplate plan --root $destdir\`, then: systemctl --root=$destdir enable bedplate-boot bedplate"
+fi

@@ -174,7 +174,7 @@ pub fn main() -> ExitCode {
         Command::Daemon(args) => daemon::run(&args),
         Command::Boot(args) => boot::run(&args),
         Command::Round(args) => round::run(&args),
-        Command::Withdraw(args) => Ok(withdraw::run(&args)),
+        Command::Withdraw(args) => withdraw::run(&args),
         Command::Man(args) => meta::man(&args),
     };
     exit::conclude(result)

@@ -90,7 +90,10 @@ fn a_built_program_needs_no_cargo() {
     };
     let done = install(&["--program", "a b", "--destdir", "."]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    assert!(String::from_utf8_lossy(&done.stdout).contains("bedplate profile init"));
+    // What comes next is for the image, not for the host that it is made on.
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(said.contains("bedplate profile init --root ") && said.contains("systemctl --root="), "{said}");
+    assert!(!said.contains("--now"), "{said}");
     let installed = files(root.path());
     assert!(installed.contains_key("/usr/bin/bedplate"), "{installed:#?}");
     assert!(installed.contains_key("/usr/share/zsh/vendor-completions/_bedplate"), "{installed:#?}");
@@ -101,9 +104,93 @@ fn a_built_program_needs_no_cargo() {
     assert_eq!(failed.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&failed.stderr).contains("does not run here"));
     assert!(!root.path().join("elsewhere").exists());
+    // One that runs and is another program is not installed either.
+    let other = install(&["--program", "/bin/echo", "--destdir", "elsewhere"]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("/bin/echo is not bedplate"));
+    assert!(!root.path().join("elsewhere").exists());
     assert_eq!(install(&["--progam", "x"]).status.code(), Some(64));
     let usage = install(&["--help"]);
     assert!(String::from_utf8_lossy(&usage.stdout).contains("[--program FILE]"));
+}
+
+/// A usage error is one line and 64, and nothing was begun.
+#[test]
+fn usage_errors_are_one_line() {
+    for (args, says) in [
+        (&["--program"][..], "--program needs a file"),
+        (&["--destdir"], "--destdir needs a directory"),
+        (&["--destdir", ""], "--destdir needs a directory"),
+        (&["--program", "--destdir", "x"], "--program needs a file"),
+        (&["--revert", "--destdir", "/nowhere"], "--revert goes with --uninstall"),
+    ] {
+        let output = script(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(64), "{args:?}: {said}");
+        assert!(said.contains(says) && said.lines().count() == 1, "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn where_nothing_is_installed_it_says_so() {
+    let root = tempfile::tempdir().expect("a directory");
+    let dir = root.path().display().to_string();
+    for args in [&["--uninstall"][..], &["--uninstall", "--revert"]] {
+        let done = script(&[args, &["--destdir", &dir]].concat());
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success(), "{said}");
+        assert_eq!(said, format!("bedplate is not installed in {dir}: nothing was removed\n"));
+    }
+}
+
+/// An image may hold anything under the name of bedplate.
+#[test]
+fn nothing_of_an_image_is_run() {
+    let root = tempfile::tempdir().expect("a directory");
+    let dir = root.path().join("image").display().to_string();
+    assert!(script(&["--destdir", &dir]).status.success());
+    let ran = root.path().join("ran");
+    let program = root.path().join("image/usr/bin/bedplate");
+    std::fs::write(&program, format!("#!/bin/sh\ntouch {}\n", ran.display())).expect("ours");
+    for args in [&["--uninstall", "--revert"][..], &["--uninstall"]] {
+        let done = script(&[args, &["--destdir", &dir]].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(!ran.exists() && !program.exists());
+        std::fs::write(&program, "").expect("ours");
+    }
+}
+
+/// Root must not write or delete files of the host through a link of an image.
+#[test]
+fn a_link_out_of_an_image_is_not_followed() {
+    for link in ["usr/bin", "usr/share/man", "etc", "usr/lib/systemd/system"] {
+        let root = tempfile::tempdir().expect("a directory");
+        let (image, host) = (root.path().join("image"), root.path().join("host"));
+        let link = image.join(link);
+        std::fs::create_dir_all(link.parent().expect("below")).expect("ours");
+        std::fs::create_dir_all(&host).expect("ours");
+        std::fs::write(host.join("bedplate"), "the host's").expect("ours");
+        std::fs::write(host.join("bedplate.service"), "the host's").expect("ours");
+        std::os::unix::fs::symlink(&host, &link).expect("ours");
+        let dir = image.display().to_string();
+        // So that there is something to uninstall, whatever the link is.
+        std::fs::create_dir_all(image.join("usr/share/fish/vendor_completions.d")).expect("ours");
+        std::fs::write(image.join("usr/share/fish/vendor_completions.d/bedplate.fish"), "").expect("ours");
+        for args in [&[][..], &["--uninstall"]] {
+            let refused = script(&[args, &["--destdir", &dir]].concat());
+            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert_eq!(refused.status.code(), Some(1), "{link:?} {args:?}: {said}");
+            assert!(said.contains("leads out of") && said.contains("nothing was changed"), "{said}");
+        }
+        let left = files(&host).into_keys().collect::<Vec<_>>();
+        assert_eq!(left, ["/bedplate", "/bedplate.service"]);
+    }
+    // Links that stay inside are how images are made.
+    let root = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir_all(root.path().join("usr/local/bin")).expect("ours");
+    std::os::unix::fs::symlink("local/bin", root.path().join("usr/bin")).expect("ours");
+    assert!(script(&["--destdir", &root.path().display().to_string()]).status.success());
+    assert!(root.path().join("usr/local/bin/bedplate").exists());
 }
 
 #[test]

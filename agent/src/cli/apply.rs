@@ -133,6 +133,11 @@ fn planned(args: &ApplyArgs, host: &Opened) -> Result<Planned, CliError> {
 /// Plan, ask, lock, plan again under the lock, do it, look again.
 pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let host = host::open_one(&args.target.host())?;
+    let guessed =
+        args.target.root.is_none() && profile_source::is_guessed(&args.profile, host.reader.as_ref())?;
+    if guessed && (args.yes || !can_be_asked()) {
+        return Err(CliError::Plain(profile_source::no_profile_named()));
+    }
     let first = planned(args, &host)?;
     profile_source::print_lints(&first.loaded);
     if first.plan.is_empty() {
@@ -146,14 +151,21 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
                 .trim_end(),
         );
     }
-    if !args.yes && !agreed("apply this plan")? {
+    let question = match guessed {
+        true => {
+            let name = &first.loaded.profile.name;
+            format!("no profile is in /etc/bedplate: {name} was picked by hardware match. Apply this plan")
+        }
+        false => "apply this plan".to_owned(),
+    };
+    if !args.yes && !agreed(&question)? {
         return Err(CliError::Plain("nothing was changed".into()));
     }
     let _lock = writer.lock().map_err(|error| CliError::while_doing("cannot start", error))?;
     // Somebody may have changed the host between the question and the lock.
     let host = host::open_one(&args.target.host())?;
     let Planned { plan, facts, .. } = planned(args, &host)?;
-    if plan.body != first.plan.body && !args.yes && somebody_answers() {
+    if plan.body != first.plan.body && !args.yes && can_be_asked() {
         // What was agreed to is not what would be done.
         return Err(CliError::Plain(
             "the host has changed since this plan was shown: run apply again".into(),
@@ -258,13 +270,13 @@ fn progress(quiet: bool, event: &Event<'_>) {
     }
 }
 
-fn somebody_answers() -> bool {
+fn can_be_asked() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
 /// Asks on a terminal; where nobody can answer, the command itself was the answer.
 fn agreed(what: &str) -> Result<bool, CliError> {
-    if !somebody_answers() {
+    if !can_be_asked() {
         return Ok(true);
     }
     let failed = |error| CliError::while_doing("cannot ask", error);
@@ -281,6 +293,10 @@ pub fn revert(args: &RevertArgs) -> Result<Exit, CliError> {
     let mut writer = args.target.writer()?;
     let shown = revert::plan(&host.ledger()?, host.reader.as_ref(), &writer, args.force);
     if args.dry_run || shown.steps.is_empty() {
+        // Asked for all the same: the daemon leaves this host as it is from here on.
+        if !args.dry_run && args.hold {
+            release::Setting::set(true)?.stays();
+        }
         if args.json {
             output::data(&json::document(&shown).map_err(bad_json)?)?;
         } else {

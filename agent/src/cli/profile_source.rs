@@ -71,6 +71,21 @@ pub fn load_own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Loaded>, Cl
     finish(&layers).map(Some)
 }
 
+/// Whether the profile would be the shipped one that fits the hardware best: neither the command line nor the host names one.
+pub fn is_guessed(args: &ProfileArgs, reader: &dyn Reader) -> Result<bool, CliError> {
+    Ok(args.profile.is_none()
+        && host_profile(reader)?.is_none()
+        && host_files(reader, HOST_PROFILES)?.is_empty())
+}
+
+/// Why such a guess is not applied to the running machine unasked.
+pub fn no_profile_named() -> String {
+    format!(
+        "there is no profile: {HOST_PROFILE} is not there, and {HOST_PROFILES} holds none. Nothing was changed: name one with \
+         --profile (`bedplate profile list`), or put one in /etc/bedplate (`bedplate profile init`)"
+    )
+}
+
 /// What to tell a host that has none.
 pub fn no_own_profile() -> String {
     format!(

@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use super::{CliError, Exit, agent, output};
 use crate::daemon::export;
 use crate::enforce_hold::{EnforceHold, HOLD};
+use crate::host::dir::DirReader;
 use crate::profile::model::AgentMode;
+use crate::reboot::hold::Hold;
 
 /// The running machine.
 const HOST: &str = "/";
@@ -27,7 +29,9 @@ pub struct ReleaseArgs {}
 pub fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
     let released = EnforceHold::release(Path::new(HOST))
         .map_err(|error| CliError::while_doing(format!("cannot remove {HOLD}: are you root?"), error))?;
+    let reboots = || Hold::load(&DirReader::live()).is_some_and(|hold| hold.is_in_force(Timestamp::now()));
     let said = match (released, undoes()) {
+        (false, _) if reboots() => "enforcement is not held; reboots are held: `bedplate reboot release`",
         (false, _) => "nothing is held",
         (true, Some(_)) => "released: bedplate.service makes this host what its profile says again",
         (true, None) => "released; no daemon that enforces a profile runs now",

@@ -4,20 +4,32 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Exit, output};
-use crate::daemon::withdraw::withdraw;
+use super::{CliError, Exit, output};
+use crate::daemon::withdraw::{call_off, withdraw};
 
 /// `bedplate withdraw`.
 #[derive(Debug, Args)]
 pub struct WithdrawArgs {
     /// Of this root directory instead of the running machine.
-    #[arg(long, value_name = "DIR", default_value = "/")]
-    root: PathBuf,
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Where the running machine's files are.
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true, conflicts_with = "root")]
+    state_root: PathBuf,
 }
 
-/// Removes what bedplate tells others about this host.
-pub fn run(args: &WithdrawArgs) -> Exit {
-    let wrong = withdraw(&args.root);
+/// Removes what bedplate tells others about this host. On the running machine an announced reboot is called off before: what
+/// is removed says whose it is, and without that nothing of bedplate's could call it off any more.
+pub fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
+    let root = args.root.as_ref().unwrap_or(&args.state_root);
+    if args.root.is_none() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
+        if let Some(said) = runtime.block_on(call_off(root)).map_err(CliError::Plain)? {
+            output::status(&said);
+        }
+    }
+    let wrong = withdraw(root);
     wrong.iter().for_each(|wrong| output::warn(wrong));
-    if wrong.is_empty() { Exit::Done } else { Exit::Failed }
+    Ok(if wrong.is_empty() { Exit::Done } else { Exit::Failed })
 }

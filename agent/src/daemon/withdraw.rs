@@ -3,12 +3,78 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
 
-use super::{export, marker};
+use super::logind::{self, ManagerProxy};
+use super::store::Store;
+use super::{export, marker, restart};
+use crate::reboot::decide::shown;
+use crate::reboot::method::undo;
+
+/// logind answers at once, or not at all.
+const LOGIND_LIMIT: Duration = Duration::from_secs(5);
+
+/// Calls off the reboot that bedplate has announced on the running machine, whose files are below `root`, and undoes what
+/// was prepared for it. What logind has scheduled for others stays. What was called off, in words, if anything.
+///
+/// # Errors
+/// A sentence: the reboot may still come, and the file that says whose it is has to stay.
+pub async fn call_off(root: &Path) -> Result<Option<String>, String> {
+    let store = Store::new(root);
+    let Some(announced) = store.announced() else { return Ok(None) };
+    let cancelled = if announced.called_off {
+        false
+    } else {
+        let ours = (announced.kind.as_str(), announced.usec);
+        let asked = tokio::time::timeout(LOGIND_LIMIT, cancel(ours)).await;
+        let asked = asked.unwrap_or_else(|_| Err("it does not answer".into()));
+        asked.map_err(|why| {
+            format!(
+                "bedplate has announced a reboot for {}, and systemd-logind cannot be asked to take it back ({why}): it may \
+                 still come. Nothing was removed; take it back with `shutdown -c`, or try again",
+                shown(logind::time(announced.usec))
+            )
+        })?
+    };
+    if let Some(prepared) = &announced.prepared {
+        undo(prepared, root).map_err(|error| {
+            format!(
+                "cannot undo what was prepared for the announced reboot ({}): {}. Nothing was removed; try again",
+                prepared.method,
+                restart::chain(&error)
+            )
+        })?;
+    }
+    store.announce(None)?;
+    Ok(cancelled
+        .then(|| format!("the reboot announced for {} is taken back", shown(logind::time(announced.usec)))))
+}
+
+/// Takes back what logind has scheduled if it is this; whether it was.
+async fn cancel(ours: (&str, u64)) -> Result<bool, String> {
+    let ask = async {
+        let logind = ManagerProxy::new(&zbus::Connection::system().await?).await?;
+        let (kind, usec) = logind.scheduled_shutdown().await?;
+        if (kind.as_str(), usec) != ours {
+            return Ok(false);
+        }
+        logind.cancel_scheduled_shutdown().await
+    };
+    ask.await.map_err(|error: zbus::Error| error.to_string())
+}
 
 /// Removes all of it below `root`. What could not be removed, in words; the rest is gone.
 pub fn withdraw(root: &Path) -> Vec<String> {
     let at = |path: &str| root.join(path.trim_start_matches('/'));
+    // An image may hold links to anywhere: what they lead to is not the image's.
+    let outside = [export::COLLECTOR, export::FEATURES, "/run", DIRECTORY]
+        .into_iter()
+        .filter(|path| leaves(root, &at(path)));
+    let outside: Vec<String> =
+        outside.map(|path| format!("{path} leads out of {}: nothing was removed", root.display())).collect();
+    if !outside.is_empty() {
+        return outside;
+    }
     let mut wrong = Vec::new();
     let mut check = |what: &str, done: std::io::Result<()>| match done {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -26,6 +92,14 @@ pub fn withdraw(root: &Path) -> Vec<String> {
     // Nobody else's: status, metrics, what was announced.
     check(DIRECTORY, std::fs::remove_dir_all(at(DIRECTORY)));
     wrong
+}
+
+/// Whether a directory below `root` is a link out of it. One that is not there leads nowhere.
+fn leaves(root: &Path, directory: &Path) -> bool {
+    match (root.canonicalize(), directory.canonicalize()) {
+        (Ok(root), Ok(real)) => !real.starts_with(root),
+        _ => false,
+    }
 }
 
 /// The unit's RuntimeDirectory=, which outlives the unit (RuntimeDirectoryPreserve=).
@@ -79,5 +153,16 @@ mod tests {
         let listed = std::fs::read_to_string(root.path().join("run/reboot-required.pkgs")).unwrap();
         assert_eq!(listed, "linux-base\n");
         assert_eq!(withdraw(root.path()), [""; 0], "the second time there is nothing");
+    }
+
+    #[test]
+    fn nothing_is_removed_through_a_link_out_of_an_image() {
+        let root = tempfile::tempdir().unwrap();
+        let host = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(host.path().join("bedplate")).unwrap();
+        std::os::unix::fs::symlink(host.path(), root.path().join("run")).unwrap();
+        let said = withdraw(root.path());
+        assert!(said[0].starts_with("/run leads out of "), "{said:?}");
+        assert!(host.path().join("bedplate").exists());
     }
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::rig::{Rig, difference, drifted, mended, right, until, waiting};
 
+const ANNOUNCED: &str = "run/bedplate/announced.json";
 const HOLD: &str = "var/lib/bedplate/enforce-hold.json";
 const TEXT: &str = r#"{"version":1,"since":"2026-03-01T12:00:00Z","why":"broken NIC","by":"ada"}"#;
 const SAID: &str =
@@ -95,6 +96,45 @@ fn a_held_host_boots_without_being_put_right() {
     assert!(output.status.success() && said.contains(SAID), "{said}");
     assert_eq!(rig.calls(), [""; 0]);
     assert_eq!(difference()["live"], json!(true), "else this shows nothing");
+}
+
+/// Uninstalled with the daemon stopped: logind would reboot the host all the same, with nobody left to say why.
+#[test]
+fn what_is_withdrawn_calls_its_reboot_off() {
+    let Some(mut rig) = Rig::new() else { return };
+    const RESET: &str = "sys/kernel/reboot/type";
+    let usec = 4_102_444_800_000_000_u64;
+    let announce = |rig: &Rig, scheduled: Option<(&str, u64)>| {
+        rig.write(RESET, "bios\n");
+        let undo = json!([{ "write": { "path": format!("/{RESET}"), "value": "acpi" } }]);
+        let prepared = json!({ "method": "firmware", "next": "logind-reboot", "undo": undo });
+        let text = json!({ "kind": "reboot", "usec": usec, "plan": "p", "prepared": prepared });
+        rig.write(ANNOUNCED, &text.to_string());
+        let mut login = rig.login.lock().expect("not poisoned");
+        login.scheduled = scheduled.map(|(kind, usec)| (kind.to_owned(), usec));
+        login.calls.clear();
+    };
+    let state_root = format!("--state-root={}", rig.dir.path().display());
+    let withdraw = ["withdraw", state_root.as_str()];
+    let gone = |rig: &Rig| !rig.path("run/bedplate").exists() && rig.read(RESET).trim() == "acpi";
+
+    announce(&rig, Some(("reboot", usec)));
+    let (code, said) = rig.run(&withdraw);
+    assert!(code == Some(0) && said.contains("2100-01-01 00:00:00 UTC is taken back"), "{said}");
+    assert_eq!(rig.asked_of_logind(), ["cancel"]);
+    assert!(gone(&rig), "{said}");
+
+    // What others have scheduled is theirs.
+    announce(&rig, Some(("poweroff", usec)));
+    let (code, said) = rig.run(&withdraw);
+    assert!(code == Some(0) && gone(&rig), "{said}");
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+
+    announce(&rig, Some(("reboot", usec)));
+    rig.stop_bus();
+    let (code, said) = rig.run(&withdraw);
+    assert!(code == Some(1) && said.contains("it may still come. Nothing was removed"), "{said}");
+    assert!(rig.path(ANNOUNCED).exists() && rig.read(RESET) == "bios\n", "{said}");
 }
 
 /// The rig's directories as those of the running machine.
@@ -209,4 +249,40 @@ fn a_revert_without_a_daemon() {
     let (code, said) = node.run(&["revert", "--yes"]);
     assert!(code == Some(0) && !node.applied(), "{said}");
     assert_eq!(rig.read(HOLD), "");
+}
+
+/// Nothing to put back is no reason to leave the daemon at it; and a hold on reboots is another one.
+#[test]
+fn a_hold_is_set_where_nothing_is_to_be_put_back() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(node) = Node::new(&rig) else { return };
+    let (code, said) = node.run(&["revert", "--dry-run", "--hold"]);
+    assert!(code == Some(0) && rig.read(HOLD).is_empty(), "{said}");
+    let (code, said) = node.run(&["revert", "--yes", "--hold"]);
+    assert!(code == Some(0) && !rig.read(HOLD).is_empty(), "{said}");
+    assert!(said.contains("nothing to put back") && said.contains("enforcement is held since"), "{said}");
+    let (code, said) = node.run(&["release"]);
+    assert!(code == Some(0) && said.contains("released"), "{said}");
+
+    let (code, said) = node.run(&["reboot", "hold", "--why", "training run 7"]);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = node.run(&["release"]);
+    let expected = "enforcement is not held; reboots are held: `bedplate reboot release`";
+    assert!(code == Some(0) && said.contains(expected), "{said}");
+}
+
+/// The shipped profile that fits the hardware best is a guess: it is not applied without a question.
+#[test]
+fn a_host_without_a_profile_is_not_changed_unasked() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(node) = Node::new(&rig) else { return };
+    std::fs::rename(rig.path("etc/bedplate/profile.toml"), rig.path("etc/own.toml")).expect("ours");
+    for args in [&["apply", "--yes"][..], &["apply"], &["apply", "--yes", "--json"]] {
+        let (code, said) = node.run(args);
+        assert!(code == Some(1) && said.contains("there is no profile: "), "{said}");
+        assert!(said.contains("name one with --profile") && said.contains("in /etc/bedplate"), "{said}");
+        assert!(!rig.path("var/lib/bedplate/ledger.json").exists());
+    }
+    let (code, said) = node.run(&["apply", "--yes", "--profile", "/etc/own.toml"]);
+    assert!(code == Some(0) && node.applied(), "{said}");
 }

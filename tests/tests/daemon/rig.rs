@@ -144,6 +144,12 @@ impl Rig {
         assert!(daemon.wait().expect("it ends").success());
     }
 
+    /// The bus ends, and stays away.
+    pub fn stop_bus(&mut self) {
+        let _ = self.bus.kill();
+        let _ = self.bus.wait();
+    }
+
     /// dbus is restarted: every connection ends, and another bus comes up at the same address after `between`.
     pub fn restart_bus(&mut self, between: impl FnOnce(&Self)) {
         let _ = self.bus.kill();
