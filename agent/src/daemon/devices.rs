@@ -1,5 +1,5 @@
-//! GPUs and NICs that the profile is about, and whether they are still there. A device that is gone differs from nothing:
-//! no rule selects it any more, and a look at the host alone would find everything right. Pure.
+//! GPUs and NICs of the host, which of them the profile is about, and whether those are still there. A device that is gone
+//! differs from nothing: no rule selects it any more, and a look at the host alone would find everything right. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +11,21 @@ use super::round::{Device, Obstacle};
 pub const FILE: &str = "/var/lib/bedplate/devices.json";
 const VERSION: u32 = 1;
 
-/// What the profile's rules selected when all of it was there.
+/// The GPUs and NICs of the host when it was last complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
     version: u32,
-    /// Address → what it is.
+    /// What the profile's rules select: address → what it is.
     devices: BTreeMap<String, String>,
+    /// What they do not select. Without these a lost NIC would hide behind one of the same model that no rule is about.
+    #[serde(default)]
+    others: BTreeMap<String, String>,
 }
 
 impl Default for Known {
     fn default() -> Self {
-        Known { version: VERSION, devices: BTreeMap::new() }
+        Known { version: VERSION, devices: BTreeMap::new(), others: BTreeMap::new() }
     }
 }
 
@@ -39,28 +42,38 @@ impl Known {
     }
 
     /// Takes note of what is there, and returns what is gone (address, what it is). A device that is there and that no
-    /// rule is about any more is forgotten. Addresses change when a bridge gets another bus number: as long as there are
-    /// as many devices of a kind as before, none of them is gone.
+    /// rule is about any more is no longer expected. A kind whose count is complete is taken as it is there now.
     pub fn update(&mut self, seen: &[Device]) -> Vec<(String, String)> {
-        let mut there: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for device in seen {
-            there.entry(&device.what).or_default().insert(&device.address);
-        }
-        let of_kind = |what: &str| there.get(what).map_or(0, BTreeSet::len);
-        let mut known: BTreeMap<&str, usize> = BTreeMap::new();
-        self.devices.values().for_each(|what| *known.entry(what).or_default() += 1);
-        let short = |what: &str| of_kind(what) < known.get(what).copied().unwrap_or(0);
-        let is_there = |address: &str, what: &str| there.get(what).is_some_and(|all| all.contains(address));
-        let gone: BTreeMap<String, String> = self
-            .devices
-            .iter()
-            .filter(|(address, what)| short(what) && !is_there(address, what))
-            .map(|(address, what)| (address.clone(), what.clone()))
-            .collect();
-        let selected = seen.iter().filter(|device| device.selected);
-        let now = selected.map(|device| (device.address.clone(), device.what.clone()));
-        self.devices = now.chain(gone.clone()).collect();
+        let kinds: BTreeSet<&String> = self.devices.values().collect();
+        let gone: BTreeMap<String, String> = kinds.iter().flat_map(|what| self.gone(what, seen)).collect();
+        let of = |selected: bool| {
+            let those = seen.iter().filter(move |device| device.selected == selected);
+            those.map(|device| (device.address.clone(), device.what.clone()))
+        };
+        self.others = of(false).collect();
+        self.devices = of(true).chain(gone.clone()).collect();
         gone.into_iter().collect()
+    }
+
+    /// What is gone of one kind. Addresses change when a bridge gets another bus number, so that several may be new after
+    /// one device was lost: never more are gone than the kind has fewer of. Which of them it was cannot be told then.
+    fn gone(&self, what: &str, seen: &[Device]) -> Vec<(String, String)> {
+        let is = |kind: &String| kind == what;
+        let there: BTreeMap<&str, bool> = seen
+            .iter()
+            .filter(|device| is(&device.what))
+            .map(|device| (device.address.as_str(), device.selected))
+            .collect();
+        let known = self.devices.iter().chain(&self.others).filter(|(_, kind)| is(kind));
+        let known: BTreeSet<&str> = known.map(|(address, _)| address.as_str()).collect();
+        let fewer = known.len().saturating_sub(there.len());
+        let expected = self.devices.iter().filter(|(_, kind)| is(kind));
+        let lost: Vec<_> = expected.filter(|(address, _)| !there.contains_key(address.as_str())).collect();
+        // A selected one at a new address is a lost one that has moved; then it is an unselected one that is gone.
+        let moved =
+            there.iter().filter(|(address, selected)| **selected && !known.contains(**address)).count();
+        let count = fewer.min(lost.len().saturating_sub(moved));
+        lost.into_iter().take(count).map(|(address, what)| (address.clone(), what.clone())).collect()
     }
 
     /// Forgets what is gone.
@@ -121,5 +134,45 @@ mod tests {
         assert!(
             obstacle(&("0000:18:00.0".into(), "NIC 15b3:1021".into())).remedy.contains("--forget-missing")
         );
+    }
+
+    #[test]
+    fn a_lost_device_does_not_hide_behind_one_that_no_rule_is_about() {
+        let mut known = Known::default();
+        let mut all: Vec<Device> = (0..8).map(|n| device(&n.to_string(), "NIC", true)).collect();
+        all.push(device("storage", "NIC", false));
+        known.update(&all);
+        all.remove(3);
+        for _ in 0..2 {
+            assert_eq!(gone(&mut known, &all), ["3"]);
+            known = Known::parse(&known.render()).unwrap();
+        }
+        all.push(device("3", "NIC", true));
+        assert_eq!(gone(&mut known, &all), [""; 0]);
+        all.retain(|device| device.address != "storage");
+        assert_eq!(gone(&mut known, &all), [""; 0], "no rule is about it");
+        all[0].selected = false;
+        assert_eq!(gone(&mut known, &all), [""; 0]);
+        assert_eq!(gone(&mut known, &all[1..]), [""; 0], "the rules were changed before it was lost");
+    }
+
+    #[test]
+    fn an_unselected_device_that_is_lost_takes_no_selected_one_with_it() {
+        let mut known = Known::default();
+        known.update(&[device("a", "NIC", true), device("b", "NIC", false)]);
+        assert_eq!(gone(&mut known, &[device("c", "NIC", true)]), [""; 0], "a has moved to c");
+        assert_eq!(gone(&mut known, &[]), ["c"]);
+    }
+
+    #[test]
+    fn one_lost_and_the_rest_renumbered_is_one_lost_until_all_are_back() {
+        let row = |names: &[&str]| names.iter().map(|name| device(name, "GPU", true)).collect::<Vec<_>>();
+        let mut known = Known::default();
+        known.update(&row(&["a", "b", "c", "d"]));
+        for _ in 0..2 {
+            assert_eq!(gone(&mut known, &row(&["a", "b2", "c2"])).len(), 1);
+        }
+        assert_eq!(gone(&mut known, &row(&["a", "b", "c", "d"])), [""; 0], "all are back");
+        assert_eq!(gone(&mut known, &row(&["a", "b", "c"])), ["d"]);
     }
 }
