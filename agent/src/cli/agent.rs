@@ -20,6 +20,9 @@ pub enum NoAnswer {
     /// There is no bus to ask it by.
     #[error("the system bus cannot be reached")]
     NoBus,
+    /// It went away after the daemon was asked.
+    #[error("the system bus went away before the daemon answered")]
+    BusGone,
     /// Nobody has its name on the bus.
     #[error("bedplate.service does not run")]
     NotRunning,
@@ -47,6 +50,7 @@ impl NoAnswer {
             NoAnswer::NoBus => Some(
                 "`systemctl status dbus` shows why; `bedplate plan` and `bedplate apply` work without it",
             ),
+            NoAnswer::BusGone => Some("`bedplate status` says what came of it once the bus is back"),
             NoAnswer::NotRunning => Some(
                 "start it with `systemctl start bedplate`; if it does not stay up, `journalctl -x -u bedplate` says why",
             ),
@@ -102,7 +106,7 @@ fn why(error: &zbus::Error) -> NoAnswer {
         zbus::Error::MethodError(name, text, _) => named(name.as_str(), text.as_deref()),
         zbus::Error::FDO(error) => named(error.name().as_str(), error.description()),
         // The bus went away in the middle of it.
-        zbus::Error::InputOutput(_) => NoAnswer::NoBus,
+        zbus::Error::InputOutput(_) => NoAnswer::BusGone,
         zbus::Error::SignatureMismatch(..) | zbus::Error::IncorrectType | zbus::Error::InterfaceNotFound => {
             NoAnswer::OtherVersion
         }
@@ -137,11 +141,18 @@ pub fn status() -> Result<Status, NoAnswer> {
 /// Has the daemon do something.
 ///
 /// # Errors
-/// What it said, with what to do when it is not there.
+/// What it said, with what to do when it is not there; `undone` comes first where it was never asked.
 pub fn call<T, F: Future<Output = zbus::Result<T>>>(
+    undone: &str,
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
 ) -> Result<T, CliError> {
-    Ok(with(None, act)?)
+    with(None, act).map_err(|why| match why {
+        NoAnswer::NoBus | NoAnswer::NotRunning | NoAnswer::SetUp(_) => {
+            CliError::Plain(format!("{undone}: {}", why.sentence()))
+        }
+        // It may have begun, or has said so itself.
+        _ => why.into(),
+    })
 }
 
 #[cfg(test)]
@@ -163,6 +174,7 @@ mod tests {
         assert_eq!(named(&bus("Failed"), None), NoAnswer::Silent);
         for why in [
             NoAnswer::NoBus,
+            NoAnswer::BusGone,
             NoAnswer::NotRunning,
             NoAnswer::Silent,
             NoAnswer::Refused,

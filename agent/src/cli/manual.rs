@@ -13,12 +13,13 @@ pub const TITLE: &str = "bedplate manual";
 /// Stands in a page's foot.
 pub const SOURCE: &str = concat!("bedplate ", env!("CARGO_PKG_VERSION"));
 
-const EXIT_STATUS: [(&str, &str); 6] = [
+const EXIT_STATUS: [(&str, &str); 7] = [
     ("0", "Done, or nothing to do. Of `status`: this host is ready."),
     ("1", "Something failed; what, and what to do, stands on standard error."),
-    ("2", "`plan --exit-code` found changes."),
+    ("2", "`plan --exit-code` found changes; `revert --dry-run --exit-code` found something to put back."),
     ("3", "A reboot is pending."),
-    ("4", "Blocked, or not ready: somebody has to decide or to repair something."),
+    ("4", "Blocked, or not ready: an operator has to decide or to repair something."),
+    ("5", "`reboot status`: whether a reboot is due cannot be told yet."),
     ("64", "The command line was not understood."),
 ];
 
@@ -44,7 +45,7 @@ const FILES: [(&str, &str); 9] = [
         "Kernel arguments, where GRUB is set up as Debian does. Other boot loaders: `bedplate plan` names the files.",
     ),
     (
-        "/etc/modules-load.d/bedplate.conf, /etc/modprobe.d/bedplate.conf",
+        "/etc/modules-load.d/bedplate.conf, /etc/modprobe.d/zz-bedplate.conf",
         "Modules to load, their options, and those kept from being loaded.",
     ),
 ];

@@ -51,7 +51,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
         && !args.force
         && writer.file_meta(path).map_err(cannot)?.is_some()
     {
-        // Somebody's work may be in it.
+        // An operator's work may be in it.
         return Err(CliError::Plain(format!(
             "{path} is there already and stays as it is: look at what would be written with `bedplate profile init -o -`, \
              or write over it with --force"
@@ -68,9 +68,13 @@ pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     };
     writer.replace_file(&path, text.as_bytes(), 0o644).map_err(cannot)?;
+    let (check, plan) = match &args.out {
+        Some(out) => (format!(" {}", out.display()), format!(" --profile {}", out.display())),
+        None => (String::new(), String::new()),
+    };
     output::status(&format!(
-        "wrote {path}, which extends {base}. Fill in `windows` in its [reboot] section, then: `bedplate profile check`, \
-         `bedplate plan`"
+        "wrote {path}, which extends {base}. Fill in `windows` in its [reboot] section, then: `bedplate profile check{check}`, \
+         `bedplate plan{plan}`"
     ));
     Ok(Exit::Done)
 }

@@ -11,7 +11,7 @@ use super::{CliError, Exit, agent, output};
 use crate::host::dir::DirReader;
 use crate::ledger;
 use crate::plan::RebootNeed;
-use crate::reboot::hold::{self, Hold};
+use crate::reboot::hold::{self, Hold, HoldError};
 use crate::reboot::method::bmc;
 use crate::reboot::method::ipmi::Device;
 use crate::report::status as text;
@@ -46,11 +46,11 @@ pub struct StatusArgs {
 #[derive(Debug, Args)]
 pub struct ScheduleArgs {
     /// Not before so much time has passed: `now` or 0, 30s, 10m, 2h (default: `delay` of the profile).
-    #[arg(long = "in", value_name = "TIME", conflicts_with = "at")]
-    after: Option<String>,
+    #[arg(long = "in", value_name = "TIME", conflicts_with = "at", value_parser = delay)]
+    after: Option<SignedDuration>,
     /// Not before this time: 2026-03-03T03:00Z, or with an offset.
-    #[arg(long, value_name = "TIME")]
-    at: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    at: Option<Timestamp>,
     /// Told to everybody who is logged in.
     #[arg(long, value_name = "TEXT", default_value = "an operator asked for it")]
     why: String,
@@ -60,10 +60,10 @@ pub struct ScheduleArgs {
 #[derive(Debug, Args)]
 pub struct HoldArgs {
     /// How long: 30m, 4h, 2d. Without: until it is released.
-    #[arg(long = "for", value_name = "TIME")]
-    length: Option<String>,
+    #[arg(long = "for", value_name = "TIME", value_parser = hold::parse_duration)]
+    length: Option<SignedDuration>,
     /// Why; whoever wonders reads it.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
     why: String,
 }
 
@@ -73,7 +73,8 @@ pub fn run(command: &RebootCommand) -> Result<Exit, CliError> {
         RebootCommand::Status(args) => status(args),
         RebootCommand::Schedule(args) => schedule(args),
         RebootCommand::Cancel => {
-            let said = agent::call(|agent| async move { agent.cancel_reboot().await })?;
+            let said =
+                agent::call("nothing was cancelled", |agent| async move { agent.cancel_reboot().await })?;
             output::report(&format!("{said}\n"))?;
             Ok(Exit::Done)
         }
@@ -99,39 +100,44 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
 }
 
 fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
-    let at = match (&args.after, &args.at) {
-        (Some(after), _) => Some(Timestamp::now() + delay(after)?),
-        (None, Some(at)) => Some(at.parse::<Timestamp>().map_err(|error| {
-            CliError::while_doing(format!("`{at}` is not a time such as 2026-03-03T03:00:00Z"), error)
-        })?),
-        (None, None) => None,
-    };
+    let at = args.after.map(|after| Timestamp::now() + after).or(args.at);
     let usec = at.map_or(0, crate::daemon::logind::usec);
     let why = args.why.clone();
-    let said = agent::call(move |agent| async move { agent.schedule_reboot(&why, usec).await })?;
+    let said =
+        agent::call(
+            "nothing was scheduled",
+            move |agent| async move { agent.schedule_reboot(&why, usec).await },
+        )?;
     output::report(&format!("{said}\n"))?;
     Ok(if said.starts_with("announced") { Exit::Done } else { Exit::Blocked })
 }
 
 /// What a person may ask a reboot to wait for; unlike a hold it may be nothing.
-fn delay(text: &str) -> Result<SignedDuration, CliError> {
+fn delay(text: &str) -> Result<SignedDuration, HoldError> {
     let seconds = text.strip_suffix('s').and_then(|seconds| seconds.parse::<u32>().ok());
     match (text, seconds) {
         ("now" | "0", _) => Ok(SignedDuration::ZERO),
         (_, Some(seconds)) => Ok(SignedDuration::from_secs(seconds.into())),
-        _ => length(text),
+        _ => hold::parse_duration(text),
     }
 }
 
-fn length(text: &str) -> Result<SignedDuration, CliError> {
-    hold::parse_duration(text).map_err(|error| CliError::while_doing("cannot tell how long", error))
+fn moment(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| "it is not a time such as 2026-03-03T03:00:00Z".to_owned())
+}
+
+/// The next operator has nothing else to decide by.
+fn reason(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("a hold needs a reason".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 /// Not by way of the daemon: a hold has to be possible when it does not run, and it sees the file by itself.
 fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
-    let length = args.length.as_deref().map(length).transpose()?;
     let now = Timestamp::now();
-    let hold = Hold::starting(now, length, &args.why, &super::release::operator())
+    let hold = Hold::starting(now, args.length, &args.why, &super::release::operator())
         .map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
     let failed = |error| CliError::while_doing(format!("cannot write {}: are you root?", hold::HOLD), error);
     let json = hold.to_json().map_err(|error| CliError::while_doing("cannot hold reboots", error))?;

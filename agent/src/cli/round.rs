@@ -88,7 +88,7 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
         let _lock = writer.lock().map_err(|error| CliError::while_doing("cannot start", error))?;
         // Planned under the lock: what was seen before may be done by now.
         let Some(Looked { host, facts, mut ledger, mut plan, .. }) = look()? else { return no_profile() };
-        // A hold is in force before a revert takes the lock: whoever has the lock afterwards sees it.
+        // A hold is in force before a revert takes the lock: the one that has the lock afterwards sees it.
         let held = EnforceHold::load(Path::new("/")).is_some();
         plan.body.changes.retain(|change| !held && args.only.contains(&change.id));
         let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);

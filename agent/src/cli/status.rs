@@ -23,17 +23,31 @@ pub struct StatusArgs {
     json: bool,
     /// Wait until the host is ready, at most so long (default: `ready_timeout` of the profile), and end with 0 in any
     /// case: for units that have to start all the same.
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "")]
-    wait: Option<String>,
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "", value_parser = limit)]
+    wait: Option<Limit>,
     /// Where the daemon keeps its files.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     state_root: PathBuf,
 }
 
+/// How long to wait; `None`: as long as the profile says.
+#[derive(Debug, Clone, Copy)]
+struct Limit(Option<Duration>);
+
+fn limit(text: &str) -> Result<Limit, String> {
+    if text.is_empty() {
+        return Ok(Limit(None));
+    }
+    let parsed = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
+    parsed
+        .map(|length| Limit(Some(length)))
+        .ok_or_else(|| "it is not a length of time such as `10m`".to_owned())
+}
+
 /// Shows where the host stands. Exit status: 0 ready, 3 waiting for a boot, 4 not ready or cannot tell.
 pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
-    if let Some(limit) = &args.wait {
-        return wait(limit);
+    if let Some(Limit(asked)) = args.wait {
+        return wait(asked);
     }
     let (status, live) = match agent::status() {
         Ok(status) => (status, true),
@@ -121,18 +135,7 @@ fn look() -> Result<Status, CliError> {
 }
 
 /// A boot is let go after a time, whatever the host is: said loudly, in the journal of the unit that waits.
-fn wait(limit: &str) -> Result<Exit, CliError> {
-    let asked =
-        match limit {
-            "" => None,
-            text => {
-                let parsed =
-                    text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
-                Some(parsed.ok_or_else(|| {
-                    CliError::Plain(format!("`{text}` is not a length of time such as `10m`"))
-                })?)
-            }
-        };
+fn wait(asked: Option<Duration>) -> Result<Exit, CliError> {
     let limit = asked.unwrap_or_else(|| {
         let seconds =
             super::round::look_only().ok().flatten().map_or(600, |round| round.agent.ready_timeout_s);
@@ -177,13 +180,16 @@ pub struct ReconcileArgs {
     json: bool,
 }
 
+/// Said where the daemon cannot even be asked.
+const UNCHANGED: &str = "nothing was changed";
+
 /// Has the daemon forget failures and contests, look, and put right; then says where the host stands, as `status` does.
 pub fn reconcile(args: &ReconcileArgs) -> Result<Exit, CliError> {
     if args.forget_missing {
-        let said = agent::call(|agent| async move { agent.forget_missing().await })?;
+        let said = agent::call(UNCHANGED, |agent| async move { agent.forget_missing().await })?;
         output::status(&said);
     }
-    agent::call(|agent| async move { agent.reconcile().await })?;
+    agent::call(UNCHANGED, |agent| async move { agent.reconcile().await })?;
     let status = agent::status()?;
     show(&status, args.json, true)
 }

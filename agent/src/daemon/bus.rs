@@ -87,7 +87,7 @@ impl Agent {
     }
 }
 
-// zbus makes XML comments of these docs for whoever introspects: no two hyphens in a row, so no long options.
+// zbus makes XML comments of these docs for those who introspect: no two hyphens in a row, so no long options.
 #[interface(name = "org.bedplate.Agent1")]
 impl Agent {
     /// Looks at the host and returns the plan as JSON, as `bedplate plan` prints it. Changes nothing.

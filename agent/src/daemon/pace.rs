@@ -189,7 +189,7 @@ impl Memory {
     }
 
     /// Until when it is left to others, if it is; `seen` is what is there now. A value that has changed, to right too, is
-    /// somebody at work: the quiet begins again.
+    /// an operator at work: the quiet begins again.
     fn left_until(&mut self, seen: Option<String>, now: Duration) -> Option<Duration> {
         let contested = self.contested.as_mut()?;
         if self.seen != seen {
@@ -328,7 +328,7 @@ mod tests {
         let mut pace = fought_over();
         assert_eq!(pace.admit(&[other.clone()], s(3000)).next, Some(s(6600)));
         assert!(pace.contested()[0].found.contains("0000"), "what is there now");
-        // Right, by somebody else's hand: that is a change too.
+        // Right, by another hand: that is a change too.
         assert_eq!(pace.admit(&[], s(6000)).next, Some(s(9600)));
         assert!(pace.is_contested());
         assert_eq!(pace.admit(&[], s(9600)), Admitted::default());

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
-use super::text::{FEW, folded, summary};
+use super::text::{FEW, count, folded, summary};
 use crate::apply::{ApplyReport, ChangeReport, Outcome};
 use crate::ledger::Ledger;
 use crate::plan::Plan;
@@ -12,7 +12,34 @@ use crate::value::AcsBits;
 
 /// The report of an apply; `after` is the plan made afterwards.
 pub fn text(report: &ApplyReport, after: &Plan, verbose: bool) -> String {
-    format!("{}\n{}", changes(report, verbose), summary(after))
+    let end = if report.succeeded() { summary(after) } else { failed(report, after.body.pending.len()) };
+    format!("{}\n{end}", changes(report, verbose))
+}
+
+/// The last line where something failed. What a change that was undone would have needed is not said: only what waits for a
+/// boot already.
+fn failed(report: &ApplyReport, waiting: usize) -> String {
+    let (mut undone, mut stays, mut blocked, mut done) = (0, 0, 0, 0);
+    for change in &report.changes {
+        match &change.outcome {
+            Outcome::Failed { restored, .. } if restored.left.is_empty() => undone += 1,
+            Outcome::Failed { .. } => stays += 1,
+            Outcome::Blocked { .. } => blocked += 1,
+            Outcome::Done | Outcome::AlreadyDone | Outcome::Owed { .. } => done += 1,
+            Outcome::Deferred { .. } => {}
+        }
+    }
+    let changes = |n| count(n, "change", "changes");
+    let was = |n| if n == 1 { "was" } else { "were" };
+    let parts = [
+        (undone, paint(BAD, &format!("{} failed and {} undone", changes(undone), was(undone)))),
+        (stays, paint(BAD, &format!("{} failed and could not be undone whole", changes(stays)))),
+        (blocked, paint(BAD, &format!("{blocked} not tried"))),
+        (done, format!("{done} done")),
+        (waiting, paint(WARN, &format!("{waiting} waiting for a boot"))),
+    ];
+    let said: Vec<String> = parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, part)| part).collect();
+    format!("{}\n", said.join(", "))
 }
 
 /// What became of every change.
@@ -211,6 +238,32 @@ mod tests {
         let address: PciAddress = address.parse().unwrap();
         let register = "ACS control".to_owned();
         Step::Register { address, offset: 0x106, register, mask: 0x7f, before: 0x11, after: 0x1d }
+    }
+
+    /// A reboot would not bring what was undone.
+    #[test]
+    fn a_failed_apply_says_what_became_of_its_changes() {
+        let change = |outcome| ChangeReport {
+            id: "c".into(),
+            kind: "cmdline".into(),
+            subject: "c".into(),
+            effect: crate::plan::Effect::ColdBoot,
+            outcome,
+            deferred: Vec::new(),
+        };
+        let one = Outcome::Failed {
+            action: "run update-grub".into(),
+            why: "it failed".into(),
+            output: None,
+            restored: crate::apply::Restored::default(),
+        };
+        let blocked = Outcome::Blocked { by: vec!["c".into()] };
+        let changes = vec![change(one), change(blocked), change(Outcome::Done)];
+        let report = ApplyReport { changes, warnings: Vec::new() };
+        let terminal = super::super::style::terminal;
+        let said = |waiting| anstream::adapter::strip_str(&terminal(&failed(&report, waiting))).to_string();
+        assert_eq!(said(0), "1 change failed and was undone, 1 not tried, 1 done\n");
+        assert!(said(2).ends_with(", 2 waiting for a boot\n"));
     }
 
     /// As the plan says it: `SV RR CR UF (001d) → SV UF (0011)`, and the twenty ports of one node on one line.

@@ -208,7 +208,7 @@ fn shown(value: Option<&str>) -> &str {
     value.unwrap_or("absent")
 }
 
-fn count(n: usize, one: &str, many: &str) -> String {
+pub(super) fn count(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 

@@ -26,6 +26,13 @@ fn without_a_bus_commands_say_so_in_words() {
         ] {
             let (stdout, stderr, status) = without_a_bus(address, args);
             assert_eq!((stdout.as_str(), status), ("", Some(1)), "{address} {args:?}");
+            let undone = match args {
+                ["reconcile"] => "error: nothing was changed: ",
+                ["reboot", "schedule", ..] => "error: nothing was scheduled: ",
+                ["reboot", "cancel"] => "error: nothing was cancelled: ",
+                _ => "error: the daemon decides about reboots, and ",
+            };
+            assert!(stderr.starts_with(undone), "{args:?}: {stderr}");
             assert!(stderr.contains("the system bus cannot be reached: "), "{args:?}: {stderr}");
             assert!(stderr.contains(REMEDY), "{args:?}: {stderr}");
             assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -41,5 +48,23 @@ fn status_looks_by_itself_and_says_why() {
     for raw in ["os error", "I/O", "org.freedesktop", "No such file"] {
         let of_the_bus = stderr.lines().take(2).any(|line| line.contains(raw));
         assert!(!of_the_bus, "{raw}: {stderr}");
+    }
+}
+
+/// A slip of the pen is a usage error, before anybody is asked.
+#[test]
+fn bad_times_and_reasons_are_usage_errors() {
+    for args in [
+        ["reboot", "schedule", "--in", "soon"].as_slice(),
+        &["reboot", "schedule", "--at", "tomorrow"],
+        &["reboot", "hold", "--why", "x", "--for", "0h"],
+        &["reboot", "hold", "--why", "x", "--for", "4 parsecs"],
+        &["reboot", "hold", "--why", " "],
+        &["reboot", "hold", "--why", ""],
+        &["status", "--wait", "soon"],
+    ] {
+        let (stdout, stderr, status) = without_a_bus("unix:path=/nowhere", args);
+        assert_eq!((stdout.as_str(), status), ("", Some(64)), "{args:?}: {stderr}");
+        assert!(stderr.starts_with("error: invalid value '"), "{args:?}: {stderr}");
     }
 }

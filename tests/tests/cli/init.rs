@@ -15,6 +15,8 @@ fn every_demo_host_gets_a_profile_that_passes_and_asks_when_to_reboot() {
         let output = session.run(&["profile", "init", "--demo", demo, "-o", &file]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         assert_eq!(text(&output.stdout), "");
+        let next = format!("`bedplate profile check {file}`, `bedplate plan --profile {file}`");
+        assert!(text(&output.stderr).contains(&next), "{}", text(&output.stderr));
         let written = std::fs::read_to_string(session.path(&file)).expect("the profile");
         assert!(written.contains(&format!("\nextends = \"{base}\"\n")), "{written}");
         for part in
