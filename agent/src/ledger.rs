@@ -277,6 +277,9 @@ pub struct WaitRecord {
     pub module: String,
     /// What, as the plan named it.
     pub subject: String,
+    /// What the file said of it when that boot began; `None` = nothing. Back at this, nothing waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<String>,
     /// What the next boot will have; `None` = nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,

@@ -329,7 +329,9 @@ pub struct Unseen {
     pub module: String,
     /// The item's subject.
     pub subject: String,
-    /// What the next boot will have.
+    /// What the file said when this boot began, as far as is known; `None` = nothing.
+    pub began: Option<String>,
+    /// What the next boot will have; `None` = nothing.
     pub next: Option<String>,
 }
 

@@ -52,8 +52,7 @@ pub(super) fn run(
 ) -> ChangeReport {
     let live = store.reader.kind() == HostKind::Live;
     let parts = Parts::of(change, live, store.writer.runs_tools());
-    let outcome = carry_out(store, checker, watch, change, &parts);
-    let outcome = remember_waits(store, change, unseen, outcome);
+    let outcome = carry_out(store, checker, watch, change, &parts, unseen);
     let mut report = ChangeReport::new(change, outcome);
     report.deferred = parts.later.iter().map(|action| describe(action)).collect();
     report
@@ -65,6 +64,7 @@ fn carry_out(
     watch: &mut dyn FnMut(Event<'_>),
     change: &Change,
     parts: &Parts,
+    unseen: &[Unseen],
 ) -> Outcome {
     let mut wanted = parts.now.clone();
     wanted.extend(&parts.owed);
@@ -73,10 +73,10 @@ fn carry_out(
             true => Outcome::AlreadyDone,
             false => Outcome::Deferred { until: FIRST_BOOT.into() },
         };
-        return settled(store, change, parts, outcome);
+        return settled(store, change, parts, unseen, outcome);
     }
     let earlier = store.ledger.clone();
-    if let Err((action, why)) = begin(store, change, parts) {
+    if let Err((action, why)) = begin(store, change, parts, unseen) {
         return Outcome::Failed { action, why, output: None, restored: Restored::default() };
     }
     let mut undo = Vec::new();
@@ -92,12 +92,17 @@ fn carry_out(
         true => Outcome::Done,
         false => Outcome::Owed { commands: parts.tools().map(|(argv, _)| argv.clone()).collect() },
     };
-    settled(store, change, parts, outcome)
+    settled(store, change, parts, unseen, outcome)
 }
 
 /// Look at everything that the change would change, and write down what is there, durably, before the first write.
 /// The error names what was being done.
-fn begin(store: &mut Store, change: &Change, parts: &Parts) -> Result<(), (String, String)> {
+fn begin(
+    store: &mut Store,
+    change: &Change,
+    parts: &Parts,
+    unseen: &[Unseen],
+) -> Result<(), (String, String)> {
     let mut ledger = store.ledger.clone();
     let mut looked_at = Vec::new();
     for action in &parts.now {
@@ -116,6 +121,8 @@ fn begin(store: &mut Store, change: &Change, parts: &Parts) -> Result<(), (Strin
     if let Some(owns) = &change.owns {
         ledger.begin_owning(change.kind, owns);
     }
+    begin_waits(store, &mut ledger, change, unseen)
+        .map_err(|why| ("write down that it waits for a boot".to_owned(), why))?;
     store.note(|now| *now = ledger).map_err(|why| ("write down what is there now".to_owned(), why))
 }
 
@@ -198,7 +205,13 @@ pub(super) fn boot(store: &Store) -> Result<String, String> {
 }
 
 /// The end of a change that went well: write down what is there now.
-fn settled(store: &mut Store, change: &Change, parts: &Parts, outcome: Outcome) -> Outcome {
+fn settled(
+    store: &mut Store,
+    change: &Change,
+    parts: &Parts,
+    unseen: &[Unseen],
+    outcome: Outcome,
+) -> Outcome {
     let mut ledger = store.ledger.clone();
     if let Some(owns) = &change.owns {
         ledger.settle_owning(change.kind, owns);
@@ -219,7 +232,7 @@ fn settled(store: &mut Store, change: &Change, parts: &Parts, outcome: Outcome) 
     // Until the owed tools have run, the change is not finished: what was there before it is kept.
     let noted = match outcome {
         Outcome::Owed { .. } => Ok(()),
-        _ => settle(&mut ledger),
+        _ => settle(&mut ledger).and_then(|()| settle_waits(store, &mut ledger, change, unseen)),
     }
     .and_then(|()| store.note(|now| *now = ledger));
     match noted {
@@ -257,42 +270,44 @@ fn settle_one(store: &Store, ledger: &mut Ledger, action: &Action) -> Result<(),
     Ok(())
 }
 
-/// What waits for a boot and shows nowhere until then is written down; what the change brought or took back in the same
-/// boot waits no longer. A power cut before this costs nothing: it is a boot.
-fn remember_waits(store: &mut Store, change: &Change, unseen: &[Unseen], outcome: Outcome) -> Outcome {
-    let done = matches!(outcome, Outcome::Done | Outcome::AlreadyDone);
-    if !done || store.reader.kind() != HostKind::Live {
-        return outcome;
+/// What waits for a boot and shows nowhere until then is written down before the first write: after a kill right behind
+/// the write nothing would differ any more, and nothing would know of the boot that is due.
+fn begin_waits(store: &Store, ledger: &mut Ledger, change: &Change, unseen: &[Unseen]) -> Result<(), String> {
+    if unseen.is_empty() || store.reader.kind() != HostKind::Live {
+        return Ok(());
+    }
+    let boot = boot(store)?;
+    ledger.waiting.retain(|record| record.boot == boot && !is_of(record, change, unseen));
+    ledger.waiting.extend(unseen.iter().map(|unseen| WaitRecord {
+        kind: change.kind.to_owned(),
+        boot: boot.clone(),
+        module: unseen.module.clone(),
+        subject: unseen.subject.clone(),
+        began: unseen.began.clone(),
+        next: unseen.next.clone(),
+    }));
+    Ok(())
+}
+
+/// What the change took back in the same boot waits no longer; not before it is done.
+fn settle_waits(
+    store: &Store,
+    ledger: &mut Ledger,
+    change: &Change,
+    unseen: &[Unseen],
+) -> Result<(), String> {
+    if store.reader.kind() != HostKind::Live {
+        return Ok(());
     }
     let known = |record: &WaitRecord| {
         record.kind == change.kind && change.items.iter().any(|item| item.subject == record.subject)
     };
-    if unseen.is_empty() && !store.ledger.waiting.iter().any(known) {
-        return outcome;
-    }
-    let noted = boot(store).and_then(|boot| {
-        let records = unseen.iter().map(|unseen| WaitRecord {
-            kind: change.kind.to_owned(),
-            boot: boot.clone(),
-            module: unseen.module.clone(),
-            subject: unseen.subject.clone(),
-            next: unseen.next.clone(),
-        });
-        let records: Vec<WaitRecord> = records.collect();
-        store.note(|ledger| {
-            ledger.waiting.retain(|record| record.boot == boot && !known(record));
-            ledger.waiting.extend(records);
-        })
-    });
-    match noted {
-        Ok(()) => outcome,
-        Err(why) => Outcome::Failed {
-            action: "write down that it waits for a boot (it is done, and stays)".into(),
-            why,
-            output: None,
-            restored: Restored::default(),
-        },
-    }
+    ledger.waiting.retain(|record| !known(record));
+    begin_waits(store, ledger, change, unseen)
+}
+
+fn is_of(record: &WaitRecord, change: &Change, unseen: &[Unseen]) -> bool {
+    record.kind == change.kind && unseen.iter().any(|unseen| unseen.subject == record.subject)
 }
 
 /// The end of a change that failed.
@@ -314,6 +329,7 @@ fn taken_back(
             Some(owned) => ledger.owned.insert(change.kind.into(), owned.clone()),
             None => ledger.owned.remove(change.kind),
         };
+        ledger.waiting.clone_from(&earlier.waiting);
         for (argv, _) in parts.tools().filter(|(argv, _)| !earlier.owes(change.kind, argv)) {
             ledger.paid(change.kind, argv);
         }

@@ -45,7 +45,7 @@ struct Looked {
     loaded: Loaded,
     ledger: Ledger,
     plan: Plan,
-    devices: Vec<Device>,
+    devices: Option<Vec<Device>>,
     cause: Option<Cause>,
 }
 
@@ -137,9 +137,9 @@ fn say_at(event: &Event<'_>) {
     let _ = output::data(&format!("{}{}\n", round::AT, what.replace('\n', " ")));
 }
 
-/// GPUs and NICs. The profile is about every GPU, about PFs that a rule gives VFs, and about NICs next to a GPU.
-fn devices(facts: &Facts, desired: &Desired) -> Vec<Device> {
-    let Some(tree) = facts.pci.known() else { return Vec::new() };
+/// GPUs and NICs; `None`: the PCI devices cannot be read, which is not the same as none there. The profile is about every GPU, about PFs that a rule gives VFs, and about NICs next to a GPU.
+fn devices(facts: &Facts, desired: &Desired) -> Option<Vec<Device>> {
+    let tree = facts.pci.known()?;
     let near: BTreeSet<PciAddress> =
         Topology::new(tree).pairs().iter().filter(|pair| !pair.peer_is_gpu).map(|pair| pair.peer).collect();
     let selected = |function: &Function| {
@@ -148,9 +148,8 @@ fn devices(facts: &Facts, desired: &Desired) -> Vec<Device> {
             || desired.sriov.iter().any(|wanted| wanted.pf == function.address)
     };
     let functions = tree.functions.values().filter(|function| !function.is_vf());
-    functions
-        .filter(|function| function.is_gpu() || function.is_nic())
-        .map(|function| Device {
+    let devices =
+        functions.filter(|function| function.is_gpu() || function.is_nic()).map(|function| Device {
             address: function.address.to_string(),
             what: format!(
                 "{} {}:{}",
@@ -159,8 +158,8 @@ fn devices(facts: &Facts, desired: &Desired) -> Vec<Device> {
                 function.device
             ),
             selected: selected(function),
-        })
-        .collect()
+        });
+    Some(devices.collect())
 }
 
 fn end(outcome: &Outcome) -> End {

@@ -8,12 +8,21 @@ use clap::Args;
 use jiff::SignedDuration;
 
 use super::{CliError, Exit, agent, output};
+use crate::daemon::devices::Known;
+use crate::daemon::round::Round;
 use crate::daemon::status::{State, Status, Verdict};
+use crate::daemon::store::Store;
+use crate::daemon::work;
 use crate::enforce_hold::{EnforceHold, HOLD};
 use crate::host::dir::DirReader;
 use crate::reboot::decide::shown;
 use crate::reboot::hold::Hold;
 use crate::report::status as text;
+
+/// Reading the profile takes milliseconds.
+const SETTINGS_LIMIT: Duration = Duration::from_secs(60);
+/// For a profile that cannot be read.
+const READY_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// `bedplate status`.
 #[derive(Debug, Args)]
@@ -28,6 +37,9 @@ pub struct StatusArgs {
     /// Where the daemon keeps its files.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     state_root: PathBuf,
+    /// The program that reads the profile for `--wait`.
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    worker: Option<PathBuf>,
 }
 
 /// How long to wait; `None`: as long as the profile says.
@@ -47,7 +59,7 @@ fn limit(text: &str) -> Result<Limit, String> {
 /// Shows where the host stands. Exit status: 0 ready, 3 waiting for a boot, 4 not ready or cannot tell.
 pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     if let Some(Limit(asked)) = args.wait {
-        return wait(asked);
+        return wait(asked, args.worker.as_deref());
     }
     let (status, live) = match agent::status() {
         Ok(status) => (status, true),
@@ -65,7 +77,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
                         output::status(&format!("  {remedy}"));
                     }
                 }
-                (look()?, false)
+                (look(&args.state_root)?, false)
             }
         },
     };
@@ -114,9 +126,11 @@ fn boot_id(root: &Path) -> String {
     own.unwrap_or_default().trim().to_owned()
 }
 
-/// Without a daemon: the same look, here.
-fn look() -> Result<Status, CliError> {
+/// Without a daemon: the same look, here. It may find the host ready, as it is at this moment; that nobody keeps it so is
+/// told by `daemon`.
+fn look(root: &Path) -> Result<Status, CliError> {
     let mut status = Status::starting(boot_id(Path::new("/")));
+    (status.daemon, status.pid) = (false, 0);
     // Only root may look into the directory; others are told nothing of a hold.
     let hidden =
         std::fs::metadata(HOLD).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
@@ -128,20 +142,24 @@ fn look() -> Result<Status, CliError> {
         status.without_profile(super::profile_source::no_own_profile());
         return Ok(status);
     };
-    status.take(&round, Vec::new());
-    status.reboot.decision = crate::reboot::decide::Decision::Never;
-    status.judge(None);
+    // Only root may read what was here before; others are told nothing of a device that is gone.
+    judged(&mut status, round, Store::new(root).devices());
     Ok(status)
 }
 
+/// What the daemon expects to be here is expected here, too: a device that is gone differs from nothing. Only looked at:
+/// what is kept is the daemon's.
+fn judged(status: &mut Status, mut round: Round, mut known: Known) {
+    known.miss(&mut round);
+    status.take(&round, Vec::new());
+    status.reboot.decision = crate::reboot::decide::Decision::Never;
+    status.judge(None);
+}
+
 /// A boot is let go after a time, whatever the host is: said loudly, in the journal of the unit that waits.
-fn wait(asked: Option<Duration>) -> Result<Exit, CliError> {
-    let limit = asked.unwrap_or_else(|| {
-        let seconds =
-            super::round::look_only().ok().flatten().map_or(600, |round| round.agent.ready_timeout_s);
-        Duration::from_secs(u64::from(seconds))
-    });
+fn wait(asked: Option<Duration>, worker: Option<&Path>) -> Result<Exit, CliError> {
     let begun = Instant::now();
+    let limit = asked.unwrap_or_else(|| ready_timeout(worker, SETTINGS_LIMIT));
     let mut last = String::new();
     loop {
         let said = match agent::status() {
@@ -169,6 +187,18 @@ fn wait(asked: Option<Duration>) -> Result<Exit, CliError> {
     }
 }
 
+/// `ready_timeout` of the profile. Read by a child, within `limit`: what a driver lets hang in sysfs must not hold the boot.
+fn ready_timeout(worker: Option<&Path>, limit: Duration) -> Duration {
+    let read = || {
+        let program = worker.unwrap_or(Path::new("/proc/self/exe"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        let agent = runtime.block_on(work::settings(program, limit));
+        runtime.shutdown_background();
+        agent.ok()
+    };
+    read().map_or(READY_TIMEOUT, |agent| Duration::from_secs(agent.ready_timeout_s.into()))
+}
+
 /// `bedplate reconcile`.
 #[derive(Debug, Args)]
 pub struct ReconcileArgs {
@@ -192,4 +222,64 @@ pub fn reconcile(args: &ReconcileArgs) -> Result<Exit, CliError> {
     agent::call(UNCHANGED, |agent| async move { agent.reconcile().await })?;
     let status = agent::status()?;
     show(&status, args.json, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::round::Device;
+
+    fn gpu() -> Device {
+        Device { address: "0000:18:00.0".into(), what: "GPU 10de:2330".into(), selected: true }
+    }
+
+    fn round(devices: Option<Vec<Device>>) -> Round {
+        serde_json::from_value(serde_json::json!({
+            "profile": "p",
+            "agent": { "mode": "observe", "interval_s": 900, "boot_timeout_s": 5, "ready_timeout_s": 600 },
+            "reboot": {
+                "policy": "never", "methods": ["ordinary"], "windows": [], "attempts": 1, "delay_s": 0, "jitter_s": 0,
+                "inhibitor_wait_s": 0, "busy_devices": false, "busy_command": [], "command": [], "rtc_wakes": false,
+                "rehearse": false, "fleetlock": null
+            },
+            "done": [], "warnings": [], "changes": [], "blockers": [], "unknowns": [], "pending": [],
+            "need": "none", "hash": "", "cause": null, "watch": { "directories": [], "attributes": [] },
+            "devices": devices, "facts": {}, "plan_json": "",
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn without_a_daemon_a_host_that_lost_a_device_is_not_ready() {
+        let mut known = Known::default();
+        known.update(&[gpu()]);
+        let mut status = Status::starting("b".into());
+        judged(&mut status, round(Some(Vec::new())), known.clone());
+        assert_eq!((status.verdict, status.blockers.len()), (Verdict::NotReady, 1));
+        judged(&mut status, round(Some(vec![gpu()])), known);
+        assert_eq!(status.verdict, Verdict::Ready);
+    }
+
+    #[test]
+    fn devices_that_cannot_be_read_are_neither_gone_nor_forgotten() {
+        let mut known = Known::default();
+        known.update(&[gpu()]);
+        let before = known.clone();
+        let mut unread = round(None);
+        known.miss(&mut unread);
+        assert_eq!((&known, unread.blockers.len()), (&before, 0));
+        let mut status = Status::starting("b".into());
+        judged(&mut status, unread, known);
+        assert_eq!(status.verdict, Verdict::CannotTell);
+    }
+
+    #[test]
+    fn a_profile_that_hangs_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let worker = dir.path().join("worker");
+        std::fs::write(&worker, "#!/bin/sh\nexec sleep 1000\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&worker, mode).unwrap();
+        assert_eq!(ready_timeout(Some(&worker), Duration::from_millis(50)), READY_TIMEOUT);
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::round::{Device, Obstacle};
+use super::round::{Device, Obstacle, Round};
 
 /// Where it is kept: across boots, since a device is lost at a boot more often than not.
 pub const FILE: &str = "/var/lib/bedplate/devices.json";
@@ -53,6 +53,22 @@ impl Known {
         self.others = of(false).collect();
         self.devices = of(true).chain(gone.clone()).collect();
         gone.into_iter().collect()
+    }
+
+    /// As [`Known::update`]; what is gone is for people. Where the PCI devices cannot be read nothing can be told.
+    pub fn miss(&mut self, round: &mut Round) {
+        let Some(seen) = &round.devices else {
+            if !self.devices.is_empty() {
+                round.unknowns.push(Obstacle {
+                    kind: "host".into(),
+                    subject: "PCI devices".into(),
+                    reason: "whether the GPUs and NICs of this host are all here cannot be told".into(),
+                    remedy: String::new(),
+                });
+            }
+            return;
+        };
+        round.blockers.extend(self.update(seen).iter().map(obstacle));
     }
 
     /// What is gone of one kind. Addresses change when a bridge gets another bus number, so that several may be new after

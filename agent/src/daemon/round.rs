@@ -43,9 +43,9 @@ pub struct Round {
     pub cause: Option<Cause>,
     /// What to watch for drift.
     pub watch: Watch,
-    /// GPUs and NICs that are there.
+    /// GPUs and NICs that are there; `None`: cannot be told, since the PCI devices cannot be read.
     #[serde(default)]
-    pub devices: Vec<Device>,
+    pub devices: Option<Vec<Device>>,
     /// Facts that are worth a label: `iommu`, `vfs`, `acs`.
     pub facts: BTreeMap<String, String>,
     /// The plan, as `bedplate plan --json` prints it.

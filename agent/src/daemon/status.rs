@@ -133,7 +133,10 @@ pub struct Status {
     pub held: Option<EnforceHold>,
     /// This boot.
     pub boot_id: String,
-    /// The daemon's process.
+    /// Whether a daemon says it, and keeps it so; `false`: a look of `bedplate status` itself, for the moment it was made.
+    #[serde(default = "said_by_a_daemon")]
+    pub daemon: bool,
+    /// The daemon's process; 0 without one.
     #[serde(default)]
     pub pid: u32,
     /// When the daemon last said this; a status that is older than `fresh_until` is nobody's word.
@@ -169,6 +172,11 @@ pub struct Status {
     pub reboot: RebootStatus,
     /// Facts that are worth a label.
     pub facts: BTreeMap<String, String>,
+}
+
+/// A daemon older than the field wrote it.
+fn said_by_a_daemon() -> bool {
+    true
 }
 
 /// Something that takes its time.
@@ -256,6 +264,7 @@ impl Status {
             mode: None,
             held: None,
             boot_id,
+            daemon: true,
             pid: std::process::id(),
             heartbeat: None,
             fresh_until: None,

@@ -34,18 +34,20 @@ fn plan(machine: &Machine, modules: &str) -> Plan {
     engine::plan(&loaded.profile, &facts, &reader, &ledger(machine)).plan
 }
 
-fn apply(machine: &Machine, modules: &str) -> ApplyReport {
+fn apply(machine: &Machine, modules: &str) {
+    let report = try_to_apply(machine, modules, &Fuse::none());
+    assert!(report.succeeded(), "{report:?}");
+}
+
+fn try_to_apply(machine: &Machine, modules: &str, fuse: &Fuse) -> ApplyReport {
     let plan = plan(machine, modules);
     let reader = machine.reader();
     let facts = observe(&reader, Depth::Plan);
     let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
     let mut ledger: Ledger = ledger(machine);
-    let fuse = Fuse::none();
     let hands =
-        Hands { reader: &reader, writer: &mut machine.writer(&fuse), checker: &check, watch: &mut |_| {} };
-    let report = apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::UNIX_EPOCH);
-    assert!(report.succeeded(), "{report:?}");
-    report
+        Hands { reader: &reader, writer: &mut machine.writer(fuse), checker: &check, watch: &mut |_| {} };
+    apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::UNIX_EPOCH)
 }
 
 /// Subjects of what waits, and what for.
@@ -109,4 +111,83 @@ fn what_the_module_runs_with_is_put_back_without_a_boot() {
     assert_eq!((planned.body.changes[0].effect, planned.reboot), (Effect::Now, RebootNeed::None));
     apply(&machine, options);
     assert_eq!(waits(&machine, options), nothing());
+}
+
+/// Wherever an apply is cut short, the next one knows of the boot that is due.
+#[test]
+fn a_kill_at_any_step_loses_no_wait() {
+    let options = "options = { nvidia = { NVreg_Hidden = 1 } }\n";
+    let mut cut = 0;
+    for step in 0.. {
+        let machine = machine();
+        let fuse = Fuse::at(step);
+        try_to_apply(&machine, options, &fuse);
+        if !fuse.blown() {
+            break;
+        }
+        cut += 1;
+        apply(&machine, options);
+        assert_ne!(waits(&machine, options), nothing(), "cut at {step}: {:?}", fuse.trail().last());
+    }
+    assert!(cut > 3, "{cut}");
+}
+
+#[test]
+fn a_change_that_is_taken_back_waits_for_nothing() {
+    let machine = machine();
+    // There is none that could be run: the change fails after its file was written.
+    machine.put("/usr/sbin/update-initramfs", "");
+    let report = try_to_apply(&machine, ONE, &Fuse::none());
+    assert!(!report.succeeded(), "{report:?}");
+    assert!(!machine.at("/etc/modprobe.d/zz-bedplate.conf").exists());
+    assert_eq!(ledger(&machine).waiting, []);
+}
+
+const ONE: &str = "options = { nvidia = { NVreg_Hidden = 1 } }\n";
+const TWO: &str = "options = { nvidia = { NVreg_Hidden = 2 } }\n";
+
+/// A host that has booted with [`ONE`] in its file.
+fn booted_with_one() -> Machine {
+    let machine = machine();
+    apply(&machine, ONE);
+    machine.put("/proc/sys/kernel/random/boot_id", "another\n");
+    assert_eq!(waits(&machine, ONE), nothing());
+    machine
+}
+
+#[test]
+fn a_file_put_back_in_a_later_boot_owes_none() {
+    for edited in [None, Some("options nvidia NVreg_Hidden=3\n")] {
+        let machine = booted_with_one();
+        match edited {
+            Some(text) => machine.put("/etc/modprobe.d/zz-bedplate.conf", text),
+            None => {
+                std::fs::remove_file(machine.at("/etc/modprobe.d/zz-bedplate.conf")).expect("there");
+            }
+        }
+        assert_eq!(plan(&machine, ONE).body.changes[0].effect, Effect::Now);
+        apply(&machine, ONE);
+        assert_eq!(waits(&machine, ONE), nothing());
+    }
+}
+
+#[test]
+fn changed_and_changed_back_within_a_boot_owes_none() {
+    for other in [TWO, ""] {
+        let machine = booted_with_one();
+        apply(&machine, other);
+        apply(&machine, ONE);
+        assert_eq!(waits(&machine, ONE), nothing(), "{other}");
+        assert_eq!(ledger(&machine).waiting, []);
+    }
+}
+
+/// What was written in this boot does wait, also where it is only put back.
+#[test]
+fn a_file_put_back_in_the_boot_it_was_changed_in_waits() {
+    let machine = booted_with_one();
+    apply(&machine, TWO);
+    std::fs::remove_file(machine.at("/etc/modprobe.d/zz-bedplate.conf")).expect("there");
+    apply(&machine, TWO);
+    assert_eq!(waits(&machine, TWO).1, RebootNeed::Reboot);
 }

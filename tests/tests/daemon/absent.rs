@@ -1,6 +1,6 @@
 //! Commands on a bus on which there is no daemon, or one that does not answer.
 
-use crate::rig::Rig;
+use crate::rig::{Rig, right, with_devices};
 
 #[test]
 fn without_a_daemon_commands_say_how_to_start_it() {
@@ -18,4 +18,41 @@ fn without_a_daemon_commands_say_how_to_start_it() {
         assert!(!said.contains("org.freedesktop"), "{args:?}: {said}");
         assert_ne!(status, Some(0), "{args:?}");
     }
+}
+
+#[test]
+fn a_look_of_its_own_says_that_no_daemon_keeps_it_so() {
+    let Some(rig) = Rig::new() else { return };
+    let (_, said) = rig.run(&["status", "--json"]);
+    assert!(said.contains("\"daemon\": false") && said.contains("\"pid\": 0,"), "{said}");
+}
+
+/// A look in this process would hang with the driver; the profile is all that is asked for, of a child.
+#[test]
+fn a_boot_that_waits_asks_a_child_how_long() {
+    let Some(rig) = Rig::new() else { return };
+    let mut round = right(&rig);
+    round["agent"]["ready_timeout_s"] = 0.into();
+    rig.look(&round);
+    let worker = format!("--worker={}", rig.path("worker").display());
+    let (status, said) = rig.run(&["status", "--wait", &worker]);
+    assert_eq!((status, rig.calls()), (Some(0), vec!["round --settings".to_owned()]), "{said}");
+    assert!(said.contains("released after 0 s"), "{said}");
+}
+
+#[test]
+fn nothing_is_forgotten_while_the_pci_devices_cannot_be_read() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&with_devices(right(&rig), &["GPU 10de:2330 0000:18:00.0"]));
+    rig.start();
+    let known = rig.read("var/lib/bedplate/devices.json");
+    assert!(known.contains("0000:18:00.0"), "{known}");
+    rig.look(&right(&rig));
+    let (status, said) = rig.run(&["reconcile"]);
+    assert_eq!(status, Some(4), "{said}");
+    assert!(said.contains("PCI devices could not be read"), "{said}");
+    let (status, said) = rig.run(&["reconcile", "--forget-missing"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("the PCI devices cannot be read now"), "{said}");
+    assert_eq!(rig.read("var/lib/bedplate/devices.json"), known);
 }

@@ -17,8 +17,10 @@ async def main(address: str) -> None:
     changed = asyncio.get_running_loop().create_future()
 
     def hear(interface: str, values: dict, _invalidated: list) -> None:
-        if interface == NAME and "State" in values and not changed.done():
-            changed.set_result(values["State"].value)
+        # `working` lasts from an event to the look at it.
+        state = values["State"].value if interface == NAME and "State" in values else "working"
+        if state != "working" and not changed.done():
+            changed.set_result(state)
 
     properties.on_properties_changed(hear)
     print("state:", await agent.get_state())

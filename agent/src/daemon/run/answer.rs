@@ -70,7 +70,10 @@ impl Daemon {
 
     async fn forget_missing(&mut self) -> Result<String, String> {
         let Some(round) = &self.round else { return Err("the host has not been looked at yet".into()) };
-        let gone = self.devices.update(&round.devices);
+        let Some(seen) = &round.devices else {
+            return Err("nothing is forgotten: the PCI devices cannot be read now".into());
+        };
+        let gone = self.devices.update(seen);
         if gone.is_empty() {
             return Ok("no GPU or NIC is missing".into());
         }

@@ -5,7 +5,6 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::Daemon;
-use crate::daemon::devices;
 use crate::daemon::fingerprint;
 use crate::daemon::journal::{self, say};
 use crate::daemon::pace::CLEARS;
@@ -101,8 +100,7 @@ impl Daemon {
     /// GPUs and NICs that the profile was about and that are gone are for people.
     fn miss(&mut self, round: &mut Round) {
         let before = self.devices.clone();
-        let gone = self.devices.update(&round.devices);
-        round.blockers.extend(gone.iter().map(devices::obstacle));
+        self.devices.miss(round);
         if self.devices != before
             && let Err(why) = self.restart.store().keep_devices(&self.devices)
         {

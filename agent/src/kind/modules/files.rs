@@ -9,6 +9,7 @@ use super::waits;
 use crate::desired::{DesiredModules, WantedOption};
 use crate::host::{HostKind, ReadError, Reader};
 use crate::kind::Context;
+use crate::ledger::Sha;
 use crate::modules_conf::{self, MODULES_LOAD_PATH};
 use crate::plan::{
     Action, Blocker, Change, Effect, FileContent, Item, Note, Pending, Section, Settled, Unknown, WayBack,
@@ -100,9 +101,10 @@ pub fn modprobe(context: &Context, section: &mut Section) {
         return;
     }
     let items = items(wanted, &ours, &target);
-    let waiting = waits::of(context, &ours, &target);
+    let content = text.as_ref().map(|text| Sha::of(text.as_bytes()));
+    let waiting = waits::of(context, &ours, &target, content.as_ref());
     waits::pending(context, &items, section);
-    let effect = if waiting.is_empty() { Effect::Now } else { Effect::NextBoot };
+    let effect = if waiting.iter().any(waits::Wait::is_due) { Effect::NextBoot } else { Effect::Now };
     let Some(mut change) = replace(context.reader, MODPROBE, text, items, effect, section) else { return };
     section.unseen.extend(waiting.into_iter().filter_map(|wait| wait.unseen(&change.id)));
     rebuild_initramfs(context, &mut change, section);

@@ -2,53 +2,91 @@
 //! module when the kernel starts next. Where sysfs shows the option, the running module says what waits; where it does
 //! not, the ledger remembers what was written in this boot.
 
+use std::collections::BTreeSet;
+
 use super::NAME;
 use super::conf::Modprobe;
-use super::files::same_value;
+use super::files::{MODPROBE, same_value};
 use super::running::is_live;
 use crate::host::{HostKind, Reading};
 use crate::kind::Context;
+use crate::ledger::{Sha, WaitRecord};
 use crate::plan::{Effect, Item, Pending, Section, Unseen};
 
 /// One thing of a change that waits for a boot.
 pub struct Wait {
     module: String,
     subject: String,
+    began: Option<String>,
     next: Option<String>,
     shown: bool,
 }
 
 impl Wait {
+    /// Whether a boot is due for it. What is taken away from the file asks for none; only what the file said is remembered.
+    pub fn is_due(&self) -> bool {
+        self.next.is_some()
+    }
+
     /// What the ledger has to remember of it; `None`: the running module shows it.
     pub fn unseen(self, change: &str) -> Option<Unseen> {
-        let Wait { module, subject, next, shown } = self;
-        (!shown).then(|| Unseen { change: change.to_owned(), module, subject, next })
+        let Wait { module, subject, began, next, shown } = self;
+        (!shown).then(|| Unseen { change: change.to_owned(), module, subject, began, next })
     }
 }
 
 /// What waits for a boot once the file says `target` in place of `ours`. A module that already runs with the value
-/// waits for nothing: then the file is only put back.
-pub fn of(context: &Context, ours: &Modprobe, target: &Modprobe) -> Vec<Wait> {
+/// waits for nothing: then the file is only put back. `content` is what the file will be.
+pub fn of(context: &Context, ours: &Modprobe, target: &Modprobe, content: Option<&Sha>) -> Vec<Wait> {
     if context.facts.host == HostKind::Image {
         return Vec::new();
     }
-    let options = target.options.iter().filter(|(key, value)| ours.options.get(*key) != Some(*value));
-    let options = options.filter(|((module, _), _)| live(context, module)).filter_map(|(key, value)| {
+    let put_back = is_put_back(context, content);
+    let keys: BTreeSet<_> = ours.options.keys().chain(target.options.keys()).collect();
+    let keys = keys.into_iter().filter(|key| ours.options.get(*key) != target.options.get(*key));
+    let options = keys.filter(|(module, _)| live(context, module)).filter_map(|key| {
         let (module, parameter) = key;
+        let next = target.options.get(key).cloned();
+        let subject = format!("options {module} {parameter}");
         let running = context.reader.attribute(&format!("/sys/module/{module}/parameters/{parameter}"));
         let shown = running.is_ok();
-        let right = running.is_ok_and(|running| same_value(&running, value));
-        let subject = format!("options {module} {parameter}");
-        (!right).then(|| Wait { module: module.clone(), subject, next: Some(value.clone()), shown })
+        let began = match began(context, &subject) {
+            Some(began) => began,
+            None if put_back => next.clone(),
+            None => ours.options.get(key).cloned(),
+        };
+        let right = match (running, &next) {
+            (Ok(running), Some(next)) => same_value(&running, next),
+            (Ok(_), None) => true,
+            (Err(_), _) => began == next,
+        };
+        (!right).then(|| Wait { module: module.clone(), subject, began, next, shown })
     });
     let blacklist = target.blacklist.difference(&ours.blacklist).filter(|module| live(context, module));
     let blacklist = blacklist.map(|module| Wait {
         module: module.clone(),
         subject: format!("blacklist {module}"),
+        began: None,
         next: Some("alias loading stopped".to_owned()),
         shown: false,
     });
     options.chain(blacklist).collect()
+}
+
+/// What the file said of an option when this boot began, if bedplate has changed that since.
+fn began(context: &Context, subject: &str) -> Option<Option<String>> {
+    let mut records = context.ledger.waiting.iter();
+    let record = records.find(|record| record.kind == NAME && record.subject == subject)?;
+    let boot = context.reader.attribute("/proc/sys/kernel/random/boot_id").ok()?;
+    (record.boot == boot).then(|| record.began.clone())
+}
+
+/// Whether the file becomes what bedplate last left there: others have changed or removed it since, and it is put back.
+/// The boot is taken to have begun with bedplate's content. A doubt remains: a file that was removed before the boot and is
+/// put back after it does wait for another one, and nothing on this host tells the two apart.
+fn is_put_back(context: &Context, content: Option<&Sha>) -> bool {
+    let Some(record) = context.ledger.files.get(MODPROBE) else { return false };
+    content.is_some() && record.unfinished.is_none() && record.ours.as_slice() == [content.cloned()]
 }
 
 /// What was written in this boot and waits for the next one, as the ledger remembers it; `items` are about to be written
@@ -60,7 +98,8 @@ pub fn pending(context: &Context, items: &[Item], section: &mut Section) {
     }
     let Ok(boot) = context.reader.attribute("/proc/sys/kernel/random/boot_id") else { return };
     let again = |subject: &str| items.iter().any(|item| item.subject == subject);
-    let waits = records.filter(|record| record.boot == boot && !again(&record.subject));
+    let due = |record: &&WaitRecord| record.boot == boot && record.next.is_some();
+    let waits = records.filter(due).filter(|record| !again(&record.subject));
     section.pending.extend(waits.filter(|record| live(context, &record.module)).map(|record| Pending {
         kind: NAME,
         subject: record.subject.clone(),
