@@ -130,7 +130,7 @@ pub fn shown(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// A request whose time is longer ago was in somebody's way, or nobody was there to see to it.
+/// A request whose time is longer ago was blocked, or bedplate was not running at its time.
 const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
 
 /// What is said after one boot that did not help.
