@@ -58,8 +58,8 @@ fn checkout(node: &Node) -> Result<()> {
         .args(["install.sh", "systemd", "profiles/example.toml"])
         .output()?;
     check!(tar.status.success(), "tar: {}", String::from_utf8_lossy(&tar.stderr));
-    node.put("/root/src/src.tar", tar.stdout)?;
-    node.ok("cd /root/src && tar xf src.tar && rm src.tar && mv /usr/bin/bedplate .").map(drop)
+    node.put("/usr/src/bedplate/src.tar", tar.stdout)?;
+    node.ok("cd /usr/src/bedplate && tar xf src.tar && rm src.tar && mv /usr/bin/bedplate .").map(drop)
 }
 
 /// Debian's package, as Debian configures it.
@@ -80,7 +80,7 @@ fn scrape(line: &str) -> String {
 fn install(ops: &Operator) -> Result<()> {
     ops.types(
         0,
-        "cd /root/src && ./install.sh --program ./bedplate",
+        "cd /usr/src/bedplate && ./install.sh --program ./bedplate",
         &["installed. Next: `bedplate profile init`"],
     )?;
     ops.types(
@@ -211,11 +211,11 @@ fn no_profile(ops: &Operator) -> Result<()> {
     let node = ops.0;
     let touched = || node.ok(&format!("stat -c '%Y %i' {DROP_IN} /boot/grub/grub.cfg"));
     let before = touched()?;
-    ops.types(0, &format!("mv {PROFILE_PATH} /root"), &[])?;
+    ops.types(0, &format!("mv {PROFILE_PATH} /var/tmp/profile.toml"), &[])?;
     until(node, "said", &state("no-profile"))?;
     ops.types(4, "bedplate status", &["no-profile"])?;
     same!(touched()?, before, "the boot files");
-    node.ok(&format!("mv /root/profile.toml {PROFILE_PATH}"))?;
+    node.ok(&format!("mv /var/tmp/profile.toml {PROFILE_PATH}"))?;
     until(node, "the profile is back", &state("converged"))?;
     same!(touched()?, before, "the boot files");
     Ok(())
@@ -242,7 +242,7 @@ fn revert(ops: &Operator) -> Result<()> {
 
 fn uninstall(ops: &Operator) -> Result<()> {
     let node = ops.0;
-    ops.types(0, "cd /root/src && ./install.sh --uninstall --revert", &["bedplate is uninstalled"])?;
+    ops.types(0, "cd /usr/src/bedplate && ./install.sh --uninstall --revert", &["bedplate is uninstalled"])?;
     for gone in [
         "/usr/bin/bedplate",
         "/run/bedplate",
