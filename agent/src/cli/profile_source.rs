@@ -63,12 +63,22 @@ pub fn load_quietly(args: &ProfileArgs, reader: &dyn Reader, facts: &Facts) -> R
     finish(&layers)
 }
 
+/// The profile that the operator has put on this host.
+pub struct Own {
+    /// It, merged.
+    pub loaded: Loaded,
+    /// The files of the host that it was read from.
+    pub files: Vec<String>,
+}
+
 /// The profile that the operator has put on this host. `None`: there is none; what the shipped profiles would be for this
 /// hardware is a guess, and nobody has asked for it.
-pub fn load_own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Loaded>, CliError> {
+pub fn load_own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Own>, CliError> {
     let Some(mut layers) = own(reader, facts)? else { return Ok(None) };
     layers.extend(host_files(reader, HOST_LAYERS)?);
-    finish(&layers).map(Some)
+    let files = layers.iter().filter(|layer| layer.path.starts_with('/')).map(|layer| layer.path.clone());
+    let files = files.collect();
+    Ok(Some(Own { loaded: finish(&layers)?, files }))
 }
 
 /// Whether the profile would be the shipped one that fits the hardware best: neither the command line nor the host names one.

@@ -8,7 +8,8 @@ use std::path::Path;
 use clap::Args;
 
 use super::host::{self, Opened};
-use super::{CliError, Exit, output, profile_source};
+use super::profile_source::{self, Own};
+use super::{CliError, Exit, output};
 use crate::apply::{self, Event, Hands, Outcome};
 use crate::checker;
 use crate::daemon::round::{self, Device, Difference, Done, End, Obstacle, Round, Waiting, Watch};
@@ -34,6 +35,9 @@ pub struct RoundArgs {
     /// Apply this change of the plan, by its id; without any: only look.
     #[arg(long, value_name = "ID")]
     only: Vec<String>,
+    /// Apply only if the profile is read from this file, among others.
+    #[arg(long, value_name = "FILE", requires = "only")]
+    profile_file: Vec<String>,
     /// Only what the profile says to the daemon ([agent]), without asking anything that a driver answers.
     #[arg(long, conflicts_with = "only")]
     settings: bool,
@@ -43,6 +47,7 @@ struct Looked {
     host: Opened,
     facts: Facts,
     loaded: Loaded,
+    profile_files: Vec<String>,
     ledger: Ledger,
     plan: Plan,
     devices: Option<Vec<Device>>,
@@ -53,7 +58,9 @@ struct Looked {
 fn look() -> Result<Option<Looked>, CliError> {
     let host = host::open_one(&super::HostArgs { root: None, snapshot: Vec::new(), demo: None })?;
     let mut facts = host.facts(Depth::Plan);
-    let Some(loaded) = profile_source::load_own(host.reader.as_ref(), &facts)? else { return Ok(None) };
+    let Some(Own { loaded, files }) = profile_source::load_own(host.reader.as_ref(), &facts)? else {
+        return Ok(None);
+    };
     engine::assume_cpu(&mut facts, None, &loaded.profile);
     let (ledger, unknown) = host.ledger_if_readable()?;
     let outcome = engine::plan(&loaded.profile, &facts, host.reader.as_ref(), &ledger);
@@ -74,7 +81,8 @@ fn look() -> Result<Option<Looked>, CliError> {
         }
     });
     let devices = devices(&facts, &outcome.desired);
-    Ok(Some(Looked { host, facts, loaded, ledger, plan, devices, cause: cause.flatten() }))
+    let cause = cause.flatten();
+    Ok(Some(Looked { host, facts, loaded, profile_files: files, ledger, plan, devices, cause }))
 }
 
 /// Does one round and prints it.
@@ -87,10 +95,14 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
         let mut writer = DirWriter::live();
         let _lock = writer.lock().map_err(|error| CliError::while_doing("cannot start", error))?;
         // Planned under the lock: what was seen before may be done by now.
-        let Some(Looked { host, facts, mut ledger, mut plan, .. }) = look()? else { return no_profile() };
+        let Some(Looked { host, facts, mut ledger, mut plan, profile_files, .. }) = look()? else {
+            return no_profile();
+        };
         // A hold is in force before a revert takes the lock: the one that has the lock afterwards sees it.
         let held = EnforceHold::load(Path::new("/")).is_some();
-        plan.body.changes.retain(|change| !held && args.only.contains(&change.id));
+        // The changes were named by a profile that may be gone by now, and another one in its place.
+        let replaced = !args.profile_file.iter().all(|file| profile_files.contains(file));
+        plan.body.changes.retain(|change| !held && !replaced && args.only.contains(&change.id));
         let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
         let mut watch = |event: Event<'_>| say_at(&event);
         let hands =
@@ -111,8 +123,8 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
 fn settings() -> Result<Exit, CliError> {
     let host = host::open_one(&super::HostArgs { root: None, snapshot: Vec::new(), demo: None })?;
     let facts = host.facts(Depth::Identity);
-    let Some(loaded) = profile_source::load_own(host.reader.as_ref(), &facts)? else { return no_profile() };
-    output::data(&(serde_json::to_string(&loaded.profile.agent).map_err(bad_json)? + "\n"))?;
+    let Some(own) = profile_source::load_own(host.reader.as_ref(), &facts)? else { return no_profile() };
+    output::data(&(serde_json::to_string(&own.loaded.profile.agent).map_err(bad_json)? + "\n"))?;
     Ok(Exit::Done)
 }
 
@@ -201,6 +213,7 @@ fn told(looked: &Looked) -> Result<Round, CliError> {
     let takes = |change: &&crate::plan::Change| change.deferred.is_none();
     Ok(Round {
         profile: loaded.profile.name.clone(),
+        profile_files: looked.profile_files.clone(),
         agent: loaded.profile.agent.clone(),
         reboot: loaded.profile.reboot.clone(),
         done: Vec::new(),

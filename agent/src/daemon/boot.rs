@@ -53,12 +53,12 @@ pub async fn put_back(worker: &Path, root: &Path) -> Result<bool, WorkError> {
 /// A look, and the live changes that it asks for.
 async fn live(worker: &Path, until: Instant) -> Result<Round, WorkError> {
     let left = || until.saturating_duration_since(Instant::now());
-    let seen = work::round_within(worker, &[], left()).await?;
+    let seen = work::look_within(worker, left()).await?;
     let live = seen.changes.iter().filter(|change| change.live);
     let live: Vec<String> = live.map(|change| change.id.clone()).collect();
     match live.is_empty() {
         true => Ok(seen),
-        false => work::round_within(worker, &live, left()).await,
+        false => work::apply_within(worker, &seen, &live, left()).await,
     }
 }
 

@@ -19,6 +19,9 @@ pub const NO_PROFILE: i32 = 78;
 pub struct Round {
     /// The profile's name.
     pub profile: String,
+    /// The files of the host that it was read from.
+    #[serde(default)]
+    pub profile_files: Vec<String>,
     /// `[agent]`.
     pub agent: Agent,
     /// `[reboot]`.

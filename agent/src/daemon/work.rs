@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Split};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -37,6 +37,9 @@ pub enum WorkError {
     /// The operator has put no profile there.
     #[error("{0}")]
     NoProfile(String),
+    /// It was started, and then lost.
+    #[error("cannot read what the worker says")]
+    Lost(#[source] std::io::Error),
     /// It did not come to an end.
     #[error("the host did not answer within {} seconds: a driver or a tool hangs; look at `ps -eo pid,stat,wchan,args`", limit.as_secs())]
     Limit {
@@ -53,15 +56,28 @@ pub enum WorkError {
 /// # Errors
 /// [`WorkError`].
 pub async fn look(program: &Path) -> Result<Round, WorkError> {
-    round_within(program, &[], LOOK_LIMIT).await
+    look_within(program, LOOK_LIMIT).await
 }
 
-/// Looks (`only` is empty), or applies these changes and looks, within a limit.
+/// Looks at the host, within a limit.
+///
+/// # Errors
+/// [`WorkError`].
+pub async fn look_within(program: &Path, limit: Duration) -> Result<Round, WorkError> {
+    ended(start(program, &[], limit)?).await
+}
+
+/// Applies these changes of what was seen and looks again, within a limit.
 ///
 /// # Errors
 /// [`WorkError`]; what was done meanwhile is in the ledger.
-pub async fn round_within(program: &Path, only: &[String], limit: Duration) -> Result<Round, WorkError> {
-    ended(start(program, &changes(only), limit)?).await
+pub async fn apply_within(
+    program: &Path,
+    seen: &Round,
+    only: &[String],
+    limit: Duration,
+) -> Result<Round, WorkError> {
+    ended(start(program, &changes(seen, only), limit)?).await
 }
 
 /// What the profile says to the daemon.
@@ -72,24 +88,24 @@ pub async fn settings(program: &Path, limit: Duration) -> Result<Agent, WorkErro
     ended(start(program, &["--settings".to_owned()], limit)?).await
 }
 
-/// Begins to apply these changes; [`Work::next`] says how far it is.
+/// Begins to apply these changes of what was seen; [`Work::next`] says how far it is.
 ///
 /// # Errors
 /// As above.
-pub fn apply(program: &Path, only: &[String]) -> Result<Work<Round>, WorkError> {
-    start(program, &changes(only), APPLY_LIMIT)
+pub fn apply(program: &Path, seen: &Round, only: &[String]) -> Result<Work<Round>, WorkError> {
+    start(program, &changes(seen, only), APPLY_LIMIT)
 }
 
-fn changes(only: &[String]) -> Vec<String> {
-    only.iter().map(|id| format!("--only={id}")).collect()
+fn changes(seen: &Round, only: &[String]) -> Vec<String> {
+    let changes = only.iter().map(|id| format!("--only={id}"));
+    changes.chain(seen.profile_files.iter().map(|file| format!("--profile-file={file}"))).collect()
 }
 
 /// A child at work.
 pub struct Work<T> {
     child: Child,
-    stdout: Lines<BufReader<ChildStdout>>,
+    stdout: Split<BufReader<ChildStdout>>,
     stderr: JoinHandle<String>,
-    program: PathBuf,
     until: Instant,
     limit: Duration,
     answer: PhantomData<T>,
@@ -130,9 +146,8 @@ fn start<T>(program: &Path, arguments: &[String], limit: Duration) -> Result<Wor
     });
     Ok(Work {
         child,
-        stdout: BufReader::new(stdout).lines(),
+        stdout: BufReader::new(stdout).split(b'\n'),
         stderr,
-        program: program.to_owned(),
         until: Instant::now() + limit,
         limit,
         answer: PhantomData,
@@ -146,14 +161,16 @@ impl<T: DeserializeOwned> Work<T> {
         match timeout_at(until, self.step()).await {
             Ok(Ok(Said::At(what))) => Said::At(what),
             Ok(Ok(Said::Ended(end))) => Said::Ended(end),
-            Ok(Err(source)) => Said::Ended(Err(WorkError::Start { program: self.program.clone(), source })),
+            Ok(Err(source)) => Said::Ended(Err(WorkError::Lost(source))),
             Err(_) => Said::Ended(Err(WorkError::Limit { limit: self.limit })),
         }
     }
 
     async fn step(&mut self) -> std::io::Result<Said<T>> {
         let mut answer = String::new();
-        while let Some(line) = self.stdout.next_line().await? {
+        while let Some(line) = self.stdout.next_segment().await? {
+            // What it is at may name a file that is not UTF-8.
+            let line = String::from_utf8_lossy(&line).into_owned();
             match line.strip_prefix(AT) {
                 Some(what) => return Ok(Said::At(what.to_owned())),
                 None => answer = line,

@@ -1,15 +1,12 @@
 //! A host that an operator holds: nothing is enforced on it and nothing rebooted, and a revert stays. The revert is the real
 //! one: program, daemon and worker run in namespaces of their own, where `/etc`, `/run` and `/var/lib` are the rig's.
 
-use std::path::Path;
-use std::process::{Child, Command, Output};
-
 use bedplate::daemon::status::{State, Verdict};
 use bedplate::reboot::decide::Decision;
-use bedplate_tests::fixtures::unchecked;
 use bedplate_tests::program;
 use serde_json::json;
 
+use super::node::Node;
 use super::rig::{Rig, difference, drifted, mended, right, until, waiting};
 
 const ANNOUNCED: &str = "run/bedplate/announced.json";
@@ -135,66 +132,6 @@ fn what_is_withdrawn_calls_its_reboot_off() {
     let (code, said) = rig.run(&withdraw);
     assert!(code == Some(1) && said.contains("it may still come. Nothing was removed"), "{said}");
     assert!(rig.path(ANNOUNCED).exists() && rig.read(RESET) == "bios\n", "{said}");
-}
-
-/// The rig's directories as those of the running machine.
-struct Node<'a>(&'a Rig);
-
-const LIST: &str = "etc/modules-load.d/bedplate.conf";
-
-impl Node<'_> {
-    /// A node with a profile that asks for a module, which is loaded.
-    fn new(rig: &Rig) -> Option<Node<'_>> {
-        let tried = Command::new("unshare").args(["-rm", "true"]).output();
-        if !tried.is_ok_and(|tried| tried.status.success()) {
-            unchecked("this system allows no user and mount namespaces (unshare -rm)");
-            return None;
-        }
-        rig.write("etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n");
-        rig.write("etc/modules-load.d/README", "");
-        rig.write("proc/modules", "loop 40960 0 - Live 0x0\n");
-        rig.write("run/README", "");
-        // The unit's StateDirectory=.
-        rig.write("var/lib/bedplate/README", "");
-        rig.write(
-            "etc/bedplate/profile.toml",
-            "schema = 1\nname = \"node\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\"]\n[agent]\nmode = \"enforce\"\n",
-        );
-        Some(Node(rig))
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("unshare");
-        let binds = "for at in etc run var/lib proc/modules; do [ -e \"/$at\" ] || continue; mount --bind \"$0/$at\" \"/$at\" || exit 99; done; exec \"$@\"";
-        command.args(["-rm", "sh", "-c", binds]).arg(self.0.dir.path()).arg(program::path()).args(args);
-        command.env("DBUS_SYSTEM_BUS_ADDRESS", self.0.address());
-        command.env("SUDO_USER", "ada").env_remove("JOURNAL_STREAM").env_remove("NOTIFY_SOCKET");
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> (Option<i32>, String) {
-        let Output { status, stdout, stderr } = self.command(args).output().expect("it starts");
-        (status.code(), String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr))
-    }
-
-    fn daemon(&self) -> Daemon {
-        let log =
-            std::fs::OpenOptions::new().create(true).append(true).open(self.0.path("log")).expect("ours");
-        Daemon(self.command(&["daemon"]).stderr(log).spawn().expect("it starts"))
-    }
-
-    fn applied(&self) -> bool {
-        Path::new(&self.0.path(LIST)).exists()
-    }
-}
-
-struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

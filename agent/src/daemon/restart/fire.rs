@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Restart, chain};
+use super::{LOOK_AGAIN, Restart, chain};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced};
 use crate::daemon::methods;
@@ -20,9 +20,12 @@ use crate::reboot::method::{Next, Prepared, command};
 const SEEN_BEFORE: SignedDuration = SignedDuration::from_secs(5);
 /// Later than this after its time nobody expects it any more.
 const LATEST: SignedDuration = SignedDuration::from_secs(120);
-/// When it is looked at before its time, and how often from then on.
+/// When it is looked at before its time, how often from then on, and for how long that often.
 const BEFORE: Duration = Duration::from_millis(1500);
 const CLOSELY: Duration = Duration::from_secs(1);
+const CLOSELY_FOR: SignedDuration = SignedDuration::from_secs(10);
+
+const UNSEEN: &str = "its time passed while bedplate could not see whether it was called off";
 
 /// Whether a command is announced and not run yet.
 pub(super) fn waits(announced: &Announced) -> bool {
@@ -35,6 +38,9 @@ impl Restart {
     pub(super) fn watch_command(&self) -> Option<Duration> {
         let announced = self.store.announced().filter(waits)?;
         let left = logind::time(announced.usec).duration_since(Timestamp::now());
+        if left < -CLOSELY_FOR {
+            return Some(LOOK_AGAIN);
+        }
         let left = Duration::try_from(left).unwrap_or(Duration::ZERO);
         Some(left.saturating_sub(BEFORE).max(CLOSELY))
     }
@@ -45,10 +51,14 @@ impl Restart {
     /// Why it was not run, or failed.
     pub(super) async fn fire(&mut self, status: &Status, round: &Round) -> Result<(), String> {
         let Some(announced) = self.store.announced().filter(waits) else { return Ok(()) };
+        let (now, at) = (Timestamp::now(), logind::time(announced.usec));
+        if now.duration_since(at) > LATEST {
+            // Whatever logind would say of it: without a bus it may never say anything.
+            return self.call_off_command(announced, UNSEEN);
+        }
         let Some(logind) = self.logind.clone() else { return Ok(()) };
         let asked = logind.scheduled_shutdown().await;
         let (kind, usec) = asked.map_err(|error| format!("cannot ask logind what is scheduled: {error}"))?;
-        let (now, at) = (Timestamp::now(), logind::time(announced.usec));
         if kind == announced.kind && usec == announced.usec {
             self.seen_ours = Some(now);
             return Ok(());
@@ -64,8 +74,8 @@ impl Restart {
             Ok(all) => why.extend(logind::in_the_way(&all)),
             Err(error) => why.push(format!("cannot ask logind for inhibitors: {error}")),
         }
-        if !seen || now.duration_since(at) > LATEST {
-            why.push("its time passed while bedplate could not see whether it was called off".into());
+        if !seen {
+            why.push(UNSEEN.into());
         }
         if !kind.is_empty() {
             why.push(format!("another shutdown is scheduled: {kind}"));

@@ -23,6 +23,7 @@ impl Daemon {
         self.status.looks += 1;
         let act = act && !self.held();
         let round = match work::look(&self.options.worker).await {
+            Ok(seen) if self.old_profile_may_come_back(&seen) => Ok(seen),
             Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.worth_a_try(&seen) => {
                 Ok(self.put_right(seen).await)
             }
@@ -32,8 +33,11 @@ impl Daemon {
         self.status.last_round_ms = took;
         self.work = None;
         match round {
+            Ok(round) if self.old_profile_may_come_back(&round) => self.wait_for_profile().await,
             Ok(round) => self.take(round).await,
             Err(WorkError::NoProfile(why)) => self.without_profile(why).await,
+            // What stands in for it meanwhile need not even be usable.
+            Err(_) if self.old_profile_is_gone() => self.wait_for_profile().await,
             Err(error) => {
                 let why = chain(&error);
                 if self.unusable.as_ref() != Some(&why) {
@@ -73,7 +77,7 @@ impl Daemon {
         if admitted.now.is_empty() {
             return seen;
         }
-        let done = match self.apply(&admitted.now).await {
+        let done = match self.apply(&seen, &admitted.now).await {
             Ok(done) => done,
             // Another bedplate is at it, or a tool hangs: what the host is, is known all the same.
             Err(error) => seen.clone().failed(&admitted.now, &chain(&error)),
@@ -86,9 +90,9 @@ impl Daemon {
         done
     }
 
-    async fn apply(&mut self, only: &[String]) -> Result<Round, WorkError> {
+    async fn apply(&mut self, seen: &Round, only: &[String]) -> Result<Round, WorkError> {
         self.at_work("putting the host right").await;
-        let mut work = work::apply(&self.options.worker, only)?;
+        let mut work = work::apply(&self.options.worker, seen, only)?;
         loop {
             match work.next().await {
                 Said::At(what) => self.at_work(&what).await,

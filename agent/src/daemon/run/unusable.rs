@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Daemon;
 use crate::daemon::journal::{self, say};
+use crate::daemon::round::Round;
 use crate::daemon::status::State;
 
 /// A profile that cannot be used is tried again by itself, for what was missing may have come.
@@ -15,13 +16,8 @@ impl Daemon {
     /// The operator's profile is not there. Nothing is enforced on a guess; what was decided before does not act either.
     pub(super) async fn without_profile(&mut self, why: String) {
         let enforced = self.round.is_some() && self.status.state != State::NoProfile;
-        if enforced {
-            let gone = *self.profile_gone.get_or_insert_with(Instant::now);
-            if gone.elapsed() < PROFILE_QUIET {
-                self.retry = Some(gone + PROFILE_QUIET);
-                self.decide_again = None;
-                return self.at_work("the profile is gone: waiting for it to come back").await;
-            }
+        if enforced && self.profile_may_come_back() {
+            return self.wait_for_profile().await;
         }
         if self.unusable.as_ref() != Some(&why) {
             say(journal::NO_PROFILE, &why);
@@ -29,6 +25,31 @@ impl Daemon {
         self.restart.give_up(&mut self.status, &why).await;
         self.status.without_profile(why.clone());
         self.unusable(why).await;
+    }
+
+    /// Whether a file that the profile in force was read from is gone, and others stand in for it only until it is back: the
+    /// profiles of a fleet, say, or the same profile without a layer.
+    pub(super) fn old_profile_may_come_back(&mut self, seen: &Round) -> bool {
+        let mut before = self.round.iter().flat_map(|round| &round.profile_files);
+        before.any(|file| !seen.profile_files.contains(file)) && self.profile_may_come_back()
+    }
+
+    /// The same, where the host could not be looked at.
+    pub(super) fn old_profile_is_gone(&mut self) -> bool {
+        let mut before = self.round.iter().flat_map(|round| &round.profile_files);
+        let there = |file: &String| self.options.root.join(file.trim_start_matches('/')).exists();
+        !before.all(there) && self.profile_may_come_back()
+    }
+
+    fn profile_may_come_back(&mut self) -> bool {
+        self.profile_gone.get_or_insert_with(Instant::now).elapsed() < PROFILE_QUIET
+    }
+
+    /// Nothing is done until the quiet seconds are over.
+    pub(super) async fn wait_for_profile(&mut self) {
+        self.retry = self.profile_gone.map(|gone| gone + PROFILE_QUIET);
+        self.decide_again = None;
+        self.at_work("the profile is gone: waiting for it to come back").await;
     }
 
     pub(super) async fn unusable(&mut self, why: String) {

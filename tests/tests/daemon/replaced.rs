@@ -1,0 +1,78 @@
+//! A profile that tools replace by removing it first: what lies beside it is not enforced in between.
+
+use bedplate::daemon::status::State;
+
+use super::node::{LIST, Node};
+use super::rig::{Rig, until};
+
+const OWN: &str = "etc/bedplate/profile.toml";
+const WAITS: &str = "waiting for it to come back";
+
+/// A node whose own profile loads `loop`, and beside it the profile of a fleet, which asks for nothing.
+fn node<'a>(rig: &'a Rig, fits: &str) -> Option<Node<'a>> {
+    let node = Node::new(rig)?;
+    let fleet = format!(
+        "schema = 1\nname = \"fleet\"\n[match]\n{fits}\n[modules]\ngpudirect = \"none\"\n[agent]\nmode = \"enforce\"\n"
+    );
+    rig.write("etc/bedplate/profiles/fleet.toml", &fleet);
+    Some(node)
+}
+
+fn this_machine() -> String {
+    format!("arch = \"{}\"", std::env::consts::ARCH)
+}
+
+/// Neither one that fits this machine nor one that fits none, which is an error.
+#[test]
+fn another_profile_is_not_enforced_while_ones_own_is_replaced() {
+    for fits in [this_machine(), "product_name = \"no such machine\"".to_owned()] {
+        let Some(rig) = Rig::new() else { return };
+        let Some(node) = node(&rig, &fits) else { return };
+        let _daemon = node.daemon();
+        rig.until("converged", |status| status.state == State::Converged);
+        let own = rig.read(OWN);
+        std::fs::remove_file(rig.path(OWN)).expect("ours");
+        rig.until("waits", |status| status.state == State::Working && status.reason.contains(WAITS));
+        rig.write(OWN, &own);
+        let status = rig.until("converged", |status| status.state == State::Converged);
+        assert_eq!(status.profile, "node");
+        // The fleet's profile takes the module's file away.
+        assert!(node.applied() && !rig.logged("fleet") && !rig.logged("ERROR"), "{}", rig.read("log"));
+    }
+}
+
+#[test]
+fn another_profile_is_enforced_once_ones_own_stays_away() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(node) = node(&rig, &this_machine()) else { return };
+    let _daemon = node.daemon();
+    rig.until("converged", |status| status.state == State::Converged);
+    std::fs::remove_file(rig.path(OWN)).expect("ours");
+    rig.until("the fleet's", |status| status.state == State::Converged && status.profile == "fleet");
+    until("the module's file is taken away", || !node.applied());
+}
+
+/// The daemon names changes of the profile that it saw; the worker, a moment later, may see another one.
+#[test]
+fn the_worker_applies_nothing_of_a_profile_that_took_its_place() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(node) = node(&rig, &this_machine()) else { return };
+    let only = format!("--only=modules//{LIST}").replace("//", "/");
+    let (code, said) = node.run(&["round", &only, "--profile-file=/etc/bedplate/elsewhere.toml"]);
+    assert!(code == Some(0) && said.contains("\"done\":[]") && !node.applied(), "{said}");
+    let (code, said) = node.run(&["round", &only, "--profile-file=/etc/bedplate/profile.toml"]);
+    assert!(code == Some(0) && node.applied(), "{said}");
+}
+
+/// A tool's output, or a file's name, need not be UTF-8.
+#[test]
+fn what_the_worker_is_at_need_not_be_text() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&super::rig::drifted(&rig));
+    rig.after(&super::rig::mended(&rig));
+    std::fs::write(rig.path("at"), b"at writing /etc/\xff\n").expect("ours");
+    rig.start_blindly();
+    rig.until("at work", |status| status.reason.contains('\u{fffd}'));
+    std::fs::remove_file(rig.path("at")).expect("ours");
+    rig.until("converged", |status| status.state == State::Converged);
+}
