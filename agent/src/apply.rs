@@ -16,7 +16,8 @@ use crate::ledger::{Entry, EntryResult, Ledger};
 use crate::plan::{Action, Change, Check, Effect, Plan};
 
 pub(crate) use act::{
-    Failure, attribute, expect, register_now, run_tool, same_value, save_touched, to_write, write_bits,
+    Failure, attribute, expect, register_now, run_tool, same_value, save_touched, to_write,
+    write_bits,
 };
 pub(crate) use store::{Store, fetch, see};
 
@@ -144,15 +145,19 @@ pub struct ApplyReport {
 impl ApplyReport {
     /// Whether nothing failed and nothing was blocked by a failure.
     pub fn succeeded(&self) -> bool {
-        !self
-            .changes
-            .iter()
-            .any(|change| matches!(change.outcome, Outcome::Failed { .. } | Outcome::Blocked { .. }))
+        !self.changes.iter().any(|change| {
+            matches!(change.outcome, Outcome::Failed { .. } | Outcome::Blocked { .. })
+        })
     }
 }
 
 /// Do the plan. `ledger` is the host's, as loaded under the host's lock; `now` is written into the history.
-pub fn apply(plan: &Plan, ledger: &mut Ledger, hands: Hands<'_>, now: jiff::Timestamp) -> ApplyReport {
+pub fn apply(
+    plan: &Plan,
+    ledger: &mut Ledger,
+    hands: Hands<'_>,
+    now: jiff::Timestamp,
+) -> ApplyReport {
     let Hands { reader, writer, checker, watch } = hands;
     let mut store = Store::new(reader, writer, ledger);
     let found = store.ledger.clone();
@@ -163,8 +168,13 @@ pub fn apply(plan: &Plan, ledger: &mut Ledger, hands: Hands<'_>, now: jiff::Time
         let ended = match waits_for(change, &report.changes) {
             Some(outcome) => ChangeReport::new(change, outcome),
             None => {
-                let unseen: Vec<_> =
-                    plan.body.unseen.iter().filter(|unseen| unseen.change == change.id).cloned().collect();
+                let unseen: Vec<_> = plan
+                    .body
+                    .unseen
+                    .iter()
+                    .filter(|unseen| unseen.change == change.id)
+                    .cloned()
+                    .collect();
                 change::run(&mut store, checker, watch, change, &unseen)
             }
         };
@@ -175,7 +185,8 @@ pub fn apply(plan: &Plan, ledger: &mut Ledger, hands: Hands<'_>, now: jiff::Time
         report.warnings.push(format!("the ledger was not brought up to date: {why}"));
     }
     // A run that did nothing and tried nothing leaves no trace.
-    let tried = |change: &ChangeReport| matches!(change.outcome, Outcome::Done | Outcome::Failed { .. });
+    let tried =
+        |change: &ChangeReport| matches!(change.outcome, Outcome::Done | Outcome::Failed { .. });
     if (report.changes.iter().any(tried) || *store.ledger != found)
         && let Err(why) = store.note(|ledger| ledger.remember(history(plan, &report, now)))
     {
@@ -231,8 +242,9 @@ fn waits_for(change: &Change, earlier: &[ChangeReport]) -> Option<Outcome> {
     }
     let needed: Vec<&ChangeReport> =
         earlier.iter().filter(|report| change.needs.contains(&report.id)).collect();
-    let failed =
-        |report: &&&ChangeReport| matches!(report.outcome, Outcome::Failed { .. } | Outcome::Blocked { .. });
+    let failed = |report: &&&ChangeReport| {
+        matches!(report.outcome, Outcome::Failed { .. } | Outcome::Blocked { .. })
+    };
     let by: Vec<String> = needed.iter().filter(failed).map(|report| report.id.clone()).collect();
     if !by.is_empty() {
         return Some(Outcome::Blocked { by });
@@ -273,7 +285,9 @@ pub fn describe(action: &Action) -> String {
         Action::ReplaceFile { path, after: None, .. } => format!("remove {path}"),
         Action::WriteAttribute { path, after, .. } => format!("write {after:?} to {path}"),
         Action::SetConfigBits { address, offset, mask, value, register, .. } => {
-            format!("set {register} of {address} (offset {offset:#x}) to {value:#06x} under {mask:#06x}")
+            format!(
+                "set {register} of {address} (offset {offset:#x}) to {value:#06x} under {mask:#06x}"
+            )
         }
         Action::RunTool { argv, .. } => format!("run {}", argv.join(" ")),
         Action::BindVfs { pf, count, driver, .. } => {
@@ -282,6 +296,8 @@ pub fn describe(action: &Action) -> String {
         Action::LoadModule { module } => format!("load module {module}"),
         Action::UnloadModule { module } => format!("unload module {module}"),
         Action::Verify(Check::NextBoot { .. }) => "verify what the next boot will carry".into(),
-        Action::Verify(Check::ModuleLive { module }) => format!("verify that module {module} is live"),
+        Action::Verify(Check::ModuleLive { module }) => {
+            format!("verify that module {module} is live")
+        }
     }
 }

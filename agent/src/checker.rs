@@ -11,10 +11,14 @@ use crate::value::{ModuleName, NotAValue};
 pub fn check(reader: &dyn Reader, facts: &Facts, check: &Check) -> Answer {
     match check {
         Check::NextBoot { present, absent } => match cmdline::next_boot(reader, facts) {
-            Reading::Known(line) => match cmdline::check_line(reader, facts, &line, present, absent) {
-                Ok(()) => Answer::Holds,
-                Err(wrong) => Answer::Not(format!("the default boot entry is not as it should be: {wrong}")),
-            },
+            Reading::Known(line) => {
+                match cmdline::check_line(reader, facts, &line, present, absent) {
+                    Ok(()) => Answer::Holds,
+                    Err(wrong) => Answer::Not(format!(
+                        "the default boot entry is not as it should be: {wrong}"
+                    )),
+                }
+            }
             Reading::Absent => Answer::Not("there is no boot entry to read back".into()),
             Reading::Unknown(why) => {
                 Answer::Unknown(format!("the default boot entry cannot be read back: {why}"))
@@ -31,7 +35,9 @@ fn live(reader: &dyn Reader, module: &str) -> Answer {
     };
     match modules::is_live(reader, &name) {
         Reading::Known(true) => Answer::Holds,
-        Reading::Known(false) | Reading::Absent => Answer::Not(format!("module {module} is not loaded")),
+        Reading::Known(false) | Reading::Absent => {
+            Answer::Not(format!("module {module} is not loaded"))
+        }
         Reading::Unknown(why) => Answer::Unknown(why),
     }
 }

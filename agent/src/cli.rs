@@ -36,11 +36,19 @@ pub use host::label as host_label;
 /// SR-IOV VFs), shows the difference, makes it so, and can take it back.
 #[derive(Debug, Parser)]
 #[command(name = "bedplate", version, max_term_width = 100, propagate_version = true)]
-#[command(after_help = "Exit status: 0 done or nothing to do; 1 error; 2 plan --exit-code found changes; \
-3 a reboot is pending; 4 blocked or not ready; 5 reboot status cannot tell yet; 64 usage.")]
+#[command(
+    after_help = "Exit status: 0 done or nothing to do; 1 error; 2 plan --exit-code found changes; \
+3 a reboot is pending; 4 blocked or not ready; 5 reboot status cannot tell yet; 64 usage."
+)]
 pub struct Cli {
     /// Colour: on a terminal (unless NO_COLOR is set), always, or never.
-    #[arg(long, value_name = "WHEN", default_value = "auto", global = true, hide_possible_values = true)]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        global = true,
+        hide_possible_values = true
+    )]
     color: output::Color,
     #[command(subcommand)]
     command: Command,

@@ -37,7 +37,12 @@ impl EnforceHold {
     /// One that starts now.
     pub fn starting(now: Timestamp, why: &str, by: &str) -> Self {
         let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        EnforceHold { version: VERSION, since: Some(second), why: why.to_owned(), by: by.to_owned() }
+        EnforceHold {
+            version: VERSION,
+            since: Some(second),
+            why: why.to_owned(),
+            by: by.to_owned(),
+        }
     }
 
     /// The hold of the host below `root`. A file that cannot be read or understood holds: an operator has put it there, and
@@ -87,7 +92,8 @@ impl EnforceHold {
     /// One line for people: since when, by whom, why, and how it ends.
     pub fn describe(&self) -> String {
         let since = self.since.map(|since| format!(" since {}", shown(since))).unwrap_or_default();
-        let why = if self.why.trim().is_empty() { "no reason given".into() } else { one_line(&self.why) };
+        let why =
+            if self.why.trim().is_empty() { "no reason given".into() } else { one_line(&self.why) };
         format!("enforcement is held{since} by {}: {why}; {REMEDY}", one_line(&self.by))
     }
 }
@@ -121,7 +127,8 @@ mod tests {
         hold().keep(root.path()).unwrap();
         let file = root.path().join("var/lib/bedplate").join(NAME);
         let good = std::fs::read_to_string(&file).unwrap();
-        for bad in ["", "{}", "[]", &good[..20], &good.replace("\"version\": 1", "\"version\": 2")] {
+        for bad in ["", "{}", "[]", &good[..20], &good.replace("\"version\": 1", "\"version\": 2")]
+        {
             std::fs::write(&file, bad).unwrap();
             let held = EnforceHold::load(root.path()).unwrap();
             assert!(

@@ -70,9 +70,9 @@ fn no_accelerator(facts: &Facts, body: &mut Section) {
                 tree.functions.len()
             )));
         }
-        Reading::Absent => {
-            body.notes.push(note("this host shows no PCI devices: ACS and VFs have nothing to act on".into()))
-        }
+        Reading::Absent => body.notes.push(note(
+            "this host shows no PCI devices: ACS and VFs have nothing to act on".into(),
+        )),
         Reading::Known(_) | Reading::Unknown(_) => {}
     }
 }
@@ -98,7 +98,8 @@ fn reboot_need(host: HostKind, body: &Section) -> RebootNeed {
     if host == HostKind::Image {
         return RebootNeed::None;
     }
-    let planned = body.changes.iter().filter(|change| change.deferred.is_none()).map(|change| change.effect);
+    let planned =
+        body.changes.iter().filter(|change| change.deferred.is_none()).map(|change| change.effect);
     let pending = body.pending.iter().map(|pending| pending.effect);
     planned.chain(pending).map(need_of).max().unwrap_or(RebootNeed::None)
 }
@@ -106,7 +107,12 @@ fn reboot_need(host: HostKind, body: &Section) -> RebootNeed {
 /// What the host waits for now: what is written already and counts with the next boot. What is still to be written asks for
 /// nothing before it is there, and memory for nothing at all: a fresh plan is the only witness.
 pub fn waits_for(plan: &Plan) -> RebootNeed {
-    plan.body.pending.iter().map(|pending| need_of(pending.effect)).max().unwrap_or(RebootNeed::None)
+    plan.body
+        .pending
+        .iter()
+        .map(|pending| need_of(pending.effect))
+        .max()
+        .unwrap_or(RebootNeed::None)
 }
 
 fn need_of(effect: Effect) -> RebootNeed {

@@ -137,7 +137,8 @@ impl FromStr for Sha {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let good = text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        let good = text.len() == 64
+            && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         good.then(|| Sha(text.to_owned())).ok_or_else(|| format!("{text:?} is not a SHA-256"))
     }
 }
@@ -371,7 +372,10 @@ impl Ledger {
     /// Every blob that is still needed.
     pub fn blobs(&self) -> BTreeSet<&Sha> {
         let states = self.files.values().flat_map(|record| {
-            [Some(&record.original), record.unfinished.as_ref().map(|unfinished| &unfinished.before)]
+            [
+                Some(&record.original),
+                record.unfinished.as_ref().map(|unfinished| &unfinished.before),
+            ]
         });
         states.flatten().filter_map(Was::sha).collect()
     }

@@ -32,7 +32,10 @@ pub struct BadOption {
 ///
 /// There is no date in it: the same profile gives the same bytes.
 pub fn heading(profile: &str) -> String {
-    format!("written by bedplate from profile {}; changes made here are overwritten\n", one_line(profile))
+    format!(
+        "written by bedplate from profile {}; changes made here are overwritten\n",
+        one_line(profile)
+    )
 }
 
 /// [`heading`] as a comment; `mark` opens one in that file's language.
@@ -83,7 +86,8 @@ pub fn modprobe(modules: &DesiredModules, profile: &str) -> Result<Option<String
             let (module, parameter, value) = (module.to_string(), parameter.clone(), value.clone());
             return Err(BadOption { module, parameter, value, reason });
         }
-        let _ = write!(text, "\n{}options {module} {parameter}={value}\n", reasons("#", &option.why));
+        let _ =
+            write!(text, "\n{}options {module} {parameter}={value}\n", reasons("#", &option.why));
     }
     for (module, why) in &modules.blacklist {
         let _ = write!(text, "\n{}blacklist {module}\n", reasons("#", why));
@@ -108,7 +112,9 @@ fn unfit(parameter: &str, value: &str) -> Option<&'static str> {
     for c in value.chars() {
         match c {
             '"' => quoted = !quoted,
-            c if c.is_whitespace() && !quoted => return Some("a blank outside double quotes ends the value"),
+            c if c.is_whitespace() && !quoted => {
+                return Some("a blank outside double quotes ends the value");
+            }
             _ => {}
         }
     }
@@ -130,7 +136,11 @@ mod tests {
     use crate::profile::model::ModuleLoad;
 
     fn modules() -> DesiredModules {
-        let load = |name: &str, why| WantedModule { name: name.parse().unwrap(), load: ModuleLoad::Now, why };
+        let load = |name: &str, why| WantedModule {
+            name: name.parse().unwrap(),
+            load: ModuleLoad::Now,
+            why,
+        };
         let option = |parameter: &str, value: &str, why| WantedOption {
             module: "nvidia".parse().unwrap(),
             parameter: parameter.to_owned(),
@@ -143,8 +153,16 @@ mod tests {
                 load("nvidia_peermem", vec![Why::because("no DMA-BUF here")]),
             ],
             options: vec![
-                option("NVreg_EnableStreamMemOPs", "1", vec![Why::because("ends in a backslash \\")]),
-                option("NVreg_RegistryDwords", "\"A=1; B=2\"", vec![Why::new("two\nlines", "p.toml:7")]),
+                option(
+                    "NVreg_EnableStreamMemOPs",
+                    "1",
+                    vec![Why::because("ends in a backslash \\")],
+                ),
+                option(
+                    "NVreg_RegistryDwords",
+                    "\"A=1; B=2\"",
+                    vec![Why::new("two\nlines", "p.toml:7")],
+                ),
             ],
             blacklist: vec![("nouveau".parse().unwrap(), vec![Why::because("takes the GPU")])],
             unload: Vec::new(),

@@ -95,7 +95,9 @@ impl Step {
     /// What it is about.
     pub fn subject(&self) -> String {
         match self {
-            Step::Attribute { path, .. } | Step::File { path, .. } | Step::Directory { path } => path.clone(),
+            Step::Attribute { path, .. } | Step::File { path, .. } | Step::Directory { path } => {
+                path.clone()
+            }
             Step::Register { address, register, .. } => format!("{register} of {address}"),
             Step::Tool { argv, .. } => argv.join(" "),
         }
@@ -158,8 +160,9 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
             limit_s: tool.limit_s,
         }));
     } else {
-        let makes_nothing_here =
-            |tool: &Generator| !ledger.files.values().any(|record| record.generator.as_ref() == Some(tool));
+        let makes_nothing_here = |tool: &Generator| {
+            !ledger.files.values().any(|record| record.generator.as_ref() == Some(tool))
+        };
         plan.owed.extend(tools.into_keys().filter(makes_nothing_here).map(|tool| tool.argv));
     }
     let deepest_first = ledger.directories.iter().rev();
@@ -168,8 +171,17 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
 }
 
 impl RevertPlan {
-    fn refuse(&mut self, subject: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) {
-        self.refused.push(Refused { subject: subject.into(), reason: reason.into(), remedy: remedy.into() });
+    fn refuse(
+        &mut self,
+        subject: impl Into<String>,
+        reason: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.refused.push(Refused {
+            subject: subject.into(),
+            reason: reason.into(),
+            remedy: remedy.into(),
+        });
     }
 }
 
@@ -213,7 +225,12 @@ fn plan_attribute(
     let mut before = now;
     for after in by_way_of.into_iter().chain([record.original.clone()]) {
         let limit_s = record.limit_s;
-        plan.steps.push(Step::Attribute { path: path.into(), before, after: after.clone(), limit_s });
+        plan.steps.push(Step::Attribute {
+            path: path.into(),
+            before,
+            after: after.clone(),
+            limit_s,
+        });
         before = after;
     }
 }
@@ -278,8 +295,7 @@ fn plan_file(
         return plan.refuse(path, "somebody else has changed it since", FORCE);
     }
     if !force && record.edited {
-        let reason =
-            "somebody else changed it between two changes of bedplate's: the original lacks their work";
+        let reason = "somebody else changed it between two changes of bedplate's: the original lacks their work";
         return plan.refuse(path, reason, FORCE);
     }
     let after = match record.original.sha().map(|sha| fetch(reader, sha)).transpose() {

@@ -46,8 +46,9 @@ impl FromStr for PciAddress {
             let (rest, device) = rest.rsplit_once(':')?;
             let (domain, bus) = rest.rsplit_once(':').unwrap_or(("0000", rest));
             let hex = |part: &str, longest: usize| {
-                let plain =
-                    !part.is_empty() && part.len() <= longest && part.bytes().all(|b| b.is_ascii_hexdigit());
+                let plain = !part.is_empty()
+                    && part.len() <= longest
+                    && part.bytes().all(|b| b.is_ascii_hexdigit());
                 plain.then(|| u32::from_str_radix(part, 16).ok()).flatten()
             };
             let address = PciAddress {
@@ -113,10 +114,14 @@ impl FromStr for PciId {
 
     fn from_str(text: &str) -> Result<Self, NotAValue> {
         let digits = text.strip_prefix("0x").unwrap_or(text);
-        let good = !digits.is_empty() && digits.len() <= 4 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-        good.then(|| u16::from_str_radix(digits, 16).ok()).flatten().map(PciId).ok_or_else(|| NotAValue {
-            text: text.to_owned(),
-            expected: "a 16-bit hexadecimal PCI id such as 10de",
+        let good = !digits.is_empty()
+            && digits.len() <= 4
+            && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        good.then(|| u16::from_str_radix(digits, 16).ok()).flatten().map(PciId).ok_or_else(|| {
+            NotAValue {
+                text: text.to_owned(),
+                expected: "a 16-bit hexadecimal PCI id such as 10de",
+            }
         })
     }
 }
@@ -147,8 +152,15 @@ impl AcsBits {
     /// Every bit the specification defines.
     pub const ALL: AcsBits = AcsBits(0x7f);
 
-    const NAMES: [(u16, &'static str); 7] =
-        [(0x01, "SV"), (0x02, "TB"), (0x04, "RR"), (0x08, "CR"), (0x10, "UF"), (0x20, "EC"), (0x40, "DT")];
+    const NAMES: [(u16, &'static str); 7] = [
+        (0x01, "SV"),
+        (0x02, "TB"),
+        (0x04, "RR"),
+        (0x08, "CR"),
+        (0x10, "UF"),
+        (0x20, "EC"),
+        (0x40, "DT"),
+    ];
 
     /// Bits in both.
     pub fn and(self, other: AcsBits) -> AcsBits {
@@ -187,8 +199,11 @@ impl AcsBits {
 impl fmt::Display for AcsBits {
     /// `SV RR CR UF`, or `none`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> =
-            Self::NAMES.iter().filter(|(bit, _)| self.0 & bit != 0).map(|(_, name)| *name).collect();
+        let names: Vec<&str> = Self::NAMES
+            .iter()
+            .filter(|(bit, _)| self.0 & bit != 0)
+            .map(|(_, name)| *name)
+            .collect();
         f.write_str(if names.is_empty() { "none" } else { "" })?;
         f.write_str(&names.join(" "))
     }
@@ -250,9 +265,15 @@ mod tests {
             assert_eq!(text.parse::<PciAddress>().unwrap().to_string(), text);
         }
         assert_eq!("17:00.1".parse::<PciAddress>().unwrap().to_string(), "0000:17:00.1");
-        for bad in
-            ["", "17:00", "0000:17:20.0", "0000:17:00.8", "0000:17:+1.0", "x:17:00.0", "aa:bb.c/dd:ee.f"]
-        {
+        for bad in [
+            "",
+            "17:00",
+            "0000:17:20.0",
+            "0000:17:00.8",
+            "0000:17:+1.0",
+            "x:17:00.0",
+            "aa:bb.c/dd:ee.f",
+        ] {
             assert!(bad.parse::<PciAddress>().is_err(), "{bad}");
         }
     }
@@ -261,7 +282,10 @@ mod tests {
     fn config_acs_flags_read_from_the_most_significant_bit() {
         let mask = AcsBits::SV.or(AcsBits::RR).or(AcsBits::CR).or(AcsBits::UF);
         assert_eq!(AcsBits(0).config_acs_flags(mask), "xx000x0");
-        assert_eq!(AcsBits(0x5d).config_acs_flags(AcsBits(0x7d)), "1x111x1".replace("1x111", "10111"));
+        assert_eq!(
+            AcsBits(0x5d).config_acs_flags(AcsBits(0x7d)),
+            "1x111x1".replace("1x111", "10111")
+        );
     }
 
     #[test]

@@ -15,7 +15,9 @@ pub const FIXTURES_VAR: &str = "BEDPLATE_FIXTURES";
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = roots().into_iter().map(|root| root.join(name)).find(|path| path.exists());
     if path.is_none() {
-        unchecked(&format!("{name} is not there; set {FIXTURES_VAR} to the directory that holds it"));
+        unchecked(&format!(
+            "{name} is not there; set {FIXTURES_VAR} to the directory that holds it"
+        ));
     }
     path
 }
@@ -62,7 +64,10 @@ pub fn python() -> Option<PathBuf> {
 /// # Panics
 /// When `CI=true`.
 pub fn unchecked(why: &str) {
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "not checked, and CI=true wants everything: {why}");
+    assert!(
+        std::env::var("CI").as_deref() != Ok("true"),
+        "not checked, and CI=true wants everything: {why}"
+    );
     eprintln!("NOT CHECKED: {why}");
 }
 

@@ -13,7 +13,11 @@ pub fn path() -> PathBuf {
     let profile = exe.ancestors().find(|dir| dir.ends_with("deps")).and_then(|deps| deps.parent());
     let directory = profile.or(exe.parent()).expect("a test lives in a directory");
     let path = directory.join("bedplate");
-    assert!(path.exists(), "{} is not built: run `cargo build` first (./tests/run does)", path.display());
+    assert!(
+        path.exists(),
+        "{} is not built: run `cargo build` first (./tests/run does)",
+        path.display()
+    );
     path
 }
 

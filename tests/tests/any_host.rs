@@ -109,7 +109,9 @@ fn hurt(bytes: &mut Vec<u8>, damage: &Damage) {
 
 fn hurt_node(node: &mut Node, damages: &[Damage]) {
     match node {
-        Node::File(bytes) | Node::Start(bytes) => damages.iter().for_each(|damage| hurt(bytes, damage)),
+        Node::File(bytes) | Node::Start(bytes) => {
+            damages.iter().for_each(|damage| hurt(bytes, damage))
+        }
         Node::Link(target) => {
             let mut bytes = target.clone().into_bytes();
             damages.iter().for_each(|damage| hurt(&mut bytes, damage));

@@ -27,7 +27,10 @@ fn main() {
     directories.sort();
     assert!(directories.len() >= 60, "{} has only {} cases", root.display(), directories.len());
     let trials = directories.into_iter().map(|directory| {
-        let name = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = directory
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         Trial::test(name, move || case(&directory).map_err(Failed::from))
     });
     libtest_mimic::run(&arguments, trials.collect()).exit();
@@ -67,11 +70,15 @@ fn profile(directory: &Path) -> Result<Result<Loaded, String>, String> {
             let found = found.ok_or_else(|| format!("no shipped profile is called {name}"))?;
             vec![(found.path(), found.text.to_owned())]
         }
-        None => vec![("profile.toml".into(), read(directory, "profile.toml").ok_or("there is no profile")?)],
+        None => vec![(
+            "profile.toml".into(),
+            read(directory, "profile.toml").ok_or("there is no profile")?,
+        )],
     };
     let over = read(directory, "layer.toml").map(|text| ("layer.toml".to_owned(), text));
     let layers: Vec<(String, String)> = layers.into_iter().chain(over).collect();
-    let texts: Vec<LayerText> = layers.iter().map(|(path, text)| LayerText { path, text }).collect();
+    let texts: Vec<LayerText> =
+        layers.iter().map(|(path, text)| LayerText { path, text }).collect();
     Ok(load(&texts, shipped()).map_err(|errors| errors.render(false)))
 }
 
@@ -125,7 +132,8 @@ fn plain(text: &str) -> String {
 fn expect(directory: &Path, name: &str, actual: &str) -> Result<(), String> {
     let path = directory.join(name);
     if std::env::var_os("BLESS").is_some() {
-        return std::fs::write(&path, actual).map_err(|error| format!("{}: {error}", path.display()));
+        return std::fs::write(&path, actual)
+            .map_err(|error| format!("{}: {error}", path.display()));
     }
     let expected = read(directory, name).unwrap_or_default();
     if expected == actual {
@@ -135,7 +143,9 @@ fn expect(directory: &Path, name: &str, actual: &str) -> Result<(), String> {
         .unified_diff()
         .header(name, "now")
         .to_string();
-    Err(format!("{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test cases"))
+    Err(format!(
+        "{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test cases"
+    ))
 }
 
 fn expect_absent(directory: &Path, names: &[&str]) -> Result<(), String> {

@@ -31,7 +31,8 @@ fn a_tool_that_outlived_its_bedplate_is_told_apart() {
     drop(writer(&root).lock().expect("nobody has it"));
     let lock = root.path().join("var/lib/bedplate/lock");
     let script = format!("exec 9<'{}'; flock 9; echo taken; exec sleep 60", lock.display());
-    let mut tool = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().expect("sh runs");
+    let mut tool =
+        Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().expect("sh runs");
     let mut said = String::new();
     BufReader::new(tool.stdout.take().expect("piped")).read_line(&mut said).expect("it speaks");
     assert_eq!(said, "taken\n");

@@ -26,7 +26,10 @@ fn files(root: &Path) -> BTreeMap<String, u32> {
                 open.push(path);
             } else {
                 let mode = path.metadata().expect("ours").permissions().mode() & 0o777;
-                found.insert(format!("/{}", path.strip_prefix(root).expect("below").display()), mode);
+                found.insert(
+                    format!("/{}", path.strip_prefix(root).expect("below").display()),
+                    mode,
+                );
             }
         }
     }
@@ -92,11 +95,17 @@ fn a_built_program_needs_no_cargo() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     // What comes next is for the image, not for the host that it is made on.
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(said.contains("bedplate profile init --root ") && said.contains("systemctl --root="), "{said}");
+    assert!(
+        said.contains("bedplate profile init --root ") && said.contains("systemctl --root="),
+        "{said}"
+    );
     assert!(!said.contains("--now"), "{said}");
     let installed = files(root.path());
     assert!(installed.contains_key("/usr/bin/bedplate"), "{installed:#?}");
-    assert!(installed.contains_key("/usr/share/zsh/vendor-completions/_bedplate"), "{installed:#?}");
+    assert!(
+        installed.contains_key("/usr/share/zsh/vendor-completions/_bedplate"),
+        "{installed:#?}"
+    );
 
     // One that does not run is not installed over one that does.
     std::fs::write(root.path().join("broken"), "no program").expect("ours");
@@ -175,12 +184,16 @@ fn a_link_out_of_an_image_is_not_followed() {
         let dir = image.display().to_string();
         // So that there is something to uninstall, whatever the link is.
         std::fs::create_dir_all(image.join("usr/share/fish/vendor_completions.d")).expect("ours");
-        std::fs::write(image.join("usr/share/fish/vendor_completions.d/bedplate.fish"), "").expect("ours");
+        std::fs::write(image.join("usr/share/fish/vendor_completions.d/bedplate.fish"), "")
+            .expect("ours");
         for args in [&[][..], &["--uninstall"]] {
             let refused = script(&[args, &["--destdir", &dir]].concat());
             let said = String::from_utf8_lossy(&refused.stderr).into_owned();
             assert_eq!(refused.status.code(), Some(1), "{link:?} {args:?}: {said}");
-            assert!(said.contains("leads out of") && said.contains("nothing was changed"), "{said}");
+            assert!(
+                said.contains("leads out of") && said.contains("nothing was changed"),
+                "{said}"
+            );
         }
         let left = files(&host).into_keys().collect::<Vec<_>>();
         assert_eq!(left, ["/bedplate", "/bedplate.service"]);
@@ -226,7 +239,8 @@ fn the_daemons_unit_is_confined() {
         .args(["security", "--offline=true", "--threshold=30", "--root", &dir, "bedplate.service"])
         .output()
         .expect("it starts");
-    let text = String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
+    let text =
+        String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success(), "more than 3.0:\n{}", text.lines().last().unwrap_or_default());
     assert!(text.contains("exposure level for bedplate.service"), "{text}");
 }
@@ -234,10 +248,14 @@ fn the_daemons_unit_is_confined() {
 /// A slot is given back right after the boot. `After=` alone orders the daemon after a target that nothing may pull in.
 #[test]
 fn the_drop_in_waits_for_the_network() {
-    let drop_in = concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/bedplate.service.d/fleetlock.conf");
+    let drop_in =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/bedplate.service.d/fleetlock.conf");
     let text = std::fs::read_to_string(drop_in).expect("it is there");
-    let unit =
-        text.split("[Service]").next().and_then(|text| text.split("[Unit]").nth(1)).expect("a section");
+    let unit = text
+        .split("[Service]")
+        .next()
+        .and_then(|text| text.split("[Unit]").nth(1))
+        .expect("a section");
     for line in ["Wants=network-online.target", "After=network-online.target"] {
         assert!(unit.lines().any(|own| own == line), "{line} is not in {unit}");
     }
@@ -253,17 +271,27 @@ fn the_drop_in_opens_the_network_to_the_daemon() {
     assert!(script(&["--destdir", &dir]).status.success());
     let closed = || {
         let said = Command::new(&analyze)
-            .args(["security", "--offline=true", "--json=short", "--root", &dir, "bedplate.service"])
+            .args([
+                "security",
+                "--offline=true",
+                "--json=short",
+                "--root",
+                &dir,
+                "bedplate.service",
+            ])
             .output()
             .expect("it starts");
         let checks: Vec<serde_json::Value> = serde_json::from_slice(&said.stdout).expect("JSON");
         let closed = checks.iter().filter(|check| check["set"] == true);
-        closed.filter_map(|check| check["json_field"].as_str().map(str::to_owned)).collect::<BTreeSet<_>>()
+        closed
+            .filter_map(|check| check["json_field"].as_str().map(str::to_owned))
+            .collect::<BTreeSet<_>>()
     };
     let before = closed();
     let drop_ins = root.path().join("etc/systemd/system/bedplate.service.d");
     std::fs::create_dir_all(&drop_ins).expect("ours");
-    let drop_in = concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/bedplate.service.d/fleetlock.conf");
+    let drop_in =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/bedplate.service.d/fleetlock.conf");
     std::fs::copy(drop_in, drop_ins.join("fleetlock.conf")).expect("it is there");
     let after = closed();
     let opened: Vec<&str> = before.difference(&after).map(String::as_str).collect();
@@ -296,17 +324,26 @@ fn what_is_still_applied_is_named_and_can_go_back() {
     let program = root.path().join("usr/bin/bedplate");
     let set_up = || {
         assert!(script(&["--destdir", &dir]).status.success());
-        assert!(program::bedplate(&["apply", "--root", &dir]).output().expect("it starts").status.success());
+        assert!(
+            program::bedplate(&["apply", "--root", &dir])
+                .output()
+                .expect("it starts")
+                .status
+                .success()
+        );
         put("var/lib/prometheus/node-exporter/bedplate.prom", "bedplate_ready 1\n");
         put("run/bedplate/status.json", "{}");
         assert!(list.exists());
     };
     let uninstall = |args: &[&str]| {
         let done = script(&[&["--uninstall", "--destdir", &dir], args].concat());
-        let said =
-            String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+        let said = String::from_utf8_lossy(&done.stdout).into_owned()
+            + &String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{said}");
-        assert!(!told.exists() && !root.path().join("run/bedplate").exists() && !program.exists(), "{said}");
+        assert!(
+            !told.exists() && !root.path().join("run/bedplate").exists() && !program.exists(),
+            "{said}"
+        );
         assert!(root.path().join("var/lib/prometheus/node-exporter/apt.prom").exists());
         said
     };

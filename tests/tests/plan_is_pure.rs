@@ -74,11 +74,14 @@ fn assert_pure(trace: &str) {
         let opens_to_write = call.starts_with("open")
             && ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| call.contains(flag));
         assert!(!opens_to_write || call.contains("\"/dev/null\""), "opened for writing: {line}");
-        assert!(!CHANGES.iter().any(|change| call.starts_with(change)), "changed something: {line}");
+        assert!(
+            !CHANGES.iter().any(|change| call.starts_with(change)),
+            "changed something: {line}"
+        );
         let starts = ["execve(", "fork(", "vfork("].iter().any(|start| call.starts_with(start));
         assert!(!starts, "started a process: {line}");
-        let writes =
-            ["write(", "writev("].iter().any(|write| call.starts_with(write)) || call.starts_with("pwrite");
+        let writes = ["write(", "writev("].iter().any(|write| call.starts_with(write))
+            || call.starts_with("pwrite");
         let to_output = call.starts_with("write(1,")
             || call.starts_with("write(2,")
             || call.starts_with("writev(1,")
@@ -100,7 +103,9 @@ fn plan_as_an_ordinary_user_only_reads() {
         // Then the other test has been an ordinary user's run.
         return;
     }
-    if let Some(trace) = trace(&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"], &["plan"]) {
+    if let Some(trace) =
+        trace(&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"], &["plan"])
+    {
         assert_pure(&trace);
     }
 }

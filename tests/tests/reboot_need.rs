@@ -47,10 +47,13 @@ fn plan(states: States, profile: &str, owned: &[&str]) -> Plan {
     .replace("\"\n'\n", "\"'\n");
     let host = HostSpec::from_toml(&spec).expect("a host").build();
     let facts = observe(&host, Depth::Plan);
-    let loaded = load(&[LayerText { path: "t.toml", text: profile }], shipped()).expect("a profile");
+    let loaded =
+        load(&[LayerText { path: "t.toml", text: profile }], shipped()).expect("a profile");
     let mut ledger = Ledger::default();
     if !owned.is_empty() {
-        ledger.owned.insert("cmdline".into(), owned.iter().map(|&token| token.to_owned()).collect());
+        ledger
+            .owned
+            .insert("cmdline".into(), owned.iter().map(|&token| token.to_owned()).collect());
     }
     engine::plan(&loaded.profile, &facts, &host, &ledger).plan
 }

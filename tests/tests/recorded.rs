@@ -13,7 +13,13 @@ use bedplate_tests::fixtures;
 fn unpack(archive: &str) -> Option<(tempfile::TempDir, PathBuf)> {
     let archive = fixtures::find(&format!("hosts/{archive}"))?;
     let directory = tempfile::tempdir().unwrap();
-    let tar = Command::new("tar").arg("-xjf").arg(&archive).arg("-C").arg(directory.path()).status().unwrap();
+    let tar = Command::new("tar")
+        .arg("-xjf")
+        .arg(&archive)
+        .arg("-C")
+        .arg(directory.path())
+        .status()
+        .unwrap();
     assert!(tar.success(), "tar cannot unpack {}", archive.display());
     let root = std::fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
     Some((directory, root))
@@ -62,7 +68,11 @@ fn a_switch_box_with_vector_engines() {
     assert_eq!(sriov.autoprobe, Reading::Absent);
     // The port above it was not recorded: that is a gap, not a shorter path.
     assert_eq!(nic.parent, "0000:5f:03.0".parse().ok());
-    assert!(tree.gaps.iter().any(|gap| gap.address.to_string() == "0000:5f:03.0"), "{:?}", tree.gaps);
+    assert!(
+        tree.gaps.iter().any(|gap| gap.address.to_string() == "0000:5f:03.0"),
+        "{:?}",
+        tree.gaps
+    );
 }
 
 #[test]

@@ -33,7 +33,8 @@ fn plan(loaded: &Loaded, host: &dyn Reader) -> String {
     let mut facts = observe(host, Depth::Plan);
     engine::assume_cpu(&mut facts, None, &loaded.profile);
     let ledger = Ledger::load(host).unwrap();
-    json::plan(&engine::plan(&loaded.profile, &facts, host, &ledger).plan, &host_label(&facts)).unwrap()
+    json::plan(&engine::plan(&loaded.profile, &facts, host, &ledger).plan, &host_label(&facts))
+        .unwrap()
 }
 
 fn cases() -> Vec<PathBuf> {
@@ -48,7 +49,10 @@ fn cases() -> Vec<PathBuf> {
 }
 
 /// A host and its recording; many cases share one.
-fn recorded(directory: &Path, known: &mut BTreeMap<String, (Snapshot, Snapshot)>) -> (Snapshot, Snapshot) {
+fn recorded(
+    directory: &Path,
+    known: &mut BTreeMap<String, (Snapshot, Snapshot)>,
+) -> (Snapshot, Snapshot) {
     let host = host(directory);
     let text = host.to_text();
     let made = || {

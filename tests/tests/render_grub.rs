@@ -91,7 +91,10 @@ fn grub_line(text: &str) -> String {
                     '\\' => {
                         let escaped = chars.next().unwrap();
                         open.extend(
-                            (!"\\\"$".contains(escaped)).then_some('\\').into_iter().chain([escaped]),
+                            (!"\\\"$".contains(escaped))
+                                .then_some('\\')
+                                .into_iter()
+                                .chain([escaped]),
                         );
                     }
                     '$' => panic!("a variable in {text:?}"),
@@ -177,7 +180,12 @@ fn mkconfig(case: &Case) -> Option<String> {
         let file = root.join("grub.cfg");
         fs::write(&file, &output.stdout).unwrap();
         let checked = Command::new(check).arg(&file).output().unwrap();
-        assert!(checked.status.success(), "{}: {}", case.name, String::from_utf8_lossy(&checked.stderr));
+        assert!(
+            checked.status.success(),
+            "{}: {}",
+            case.name,
+            String::from_utf8_lossy(&checked.stderr)
+        );
     }
     Some(String::from_utf8(output.stdout).unwrap())
 }
@@ -204,7 +212,10 @@ fn grub_mkconfig_gives_the_kernel_exactly_what_is_wanted_after_what_was_there() 
     for case in cases() {
         let Some(grub_cfg) = mkconfig(&case) else { return };
         let entries = entries(&grub_cfg);
-        assert_eq!(entries.iter().map(|(recovery, _)| *recovery).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(
+            entries.iter().map(|(recovery, _)| *recovery).collect::<Vec<_>>(),
+            [false, false, true]
+        );
         for (recovery, arguments) in entries {
             let before = match recovery {
                 true => "net.ifnames=0",
@@ -256,7 +267,8 @@ fn the_rhel_script_hands_grubby_words_that_grub_reads_as_wanted() {
         let options: Vec<&str> = said.lines().collect();
         assert_eq!(options.first(), Some(&"--update-kernel=ALL"));
         assert_eq!(options.last(), Some(&"--no-etc-grub-update"));
-        let args = options.iter().find_map(|option| option.strip_prefix("--args=")).unwrap_or_default();
+        let args =
+            options.iter().find_map(|option| option.strip_prefix("--args=")).unwrap_or_default();
         assert_eq!(through_grub(args), expected, "{}", case.name);
     }
 }
@@ -270,7 +282,8 @@ fn the_line_for_etc_default_grub_survives_being_sourced() {
             assert_eq!(expected, [], "{}", case.name);
             continue;
         };
-        let script = format!("set -eu\n{MAIN_FILE}{}printf %s \"$GRUB_CMDLINE_LINUX\"\n", append.text);
+        let script =
+            format!("set -eu\n{MAIN_FILE}{}printf %s \"$GRUB_CMDLINE_LINUX\"\n", append.text);
         let output = Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
         assert!(output.status.success(), "{}: {output:?}", case.name);
         let words = String::from_utf8(output.stdout).unwrap();

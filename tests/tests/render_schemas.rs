@@ -17,7 +17,8 @@ const TALOS: [(&str, &str); 5] = [
 
 fn render(target: &str, case: &Case, options: &Options) -> Rendered {
     let target = render::target(target).unwrap();
-    render::render(target, &case.desired, options).unwrap_or_else(|error| panic!("{}: {error}", case.name))
+    render::render(target, &case.desired, options)
+        .unwrap_or_else(|error| panic!("{}: {error}", case.name))
 }
 
 fn schema(name: &str) -> Option<Value> {
@@ -28,7 +29,10 @@ fn schema(name: &str) -> Option<Value> {
 /// Every complaint, for the message of a failing test.
 fn complaints(schema: &Value, value: &Value) -> Vec<String> {
     let validator = jsonschema::validator_for(schema).unwrap();
-    validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
+    validator
+        .iter_errors(value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect()
 }
 
 #[test]
@@ -41,7 +45,12 @@ fn talos_patches_fit_the_schema_of_their_release() {
             let rendered = render("talos", &case, &options);
             let Some(file) = rendered.file("machine-patch.yaml") else { continue };
             let patch = document(&file.text);
-            assert_eq!(complaints(&schema, &patch), [] as [String; 0], "{version} {}: {patch:#}", case.name);
+            assert_eq!(
+                complaints(&schema, &patch),
+                [] as [String; 0],
+                "{version} {}: {patch:#}",
+                case.name
+            );
             patches += 1;
         }
         assert!(patches >= 4, "{version}: only {patches} cases made a patch");
@@ -66,9 +75,17 @@ fn schematics_are_yaml_that_says_what_the_patch_says() {
     for case in cases() {
         let rendered = render("talos", &case, &options);
         let schematic = document(&rendered.file("schematic.yaml").unwrap().text);
-        let patch = rendered.file("machine-patch.yaml").map(|file| document(&file.text)).unwrap_or_default();
+        let patch = rendered
+            .file("machine-patch.yaml")
+            .map(|file| document(&file.text))
+            .unwrap_or_default();
         let in_schematic = schematic.pointer("/customization/extraKernelArgs");
-        assert_eq!(in_schematic, patch.pointer("/machine/install/extraKernelArgs"), "{}", case.name);
+        assert_eq!(
+            in_schematic,
+            patch.pointer("/machine/install/extraKernelArgs"),
+            "{}",
+            case.name
+        );
     }
 }
 
@@ -89,7 +106,12 @@ fn machineconfigs_fit_the_resource_definition_and_ignition() {
         assert_eq!(unknown_fields(resource, resource, &object), [] as [String; 0], "{}", case.name);
         let config = object.pointer("/spec/config").unwrap();
         assert_eq!(complaints(&ignition, config), [] as [String; 0], "{}: {config:#}", case.name);
-        assert_eq!(unknown_fields(&ignition, &ignition, config), [] as [String; 0], "{}", case.name);
+        assert_eq!(
+            unknown_fields(&ignition, &ignition, config),
+            [] as [String; 0],
+            "{}",
+            case.name
+        );
         objects += 1;
     }
     assert!(objects >= 4, "only {objects} cases made an object");
@@ -105,7 +127,8 @@ fn the_field_check_would_catch_a_misspelt_field() {
     let resource = definition.pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap();
     let object = json!({"spec": {"kernelArgs": ["x"], "config": {"anything": 1}}});
     assert_eq!(unknown_fields(resource, resource, &object), ["/spec/kernelArgs"]);
-    let config = json!({"storage": {"files": [{"path": "/x", "perm": 420, "contents": {"src": "data:,"}}]}});
+    let config =
+        json!({"storage": {"files": [{"path": "/x", "perm": 420, "contents": {"src": "data:,"}}]}});
     assert_eq!(
         unknown_fields(&ignition, &ignition, &config),
         ["/storage/files/0/contents/src", "/storage/files/0/perm"]
@@ -120,7 +143,8 @@ fn embedded_files_decode_to_the_plain_files() {
         let plain = render("grub", &case, &Options::new("test"));
         let embedded = rendered.files.first().map(|file| document(&file.text)).unwrap_or_default();
         let files = embedded.pointer("/spec/config/storage/files").and_then(Value::as_array);
-        let expected: Vec<_> = plain.files.iter().filter(|file| file.path.contains("mod")).collect();
+        let expected: Vec<_> =
+            plain.files.iter().filter(|file| file.path.contains("mod")).collect();
         assert_eq!(files.map_or(0, Vec::len), expected.len(), "{}", case.name);
         for (file, expected) in files.into_iter().flatten().zip(expected) {
             assert_eq!(file["path"], format!("/{}", expected.path));

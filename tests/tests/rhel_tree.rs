@@ -11,8 +11,7 @@ use bedplate_tests::{fixtures, program};
 
 const ID: &str = "0123456789abcdef0123456789abcdef";
 const KERNELS: [&str; 2] = ["5.14.0-503.11.1.el9_5.x86_64", "5.14.0-427.13.1.el9_4.x86_64"];
-const PROFILE: &str =
-    "schema = 1\nname = \"rhel\"\n[iommu]\nmode = \"passthrough\"\n[cmdline]\nargs = [\"hugepages=8\"]\n";
+const PROFILE: &str = "schema = 1\nname = \"rhel\"\n[iommu]\nmode = \"passthrough\"\n[cmdline]\nargs = [\"hugepages=8\"]\n";
 
 fn entry(kernel: &str, options: &str) -> String {
     format!(
@@ -59,7 +58,8 @@ fn tree(editenv: &Path) -> tempfile::TempDir {
 /// The environment block, by GRUB's own tool.
 fn edit(editenv: &Path, root: &Path, arguments: &[&str]) {
     let block = root.join("boot/grub2/grubenv");
-    let done = Command::new(editenv).arg(block).args(arguments).status().expect("grub-editenv runs");
+    let done =
+        Command::new(editenv).arg(block).args(arguments).status().expect("grub-editenv runs");
     assert!(done.success());
 }
 
@@ -106,17 +106,25 @@ fn entries_and_what_new_kernels_inherit_are_edited_and_put_back() {
     let apply = ["apply", "--root", &dir, "--profile", &profile, "--cpu", "intel", "--yes"];
 
     let done = program::run(&apply);
-    let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    let said =
+        String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
     assert!(matches!(done.status.code(), Some(0 | 3)), "{said}");
     for kernel in KERNELS {
         let words = options(root, kernel);
-        assert!(words.contains(" iommu=pt") && words.contains(" hugepages=8"), "{kernel}: {words}\n{said}");
+        assert!(
+            words.contains(" iommu=pt") && words.contains(" hugepages=8"),
+            "{kernel}: {words}\n{said}"
+        );
         assert!(
             words.contains("crashkernel=1G-4G:192M") && words.contains("$tuned_params"),
             "{kernel}: {words}"
         );
     }
-    assert_eq!(options(root, "0-rescue"), "root=/dev/mapper/rhel-root ro", "the rescue entry stays bootable");
+    assert_eq!(
+        options(root, "0-rescue"),
+        "root=/dev/mapper/rhel-root ro",
+        "the rescue entry stays bootable"
+    );
     for inherited in ["etc/kernel/cmdline", "etc/default/grub"] {
         let text = std::fs::read_to_string(root.join(inherited)).expect("it is there");
         assert!(text.contains("iommu=pt") && text.contains("hugepages=8"), "{inherited}: {text}");
@@ -132,7 +140,10 @@ fn entries_and_what_new_kernels_inherit_are_edited_and_put_back() {
         assert_eq!(plan["changes"], serde_json::json!([]), "{saved}");
         let settled = plan["settled"].as_array().expect("a list");
         for argument in ["iommu=pt", "hugepages=8"] {
-            let state = settled.iter().find(|one| one["subject"] == argument).map(|one| one["state"].clone());
+            let state = settled
+                .iter()
+                .find(|one| one["subject"] == argument)
+                .map(|one| one["state"].clone());
             assert_eq!(state, Some("configured, next boot".into()), "{saved}: {argument}");
         }
     }
@@ -145,7 +156,11 @@ fn entries_and_what_new_kernels_inherit_are_edited_and_put_back() {
     assert_eq!(files(root), after, "a second run changes nothing");
 
     let reverted = program::run(&["revert", "--root", &dir, "--yes"]);
-    assert!(matches!(reverted.status.code(), Some(0 | 3)), "{}", String::from_utf8_lossy(&reverted.stderr));
+    assert!(
+        matches!(reverted.status.code(), Some(0 | 3)),
+        "{}",
+        String::from_utf8_lossy(&reverted.stderr)
+    );
     let back = files(root);
     for (path, bytes) in &before {
         assert_eq!(back.get(path), Some(bytes), "{}", path.display());

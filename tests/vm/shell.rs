@@ -35,7 +35,8 @@ struct Arguments {
 }
 
 fn machine(name: &str) -> std::result::Result<Machine, String> {
-    Machine::named(name).ok_or_else(|| format!("one of {}", MACHINES.map(|machine| machine.name).join(", ")))
+    Machine::named(name)
+        .ok_or_else(|| format!("one of {}", MACHINES.map(|machine| machine.name).join(", ")))
 }
 
 fn main() -> ExitCode {
@@ -56,11 +57,13 @@ fn run(arguments: &Arguments) -> Result<u8> {
     let node = lab.node(arguments.machine, &dir)?;
     node.put("/etc/bedplate/profile.toml", include_str!("profile.toml"))?;
     for put in &arguments.put {
-        let (file, path) =
-            put.split_once(':').ok_or_else(|| format!("--put {put}: no `:` before the path in the node"))?;
+        let (file, path) = put
+            .split_once(':')
+            .ok_or_else(|| format!("--put {put}: no `:` before the path in the node"))?;
         node.put(path, std::fs::read(file).map_err(|err| format!("{file}: {err}"))?)?;
     }
-    let status = if arguments.command.is_empty() { console(&node)? } else { command(&node, arguments)? };
+    let status =
+        if arguments.command.is_empty() { console(&node)? } else { command(&node, arguments)? };
     drop(node);
     std::fs::remove_dir_all(&dir)?;
     Ok(status)
@@ -99,7 +102,11 @@ fn console(node: &Node) -> Result<u8> {
     let line = UnixStream::connect(node.console())?;
     let size = termios::tcgetwinsize(std::io::stdin())?;
     // A serial line has no size: the shell is told once. The empty line makes it show its prompt.
-    writeln!(&line, " stty rows {} cols {}; export TERM=xterm-256color; clear", size.ws_row, size.ws_col)?;
+    writeln!(
+        &line,
+        " stty rows {} cols {}; export TERM=xterm-256color; clear",
+        size.ws_row, size.ws_col
+    )?;
     let terminal = Raw::enter()?;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -44,20 +44,28 @@ pub(super) fn act(
             }
             expect(same_value(&now, before), path, &format!("{now:?}"))?;
             undo.push(Undo::Attribute { path: path.clone(), value: now, limit_s: *limit_s });
-            store.writer.write_attribute(path, after, *limit_s).map_err(|error| error.to_string())?;
+            store
+                .writer
+                .write_attribute(path, after, *limit_s)
+                .map_err(|error| error.to_string())?;
             let now = attribute(store, path)?;
             match same_value(&now, after) {
                 true => Ok(()),
-                false => Err(format!("{path} reads {now:?} after {after:?} was written to it").into()),
+                false => {
+                    Err(format!("{path} reads {now:?} after {after:?} was written to it").into())
+                }
             }
         }
         Action::SetConfigBits { address, offset, mask, value, before, register: name } => {
             let key = RegisterKey { address: *address, offset: *offset, register: name.clone() };
             set_bits(store, &key, (*mask, *value), *before, undo).map_err(Failure::from)
         }
-        Action::RunTool { .. } => tool(store, By { kind: change.kind, change: &change.id }, action, undo),
+        Action::RunTool { .. } => {
+            tool(store, By { kind: change.kind, change: &change.id }, action, undo)
+        }
         Action::BindVfs { pf, count, driver, limit_s } => {
-            bind::bind(store, change.kind, (*pf, *count), driver, *limit_s, undo).map_err(Failure::from)
+            bind::bind(store, change.kind, (*pf, *count), driver, *limit_s, undo)
+                .map_err(Failure::from)
         }
         Action::LoadModule { module } => load(store, checker, module, undo),
         Action::UnloadModule { module } => unload(store, module, undo),
@@ -92,7 +100,9 @@ fn replace(
 pub(crate) fn expect(as_planned: bool, subject: &str, found: &str) -> Result<(), String> {
     match as_planned {
         true => Ok(()),
-        false => Err(format!("{subject} has changed since the plan was made (it holds {found}): plan again")),
+        false => Err(format!(
+            "{subject} has changed since the plan was made (it holds {found}): plan again"
+        )),
     }
 }
 
@@ -118,7 +128,11 @@ pub(super) fn register(store: &Store, address: PciAddress, offset: u16) -> Resul
 }
 
 /// The same, without a ledger at hand.
-pub(crate) fn register_now(reader: &dyn Reader, address: PciAddress, offset: u16) -> Result<u16, String> {
+pub(crate) fn register_now(
+    reader: &dyn Reader,
+    address: PciAddress,
+    offset: u16,
+) -> Result<u16, String> {
     let mut bytes = [0; 2];
     let config = reader.config(address).map_err(|error| error.to_string())?;
     match config.read(offset, &mut bytes).map_err(|error| error.to_string())? {
@@ -145,7 +159,12 @@ fn set_bits(
 }
 
 /// Set bits of a register and read them back; other bits keep their present value.
-pub(crate) fn write_bits(store: &mut Store, key: &RegisterKey, mask: u16, value: u16) -> Result<(), String> {
+pub(crate) fn write_bits(
+    store: &mut Store,
+    key: &RegisterKey,
+    mask: u16,
+    value: u16,
+) -> Result<(), String> {
     let now = register(store, key.address, key.offset)?;
     let to = now & !mask | value & mask;
     store.writer.write_config(key.address, key.offset, to).map_err(|error| error.to_string())?;
@@ -160,12 +179,18 @@ pub(crate) fn write_bits(store: &mut Store, key: &RegisterKey, mask: u16, value:
 }
 
 fn tool(store: &mut Store, by: By, action: &Action, undo: &mut Vec<Undo>) -> Result<(), Failure> {
-    let Action::RunTool { argv, purpose, touches, way_back, limit_s } = action else { return Ok(()) };
+    let Action::RunTool { argv, purpose, touches, way_back, limit_s } = action else {
+        return Ok(());
+    };
     let generator = Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s };
     save_touched(store, by, touches, (*way_back == WayBack::Repeat).then_some(&generator))?;
     let WayBack::Run { argv: back } = way_back else { return run_tool(store, argv, *limit_s) };
-    let record =
-        UndoTool { kind: by.kind.into(), argv: back.clone(), purpose: purpose.clone(), limit_s: *limit_s };
+    let record = UndoTool {
+        kind: by.kind.into(),
+        argv: back.clone(),
+        purpose: purpose.clone(),
+        limit_s: *limit_s,
+    };
     // Before it runs: a run that is cut short may have done its work.
     store.note(|ledger| ledger.begin_undo(record.clone()))?;
     run_tool(store, argv, *limit_s).inspect_err(|_| store.ledger.drop_undo(&record))?;
@@ -202,7 +227,12 @@ pub(crate) fn run_tool(store: &mut Store, argv: &[String], limit_s: u32) -> Resu
     }
 }
 
-fn load(store: &mut Store, checker: Checker, module: &str, undo: &mut Vec<Undo>) -> Result<(), Failure> {
+fn load(
+    store: &mut Store,
+    checker: Checker,
+    module: &str,
+    undo: &mut Vec<Undo>,
+) -> Result<(), Failure> {
     let live = Check::ModuleLive { module: module.to_owned() };
     if checker(&live, store.reader) == Answer::Holds {
         return Ok(());

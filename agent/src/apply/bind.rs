@@ -15,7 +15,8 @@ pub(super) fn vfs(store: &Store, pf: PciAddress, count: u16) -> Result<Vec<Strin
     (0..count)
         .map(|number| {
             let link = store.reader.link(&format!("{DEVICES}/{pf}/virtfn{number}"));
-            let target = link.map_err(|error| format!("VF {number} of {pf} is missing: {error}"))?;
+            let target =
+                link.map_err(|error| format!("VF {number} of {pf} is missing: {error}"))?;
             Ok(target.rsplit('/').next().unwrap_or(&target).to_owned())
         })
         .collect()

@@ -108,14 +108,19 @@ fn begin(
     for action in &parts.now {
         let first = !looked_at.contains(&target(action));
         looked_at.push(target(action));
-        begin_one(store, &mut ledger, change, action, first).map_err(|why| (describe(action), why))?;
+        begin_one(store, &mut ledger, change, action, first)
+            .map_err(|why| (describe(action), why))?;
     }
     // A tool that reads what is written here has to run after it, whatever happens in between. Without files to
     // write, the next plan sees by itself what is missing, unless it is not for this run to do.
     let writes = parts.now.iter().any(|action| matches!(action, Action::ReplaceFile { .. }));
     if writes || !parts.owed.is_empty() {
         for (argv, purpose) in parts.tools() {
-            ledger.owe(OwedTool { kind: change.kind.into(), argv: argv.clone(), purpose: purpose.clone() });
+            ledger.owe(OwedTool {
+                kind: change.kind.into(),
+                argv: argv.clone(),
+                purpose: purpose.clone(),
+            });
         }
     }
     if let Some(owns) = &change.owns {
@@ -129,8 +134,12 @@ fn begin(
 /// What an action acts on, to tell a second action on the same thing.
 fn target(action: &Action) -> Option<String> {
     match action {
-        Action::ReplaceFile { path, .. } | Action::WriteAttribute { path, .. } => Some(path.clone()),
-        Action::SetConfigBits { address, offset, mask, .. } => Some(format!("{address} {offset} {mask}")),
+        Action::ReplaceFile { path, .. } | Action::WriteAttribute { path, .. } => {
+            Some(path.clone())
+        }
+        Action::SetConfigBits { address, offset, mask, .. } => {
+            Some(format!("{address} {offset} {mask}"))
+        }
         _ => None,
     }
 }
@@ -254,7 +263,9 @@ fn settle_one(store: &Store, ledger: &mut Ledger, action: &Action) -> Result<(),
                 ledger.settle_file(path, &store.see(path)?.was);
             }
         }
-        Action::WriteAttribute { path, .. } => ledger.settle_attribute(path, &attribute(store, path)?),
+        Action::WriteAttribute { path, .. } => {
+            ledger.settle_attribute(path, &attribute(store, path)?)
+        }
         Action::SetConfigBits { address, offset, register: name, .. } => {
             let key = RegisterKey { address: *address, offset: *offset, register: name.clone() };
             ledger.settle_register(&key, act::register(store, *address, *offset)?);
@@ -272,7 +283,12 @@ fn settle_one(store: &Store, ledger: &mut Ledger, action: &Action) -> Result<(),
 
 /// What waits for a boot and shows nowhere until then is written down before the first write: after a kill right behind
 /// the write nothing would differ any more, and nothing would know of the boot that is due.
-fn begin_waits(store: &Store, ledger: &mut Ledger, change: &Change, unseen: &[Unseen]) -> Result<(), String> {
+fn begin_waits(
+    store: &Store,
+    ledger: &mut Ledger,
+    change: &Change,
+    unseen: &[Unseen],
+) -> Result<(), String> {
     if unseen.is_empty() || store.reader.kind() != HostKind::Live {
         return Ok(());
     }

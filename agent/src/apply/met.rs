@@ -16,7 +16,9 @@ pub(super) fn all(store: &Store, checker: Checker, change: &Change, actions: &[&
 fn overruled(action: &Action, later: &[&Action]) -> bool {
     later.iter().any(|other| match (action, other) {
         (Action::ReplaceFile { path: a, .. }, Action::ReplaceFile { path: b, .. })
-        | (Action::WriteAttribute { path: a, .. }, Action::WriteAttribute { path: b, .. }) => a == b,
+        | (Action::WriteAttribute { path: a, .. }, Action::WriteAttribute { path: b, .. }) => {
+            a == b
+        }
         (
             Action::SetConfigBits { address: a, offset: at, mask: bits, .. },
             Action::SetConfigBits { address: b, offset, mask, .. },
@@ -27,9 +29,9 @@ fn overruled(action: &Action, later: &[&Action]) -> bool {
 
 fn one(store: &Store, checker: Checker, change: &Change, action: &Action) -> bool {
     match action {
-        Action::ReplaceFile { path, after, .. } => {
-            store.see(path).is_ok_and(|seen| seen.bytes.as_ref() == after.as_ref().map(|after| &after.bytes))
-        }
+        Action::ReplaceFile { path, after, .. } => store
+            .see(path)
+            .is_ok_and(|seen| seen.bytes.as_ref() == after.as_ref().map(|after| &after.bytes)),
         Action::WriteAttribute { path, after, .. } => {
             attribute(store, path).is_ok_and(|now| same_value(&now, after))
         }
@@ -40,7 +42,9 @@ fn one(store: &Store, checker: Checker, change: &Change, action: &Action) -> boo
         Action::BindVfs { pf, count, driver, .. } => {
             bind::unbound(store, *pf, *count, driver).is_ok_and(|unbound| unbound.is_empty())
         }
-        Action::LoadModule { module } => holds(store, checker, &Check::ModuleLive { module: module.clone() }),
+        Action::LoadModule { module } => {
+            holds(store, checker, &Check::ModuleLive { module: module.clone() })
+        }
         Action::UnloadModule { module } => super::act::is_unloaded(store, module) == Ok(true),
         Action::Verify(check) => holds(store, checker, check),
     }
@@ -59,7 +63,10 @@ fn has_run(store: &Store, change: &Change, argv: &[String]) -> bool {
         return false;
     }
     let settled = |path: &str, content: Option<Sha>| {
-        ledger.files.get(path).is_some_and(|record| record.unfinished.is_none() && record.ours == [content])
+        ledger
+            .files
+            .get(path)
+            .is_some_and(|record| record.unfinished.is_none() && record.ours == [content])
     };
     let mut files = change.actions.iter().filter_map(|action| match action {
         Action::ReplaceFile { path, after, .. } => {

@@ -43,7 +43,8 @@ impl<'a> Store<'a> {
     }
 
     fn save(&mut self) -> Result<(), String> {
-        let text = self.ledger.text().map_err(|error| format!("the ledger has no text form: {error}"))?;
+        let text =
+            self.ledger.text().map_err(|error| format!("the ledger has no text form: {error}"))?;
         if text == self.saved {
             return Ok(());
         }
@@ -87,7 +88,9 @@ impl<'a> Store<'a> {
         }
         match was {
             Was::Absent => self.writer.remove_file(path),
-            Was::File { sha256, meta } => self.writer.restore_file(path, &self.fetch(sha256)?, meta),
+            Was::File { sha256, meta } => {
+                self.writer.restore_file(path, &self.fetch(sha256)?, meta)
+            }
         }
         .map_err(|error| error.to_string())?;
         match self.see(path)?.was == *was {
@@ -117,7 +120,10 @@ impl<'a> Store<'a> {
         let mut all: BTreeSet<String> = paths.map(str::to_owned).collect();
         all.extend(self.ledger.files.keys().cloned());
         all.extend([ledger::LEDGER.to_owned(), blob]);
-        all.iter().filter_map(|path| self.writer.sweep(path).err()).map(|error| error.to_string()).collect()
+        all.iter()
+            .filter_map(|path| self.writer.sweep(path).err())
+            .map(|error| error.to_string())
+            .collect()
     }
 
     /// Remove saved contents that nothing needs any more. Returns what went wrong.
@@ -128,8 +134,11 @@ impl<'a> Store<'a> {
             Err(error) => return vec![error.to_string()],
         };
         let needed = self.ledger.blobs();
-        let surplus: Vec<Sha> =
-            names.iter().filter_map(|name| name.parse().ok()).filter(|sha| !needed.contains(sha)).collect();
+        let surplus: Vec<Sha> = names
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .filter(|sha| !needed.contains(sha))
+            .collect();
         let failed = surplus.iter().filter_map(|sha| self.writer.remove_file(&sha.blob()).err());
         failed.map(|error| error.to_string()).collect()
     }
@@ -137,7 +146,8 @@ impl<'a> Store<'a> {
 
 /// A saved content; what is not what its name says is not used.
 pub(crate) fn fetch(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, String> {
-    let bytes = reader.read(&sha.blob()).map_err(|error| format!("the saved content is lost: {error}"))?;
+    let bytes =
+        reader.read(&sha.blob()).map_err(|error| format!("the saved content is lost: {error}"))?;
     match Sha::of(&bytes) == *sha {
         true => Ok(bytes),
         false => Err(format!("the saved content {} is damaged", sha.blob())),

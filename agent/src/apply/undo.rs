@@ -30,7 +30,8 @@ pub(super) fn all(store: &mut Store, change: &str, undo: Vec<Undo>) -> Restored 
     for path in &files {
         note(&mut restored, path.clone(), file(store, path));
     }
-    let above = |directory: &String| files.iter().any(|file| file.starts_with(&format!("{directory}/")));
+    let above =
+        |directory: &String| files.iter().any(|file| file.starts_with(&format!("{directory}/")));
     let made: Vec<String> =
         store.ledger.directories.iter().rev().filter(|path| above(path)).cloned().collect();
     for directory in made {

@@ -35,7 +35,9 @@ pub enum BlsError {
         source: GrubQuoteError,
     },
     /// GRUB would take a `$` for a variable even inside quotes.
-    #[error("`{argument}` has a `$`, which GRUB takes for a variable in boot entries; use modprobe.d")]
+    #[error(
+        "`{argument}` has a `$`, which GRUB takes for a variable in boot entries; use modprobe.d"
+    )]
     Dollar {
         /// What was to be written.
         argument: String,
@@ -252,7 +254,8 @@ impl BlsEntry {
 
 /// Entries as Red Hat's GRUB lists them: newest first by file name; those without a kernel do not count.
 pub fn grub_order(entries: &[BlsEntry]) -> Vec<&BlsEntry> {
-    let mut order: Vec<&BlsEntry> = entries.iter().filter(|entry| entry.linux().is_some()).collect();
+    let mut order: Vec<&BlsEntry> =
+        entries.iter().filter(|entry| entry.linux().is_some()).collect();
     order.sort_by(|a, b| rpm_file_order(&b.id, &a.id).then_with(|| a.id.cmp(&b.id)));
     // Two files that compare equal are one entry to GRUB.
     order.dedup_by(|a, b| rpm_file_order(&a.id, &b.id).is_eq());

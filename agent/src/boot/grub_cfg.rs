@@ -66,7 +66,11 @@ pub fn default_entry(cfg: &str, around: &Surroundings<'_>) -> Result<Entry, NotU
     run.commands(&parse(cfg)?)?;
     let Some(spec) = run.state.get("default") else {
         let at = cfg.find("default=").unwrap_or_default();
-        return Err(NotUnderstood::at(cfg, at, "which entry is the default depends on the machine"));
+        return Err(NotUnderstood::at(
+            cfg,
+            at,
+            "which entry is the default depends on the machine",
+        ));
     };
     let items = expand(&run.items, cfg, around)?;
     descend(&run, &items, &spec, Vec::new(), Vec::new())
@@ -132,7 +136,8 @@ fn expand<'a>(
         match &item.kind {
             ItemKind::Bls(state) => {
                 if around.bls.is_empty() {
-                    let why = "the entries come from boot loader specification files, and there are none";
+                    let why =
+                        "the entries come from boot loader specification files, and there are none";
                     return Err(NotUnderstood::at(cfg, item.at, why));
                 }
                 lines.extend(bls::grub_order(around.bls).into_iter().map(|entry| Line::Bls {
@@ -167,8 +172,9 @@ fn descend(
         // Without a rest nothing is chosen inside: `default` is not exported, so a submenu does not see it.
         return descend(&inner, &lines, rest.unwrap_or_default(), title, id);
     }
-    entry(run, line, title, id)?
-        .ok_or_else(|| NotUnderstood::at(run.text, line.at(), "the default entry loads no Linux kernel"))
+    entry(run, line, title, id)?.ok_or_else(|| {
+        NotUnderstood::at(run.text, line.at(), "the default entry loads no Linux kernel")
+    })
 }
 
 /// Cuts a menu path at its first `>`; a doubled one is part of the name (`menu.c`, `menuentry_eq`).
@@ -186,9 +192,17 @@ fn split_spec(spec: &str) -> (String, Option<&str>) {
 }
 
 /// Finds the menu line that a name or position means.
-fn pick<'a, 'b>(text: &str, lines: &'b [Line<'a>], name: &str) -> Result<&'b Line<'a>, NotUnderstood> {
+fn pick<'a, 'b>(
+    text: &str,
+    lines: &'b [Line<'a>],
+    name: &str,
+) -> Result<&'b Line<'a>, NotUnderstood> {
     let depends = |line: &Line<'_>| {
-        Err(NotUnderstood::at(text, line.at(), "whether this entry is in the menu depends on the machine"))
+        Err(NotUnderstood::at(
+            text,
+            line.at(),
+            "whether this entry is in the menu depends on the machine",
+        ))
     };
     let digits = name.chars().take_while(char::is_ascii_digit).count();
     let position = match digits == name.len() && (name == "0" || !name.starts_with('0')) {
@@ -203,7 +217,8 @@ fn pick<'a, 'b>(text: &str, lines: &'b [Line<'a>], name: &str) -> Result<&'b Lin
     let red_hat = lines.iter().any(|line| matches!(line, Line::Bls { .. }));
     if let Some(found) = by_either {
         let line = &lines[if red_hat { by_id.unwrap_or(found) } else { found }];
-        let differ = by_id.is_some_and(|by_id| by_id != found) || (digits > 0 && position != Some(found));
+        let differ =
+            by_id.is_some_and(|by_id| by_id != found) || (digits > 0 && position != Some(found));
         if differ && !red_hat {
             let why = format!("builds of GRUB differ in which entry `{name}` is");
             return Err(NotUnderstood::at(text, line.at(), why));
@@ -214,8 +229,9 @@ fn pick<'a, 'b>(text: &str, lines: &'b [Line<'a>], name: &str) -> Result<&'b Lin
         let why = format!("builds of GRUB differ in what they make of the default `{name}`");
         return Err(NotUnderstood::at(text, text.find("default=").unwrap_or_default(), why));
     }
-    if let Some(unknown) =
-        lines.iter().find(|line| position.is_none() && (line.id().is_none() || line.title().is_none()))
+    if let Some(unknown) = lines
+        .iter()
+        .find(|line| position.is_none() && (line.id().is_none() || line.title().is_none()))
     {
         return depends(unknown);
     }

@@ -72,7 +72,11 @@ impl GrubDefault {
     ///
     /// # Errors
     /// [`NotUnderstood`] with the place on which the value depends and which is not followed.
-    pub fn value(&self, name: &str, inherited: Option<&str>) -> Result<Option<String>, NotUnderstood> {
+    pub fn value(
+        &self,
+        name: &str,
+        inherited: Option<&str>,
+    ) -> Result<Option<String>, NotUnderstood> {
         let mut variables = Variables::inheriting(name, inherited);
         variables.source(0, self);
         variables.get(name).map_err(|(_, found)| found)
@@ -83,7 +87,12 @@ impl GrubDefault {
     ///
     /// # Errors
     /// [`NotUnderstood`] when the value is not simply set in this file.
-    pub fn edited(&self, name: &str, value: &str, inherited: Option<&str>) -> Result<String, NotUnderstood> {
+    pub fn edited(
+        &self,
+        name: &str,
+        value: &str,
+        inherited: Option<&str>,
+    ) -> Result<String, NotUnderstood> {
         if value.contains(['\n', '\r', '\0']) {
             return Err(NotUnderstood::at(
                 &self.text,
@@ -123,7 +132,9 @@ impl GrubDefault {
         let plain = old.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)));
         let rest = match (plain, old.pieces.as_slice()) {
             (true, _) => return Ok(written(value, old.quote)),
-            (false, [Piece::Text(empty), Piece::Var { name, .. }, rest @ ..]) if empty.is_empty() => {
+            (false, [Piece::Text(empty), Piece::Var { name, .. }, rest @ ..])
+                if empty.is_empty() =>
+            {
                 (name, rest)
             }
             (false, [Piece::Var { name, .. }, rest @ ..]) => (name, rest),
@@ -148,7 +159,11 @@ impl GrubDefault {
 ///
 /// # Errors
 /// [`GrubQuoteError::Mangled`] for an argument that GRUB cannot carry.
-pub fn write_drop_in(variable: &str, tokens: &[Token], note: &str) -> Result<String, GrubQuoteError> {
+pub fn write_drop_in(
+    variable: &str,
+    tokens: &[Token],
+    note: &str,
+) -> Result<String, GrubQuoteError> {
     let words: Vec<String> = tokens.iter().map(grub_quote::grub_token).collect::<Result<_, _>>()?;
     let mut text: String = note.lines().map(|line| format!("# {line}\n")).collect();
     if !words.is_empty() {
@@ -191,7 +206,8 @@ impl Variables {
     }
 
     fn happen(&mut self, file: usize, text: &str, event: &Event) {
-        let found = |at: usize, why: &str| (file, NotUnderstood::at(text, at, format!("{why}; {REMEDY}")));
+        let found =
+            |at: usize, why: &str| (file, NotUnderstood::at(text, at, format!("{why}; {REMEDY}")));
         match event {
             Event::Assign(assignment) => {
                 let value = match assignment.doubtful {
@@ -222,7 +238,12 @@ impl Variables {
         }
     }
 
-    fn join(&self, file: usize, text: &str, pieces: &[Piece]) -> Result<String, (usize, NotUnderstood)> {
+    fn join(
+        &self,
+        file: usize,
+        text: &str,
+        pieces: &[Piece],
+    ) -> Result<String, (usize, NotUnderstood)> {
         let mut out = String::new();
         for piece in pieces {
             match piece {
@@ -232,10 +253,13 @@ impl Variables {
                 }
                 Piece::Choice { name, operator, word, at } => {
                     let value = self.variable(file, text, name, *at)?;
-                    let set =
-                        value.as_ref().is_some_and(|value| !operator.starts_with(':') || !value.is_empty());
+                    let set = value
+                        .as_ref()
+                        .is_some_and(|value| !operator.starts_with(':') || !value.is_empty());
                     match (operator.ends_with('+'), set) {
-                        (true, true) | (false, false) => out.push_str(&self.join(file, text, word)?),
+                        (true, true) | (false, false) => {
+                            out.push_str(&self.join(file, text, word)?)
+                        }
                         (false, true) => out.push_str(&value.unwrap_or_default()),
                         (true, false) => {}
                     }

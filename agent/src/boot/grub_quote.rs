@@ -105,7 +105,9 @@ pub fn edit_text(text: &str, edit: &Edit) -> Result<String, GrubQuoteError> {
     let line = old.iter().map(|word| word.kernel.as_str()).collect::<Vec<_>>().join(" ");
     for word in old.iter().take_while(|word| word.kernel != "--") {
         let alone = CommandLine::parse(&word.kernel);
-        if alone.len() != 1 || alone.to_string() != alone.tokens().map(Token::as_str).collect::<String>() {
+        if alone.len() != 1
+            || alone.to_string() != alone.tokens().map(Token::as_str).collect::<String>()
+        {
             return Err(GrubQuoteError::NotOneArgument { word: word.raw.clone() });
         }
     }
@@ -183,7 +185,8 @@ pub(super) fn join_argument(argument: &str) -> String {
 /// Quotes what GRUB's lexer would not take for plain text (`yylex.l`, `CHAR`), and the characters of its wildcards.
 /// After the last `=` before it, so that `pci=config_acs="a;b"` stays readable.
 fn quote_argument(argument: &str) -> String {
-    let special = |c: char| !(c.is_ascii_alphanumeric() || "_-+.,:=/@%".contains(c) || !c.is_ascii());
+    let special =
+        |c: char| !(c.is_ascii_alphanumeric() || "_-+.,:=/@%".contains(c) || !c.is_ascii());
     let Some(first) = argument.find(special) else {
         return argument.to_owned();
     };

@@ -124,11 +124,13 @@ impl<'a> Run<'a> {
         block: Option<&[Command]>,
         at: usize,
     ) -> Result<Outcome, NotUnderstood> {
-        let arguments: Vec<Value> = self.state.expand(words).into_iter().map(|word| word.value).collect();
+        let arguments: Vec<Value> =
+            self.state.expand(words).into_iter().map(|word| word.value).collect();
         let Some((Some(name), arguments)) = arguments.split_first() else {
             return Ok(None);
         };
-        let known: Vec<&str> = arguments.iter().filter_map(|argument| argument.as_deref()).collect();
+        let known: Vec<&str> =
+            arguments.iter().filter_map(|argument| argument.as_deref()).collect();
         if name == "!" {
             return Ok(self.simple(&words[1..], block, at)?.map(|truth| !truth));
         }
@@ -136,15 +138,23 @@ impl<'a> Run<'a> {
             "set" => self.assign(words.get(1)),
             "unset" => known.iter().for_each(|name| self.state.set(name, Some(String::new()))),
             "export" => known.iter().for_each(|name| self.state.export(name)),
-            "increment" | "decrement" | "read" => known.iter().for_each(|name| self.state.set(name, None)),
+            "increment" | "decrement" | "read" => {
+                known.iter().for_each(|name| self.state.set(name, None))
+            }
             "load_env" => self.load_env(&self.state.expand(&words[1..]), at)?,
-            "[" | "test" => return Ok(evaluate(name, &self.state.expand(&words[1..]), self.around)),
+            "[" | "test" => {
+                return Ok(evaluate(name, &self.state.expand(&words[1..]), self.around));
+            }
             "true" => return Ok(Some(true)),
             "false" => return Ok(Some(false)),
-            "menuentry" | "submenu" => self.menu(name == "submenu", arguments, block.unwrap_or_default(), at),
+            "menuentry" | "submenu" => {
+                self.menu(name == "submenu", arguments, block.unwrap_or_default(), at)
+            }
             "blscfg" | "bls_import" => self.push(ItemKind::Bls(self.state.clone()), None, None, at),
             "linux" | "linuxefi" | "linux16" => self.load(&words[1..], at),
-            "source" | "configfile" | "." | "normal" | "extract_entries_source" => self.sourced(words, at)?,
+            "source" | "configfile" | "." | "normal" | "extract_entries_source" => {
+                self.sourced(words, at)?
+            }
             name if self.functions.contains_key(name) => {
                 let body = self.functions[name].clone();
                 self.forget_assigned(&body)?;
@@ -194,9 +204,14 @@ impl<'a> Run<'a> {
     fn load_env(&mut self, arguments: &[Shown], at: usize) -> Result<(), NotUnderstood> {
         let names = match arguments {
             [option, file, names @ ..] if matches!(option.shown.as_str(), "-f" | "--file") => {
-                let own = self.around.has_path(&file.shown).is_some() && file.shown.ends_with("/grubenv");
+                let own =
+                    self.around.has_path(&file.shown).is_some() && file.shown.ends_with("/grubenv");
                 if !own {
-                    return Err(NotUnderstood::at(self.text, at, "another environment file is loaded here"));
+                    return Err(NotUnderstood::at(
+                        self.text,
+                        at,
+                        "another environment file is loaded here",
+                    ));
                 }
                 names
             }
@@ -219,7 +234,9 @@ impl<'a> Run<'a> {
             match argument.as_deref() {
                 Some("--id") => id = arguments.next().cloned(),
                 Some("--class" | "--users" | "--hotkey" | "--source") => _ = arguments.next(),
-                Some(option) if option.starts_with("--id=") => id = Some(Some(option[5..].to_owned())),
+                Some(option) if option.starts_with("--id=") => {
+                    id = Some(Some(option[5..].to_owned()))
+                }
                 Some(option) if option.starts_with("--") => {}
                 _ if title.is_none() => title = Some(argument.clone()),
                 _ => {}
@@ -241,14 +258,17 @@ impl<'a> Run<'a> {
         let mut unresolved = Vec::new();
         let mut arguments = words.iter().flat_map(|word| self.kernel_words(word, &mut unresolved));
         let image = arguments.next().unwrap_or_default();
-        let cmdline: Vec<String> = arguments.map(|text| super::grub_quote::join_argument(&text)).collect();
-        let linux = Linux { cmdline: cmdline.join(" "), image, unresolved, certain: self.certain, at };
+        let cmdline: Vec<String> =
+            arguments.map(|text| super::grub_quote::join_argument(&text)).collect();
+        let linux =
+            Linux { cmdline: cmdline.join(" "), image, unresolved, certain: self.certain, at };
         self.linux.push(linux);
     }
 
     /// Other files: their absence is known from the surroundings, their content is not followed.
     fn sourced(&mut self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
-        let path = self.state.expand(words.get(1..).unwrap_or_default()).pop().map(|word| word.shown);
+        let path =
+            self.state.expand(words.get(1..).unwrap_or_default()).pop().map(|word| word.shown);
         let path = path.unwrap_or_default();
         match self.around.has_path(&path) {
             // GRUB says that there is no such file, and goes on.
@@ -258,9 +278,11 @@ impl<'a> Run<'a> {
                 self.state.set("GRUB2_PASSWORD", None);
                 Ok(())
             }
-            _ => {
-                Err(NotUnderstood::at(self.text, at, "another file is read here, which may change the menu"))
-            }
+            _ => Err(NotUnderstood::at(
+                self.text,
+                at,
+                "another file is read here, which may change the menu",
+            )),
         }
     }
 
@@ -307,8 +329,8 @@ impl<'a> Run<'a> {
         };
         let Some(first) = words.first().map(text) else { return Ok(()) };
         match first.as_str() {
-            "menuentry" | "submenu" | "blscfg" | "bls_import" | "linux" | "linuxefi" | "linux16"
-            | "source" | "configfile" | "." | "load_env" => {
+            "menuentry" | "submenu" | "blscfg" | "bls_import" | "linux" | "linuxefi"
+            | "linux16" | "source" | "configfile" | "." | "load_env" => {
                 let why = "a function or loop does this, and those are not followed";
                 Err(NotUnderstood::at(self.text, at, why))
             }

@@ -71,7 +71,11 @@ pub(super) fn words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
     let all = tokens(text)?;
     let word = |(at, token)| match token {
         Token::Word(word) => Ok(word),
-        _ => Err(NotUnderstood::at(text, at, "GRUB ends the arguments here; put quotes round the value")),
+        _ => Err(NotUnderstood::at(
+            text,
+            at,
+            "GRUB ends the arguments here; put quotes round the value",
+        )),
     };
     all.into_iter().map(word).collect()
 }
@@ -175,7 +179,8 @@ fn escape(text: &str, at: usize, builder: &mut WordBuilder) -> Result<usize, Not
     let rest = &text[at + 1..];
     let mut bytes = rest.bytes();
     // Some builds of GRUB keep `\x41` as it is, others drop the backslash.
-    let hex = bytes.next() == Some(b'x') && bytes.by_ref().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    let hex = bytes.next() == Some(b'x')
+        && bytes.by_ref().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     match rest.chars().next() {
         None => Err(NotUnderstood::at(text, at, "a backslash at the end escapes nothing")),
         Some(_) if hex => {
@@ -192,13 +197,19 @@ fn escape(text: &str, at: usize, builder: &mut WordBuilder) -> Result<usize, Not
 
 fn single_quoted(text: &str, at: usize, builder: &mut WordBuilder) -> Result<usize, NotUnderstood> {
     let inside = &text[at + 1..];
-    let end = inside.find('\'').ok_or_else(|| NotUnderstood::at(text, at, "this quote is never closed"))?;
+    let end = inside
+        .find('\'')
+        .ok_or_else(|| NotUnderstood::at(text, at, "this quote is never closed"))?;
     builder.quoted = true;
     builder.text(&inside[..end]);
     Ok(at + end + 2)
 }
 
-fn double_quoted(text: &str, start: usize, builder: &mut WordBuilder) -> Result<usize, NotUnderstood> {
+fn double_quoted(
+    text: &str,
+    start: usize,
+    builder: &mut WordBuilder,
+) -> Result<usize, NotUnderstood> {
     builder.quoted = true;
     builder.text("");
     let mut at = start + 1;
@@ -226,7 +237,12 @@ fn double_quoted(text: &str, start: usize, builder: &mut WordBuilder) -> Result<
     Err(NotUnderstood::at(text, start, "this quote is never closed"))
 }
 
-fn variable(text: &str, at: usize, quoted: bool, builder: &mut WordBuilder) -> Result<usize, NotUnderstood> {
+fn variable(
+    text: &str,
+    at: usize,
+    quoted: bool,
+    builder: &mut WordBuilder,
+) -> Result<usize, NotUnderstood> {
     let rest = &text[at + 1..];
     let (inside, braces) = match rest.strip_prefix('{') {
         Some(inside) => (inside, 2),
@@ -241,7 +257,11 @@ fn variable(text: &str, at: usize, quoted: bool, builder: &mut WordBuilder) -> R
     };
     let closed = braces == 0 || inside[len..].starts_with('}');
     if len == 0 || !closed {
-        return Err(NotUnderstood::at(text, at, "GRUB takes a `$` for a variable, and this is none"));
+        return Err(NotUnderstood::at(
+            text,
+            at,
+            "GRUB takes a `$` for a variable, and this is none",
+        ));
     }
     builder.parts.push(Part::Var { name: inside[..len].to_owned(), quoted });
     Ok(at + 1 + len + braces)
@@ -394,7 +414,9 @@ impl Parser<'_> {
                     return Ok(Command::Simple { words, block, at });
                 }
                 Some((at, Token::Other(operator))) => {
-                    return Err(self.confused(*at, &format!("GRUB ends the command at this `{operator}`")));
+                    return Err(
+                        self.confused(*at, &format!("GRUB ends the command at this `{operator}`"))
+                    );
                 }
                 _ => return Ok(Command::Simple { words, block: None, at }),
             }

@@ -40,7 +40,9 @@ fn all(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
 fn primary(words: &[Shown], around: &Surroundings<'_>) -> Outcome {
     match words {
         [] => Some(false),
-        [not, rest @ ..] if not.shown == "!" && !rest.is_empty() => primary(rest, around).map(|truth| !truth),
+        [not, rest @ ..] if not.shown == "!" && !rest.is_empty() => {
+            primary(rest, around).map(|truth| !truth)
+        }
         [only] => only.value.as_ref().map(|value| !value.is_empty()),
         [operator, operand] => match operator.shown.as_str() {
             "-n" => operand.value.as_ref().map(|value| !value.is_empty()),
@@ -53,7 +55,9 @@ fn primary(words: &[Shown], around: &Surroundings<'_>) -> Outcome {
             match operator.shown.as_str() {
                 "=" | "==" => Some(left == right),
                 "!=" => Some(left != right),
-                "-eq" | "-ne" | "-lt" | "-gt" | "-le" | "-ge" => numbers(left, &operator.shown, right),
+                "-eq" | "-ne" | "-lt" | "-gt" | "-le" | "-ge" => {
+                    numbers(left, &operator.shown, right)
+                }
                 _ => None,
             }
         }

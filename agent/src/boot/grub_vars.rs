@@ -78,7 +78,8 @@ impl State {
 
     /// What is still known when either of two things may have happened.
     pub fn merge(&mut self, other: &State) {
-        let names: BTreeSet<String> = self.variables.keys().chain(other.variables.keys()).cloned().collect();
+        let names: BTreeSet<String> =
+            self.variables.keys().chain(other.variables.keys()).cloned().collect();
         for name in names {
             if self.get(&name) != other.get(&name) {
                 self.variables.insert(name, None);
@@ -112,7 +113,8 @@ impl State {
                         }
                         for (nth, piece) in pieces.iter().enumerate() {
                             if nth > 0 {
-                                let fresh = Shown { value: Some(String::new()), shown: String::new() };
+                                let fresh =
+                                    Shown { value: Some(String::new()), shown: String::new() };
                                 all.push(std::mem::replace(&mut current, fresh));
                             }
                             any = true;

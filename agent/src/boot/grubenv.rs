@@ -15,7 +15,9 @@ pub enum GrubenvError {
     )]
     Signature,
     /// A variable is not terminated, so GRUB reads nothing after it.
-    #[error("the GRUB environment block is damaged at byte {offset}; recreate it with grub-editenv")]
+    #[error(
+        "the GRUB environment block is damaged at byte {offset}; recreate it with grub-editenv"
+    )]
     Damaged {
         /// Byte offset of the damaged variable.
         offset: usize,
@@ -119,7 +121,8 @@ impl Grubenv {
 
     fn content(&self) -> String {
         let escape = |value: &str| value.replace('\\', "\\\\").replace('\n', "\\\n");
-        let lines = self.variables.iter().map(|(name, value)| format!("{name}={}\n", escape(value)));
+        let lines =
+            self.variables.iter().map(|(name, value)| format!("{name}={}\n", escape(value)));
         format!("{SIGNATURE}{}{}", self.comments, lines.collect::<String>())
     }
 }

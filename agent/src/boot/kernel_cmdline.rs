@@ -29,7 +29,8 @@ pub fn edited(text: &str, reader: Reader, edit: &Edit) -> Result<String, GrubQuo
         Reader::Grub => {
             // Line ends are blanks to kernel-install, but would end a GRUB command.
             let body = text.trim_end_matches(is_blank);
-            let one_line: String = body.chars().map(|c| if is_blank(c) { ' ' } else { c }).collect();
+            let one_line: String =
+                body.chars().map(|c| if is_blank(c) { ' ' } else { c }).collect();
             let new = grub_quote::edit_text(&one_line, edit)?;
             if new == one_line { text.to_owned() } else { new + &text[body.len()..] }
         }

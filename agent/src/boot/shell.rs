@@ -77,7 +77,8 @@ pub(super) const NEVER_CLOSED: &str = "this quote or bracket is never closed";
 
 /// What a script assigns.
 pub(super) fn scan(text: &str) -> Vec<Event> {
-    let mut scanner = Scanner { text, at: 0, open: Vec::new(), after_operator: false, events: Vec::new() };
+    let mut scanner =
+        Scanner { text, at: 0, open: Vec::new(), after_operator: false, events: Vec::new() };
     if let Err((at, why)) = scanner.script() {
         scanner.events.push(Event::Lost { at, why });
     }
@@ -99,7 +100,9 @@ impl Word {
     /// The text, if nothing is quoted or expanded in it.
     fn bare(&self, text: &str) -> Option<String> {
         match self.pieces.as_slice() {
-            [Piece::Text(own)] if self.quote == Quote::None && text[self.range.clone()] == **own => {
+            [Piece::Text(own)]
+                if self.quote == Quote::None && text[self.range.clone()] == **own =>
+            {
                 Some(own.clone())
             }
             _ => None,
@@ -270,7 +273,8 @@ impl Scanner<'_> {
     }
 
     fn simple(&mut self, words: &[Word], start: usize, doubtful: Option<&'static str>) {
-        let assignments: Vec<&Word> = words.iter().take_while(|word| self.assigned(word).is_some()).collect();
+        let assignments: Vec<&Word> =
+            words.iter().take_while(|word| self.assigned(word).is_some()).collect();
         let rest = &words[assignments.len()..];
         let name = rest.first().and_then(|word| word.bare(self.text));
         let before_command = "an assignment before a command is not followed";
@@ -291,14 +295,18 @@ impl Scanner<'_> {
                 self.events.push(Event::Lost { at: start, why: "the script may end here" });
             }
             Some(
-                "unset" | "read" | "declare" | "typeset" | "local" | "getopts" | "printf" | "let" | "for"
-                | "select",
+                "unset" | "read" | "declare" | "typeset" | "local" | "getopts" | "printf" | "let"
+                | "for" | "select",
             ) => {
                 for word in &rest[1..] {
                     let text = &self.text[word.range.clone()];
                     let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
                     let name = text[..end].to_owned();
-                    self.events.push(Event::Touch { name, at: start, why: "this command may set it" });
+                    self.events.push(Event::Touch {
+                        name,
+                        at: start,
+                        why: "this command may set it",
+                    });
                 }
             }
             _ => {}
@@ -332,11 +340,15 @@ impl Scanner<'_> {
                 pieces.remove(0);
             }
         }
-        let doubtful =
-            if appends { Some("`+=` does not work in every shell that reads this file") } else { doubtful };
+        let doubtful = if appends {
+            Some("`+=` does not work in every shell that reads this file")
+        } else {
+            doubtful
+        };
         let value = value_at..word.range.end;
         if self.text[value.clone()].starts_with('~') {
-            pieces.insert(0, Piece::Opaque { at: value_at, why: "`~` stands for a home directory" });
+            pieces
+                .insert(0, Piece::Opaque { at: value_at, why: "`~` stands for a home directory" });
         }
         let quote = self.quote_of(&value, word.quote);
         let at = word.range.start;

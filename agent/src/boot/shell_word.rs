@@ -28,8 +28,7 @@ impl Scanner<'_> {
                 '$' => self.dollar(&mut pieces)?,
                 '`' => self.backticks(&mut pieces)?,
                 '\r' => {
-                    let why =
-                        "the carriage return becomes part of the value; save the file with Unix line ends";
+                    let why = "the carriage return becomes part of the value; save the file with Unix line ends";
                     pieces.push(Piece::Opaque { at: self.at, why });
                     self.at += 1;
                 }
@@ -144,11 +143,18 @@ impl Scanner<'_> {
                 let name = self.name();
                 pieces.push(Piece::Var { name, at: start });
             }
-            Some(c) if c.is_ascii_digit() || "@*#?-$!'\"".contains(c) && !matches!(c, '"' | '\'') => {
+            Some(c)
+                if c.is_ascii_digit() || "@*#?-$!'\"".contains(c) && !matches!(c, '"' | '\'') =>
+            {
                 self.at += 1;
-                pieces.push(Piece::Opaque { at: start, why: "this is known only when the script runs" });
+                pieces.push(Piece::Opaque {
+                    at: start,
+                    why: "this is known only when the script runs",
+                });
             }
-            Some('\'') => pieces.push(Piece::Opaque { at: start, why: "shells differ in what `$'` means" }),
+            Some('\'') => {
+                pieces.push(Piece::Opaque { at: start, why: "shells differ in what `$'` means" })
+            }
             _ => push_text(pieces, "$"),
         }
         Ok(())
@@ -157,7 +163,8 @@ impl Scanner<'_> {
     /// What follows `${`, with the closing brace.
     fn braces(&mut self, start: usize) -> Scanned<Piece> {
         let name = self.name();
-        let operator = [":-", ":+", ":=", "-", "+", "="].into_iter().find(|op| self.starts_with(op));
+        let operator =
+            [":-", ":+", ":=", "-", "+", "="].into_iter().find(|op| self.starts_with(op));
         if self.starts_with("}") && !name.is_empty() {
             self.at += 1;
             return Ok(Piece::Var { name, at: start });

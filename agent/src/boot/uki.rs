@@ -24,7 +24,9 @@ pub enum UkiError {
 /// [`UkiError`] when the start of the file is not a PE image or does not reach the section.
 pub fn cmdline(prefix: &[u8]) -> Result<Option<String>, UkiError> {
     let header = u32_at(prefix, 0x3c).ok_or(UkiError::NotPe)? as usize;
-    if prefix.get(..2) != Some(b"MZ") || prefix.get(header..header.saturating_add(4)) != Some(b"PE\0\0") {
+    if prefix.get(..2) != Some(b"MZ")
+        || prefix.get(header..header.saturating_add(4)) != Some(b"PE\0\0")
+    {
         return Err(UkiError::NotPe);
     }
     let sections = u16_at(prefix, header + 6).ok_or(UkiError::NotPe)?;

@@ -19,13 +19,15 @@ pub fn rpm_order(left: &str, right: &str) -> Ordering {
                     return a.len().cmp(&b.len());
                 }
                 let digits = a.starts_with(|c: char| c.is_ascii_digit());
-                let belongs = |c: char| if digits { c.is_ascii_digit() } else { c.is_ascii_alphabetic() };
+                let belongs =
+                    |c: char| if digits { c.is_ascii_digit() } else { c.is_ascii_alphabetic() };
                 let (segment_a, rest_a) = cut(a, belongs);
                 let (segment_b, rest_b) = cut(b, belongs);
                 if segment_b.is_empty() {
                     return if digits { Ordering::Greater } else { Ordering::Less };
                 }
-                let order = if digits { numbers(segment_a, segment_b) } else { segment_a.cmp(segment_b) };
+                let order =
+                    if digits { numbers(segment_a, segment_b) } else { segment_a.cmp(segment_b) };
                 if order.is_ne() {
                     return order;
                 }

@@ -50,11 +50,15 @@ impl NoAnswer {
             NoAnswer::NoBus => Some(
                 "`systemctl status dbus` shows why; `bedplate plan` and `bedplate apply` work without it",
             ),
-            NoAnswer::BusGone => Some("`bedplate status` says what came of it once the bus is back"),
+            NoAnswer::BusGone => {
+                Some("`bedplate status` says what came of it once the bus is back")
+            }
             NoAnswer::NotRunning => Some(
                 "start it with `systemctl start bedplate`; if it does not stay up, `journalctl -x -u bedplate` says why",
             ),
-            NoAnswer::Silent => Some("`journalctl -u bedplate` shows what it is at; ask again in a minute"),
+            NoAnswer::Silent => {
+                Some("`journalctl -u bedplate` shows what it is at; ask again in a minute")
+            }
             NoAnswer::Refused => Some("run it with sudo"),
             NoAnswer::OtherVersion => Some("restart it with `systemctl restart bedplate`"),
             NoAnswer::Said(_) | NoAnswer::SetUp(_) => None,
@@ -107,9 +111,9 @@ fn why(error: &zbus::Error) -> NoAnswer {
         zbus::Error::FDO(error) => named(error.name().as_str(), error.description()),
         // The bus went away in the middle of it.
         zbus::Error::InputOutput(_) => NoAnswer::BusGone,
-        zbus::Error::SignatureMismatch(..) | zbus::Error::IncorrectType | zbus::Error::InterfaceNotFound => {
-            NoAnswer::OtherVersion
-        }
+        zbus::Error::SignatureMismatch(..)
+        | zbus::Error::IncorrectType
+        | zbus::Error::InterfaceNotFound => NoAnswer::OtherVersion,
         _ => NoAnswer::Silent,
     }
 }
@@ -118,14 +122,17 @@ fn why(error: &zbus::Error) -> NoAnswer {
 fn named(name: &str, text: Option<&str>) -> NoAnswer {
     match name.strip_prefix("org.freedesktop.DBus.Error.") {
         Some("ServiceUnknown" | "NameHasNoOwner") => NoAnswer::NotRunning,
-        Some("AccessDenied" | "AuthFailed" | "InteractiveAuthorizationRequired") => NoAnswer::Refused,
-        Some("UnknownMethod" | "UnknownObject" | "UnknownInterface" | "UnknownProperty" | "InvalidArgs") => {
-            NoAnswer::OtherVersion
+        Some("AccessDenied" | "AuthFailed" | "InteractiveAuthorizationRequired") => {
+            NoAnswer::Refused
         }
+        Some(
+            "UnknownMethod" | "UnknownObject" | "UnknownInterface" | "UnknownProperty"
+            | "InvalidArgs",
+        ) => NoAnswer::OtherVersion,
         Some("NoReply" | "Timeout" | "TimedOut" | "Disconnected") => NoAnswer::Silent,
-        _ => {
-            text.filter(|text| !text.is_empty()).map_or(NoAnswer::Silent, |text| NoAnswer::Said(text.into()))
-        }
+        _ => text
+            .filter(|text| !text.is_empty())
+            .map_or(NoAnswer::Silent, |text| NoAnswer::Said(text.into())),
     }
 }
 

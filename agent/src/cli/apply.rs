@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::host::{self, Opened};
-use super::{CliError, Exit, HostArgs, ProfileArgs, output, plan as plan_command, profile_source, release};
+use super::{
+    CliError, Exit, HostArgs, ProfileArgs, output, plan as plan_command, profile_source, release,
+};
 use crate::apply::{self, ApplyReport, Event, Hands};
 use crate::checker;
 use crate::engine;
@@ -123,7 +125,8 @@ fn planned(args: &ApplyArgs, host: &Opened) -> Result<Planned, CliError> {
     let mut facts = host.facts(Depth::Plan);
     let loaded = profile_source::load_quietly(&args.profile, host.reader.as_ref(), &facts)?;
     engine::assume_cpu(&mut facts, args.profile.cpu.map(Into::into), &loaded.profile);
-    let mut plan = engine::plan(&loaded.profile, &facts, host.reader.as_ref(), &host.ledger()?).plan;
+    let mut plan =
+        engine::plan(&loaded.profile, &facts, host.reader.as_ref(), &host.ledger()?).plan;
     if args.live_only {
         plan.body.changes.retain(Change::is_live);
     }
@@ -133,8 +136,8 @@ fn planned(args: &ApplyArgs, host: &Opened) -> Result<Planned, CliError> {
 /// Plan, ask, lock, plan again under the lock, do it, look again.
 pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let host = host::open_one(&args.target.host())?;
-    let guessed =
-        args.target.root.is_none() && profile_source::is_guessed(&args.profile, host.reader.as_ref())?;
+    let guessed = args.target.root.is_none()
+        && profile_source::is_guessed(&args.profile, host.reader.as_ref())?;
     if guessed && (args.yes || !can_be_asked()) {
         return Err(CliError::Plain(profile_source::no_profile_named()));
     }
@@ -147,14 +150,20 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     ledger_can_be_kept(&writer)?;
     if !args.json {
         output::status(
-            text::plan(&first.plan, &host::label(&first.facts), text::Detail { verbose: args.verbose })
-                .trim_end(),
+            text::plan(
+                &first.plan,
+                &host::label(&first.facts),
+                text::Detail { verbose: args.verbose },
+            )
+            .trim_end(),
         );
     }
     let question = match guessed {
         true => {
             let name = &first.loaded.profile.name;
-            format!("no profile is in /etc/bedplate: {name} was picked by hardware match. Apply this plan")
+            format!(
+                "no profile is in /etc/bedplate: {name} was picked by hardware match. Apply this plan"
+            )
         }
         false => "apply this plan".to_owned(),
     };
@@ -174,13 +183,17 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let mut ledger = host.ledger()?;
     let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
     let mut watch = |event: Event<'_>| progress(args.json, &event);
-    let hands =
-        Hands { reader: host.reader.as_ref(), writer: &mut writer, checker: &check, watch: &mut watch };
+    let hands = Hands {
+        reader: host.reader.as_ref(),
+        writer: &mut writer,
+        checker: &check,
+        watch: &mut watch,
+    };
     let owned = owned_arguments(&ledger);
     let report = apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::now());
     // What the host is now, read afresh: an open reader may know directories that are gone.
-    let again =
-        host::open_one(&args.target.host()).and_then(|host| planned(args, &host).map(|after| (host, after)));
+    let again = host::open_one(&args.target.host())
+        .and_then(|host| planned(args, &host).map(|after| (host, after)));
     let (host, mut after) = again.inspect_err(|_| {
         // The host was changed, whatever became of looking at it: that must not go unsaid.
         output::status(applied::changes(&report, args.verbose).trim_end());
@@ -204,7 +217,10 @@ fn still_running(host: &Opened, facts: &Facts, owned: &[String]) -> bool {
     }
     let still = cmdline::gone_at_next_boot(host.reader.as_ref(), facts, owned);
     if !still.is_empty() {
-        output::status(&format!("the running kernel keeps {} until it is booted again", still.join(" ")));
+        output::status(&format!(
+            "the running kernel keeps {} until it is booted again",
+            still.join(" ")
+        ));
     }
     !still.is_empty()
 }
@@ -263,7 +279,9 @@ fn progress(quiet: bool, event: &Event<'_>) {
     }
     if let Event::Action(
         _,
-        action @ (Action::RunTool { .. } | Action::WriteAttribute { .. } | Action::LoadModule { .. }),
+        action @ (Action::RunTool { .. }
+        | Action::WriteAttribute { .. }
+        | Action::LoadModule { .. }),
     ) = event
     {
         output::status(&format!("… {}", apply::describe(action)));
@@ -340,7 +358,8 @@ pub fn revert(args: &RevertArgs) -> Result<Exit, CliError> {
         }
     };
     let now = jiff::Timestamp::now();
-    let report = revert::run(&plan, &mut ledger, host.reader.as_ref(), &mut writer, &mut watch, now);
+    let report =
+        revert::run(&plan, &mut ledger, host.reader.as_ref(), &mut writer, &mut watch, now);
     if args.json {
         output::data(&json::document(&report).map_err(bad_json)?)?;
     } else {

@@ -31,6 +31,8 @@ pub fn run(args: &BootArgs) -> Result<Exit, CliError> {
     match done {
         Ok(true) => Ok(Exit::Done),
         Ok(false) => Ok(Exit::Blocked),
-        Err(error) => Err(CliError::while_doing("cannot put back what the reboot took away", error)),
+        Err(error) => {
+            Err(CliError::while_doing("cannot put back what the reboot took away", error))
+        }
     }
 }

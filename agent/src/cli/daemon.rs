@@ -22,7 +22,8 @@ pub struct DaemonArgs {
 pub fn run(args: &DaemonArgs) -> Result<Exit, CliError> {
     // The file that is mapped, also when a package manager has put another one in its place.
     let own = || PathBuf::from("/proc/self/exe");
-    let options = Options { root: args.state_root.clone(), worker: args.worker.clone().unwrap_or_else(own) };
+    let options =
+        Options { root: args.state_root.clone(), worker: args.worker.clone().unwrap_or_else(own) };
     run::run(options).map_err(|error| CliError::while_doing("the daemon cannot run", error))?;
     Ok(Exit::Done)
 }

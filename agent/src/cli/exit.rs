@@ -64,7 +64,10 @@ pub enum CliError {
 
 impl CliError {
     /// An error with what was being done.
-    pub fn while_doing(doing: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
+    pub fn while_doing(
+        doing: impl Into<String>,
+        source: impl Error + Send + Sync + 'static,
+    ) -> Self {
         CliError::While { doing: doing.into(), source: Box::new(source) }
     }
 }

@@ -49,13 +49,19 @@ impl Opened {
 
     /// The line that stands above a report where several hosts are reported one after the other.
     pub fn heading(&self) -> String {
-        self.file.as_ref().map(|file| format!("{}\n", paint(HEAD, &format!("== {file}")))).unwrap_or_default()
+        self.file
+            .as_ref()
+            .map(|file| format!("{}\n", paint(HEAD, &format!("== {file}"))))
+            .unwrap_or_default()
     }
 }
 
 /// Does the same with every host that the arguments name, in order, one open at a time. Where there are several, one
 /// that cannot be used is reported and the others are done all the same. `false` = there was such a one.
-pub fn each(args: &HostArgs, mut act: impl FnMut(&Opened) -> Result<(), CliError>) -> Result<bool, CliError> {
+pub fn each(
+    args: &HostArgs,
+    mut act: impl FnMut(&Opened) -> Result<(), CliError>,
+) -> Result<bool, CliError> {
     let files = files(args)?;
     if files.len() <= 1 {
         act(&one(args, files)?)?;
@@ -63,7 +69,9 @@ pub fn each(args: &HostArgs, mut act: impl FnMut(&Opened) -> Result<(), CliError
     }
     let mut all_good = true;
     for file in files {
-        match snapshot(&file).and_then(|reader| act(&Opened { file: Some(file), ..Opened::alone(reader) })) {
+        match snapshot(&file)
+            .and_then(|reader| act(&Opened { file: Some(file), ..Opened::alone(reader) }))
+        {
             Ok(()) => {}
             Err(CliError::BrokenPipe) => return Err(CliError::BrokenPipe),
             Err(error) => {
@@ -93,30 +101,38 @@ fn one(args: &HostArgs, files: Vec<String>) -> Result<Opened, CliError> {
         [file] => snapshot(file).map(Opened::alone),
         several => {
             let count = several.len();
-            Err(CliError::Plain(format!("this command takes one host, and --snapshot names {count} files")))
+            Err(CliError::Plain(format!(
+                "this command takes one host, and --snapshot names {count} files"
+            )))
         }
     }
 }
 
 fn open_image(dir: &std::path::Path) -> Result<DirReader, CliError> {
     // The reader's error names the directory.
-    let reader = DirReader::image(dir).map_err(|error| CliError::while_doing("cannot use --root", error))?;
+    let reader =
+        DirReader::image(dir).map_err(|error| CliError::while_doing("cannot use --root", error))?;
     for mount in reader.foreign_mounts() {
-        output::warn(&format!("{mount} inside the image is a mount of the build machine: it is not read"));
+        output::warn(&format!(
+            "{mount} inside the image is a mount of the build machine: it is not read"
+        ));
     }
     Ok(reader)
 }
 
 fn snapshot(file: &str) -> Result<Snapshot, CliError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| CliError::while_doing(format!("cannot read the snapshot {file}"), error))?;
-    Snapshot::from_text(&text)
-        .map_err(|error| CliError::while_doing(format!("{file} is not a snapshot that can be used"), error))
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        CliError::while_doing(format!("cannot read the snapshot {file}"), error)
+    })?;
+    Snapshot::from_text(&text).map_err(|error| {
+        CliError::while_doing(format!("{file} is not a snapshot that can be used"), error)
+    })
 }
 
 /// The snapshots that the arguments name, in order.
 fn files(args: &HostArgs) -> Result<Vec<String>, CliError> {
-    let lists = args.snapshot.iter().map(|pattern| expand(pattern)).collect::<Result<Vec<_>, _>>()?;
+    let lists =
+        args.snapshot.iter().map(|pattern| expand(pattern)).collect::<Result<Vec<_>, _>>()?;
     Ok(lists.concat())
 }
 
@@ -127,10 +143,16 @@ fn expand(pattern: &str) -> Result<Vec<String>, CliError> {
         return Ok(vec![pattern.to_owned()]);
     }
     let paths = glob::glob(pattern).map_err(|error| {
-        CliError::while_doing(format!("--snapshot {pattern} is neither a file nor a pattern"), error)
+        CliError::while_doing(
+            format!("--snapshot {pattern} is neither a file nor a pattern"),
+            error,
+        )
     })?;
-    let files = paths.map(|path| path.map(|path| path.display().to_string())).collect::<Result<Vec<_>, _>>();
-    let files = files.map_err(|error| CliError::while_doing(format!("cannot look for {pattern}"), error))?;
+    let files = paths
+        .map(|path| path.map(|path| path.display().to_string()))
+        .collect::<Result<Vec<_>, _>>();
+    let files = files
+        .map_err(|error| CliError::while_doing(format!("cannot look for {pattern}"), error))?;
     if files.is_empty() {
         return Err(CliError::Plain(format!("no file matches --snapshot {pattern}")));
     }

@@ -43,9 +43,9 @@ pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
         let facts = opened.facts(Depth::Thorough);
         if args.json {
             let json = inspect::json(&facts, opened.file.as_deref());
-            output::data(
-                &json.map_err(|error| CliError::while_doing("cannot write the facts as JSON", error))?,
-            )?;
+            output::data(&json.map_err(|error| {
+                CliError::while_doing("cannot write the facts as JSON", error)
+            })?)?;
         } else {
             // A tree is one function a line, as wide as it is deep.
             let text = match args.tree {
@@ -71,7 +71,8 @@ pub fn snapshot(args: &SnapshotArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     }
     let shown = args.out.display();
-    let written = std::fs::File::create(&args.out).and_then(|mut file| file.write_all(text.as_bytes()));
+    let written =
+        std::fs::File::create(&args.out).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| CliError::while_doing(format!("cannot write {shown}"), error))?;
     output::status(&format!(
         "wrote {shown} ({} KiB): look at it anywhere with `bedplate inspect --snapshot {shown}`",

@@ -16,7 +16,10 @@ pub const SOURCE: &str = concat!("bedplate ", env!("CARGO_PKG_VERSION"));
 const EXIT_STATUS: [(&str, &str); 7] = [
     ("0", "Done, or nothing to do. Of `status`: this host is ready."),
     ("1", "Something failed; what, and what to do, stands on standard error."),
-    ("2", "`plan --exit-code` found changes; `revert --dry-run --exit-code` found something to put back."),
+    (
+        "2",
+        "`plan --exit-code` found changes; `revert --dry-run --exit-code` found something to put back.",
+    ),
     ("3", "A reboot is pending."),
     ("4", "Blocked, or not ready: an operator has to decide or to repair something."),
     ("5", "`reboot status`: whether a reboot is due cannot be told yet."),
@@ -39,7 +42,10 @@ const FILES: [(&str, &str); 9] = [
         "What bedplate changed, and what it found before: what `history` shows and `revert` puts back. For root only.",
     ),
     ("/run/bedplate/status.json", "What the daemon knows, for those who have no bus."),
-    ("/run/bedplate/bedplate.prom", "Metrics; where Debian's node exporter looks, if it is installed."),
+    (
+        "/run/bedplate/bedplate.prom",
+        "Metrics; where Debian's node exporter looks, if it is installed.",
+    ),
     (
         "/etc/default/grub.d/zz-bedplate.cfg",
         "Kernel arguments, where GRUB is set up as Debian does. Other boot loaders: `bedplate plan` names the files.",
@@ -68,7 +74,10 @@ pub fn of_the_program(page: &Man, out: &mut dyn Write) -> std::io::Result<()> {
         &mut roff,
         "ENVIRONMENT",
         &[
-            ("NO_COLOR, CLICOLOR_FORCE", "No colour, or colour in a pipe as well; `--color` overrides both."),
+            (
+                "NO_COLOR, CLICOLOR_FORCE",
+                "No colour, or colour in a pipe as well; `--color` overrides both.",
+            ),
             ("COLUMNS", "The width that reports are wrapped at, instead of the terminal's."),
         ],
     );
@@ -158,7 +167,8 @@ pub fn profile_format() -> String {
 
 fn entry(roff: &mut Roff, key: &Explained) {
     roff.control("TP", []);
-    let default = key.default.as_ref().map(|default| format!(", default {default}")).unwrap_or_default();
+    let default =
+        key.default.as_ref().map(|default| format!(", default {default}")).unwrap_or_default();
     roff.text([bold(key.key.as_str()), roman(format!(" ({}{default})", key.types))]);
     for (number, paragraph) in key.description.split("\n\n").enumerate() {
         if number > 0 {

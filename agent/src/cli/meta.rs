@@ -33,9 +33,12 @@ fn visible(command: &Command) -> Command {
         seen = seen.about(about.clone());
     }
     if let Some(version) = command.get_version() {
-        seen = seen.version(version.to_owned()).propagate_version(command.is_propagate_version_set());
+        seen =
+            seen.version(version.to_owned()).propagate_version(command.is_propagate_version_set());
     }
-    seen.subcommands(command.get_subcommands().filter(|command| !command.is_hide_set()).map(visible))
+    seen.subcommands(
+        command.get_subcommands().filter(|command| !command.is_hide_set()).map(visible),
+    )
 }
 
 /// Prints a completion script.

@@ -63,7 +63,8 @@ pub fn data(text: &str) -> Result<(), CliError> {
     let choice = anstream::AutoStream::choice(&std::io::stdout());
     let mut painted = anstream::AutoStream::new(Vec::new(), choice);
     let mut out = std::io::stdout().lock();
-    let done = painted.write_all(text.as_bytes()).and_then(|()| out.write_all(&painted.into_inner()));
+    let done =
+        painted.write_all(text.as_bytes()).and_then(|()| out.write_all(&painted.into_inner()));
     written(done.and_then(|()| out.flush()))
 }
 

@@ -118,7 +118,13 @@ fn list(args: &ListArgs) -> Result<Exit, CliError> {
     let mut text = String::new();
     for Row { name, description } in &rows {
         // The writer is a String: it cannot fail.
-        let _ = writeln!(text, "{}{:pad$}  {description}", paint(HEAD, name), "", pad = width - name.len());
+        let _ = writeln!(
+            text,
+            "{}{:pad$}  {description}",
+            paint(HEAD, name),
+            "",
+            pad = width - name.len()
+        );
     }
     output::report(&text)?;
     Ok(Exit::Done)
@@ -140,8 +146,11 @@ fn check(args: &CheckArgs) -> Result<Exit, CliError> {
     if args.files.is_empty() {
         return check_installed(args);
     }
-    let layers =
-        args.files.iter().map(|path| profile_source::file_or_shipped(path)).collect::<Result<Vec<_>, _>>()?;
+    let layers = args
+        .files
+        .iter()
+        .map(|path| profile_source::file_or_shipped(path))
+        .collect::<Result<Vec<_>, _>>()?;
     check_layers(&layers, args.strict)
 }
 
@@ -184,7 +193,8 @@ fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
         output::status(&format!("{names}: {}", paint(GOOD, "good")));
         return Ok(Exit::Done);
     }
-    let wrong = loaded.lints.iter().filter(|lint| lint.severity == profile::Severity::Error).count();
+    let wrong =
+        loaded.lints.iter().filter(|lint| lint.severity == profile::Severity::Error).count();
     let (verdict, exit) = match (wrong, strict) {
         (0, false) => (paint(WARN, "usable"), Exit::Done),
         (0, true) => (paint(BAD, "not good (--strict)"), Exit::Failed),

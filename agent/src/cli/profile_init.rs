@@ -91,7 +91,10 @@ fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
             let named = |path: PathBuf| path.to_str().map(str::to_owned);
             let path = std::path::absolute(out).ok().and_then(named);
             let path = path.ok_or_else(|| {
-                CliError::Plain(format!("cannot write the profile: {} is not a path in UTF-8", out.display()))
+                CliError::Plain(format!(
+                    "cannot write the profile: {} is not a path in UTF-8",
+                    out.display()
+                ))
             })?;
             Ok(Target::File(DirWriter::live(), path))
         }
@@ -100,7 +103,8 @@ fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
         (None, HostKind::Image) => {
             let root = args.host.root.as_deref().unwrap_or(std::path::Path::new("/"));
             let writer = DirWriter::image(root, false);
-            let writer = writer.map_err(|error| CliError::while_doing("cannot write the profile", error))?;
+            let writer =
+                writer.map_err(|error| CliError::while_doing("cannot write the profile", error))?;
             Ok(Target::File(writer, own()))
         }
     }

@@ -45,7 +45,10 @@ impl Layer {
             return Ok(self);
         }
         let path = self.path;
-        Err(CliError::Plain(format!("{path} is larger than {} KiB: that is no profile", MOST_BYTES / 1024)))
+        Err(CliError::Plain(format!(
+            "{path} is larger than {} KiB: that is no profile",
+            MOST_BYTES / 1024
+        )))
     }
 }
 
@@ -57,7 +60,11 @@ pub fn load(args: &ProfileArgs, reader: &dyn Reader, facts: &Facts) -> Result<Lo
 }
 
 /// The same, for whoever plans more than once: lint findings are said once.
-pub fn load_quietly(args: &ProfileArgs, reader: &dyn Reader, facts: &Facts) -> Result<Loaded, CliError> {
+pub fn load_quietly(
+    args: &ProfileArgs,
+    reader: &dyn Reader,
+    facts: &Facts,
+) -> Result<Loaded, CliError> {
     let mut layers = base(args.profile.as_deref(), reader, facts)?;
     layers.extend(host_files(reader, HOST_LAYERS)?);
     finish(&layers)
@@ -76,7 +83,8 @@ pub struct Own {
 pub fn load_own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Own>, CliError> {
     let Some(mut layers) = own(reader, facts)? else { return Ok(None) };
     layers.extend(host_files(reader, HOST_LAYERS)?);
-    let files = layers.iter().filter(|layer| layer.path.starts_with('/')).map(|layer| layer.path.clone());
+    let files =
+        layers.iter().filter(|layer| layer.path.starts_with('/')).map(|layer| layer.path.clone());
     let files = files.collect();
     Ok(Some(Own { loaded: finish(&layers)?, files }))
 }
@@ -108,7 +116,8 @@ pub fn no_own_profile() -> String {
 pub fn finish(layers: &[Layer]) -> Result<Loaded, CliError> {
     let texts: Vec<LayerText> =
         layers.iter().map(|layer| LayerText { path: &layer.path, text: &layer.text }).collect();
-    profile::load(&texts, profile::shipped()).map_err(|errors| CliError::Rendered(rendered(&errors.0)))
+    profile::load(&texts, profile::shipped())
+        .map_err(|errors| CliError::Rendered(rendered(&errors.0)))
 }
 
 /// Lint findings, to stderr.
@@ -164,7 +173,8 @@ pub fn file_or_shipped(path: &Path) -> Result<Layer, CliError> {
 /// A shipped name, a file, or a directory.
 pub fn named(name: &str, facts: &Facts) -> Result<Layer, CliError> {
     let looks_like_path = name.contains('/') || name.ends_with(".toml");
-    if !looks_like_path && let Some(shipped) = profile::shipped().iter().find(|shipped| shipped.name == name)
+    if !looks_like_path
+        && let Some(shipped) = profile::shipped().iter().find(|shipped| shipped.name == name)
     {
         return Ok(Layer::of_shipped(shipped));
     }
@@ -180,7 +190,8 @@ pub fn named(name: &str, facts: &Facts) -> Result<Layer, CliError> {
 
 fn no_such_profile(name: &str) -> String {
     let names: Vec<&str> = profile::shipped().iter().map(|shipped| shipped.name).collect();
-    let meant = profile::nearest(name, names.iter().copied()).map(|near| format!("did you mean `{near}`? "));
+    let meant = profile::nearest(name, names.iter().copied())
+        .map(|near| format!("did you mean `{near}`? "));
     format!(
         "no profile is called `{name}`: {}shipped ones are {}; a file is given by its path, such as ./site.toml",
         meant.unwrap_or_default(),
@@ -197,8 +208,9 @@ pub fn read_file(path: &Path) -> Result<Layer, CliError> {
     let limit = MOST_BYTES as u64 + 1;
     let read = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
     read.map_err(failed)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| CliError::Plain(format!("the profile {shown} is not UTF-8 text: save it as UTF-8")))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        CliError::Plain(format!("the profile {shown} is not UTF-8 text: save it as UTF-8"))
+    })?;
     Layer { path: shown, text }.of_a_bearable_size()
 }
 
@@ -236,7 +248,11 @@ fn own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Vec<Layer>>, CliErro
         return matched(profile, facts).map(Some);
     }
     let fleet = host_files(reader, HOST_PROFILES)?;
-    if fleet.is_empty() { Ok(None) } else { best(fleet, facts, HOST_PROFILES).map(|layer| Some(vec![layer])) }
+    if fleet.is_empty() {
+        Ok(None)
+    } else {
+        best(fleet, facts, HOST_PROFILES).map(|layer| Some(vec![layer]))
+    }
 }
 
 /// What messages call the shipped profile that fits the hardware best.
@@ -253,7 +269,9 @@ pub fn best_shipped(facts: &Facts) -> Result<String, MatchError> {
 
 fn best(mut candidates: Vec<Layer>, facts: &Facts, place: &str) -> Result<Layer, CliError> {
     if candidates.is_empty() {
-        return Err(CliError::Plain(format!("{place} holds no profile: no file in it ends in .toml")));
+        return Err(CliError::Plain(format!(
+            "{place} holds no profile: no file in it ends in .toml"
+        )));
     }
     let mut conditions = Vec::new();
     for candidate in &candidates {
@@ -261,7 +279,8 @@ fn best(mut candidates: Vec<Layer>, facts: &Facts, place: &str) -> Result<Layer,
         conditions.push((candidate.path.clone(), loaded.profile.matching));
     }
     let chosen = profile::pick(&conditions, facts).map_err(|error| {
-        let doing = format!("no profile of {place} can be chosen for this host; name one with --profile");
+        let doing =
+            format!("no profile of {place} can be chosen for this host; name one with --profile");
         CliError::while_doing(doing, error)
     })?;
     let at = candidates.iter().position(|candidate| candidate.path == chosen);

@@ -73,8 +73,9 @@ pub fn run(command: &RebootCommand) -> Result<Exit, CliError> {
         RebootCommand::Status(args) => status(args),
         RebootCommand::Schedule(args) => schedule(args),
         RebootCommand::Cancel => {
-            let said =
-                agent::call("nothing was cancelled", |agent| async move { agent.cancel_reboot().await })?;
+            let said = agent::call("nothing was cancelled", |agent| async move {
+                agent.cancel_reboot().await
+            })?;
             output::report(&format!("{said}\n"))?;
             Ok(Exit::Done)
         }
@@ -85,10 +86,13 @@ pub fn run(command: &RebootCommand) -> Result<Exit, CliError> {
 }
 
 fn status(args: &StatusArgs) -> Result<Exit, CliError> {
-    let status = agent::status().map_err(|why| why.kept_from("the daemon decides about reboots"))?;
+    let status =
+        agent::status().map_err(|why| why.kept_from("the daemon decides about reboots"))?;
     if args.json {
         let text = serde_json::to_string_pretty(&status.reboot);
-        output::data(&(text.map_err(|error| CliError::while_doing("cannot write JSON", error))? + "\n"))?;
+        output::data(
+            &(text.map_err(|error| CliError::while_doing("cannot write JSON", error))? + "\n"),
+        )?;
     } else {
         output::report(&text::reboot(&status))?;
     }
@@ -103,11 +107,9 @@ fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
     let at = args.after.map(|after| Timestamp::now() + after).or(args.at);
     let usec = at.map_or(0, crate::daemon::logind::usec);
     let why = args.why.clone();
-    let said =
-        agent::call(
-            "nothing was scheduled",
-            move |agent| async move { agent.schedule_reboot(&why, usec).await },
-        )?;
+    let said = agent::call("nothing was scheduled", move |agent| async move {
+        agent.schedule_reboot(&why, usec).await
+    })?;
     output::report(&format!("{said}\n"))?;
     Ok(if said.starts_with("announced") { Exit::Done } else { Exit::Blocked })
 }
@@ -139,8 +141,10 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     let now = Timestamp::now();
     let hold = Hold::starting(now, args.length, &args.why, &super::release::operator())
         .map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
-    let failed = |error| CliError::while_doing(format!("cannot write {}: are you root?", hold::HOLD), error);
-    let json = hold.to_json().map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
+    let failed =
+        |error| CliError::while_doing(format!("cannot write {}: are you root?", hold::HOLD), error);
+    let json =
+        hold.to_json().map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
     let temporary = format!("{}.new", hold::HOLD);
     let write = || {
         // As apply makes it: copies of other files are in there.

@@ -27,11 +27,15 @@ pub struct ReleaseArgs {}
 
 /// Gives the host back to its daemon.
 pub fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
-    let released = EnforceHold::release(Path::new(HOST))
-        .map_err(|error| CliError::while_doing(format!("cannot remove {HOLD}: are you root?"), error))?;
-    let reboots = || Hold::load(&DirReader::live()).is_some_and(|hold| hold.is_in_force(Timestamp::now()));
+    let released = EnforceHold::release(Path::new(HOST)).map_err(|error| {
+        CliError::while_doing(format!("cannot remove {HOLD}: are you root?"), error)
+    })?;
+    let reboots =
+        || Hold::load(&DirReader::live()).is_some_and(|hold| hold.is_in_force(Timestamp::now()));
     let said = match (released, undoes()) {
-        (false, _) if reboots() => "enforcement is not held; reboots are held: `bedplate reboot release`",
+        (false, _) if reboots() => {
+            "enforcement is not held; reboots are held: `bedplate reboot release`"
+        }
         (false, _) => "nothing is held",
         (true, Some(_)) => "released: bedplate.service makes this host what its profile says again",
         (true, None) => "released; no daemon that enforces a profile runs now",
@@ -86,7 +90,8 @@ impl Setting {
         let root = Path::new(HOST);
         let ours = asked && EnforceHold::load(root).is_none();
         if ours {
-            let hold = EnforceHold::starting(Timestamp::now(), "`bedplate revert --hold`", &operator());
+            let hold =
+                EnforceHold::starting(Timestamp::now(), "`bedplate revert --hold`", &operator());
             hold.keep(root).map_err(|error| {
                 CliError::while_doing(format!("cannot write {HOLD}: are you root?"), error)
             })?;

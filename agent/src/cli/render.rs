@@ -42,7 +42,12 @@ pub struct RenderArgs {
     #[arg(long, value_name = "FAMILY", default_value = "debian", help_heading = "Target: grub")]
     family: Family,
     /// Machine config pool.
-    #[arg(long, value_name = "ROLE", default_value = "worker", help_heading = "Target: machineconfig")]
+    #[arg(
+        long,
+        value_name = "ROLE",
+        default_value = "worker",
+        help_heading = "Target: machineconfig"
+    )]
     role: String,
     #[command(flatten)]
     profile: ProfileArgs,
@@ -60,13 +65,15 @@ enum Family {
 }
 
 fn targets() -> clap::builder::PossibleValuesParser {
-    let value = |target: &render::Target| clap::builder::PossibleValue::new(target.name).help(target.about);
+    let value =
+        |target: &render::Target| clap::builder::PossibleValue::new(target.name).help(target.about);
     render::TARGETS.iter().map(value).collect::<Vec<_>>().into()
 }
 
 /// Resolves, renders, writes or prints.
 pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
-    let says_host = args.host.root.is_some() || args.host.demo.is_some() || !args.host.snapshot.is_empty();
+    let says_host =
+        args.host.root.is_some() || args.host.demo.is_some() || !args.host.snapshot.is_empty();
     let opened = host::open_one(&args.host)?;
     let mut facts = match (args.profile.cpu, says_host) {
         (Some(cpu), false) => Facts::of_vendor(CpuVendor::from(cpu)),
@@ -85,7 +92,9 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     options.role.clone_from(&args.role);
     let rendered = render::target(&args.target)
         .and_then(|target| render::render(target, &desired, &options))
-        .map_err(|error| CliError::while_doing(format!("cannot render for {}", args.target), error))?;
+        .map_err(|error| {
+            CliError::while_doing(format!("cannot render for {}", args.target), error)
+        })?;
     emit(args, &rendered)?;
     Ok(Exit::Done)
 }
@@ -93,7 +102,8 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
 fn emit(args: &RenderArgs, rendered: &Rendered) -> Result<(), CliError> {
     if args.json {
         output::data(
-            &json::document(rendered).map_err(|error| CliError::while_doing("cannot write JSON", error))?,
+            &json::document(rendered)
+                .map_err(|error| CliError::while_doing("cannot write JSON", error))?,
         )?;
     } else if let Some(dir) = &args.out {
         for file in &rendered.files {
@@ -119,9 +129,10 @@ fn emit(args: &RenderArgs, rendered: &Rendered) -> Result<(), CliError> {
 fn printed(rendered: &Rendered) -> String {
     match rendered.files.as_slice() {
         [only] => only.text.clone(),
-        files => {
-            files.iter().map(|file| format!("# --- {} ---\n{}\n", file.path, file.text.trim_end())).collect()
-        }
+        files => files
+            .iter()
+            .map(|file| format!("# --- {} ---\n{}\n", file.path, file.text.trim_end()))
+            .collect(),
     }
 }
 
@@ -131,7 +142,8 @@ fn write(dir: &Path, file: &render::OutFile) -> Result<(), CliError> {
         CliError::while_doing(format!("cannot make the directory {}", dir.display()), error)
     })?;
     // DIR may be an image root, with links that lead out of it.
-    let mut writer = DirWriter::image(dir, false).map_err(|error| CliError::while_doing(cannot(), error))?;
+    let mut writer =
+        DirWriter::image(dir, false).map_err(|error| CliError::while_doing(cannot(), error))?;
     writer
         .replace_file(&format!("/{}", file.path), file.text.as_bytes(), file.mode)
         .map_err(|error| CliError::while_doing(cannot(), error))

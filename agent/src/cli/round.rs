@@ -58,7 +58,8 @@ struct Looked {
 fn look() -> Result<Option<Looked>, CliError> {
     let host = host::open_one(&super::HostArgs { root: None, snapshot: Vec::new(), demo: None })?;
     let mut facts = host.facts(Depth::Plan);
-    let Some(Own { loaded, files }) = profile_source::load_own(host.reader.as_ref(), &facts)? else {
+    let Some(Own { loaded, files }) = profile_source::load_own(host.reader.as_ref(), &facts)?
+    else {
         return Ok(None);
     };
     engine::assume_cpu(&mut facts, None, &loaded.profile);
@@ -72,11 +73,18 @@ fn look() -> Result<Option<Looked>, CliError> {
     let cause = waits.then(|| {
         let reader = host.reader.as_ref();
         let desired = &outcome.desired;
-        let context =
-            Context { profile: &loaded.profile.name, desired, facts: &facts, reader, ledger: &ledger };
+        let context = Context {
+            profile: &loaded.profile.name,
+            desired,
+            facts: &facts,
+            reader,
+            ledger: &ledger,
+        };
         match cmdline::why_not_in_effect(&context, None) {
             // Only then is there something to look for.
-            Some(Cause::Rejected { .. }) => cmdline::why_not_in_effect(&context, kernel_log().as_deref()),
+            Some(Cause::Rejected { .. }) => {
+                cmdline::why_not_in_effect(&context, kernel_log().as_deref())
+            }
             cause => cause,
         }
     });
@@ -105,13 +113,18 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
         plan.body.changes.retain(|change| !held && !replaced && args.only.contains(&change.id));
         let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
         let mut watch = |event: Event<'_>| say_at(&event);
-        let hands =
-            Hands { reader: host.reader.as_ref(), writer: &mut writer, checker: &check, watch: &mut watch };
+        let hands = Hands {
+            reader: host.reader.as_ref(),
+            writer: &mut writer,
+            checker: &check,
+            watch: &mut watch,
+        };
         let report = apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::now());
         let ended = plan.body.changes.iter().zip(&report.changes);
-        done.extend(
-            ended.map(|(change, report)| Done { change: Difference::of(change), end: end(&report.outcome) }),
-        );
+        done.extend(ended.map(|(change, report)| Done {
+            change: Difference::of(change),
+            end: end(&report.outcome),
+        }));
         warnings = report.warnings;
     }
     let Some(looked) = look()? else { return no_profile() };
@@ -123,7 +136,9 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
 fn settings() -> Result<Exit, CliError> {
     let host = host::open_one(&super::HostArgs { root: None, snapshot: Vec::new(), demo: None })?;
     let facts = host.facts(Depth::Identity);
-    let Some(own) = profile_source::load_own(host.reader.as_ref(), &facts)? else { return no_profile() };
+    let Some(own) = profile_source::load_own(host.reader.as_ref(), &facts)? else {
+        return no_profile();
+    };
     output::data(&(serde_json::to_string(&own.loaded.profile.agent).map_err(bad_json)? + "\n"))?;
     Ok(Exit::Done)
 }
@@ -152,8 +167,12 @@ fn say_at(event: &Event<'_>) {
 /// GPUs and NICs; `None`: the PCI devices cannot be read, which is not the same as none there. The profile is about every GPU, about PFs that a rule gives VFs, and about NICs next to a GPU.
 fn devices(facts: &Facts, desired: &Desired) -> Option<Vec<Device>> {
     let tree = facts.pci.known()?;
-    let near: BTreeSet<PciAddress> =
-        Topology::new(tree).pairs().iter().filter(|pair| !pair.peer_is_gpu).map(|pair| pair.peer).collect();
+    let near: BTreeSet<PciAddress> = Topology::new(tree)
+        .pairs()
+        .iter()
+        .filter(|pair| !pair.peer_is_gpu)
+        .map(|pair| pair.peer)
+        .collect();
     let selected = |function: &Function| {
         function.is_gpu()
             || near.contains(&function.address)
@@ -161,15 +180,17 @@ fn devices(facts: &Facts, desired: &Desired) -> Option<Vec<Device>> {
     };
     let functions = tree.functions.values().filter(|function| !function.is_vf());
     let devices =
-        functions.filter(|function| function.is_gpu() || function.is_nic()).map(|function| Device {
-            address: function.address.to_string(),
-            what: format!(
-                "{} {}:{}",
-                if function.is_gpu() { "GPU" } else { "NIC" },
-                function.vendor,
-                function.device
-            ),
-            selected: selected(function),
+        functions.filter(|function| function.is_gpu() || function.is_nic()).map(|function| {
+            Device {
+                address: function.address.to_string(),
+                what: format!(
+                    "{} {}:{}",
+                    if function.is_gpu() { "GPU" } else { "NIC" },
+                    function.vendor,
+                    function.device
+                ),
+                selected: selected(function),
+            }
         });
     Some(devices.collect())
 }
@@ -181,11 +202,16 @@ fn end(outcome: &Outcome) -> End {
         Outcome::Failed { action, why, output, restored } => {
             let last = output.as_deref().and_then(|text| text.trim().lines().last());
             let said = last.map(|line| format!(" ({})", line.trim())).unwrap_or_default();
-            let left: Vec<String> =
-                restored.left.iter().map(|left| format!("; {} stays: {}", left.subject, left.why)).collect();
+            let left: Vec<String> = restored
+                .left
+                .iter()
+                .map(|left| format!("; {} stays: {}", left.subject, left.why))
+                .collect();
             End::Failed { why: format!("failed to {action}: {why}{said}{}", left.concat()) }
         }
-        Outcome::Blocked { by } => End::Failed { why: format!("not tried: {} failed", by.join(", ")) },
+        Outcome::Blocked { by } => {
+            End::Failed { why: format!("not tried: {} failed", by.join(", ")) }
+        }
     }
 }
 
@@ -314,7 +340,8 @@ fn journal() -> Option<String> {
 fn kmsg() -> Option<String> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let mut kmsg = std::fs::OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg").ok()?;
+    let mut kmsg =
+        std::fs::OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg").ok()?;
     let mut log = String::new();
     // The largest record (kernel/printk/printk.c, PRINTKRB_RECORD_MAX).
     let mut record = [0; 8192];

@@ -50,7 +50,8 @@ fn limit(text: &str) -> Result<Limit, String> {
     if text.is_empty() {
         return Ok(Limit(None));
     }
-    let parsed = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
+    let parsed =
+        text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
     parsed
         .map(|length| Limit(Some(length)))
         .ok_or_else(|| "it is not a length of time such as `10m`".to_owned())
@@ -72,7 +73,9 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             }
             None => {
                 if !args.json {
-                    output::status(&format!("no daemon answers ({why}): this is a look of its own"));
+                    output::status(&format!(
+                        "no daemon answers ({why}): this is a look of its own"
+                    ));
                     if let Some(remedy) = why.remedy() {
                         output::status(&format!("  {remedy}"));
                     }
@@ -107,8 +110,10 @@ fn off_the_bus(root: &Path) -> Option<Status> {
     let command = std::fs::read_to_string(format!("/proc/{}/cmdline", status.pid)).ok()?;
     let is_daemon = command.split('\0').any(|word| word == "daemon");
     let now = jiff::Timestamp::now();
-    (is_daemon && status.boot_id == boot_id(root) && status.fresh_until.is_none_or(|until| now < until))
-        .then_some(status)
+    (is_daemon
+        && status.boot_id == boot_id(root)
+        && status.fresh_until.is_none_or(|until| now < until))
+    .then_some(status)
 }
 
 fn off_the_bus_words(status: &Status) -> String {
@@ -121,8 +126,8 @@ fn off_the_bus_words(status: &Status) -> String {
 
 fn boot_id(root: &Path) -> String {
     let path = "proc/sys/kernel/random/boot_id";
-    let own =
-        std::fs::read_to_string(root.join(path)).or_else(|_| std::fs::read_to_string(format!("/{path}")));
+    let own = std::fs::read_to_string(root.join(path))
+        .or_else(|_| std::fs::read_to_string(format!("/{path}")));
     own.unwrap_or_default().trim().to_owned()
 }
 
@@ -132,8 +137,8 @@ fn look(root: &Path) -> Result<Status, CliError> {
     let mut status = Status::starting(boot_id(Path::new("/")));
     (status.daemon, status.pid) = (false, 0);
     // Only root may look into the directory; others are told nothing of a hold.
-    let hidden =
-        std::fs::metadata(HOLD).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    let hidden = std::fs::metadata(HOLD)
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     status.held = EnforceHold::load(Path::new("/")).filter(|_| !hidden);
     let now = jiff::Timestamp::now();
     let hold = Hold::load(&DirReader::live()).filter(|hold| !hidden && hold.is_in_force(now));
@@ -177,8 +182,10 @@ fn wait(asked: Option<Duration>, worker: Option<&Path>) -> Result<Exit, CliError
         let left = limit.saturating_sub(begun.elapsed());
         if left.is_zero() {
             crate::daemon::journal::start();
-            let text =
-                format!("released after {} s although this host is not ready: {last}", limit.as_secs());
+            let text = format!(
+                "released after {} s although this host is not ready: {last}",
+                limit.as_secs()
+            );
             crate::daemon::journal::say(crate::daemon::journal::READY_LATE, &text);
             return Ok(Exit::Done);
         }

@@ -24,7 +24,8 @@ pub fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
     let root = args.root.as_ref().unwrap_or(&args.state_root);
     if args.root.is_none() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
+        let runtime =
+            runtime.map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
         if let Some(said) = runtime.block_on(call_off(root)).map_err(CliError::Plain)? {
             output::status(&said);
         }

@@ -53,9 +53,9 @@ fn unwanted_in(token: &Token, unwanted: &Unwanted, arch: Arch) -> Hit {
                 Shape::Options(list) => {
                     sift(OptionList::options(&value), |part| !names_option(what, list, part))
                 }
-                Shape::Items(list) => {
-                    sift(list.items(&value).into_iter(), |part| *what != Listed::Meaning(list.meaning(part)))
-                }
+                Shape::Items(list) => sift(list.items(&value).into_iter(), |part| {
+                    *what != Listed::Meaning(list.meaning(part))
+                }),
                 _ => return Hit::None,
             };
             if stay.len() == count { Hit::None } else { Hit::Leaves(stay) }
@@ -65,7 +65,10 @@ fn unwanted_in(token: &Token, unwanted: &Unwanted, arch: Arch) -> Hit {
 }
 
 /// How many parts there are, and those that may stay.
-fn sift<'a>(parts: impl Iterator<Item = &'a str>, stays: impl Fn(&str) -> bool) -> (usize, Vec<String>) {
+fn sift<'a>(
+    parts: impl Iterator<Item = &'a str>,
+    stays: impl Fn(&str) -> bool,
+) -> (usize, Vec<String>) {
     let all: Vec<&str> = parts.collect();
     let stay = all.iter().filter(|part| stays(part)).map(|part| (*part).to_owned()).collect();
     (all.len(), stay)

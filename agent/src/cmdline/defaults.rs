@@ -28,17 +28,24 @@ pub struct KernelDefaults {
 impl KernelDefaults {
     /// Reads a build configuration. Text without a single `CONFIG_` line gives [`KernelDefaults::default`].
     pub fn parse(config: &str) -> KernelDefaults {
-        let settings: BTreeMap<&str, &str> =
-            config.lines().filter_map(|line| line.trim().strip_prefix("CONFIG_")?.split_once('=')).collect();
+        let settings: BTreeMap<&str, &str> = config
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("CONFIG_")?.split_once('='))
+            .collect();
         if settings.is_empty() {
             return KernelDefaults::default();
         }
         let yes = |name: &str| settings.get(name) == Some(&"y");
-        let text = settings.get("CMDLINE").map(|value| unquote(value)).filter(|text| !text.trim().is_empty());
+        let text = settings
+            .get("CMDLINE")
+            .map(|value| unquote(value))
+            .filter(|text| !text.trim().is_empty());
         let overrides = text.is_some() && (yes("CMDLINE_OVERRIDE") || yes("CMDLINE_FORCE"));
         KernelDefaults {
             passthrough: Some(yes("IOMMU_DEFAULT_PASSTHROUGH")),
-            intel_iommu: Some(yes("INTEL_IOMMU_DEFAULT_ON") || yes("INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF")),
+            intel_iommu: Some(
+                yes("INTEL_IOMMU_DEFAULT_ON") || yes("INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF"),
+            ),
             spares_integrated_graphics: yes("INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF"),
             memory_encryption: Some(yes("AMD_MEM_ENCRYPT_ACTIVE_BY_DEFAULT")),
             // arm64 has no CMDLINE_BOOL: there the text is only a stand-in for a loader that gives no line at all.

@@ -83,7 +83,11 @@ impl Edit {
     ///
     /// # Errors
     /// [`EditError`] when an entry is no argument or entries contradict each other.
-    pub fn new<S: AsRef<str>, A: AsRef<str>>(arch: Arch, set: &[S], absent: &[A]) -> Result<Edit, EditError> {
+    pub fn new<S: AsRef<str>, A: AsRef<str>>(
+        arch: Arch,
+        set: &[S],
+        absent: &[A],
+    ) -> Result<Edit, EditError> {
         let set = tokens_of(set.iter().map(AsRef::as_ref))?;
         let absent = tokens_of(absent.iter().map(AsRef::as_ref))?;
         let mut edit = Edit { arch, set: Vec::new(), absent: Vec::new() };
@@ -162,7 +166,10 @@ impl Edit {
             for unwanted in &self.absent {
                 if lingering(&alone, unwanted, self.arch).is_some() {
                     let wanted = wanted.tokens.join(" ");
-                    return Err(EditError::WantedAndAbsent { wanted, unwanted: unwanted.text.clone() });
+                    return Err(EditError::WantedAndAbsent {
+                        wanted,
+                        unwanted: unwanted.text.clone(),
+                    });
                 }
             }
         }
@@ -170,15 +177,22 @@ impl Edit {
     }
 
     fn touches_pci(&self) -> bool {
-        let wanted = self.set.iter().any(|w| matches!(&w.form, Form::Within { param, .. } if param == "pci"));
+        let wanted = self
+            .set
+            .iter()
+            .any(|w| matches!(&w.form, Form::Within { param, .. } if param == "pci"));
         wanted
-            || self.absent.iter().any(|u| matches!(&u.form, Absent::Within { param, .. } if param == "pci"))
+            || self
+                .absent
+                .iter()
+                .any(|u| matches!(&u.form, Absent::Within { param, .. } if param == "pci"))
     }
 }
 
 fn tokens_of<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Token>, EditError> {
     let token = |text: &str| {
-        Token::new(text).map_err(|source| EditError::NotAnArgument { text: text.to_owned(), source })
+        Token::new(text)
+            .map_err(|source| EditError::NotAnArgument { text: text.to_owned(), source })
     };
     texts.map(token).collect()
 }
@@ -199,8 +213,10 @@ fn gather(tokens: &[Token], arch: Arch) -> Result<Vec<Wanted>, EditError> {
             sequence.params.contains(&name.as_str()) || sequence.joined.contains(&name.as_str())
         };
         if let Some(sequence) = sequences.iter().find(member) {
-            let given = |joined: &&&str| tokens.iter().any(|token| token.folded_name() == ***joined);
-            let joined: Vec<String> = sequence.joined.iter().filter(given).map(|j| (*j).to_owned()).collect();
+            let given =
+                |joined: &&&str| tokens.iter().any(|token| token.folded_name() == ***joined);
+            let joined: Vec<String> =
+                sequence.joined.iter().filter(given).map(|j| (*j).to_owned()).collect();
             join(&mut gathered, sequence_key(sequence, &joined), token);
             continue;
         }
@@ -272,7 +288,8 @@ fn shape_of_form(form: &Form, arch: Arch) -> Option<Shape> {
 /// The whole set of a sequence's arguments, contiguous, where the first of them was.
 fn settle_sequence(line: &mut CommandLine, params: &[String], tokens: &[Token]) {
     let member = |token: &Token| in_sequence(params, token);
-    let there: Vec<usize> = (0..line.len()).filter(|at| line.token(*at).is_some_and(member)).collect();
+    let there: Vec<usize> =
+        (0..line.len()).filter(|at| line.token(*at).is_some_and(member)).collect();
     let same = there.len() == tokens.len()
         && there
             .iter()
@@ -331,7 +348,9 @@ fn settle_option(
     let open = |line: &CommandLine| {
         let reads_on = |at: &&usize| {
             let value = line.token(**at).and_then(|token| token.value());
-            value.is_some_and(|value| !OptionList::options(&value).any(|option| list.stops_at(option)))
+            value.is_some_and(|value| {
+                !OptionList::options(&value).any(|option| list.stops_at(option))
+            })
         };
         list_positions(line, param).iter().rev().find(reads_on).copied()
     };

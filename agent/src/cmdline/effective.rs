@@ -10,13 +10,18 @@ use super::speak::{Speaker, speakers};
 
 /// Whether host-driver devices get identity mappings by default. `None`: the line does not say and the kernel's own
 /// default is not known. Only a default: devices can differ (handbook §1.3), sysfs decides per group.
-pub fn iommu_passthrough(line: &CommandLine, defaults: &KernelDefaults, arch: Arch) -> Option<bool> {
+pub fn iommu_passthrough(
+    line: &CommandLine,
+    defaults: &KernelDefaults,
+    arch: Arch,
+) -> Option<bool> {
     let line = &with_built_in(line, defaults);
     let audible = |speaker: &Speaker| match speaker.meaning {
         Meaning::Bool(on) if speaker.heard => Some(on),
         _ => None,
     };
-    let said = speakers(line, &Key::Param(PASSTHROUGH.to_owned()), arch).iter().rev().find_map(audible);
+    let said =
+        speakers(line, &Key::Param(PASSTHROUGH.to_owned()), arch).iter().rev().find_map(audible);
     said.or_else(|| default_passthrough(line, defaults))
 }
 
@@ -57,14 +62,19 @@ pub fn pci_suboption(line: &CommandLine, name: &str) -> Option<String> {
 /// The kernel's built-in passthrough default, where nothing on the line makes it doubtful.
 pub(super) fn default_passthrough(line: &CommandLine, defaults: &KernelDefaults) -> Option<bool> {
     let default = defaults.passthrough?;
-    let encryption = line.named("mem_encrypt").next_back().and_then(|token| token.value().map(|v| v == "on"));
+    let encryption =
+        line.named("mem_encrypt").next_back().and_then(|token| token.value().map(|v| v == "on"));
     let encrypted = encryption.or(defaults.memory_encryption)?;
     // With memory encryption a passthrough default that is only built in may be dropped.
     if default && encrypted { None } else { Some(default) }
 }
 
 /// The kernel's built-in VT-d default, where nothing on the line makes it doubtful.
-pub(super) fn default_intel_iommu(line: &CommandLine, defaults: &KernelDefaults, arch: Arch) -> Option<bool> {
+pub(super) fn default_intel_iommu(
+    line: &CommandLine,
+    defaults: &KernelDefaults,
+    arch: Arch,
+) -> Option<bool> {
     match defaults.intel_iommu {
         Some(true) if arch == Arch::X86_64 && !detection_off(line, arch) => Some(true),
         _ => None,
@@ -79,7 +89,9 @@ fn detection_off(line: &CommandLine, arch: Arch) -> bool {
 
 fn option_group(param: &str, option: &str, arch: Arch) -> Option<Key> {
     match shape_of(param, arch) {
-        Shape::Options(list) => Some(Key::Option { param: param.to_owned(), group: list.group(option) }),
+        Shape::Options(list) => {
+            Some(Key::Option { param: param.to_owned(), group: list.group(option) })
+        }
         _ => None,
     }
 }

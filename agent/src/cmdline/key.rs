@@ -99,7 +99,9 @@ impl Wanted {
             Form::Token(token) => vec![token.clone()],
             Form::Tokens(tokens) => tokens.clone(),
             // The text was cut out of a valid argument, so it fits into one.
-            Form::Within { param, text } => Token::from_parts(param, Some(text)).into_iter().collect(),
+            Form::Within { param, text } => {
+                Token::from_parts(param, Some(text)).into_iter().collect()
+            }
         }
     }
 }
@@ -145,8 +147,12 @@ pub(super) fn wanted_of(token: &Token, arch: Arch) -> Vec<Wanted> {
     let name = token.folded_name();
     let value = token.value().map(|value| value.into_owned());
     let tokens = vec![token.as_str().to_owned()];
-    let whole =
-        |key, meaning| Wanted { key, meaning, form: Form::Token(token.clone()), tokens: tokens.clone() };
+    let whole = |key, meaning| Wanted {
+        key,
+        meaning,
+        form: Form::Token(token.clone()),
+        tokens: tokens.clone(),
+    };
     match (shape_of(&name, arch), value) {
         (Shape::Options(list), Some(value)) => {
             let wanted = |option: &str| {
@@ -183,7 +189,8 @@ pub(super) fn unwanted_of(token: &Token, arch: Arch) -> Vec<Unwanted> {
     let Some(value) = token.value() else {
         return one(Absent::Name(name));
     };
-    let within = |what| Unwanted { form: Absent::Within { param: name.clone(), what }, text: text.clone() };
+    let within =
+        |what| Unwanted { form: Absent::Within { param: name.clone(), what }, text: text.clone() };
     match shape_of(&name, arch) {
         Shape::Options(list) => OptionList::options(&value)
             .map(|option| match list.param == "pci" && !option.contains('=') {
@@ -191,9 +198,11 @@ pub(super) fn unwanted_of(token: &Token, arch: Arch) -> Vec<Unwanted> {
                 false => within(Listed::Meaning(list.meaning(option))),
             })
             .collect(),
-        Shape::Items(list) => {
-            list.items(&value).iter().map(|item| within(Listed::Meaning(list.meaning(item)))).collect()
-        }
+        Shape::Items(list) => list
+            .items(&value)
+            .iter()
+            .map(|item| within(Listed::Meaning(list.meaning(item))))
+            .collect(),
         Shape::Bool => one(Absent::Value { name, meaning: bool_meaning(Some(&value)) }),
         _ => one(Absent::Value { name, meaning: Meaning::Text(Some(value.into_owned())) }),
     }

@@ -36,7 +36,9 @@ pub enum TokenError {
     #[error("a kernel argument cannot be empty")]
     Empty,
     /// The text holds a blank outside double quotes, so the kernel would see several arguments.
-    #[error("`{0}` is more than one kernel argument; put double quotes round the value to keep its spaces")]
+    #[error(
+        "`{0}` is more than one kernel argument; put double quotes round the value to keep its spaces"
+    )]
     SeveralArguments(String),
     /// A double quote is opened and not closed: it would swallow whatever follows on the line.
     #[error("`{0}` opens a double quote and never closes it")]
@@ -106,7 +108,9 @@ impl Token {
                 Ok(token) if token.name() == name && token.value().as_deref() == Some(value) => {
                     return Ok(token);
                 }
-                Err(error @ (TokenError::Unprintable(_) | TokenError::NoName(_))) => return Err(error),
+                Err(error @ (TokenError::Unprintable(_) | TokenError::NoName(_))) => {
+                    return Err(error);
+                }
                 _ => {}
             }
         }

@@ -9,7 +9,8 @@ use super::speak::Speaker;
 
 /// Where the arguments of a (folded) list parameter stand that have a value.
 pub(super) fn list_positions(line: &CommandLine, param: &str) -> Vec<usize> {
-    let valued = |(_, token): &(usize, &Token)| token.folded_name() == param && token.value().is_some();
+    let valued =
+        |(_, token): &(usize, &Token)| token.folded_name() == param && token.value().is_some();
     line.tokens().enumerate().filter(valued).map(|(at, _)| at).collect()
 }
 
@@ -38,7 +39,11 @@ pub(super) fn take_out(
 }
 
 /// Writes another option where the speaker stands.
-pub(super) fn replace_part(line: &mut CommandLine, speaker: &Speaker, text: &str) -> Result<(), ApplyError> {
+pub(super) fn replace_part(
+    line: &mut CommandLine,
+    speaker: &Speaker,
+    text: &str,
+) -> Result<(), ApplyError> {
     let mut parts = parts_at(line, speaker.token);
     if let Some(part) = speaker.part.and_then(|part| parts.get_mut(part)) {
         if part == text {
@@ -57,7 +62,8 @@ pub(super) fn push_part(
     text: &str,
 ) -> Result<(), ApplyError> {
     let Some(at) = at else {
-        let token = Token::from_parts(param, Some(text)).map_err(|source| unwritable(param, source))?;
+        let token =
+            Token::from_parts(param, Some(text)).map_err(|source| unwritable(param, source))?;
         line.push(token);
         return Ok(());
     };
@@ -67,7 +73,11 @@ pub(super) fn push_part(
 }
 
 /// Rewrites the value of the argument at `at`, its name as spelled; without parts the argument goes.
-pub(super) fn write_parts(line: &mut CommandLine, at: usize, parts: &[String]) -> Result<(), ApplyError> {
+pub(super) fn write_parts(
+    line: &mut CommandLine,
+    at: usize,
+    parts: &[String],
+) -> Result<(), ApplyError> {
     let Some(old) = line.token(at) else { return Ok(()) };
     if parts.is_empty() {
         line.remove(at);

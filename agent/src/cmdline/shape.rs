@@ -230,7 +230,8 @@ impl OptionList {
     fn name<'a>(&self, option: &'a str) -> &'a str {
         let plain = option.split_once('=').map_or(option, |(name, _)| name);
         // The longest one: `forcesac` is not `force`.
-        let known = self.by_prefix.iter().copied().flatten().filter(|known| option.starts_with(**known));
+        let known =
+            self.by_prefix.iter().copied().flatten().filter(|known| option.starts_with(**known));
         match known.map(|known| known.len()).max() {
             Some(len) => &option[..len],
             None => plain,

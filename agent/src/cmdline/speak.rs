@@ -45,7 +45,9 @@ pub(super) fn speakers(line: &CommandLine, key: &Key, arch: Arch) -> Vec<Speaker
             (Shape::Items(list), Some(value)) => {
                 all.extend(item_speakers(list, value, at, key));
             }
-            (Shape::Bool, value) if *key == Key::Param(name.clone()) => all.push(whole(bool_meaning(value))),
+            (Shape::Bool, value) if *key == Key::Param(name.clone()) => {
+                all.push(whole(bool_meaning(value)))
+            }
             (_, value) if *key == Key::Param(name.clone()) => {
                 all.push(whole(Meaning::Text(value.map(str::to_owned))));
             }
@@ -72,7 +74,10 @@ fn option_speakers(list: &OptionList, value: &str, token: usize) -> Vec<(Key, Sp
     let mut found = Vec::new();
     for (part, option) in OptionList::options(value).enumerate() {
         let (key, meaning) = option_key(list, option);
-        found.push((key, Speaker { token, part: Some(part), text: option.to_owned(), meaning, heard }));
+        found.push((
+            key,
+            Speaker { token, part: Some(part), text: option.to_owned(), meaning, heard },
+        ));
         heard = heard && !list.stops_at(option);
     }
     found
@@ -100,7 +105,8 @@ fn forget_overruled(line: &CommandLine, param: &str, arch: Arch, all: &mut [Spea
     let Shape::Items(ItemList { last_wins: true, .. }) = shape_of(param, arch) else {
         return;
     };
-    let last = line.tokens().rposition(|token| token.folded_name() == param && token.value().is_some());
+    let last =
+        line.tokens().rposition(|token| token.folded_name() == param && token.value().is_some());
     for speaker in all {
         speaker.heard = Some(speaker.token) == last;
     }

@@ -52,7 +52,10 @@ impl Status {
     pub fn is_satisfied(&self) -> bool {
         matches!(
             self,
-            Status::Present | Status::Equivalent { .. } | Status::KernelDefault { .. } | Status::Gone
+            Status::Present
+                | Status::Equivalent { .. }
+                | Status::KernelDefault { .. }
+                | Status::Gone
         )
     }
 }
@@ -89,7 +92,12 @@ impl Edit {
     }
 }
 
-fn wanted_status(wanted: &Wanted, line: &CommandLine, defaults: &KernelDefaults, arch: Arch) -> Status {
+fn wanted_status(
+    wanted: &Wanted,
+    line: &CommandLine,
+    defaults: &KernelDefaults,
+    arch: Arch,
+) -> Status {
     let built_in = defaults.built_in.as_deref().map(CommandLine::parse);
     if !defaults.overrides {
         let on_line = line_status(wanted, line, arch);
@@ -98,13 +106,20 @@ fn wanted_status(wanted: &Wanted, line: &CommandLine, defaults: &KernelDefaults,
         }
     }
     match built_in.map(|built_in| line_status(wanted, &built_in, arch)) {
-        Some(status) if status.is_satisfied() => Status::KernelDefault { by: "CONFIG_CMDLINE".to_owned() },
+        Some(status) if status.is_satisfied() => {
+            Status::KernelDefault { by: "CONFIG_CMDLINE".to_owned() }
+        }
         Some(Status::Other { found }) => Status::Other { found },
         _ => default_status(wanted, line, defaults, arch),
     }
 }
 
-fn default_status(wanted: &Wanted, line: &CommandLine, defaults: &KernelDefaults, arch: Arch) -> Status {
+fn default_status(
+    wanted: &Wanted,
+    line: &CommandLine,
+    defaults: &KernelDefaults,
+    arch: Arch,
+) -> Status {
     let built = |by: &str| Status::KernelDefault { by: by.to_owned() };
     match (&wanted.key, &wanted.meaning) {
         (Key::Param(name), Meaning::Bool(wanted)) if name == PASSTHROUGH => {
@@ -133,7 +148,8 @@ fn default_status(wanted: &Wanted, line: &CommandLine, defaults: &KernelDefaults
 fn line_status(wanted: &Wanted, line: &CommandLine, arch: Arch) -> Status {
     if let (Key::Sequence(params), Form::Tokens(tokens)) = (&wanted.key, &wanted.form) {
         let there: Vec<_> = line.tokens().filter(|token| in_sequence(params, token)).collect();
-        let same = there.len() == tokens.len() && there.iter().zip(tokens).all(|(a, b)| a.same_for_kernel(b));
+        let same = there.len() == tokens.len()
+            && there.iter().zip(tokens).all(|(a, b)| a.same_for_kernel(b));
         return match (there.is_empty(), same) {
             (_, true) => Status::Present,
             (true, _) => Status::Missing,
@@ -165,7 +181,8 @@ fn as_spelled(wanted: &Wanted, line: &CommandLine, speaker: &Speaker) -> bool {
             *text == speaker.text && list_positions(line, param).len() == 1
         }
         _ => {
-            let same = |token: &Token| wanted.rendered().iter().any(|own| own.same_for_kernel(token));
+            let same =
+                |token: &Token| wanted.rendered().iter().any(|own| own.same_for_kernel(token));
             line.token(speaker.token).is_some_and(same)
         }
     }

@@ -222,7 +222,8 @@ async fn allowed(connection: &Connection, header: &Header<'_>, action: &str) -> 
         let subject = Subject::new_for_message_header(header).map_err(|error| error.to_string())?;
         let authority = AuthorityProxy::new(connection).await.map_err(|error| error.to_string())?;
         let flags = CheckAuthorizationFlags::ALLOW_USER_INTERACTION;
-        let answer = authority.check_authorization(&subject, action, &HashMap::new(), flags, "").await;
+        let answer =
+            authority.check_authorization(&subject, action, &HashMap::new(), flags, "").await;
         answer.map_err(|error| error.to_string())
     };
     match asked.await {

@@ -45,7 +45,8 @@ impl Known {
     /// rule is about any more is no longer expected. A kind whose count is complete is taken as it is there now.
     pub fn update(&mut self, seen: &[Device]) -> Vec<(String, String)> {
         let kinds: BTreeSet<&String> = self.devices.values().collect();
-        let gone: BTreeMap<String, String> = kinds.iter().flat_map(|what| self.gone(what, seen)).collect();
+        let gone: BTreeMap<String, String> =
+            kinds.iter().flat_map(|what| self.gone(what, seen)).collect();
         let of = |selected: bool| {
             let those = seen.iter().filter(move |device| device.selected == selected);
             those.map(|device| (device.address.clone(), device.what.clone()))
@@ -62,7 +63,8 @@ impl Known {
                 round.unknowns.push(Obstacle {
                     kind: "host".into(),
                     subject: "PCI devices".into(),
-                    reason: "whether the GPUs and NICs of this host are all here cannot be told".into(),
+                    reason: "whether the GPUs and NICs of this host are all here cannot be told"
+                        .into(),
                     remedy: String::new(),
                 });
             }
@@ -84,12 +86,18 @@ impl Known {
         let known: BTreeSet<&str> = known.map(|(address, _)| address.as_str()).collect();
         let fewer = known.len().saturating_sub(there.len());
         let expected = self.devices.iter().filter(|(_, kind)| is(kind));
-        let lost: Vec<_> = expected.filter(|(address, _)| !there.contains_key(address.as_str())).collect();
+        let lost: Vec<_> =
+            expected.filter(|(address, _)| !there.contains_key(address.as_str())).collect();
         // A selected one at a new address is a lost one that has moved; then it is an unselected one that is gone.
-        let moved =
-            there.iter().filter(|(address, selected)| **selected && !known.contains(**address)).count();
+        let moved = there
+            .iter()
+            .filter(|(address, selected)| **selected && !known.contains(**address))
+            .count();
         let count = fewer.min(lost.len().saturating_sub(moved));
-        lost.into_iter().take(count).map(|(address, what)| (address.clone(), what.clone())).collect()
+        lost.into_iter()
+            .take(count)
+            .map(|(address, what)| (address.clone(), what.clone()))
+            .collect()
     }
 
     /// Forgets what is gone.
@@ -125,7 +133,8 @@ mod tests {
 
     #[test]
     fn what_was_there_is_missed_until_it_is_back_or_forgotten() {
-        let (a, b, gpu) = (device("a", "NIC", true), device("b", "NIC", true), device("g", "GPU", true));
+        let (a, b, gpu) =
+            (device("a", "NIC", true), device("b", "NIC", true), device("g", "GPU", true));
         let mut known = Known::default();
         assert_eq!(gone(&mut known, &[a.clone(), b.clone(), gpu.clone()]), [""; 0]);
         for _ in 0..2 {
@@ -143,12 +152,20 @@ mod tests {
     fn other_rules_and_other_bus_numbers_are_no_loss() {
         let mut known = Known::default();
         known.update(&[device("a", "NIC", true), device("b", "NIC", true)]);
-        assert_eq!(gone(&mut known, &[device("c", "NIC", true), device("d", "NIC", true)]), [""; 0]);
-        assert_eq!(gone(&mut known, &[device("c", "NIC", false), device("d", "NIC", true)]), [""; 0]);
+        assert_eq!(
+            gone(&mut known, &[device("c", "NIC", true), device("d", "NIC", true)]),
+            [""; 0]
+        );
+        assert_eq!(
+            gone(&mut known, &[device("c", "NIC", false), device("d", "NIC", true)]),
+            [""; 0]
+        );
         assert_eq!(gone(&mut known, &[device("d", "NIC", true)]), [""; 0], "nothing was about c");
         assert_eq!(Known::parse("{}"), None);
         assert!(
-            obstacle(&("0000:18:00.0".into(), "NIC 15b3:1021".into())).remedy.contains("--forget-missing")
+            obstacle(&("0000:18:00.0".into(), "NIC 15b3:1021".into()))
+                .remedy
+                .contains("--forget-missing")
         );
     }
 
@@ -169,7 +186,11 @@ mod tests {
         assert_eq!(gone(&mut known, &all), [""; 0], "no rule is about it");
         all[0].selected = false;
         assert_eq!(gone(&mut known, &all), [""; 0]);
-        assert_eq!(gone(&mut known, &all[1..]), [""; 0], "the rules were changed before it was lost");
+        assert_eq!(
+            gone(&mut known, &all[1..]),
+            [""; 0],
+            "the rules were changed before it was lost"
+        );
     }
 
     #[test]
@@ -182,7 +203,8 @@ mod tests {
 
     #[test]
     fn one_lost_and_the_rest_renumbered_is_one_lost_until_all_are_back() {
-        let row = |names: &[&str]| names.iter().map(|name| device(name, "GPU", true)).collect::<Vec<_>>();
+        let row =
+            |names: &[&str]| names.iter().map(|name| device(name, "GPU", true)).collect::<Vec<_>>();
         let mut known = Known::default();
         known.update(&row(&["a", "b", "c", "d"]));
         for _ in 0..2 {

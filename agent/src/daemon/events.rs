@@ -103,8 +103,10 @@ impl Files {
 
     /// Watches all of these, whatever was watched before. What cannot be watched is left to the slow re-check.
     pub fn set(&self, watch: &Watch) {
-        let files =
-            WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE;
+        let files = WatchFlags::CLOSE_WRITE
+            | WatchFlags::MOVED_TO
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::DELETE;
         let wanted = watch.directories.iter().map(|path| (path, files));
         let wanted = wanted.chain(watch.attributes.iter().map(|path| (path, WatchFlags::MODIFY)));
         let mut watched = lock(&self.watched);
@@ -161,9 +163,10 @@ fn of_file(path: &str, name: Option<&str>) -> Option<Trigger> {
         None => path.to_owned(),
     };
     // Editors' and bedplate's own temporary files; and of bedplate's state only what an operator writes there.
-    let temporary =
-        name.is_some_and(|name| name.starts_with('.') || name.ends_with(['~', '#']) || name == "4913");
-    if temporary || (path.ends_with(crate::ledger::DIRECTORY) && !name.is_some_and(of_an_operator)) {
+    let temporary = name
+        .is_some_and(|name| name.starts_with('.') || name.ends_with(['~', '#']) || name == "4913");
+    if temporary || (path.ends_with(crate::ledger::DIRECTORY) && !name.is_some_and(of_an_operator))
+    {
         return None;
     }
     Some(Trigger { profile: path.starts_with("/etc/bedplate"), what })
@@ -184,7 +187,8 @@ mod tests {
 
     #[test]
     fn uevents_that_matter() {
-        let pci = "bind@/devices/pci0000:00/0000:00:01.0|ACTION=bind|DEVPATH=/x|SUBSYSTEM=pci|SEQNUM=1";
+        let pci =
+            "bind@/devices/pci0000:00/0000:00:01.0|ACTION=bind|DEVPATH=/x|SUBSYSTEM=pci|SEQNUM=1";
         assert_eq!(uevent(pci).unwrap(), "uevent bind@/devices/pci0000:00/0000:00:01.0");
         assert!(uevent("remove@/module/x|ACTION=remove|SUBSYSTEM=module").is_some());
         for nothing in [

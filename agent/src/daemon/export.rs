@@ -41,7 +41,9 @@ pub fn metrics(status: &Status) -> String {
     let counts: Vec<_> = status
         .counts()
         .into_iter()
-        .map(|((kind, effect), count)| (format!("{{kind=\"{kind}\",effect=\"{effect}\"}}"), number(count)))
+        .map(|((kind, effect), count)| {
+            (format!("{{kind=\"{kind}\",effect=\"{effect}\"}}"), number(count))
+        })
         .collect();
     family(
         "pending_changes",
@@ -52,7 +54,12 @@ pub fn metrics(status: &Status) -> String {
     let count = |n: usize| vec![(String::new(), number(u64::try_from(n).unwrap_or(u64::MAX)))];
     family("blockers", "gauge", "What people have to deal with.", &count(status.blockers.len()));
     family("unknowns", "gauge", "What could not be read.", &count(status.unknowns.len()));
-    family("contested", "gauge", "Values that somebody else keeps changing.", &count(status.contested.len()));
+    family(
+        "contested",
+        "gauge",
+        "Values that somebody else keeps changing.",
+        &count(status.contested.len()),
+    );
     let need = |need: RebootNeed, name: &str| {
         (format!("{{class=\"{name}\"}}"), flag(status.reboot.need == Some(need)))
     };
@@ -77,7 +84,12 @@ pub fn metrics(status: &Status) -> String {
     let looks = [(String::new(), number(status.looks))];
     family("looks_total", "counter", "Looks at the host since the daemon started.", &looks);
     let took = number(status.last_round_ms) / 1000.0;
-    family("last_round_seconds", "gauge", "How long the last look or change took.", &[(String::new(), took)]);
+    family(
+        "last_round_seconds",
+        "gauge",
+        "How long the last look or change took.",
+        &[(String::new(), took)],
+    );
     out
 }
 
@@ -108,7 +120,8 @@ pub fn features(status: &Status) -> String {
 
 /// What the daemon wrote last.
 pub fn read(root: &Path) -> Option<Status> {
-    let text = std::fs::read_to_string(root.join(super::status::FILE.trim_start_matches('/'))).ok()?;
+    let text =
+        std::fs::read_to_string(root.join(super::status::FILE.trim_start_matches('/'))).ok()?;
     serde_json::from_str(&text).ok()
 }
 
@@ -126,8 +139,11 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
             Err(error) => wrong.push(format!("cannot write {path}: {error}")),
         }
     };
-    let collector =
-        if at(COLLECTOR).is_dir() { format!("{COLLECTOR}/bedplate.prom") } else { METRICS.to_owned() };
+    let collector = if at(COLLECTOR).is_dir() {
+        format!("{COLLECTOR}/bedplate.prom")
+    } else {
+        METRICS.to_owned()
+    };
     put(&collector, metrics(status));
     if at(FEATURES).is_dir() {
         put(&format!("{FEATURES}/bedplate"), features(status));
@@ -161,7 +177,8 @@ pub(super) fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
         std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755))?;
     }
     let _ = std::fs::remove_file(&temporary);
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     file.write_all(text)?;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
     drop(file);
@@ -217,7 +234,8 @@ mod tests {
         for line in text.lines() {
             let good = line.starts_with("# HELP bedplate_")
                 || line.starts_with("# TYPE bedplate_")
-                || (line.starts_with("bedplate_") && line.rsplit(' ').next().unwrap().parse::<f64>().is_ok());
+                || (line.starts_with("bedplate_")
+                    && line.rsplit(' ').next().unwrap().parse::<f64>().is_ok());
             assert!(good, "{line}");
         }
     }
@@ -252,9 +270,11 @@ mod tests {
         }
         write(root.path(), &waiting(), &mut said);
         assert!(root.path().join("var/lib/prometheus/node-exporter/bedplate.prom").exists());
-        let features = root.path().join("etc/kubernetes/node-feature-discovery/features.d/bedplate");
+        let features =
+            root.path().join("etc/kubernetes/node-feature-discovery/features.d/bedplate");
         for path in [&features, &root.path().join("run/bedplate/status.json")] {
-            let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+            let mode =
+                std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
             assert_eq!(mode & 0o777, 0o644, "{}", path.display());
         }
         assert!(std::fs::read_to_string(features).unwrap().contains("bedplate.ready=false\n"));

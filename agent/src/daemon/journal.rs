@@ -122,13 +122,16 @@ pub fn say(message: Message, text: &str) {
 /// Logs one message for every value of a change.
 pub fn say_of(message: Message, plan: &str, change: &Difference, text: &str) {
     let nothing = Value { subject: change.subject.clone(), before: None, after: None };
-    let items = if change.items.is_empty() { std::slice::from_ref(&nothing) } else { &change.items };
+    let items =
+        if change.items.is_empty() { std::slice::from_ref(&nothing) } else { &change.items };
     for item in items {
         let (id, kind, subject) = (message.id, change.kind.as_str(), item.subject.as_str());
         let before = item.before.as_deref().unwrap_or("");
         let after = item.after.as_deref().unwrap_or("");
-        let shown = |value: &str| if value.is_empty() { "absent".to_owned() } else { value.to_owned() };
-        let line = format!("{text}: {} {subject}: {} → {}", change.subject, shown(before), shown(after));
+        let shown =
+            |value: &str| if value.is_empty() { "absent".to_owned() } else { value.to_owned() };
+        let line =
+            format!("{text}: {} {subject}: {} → {}", change.subject, shown(before), shown(after));
         macro_rules! log {
             ($level:ident) => {
                 tracing::$level!(
@@ -158,7 +161,8 @@ mod tests {
     #[test]
     fn the_catalog_has_an_entry_for_every_message() {
         let catalog = include_str!("../../../systemd/catalog/bedplate.catalog");
-        let mut entries: Vec<&str> = catalog.lines().filter_map(|line| line.strip_prefix("-- ")).collect();
+        let mut entries: Vec<&str> =
+            catalog.lines().filter_map(|line| line.strip_prefix("-- ")).collect();
         let mut ids: Vec<&str> = MESSAGES.iter().map(|message| message.id).collect();
         entries.sort_unstable();
         ids.sort_unstable();

@@ -83,7 +83,10 @@ pub fn usec(at: Timestamp) -> u64 {
 
 /// The same back.
 pub fn time(usec: u64) -> Timestamp {
-    i64::try_from(usec).ok().and_then(|usec| Timestamp::from_microsecond(usec).ok()).unwrap_or(Timestamp::MAX)
+    i64::try_from(usec)
+        .ok()
+        .and_then(|usec| Timestamp::from_microsecond(usec).ok())
+        .unwrap_or(Timestamp::MAX)
 }
 
 /// Name of the trigger that asks for a decision only, not for a look.

@@ -175,9 +175,11 @@ mod tests {
         assert_eq!(is_wanted(&status), None, "before the first look");
         status.state = State::WaitingForBoot;
         status.reboot.need = Some(RebootNeed::Cold);
-        for (policy, wanted) in
-            [(RebootPolicy::Never, false), (RebootPolicy::Mark, true), (RebootPolicy::Schedule, false)]
-        {
+        for (policy, wanted) in [
+            (RebootPolicy::Never, false),
+            (RebootPolicy::Mark, true),
+            (RebootPolicy::Schedule, false),
+        ] {
             status.reboot.policy = Some(policy);
             assert_eq!(is_wanted(&status), Some(wanted), "{policy:?}");
         }

@@ -19,7 +19,13 @@ const SHUTDOWN_S: u32 = 15 * 60;
 const COMMAND_S: u32 = 120;
 const GRACE_S: u32 = 10 * 60;
 
-fn with<T>(root: &Path, settings: &Reboot, plan: &str, at: Timestamp, act: impl FnOnce(&Env<'_>) -> T) -> T {
+fn with<T>(
+    root: &Path,
+    settings: &Reboot,
+    plan: &str,
+    at: Timestamp,
+    act: impl FnOnce(&Env<'_>) -> T,
+) -> T {
     let command = command(settings);
     let now = Timestamp::now();
     let until = u32::try_from(at.duration_since(now).as_secs().max(0)).unwrap_or(u32::MAX);
@@ -42,7 +48,11 @@ pub fn command(settings: &Reboot) -> Option<Command> {
 
 /// The first method that works here, and what is to be said of each. Only a cold reboot asks for the profile's methods:
 /// for anything else the machine need not go through its firmware.
-pub fn taken(root: &Path, settings: &Reboot, need: RebootNeed) -> (Option<RebootMethod>, Vec<String>) {
+pub fn taken(
+    root: &Path,
+    settings: &Reboot,
+    need: RebootNeed,
+) -> (Option<RebootMethod>, Vec<String>) {
     let order = match need {
         RebootNeed::Reboot => &[RebootMethod::Ordinary][..],
         RebootNeed::None | RebootNeed::Cold => settings.methods.as_slice(),
@@ -63,7 +73,8 @@ pub fn ready(
     plan: &str,
     at: Timestamp,
 ) -> Result<Prepared, String> {
-    with(root, settings, plan, at, |env| prepare(method, env)).map_err(|error| super::restart::chain(&error))
+    with(root, settings, plan, at, |env| prepare(method, env))
+        .map_err(|error| super::restart::chain(&error))
 }
 
 /// What logind is asked for. The operator's command runs when its time has come; until then logind tells everybody, and

@@ -24,8 +24,7 @@ const QUIET: Duration = Duration::from_secs(60 * 60);
 const LONGEST_QUIET: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How something contested is cleared, for people.
-pub const CLEARS: &str =
-    "`bedplate reconcile` tries it now, bedplate by itself after an hour in which nobody changes it";
+pub const CLEARS: &str = "`bedplate reconcile` tries it now, bedplate by itself after an hour in which nobody changes it";
 
 /// What is remembered of each change, by its id.
 #[derive(Debug, Default)]
@@ -213,7 +212,8 @@ impl Memory {
     fn taken_back(&mut self, difference: &Difference, now: Duration) -> Option<Contested> {
         self.taken_back.retain(|at| now.saturating_sub(*at) < MEMORY);
         self.taken_back.push(now);
-        let again = self.tried_again.take().is_some_and(|tried| now.saturating_sub(tried) < self.quiet());
+        let again =
+            self.tried_again.take().is_some_and(|tried| now.saturating_sub(tried) < self.quiet());
         let times = u32::try_from(self.taken_back.len()).unwrap_or(u32::MAX);
         if times < TAKEN_BACK && !again {
             self.contests = 0;
@@ -247,7 +247,8 @@ mod tests {
     use crate::plan::Effect;
 
     fn found(id: &str) -> Difference {
-        let value = Value { subject: "ACS control".into(), before: Some("001d".into()), after: None };
+        let value =
+            Value { subject: "ACS control".into(), before: Some("001d".into()), after: None };
         Difference {
             id: id.into(),
             kind: "acs".into(),
@@ -312,7 +313,10 @@ mod tests {
         pace.note(&[done("a")], s(3603));
         // Taken back again: contested at once, and for longer.
         let again = pace.admit(&[found("a")], s(3700));
-        assert_eq!((again.now.len(), again.contested.len(), again.next), (0, 1, Some(s(3700 + 7200))));
+        assert_eq!(
+            (again.now.len(), again.contested.len(), again.next),
+            (0, 1, Some(s(3700 + 7200)))
+        );
         assert_eq!(pace.admit(&[found("a")], s(3700 + 7200)).now, ["a"]);
         pace.note(&[done("a")], s(3700 + 7200));
         // It stayed for longer than that: this is another fight, which begins at the beginning.
@@ -343,7 +347,10 @@ mod tests {
         pace.note(&[failed("a")], s(0));
         pace.note(&[failed("a")], s(5));
         let remembered = pace.failed(&[found("b"), found("a")]);
-        assert_eq!((remembered.len(), remembered[0].why.as_str(), remembered[0].times), (1, "no", 2));
+        assert_eq!(
+            (remembered.len(), remembered[0].why.as_str(), remembered[0].times),
+            (1, "no", 2)
+        );
         assert_eq!(pace.failed(&[]), [], "it does not differ any more");
         pace.note(&[done("a")], s(10));
         assert_eq!(pace.failed(&[found("a")]), []);

@@ -19,7 +19,11 @@ pub fn give_back() {
         // `code` takes executable ones only, and there are no relocations in them (no DT_TEXTREL; the linker refuses it).
         // The length is the mapping's own, so nothing else is touched.
         let _ = unsafe {
-            madvise(std::ptr::without_provenance_mut::<c_void>(start), length, Advice::LinuxDontNeed)
+            madvise(
+                std::ptr::without_provenance_mut::<c_void>(start),
+                length,
+                Advice::LinuxDontNeed,
+            )
         };
     }
 }

@@ -33,8 +33,10 @@ impl Reminder {
         self.said = Some(now);
         let days = now.saturating_duration_since(since).as_secs() / DAY.as_secs();
         let days = if days == 1 { "1 day".to_owned() } else { format!("{days} days") };
-        let what: Vec<&str> = status.pending.iter().map(|pending| pending.subject.as_str()).collect();
-        let what = if what.is_empty() { String::new() } else { format!(" for {}", what.join(", ")) };
+        let what: Vec<&str> =
+            status.pending.iter().map(|pending| pending.subject.as_str()).collect();
+        let what =
+            if what.is_empty() { String::new() } else { format!(" for {}", what.join(", ")) };
         Some(format!(
             "this host has waited {days} for a reboot{what}, and bedplate does not reboot it by itself ({why}): \
              `bedplate reboot schedule` does it in good order"
@@ -47,7 +49,8 @@ fn left_to_people(settings: &Reboot) -> Option<&'static str> {
     match settings.policy {
         RebootPolicy::Never => Some("policy `never` in [reboot] of its profile"),
         RebootPolicy::Schedule
-            if !settings.windows.is_empty() && settings.windows.iter().all(|window| window == NEVER) =>
+            if !settings.windows.is_empty()
+                && settings.windows.iter().all(|window| window == NEVER) =>
         {
             Some("`windows` in [reboot] of its profile is not filled in")
         }
@@ -92,7 +95,10 @@ mod tests {
         assert_eq!(reminder.due(&status, &settings, begun), None);
         let said = reminder.due(&status, &settings, begun + HOUR * 49).unwrap();
         assert!(said.starts_with("this host has waited 2 days for a reboot"), "{said}");
-        assert!(said.contains("policy `never`") && said.contains("`bedplate reboot schedule`"), "{said}");
+        assert!(
+            said.contains("policy `never`") && said.contains("`bedplate reboot schedule`"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -117,7 +123,11 @@ mod tests {
         ] {
             let (mut reminder, settings) = (Reminder::default(), settings(reboot));
             reminder.due(&waiting(), &settings, begun);
-            assert_eq!(reminder.due(&waiting(), &settings, begun + DAY).is_some(), reminds, "{reboot}");
+            assert_eq!(
+                reminder.due(&waiting(), &settings, begun + DAY).is_some(),
+                reminds,
+                "{reboot}"
+            );
         }
     }
 }

@@ -93,8 +93,12 @@ impl Restart {
             taking = decision == Decision::TakeLock;
             let acted = match (&decision, &mut record) {
                 (Decision::TakeLock, Ok(record)) => self.take_lock(record, round).await,
-                (Decision::Schedule { at }, Ok(record)) => self.announce(record, status, round, *at).await,
-                (Decision::Cancel { why }, Ok(record)) => self.cancel(record, &why.join("; ")).await,
+                (Decision::Schedule { at }, Ok(record)) => {
+                    self.announce(record, status, round, *at).await
+                }
+                (Decision::Cancel { why }, Ok(record)) => {
+                    self.cancel(record, &why.join("; ")).await
+                }
                 (Decision::Cancel { why }, Err(_)) => {
                     self.cancel(&mut Record::default(), &why.join("; ")).await
                 }
@@ -108,15 +112,19 @@ impl Restart {
                         self.lock.in_vain(&why);
                     }
                     again = Some(self.lock.again().unwrap_or(LOOK_AGAIN));
-                    status.reboot.decision = Decision::Wait { why: vec![why], until: None, overdue: false };
+                    status.reboot.decision =
+                        Decision::Wait { why: vec![why], until: None, overdue: false };
                 }
             }
             break;
         }
         self.tell(status, round);
         self.note_wait(&mut record, &status.reboot.decision);
-        status.reboot.called_off =
-            self.store.announced().filter(|announced| announced.called_off).and_then(|one| one.called_off_by);
+        status.reboot.called_off = self
+            .store
+            .announced()
+            .filter(|announced| announced.called_off)
+            .and_then(|one| one.called_off_by);
         if let Ok(record) = &record {
             status.reboot.attempts = record.in_a_row(&self.boot_id);
         }
@@ -180,8 +188,8 @@ impl Restart {
             *record = self.store.record();
         }
         let asked = record.as_ref().is_ok_and(|record| record.asked.is_some());
-        let wanted =
-            asked || (round.need != RebootNeed::None && round.reboot.policy == RebootPolicy::Schedule);
+        let wanted = asked
+            || (round.need != RebootNeed::None && round.reboot.policy == RebootPolicy::Schedule);
         let (mut vetoes, mut inhibitors) = (Vec::new(), Vec::new());
         if wanted || matches!(scheduled, Ok(Scheduled::Ours(_))) {
             vetoes = self.vetoes(&round.reboot, asked, now).await;
@@ -190,16 +198,21 @@ impl Restart {
             let (method, said) = methods::taken(&self.root, &round.reboot, round.need);
             status.reboot.methods = said;
             status.reboot.method = method;
-            let rehearsed = record.as_ref().is_ok_and(|record| record.rehearsed(&self.boot_id, &round.hash));
+            let rehearsed =
+                record.as_ref().is_ok_and(|record| record.rehearsed(&self.boot_id, &round.hash));
             if round.reboot.rehearse && rehearsed && scheduled == Ok(Scheduled::Nothing) {
                 // Before a slot is asked for that nothing would come of.
-                vetoes.push("it was rehearsed in this boot; `rehearse = false` in [reboot] does it".into());
+                vetoes.push(
+                    "it was rehearsed in this boot; `rehearse = false` in [reboot] does it".into(),
+                );
             }
             if method.is_none() {
                 vetoes.push("no method of the profile can restart this host".into());
             }
             match &self.logind {
-                None => vetoes.push("there is no systemd-logind on the bus to reboot through".into()),
+                None => {
+                    vetoes.push("there is no systemd-logind on the bus to reboot through".into())
+                }
                 Some(logind) => match logind.list_inhibitors().await {
                     Ok(all) => inhibitors = logind::in_the_way(&all),
                     Err(error) => vetoes.push(format!("cannot ask logind for inhibitors: {error}")),
@@ -256,7 +269,8 @@ impl Restart {
             method,
             rehearsal: settings.rehearse,
             passthrough: round.pending.iter().any(|pending| {
-                pending.subject.starts_with("iommu=") || pending.subject.starts_with("iommu.passthrough")
+                pending.subject.starts_with("iommu=")
+                    || pending.subject.starts_with("iommu.passthrough")
             }),
             followed: false,
         });
@@ -283,7 +297,10 @@ impl Restart {
         };
         self.store.announce(Some(&announced))?;
         let why = reason(round, record);
-        let wall = format!("bedplate reboots this host at {}: {why} (`bedplate reboot status`)", shown(at));
+        let wall = format!(
+            "bedplate reboots this host at {}: {why} (`bedplate reboot status`)",
+            shown(at)
+        );
         let asked = async {
             logind.set_wall_message(&wall, true).await?;
             logind.schedule_shutdown(&announced.kind, announced.usec).await
@@ -340,7 +357,10 @@ impl Restart {
             Decision::Wait { why, until, overdue } => {
                 let until = until.map(|at| format!(" (until {})", shown(at))).unwrap_or_default();
                 let late = if *overdue { "for longer than `inhibitor_wait`: " } else { "" };
-                say(journal::REBOOT_WAITS, &format!("a reboot waits: {late}{}{until}", why.join("; ")));
+                say(
+                    journal::REBOOT_WAITS,
+                    &format!("a reboot waits: {late}{}{until}", why.join("; ")),
+                );
             }
             _ => {}
         }
@@ -352,11 +372,14 @@ fn reason(round: &Round, record: &Record) -> String {
     if let Some(asked) = &record.asked {
         return asked.why.clone();
     }
-    let subjects: Vec<&str> = round.pending.iter().map(|pending| pending.subject.as_str()).collect();
+    let subjects: Vec<&str> =
+        round.pending.iter().map(|pending| pending.subject.as_str()).collect();
     match subjects.as_slice() {
         [] => format!("profile {}", round.profile),
         [first] => format!("{first} of profile {}", round.profile),
-        [first, more @ ..] => format!("{first} and {} more of profile {}", more.len(), round.profile),
+        [first, more @ ..] => {
+            format!("{first} and {} more of profile {}", more.len(), round.profile)
+        }
     }
 }
 

@@ -180,7 +180,12 @@ pub fn hash(plan: &Plan) -> String {
         .pending
         .iter()
         .map(|pending| {
-            format!("{}\0{}\0{}\n", pending.kind, pending.subject, pending.next.as_deref().unwrap_or("-"))
+            format!(
+                "{}\0{}\0{}\n",
+                pending.kind,
+                pending.subject,
+                pending.next.as_deref().unwrap_or("-")
+            )
         })
         .collect();
     lines.sort();

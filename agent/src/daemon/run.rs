@@ -62,8 +62,10 @@ pub enum RunError {
 /// [`RunError`]; whatever happens to the host is reported, not an error.
 pub fn run(options: Options) -> Result<(), RunError> {
     journal::start();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(RunError::SetUp)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(RunError::SetUp)?;
     let done = runtime.block_on(async { Daemon::start(options).await?.serve().await });
     // A worker or a lock server that hangs must not keep the daemon from ending.
     runtime.shutdown_background();
@@ -122,7 +124,9 @@ impl Daemon {
         if let Err(error) = events::uevents(to_triggers.clone()) {
             say(
                 journal::IMPAIRED,
-                &format!("no kernel events, only the re-check finds what the kernel changes: {error}"),
+                &format!(
+                    "no kernel events, only the re-check finds what the kernel changes: {error}"
+                ),
             );
         }
         let files = Files::new(to_triggers.clone())
@@ -192,7 +196,8 @@ impl Daemon {
 
     async fn serve(mut self) -> Result<(), RunError> {
         let stop = |kind| signal(kind).map_err(RunError::SetUp);
-        let (mut term, mut interrupt) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
+        let (mut term, mut interrupt) =
+            (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
         let mut hangup = stop(SignalKind::hangup())?;
         tokio::spawn(watchdog::watch(self.busy.clone()));
         notify(&[NotifyState::Ready, NotifyState::Status("looking at the host")]);
@@ -288,7 +293,8 @@ impl Daemon {
         if self.recheck <= now {
             self.recheck = now + self.interval();
             // A look reads config space; without any sign of a change there is no need.
-            if fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch)) != self.seen
+            if fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch))
+                != self.seen
             {
                 self.at_work("looking at the host").await;
                 return self.look(true).await;
@@ -306,7 +312,8 @@ impl Daemon {
         let now = Timestamp::now();
         let seconds = self.round.as_ref().map_or(900, |round| round.agent.interval_s);
         self.status.heartbeat = Some(now);
-        self.status.fresh_until = now.checked_add(SignedDuration::from_secs(2 * i64::from(seconds))).ok();
+        self.status.fresh_until =
+            now.checked_add(SignedDuration::from_secs(2 * i64::from(seconds))).ok();
     }
 
     /// The time between re-checks, a tenth more or less, so that a fleet started at once spreads out.

@@ -359,8 +359,8 @@ impl Status {
                 [one, more @ ..] => format!("{one} and {} more", more.len()),
             }
         };
-        let failed =
-            failed.or_else(|| self.failed.first().map(|one| format!("{}: {}", one.subject, one.why)));
+        let failed = failed
+            .or_else(|| self.failed.first().map(|one| format!("{}: {}", one.subject, one.why)));
         let (state, reason) = if let Decision::Stuck { why } = &self.reboot.decision {
             (State::Stuck, why.clone())
         } else if !self.contested.is_empty() {

@@ -94,8 +94,12 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     // The ledger's directory is for root alone (copies of other files are in it); /run/bedplate is there before this.
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)?;
@@ -112,11 +116,17 @@ mod tests {
         let store = Store::new(root.path());
         assert_eq!(store.record(), Ok(Record::default()));
         let at = jiff::Timestamp::UNIX_EPOCH;
-        let asked = crate::reboot::record::Asked { why: "w".into(), boot_id: "b".into(), at, waited: false };
+        let asked = crate::reboot::record::Asked {
+            why: "w".into(),
+            boot_id: "b".into(),
+            at,
+            waited: false,
+        };
         let record = Record { asked: Some(asked), ..Record::default() };
         store.keep(&record).unwrap();
         assert_eq!(store.record(), Ok(record));
-        std::fs::write(root.path().join("var/lib/bedplate/reboot.json"), "{\"version\":1,").unwrap();
+        std::fs::write(root.path().join("var/lib/bedplate/reboot.json"), "{\"version\":1,")
+            .unwrap();
         assert!(store.record().unwrap_err().contains("reboot.json"));
         let announced = Announced {
             kind: "reboot".into(),

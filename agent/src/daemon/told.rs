@@ -29,7 +29,10 @@ pub fn differs(plan: &str, change: &Difference) {
 pub fn held(before: Option<&EnforceHold>, now: Option<&EnforceHold>) {
     match (before, now) {
         (before, Some(hold)) if before != Some(hold) => {
-            say(journal::HELD, &format!("{}; until then this host is only observed", hold.describe()));
+            say(
+                journal::HELD,
+                &format!("{}; until then this host is only observed", hold.describe()),
+            );
         }
         (Some(_), None) => say(journal::RELEASED, "enforcement is no longer held"),
         _ => {}
@@ -62,7 +65,10 @@ impl Told {
             .blockers
             .iter()
             .map(|blocker| {
-                format!("{} {}: {}; do: {}", blocker.kind, blocker.subject, blocker.reason, blocker.remedy)
+                format!(
+                    "{} {}: {}; do: {}",
+                    blocker.kind, blocker.subject, blocker.reason, blocker.remedy
+                )
             })
             .collect();
         for blocker in blockers.iter().filter(|blocker| !self.blockers.contains(blocker)) {
@@ -73,8 +79,9 @@ impl Told {
 
     /// Says what could not be read.
     pub fn unknowns(&mut self, round: &Round) {
-        let words =
-            |one: &Obstacle| format!("{} {} could not be read: {}", one.kind, one.subject, one.reason);
+        let words = |one: &Obstacle| {
+            format!("{} {} could not be read: {}", one.kind, one.subject, one.reason)
+        };
         let unknowns: Vec<String> = round.unknowns.iter().map(words).collect();
         for unknown in unknowns.iter().filter(|unknown| !self.unknowns.contains(unknown)) {
             say(journal::UNREAD, unknown);

@@ -46,8 +46,9 @@ pub async fn call_off(root: &Path) -> Result<Option<String>, String> {
         })?;
     }
     store.announce(None)?;
-    Ok(cancelled
-        .then(|| format!("the reboot announced for {} is taken back", shown(logind::time(announced.usec)))))
+    Ok(cancelled.then(|| {
+        format!("the reboot announced for {} is taken back", shown(logind::time(announced.usec)))
+    }))
 }
 
 /// Takes back what logind has scheduled if it is this; whether it was.
@@ -70,8 +71,9 @@ pub fn withdraw(root: &Path) -> Vec<String> {
     let outside = [export::COLLECTOR, export::FEATURES, "/run", DIRECTORY]
         .into_iter()
         .filter(|path| leaves(root, &at(path)));
-    let outside: Vec<String> =
-        outside.map(|path| format!("{path} leads out of {}: nothing was removed", root.display())).collect();
+    let outside: Vec<String> = outside
+        .map(|path| format!("{path} leads out of {}: nothing was removed", root.display()))
+        .collect();
     if !outside.is_empty() {
         return outside;
     }
@@ -82,7 +84,8 @@ pub fn withdraw(root: &Path) -> Vec<String> {
         }
         _ => {}
     };
-    for (directory, name) in [(export::COLLECTOR, "bedplate.prom"), (export::FEATURES, "bedplate")] {
+    for (directory, name) in [(export::COLLECTOR, "bedplate.prom"), (export::FEATURES, "bedplate")]
+    {
         let path = format!("{directory}/{name}");
         check(&path, std::fs::remove_file(at(&path)));
         // A write that was cut short.

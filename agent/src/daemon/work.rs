@@ -183,7 +183,9 @@ impl<T: DeserializeOwned> Work<T> {
         let said = (&mut self.stderr).await.unwrap_or_default();
         Ok(Said::Ended(Err(match (status.code(), said) {
             (Some(NO_PROFILE), said) => WorkError::NoProfile(said),
-            (_, said) if said.is_empty() => WorkError::Said(format!("the worker ended with {status}")),
+            (_, said) if said.is_empty() => {
+                WorkError::Said(format!("the worker ended with {status}"))
+            }
             (_, said) => WorkError::Said(said),
         })))
     }

@@ -29,7 +29,9 @@ pub fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
         Loader::Uki => systemd_boot(spec, snapshot, true),
         Loader::RpmOstree => ostree(spec, snapshot, "/usr/bin/rpm-ostree"),
         Loader::Bootc => ostree(spec, snapshot, "/usr/bin/bootc"),
-        Loader::Talos => "talos.platform=metal console=ttyS0 init_on_alloc=1 slab_nomerge pti=on".to_owned(),
+        Loader::Talos => {
+            "talos.platform=metal console=ttyS0 init_on_alloc=1 slab_nomerge pti=on".to_owned()
+        }
         Loader::None => ROOT.to_owned(),
     };
     if spec.running {
@@ -97,7 +99,12 @@ fn debian(spec: &HostSpec, snapshot: &mut Snapshot) -> String {
     }
     tools(
         snapshot,
-        &["sbin/update-grub", "sbin/grub-mkconfig", "sbin/update-initramfs", "bin/grub-script-check"],
+        &[
+            "sbin/update-grub",
+            "sbin/grub-mkconfig",
+            "sbin/update-initramfs",
+            "bin/grub-script-check",
+        ],
     );
     let mut menu = String::from(
         "set default=\"0\"\nif [ -s $prefix/grubenv ]; then\n  set have_grubenv=true\n  load_env\nfi\n\
@@ -109,7 +116,13 @@ fn debian(spec: &HostSpec, snapshot: &mut Snapshot) -> String {
     menu += "submenu 'Advanced options for Ubuntu' $menuentry_id_option 'gnulinux-advanced' {\n";
     for kernel in kernels(spec) {
         let title = format!("Ubuntu, with Linux {kernel}");
-        menu += &menu_entry("\t", &title, &format!("gnulinux-{kernel}-advanced"), kernel, &join(&all, usual));
+        menu += &menu_entry(
+            "\t",
+            &title,
+            &format!("gnulinux-{kernel}-advanced"),
+            kernel,
+            &join(&all, usual),
+        );
         let recovery = format!("{title} (recovery mode)");
         let line = join("recovery nomodeset dis_ucode_ldr", &all);
         menu += &menu_entry("\t", &recovery, &format!("gnulinux-{kernel}-recovery"), kernel, &line);
@@ -163,7 +176,13 @@ fn rhel(spec: &HostSpec, snapshot: &mut Snapshot, kernelopts: bool) -> String {
     put(snapshot, "/etc/kernel/cmdline", &format!("{line}\n"));
     tools(
         snapshot,
-        &["sbin/grubby", "sbin/grub2-mkconfig", "bin/grub2-editenv", "bin/dracut", "bin/kernel-install"],
+        &[
+            "sbin/grubby",
+            "sbin/grub2-mkconfig",
+            "bin/grub2-editenv",
+            "bin/dracut",
+            "bin/kernel-install",
+        ],
     );
     join(ROOT, usual)
 }
@@ -184,7 +203,10 @@ fn suse(spec: &HostSpec, snapshot: &mut Snapshot) -> String {
     let entry = menu_entry("", "SLES 15-SP6", "gnulinux-simple", &spec.kernel, &arguments);
     put(snapshot, "/boot/grub2/grub.cfg", &format!("set default=\"${{saved_entry}}\"\n{entry}"));
     put(snapshot, "/boot/grub2/grubenv", &environment_block("saved_entry=gnulinux-simple\n"));
-    tools(snapshot, &["sbin/grub2-mkconfig", "sbin/update-bootloader", "bin/dracut", "bin/grub2-editenv"]);
+    tools(
+        snapshot,
+        &["sbin/grub2-mkconfig", "sbin/update-bootloader", "bin/dracut", "bin/grub2-editenv"],
+    );
     join(ROOT, usual)
 }
 
@@ -192,11 +214,16 @@ fn systemd_boot(spec: &HostSpec, snapshot: &mut Snapshot, uki: bool) -> String {
     let usual = "console=ttyS0 quiet";
     let line = join(&join(ROOT, usual), &spec.cmdline);
     put(snapshot, "/etc/kernel/cmdline", &format!("{line}\n"));
-    put(snapshot, "/etc/kernel/install.conf", &format!("layout={}\n", if uki { "uki" } else { "bls" }));
+    put(
+        snapshot,
+        "/etc/kernel/install.conf",
+        &format!("layout={}\n", if uki { "uki" } else { "bls" }),
+    );
     put(snapshot, "/boot/efi/loader/loader.conf", "timeout 3\n");
     for kernel in kernels(spec) {
         if uki {
-            snapshot.insert(&format!("/boot/efi/EFI/Linux/{MACHINE_ID}-{kernel}.efi"), Node::Present);
+            snapshot
+                .insert(&format!("/boot/efi/EFI/Linux/{MACHINE_ID}-{kernel}.efi"), Node::Present);
             continue;
         }
         let entry = format!(
@@ -227,7 +254,9 @@ fn efi_variable(snapshot: &mut Snapshot, name: &str, text: &str) {
 
 fn ostree(spec: &HostSpec, snapshot: &mut Snapshot, tool: &str) -> String {
     let system = if spec.loader == Loader::Bootc { "default" } else { "fedora-coreos" };
-    let usual = format!("console=ttyS0 ignition.platform.id=metal ostree=/ostree/boot.1/{system}/0/0 {ROOT}");
+    let usual = format!(
+        "console=ttyS0 ignition.platform.id=metal ostree=/ostree/boot.1/{system}/0/0 {ROOT}"
+    );
     let kernel = &spec.kernel;
     let entry = format!(
         "title {system} (ostree:0)\nversion 1\noptions {}\nlinux /ostree/{system}/vmlinuz-{kernel}\n\

@@ -122,7 +122,10 @@ impl Device {
         if let Some(group) = self.group {
             link(snapshot, "iommu_group", format!("{up}kernel/iommu_groups/{group}"));
             let device = format!("../../../../{}", self.directory.trim_start_matches("/sys/"));
-            snapshot.insert(&format!("/sys/kernel/iommu_groups/{group}/devices/{name}"), Node::Link(device));
+            snapshot.insert(
+                &format!("/sys/kernel/iommu_groups/{group}/devices/{name}"),
+                Node::Link(device),
+            );
         }
         if let Some(sriov) = &self.sriov {
             for (index, vf) in sriov.vfs.iter().enumerate() {
@@ -158,8 +161,8 @@ impl Device {
             ("uevent", self.uevent()),
         ];
         if self.link.1 > 0 {
-            let speed =
-                ["Unknown", "2.5", "5.0", "8.0", "16.0", "32.0", "64.0"][usize::from(self.link.0 % 7)];
+            let speed = ["Unknown", "2.5", "5.0", "8.0", "16.0", "32.0", "64.0"]
+                [usize::from(self.link.0 % 7)];
             files.extend([
                 ("current_link_speed", format!("{speed} GT/s PCIe\n")),
                 ("max_link_speed", format!("{speed} GT/s PCIe\n")),
@@ -206,7 +209,8 @@ impl Device {
     }
 
     fn network(&self, snapshot: &mut Snapshot, port: &Port) {
-        let mut put = |path: String, text: &str| snapshot.insert(&path, Node::File(text.as_bytes().to_vec()));
+        let mut put =
+            |path: String, text: &str| snapshot.insert(&path, Node::File(text.as_bytes().to_vec()));
         let net = format!("{}/net/{}", self.directory, port.net);
         put(format!("{net}/operstate"), "up\n");
         put(format!("{net}/flags"), "0x1003\n");
@@ -224,7 +228,8 @@ impl Device {
             class.push(("infiniband", name));
         }
         for (kind, name) in class {
-            let target = format!("../../{}/{kind}/{name}", self.directory.trim_start_matches("/sys/"));
+            let target =
+                format!("../../{}/{kind}/{name}", self.directory.trim_start_matches("/sys/"));
             snapshot.insert(&format!("/sys/class/{kind}/{name}"), Node::Link(target));
         }
     }

@@ -85,7 +85,14 @@ impl Layout<'_> {
     }
 
     /// A bridge whose secondary bus is `secondary` and whose last one is `last`.
-    fn bridge(&mut self, bus: &Bus, slot: (u8, u8), id: (u16, u16), kind: PortType, buses: (u8, u8)) -> Bus {
+    fn bridge(
+        &mut self,
+        bus: &Bus,
+        slot: (u8, u8),
+        id: (u16, u16),
+        kind: PortType,
+        buses: (u8, u8),
+    ) -> Bus {
         let mut bridge = self.device(bus, slot.0, slot.1, 0x06_0400, id);
         bridge.port = Some(kind);
         bridge.driver = (kind != PortType::PcieToPci).then_some("pcieport");
@@ -142,7 +149,11 @@ impl Layout<'_> {
         pf.windows = vec![(0, 32 * MIB), (7, 16 * MIB)];
         pf.link = (5, 16);
         let net = format!("{}p{}s0", if is_infiniband { "ib" } else { "en" }, bus.number);
-        let net = if bus.domain == 0 { net } else { format!("{}P{}{}", &net[..2], bus.domain, &net[2..]) };
+        let net = if bus.domain == 0 {
+            net
+        } else {
+            format!("{}P{}{}", &net[..2], bus.domain, &net[2..])
+        };
         pf.network = Some(self.port(&net, is_infiniband));
         // VF i has the routing id of its PF + first offset (1) + i * stride (1).
         let vf_address = |index: u16| PciAddress {
@@ -155,7 +166,8 @@ impl Layout<'_> {
         let pf_address = pf.address;
         self.add(pf);
         for (index, address) in vfs.into_iter().enumerate() {
-            let mut vf = self.device(bus, address.device, address.function, class, (0x15b3, 0x101e));
+            let mut vf =
+                self.device(bus, address.device, address.function, class, (0x15b3, 0x101e));
             vf.driver = Some("mlx5_core");
             vf.subsystem = (0x15b3, 0x0041);
             vf.physfn = Some(pf_address);
@@ -166,7 +178,11 @@ impl Layout<'_> {
 
     fn port(&mut self, net: &str, is_infiniband: bool) -> Port {
         self.names += 1;
-        Port { net: net.to_owned(), infiniband: Some(format!("mlx5_{}", self.names - 1)), is_infiniband }
+        Port {
+            net: net.to_owned(),
+            infiniband: Some(format!("mlx5_{}", self.names - 1)),
+            is_infiniband,
+        }
     }
 
     /// A two-port Ethernet adapter for management, without RDMA.
@@ -193,7 +209,8 @@ impl Layout<'_> {
             .chain([(0x80, 1), (0x97, 1), (0xa7, 1), (0xb7, 1), (0xc7, 1), (0xd7, 1)])
         {
             let root = self.root(number, numa);
-            let system = [(0, 0, 0x08_8000, 0x09a2), (0, 1, 0x08_8000, 0x09a4), (0, 2, 0x08_8000, 0x09a3)];
+            let system =
+                [(0, 0, 0x08_8000, 0x09a2), (0, 1, 0x08_8000, 0x09a4), (0, 2, 0x08_8000, 0x09a3)];
             self.fill(&root, 0x8086, &system);
             self.fill(&root, 0x8086, &[(0, 4, 0x08_0700, 0x0b23)]);
             match number {
@@ -216,11 +233,13 @@ impl Layout<'_> {
                     }
                 }
                 0x48 => {
-                    let port = self.bridge(&root, (1, 0), ROOT_PORT, PortType::RootPort, (0x49, 0x49));
+                    let port =
+                        self.bridge(&root, (1, 0), ROOT_PORT, PortType::RootPort, (0x49, 0x49));
                     self.nvme(&port);
                 }
                 0x59 => {
-                    let port = self.bridge(&root, (1, 0), ROOT_PORT, PortType::RootPort, (0x5a, 0x5a));
+                    let port =
+                        self.bridge(&root, (1, 0), ROOT_PORT, PortType::RootPort, (0x5a, 0x5a));
                     self.management(&port);
                 }
                 _ => {}
@@ -250,7 +269,8 @@ impl Layout<'_> {
         ];
         self.fill(root, 0x8086, &functions);
         let port = self.bridge(root, (0x1c, 0), (0x8086, 0x1bbc), PortType::RootPort, (1, 2));
-        let conventional = self.bridge(&port, (0, 0), (0x1a03, 0x1150), PortType::PcieToPci, (2, 2));
+        let conventional =
+            self.bridge(&port, (0, 0), (0x1a03, 0x1150), PortType::PcieToPci, (2, 2));
         let mut vga = self.device(&conventional, 0, 0, 0x03_0000, (0x1a03, 0x2000));
         vga.driver = Some("ast");
         vga.port = None;
@@ -260,9 +280,12 @@ impl Layout<'_> {
 
     fn mi300x(&mut self) {
         const ROOT_PORT: (u16, u16) = (0x1022, 0x14ab);
-        for (index, number) in [0x00, 0x20, 0x40, 0x60, 0x80, 0xa0, 0xc0, 0xe0].into_iter().enumerate() {
+        for (index, number) in
+            [0x00, 0x20, 0x40, 0x60, 0x80, 0xa0, 0xc0, 0xe0].into_iter().enumerate()
+        {
             let root = self.root(number, (index / 4) as i32);
-            let system = [(0, 0, 0x06_0000, 0x14a4), (0, 2, 0x08_0600, 0x149e), (1, 0, 0x06_0000, 0x149f)];
+            let system =
+                [(0, 0, 0x06_0000, 0x14a4), (0, 2, 0x08_0600, 0x149e), (1, 0, 0x06_0000, 0x149f)];
             self.fill(&root, 0x1022, &system);
             let ports = self.switch(&root, (1, 1), ROOT_PORT, 4);
             self.gpu(&ports[0], 0x12_0000, (0x1002, 0x74a1), Some("amdgpu"));
@@ -317,7 +340,8 @@ impl Layout<'_> {
         let mut together: BTreeMap<String, u32> = BTreeMap::new();
         for device in &mut self.devices {
             let path: Vec<&str> = device.directory.split('/').collect();
-            let key = if alone { device.directory.clone() } else { path[..path.len().min(5)].join("/") };
+            let key =
+                if alone { device.directory.clone() } else { path[..path.len().min(5)].join("/") };
             let next = together.len() as u32;
             device.group = Some(*together.entry(key).or_insert(next));
         }

@@ -29,7 +29,11 @@ pub fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
     }
     put(snapshot, "/usr/lib/os-release", &os_release(spec));
     snapshot.insert("/etc/os-release", Node::Link("../usr/lib/os-release".to_owned()));
-    put(snapshot, "/etc/modprobe.d/blacklist-nouveau.conf", "blacklist nouveau\noptions nouveau modeset=0\n");
+    put(
+        snapshot,
+        "/etc/modprobe.d/blacklist-nouveau.conf",
+        "blacklist nouveau\noptions nouveau modeset=0\n",
+    );
     put(snapshot, "/etc/modules-load.d/modules.conf", "# Modules to load at boot, one a line.\n");
     // The head of an ELF program says which architecture an image is for.
     let mut program = vec![0; 64];
@@ -50,14 +54,18 @@ fn os_release(spec: &HostSpec) -> String {
         Loader::Rhel9 => ("rhel", "fedora", "Red Hat Enterprise Linux", "9.4"),
         Loader::Rhel8 => ("rhel", "fedora", "Red Hat Enterprise Linux", "8.10"),
         Loader::Suse => ("sles", "suse", "SUSE Linux Enterprise Server", "15.6"),
-        Loader::SystemdBoot | Loader::Uki | Loader::None => ("debian", "", "Debian GNU/Linux", "13"),
+        Loader::SystemdBoot | Loader::Uki | Loader::None => {
+            ("debian", "", "Debian GNU/Linux", "13")
+        }
         Loader::RpmOstree => ("fedora", "", "Fedora CoreOS", "41"),
         Loader::Bootc => ("centos", "rhel fedora", "CentOS Stream", "10"),
         Loader::Talos => ("talos", "", "Talos", "v1.12.1"),
     };
     let version = spec.os_version.as_deref().unwrap_or(version);
     let like = if like.is_empty() { String::new() } else { format!("ID_LIKE=\"{like}\"\n") };
-    format!("NAME=\"{name}\"\nID={id}\n{like}VERSION_ID=\"{version}\"\nPRETTY_NAME=\"{name} {version}\"\n")
+    format!(
+        "NAME=\"{name}\"\nID={id}\n{like}VERSION_ID=\"{version}\"\nPRETTY_NAME=\"{name} {version}\"\n"
+    )
 }
 
 fn installed_kernel(spec: &HostSpec, kernel: &str, snapshot: &mut Snapshot) {
@@ -107,7 +115,8 @@ fn installed_kernel(spec: &HostSpec, kernel: &str, snapshot: &mut Snapshot) {
 fn modules(spec: &HostSpec) -> BTreeMap<String, ModuleState> {
     use ModuleState::{Available, Builtin, Live};
     let mut all: BTreeMap<String, ModuleState> = BTreeMap::new();
-    let mut set = |names: &[&str], state| all.extend(names.iter().map(|name| ((*name).to_owned(), state)));
+    let mut set =
+        |names: &[&str], state| all.extend(names.iter().map(|name| ((*name).to_owned(), state)));
     set(&["vfio_pci", "vfio", "overlay", "br_netfilter", "ipmi_poweroff"], Available);
     set(&["nvme", "nvme_core", "ipmi_si", "ipmi_msghandler"], Live);
     set(&["acpi_pad", "vfat", "loop"], Builtin);
@@ -129,7 +138,11 @@ pub fn running(spec: &HostSpec, snapshot: &mut Snapshot) {
     put(snapshot, "/proc/cpuinfo", &cpuinfo);
     put(snapshot, "/sys/devices/system/cpu/online", online);
     put(snapshot, "/sys/devices/system/node/online", nodes);
-    put(snapshot, "/proc/meminfo", "MemTotal:       2113384448 kB\nMemFree:        2001119404 kB\n");
+    put(
+        snapshot,
+        "/proc/meminfo",
+        "MemTotal:       2113384448 kB\nMemFree:        2001119404 kB\n",
+    );
     put(snapshot, "/proc/sys/kernel/osrelease", &format!("{}\n", spec.kernel));
     put(snapshot, "/proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000001\n");
     put(snapshot, "/sys/kernel/kexec_loaded", "0\n");
@@ -171,8 +184,12 @@ fn dmi(spec: &HostSpec, snapshot: &mut Snapshot) {
         Machine::Grace => ("NVIDIA", "GH200 P5042", "P5042"),
         Machine::Plain => ("Example", "1U server", "Board"),
     };
-    let fields =
-        [("sys_vendor", vendor), ("product_name", product), ("board_name", board), ("bios_version", "2.1")];
+    let fields = [
+        ("sys_vendor", vendor),
+        ("product_name", product),
+        ("board_name", board),
+        ("bios_version", "2.1"),
+    ];
     for (name, value) in fields {
         put(snapshot, &format!("/sys/devices/virtual/dmi/id/{name}"), &format!("{value}\n"));
     }
@@ -231,6 +248,10 @@ fn loaded_modules(spec: &HostSpec, snapshot: &mut Snapshot) {
         Nvidia::Proprietary => format!("NVIDIA UNIX {arch} Kernel Module"),
         Nvidia::None => return,
     };
-    put(snapshot, "/proc/driver/nvidia/version", &format!("NVRM version: {flavour}  {NVIDIA_VERSION}\n"));
+    put(
+        snapshot,
+        "/proc/driver/nvidia/version",
+        &format!("NVRM version: {flavour}  {NVIDIA_VERSION}\n"),
+    );
     put(snapshot, "/proc/driver/nvidia/params", "EnableStreamMemOPs: 0\nDmaRemapPeerMmio: 1\n");
 }

@@ -56,12 +56,17 @@ fn hgx_has_the_shape_of_the_real_thing() {
     assert_eq!(facts.boot, BootLoader::GrubDebian);
     for gpu in tree(&facts).functions.values().filter(|f| f.is_gpu()) {
         let path = tree(&facts).path_up(gpu.address);
-        let ports: Vec<_> = path.iter().map(|port| tree(&facts).get(*port).unwrap().port.clone()).collect();
-        assert_eq!(ports, [PortType::Downstream, PortType::Upstream, PortType::RootPort].map(Reading::Known));
+        let ports: Vec<_> =
+            path.iter().map(|port| tree(&facts).get(*port).unwrap().port.clone()).collect();
+        assert_eq!(
+            ports,
+            [PortType::Downstream, PortType::Upstream, PortType::RootPort].map(Reading::Known)
+        );
         let port = tree(&facts).get(path[0]).unwrap().acs.known().unwrap();
         assert_eq!((port.capable, port.control), (AcsBits(0x5f), AcsBits(0x1d)));
     }
-    let nic = tree(&facts).functions.values().find(|f| f.is_nic() && !f.infiniband.is_empty()).unwrap();
+    let nic =
+        tree(&facts).functions.values().find(|f| f.is_nic() && !f.infiniband.is_empty()).unwrap();
     assert_eq!(nic.sriov.known().unwrap().total, Reading::Known(16));
     assert_eq!(nic.numa_node, Reading::Known(0));
 }
@@ -69,9 +74,15 @@ fn hgx_has_the_shape_of_the_real_thing() {
 #[test]
 fn the_other_machines_too() {
     let amd = facts("machine = \"mi300x\"");
-    assert_eq!((count(&amd, Function::is_gpu), amd.cpu.vendor), (8, Reading::Known(CpuVendor::Amd)));
+    assert_eq!(
+        (count(&amd, Function::is_gpu), amd.cpu.vendor),
+        (8, Reading::Known(CpuVendor::Amd))
+    );
     let arm = facts("machine = \"grace\"");
-    assert_eq!((count(&arm, Function::is_gpu), arm.arch.clone()), (4, Reading::Known(Arch::Aarch64)));
+    assert_eq!(
+        (count(&arm, Function::is_gpu), arm.arch.clone()),
+        (4, Reading::Known(Arch::Aarch64))
+    );
     assert_eq!(arm.iommu.firmware, Reading::Known("IORT".to_owned()));
     let plain = facts("machine = \"plain\"");
     assert_eq!(count(&plain, Function::is_gpu), 0);
@@ -80,8 +91,11 @@ fn the_other_machines_too() {
 #[test]
 fn vfs_come_with_their_pf_and_vfio_without_a_network() {
     let facts = facts("vfs = 4\nvfio = [\"0000:19:00.2\"]");
-    let pf =
-        tree(&facts).functions.values().find(|f| f.sriov.known().is_some_and(|s| !s.vfs.is_empty())).unwrap();
+    let pf = tree(&facts)
+        .functions
+        .values()
+        .find(|f| f.sriov.known().is_some_and(|s| !s.vfs.is_empty()))
+        .unwrap();
     let vfs = &pf.sriov.known().unwrap().vfs;
     assert_eq!(vfs.len(), 4);
     assert!(vfs.iter().all(|vf| tree(&facts).get(*vf).unwrap().physfn == Some(pf.address)));
@@ -92,7 +106,8 @@ fn vfs_come_with_their_pf_and_vfio_without_a_network() {
 
 #[test]
 fn the_iommu_shows_in_links_types_and_acs() {
-    for (state, kind) in [("translated", "DMA-FQ"), ("strict", "DMA"), ("passthrough", "identity")] {
+    for (state, kind) in [("translated", "DMA-FQ"), ("strict", "DMA"), ("passthrough", "identity")]
+    {
         let snapshot = spec(&format!("iommu = \"{state}\""));
         let facts = observe(&snapshot, Depth::Thorough);
         let types: Vec<_> = facts.iommu.groups.values().cloned().collect();
@@ -106,7 +121,8 @@ fn the_iommu_shows_in_links_types_and_acs() {
     assert_eq!(count(&none, |f| f.acs.known().is_some_and(|acs| !acs.control.is_empty())), 0);
     let off = facts("acs = false");
     assert_eq!(count(&off, |f| f.acs.known().is_some_and(|acs| !acs.control.is_empty())), 0);
-    let gpus: Vec<_> = tree(&off).functions.values().filter(|f| f.is_gpu()).map(|f| &f.iommu_group).collect();
+    let gpus: Vec<_> =
+        tree(&off).functions.values().filter(|f| f.is_gpu()).map(|f| &f.iommu_group).collect();
     assert_eq!(gpus[0], gpus[1], "without ACS the functions below a root port share a group");
 }
 
@@ -130,8 +146,9 @@ fn every_loader_is_recognised() {
     assert!(matches!(facts("loader = \"talos\"").boot, BootLoader::Unmanaged { .. }));
     let BootLoader::Unknown { reason } = facts("loader = \"none\"").boot else { panic!("guessed") };
     assert!(reason.contains("/etc/default/grub") && reason.contains("debian"), "{reason}");
-    let no_bls =
-        facts("loader = \"rhel9\"\n[files]\n\"/etc/default/grub\" = \"GRUB_ENABLE_BLSCFG=false\\n\"");
+    let no_bls = facts(
+        "loader = \"rhel9\"\n[files]\n\"/etc/default/grub\" = \"GRUB_ENABLE_BLSCFG=false\\n\"",
+    );
     assert_eq!(no_bls.boot, BootLoader::GrubRhel);
     let strange = facts("[files]\n\"/etc/os-release\" = \"ID=void\\n\"");
     assert!(matches!(strange.boot, BootLoader::Unknown { .. }));
@@ -170,7 +187,10 @@ fn descriptions_refuse_what_they_do_not_know() {
         "remove = [\"/etc/modprobe.d\"]\n[files]\n\"/sys/bus/pci/devices/0000:19:00.0/sriov_totalvfs\" = \"0\\n\"",
     );
     assert_eq!(overridden.exists("/etc/modprobe.d"), Ok(false));
-    assert_eq!(overridden.attribute("/sys/bus/pci/devices/0000:19:00.0/sriov_totalvfs").unwrap(), "0");
+    assert_eq!(
+        overridden.attribute("/sys/bus/pci/devices/0000:19:00.0/sriov_totalvfs").unwrap(),
+        "0"
+    );
     let link = overridden.link("/sys/bus/pci/devices/0000:19:00.0").unwrap();
     assert!(link.starts_with("../../../devices/pci0000:15/"), "{link}");
 }
@@ -193,8 +213,11 @@ fn a_demo_survives_its_text_form_and_the_disk() {
 #[test]
 fn planning_stays_cheap_and_linear() {
     let cost = |text: &str| {
-        let directory =
-            std::env::temp_dir().join(format!("bedplate-cost-{}-{}", text.len(), std::process::id()));
+        let directory = std::env::temp_dir().join(format!(
+            "bedplate-cost-{}-{}",
+            text.len(),
+            std::process::id()
+        ));
         std::fs::create_dir_all(&directory).unwrap();
         write_tree(&spec(text), &directory).unwrap();
         let reader = crate::host::dir::DirReader::image(&directory).unwrap();

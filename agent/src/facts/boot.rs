@@ -36,21 +36,28 @@ impl Host<'_> {
 
     fn is_any(&self, ids: &[&str]) -> bool {
         let own = self.os.id.known().map(String::as_str);
-        own.into_iter().chain(self.os.id_like.iter().map(String::as_str)).any(|id| ids.contains(&id))
+        own.into_iter()
+            .chain(self.os.id_like.iter().map(String::as_str))
+            .any(|id| ids.contains(&id))
     }
 
     /// The text of one EFI variable of the boot loader interface: four bytes of attributes, then UTF-16.
     fn loader_variable(&self, name: &str) -> Option<String> {
-        let bytes = self.reader.read(&format!("/sys/firmware/efi/efivars/{name}-{LOADER_GUID}")).ok()?;
-        let units: Vec<u16> =
-            bytes.get(4..)?.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        let bytes =
+            self.reader.read(&format!("/sys/firmware/efi/efivars/{name}-{LOADER_GUID}")).ok()?;
+        let units: Vec<u16> = bytes
+            .get(4..)?
+            .chunks_exact(2)
+            .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+            .collect();
         Some(String::from_utf16_lossy(&units).trim_end_matches('\0').to_owned())
     }
 
     /// Whether /etc/default/grub switches BLS entries on, by a plain assignment (the last one counts).
     fn grub_blscfg(&self) -> bool {
         let text = self.reader.text("/etc/default/grub").unwrap_or_default();
-        let value = text.lines().rev().find_map(|line| line.trim().strip_prefix("GRUB_ENABLE_BLSCFG="));
+        let value =
+            text.lines().rev().find_map(|line| line.trim().strip_prefix("GRUB_ENABLE_BLSCFG="));
         value.is_some_and(|value| value.trim().trim_matches(['"', '\'']) == "true")
     }
 
@@ -66,7 +73,9 @@ impl Host<'_> {
         let container = ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"]
             .into_iter()
             .find(|path| self.has(path))
-            .map(|path| format!("; {path} says this is a container, which has no boot loader of its own"))
+            .map(|path| {
+                format!("; {path} says this is a container, which has no boot loader of its own")
+            })
             .unwrap_or_default();
         let id = self.os.id.known().map_or("unknown", String::as_str);
         format!(
@@ -108,8 +117,10 @@ fn ostree(host: &Host) -> Option<BootLoader> {
 
 fn running_systemd_boot(host: &Host) -> Option<BootLoader> {
     // GRUB sets LoaderInfo as well: the text decides, not the variable's presence.
-    let stub = host.loader_variable("StubInfo").is_some_and(|text| text.starts_with("systemd-stub"));
-    let loader = host.loader_variable("LoaderInfo").is_some_and(|text| text.starts_with("systemd-boot"));
+    let stub =
+        host.loader_variable("StubInfo").is_some_and(|text| text.starts_with("systemd-stub"));
+    let loader =
+        host.loader_variable("LoaderInfo").is_some_and(|text| text.starts_with("systemd-boot"));
     (stub || loader).then_some(BootLoader::SystemdBoot { uki: stub })
 }
 
@@ -137,8 +148,10 @@ fn debian(host: &Host) -> Option<BootLoader> {
 
 fn configured_systemd_boot(host: &Host) -> Option<BootLoader> {
     let layout = host.reader.text("/etc/kernel/install.conf").unwrap_or_default();
-    let layout = layout.lines().rev().find_map(|line| line.trim().strip_prefix("layout=").map(str::trim));
-    let loader = ["/boot/loader/loader.conf", "/efi/loader/loader.conf", "/boot/efi/loader/loader.conf"];
+    let layout =
+        layout.lines().rev().find_map(|line| line.trim().strip_prefix("layout=").map(str::trim));
+    let loader =
+        ["/boot/loader/loader.conf", "/efi/loader/loader.conf", "/boot/efi/loader/loader.conf"];
     let found = layout.is_some_and(|layout| layout == "bls" || layout == "uki")
         || loader.iter().any(|path| host.has(path));
     (found && !host.has("/etc/default/grub"))

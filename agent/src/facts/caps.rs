@@ -144,7 +144,10 @@ pub fn extended<T>(
 
 /// Find one extended capability.
 pub fn find_extended(config: &dyn ConfigSpace, wanted: u16) -> Found<u16> {
-    extended(config, |id, at| if id == wanted { ControlFlow::Break(at) } else { ControlFlow::Continue(()) })
+    extended(
+        config,
+        |id, at| if id == wanted { ControlFlow::Break(at) } else { ControlFlow::Continue(()) },
+    )
 }
 
 /// The ACS capability and control registers.
@@ -155,7 +158,9 @@ pub fn acs(config: &dyn ConfigSpace) -> Found<Acs> {
 fn read_acs(config: &dyn ConfigSpace, offset: u16) -> Result<Acs, CapError> {
     match dword(config, offset + 4, CapError::NoExtended)? {
         u32::MAX => Err(CapError::NoAnswer),
-        both => Ok(Acs { offset, capable: AcsBits(both as u16), control: AcsBits((both >> 16) as u16) }),
+        both => {
+            Ok(Acs { offset, capable: AcsBits(both as u16), control: AcsBits((both >> 16) as u16) })
+        }
     }
 }
 

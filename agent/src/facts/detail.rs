@@ -11,8 +11,9 @@ pub(super) fn fill(
     directory: &str,
     config: Result<&dyn ConfigSpace, &ReadError>,
 ) {
-    let windows =
-        || reader.text(&format!("{directory}/resource")).map(|text| bars(&text)).unwrap_or_default();
+    let windows = || {
+        reader.text(&format!("{directory}/resource")).map(|text| bars(&text)).unwrap_or_default()
+    };
     let mut detail = Detail {
         link: Link::default(),
         bars: if function.is_gpu() || function.is_nic() { windows() } else { Vec::new() },
@@ -60,7 +61,8 @@ fn capabilities(function: &mut Function, detail: &mut Detail, config: &dyn Confi
     if !function.is_vf() {
         detail.control = caps::reading(caps::device_control(config, pcie));
         // An integrated endpoint has no link; its registers, if there are any, say zero.
-        detail.link = caps::link(config, pcie).map(|(best, now)| registers(best, now)).unwrap_or_default();
+        detail.link =
+            caps::link(config, pcie).map(|(best, now)| registers(best, now)).unwrap_or_default();
     }
     match caps::thorough(config) {
         Ok(found) => {
@@ -80,12 +82,13 @@ fn capabilities(function: &mut Function, detail: &mut Detail, config: &dyn Confi
 /// Both link registers: speed in bits 3:0, width in bits 9:4 (handbook §7).
 fn registers(best: u32, now: u32) -> Link {
     let speed = |register: u32| {
-        let rate =
-            ["2.5", "5.0", "8.0", "16.0", "32.0", "64.0"].get((register & 0xf).checked_sub(1)? as usize)?;
+        let rate = ["2.5", "5.0", "8.0", "16.0", "32.0", "64.0"]
+            .get((register & 0xf).checked_sub(1)? as usize)?;
         Some(format!("{rate} GT/s PCIe"))
     };
-    let width =
-        |register: u32| u8::try_from(register >> 4 & 0x3f).ok().filter(|lanes| (1..=32).contains(lanes));
+    let width = |register: u32| {
+        u8::try_from(register >> 4 & 0x3f).ok().filter(|lanes| (1..=32).contains(lanes))
+    };
     Link { speed: speed(now), width: width(now), max_speed: speed(best), max_width: width(best) }
 }
 
@@ -95,8 +98,9 @@ fn attributes(reader: &dyn Reader, directory: &str) -> Link {
         let text = reader.attribute(&format!("{directory}/{name}")).ok()?;
         (!text.is_empty() && !text.starts_with("Unknown")).then_some(text)
     };
-    let width =
-        |name| attribute(name).and_then(|text| text.parse().ok()).filter(|lanes| (1..=32).contains(lanes));
+    let width = |name| {
+        attribute(name).and_then(|text| text.parse().ok()).filter(|lanes| (1..=32).contains(lanes))
+    };
     Link {
         speed: attribute("current_link_speed"),
         width: width("current_link_width"),
@@ -118,7 +122,12 @@ fn bar(index: usize, line: &str) -> Option<Bar> {
     if flags == 0 || end < start {
         return None;
     }
-    Some(Bar { index: u8::try_from(index).ok()?, start, size: (end - start).checked_add(1)?, flags })
+    Some(Bar {
+        index: u8::try_from(index).ok()?,
+        start,
+        size: (end - start).checked_add(1)?,
+        flags,
+    })
 }
 
 #[cfg(test)]

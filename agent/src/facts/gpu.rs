@@ -68,10 +68,15 @@ mod tests {
     #[test]
     fn tells_open_from_proprietary() {
         let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (root@host)  Thu\nGCC version: gcc 12\n";
-        assert_eq!(parse_version(open), Some(NvidiaDriver { version: "570.86.15".into(), open: true }));
-        let closed =
-            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\n";
-        assert_eq!(parse_version(closed), Some(NvidiaDriver { version: "535.183.01".into(), open: false }));
+        assert_eq!(
+            parse_version(open),
+            Some(NvidiaDriver { version: "570.86.15".into(), open: true })
+        );
+        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\n";
+        assert_eq!(
+            parse_version(closed),
+            Some(NvidiaDriver { version: "535.183.01".into(), open: false })
+        );
         assert_eq!(parse_version("GCC version: gcc 12.2.0\n"), None);
     }
 }

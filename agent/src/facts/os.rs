@@ -36,7 +36,11 @@ fn os_release(reader: &dyn Reader) -> Reading<String> {
 
 /// One assignment of os-release (man os-release): a shell-like quoted value, no expansion; the last one wins.
 fn release_field(text: &str, name: &str) -> Option<String> {
-    let value = text.lines().rev().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))?.trim();
+    let value = text
+        .lines()
+        .rev()
+        .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))?
+        .trim();
     let inner = ['"', '\'']
         .iter()
         .find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote))
@@ -125,7 +129,8 @@ mod tests {
 
     #[test]
     fn os_release_values_lose_their_quotes() {
-        let text = "ID=debian\nID=ubuntu\nID_LIKE='debian'\nPRETTY_NAME=\"A \\\"B\\\" C\"\nEMPTY=\n";
+        let text =
+            "ID=debian\nID=ubuntu\nID_LIKE='debian'\nPRETTY_NAME=\"A \\\"B\\\" C\"\nEMPTY=\n";
         assert_eq!(release_field(text, "ID").as_deref(), Some("ubuntu"));
         assert_eq!(release_field(text, "ID_LIKE").as_deref(), Some("debian"));
         assert_eq!(release_field(text, "PRETTY_NAME").as_deref(), Some("A \"B\" C"));

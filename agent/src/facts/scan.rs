@@ -21,10 +21,17 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
         Ok(links) => links,
         Err(error) => return Reading::from_result(Err(error)),
     };
-    let mut scan =
-        Scan { reader, depth, tree: PciTree::default(), nodes: BTreeMap::new(), vfs: BTreeMap::new() };
-    let mut places: Vec<(PciAddress, Place)> =
-        links.iter().filter_map(|(name, text)| Some((name.parse().ok()?, Place::of(text)?))).collect();
+    let mut scan = Scan {
+        reader,
+        depth,
+        tree: PciTree::default(),
+        nodes: BTreeMap::new(),
+        vfs: BTreeMap::new(),
+    };
+    let mut places: Vec<(PciAddress, Place)> = links
+        .iter()
+        .filter_map(|(name, text)| Some((name.parse().ok()?, Place::of(text)?)))
+        .collect();
     if places.len() != links.len() || links.is_empty() {
         scan.add_unlinked(&mut places);
     }
@@ -138,7 +145,10 @@ impl Scan<'_> {
             .filter(|parent| !self.tree.functions.contains_key(parent))
             .collect();
         for bridge in missing {
-            self.gap(bridge, "a bridge that others hang from, and that is not listed itself".to_owned());
+            self.gap(
+                bridge,
+                "a bridge that others hang from, and that is not listed itself".to_owned(),
+            );
         }
     }
 
@@ -182,7 +192,9 @@ impl Scan<'_> {
                 self.vfs.extend(pf.vfs.iter().map(|vf| (*vf, address)));
             }
         }
-        if function.is_nic() && function.driver.as_deref().is_some_and(|driver| driver != "vfio-pci") {
+        if function.is_nic()
+            && function.driver.as_deref().is_some_and(|driver| driver != "vfio-pci")
+        {
             function.net = self.names(address, &directory, "net");
             function.infiniband = self.names(address, &directory, "infiniband");
         }
@@ -211,7 +223,9 @@ impl Scan<'_> {
 
     fn id(&self, directory: &str, name: &str) -> Result<PciId, String> {
         let value = self.hex(directory, name)?;
-        u16::try_from(value).map(PciId).map_err(|_| format!("{directory}/{name} is wider than 16 bits"))
+        u16::try_from(value)
+            .map(PciId)
+            .map_err(|_| format!("{directory}/{name} is wider than 16 bits"))
     }
 
     /// Subsystem ids; bridges and old trees have none, which reads as zero, as the kernel shows it.
@@ -226,9 +240,9 @@ impl Scan<'_> {
         match self.reader.link(&format!("{directory}/iommu_group")) {
             Ok(text) => match text.rsplit('/').next().and_then(|number| number.parse().ok()) {
                 Some(number) => Reading::Known(number),
-                None => {
-                    Reading::Unknown(format!("{directory}/iommu_group leads to {text:?}, not to a group"))
-                }
+                None => Reading::Unknown(format!(
+                    "{directory}/iommu_group leads to {text:?}, not to a group"
+                )),
             },
             Err(error) => Reading::from_result(Err(error)),
         }
@@ -269,7 +283,13 @@ impl Scan<'_> {
         let autoprobe = number::<u8>(self.reader, &format!("{directory}/sriov_drivers_autoprobe"));
         let count: u16 = enabled.known().copied().unwrap_or(0);
         let vfs = (0..count).filter_map(|index| self.virtual_function(directory, index)).collect();
-        Reading::Known(SriovPf { total, enabled, vf_device, autoprobe: autoprobe.map(|on| on != 0), vfs })
+        Reading::Known(SriovPf {
+            total,
+            enabled,
+            vf_device,
+            autoprobe: autoprobe.map(|on| on != 0),
+            vfs,
+        })
     }
 
     fn virtual_function(&self, directory: &str, index: u16) -> Option<PciAddress> {

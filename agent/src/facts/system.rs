@@ -28,7 +28,9 @@ pub fn cpuinfo(reader: &dyn Reader) -> Result<String, ReadError> {
 pub fn cpu(reader: &dyn Reader, text: &Result<String, ReadError>) -> Cpu {
     let field = |name: &'static str| -> Reading<String> {
         match text {
-            Ok(text) => cpuinfo_field(text, name).map_or(Reading::Absent, |v| Reading::Known(v.to_owned())),
+            Ok(text) => {
+                cpuinfo_field(text, name).map_or(Reading::Absent, |v| Reading::Known(v.to_owned()))
+            }
             Err(error) => Reading::from_result(Err(error.clone())),
         }
     };
@@ -39,9 +41,10 @@ pub fn cpu(reader: &dyn Reader, text: &Result<String, ReadError>) -> Cpu {
         (other, _) => other.map(|_| CpuVendor::Other),
     };
     let model = match (field("model name"), &implementer) {
-        (Reading::Absent, Reading::Known(implementer)) => {
-            Reading::Known(arm_model(implementer, field("CPU part").known().map_or("", String::as_str)))
-        }
+        (Reading::Absent, Reading::Known(implementer)) => Reading::Known(arm_model(
+            implementer,
+            field("CPU part").known().map_or("", String::as_str),
+        )),
         (model, _) => model,
     };
     let family = match field("cpu family") {
@@ -71,7 +74,8 @@ fn vendor(id: &str) -> CpuVendor {
 
 fn arm_model(implementer: &str, part: &str) -> String {
     let hex = |text: &str| u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok();
-    let name = ARM_CORES.iter().find(|(i, p, _)| hex(implementer) == Some(*i) && hex(part) == Some(*p));
+    let name =
+        ARM_CORES.iter().find(|(i, p, _)| hex(implementer) == Some(*i) && hex(part) == Some(*p));
     match name {
         Some((_, _, name)) => (*name).to_owned(),
         None => format!("Arm implementer {implementer} part {part}"),
@@ -94,8 +98,8 @@ fn cpuinfo_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 /// The architecture: from the CPU where there is one, else from the programs in the image.
 pub fn arch(reader: &dyn Reader, cpuinfo: &Result<String, ReadError>) -> Reading<Arch> {
     if let Ok(text) = cpuinfo {
-        let x86_64 =
-            cpuinfo_field(text, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "lm"));
+        let x86_64 = cpuinfo_field(text, "flags")
+            .is_some_and(|flags| flags.split(' ').any(|flag| flag == "lm"));
         if x86_64 {
             return Reading::Known(Arch::X86_64);
         }
@@ -111,7 +115,10 @@ pub fn arch(reader: &dyn Reader, cpuinfo: &Result<String, ReadError>) -> Reading
             return Reading::Known(arch);
         }
     }
-    Reading::Unknown(format!("neither /proc/cpuinfo nor {} tells the architecture", PROGRAMS.join(", ")))
+    Reading::Unknown(format!(
+        "neither /proc/cpuinfo nor {} tells the architecture",
+        PROGRAMS.join(", ")
+    ))
 }
 
 /// `e_machine` of an ELF header: 62 = x86-64, 183 = AArch64 (include/uapi/linux/elf-em.h).
@@ -142,7 +149,8 @@ pub fn memory_bytes(reader: &dyn Reader) -> Reading<u64> {
 
 /// DMI, as far as it needs no privilege.
 pub fn dmi(reader: &dyn Reader) -> Dmi {
-    let field = |name: &str| Reading::from_result(reader.attribute(&format!("/sys/class/dmi/id/{name}")));
+    let field =
+        |name: &str| Reading::from_result(reader.attribute(&format!("/sys/class/dmi/id/{name}")));
     Dmi {
         sys_vendor: field("sys_vendor"),
         product_name: field("product_name"),
@@ -170,8 +178,11 @@ pub fn iommu(reader: &dyn Reader) -> IommuFacts {
 
 /// `type` of every group that a PCI function is in.
 pub fn group_types(reader: &dyn Reader, tree: &PciTree) -> BTreeMap<u32, Reading<String>> {
-    let numbers: BTreeSet<u32> =
-        tree.functions.values().filter_map(|function| function.iommu_group.known().copied()).collect();
+    let numbers: BTreeSet<u32> = tree
+        .functions
+        .values()
+        .filter_map(|function| function.iommu_group.known().copied())
+        .collect();
     let kind = |number| reader.attribute(&format!("/sys/kernel/iommu_groups/{number}/type"));
     numbers.into_iter().map(|number| (number, Reading::from_result(kind(number)))).collect()
 }

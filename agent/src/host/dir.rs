@@ -76,7 +76,8 @@ impl DirReader {
 
     /// An image root. Every path is resolved inside it: no absolute symlink, `..` or magic link leaves it.
     pub fn image(directory: &Path) -> Result<Self, ImageError> {
-        let failed = |errno: Errno| ImageError::Root { path: directory.to_owned(), source: errno.into() };
+        let failed =
+            |errno: Errno| ImageError::Root { path: directory.to_owned(), source: errno.into() };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(CWD, directory, flags, Mode::empty()).map_err(failed)?;
         let own = rustix::fs::fstat(&fd).map_err(failed)?.st_dev;
@@ -127,19 +128,24 @@ impl DirReader {
         }
         let Root::Image { fd: root, foreign } = &self.root else {
             self.count(2);
-            return rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|errno| error(path, errno));
+            return rustix::fs::openat(CWD, path, flags, Mode::empty())
+                .map_err(|errno| error(path, errno));
         };
         if foreign.iter().any(|mount| is_below(path, mount.path)) {
             return Err(ReadError::NotFound { path: path.to_owned() });
         }
-        if let Some(opened) = self.functions.borrow_mut().as_mut().and_then(|known| known.open(path, flags)) {
+        if let Some(opened) =
+            self.functions.borrow_mut().as_mut().and_then(|known| known.open(path, flags))
+        {
             self.count(2);
             return opened.map_err(|errno| error(path, errno));
         }
         let (fd, calls) = inside(root, path, flags);
         self.count(calls + 1);
         let fd = fd.map_err(|errno| error(path, errno))?;
-        if !foreign.is_empty() && foreign.iter().any(|mount| self.device_of(&fd) == Some(mount.device)) {
+        if !foreign.is_empty()
+            && foreign.iter().any(|mount| self.device_of(&fd) == Some(mount.device))
+        {
             return Err(ReadError::NotFound { path: path.to_owned() });
         }
         Ok(fd)
@@ -239,7 +245,9 @@ impl Reader for DirReader {
         let Root::Image { .. } = &self.root else {
             return self.read_link_at(CWD, path).map_err(failed);
         };
-        if let Some((directory, name)) = self.functions.borrow().as_ref().and_then(|known| known.link(path)) {
+        if let Some((directory, name)) =
+            self.functions.borrow().as_ref().and_then(|known| known.link(path))
+        {
             return self.read_link_at(directory, &name).map_err(failed);
         }
         let (directory, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", path));
@@ -275,7 +283,9 @@ impl Reader for DirReader {
         let found = match self.root {
             Root::Live => {
                 self.count(1);
-                rustix::fs::statat(CWD, path, AtFlags::empty()).map(drop).map_err(|errno| error(path, errno))
+                rustix::fs::statat(CWD, path, AtFlags::empty())
+                    .map(drop)
+                    .map_err(|errno| error(path, errno))
             }
             Root::Image { .. } => self.open(path, OFlags::PATH).map(drop),
         };
@@ -309,7 +319,8 @@ impl ConfigSpace for DirConfig<'_> {
         let got = rustix::io::pread(&self.fd, &mut *buffer, u64::from(offset))
             .map_err(|errno| error(&self.path, errno))?;
         let start = u64::from(offset);
-        let dwords = (start + got as u64).div_ceil(4) - if got == 0 { start.div_ceil(4) } else { start / 4 };
+        let dwords =
+            (start + got as u64).div_ceil(4) - if got == 0 { start.div_ceil(4) } else { start / 4 };
         self.reader.config_dwords.set(self.reader.config_dwords.get() + dwords);
         Ok(got)
     }

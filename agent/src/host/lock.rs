@@ -49,11 +49,13 @@ pub enum LockError {
 impl DirWriter {
     /// Take the host's lock, or say who has it. A lock file that is there is opened and nothing of it is changed.
     pub fn lock(&mut self) -> Result<HostLock, LockError> {
-        let failed = |errno: Errno| LockError::Lock { reason: std::io::Error::from(errno).to_string() };
+        let failed =
+            |errno: Errno| LockError::Lock { reason: std::io::Error::from(errno).to_string() };
         self.make_directory(ledger::DIRECTORY, 0o700).map_err(LockError::Make)?;
         // Not by replace_file: two instances would each lock a file of their own.
         let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW;
-        let file = self.create_inside(ledger::LOCK, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
+        let file =
+            self.create_inside(ledger::LOCK, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(held_by(holder(&file))),
@@ -79,7 +81,8 @@ fn held_by(pid: Option<u32>) -> LockError {
 fn holder(file: &OwnedFd) -> Option<u32> {
     let stat = rustix::fs::fstat(file).ok()?;
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    let device = format!("{:02x}:{:02x}", rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let device =
+        format!("{:02x}:{:02x}", rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
     let named: Vec<(bool, u32)> = locks
         .lines()
         .filter_map(|line| {

@@ -122,8 +122,10 @@ pub trait Reader {
 
     /// File content as text; bytes that are not UTF-8 make it a failed read.
     fn text(&self, path: &str) -> Result<String, ReadError> {
-        String::from_utf8(self.read(path)?)
-            .map_err(|_| ReadError::Failed { path: path.to_owned(), reason: "it is not UTF-8 text".into() })
+        String::from_utf8(self.read(path)?).map_err(|_| ReadError::Failed {
+            path: path.to_owned(),
+            reason: "it is not UTF-8 text".into(),
+        })
     }
 }
 
@@ -234,7 +236,8 @@ pub trait Writer {
     fn replace_file(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError>;
 
     /// The same, but with owner, mode and xattrs as given instead of those of what is there: the way back.
-    fn restore_file(&mut self, path: &str, bytes: &[u8], meta: &FileMeta) -> Result<(), WriteError>;
+    fn restore_file(&mut self, path: &str, bytes: &[u8], meta: &FileMeta)
+    -> Result<(), WriteError>;
 
     /// What a replacement would keep; `None` = nothing there. Refuses, before anything is written, what
     /// [`Writer::replace_file`] would refuse: a directory, a device, a dangling symbolic link.
@@ -256,7 +259,12 @@ pub trait Writer {
     fn write_attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), WriteError>;
 
     /// Write a 16-bit register of config space in one write(2) of two bytes.
-    fn write_config(&mut self, address: PciAddress, offset: u16, value: u16) -> Result<(), WriteError>;
+    fn write_config(
+        &mut self,
+        address: PciAddress,
+        offset: u16,
+        value: u16,
+    ) -> Result<(), WriteError>;
 
     /// Whether [`Writer::run_tool`] runs anything here: not in an image, unless that was asked for.
     fn runs_tools(&self) -> bool;

@@ -114,7 +114,9 @@ impl<'a> Recorder<'a> {
     fn fail(&self, path: &str, error: &ReadError) {
         let Some(at) = self.walk(path, true) else { return };
         match error {
-            ReadError::Denied { .. } if self.inner.exists(path) == Ok(true) => self.merge(&at, Node::Denied),
+            ReadError::Denied { .. } if self.inner.exists(path) == Ok(true) => {
+                self.merge(&at, Node::Denied)
+            }
             ReadError::Failed { reason, .. } if reason == "Is a directory" => {
                 self.merge(&at, Node::Dir(None))
             }
@@ -123,7 +125,9 @@ impl<'a> Recorder<'a> {
             ReadError::NotFound { .. } if self.inner.exists(path) == Ok(true) => {
                 self.merge(&at, Node::Present)
             }
-            ReadError::NotFound { .. } | ReadError::Denied { .. } | ReadError::NotRecorded { .. } => {}
+            ReadError::NotFound { .. }
+            | ReadError::Denied { .. }
+            | ReadError::NotRecorded { .. } => {}
         }
     }
 
@@ -148,7 +152,11 @@ impl<'a> Recorder<'a> {
 
 /// Components in reverse order.
 fn parts(path: &str) -> Vec<String> {
-    path.split('/').filter(|part| !part.is_empty() && *part != ".").rev().map(str::to_owned).collect()
+    path.split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .rev()
+        .map(str::to_owned)
+        .collect()
 }
 
 impl Reader for Recorder<'_> {
@@ -185,8 +193,9 @@ impl Reader for Recorder<'_> {
             let targets: BTreeMap<&str, &str> =
                 links.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
             for name in names {
-                let node =
-                    targets.get(name.as_str()).map_or(Node::Present, |text| Node::Link((*text).to_owned()));
+                let node = targets
+                    .get(name.as_str())
+                    .map_or(Node::Present, |text| Node::Link((*text).to_owned()));
                 self.merge(&format!("{at}/{name}"), node);
             }
         }
@@ -227,8 +236,9 @@ impl Reader for Recorder<'_> {
 /// How far config space can be read: all of it, the conventional part, or what an unprivileged reader gets.
 fn reach(config: &dyn ConfigSpace) -> u16 {
     // A recording may hold other parts only; past its end it says so.
-    let ends =
-        |end: u16| matches!(config.read(end - 4, &mut [0; 4]), Ok(4) | Err(ReadError::NotRecorded { .. }));
+    let ends = |end: u16| {
+        matches!(config.read(end - 4, &mut [0; 4]), Ok(4) | Err(ReadError::NotRecorded { .. }))
+    };
     [4096, 256, 128].into_iter().find(|end| ends(*end)).unwrap_or(64)
 }
 

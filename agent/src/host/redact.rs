@@ -23,7 +23,8 @@ pub fn snapshot(snapshot: Snapshot) -> Snapshot {
             Node::Start(bytes) => Node::Start(file(path, bytes, &names)),
             Node::Link(text) => Node::Link(replace(text, &names)),
             Node::Dir(Some(entries)) => {
-                let mut entries: Vec<String> = entries.iter().map(|entry| replace(entry, &names)).collect();
+                let mut entries: Vec<String> =
+                    entries.iter().map(|entry| replace(entry, &names)).collect();
                 entries.sort_unstable();
                 Node::Dir(Some(entries))
             }
@@ -41,12 +42,18 @@ fn identities(snapshot: &Snapshot) -> BTreeMap<String, String> {
     for (path, _) in snapshot.nodes() {
         let name = path.rsplit('/').next().unwrap_or_default();
         for (prefix, length) in [("", 32), ("enx", 12)] {
-            let Some(id) = name.strip_prefix(prefix).and_then(|rest| rest.get(..length)) else { continue };
-            let ends =
-                name[prefix.len() + length..].chars().next().is_none_or(|next| !next.is_ascii_alphanumeric());
+            let Some(id) = name.strip_prefix(prefix).and_then(|rest| rest.get(..length)) else {
+                continue;
+            };
+            let ends = name[prefix.len() + length..]
+                .chars()
+                .next()
+                .is_none_or(|next| !next.is_ascii_alphanumeric());
             if ends && id.bytes().all(|digit| digit.is_ascii_hexdigit()) {
                 let next = names.len();
-                names.entry(format!("{prefix}{id}")).or_insert_with(|| format!("{prefix}{next:0length$}"));
+                names
+                    .entry(format!("{prefix}{id}"))
+                    .or_insert_with(|| format!("{prefix}{next:0length$}"));
             }
         }
     }
@@ -132,8 +139,10 @@ fn secret_word<'a>(word: &str, after: &'a str, rest: &mut &'a str) -> String {
             *rest = after.split_once(quote).map_or("", |(_, rest)| rest);
         }
         // A quote that closes a value around the whole token stays.
-        let close =
-            quote.is_none().then(|| value.chars().last().filter(|c| matches!(c, '"' | '\''))).flatten();
+        let close = quote
+            .is_none()
+            .then(|| value.chars().last().filter(|c| matches!(c, '"' | '\'')))
+            .flatten();
         let close = close.map(String::from).unwrap_or_default();
         return format!("{name}={REDACTED}{close}");
     }
@@ -155,7 +164,9 @@ fn hardware_addresses(text: &str) -> String {
         let word_before = at > 0 && bytes[at - 1].is_ascii_alphanumeric();
         let pairs = if word_before { 0 } else { pairs_from(&bytes[at..]) };
         if pairs >= 6 {
-            for digit in clean[at..at + pairs * 3 - 1].iter_mut().filter(|byte| byte.is_ascii_hexdigit()) {
+            for digit in
+                clean[at..at + pairs * 3 - 1].iter_mut().filter(|byte| byte.is_ascii_hexdigit())
+            {
                 *digit = b'0';
             }
         }
@@ -194,7 +205,10 @@ mod tests {
     #[test]
     fn secrets_lose_their_values() {
         for (given, clean) in [
-            ("password_pbkdf2 root grub.pbkdf2.sha512.10000.AB\n", "password_pbkdf2 root REDACTED\n"),
+            (
+                "password_pbkdf2 root grub.pbkdf2.sha512.10000.AB\n",
+                "password_pbkdf2 root REDACTED\n",
+            ),
             ("GRUB2_PASSWORD=grub.pbkdf2.sha512.x\n", "GRUB2_PASSWORD=REDACTED\n"),
             (
                 "root=/dev/sda ro luks_passphrase=hunter2 quiet",
@@ -202,7 +216,10 @@ mod tests {
             ),
             ("GRUB_CMDLINE_LINUX=\"a api-token=x\"", "GRUB_CMDLINE_LINUX=\"a api-token=REDACTED\""),
             ("x PASSWORD=\"two words\" y", "x PASSWORD=REDACTED y"),
-            ("ds=nocloud;s=http://me:word@10.0.0.1/seed ro", "ds=nocloud;s=http://REDACTED@10.0.0.1/seed ro"),
+            (
+                "ds=nocloud;s=http://me:word@10.0.0.1/seed ro",
+                "ds=nocloud;s=http://REDACTED@10.0.0.1/seed ro",
+            ),
             ("systemd.machine_id=0123", "systemd.machine_id=REDACTED"),
         ] {
             assert_eq!(line(given), clean);
@@ -218,9 +235,11 @@ mod tests {
         ] {
             assert_eq!(hardware_addresses(given), clean);
         }
-        for kept in
-            ["pci=config_acs=xx000x0@0000:17:00.0;xx000x0@0000:18:00.0", "6.8.0-45-generic", "fe80::1"]
-        {
+        for kept in [
+            "pci=config_acs=xx000x0@0000:17:00.0;xx000x0@0000:18:00.0",
+            "6.8.0-45-generic",
+            "fe80::1",
+        ] {
             assert_eq!(hardware_addresses(kept), kept);
         }
     }
@@ -241,12 +260,21 @@ mod tests {
             &format!("/boot/loader/entries/{entry}"),
             Node::File(format!("linux /{id}/linux\n").into()),
         );
-        given.insert("/boot/grub2/grubenv", Node::File(format!("saved_entry={id}-6.8.0\n####").into()));
-        given.insert("/sys/class/net/enx001122334455", Node::Link("../../x/net/enx001122334455".into()));
+        given.insert(
+            "/boot/grub2/grubenv",
+            Node::File(format!("saved_entry={id}-6.8.0\n####").into()),
+        );
+        given.insert(
+            "/sys/class/net/enx001122334455",
+            Node::Link("../../x/net/enx001122334455".into()),
+        );
         let clean = snapshot(given);
         let text = clean.to_text();
         assert!(!text.contains(id) && !text.contains("001122334455"), "{text}");
-        assert!(clean.node(&format!("/boot/loader/entries/{:032}-6.8.0.conf", 0)).is_some(), "{text}");
+        assert!(
+            clean.node(&format!("/boot/loader/entries/{:032}-6.8.0.conf", 0)).is_some(),
+            "{text}"
+        );
         assert!(text.contains(&format!("saved_entry={:032}-6.8.0", 0)), "{text}");
     }
 }

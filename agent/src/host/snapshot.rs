@@ -63,7 +63,10 @@ impl Config {
             [(&offset, bytes)].into_iter().chain(self.blocks.iter().map(|(s, b)| (s, &b[..])))
         {
             flat.extend(
-                block.iter().enumerate().map(|(index, byte)| (start.wrapping_add(index as u16), *byte)),
+                block
+                    .iter()
+                    .enumerate()
+                    .map(|(index, byte)| (start.wrapping_add(index as u16), *byte)),
             );
         }
         self.blocks.clear();
@@ -243,7 +246,9 @@ impl Snapshot {
                 Some(_) => at = next,
                 None => {
                     return match self.nodes.get(&at) {
-                        Some(Node::Dir(Some(names))) if names.binary_search(&name).is_err() => Found::Absent,
+                        Some(Node::Dir(Some(names))) if names.binary_search(&name).is_err() => {
+                            Found::Absent
+                        }
                         Some(Node::Denied) => Found::Denied,
                         _ => Found::NotRecorded,
                     };
@@ -269,7 +274,11 @@ impl Snapshot {
 
 /// Components in reverse order, so that the next one can be popped.
 fn components(path: &str) -> Vec<String> {
-    path.split('/').filter(|part| !part.is_empty() && *part != ".").rev().map(str::to_owned).collect()
+    path.split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .rev()
+        .map(str::to_owned)
+        .collect()
 }
 
 fn not_recorded(path: &str) -> ReadError {
@@ -288,11 +297,15 @@ impl Reader for Snapshot {
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         match self.node_at(path, true)?.0 {
             Node::File(bytes) => Ok(bytes.clone()),
-            Node::Config(config) => config.get(0, config.length.into()).ok_or_else(|| not_recorded(path)),
+            Node::Config(config) => {
+                config.get(0, config.length.into()).ok_or_else(|| not_recorded(path))
+            }
             Node::Dir(_) => Err(failed(path, "Is a directory")),
             Node::Denied => Err(ReadError::Denied { path: path.to_owned() }),
             Node::Failed(reason) => Err(failed(path, reason)),
-            Node::Start(_) | Node::Link(_) | Node::Present | Node::Absent => Err(not_recorded(path)),
+            Node::Start(_) | Node::Link(_) | Node::Present | Node::Absent => {
+                Err(not_recorded(path))
+            }
         }
     }
 
@@ -366,7 +379,8 @@ struct Recorded<'a> {
 
 impl ConfigSpace for Recorded<'_> {
     fn read(&self, offset: u16, buffer: &mut [u8]) -> Result<usize, ReadError> {
-        let bytes = self.config.get(offset, buffer.len()).ok_or_else(|| not_recorded(&self.path))?;
+        let bytes =
+            self.config.get(offset, buffer.len()).ok_or_else(|| not_recorded(&self.path))?;
         buffer[..bytes.len()].copy_from_slice(&bytes);
         Ok(bytes.len())
     }

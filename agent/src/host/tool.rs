@@ -16,7 +16,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::{ToolEnd, ToolOutput};
 
 /// Where programs are looked for, and the PATH they get.
-const STANDARD: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+const STANDARD: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// How much of the output is kept: its end.
 const KEPT: usize = 64 << 10;
 /// How long to wait for output once the tool has ended: something it left in the background may hold the pipe.
@@ -71,7 +72,8 @@ fn prepare(argv: &[String], chroot: Option<&Path>) -> Result<(Command, PipeReade
             command
         }
     };
-    let (output, input) = std::io::pipe().map_err(|error| format!("no pipe for its output: {error}"))?;
+    let (output, input) =
+        std::io::pipe().map_err(|error| format!("no pipe for its output: {error}"))?;
     let again = input.try_clone().map_err(|error| format!("no pipe for its output: {error}"))?;
     command
         .args(arguments)
@@ -106,7 +108,9 @@ fn wait(child: &mut Child, limit: Duration) -> ToolEnd {
             Ok(None) => break,
             Err(error) => {
                 kill_group(child);
-                return ToolEnd::NotStarted(format!("it was started, but cannot be waited for: {error}"));
+                return ToolEnd::NotStarted(format!(
+                    "it was started, but cannot be waited for: {error}"
+                ));
             }
         }
     }
@@ -134,7 +138,10 @@ fn kill_group(child: &Child) {
     }
 }
 
-fn keep_tail(mut from: PipeReader, tail: Arc<Mutex<VecDeque<u8>>>) -> std::io::Result<JoinHandle<()>> {
+fn keep_tail(
+    mut from: PipeReader,
+    tail: Arc<Mutex<VecDeque<u8>>>,
+) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("tool output".into()).spawn(move || {
         let mut buffer = vec![0; KEPT];
         while let Ok(got @ 1..) = from.read(&mut buffer) {
@@ -156,7 +163,10 @@ mod tests {
 
     #[test]
     fn output_is_kept_as_it_came_and_the_environment_is_clean() {
-        let ran = sh("echo one; echo two >&2; echo three; read line || echo no input; env; pwd; exit 3", 10);
+        let ran = sh(
+            "echo one; echo two >&2; echo three; read line || echo no input; env; pwd; exit 3",
+            10,
+        );
         assert_eq!(ran.end, ToolEnd::Exited(3));
         assert!(ran.output.starts_with("one\ntwo\nthree\nno input\n"), "{}", ran.output);
         assert!(ran.output.contains("LC_ALL=C\n") && ran.output.ends_with("/\n"), "{}", ran.output);
@@ -180,7 +190,8 @@ mod tests {
         let gone = (0..100).any(|_| {
             std::thread::sleep(TICK);
             // A zombie that nobody has reaped yet is dead all the same.
-            std::fs::read_to_string(format!("/proc/{child}/stat")).map_or(true, |stat| stat.contains(") Z "))
+            std::fs::read_to_string(format!("/proc/{child}/stat"))
+                .map_or(true, |stat| stat.contains(") Z "))
         });
         assert!(gone, "process {child} is still there");
     }
@@ -196,7 +207,10 @@ mod tests {
     #[test]
     fn a_tool_that_is_missing_or_killed_is_told_apart() {
         let ran = run(&["no-such-tool-here".into()], 1, None);
-        assert!(matches!(&ran.end, ToolEnd::NotStarted(why) if why.contains("not installed")), "{ran:?}");
+        assert!(
+            matches!(&ran.end, ToolEnd::NotStarted(why) if why.contains("not installed")),
+            "{ran:?}"
+        );
         assert_eq!(sh("kill -TERM $$", 5).end, ToolEnd::Signal(15));
     }
 }

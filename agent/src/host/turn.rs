@@ -54,7 +54,8 @@ fn other(proc: &Path) -> Option<String> {
         let name = fs::read_to_string(entry.path().join("comm")).ok()?;
         let name = name.trim_end();
         // One that has ended and whose parent has not noticed writes nothing any more.
-        let ended = fs::read_to_string(entry.path().join("stat")).is_ok_and(|stat| stat.contains(") Z "));
+        let ended =
+            fs::read_to_string(entry.path().join("stat")).is_ok_and(|stat| stat.contains(") Z "));
         (GENERATORS.contains(&name) && !ended).then(|| format!("{name} (process {pid})"))
     })
 }

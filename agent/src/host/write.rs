@@ -48,12 +48,14 @@ impl DirWriter {
         let failed = |source| ImageError::Root { path: directory.to_owned(), source };
         let absolute = directory.canonicalize().map_err(failed)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd =
-            rustix::fs::openat(CWD, &absolute, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let fd = rustix::fs::openat(CWD, &absolute, flags, Mode::empty())
+            .map_err(|errno| failed(errno.into()))?;
         let writer = Self::new(Root::Image { fd, directory: absolute, chroot_tools });
         match writer.open_inside("/", OFlags::PATH | OFlags::DIRECTORY) {
             // Container runtimes older than the call answer EPERM.
-            Err(Errno::NOSYS | Errno::PERM) => Err(ImageError::NoOpenat2 { path: directory.to_owned() }),
+            Err(Errno::NOSYS | Errno::PERM) => {
+                Err(ImageError::NoOpenat2 { path: directory.to_owned() })
+            }
             Err(errno) => Err(failed(errno.into())),
             Ok(_) => Ok(writer),
         }
@@ -75,7 +77,12 @@ impl DirWriter {
     }
 
     /// The same; with `O_CREAT` among the flags, a new file gets `mode`.
-    pub(super) fn create_inside(&self, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    pub(super) fn create_inside(
+        &self,
+        path: &str,
+        flags: OFlags,
+        mode: Mode,
+    ) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC;
         let Root::Image { fd: root, .. } = &self.root else {
             return rustix::fs::openat(CWD, path, flags, mode);
@@ -92,7 +99,8 @@ impl DirWriter {
 
     /// Ask the gate.
     fn pass(&mut self, step: &str, path: &str) -> Result<(), Fault> {
-        (self.gate)(step, path).map_err(|error| Fault::Said(format!("stopped before {step}: {error}")))
+        (self.gate)(step, path)
+            .map_err(|error| Fault::Said(format!("stopped before {step}: {error}")))
     }
 }
 
@@ -102,8 +110,14 @@ impl Writer for DirWriter {
             .map_err(|fault| fault.about("replace", path))
     }
 
-    fn restore_file(&mut self, path: &str, bytes: &[u8], meta: &FileMeta) -> Result<(), WriteError> {
-        self.replace(path, bytes, replace::Keep::Given(meta)).map_err(|fault| fault.about("restore", path))
+    fn restore_file(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        meta: &FileMeta,
+    ) -> Result<(), WriteError> {
+        self.replace(path, bytes, replace::Keep::Given(meta))
+            .map_err(|fault| fault.about("restore", path))
     }
 
     fn file_meta(&self, path: &str) -> Result<Option<FileMeta>, WriteError> {
@@ -119,7 +133,9 @@ impl Writer for DirWriter {
     }
 
     fn make_directory(&mut self, path: &str, mode: u32) -> Result<(), WriteError> {
-        self.directory_made(path, mode).map(drop).map_err(|fault| fault.about("make the directory", path))
+        self.directory_made(path, mode)
+            .map(drop)
+            .map_err(|fault| fault.about("make the directory", path))
     }
 
     fn remove_directory(&mut self, path: &str) -> Result<bool, WriteError> {
@@ -134,7 +150,12 @@ impl Writer for DirWriter {
         self.attribute(path, value, limit_s).map_err(|fault| fault.about("write", path))
     }
 
-    fn write_config(&mut self, address: PciAddress, offset: u16, value: u16) -> Result<(), WriteError> {
+    fn write_config(
+        &mut self,
+        address: PciAddress,
+        offset: u16,
+        value: u16,
+    ) -> Result<(), WriteError> {
         let path = format!("/sys/bus/pci/devices/{address}/config");
         self.config_word(&path, offset, value).map_err(|fault| fault.about("write", &path))
     }
@@ -145,15 +166,17 @@ impl Writer for DirWriter {
 
     fn run_tool(&mut self, argv: &[String], limit_s: u32) -> ToolOutput {
         if !self.runs_tools() {
-            return tool::not_started("tools of an image run only when asked for with --chroot-tools".into());
+            return tool::not_started(
+                "tools of an image run only when asked for with --chroot-tools".into(),
+            );
         }
         if let Err(fault) = self.pass("run", argv.first().map_or("", String::as_str)) {
             return tool::not_started(fault.to_string());
         }
         match &self.root {
-            Root::Live => {
-                turn::run(argv, Path::new("/proc"), turn::PATIENCE, || tool::run(argv, limit_s, None))
-            }
+            Root::Live => turn::run(argv, Path::new("/proc"), turn::PATIENCE, || {
+                tool::run(argv, limit_s, None)
+            }),
             Root::Image { directory, .. } => tool::run(argv, limit_s, Some(directory)),
         }
     }

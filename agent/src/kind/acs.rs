@@ -27,8 +27,11 @@ pub use token::TOKEN_LIMIT;
 const NAME: &str = "acs";
 
 /// The kind's row in the table.
-pub const KIND: Kind =
-    Kind { name: NAME, about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)", plan };
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)",
+    plan,
+};
 
 fn plan(context: &Context) -> Section {
     let mut section = Section::default();
@@ -36,7 +39,9 @@ fn plan(context: &Context) -> Section {
         return section;
     }
     let Some(tree) = context.facts.pci.known() else {
-        section.changes.extend((context.facts.host == HostKind::Image).then(|| at_first_boot(context)));
+        section
+            .changes
+            .extend((context.facts.host == HostKind::Image).then(|| at_first_boot(context)));
         return section;
     };
     let topology = Topology::new(tree);
@@ -55,7 +60,9 @@ fn plan(context: &Context) -> Section {
 fn at_first_boot(context: &Context) -> Change {
     let after = match context.desired.acs.policy {
         AcsPolicy::Clear => "cleared on every port",
-        AcsPolicy::DirectP2p | AcsPolicy::Keep => "redirect cleared on the ports between GPUs and NICs",
+        AcsPolicy::DirectP2p | AcsPolicy::Keep => {
+            "redirect cleared on the ports between GPUs and NICs"
+        }
     };
     Change {
         id: format!("{NAME}/ports"),
@@ -65,7 +72,9 @@ fn at_first_boot(context: &Context) -> Change {
             subject: "ACS control".to_owned(),
             before: None,
             after: Some(after.to_owned()),
-            why: vec![Why::because("an image has no PCI devices: the ports are found on the machine")],
+            why: vec![Why::because(
+                "an image has no PCI devices: the ports are found on the machine",
+            )],
         }],
         effect: Effect::EveryBoot,
         actions: Vec::new(),
@@ -109,7 +118,11 @@ impl Port<'_> {
     fn plan(&self, told: &Told, section: &mut Section) {
         let (mask, control) = (self.mask(), self.acs.control);
         if control.and(mask) == self.wanted.value.and(mask) {
-            section.settled.push(Settled { kind: NAME, subject: self.subject(), state: shown(control) });
+            section.settled.push(Settled {
+                kind: NAME,
+                subject: self.subject(),
+                state: shown(control),
+            });
             return;
         }
         if let Some(said) =
@@ -160,7 +173,8 @@ impl Port<'_> {
     fn obstacle(&self) -> Option<(String, &'static str)> {
         if !self.wanted.vfio_below.is_empty() {
             // IOMMU groups are made once, at boot. They would go on saying that the guest is walled off.
-            let functions = some_of(self.wanted.vfio_below.iter().map(PciAddress::to_string), 4, "functions");
+            let functions =
+                some_of(self.wanted.vfio_below.iter().map(PciAddress::to_string), 4, "functions");
             return Some((
                 format!(
                     "{functions} below it is bound to vfio-pci: with ACS cleared now, a guest could reach its \
@@ -190,7 +204,8 @@ impl Port<'_> {
                 "left at {now}: kernel lockdown refuses the write; the kernel's own argument clears it at boot"
             ));
         }
-        let functions = some_of(self.wanted.vfio_below.iter().map(PciAddress::to_string), 4, "functions");
+        let functions =
+            some_of(self.wanted.vfio_below.iter().map(PciAddress::to_string), 4, "functions");
         self.note(format!(
             "left at {now} while {functions} below it is bound to vfio-pci; from the next boot on it shares an IOMMU \
              group with its neighbours and can be given to a guest only together with them"
@@ -237,8 +252,9 @@ impl Port<'_> {
         if here.is_empty() {
             return Vec::new();
         }
-        let named =
-            |functions: &[PciAddress]| some_of(functions.iter().map(PciAddress::to_string), 6, "functions");
+        let named = |functions: &[PciAddress]| {
+            some_of(functions.iter().map(PciAddress::to_string), 6, "functions")
+        };
         let reach = match self.siblings(&here) {
             _ if self.topology.role(port) == Role::RootPort => format!(
                 "{} below this root port can reach functions below other root ports past the IOMMU, where the root \

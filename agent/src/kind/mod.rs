@@ -40,7 +40,11 @@ pub struct Kind {
 pub const KINDS: &[Kind] = &[cmdline::KIND, modules::KIND, acs::KIND, sriov::KIND];
 
 /// The first few of a list, and how many more there are: `a, b and 3 more functions`.
-pub(crate) fn some_of(all: impl ExactSizeIterator<Item = String>, few: usize, what: &str) -> String {
+pub(crate) fn some_of(
+    all: impl ExactSizeIterator<Item = String>,
+    few: usize,
+    what: &str,
+) -> String {
     let more = all.len().saturating_sub(few);
     let first: Vec<String> = all.take(few).collect();
     match more {

@@ -10,7 +10,9 @@ use crate::desired::WantedVfs;
 use crate::facts::pci::{Function, PciTree, SriovPf};
 use crate::facts::{Depth, observe};
 use crate::host::{HostKind, ReadError, Reader, Reading};
-use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, Note, Section, Settled, Unknown};
+use crate::plan::{
+    Action, Blocker, Change, Deferred, Effect, Item, Note, Section, Settled, Unknown,
+};
 use crate::profile::model::VfDriver;
 use crate::value::PciAddress;
 
@@ -40,7 +42,8 @@ pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
 const OPERATOR: &str = "/etc/sriov-operator";
 
 /// The kind's row in the table.
-pub const KIND: Kind = Kind { name: NAME, about: "SR-IOV virtual functions and their drivers", plan };
+pub const KIND: Kind =
+    Kind { name: NAME, about: "SR-IOV virtual functions and their drivers", plan };
 
 fn plan(context: &Context) -> Section {
     let mut section = Section::default();
@@ -52,7 +55,8 @@ fn plan(context: &Context) -> Section {
     for wanted in &context.desired.sriov {
         let function = tree.get(wanted.pf);
         // A PF that cannot be read is in the desired state's unknowns or blockers, not among its VFs.
-        if let Some((function, Reading::Known(sriov))) = function.map(|function| (function, &function.sriov))
+        if let Some((function, Reading::Known(sriov))) =
+            function.map(|function| (function, &function.sriov))
         {
             Pf { context, tree, wanted, function, sriov }.plan(&mut section);
         }
@@ -65,7 +69,12 @@ fn left_to_operator(context: &Context, section: &mut Section) -> bool {
     match context.reader.exists(OPERATOR) {
         Ok(false) => false,
         Ok(true) => {
-            let pfs = context.desired.sriov.iter().map(|wanted| wanted.pf.to_string()).collect::<Vec<_>>();
+            let pfs = context
+                .desired
+                .sriov
+                .iter()
+                .map(|wanted| wanted.pf.to_string())
+                .collect::<Vec<_>>();
             section.notes.push(Note {
                 kind: NAME,
                 subject: format!("PF {}", some_of(pfs.into_iter(), 8, "PFs")),
@@ -95,10 +104,12 @@ fn link_files(context: &Context) -> Vec<Note> {
     for directory in ["/etc/systemd/network", "/run/systemd/network"] {
         for name in context.reader.list(directory).unwrap_or_default() {
             let path = format!("{directory}/{name}");
-            let sets =
-                |text: String| text.lines().any(|l| l.trim_start().starts_with("SR-IOVVirtualFunctions="));
+            let sets = |text: String| {
+                text.lines().any(|l| l.trim_start().starts_with("SR-IOVVirtualFunctions="))
+            };
             if name.ends_with(".link") && context.reader.text(&path).is_ok_and(sets) {
-                let text = "sets VF counts as well (SR-IOVVirtualFunctions=); give each PF one master";
+                let text =
+                    "sets VF counts as well (SR-IOVVirtualFunctions=); give each PF one master";
                 notes.push(Note { kind: NAME, subject: path, text: text.to_owned() });
             }
         }
@@ -133,7 +144,9 @@ impl Pf<'_> {
     fn plan(&self, section: &mut Section) {
         let present = match &self.sriov.enabled {
             Reading::Known(present) => *present,
-            Reading::Absent => return self.unknown("sriov_numvfs is not there".to_owned(), section),
+            Reading::Absent => {
+                return self.unknown("sriov_numvfs is not there".to_owned(), section);
+            }
             Reading::Unknown(reason) => return self.unknown(reason.clone(), section),
         };
         let need = self.need(present);
@@ -172,8 +185,12 @@ impl Pf<'_> {
 
     /// The count is right; what about the drivers? VFs that cannot be seen have no driver that is known to be wrong.
     fn driver_need(&self) -> Need {
-        let drivers: Vec<Option<&str>> =
-            self.sriov.vfs.iter().filter_map(|vf| Some(self.tree.get(*vf)?.driver.as_deref())).collect();
+        let drivers: Vec<Option<&str>> = self
+            .sriov
+            .vfs
+            .iter()
+            .filter_map(|vf| Some(self.tree.get(*vf)?.driver.as_deref()))
+            .collect();
         match &self.wanted.vf_driver {
             VfDriver::Auto => Need::Nothing,
             VfDriver::None if drivers.iter().any(Option::is_some) => Need::Destroy,
@@ -245,7 +262,8 @@ impl Pf<'_> {
             }
             _ => {}
         }
-        if self.needs_iommu() && self.context.facts.iommu.active.known().is_some_and(Vec::is_empty) {
+        if self.needs_iommu() && self.context.facts.iommu.active.known().is_some_and(Vec::is_empty)
+        {
             return blocker(
                 "its VFs are to go to vfio-pci, which needs an IOMMU, and none is active (handbook §4)".to_owned(),
                 "switch VT-d or AMD-Vi on in the BIOS and on the kernel command line ([iommu] of the profile), and \
@@ -313,7 +331,8 @@ impl Pf<'_> {
 
     fn what_vanishes(&self, present: u16) -> Vec<String> {
         let of = |vf: &&crate::value::PciAddress| self.tree.get(**vf).map_or(&[][..], |vf| &vf.net);
-        let names: Vec<String> = self.sriov.vfs.iter().flat_map(|vf| of(&vf).iter().cloned()).collect();
+        let names: Vec<String> =
+            self.sriov.vfs.iter().flat_map(|vf| of(&vf).iter().cloned()).collect();
         let interfaces = match names.len() {
             0 => String::new(),
             _ => format!(" and with them {}", some_of(names.into_iter(), 8, "interfaces")),
@@ -325,10 +344,20 @@ impl Pf<'_> {
     fn actions(&self, present: u16, need: Need) -> Vec<Action> {
         let count = self.wanted.count;
         let numvfs = |before: u16, after: u16| {
-            self.write("sriov_numvfs", before.to_string(), after.to_string(), limit_s(before.max(after)))
+            self.write(
+                "sriov_numvfs",
+                before.to_string(),
+                after.to_string(),
+                limit_s(before.max(after)),
+            )
         };
         let autoprobe = |on: bool| {
-            self.write("sriov_drivers_autoprobe", u8::from(!on).to_string(), u8::from(on).to_string(), 10)
+            self.write(
+                "sriov_drivers_autoprobe",
+                u8::from(!on).to_string(),
+                u8::from(on).to_string(),
+                10,
+            )
         };
         let mut actions = self.load_driver(need);
         if need == Need::Destroy {
@@ -344,7 +373,12 @@ impl Pf<'_> {
         }
         if let (VfDriver::Named(driver), true) = (&self.wanted.vf_driver, count > 0) {
             let driver = driver.clone();
-            actions.push(Action::BindVfs { pf: self.wanted.pf, count, driver, limit_s: limit_s(count) });
+            actions.push(Action::BindVfs {
+                pf: self.wanted.pf,
+                count,
+                driver,
+                limit_s: limit_s(count),
+            });
             // VFs without a driver would be picked up by the next one that is loaded: there it stays off.
             if quiet && probed {
                 actions.push(autoprobe(true));

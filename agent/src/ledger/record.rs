@@ -2,7 +2,8 @@
 //! Pure: the caller says what is there now.
 
 use super::{
-    AttributeRecord, FileRecord, Generator, Ledger, OwedTool, RegisterRecord, Sha, UndoTool, Unfinished, Was,
+    AttributeRecord, FileRecord, Generator, Ledger, OwedTool, RegisterRecord, Sha, UndoTool,
+    Unfinished, Was,
 };
 use crate::value::PciAddress;
 
@@ -24,7 +25,14 @@ impl FileRecord {
 
 impl Ledger {
     /// A file is about to become `to`; `now` is what is there, and `readers` the tools that make others from it.
-    pub fn begin_file(&mut self, path: &str, by: By, now: &Was, to: Option<Sha>, readers: &[Generator]) {
+    pub fn begin_file(
+        &mut self,
+        path: &str,
+        by: By,
+        now: &Was,
+        to: Option<Sha>,
+        readers: &[Generator],
+    ) {
         let record = self.begin(path, by, now);
         for tool in readers {
             if !record.readers.contains(tool) {
@@ -126,7 +134,14 @@ impl Ledger {
     }
 
     /// Bits of a register are about to be set; `now` is the whole register.
-    pub fn begin_register(&mut self, key: &RegisterKey, kind: &str, boot: &str, now: u16, bits: (u16, u16)) {
+    pub fn begin_register(
+        &mut self,
+        key: &RegisterKey,
+        kind: &str,
+        boot: &str,
+        now: u16,
+        bits: (u16, u16),
+    ) {
         let (mask, value) = bits;
         let name = key.name();
         let of_this_boot = self.registers.get(&name).is_some_and(|record| record.boot == boot);

@@ -108,7 +108,10 @@ mod tests {
         assert_eq!(keys_of("pci=realloc=off,noats"), ["pci=realloc", "pci=noats"]);
         assert_eq!(owned("pci=realloc=off,noats").unwrap()[0].token, "pci=realloc=off");
         assert_eq!(keys_of("isolcpus=1,2,3"), ["isolcpus"]);
-        assert_eq!(keys_of("modprobe.blacklist=a,b"), ["modprobe.blacklist=a", "modprobe.blacklist=b"]);
+        assert_eq!(
+            keys_of("modprobe.blacklist=a,b"),
+            ["modprobe.blacklist=a", "modprobe.blacklist=b"]
+        );
     }
 
     #[test]

@@ -90,7 +90,12 @@ impl Diagnostic {
         self
     }
 
-    pub(super) fn also(mut self, sources: &Sources, place: Place, label: impl Into<String>) -> Self {
+    pub(super) fn also(
+        mut self,
+        sources: &Sources,
+        place: Place,
+        label: impl Into<String>,
+    ) -> Self {
         self.context.push((Spot::new(sources, place), label.into()));
         self
     }
@@ -117,15 +122,22 @@ impl Diagnostic {
             Severity::Warning => Level::WARNING,
         };
         let message = visible(&self.message);
-        let mut group = Group::with_title(level.primary_title(message).id(self.id)).element(self.snippet());
+        let mut group =
+            Group::with_title(level.primary_title(message).id(self.id)).element(self.snippet());
         for (spot, label) in self.context.iter().filter(|(spot, _)| spot.file != self.at.file) {
-            group = group.element(snippet_of(spot).annotation(mark(AnnotationKind::Context, spot, label)));
+            group = group.element(snippet_of(spot).annotation(mark(
+                AnnotationKind::Context,
+                spot,
+                label,
+            )));
         }
-        let messages = self.help.iter().map(|help| -> Message<'_> { Level::HELP.message(visible(help)) });
+        let messages =
+            self.help.iter().map(|help| -> Message<'_> { Level::HELP.message(visible(help)) });
         let group = group.elements(messages);
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         // The renderer shows the controls that it knows of in the quoted text (C0, DEL); the rest is left to us.
-        let quoted = |c: char| if steers(c) && !matches!(c, '\n' | '\t' | '\x1b') { '\u{fffd}' } else { c };
+        let quoted =
+            |c: char| if steers(c) && !matches!(c, '\n' | '\t' | '\x1b') { '\u{fffd}' } else { c };
         renderer.render(&[group]).chars().map(quoted).collect()
     }
 

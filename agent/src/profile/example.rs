@@ -7,8 +7,7 @@ pub const EXAMPLE: &str = include_str!("../../../profiles/example.toml");
 const HEAD: &str = "# A sample profile, as /usr/share/doc/bedplate/profile.toml. `bedplate profile init` writes one for the host it runs on.\n";
 const NAME: &str = "name = \"site-hgx-h100\"\n";
 const EXTENDS: &str = "extends = \"hgx-h100\"\n";
-const RULE: &str =
-    "#[[sriov.devices]]\n#name = \"fabric\"\n#select = { vendor = \"15b3\", device = \"1021\" }\n#vfs = 8\n";
+const RULE: &str = "#[[sriov.devices]]\n#name = \"fabric\"\n#select = { vendor = \"15b3\", device = \"1021\" }\n#vfs = 8\n";
 
 /// NIC ports of one model that can have virtual functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +27,8 @@ pub struct Ports {
 pub fn for_host(host: &str, extends: &str, ports: &[Ports]) -> String {
     // The host's own words must not leave the comment.
     let host = crate::visible::one_line(host);
-    let rules: Vec<String> = ports.iter().enumerate().map(|(number, ports)| rule(number, ports)).collect();
+    let rules: Vec<String> =
+        ports.iter().enumerate().map(|(number, ports)| rule(number, ports)).collect();
     let rules = if rules.is_empty() { RULE.to_owned() } else { rules.join("#\n") };
     EXAMPLE
         .replacen(HEAD, &format!("# Profile of this host: {host}.\n"), 1)
@@ -75,16 +75,22 @@ mod tests {
     fn the_sample_and_what_is_made_of_it_are_valid_and_ask_for_the_window() {
         let mut texts = vec![EXAMPLE.to_owned()];
         texts.extend(
-            shipped().iter().map(|shipped| for_host("a host", shipped.name, &[ports("15b3", "1021")])),
+            shipped()
+                .iter()
+                .map(|shipped| for_host("a host", shipped.name, &[ports("15b3", "1021")])),
         );
         for text in texts {
             let loaded = loaded(&text);
             let found: Vec<_> = loaded.lints.iter().map(|lint| (lint.id, lint.severity)).collect();
             assert_eq!(found, [("no-window-yet", Severity::Warning)], "{text}");
-            let filled = text.replace("windows = [\"never\"]", "windows = [\"Sun 02:00-05:00 UTC\"]");
+            let filled =
+                text.replace("windows = [\"never\"]", "windows = [\"Sun 02:00-05:00 UTC\"]");
             assert!(self::loaded(&filled).lints.is_empty());
             let reboot = &loaded.profile.reboot;
-            assert_eq!((reboot.delay_s, reboot.windows.as_slice()), (900, ["never".to_owned()].as_slice()));
+            assert_eq!(
+                (reboot.delay_s, reboot.windows.as_slice()),
+                (900, ["never".to_owned()].as_slice())
+            );
         }
     }
 
@@ -105,12 +111,15 @@ mod tests {
     /// A setting that is switched on as it stands there is valid, too.
     #[test]
     fn settings_in_comments_are_valid() {
-        let text = for_host("a host", "generic-intel", &[ports("8086", "1572"), ports("15b3", "1021")]);
+        let text =
+            for_host("a host", "generic-intel", &[ports("8086", "1572"), ports("15b3", "1021")]);
         let on: String = text
             .lines()
             .filter(|line| !line.starts_with("windows"))
             .map(|line| match line.strip_prefix('#') {
-                Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => rest,
+                Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => {
+                    rest
+                }
                 Some(rest) if rest.starts_with("  \"hugepagesz") || rest.starts_with("  {") => rest,
                 _ => line,
             })

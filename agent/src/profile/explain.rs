@@ -116,7 +116,11 @@ fn values(schema: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for choice in schema::alternatives(schema) {
         for (word, meaning) in schema::words(choice) {
-            lines.push(if meaning.is_empty() { word.to_owned() } else { format!("{word}: {meaning}") });
+            lines.push(if meaning.is_empty() {
+                word.to_owned()
+            } else {
+                format!("{word}: {meaning}")
+            });
         }
         lines.extend(range(choice));
     }
@@ -162,11 +166,15 @@ fn types(schema: &Value) -> String {
 }
 
 fn type_word(schema: &Value) -> &'static str {
-    let known = [("integer", "integer"), ("boolean", "boolean"), ("array", "list"), ("object", "table")];
+    let known =
+        [("integer", "integer"), ("boolean", "boolean"), ("array", "list"), ("object", "table")];
     if !schema::words(schema).is_empty() {
         return "word";
     }
-    known.into_iter().find(|(json, _)| schema::takes(schema, json)).map_or("string", |(_, word)| word)
+    known
+        .into_iter()
+        .find(|(json, _)| schema::takes(schema, json))
+        .map_or("string", |(_, word)| word)
 }
 
 /// `key = value` as it stands in the key's section.
@@ -179,8 +187,10 @@ fn assignment(key: &str, value: &Value) -> String {
 fn toml_text(value: &Value) -> String {
     match value {
         Value::Object(entries) => {
-            let inside: Vec<String> =
-                entries.iter().map(|(key, value)| format!("{key} = {}", toml_text(value))).collect();
+            let inside: Vec<String> = entries
+                .iter()
+                .map(|(key, value)| format!("{key} = {}", toml_text(value)))
+                .collect();
             if inside.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", inside.join(", ")) }
         }
         Value::Array(items) => {

@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::layer::{Keyed, Layer, Leaf, ModuleLayer, ParamLayer};
 use super::model::{
     Acs, AcsPersist, AcsPolicy, Agent, AgentMode, Cmdline, CmdlineArg, FleetLock, GpuDirect, Iommu,
-    IommuMode, Match, Module, ModuleLoad, ModuleOption, Modules, Profile, Reboot, RebootMethod, RebootPolicy,
-    Sriov, SriovManaged, SriovRule,
+    IommuMode, Match, Module, ModuleLoad, ModuleOption, Modules, Profile, Reboot, RebootMethod,
+    RebootPolicy, Sriov, SriovManaged, SriovRule,
 };
 use super::source::Sources;
 use crate::plan::Why;
@@ -40,7 +40,11 @@ const INHIBITOR_WAIT_S: u32 = 60 * 60;
 pub(super) const DEFAULT_LOAD: ModuleLoad = ModuleLoad::Now;
 
 /// Profile and origins of a merged layer. `stem` names it when no file does.
-pub(super) fn finish(layer: &Layer, sources: &Sources, stem: &str) -> (Profile, BTreeMap<String, Origin>) {
+pub(super) fn finish(
+    layer: &Layer,
+    sources: &Sources,
+    stem: &str,
+) -> (Profile, BTreeMap<String, Origin>) {
     let mut finisher = Finisher { sources, origins: BTreeMap::new() };
     let profile = Profile {
         name: finisher.or("name", &layer.name, stem.to_owned()),
@@ -56,7 +60,11 @@ pub(super) fn finish(layer: &Layer, sources: &Sources, stem: &str) -> (Profile, 
         sriov: finisher.sriov(layer),
         reboot: Reboot {
             policy: finisher.or("reboot.policy", &layer.reboot.policy, RebootPolicy::Never),
-            methods: finisher.or("reboot.methods", &layer.reboot.methods, vec![RebootMethod::Ordinary]),
+            methods: finisher.or(
+                "reboot.methods",
+                &layer.reboot.methods,
+                vec![RebootMethod::Ordinary],
+            ),
             windows: finisher.or("reboot.windows", &layer.reboot.windows, Vec::new()),
             attempts: finisher.or("reboot.attempts", &layer.reboot.attempts, 1),
             delay_s: finisher.or("reboot.delay", &layer.reboot.delay, DELAY_S),
@@ -67,7 +75,11 @@ pub(super) fn finish(layer: &Layer, sources: &Sources, stem: &str) -> (Profile, 
                 INHIBITOR_WAIT_S,
             ),
             busy_devices: finisher.or("reboot.busy_devices", &layer.reboot.busy_devices, true),
-            busy_command: finisher.or("reboot.busy_command", &layer.reboot.busy_command, Vec::new()),
+            busy_command: finisher.or(
+                "reboot.busy_command",
+                &layer.reboot.busy_command,
+                Vec::new(),
+            ),
             command: finisher.or("reboot.command", &layer.reboot.command, Vec::new()),
             rtc_wakes: finisher.or("reboot.rtc_wakes", &layer.reboot.rtc_wakes, false),
             rehearse: finisher.or("reboot.rehearse", &layer.reboot.rehearse, false),
@@ -76,8 +88,16 @@ pub(super) fn finish(layer: &Layer, sources: &Sources, stem: &str) -> (Profile, 
         agent: Agent {
             mode: finisher.or("agent.mode", &layer.agent.mode, AgentMode::Enforce),
             interval_s: finisher.or("agent.interval", &layer.agent.interval, INTERVAL_S),
-            boot_timeout_s: finisher.or("agent.boot_timeout", &layer.agent.boot_timeout, BOOT_TIMEOUT_S),
-            ready_timeout_s: finisher.or("agent.ready_timeout", &layer.agent.ready_timeout, READY_TIMEOUT_S),
+            boot_timeout_s: finisher.or(
+                "agent.boot_timeout",
+                &layer.agent.boot_timeout,
+                BOOT_TIMEOUT_S,
+            ),
+            ready_timeout_s: finisher.or(
+                "agent.ready_timeout",
+                &layer.agent.ready_timeout,
+                READY_TIMEOUT_S,
+            ),
         },
     };
     (profile, finisher.origins)
@@ -91,7 +111,8 @@ struct Finisher<'a> {
 impl Finisher<'_> {
     fn fleetlock(&mut self, layer: &Layer) -> Option<FleetLock> {
         let url = self.maybe("reboot.fleetlock.url", &layer.reboot.fleetlock_url)?;
-        let group = self.or("reboot.fleetlock.group", &layer.reboot.fleetlock_group, "default".to_owned());
+        let group =
+            self.or("reboot.fleetlock.group", &layer.reboot.fleetlock_group, "default".to_owned());
         Some(FleetLock { url, group })
     }
 
@@ -149,8 +170,12 @@ impl Finisher<'_> {
     fn modules(&mut self, layer: &Layer) -> Modules {
         let section = &layer.modules;
         let default = self.or("modules.load_default", &section.load_default, DEFAULT_LOAD);
-        let names: Vec<(ModuleName, &ModuleLayer)> =
-            section.names.0.iter().filter_map(|(name, module)| Some((name.parse().ok()?, module))).collect();
+        let names: Vec<(ModuleName, &ModuleLayer)> = section
+            .names
+            .0
+            .iter()
+            .filter_map(|(name, module)| Some((name.parse().ok()?, module)))
+            .collect();
         let mut out = Modules {
             load: Vec::new(),
             options: Vec::new(),

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::model::{
-    AcsPersist, AcsPolicy, AgentMode, GpuDirect, IommuMode, MatchPci, ModuleLoad, PfSelector, RebootMethod,
-    RebootPolicy, SriovCount, SriovManaged, VfDriver,
+    AcsPersist, AcsPolicy, AgentMode, GpuDirect, IommuMode, MatchPci, ModuleLoad, PfSelector,
+    RebootMethod, RebootPolicy, SriovCount, SriovManaged, VfDriver,
 };
 use super::source::Place;
 use crate::facts::{Arch, CpuVendor};
@@ -90,7 +90,8 @@ impl<V> Keyed<V> {
 
 impl<V: Overlay> Overlay for Keyed<V> {
     fn overlay(self, later: Self) -> Self {
-        let mut out: Vec<(String, Option<V>)> = self.0.into_iter().map(|(k, v)| (k, Some(v))).collect();
+        let mut out: Vec<(String, Option<V>)> =
+            self.0.into_iter().map(|(k, v)| (k, Some(v))).collect();
         for (key, value) in later.0 {
             match out.iter_mut().find(|(own, _)| *own == key) {
                 Some((_, slot)) => *slot = slot.take().overlay(Some(value)),
@@ -126,7 +127,18 @@ pub(super) struct Layer {
     pub reboot: RebootLayer,
     pub agent: AgentLayer,
 }
-overlay_fields!(Layer { name, description, matching, iommu, cmdline, modules, acs, sriov, reboot, agent });
+overlay_fields!(Layer {
+    name,
+    description,
+    matching,
+    iommu,
+    cmdline,
+    modules,
+    acs,
+    sriov,
+    reboot,
+    agent
+});
 
 /// `[match]`.
 #[derive(Debug, Clone, Default, PartialEq)]

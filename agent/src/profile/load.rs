@@ -62,7 +62,8 @@ fn merge_all(
     errors: &mut Vec<Diagnostic>,
 ) -> Layer {
     let (own, drop_ins) = layers.split_at(layers.len().min(1));
-    let mut drop_ins: Vec<SourceFile> = drop_ins.iter().map(|l| SourceFile::new(l.path, l.text)).collect();
+    let mut drop_ins: Vec<SourceFile> =
+        drop_ins.iter().map(|l| SourceFile::new(l.path, l.text)).collect();
     drop_ins.sort_by(|a, b| a.file_name().cmp(b.file_name()).then_with(|| a.path().cmp(b.path())));
 
     let mut merged = Layer::default();
@@ -105,10 +106,14 @@ fn ancestors(
     while let Some((name, place)) = next.take() {
         if chain.contains(&name) {
             let round = format!("{} -> {name}", chain.join(" -> "));
-            let finding =
-                Diagnostic::error(sources, place, "extends-cycle", "profiles extend each other in a circle")
-                    .label(round)
-                    .help("one of them must stop extending");
+            let finding = Diagnostic::error(
+                sources,
+                place,
+                "extends-cycle",
+                "profiles extend each other in a circle",
+            )
+            .label(round)
+            .help("one of them must stop extending");
             errors.push(finding);
             break;
         }
@@ -120,7 +125,12 @@ fn ancestors(
         chain.push(name);
         let Some(checked) = read(sources, index, errors) else { break };
         // Name and description say what a profile is, and `match` which machines it is for: none of that is inherited.
-        let layer = Layer { name: None, description: None, matching: MatchLayer::default(), ..checked.layer };
+        let layer = Layer {
+            name: None,
+            description: None,
+            matching: MatchLayer::default(),
+            ..checked.layer
+        };
         found.push(layer);
         next = checked.extends;
     }
@@ -133,21 +143,31 @@ fn unknown_shipped(sources: &Sources, name: &str, place: Place, shipped: &[Shipp
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("shipped are: {}", names.join(", ")),
     };
-    Diagnostic::error(sources, place, "unknown-profile", format!("no shipped profile is called `{name}`"))
-        .label("not known")
-        .help(help)
+    Diagnostic::error(
+        sources,
+        place,
+        "unknown-profile",
+        format!("no shipped profile is called `{name}`"),
+    )
+    .label("not known")
+    .help(help)
 }
 
 /// Arguments of different files that merging by key leaves standing against each other (`iommu=pt` wanted in one,
 /// `iommu` with any value unwanted in another).
-fn whole_contradictions(sources: &Sources, merged: &Layer, files_are_good: bool) -> Option<Diagnostic> {
+fn whole_contradictions(
+    sources: &Sources,
+    merged: &Layer,
+    files_are_good: bool,
+) -> Option<Diagnostic> {
     if !files_are_good {
         return None;
     }
     let params = || merged.cmdline.values();
     let set: Vec<&Leaf<String>> = params().flat_map(ParamLayer::set).collect();
     let absent: Vec<&Leaf<String>> = params().flat_map(ParamLayer::absent).collect();
-    let texts = |list: &[&Leaf<String>]| list.iter().map(|leaf| leaf.value.clone()).collect::<Vec<_>>();
+    let texts =
+        |list: &[&Leaf<String>]| list.iter().map(|leaf| leaf.value.clone()).collect::<Vec<_>>();
     let (set_texts, absent_texts) = (texts(&set), texts(&absent));
     let set_texts: Vec<&str> = set_texts.iter().map(String::as_str).collect();
     let absent_texts: Vec<&str> = absent_texts.iter().map(String::as_str).collect();
@@ -158,7 +178,8 @@ fn whole_contradictions(sources: &Sources, merged: &Layer, files_are_good: bool)
     };
     let (first, second) = (place(&set), place(&absent));
     let at = second.or(first)?;
-    let mut finding = Diagnostic::error(sources, at, "contradiction", text.clone()).label("against this");
+    let mut finding =
+        Diagnostic::error(sources, at, "contradiction", text.clone()).label("against this");
     if let Some(other) = first.filter(|first| *first != at) {
         finding = finding.also(sources, other, "wanted here");
     }

@@ -51,7 +51,9 @@ pub fn pick<'a>(profiles: &'a [(String, Match)], facts: &Facts) -> Result<&'a st
         let mut reasons = misfits_of(conditions, facts);
         let specific = specificity(conditions);
         if specific == Specificity::default() {
-            reasons.push("it has no conditions in [match]: it is only used when it is named".to_owned());
+            reasons.push(
+                "it has no conditions in [match]: it is only used when it is named".to_owned(),
+            );
         }
         if reasons.is_empty() {
             best.push((specific, name));
@@ -65,7 +67,9 @@ pub fn pick<'a>(profiles: &'a [(String, Match)], facts: &Facts) -> Result<&'a st
     best.retain(|(specific, _)| *specific == most);
     match best.as_slice() {
         [(_, name)] => Ok(name),
-        several => Err(MatchError::Tie(several.iter().map(|(_, name)| (*name).to_owned()).collect())),
+        several => {
+            Err(MatchError::Tie(several.iter().map(|(_, name)| (*name).to_owned()).collect()))
+        }
     }
 }
 
@@ -74,7 +78,11 @@ pub fn misfits_of(conditions: &Match, facts: &Facts) -> Vec<String> {
     let Match { cpu_vendor, arch, sys_vendor, product_name, pci } = conditions;
     let mut out = Vec::new();
     if let Some(wanted) = cpu_vendor {
-        out.extend(differs("CPU vendor", cpu_word(*wanted), &facts.cpu.vendor.clone().map(cpu_word)));
+        out.extend(differs(
+            "CPU vendor",
+            cpu_word(*wanted),
+            &facts.cpu.vendor.clone().map(cpu_word),
+        ));
     }
     if let Some(wanted) = arch {
         out.extend(differs("architecture", arch_word(*wanted), &facts.arch.clone().map(arch_word)));
@@ -91,8 +99,10 @@ pub fn misfits_of(conditions: &Match, facts: &Facts) -> Vec<String> {
 }
 
 fn specificity(conditions: &Match) -> Specificity {
-    let named = conditions.pci.iter().filter(|pci| pci.ids.iter().all(|id| id.device.is_some())).count();
-    let dmi = usize::from(conditions.sys_vendor.is_some()) + usize::from(conditions.product_name.is_some());
+    let named =
+        conditions.pci.iter().filter(|pci| pci.ids.iter().all(|id| id.device.is_some())).count();
+    let dmi = usize::from(conditions.sys_vendor.is_some())
+        + usize::from(conditions.product_name.is_some());
     let cpu = usize::from(conditions.cpu_vendor.is_some()) + usize::from(conditions.arch.is_some());
     [named, conditions.pci.len() - named, dmi, cpu]
 }
@@ -110,7 +120,8 @@ fn unlike(what: &str, pattern: &str, found: &Reading<String>) -> Option<String> 
     match found {
         Reading::Known(text) => {
             // Firmware pads names with blanks.
-            let fits = glob::Pattern::new(pattern).is_ok_and(|glob| glob.matches_with(text.trim(), options));
+            let fits = glob::Pattern::new(pattern)
+                .is_ok_and(|glob| glob.matches_with(text.trim(), options));
             (!fits).then(|| format!("{what} is `{}`, not `{pattern}`", text.trim()))
         }
         other => unread(what, other),
@@ -122,7 +133,9 @@ fn wrong_count(wanted: &MatchPci, facts: &Facts) -> Option<String> {
     let ids = ids.join(" or ");
     let tree = match &facts.pci {
         Reading::Known(tree) => tree,
-        Reading::Absent => return Some(format!("this host shows no PCI functions, so none is {ids}")),
+        Reading::Absent => {
+            return Some(format!("this host shows no PCI functions, so none is {ids}"));
+        }
         other => return unread(&format!("number of PCI functions {ids}"), other),
     };
     let counts = |function: &&crate::facts::pci::Function| {
@@ -133,7 +146,8 @@ fn wrong_count(wanted: &MatchPci, facts: &Facts) -> Option<String> {
     };
     let found = tree.functions.values().filter(counts).count();
     let low = usize::try_from(wanted.at_least).unwrap_or(usize::MAX);
-    let high = wanted.at_most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    let high =
+        wanted.at_most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
     if (low..=high).contains(&found) {
         return None;
     }

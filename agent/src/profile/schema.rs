@@ -9,7 +9,8 @@ use super::fragment::Fragment;
 
 /// Made once: the checks, `explain` and `schema` all read the same tree.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<Fragment>().to_value();
     tidy(&mut schema);
     schema
@@ -99,7 +100,9 @@ pub(super) fn words(schema: &Value) -> Vec<(&str, &str)> {
         return choices.iter().filter_map(described_word).collect();
     }
     match schema.get("enum") {
-        Some(Value::Array(choices)) => choices.iter().filter_map(|c| Some((c.as_str()?, ""))).collect(),
+        Some(Value::Array(choices)) => {
+            choices.iter().filter_map(|c| Some((c.as_str()?, ""))).collect()
+        }
         _ => Vec::new(),
     }
 }

@@ -37,7 +37,11 @@ pub fn show(loaded: &Loaded, with_origin: bool) -> String {
     out.scalar("attempts", "reboot.attempts", &profile.reboot.attempts);
     out.scalar("delay", "reboot.delay", &format!("{}s", profile.reboot.delay_s));
     out.scalar("jitter", "reboot.jitter", &format!("{}s", profile.reboot.jitter_s));
-    out.scalar("inhibitor_wait", "reboot.inhibitor_wait", &format!("{}s", profile.reboot.inhibitor_wait_s));
+    out.scalar(
+        "inhibitor_wait",
+        "reboot.inhibitor_wait",
+        &format!("{}s", profile.reboot.inhibitor_wait_s),
+    );
     out.scalar("busy_devices", "reboot.busy_devices", &profile.reboot.busy_devices);
     out.scalar("busy_command", "reboot.busy_command", &profile.reboot.busy_command);
     out.scalar("command", "reboot.command", &profile.reboot.command);
@@ -52,7 +56,11 @@ pub fn show(loaded: &Loaded, with_origin: bool) -> String {
     out.scalar("mode", "agent.mode", &profile.agent.mode);
     out.scalar("interval", "agent.interval", &format!("{}s", profile.agent.interval_s));
     out.scalar("boot_timeout", "agent.boot_timeout", &format!("{}s", profile.agent.boot_timeout_s));
-    out.scalar("ready_timeout", "agent.ready_timeout", &format!("{}s", profile.agent.ready_timeout_s));
+    out.scalar(
+        "ready_timeout",
+        "agent.ready_timeout",
+        &format!("{}s", profile.agent.ready_timeout_s),
+    );
     out.text
 }
 
@@ -106,7 +114,8 @@ impl Printer<'_> {
         self.given("product_name", "match.product_name", matching.product_name.as_ref());
         for pci in &matching.pci {
             let most = pci.at_most.map(|most| format!(", at_most = {most}")).unwrap_or_default();
-            let entry = format!("  {{ id = {}, at_least = {}{most} }},", toml_text(&pci.ids), pci.at_least);
+            let entry =
+                format!("  {{ id = {}, at_least = {}{most} }},", toml_text(&pci.ids), pci.at_least);
             self.open_list("pci", pci == &matching.pci[0]);
             self.line(&entry, Some("match.pci"));
         }
@@ -140,9 +149,14 @@ impl Printer<'_> {
     fn cmdline(&mut self) {
         self.section("cmdline");
         let params = || self.loaded.layer.cmdline.values();
-        let args = params().flat_map(ParamLayer::set).map(|leaf| arg_entry("cmdline.args", leaf)).collect();
-        let absent =
-            params().flat_map(ParamLayer::absent).map(|leaf| arg_entry("cmdline.absent", leaf)).collect();
+        let args = params()
+            .flat_map(ParamLayer::set)
+            .map(|leaf| arg_entry("cmdline.args", leaf))
+            .collect();
+        let absent = params()
+            .flat_map(ParamLayer::absent)
+            .map(|leaf| arg_entry("cmdline.absent", leaf))
+            .collect();
         self.list("args", args);
         self.list("absent", absent);
     }
@@ -178,7 +192,10 @@ impl Printer<'_> {
         for ((module, parameter), leaf) in &layer.options.0 {
             let key = format!("modules.options.{module}.{}", quoted(parameter));
             let entry = Entry::new("value", &leaf.value, key.clone(), leaf);
-            self.line(&format!("options.{module}.{} = {}", quoted(parameter), entry.text()), Some(&key));
+            self.line(
+                &format!("options.{module}.{} = {}", quoted(parameter), entry.text()),
+                Some(&key),
+            );
         }
     }
 
@@ -236,7 +253,8 @@ impl Entry {
         if self.more.is_empty() {
             return self.word.clone();
         }
-        let more: String = self.more.iter().map(|(name, text)| format!(", {name} = {text}")).collect();
+        let more: String =
+            self.more.iter().map(|(name, text)| format!(", {name} = {text}")).collect();
         format!("{{ {} = {}{more} }}", self.name, self.word)
     }
 }
@@ -252,5 +270,6 @@ fn reason_pairs<T>(leaf: &Leaf<T>) -> impl Iterator<Item = (&'static str, &str)>
 
 /// A value in TOML. The types here are words, numbers, truth values and lists of them, which TOML can always write.
 fn toml_text<T: Serialize + ?Sized>(value: &T) -> String {
-    toml::Value::try_from(value).map_or_else(|error| format!("# {error}"), |value| value.to_string())
+    toml::Value::try_from(value)
+        .map_or_else(|error| format!("# {error}"), |value| value.to_string())
 }

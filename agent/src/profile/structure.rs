@@ -11,7 +11,11 @@ use super::source::{Place, Sources};
 use super::suggest::{alternatives, nearest};
 
 /// Everything in which a file differs from the schema.
-pub(super) fn check(sources: &Sources, index: usize, table: &Spanned<DeTable<'_>>) -> Vec<Diagnostic> {
+pub(super) fn check(
+    sources: &Sources,
+    index: usize,
+    table: &Spanned<DeTable<'_>>,
+) -> Vec<Diagnostic> {
     let mut checker = Checker { sources, index, found: Vec::new() };
     checker.table(table.get_ref(), table.span(), schema::tree(), "");
     checker.found
@@ -33,7 +37,8 @@ impl Checker<'_> {
         help: Option<String>,
     ) {
         let place = Place::new(self.index, span);
-        let finding = Diagnostic::error(self.sources, place, id, message).label(label).maybe_help(help);
+        let finding =
+            Diagnostic::error(self.sources, place, id, message).label(label).maybe_help(help);
         self.found.push(finding);
     }
 
@@ -43,9 +48,16 @@ impl Checker<'_> {
         let Some(choice) = choices.iter().find(|choice| schema::takes(choice, own_type)) else {
             let expected: Vec<&str> = choices.iter().map(|choice| type_words(choice)).collect();
             let expected = expected.join(" or ");
-            let message = format!("`{key}` must be {expected}, not {}", toml_words(value.get_ref()));
+            let message =
+                format!("`{key}` must be {expected}, not {}", toml_words(value.get_ref()));
             let help = quote_help(value.get_ref(), &choices);
-            return self.complain(value.span(), "wrong-type", message, format!("expected {expected}"), help);
+            return self.complain(
+                value.span(),
+                "wrong-type",
+                message,
+                format!("expected {expected}"),
+                help,
+            );
         };
         match value.get_ref() {
             DeValue::Table(table) => self.table(table, value.span(), choice, key),
@@ -55,7 +67,13 @@ impl Checker<'_> {
                 }
                 if items.is_empty() && choice.get("minItems").is_some() {
                     let message = format!("`{key}` is an empty list");
-                    self.complain(value.span(), "empty-list", message, "expected an entry".into(), None);
+                    self.complain(
+                        value.span(),
+                        "empty-list",
+                        message,
+                        "expected an entry".into(),
+                        None,
+                    );
                 }
             }
             DeValue::String(text) => {
@@ -68,7 +86,13 @@ impl Checker<'_> {
         }
     }
 
-    fn table(&mut self, table: &DeTable<'_>, span: std::ops::Range<usize>, schema: &Value, key: &str) {
+    fn table(
+        &mut self,
+        table: &DeTable<'_>,
+        span: std::ops::Range<usize>,
+        schema: &Value,
+        key: &str,
+    ) {
         for (name, value) in table.iter() {
             let path = join(key, name.get_ref());
             match schema::property(schema, name.get_ref()) {
@@ -79,18 +103,30 @@ impl Checker<'_> {
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
         for name in required.filter_map(Value::as_str).filter(|name| !table.contains_key(*name)) {
             let message = format!("`{}` is missing", join(key, name));
-            self.complain(span.clone(), "missing-key", message, format!("this has no `{name}`"), None);
+            self.complain(
+                span.clone(),
+                "missing-key",
+                message,
+                format!("this has no `{name}`"),
+                None,
+            );
         }
     }
 
-    fn unknown_key(&mut self, name: &Spanned<std::borrow::Cow<'_, str>>, schema: &Value, key: &str) {
+    fn unknown_key(
+        &mut self,
+        name: &Spanned<std::borrow::Cow<'_, str>>,
+        schema: &Value,
+        key: &str,
+    ) {
         let known = schema::keys(schema);
         let word = name.get_ref();
         let place = if key.is_empty() { "a profile".to_owned() } else { format!("`{key}`") };
         let help = match (nearest(word, known.iter().copied()), sections_with(word)) {
             (Some(near), _) => format!("did you mean `{near}`?"),
             (None, sections) if !sections.is_empty() => {
-                let tables: Vec<String> = sections.iter().map(|section| format!("[{section}]")).collect();
+                let tables: Vec<String> =
+                    sections.iter().map(|section| format!("[{section}]")).collect();
                 format!("`{word}` is a key of {}", alternatives(tables.iter().map(String::as_str)))
             }
             (None, _) => format!("known here: {}", known.join(", ")),
@@ -100,14 +136,22 @@ impl Checker<'_> {
     }
 
     /// `others`: what may stand here besides words.
-    fn word(&mut self, text: &str, span: std::ops::Range<usize>, schema: &Value, others: &[&str], key: &str) {
+    fn word(
+        &mut self,
+        text: &str,
+        span: std::ops::Range<usize>,
+        schema: &Value,
+        others: &[&str],
+        key: &str,
+    ) {
         let known: Vec<&str> = schema::words(schema).into_iter().map(|(word, _)| word).collect();
         if known.is_empty() || known.contains(&text) {
             return;
         }
         let words = alternatives(known.iter().copied());
         let all = [&[words.as_str()], others].concat().join(", or ");
-        let near = nearest(text, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+        let near =
+            nearest(text, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
         let message = format!("`{text}` is not a value of `{key}`");
         self.complain(span, "unknown-value", message, format!("expected {all}"), near);
     }
@@ -128,7 +172,13 @@ impl Checker<'_> {
             (None, Some(high)) => format!("expected {high} or less"),
             (None, None) => "expected a 64-bit integer".to_owned(),
         };
-        self.complain(value.span(), "out-of-range", format!("`{key}` is out of range"), expected, None);
+        self.complain(
+            value.span(),
+            "out-of-range",
+            format!("`{key}` is out of range"),
+            expected,
+            None,
+        );
     }
 }
 

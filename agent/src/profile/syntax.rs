@@ -47,7 +47,12 @@ fn problems<'t>(
             .take(MOST_SYNTAX_ERRORS)
             .map(|error| {
                 let place = Place::new(index, error.span().unwrap_or(0..0));
-                Diagnostic::error(sources, place, "not-toml", format!("not TOML: {}", error.message()))
+                Diagnostic::error(
+                    sources,
+                    place,
+                    "not-toml",
+                    format!("not TOML: {}", error.message()),
+                )
             })
             .collect());
     }
@@ -82,8 +87,9 @@ fn wrong_version(sources: &Sources, index: usize, table: &DeTable<'_>) -> Option
     let Some(value) = table.get("schema") else {
         let start = Place::new(index, 0..0);
         return Some(
-            Diagnostic::error(sources, start, "missing-schema", "`schema` is missing")
-                .help("write `schema = 1` as the first line: it names the version of the file format"),
+            Diagnostic::error(sources, start, "missing-schema", "`schema` is missing").help(
+                "write `schema = 1` as the first line: it names the version of the file format",
+            ),
         );
     };
     let place = Place::new(index, value.span());

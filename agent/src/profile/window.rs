@@ -102,7 +102,9 @@ impl Window {
     /// # Errors
     /// The zone's name, when `zone` was not made by parsing.
     pub fn time_zone(&self) -> Result<TimeZone, WindowError> {
-        TimeZoneDatabase::bundled().get(&self.zone).map_err(|_| WindowError::BadZone(self.zone.clone()))
+        TimeZoneDatabase::bundled()
+            .get(&self.zone)
+            .map_err(|_| WindowError::BadZone(self.zone.clone()))
     }
 
     /// The opening that holds `now`, or else the next one: from when, until when (not included). A wall-clock time that
@@ -206,7 +208,10 @@ mod tests {
         assert_eq!((weekend.from, weekend.to), (120, 300));
         assert!(weekend.opens_on(Weekday::Saturday) && !weekend.opens_on(Weekday::Friday));
         assert_eq!(window("00:00-24:00 UTC").unwrap().days, [true; 7]);
-        assert_eq!(window("fri-mon 23:00-01:30 UTC").unwrap().to_string(), "Mon,Fri,Sat,Sun 23:00-01:30 UTC");
+        assert_eq!(
+            window("fri-mon 23:00-01:30 UTC").unwrap().to_string(),
+            "Mon,Fri,Sat,Sun 23:00-01:30 UTC"
+        );
     }
 
     #[test]
@@ -222,14 +227,20 @@ mod tests {
         assert_eq!(bad("Sonntag 02:00-05:00 UTC"), WindowError::BadDay("Sonntag".into()));
         assert_eq!(bad("Sat,, 02:00-05:00 UTC"), WindowError::BadDay(String::new()));
         assert_eq!(bad("Sat 02:00-05:00"), WindowError::NoZone);
-        assert_eq!(bad("Sat 02:00-05:00 Europe/Amsterdm"), WindowError::BadZone("Europe/Amsterdm".into()));
+        assert_eq!(
+            bad("Sat 02:00-05:00 Europe/Amsterdm"),
+            WindowError::BadZone("Europe/Amsterdm".into())
+        );
         assert_eq!(bad("Sat 02:00-05:00 UTC daily"), WindowError::Surplus("daily".into()));
     }
 
     #[test]
     fn what_is_shown_reads_back_the_same() {
-        for text in ["Mon 02:00-05:00 UTC", "22:00-04:00 America/New_York", "Mon-Fri 00:00-24:00 Asia/Tokyo"]
-        {
+        for text in [
+            "Mon 02:00-05:00 UTC",
+            "22:00-04:00 America/New_York",
+            "Mon-Fri 00:00-24:00 Asia/Tokyo",
+        ] {
             let once = window(text).unwrap();
             assert_eq!(window(&once.to_string()).unwrap(), once, "{text}");
         }
@@ -254,20 +265,54 @@ mod tests {
             ("Fri 23:00-01:30 UTC", "2026-03-07T01:30", "2026-03-13T23:00", "2026-03-14T01:30"),
             ("22:00-24:00 UTC", "2026-03-07T12:00", "2026-03-07T22:00", "2026-03-08T00:00"),
             // Its own zone, on both sides of the change to summer time (2026-03-29 02:00 CET).
-            ("Sun 12:00-13:00 Europe/Amsterdam", "2026-03-23T00:00", "2026-03-29T10:00", "2026-03-29T11:00"),
-            ("Sat 12:00-13:00 Europe/Amsterdam", "2026-03-23T00:00", "2026-03-28T11:00", "2026-03-28T12:00"),
+            (
+                "Sun 12:00-13:00 Europe/Amsterdam",
+                "2026-03-23T00:00",
+                "2026-03-29T10:00",
+                "2026-03-29T11:00",
+            ),
+            (
+                "Sat 12:00-13:00 Europe/Amsterdam",
+                "2026-03-23T00:00",
+                "2026-03-28T11:00",
+                "2026-03-28T12:00",
+            ),
             // Opens in the hour that is skipped, and ends after it: an hour shorter. 02:30 CET would be 01:30 UTC.
-            ("Sun 01:30-04:00 Europe/Amsterdam", "2026-03-29T00:00", "2026-03-29T00:30", "2026-03-29T02:00"),
+            (
+                "Sun 01:30-04:00 Europe/Amsterdam",
+                "2026-03-29T00:00",
+                "2026-03-29T00:30",
+                "2026-03-29T02:00",
+            ),
             // Wholly inside the skipped hour: when the old clock would have shown it.
-            ("Sun 02:15-02:45 Europe/Amsterdam", "2026-03-29T00:00", "2026-03-29T01:15", "2026-03-29T01:45"),
+            (
+                "Sun 02:15-02:45 Europe/Amsterdam",
+                "2026-03-29T00:00",
+                "2026-03-29T01:15",
+                "2026-03-29T01:45",
+            ),
             // From before the hour that comes twice (2026-10-25 03:00 CEST) to after it: an hour longer.
-            ("Sun 01:00-04:00 Europe/Amsterdam", "2026-10-24T00:00", "2026-10-24T23:00", "2026-10-25T03:00"),
+            (
+                "Sun 01:00-04:00 Europe/Amsterdam",
+                "2026-10-24T00:00",
+                "2026-10-24T23:00",
+                "2026-10-25T03:00",
+            ),
             // A zone far ahead: there it is Monday already.
-            ("Mon 00:00-06:00 Pacific/Auckland", "2026-06-14T13:00", "2026-06-14T12:00", "2026-06-14T18:00"),
+            (
+                "Mon 00:00-06:00 Pacific/Auckland",
+                "2026-06-14T13:00",
+                "2026-06-14T12:00",
+                "2026-06-14T18:00",
+            ),
         ];
         for (text, now, from, to) in cases {
             let at = |text: &str| format!("{text}:00Z").parse::<Timestamp>().unwrap();
-            assert_eq!(window(text).unwrap().opening(at(now)), Some((at(from), at(to))), "{text} at {now}");
+            assert_eq!(
+                window(text).unwrap().opening(at(now)),
+                Some((at(from), at(to))),
+                "{text} at {now}"
+            );
         }
     }
 

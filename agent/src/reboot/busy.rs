@@ -81,8 +81,9 @@ impl InUse {
             };
             format!("{} (pid {}) uses {}{more}", holder.comm, holder.pid, holder.device)
         });
-        let blind = (self.unreadable > 0)
-            .then(|| format!("{} processes could not be looked into for devices they use", self.unreadable));
+        let blind = (self.unreadable > 0).then(|| {
+            format!("{} processes could not be looked into for devices they use", self.unreadable)
+        });
         first.or(blind)
     }
 
@@ -123,7 +124,11 @@ pub fn holders(proc_root: &Path) -> Result<InUse, BusyError> {
         }
         let (devices, readable) = devices(&process.join("fd"));
         in_use.unreadable += usize::from(!readable);
-        in_use.holders.extend(devices.into_iter().map(|device| Holder { pid, device, comm: comm.clone() }));
+        in_use.holders.extend(devices.into_iter().map(|device| Holder {
+            pid,
+            device,
+            comm: comm.clone(),
+        }));
     }
     Ok(in_use)
 }
@@ -147,15 +152,17 @@ fn devices(fds: &Path) -> (BTreeSet<String>, bool) {
 
 /// The process, or the file, went away while we looked: it uses nothing any more.
 fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
 /// The device that a link of `/proc/PID/fd` leads to, if it is one that work is done on.
 fn device(target: &str) -> Option<String> {
     // A node that is removed, as a driver's container does with its own, is in use all the same.
     let path = target.strip_suffix(" (deleted)").unwrap_or(target);
-    let counts =
-        path.starts_with("/dev/nvidia") || path == "/dev/kfd" || path.starts_with("/dev/infiniband/uverbs");
+    let counts = path.starts_with("/dev/nvidia")
+        || path == "/dev/kfd"
+        || path.starts_with("/dev/infiniband/uverbs");
     counts.then(|| one_line(path))
 }
 

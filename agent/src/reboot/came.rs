@@ -72,7 +72,9 @@ pub fn judge(
         Some(announced) => of_announced(announced, began, bmc),
         None if waited => (
             By::Others,
-            format!("not by bedplate: it had announced none, and something waited for a boot; {LOOK}"),
+            format!(
+                "not by bedplate: it had announced none, and something waited for a boot; {LOOK}"
+            ),
         ),
         None => return None,
     };
@@ -94,7 +96,10 @@ fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &Told) -> (B
         RebootMethod::Command => "a power cycle by the profile's command",
     };
     let Some((due, began)) = announced.due.zip(began) else {
-        return (By::Unknown, format!("bedplate had announced {what}; when this boot began is not known"));
+        return (
+            By::Unknown,
+            format!("bedplate had announced {what}; when this boot began is not known"),
+        );
     };
     let late = began.duration_since(due);
     let time = shown(due);

@@ -108,7 +108,8 @@ impl Decision {
             Decision::CannotTell { why } => format!("cannot tell yet: {why}"),
             Decision::NotNeeded => "no reboot is needed".into(),
             Decision::Never => {
-                "left to people (policy `never`): `bedplate reboot schedule` does it in good order".into()
+                "left to people (policy `never`): `bedplate reboot schedule` does it in good order"
+                    .into()
             }
             Decision::Mark => {
                 "left to whoever reads /run/reboot-required: the profile's policy is `mark`".into()
@@ -119,7 +120,9 @@ impl Decision {
             }
             Decision::Wait { why, until: None, .. } => format!("waits: {}", why.join("; ")),
             Decision::TakeLock => "asks for a slot of the fleet's lock".into(),
-            Decision::Schedule { at } | Decision::Announced { at } => format!("announced for {}", shown(*at)),
+            Decision::Schedule { at } | Decision::Announced { at } => {
+                format!("announced for {}", shown(*at))
+            }
             Decision::Cancel { why } => format!("taken back: {}", why.join("; ")),
         }
     }
@@ -137,8 +140,7 @@ const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
 const NO_HELP: &str = "the host was rebooted for this, and it is not in effect";
 
 /// What is said where the profile's windows are still to be chosen.
-const NO_WINDOW: &str =
-    "no window of the profile ever opens: write one in [reboot] `windows`, or run `bedplate reboot schedule`";
+const NO_WINDOW: &str = "no window of the profile ever opens: write one in [reboot] `windows`, or run `bedplate reboot schedule`";
 
 /// The decision.
 pub fn decide(situation: &Situation<'_>) -> Decision {
@@ -168,7 +170,9 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
             RebootPolicy::Never => {
                 return call_off("the profile's policy is `never`".into(), Decision::Never);
             }
-            RebootPolicy::Mark => return call_off("the profile's policy is `mark`".into(), Decision::Mark),
+            RebootPolicy::Mark => {
+                return call_off("the profile's policy is `mark`".into(), Decision::Mark);
+            }
             RebootPolicy::Schedule => {}
         }
         if let Some(why) = stuck(situation, record) {
@@ -227,8 +231,9 @@ fn stuck(situation: &Situation<'_>, record: &Record) -> Option<String> {
         });
     }
     let row = record.in_a_row(situation.boot_id);
-    (row >= MOST_IN_A_ROW)
-        .then(|| format!("the host was rebooted {row} times in a row without ever being what it should be"))
+    (row >= MOST_IN_A_ROW).then(|| {
+        format!("the host was rebooted {row} times in a row without ever being what it should be")
+    })
 }
 
 /// The window that is open, `None` without windows; else why none is, and when the next one opens.
@@ -243,10 +248,13 @@ fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Optio
     // One that is open and closes last, else the one that opens first.
     let mut openings: Vec<_> = openings.collect();
     openings.sort_by_key(|(from, _, _)| *from);
-    let open = openings.iter().filter(|(from, _, _)| *from <= situation.now).map(|(_, to, _)| *to).max();
+    let open =
+        openings.iter().filter(|(from, _, _)| *from <= situation.now).map(|(_, to, _)| *to).max();
     match (open, openings.first()) {
         (Some(to), _) => Ok(Some(to)),
-        (None, Some((from, _, text))) => Err((format!("the window `{text}` is not open"), Some(*from))),
+        (None, Some((from, _, text))) => {
+            Err((format!("the window `{text}` is not open"), Some(*from)))
+        }
         (None, None) => Err((NO_WINDOW.into(), None)),
     }
 }

@@ -46,7 +46,9 @@ pub enum ClientError {
     #[error("`{0}` cannot be a FleetLock server: a base URL has no `?` and no `#`")]
     Query(String),
     /// A user or a password in the URL, which would end up in logs. The URL is not shown for the same reason.
-    #[error("the URL of the FleetLock server holds a user or a password; the protocol knows neither")]
+    #[error(
+        "the URL of the FleetLock server holds a user or a password; the protocol knows neither"
+    )]
     UserInfo,
     /// A group that servers refuse.
     #[error("`{0}` cannot be a FleetLock group: expected letters, digits, `.` and `-`")]
@@ -93,7 +95,12 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`]. Nothing is sent.
-    pub fn new(base_url: &str, group: &str, id: String, timeout: Duration) -> Result<Client, ClientError> {
+    pub fn new(
+        base_url: &str,
+        group: &str,
+        id: String,
+        timeout: Duration,
+    ) -> Result<Client, ClientError> {
         Client::with_proxy(base_url, group, &id, timeout, Proxy::try_from_env())
     }
 

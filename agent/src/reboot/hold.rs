@@ -124,7 +124,12 @@ impl Hold {
     /// # Errors
     /// [`HoldError::Serialise`].
     pub fn to_json(&self) -> Result<String, HoldError> {
-        let file = File { version: VERSION, until: self.until, why: self.why.clone(), by: self.by.clone() };
+        let file = File {
+            version: VERSION,
+            until: self.until,
+            why: self.why.clone(),
+            by: self.by.clone(),
+        };
         serde_json::to_string_pretty(&file).map(|json| json + "\n").map_err(HoldError::Serialise)
     }
 
@@ -139,11 +144,17 @@ impl Hold {
         let until = match self.until {
             None => "held without an end".to_owned(),
             Some(until) if now < until => {
-                format!("held until {} ({} left)", to_second(until), length(until.duration_since(now)))
+                format!(
+                    "held until {} ({} left)",
+                    to_second(until),
+                    length(until.duration_since(now))
+                )
             }
             Some(until) => format!("was held until {}", to_second(until)),
         };
-        let reason = |why: &str| if why.trim().is_empty() { "no reason given".into() } else { one_line(why) };
+        let reason = |why: &str| {
+            if why.trim().is_empty() { "no reason given".into() } else { one_line(why) }
+        };
         format!("{until} by {}: {}", one_line(&self.by), reason(&self.why))
     }
 }
@@ -207,7 +218,11 @@ mod tests {
     }
 
     fn hold() -> Hold {
-        Hold { until: Some(at("2026-03-01T12:00:00Z")), why: "training run 7".into(), by: "ada".into() }
+        Hold {
+            until: Some(at("2026-03-01T12:00:00Z")),
+            why: "training run 7".into(),
+            by: "ada".into(),
+        }
     }
 
     #[test]
@@ -234,8 +249,13 @@ mod tests {
 
     #[test]
     fn a_clock_that_jumps_backwards_never_lifts_a_hold() {
-        let hold = Hold::starting(at("2026-03-01T08:00:00Z"), Some(parse_duration("4h").unwrap()), "", "ada")
-            .unwrap();
+        let hold = Hold::starting(
+            at("2026-03-01T08:00:00Z"),
+            Some(parse_duration("4h").unwrap()),
+            "",
+            "ada",
+        )
+        .unwrap();
         // In force, then the battery of the clock is empty.
         assert!(hold.is_in_force(at("2026-03-01T09:00:00Z")));
         assert!(hold.is_in_force(at("1970-01-01T00:00:00Z")));
@@ -264,7 +284,10 @@ mod tests {
         ] {
             assert!(Hold::parse(bad.as_bytes()).is_err(), "{bad:?}");
             let held = Hold::of_content(bad.as_bytes());
-            assert!(held.is_in_force(Timestamp::MAX) && held.why.contains(HOLD), "{bad:?}: {held:?}");
+            assert!(
+                held.is_in_force(Timestamp::MAX) && held.why.contains(HOLD),
+                "{bad:?}: {held:?}"
+            );
         }
         assert!(Hold::of_content(&[0xff, 0xfe]).is_in_force(Timestamp::MAX));
         let newer = good.replace("\"version\": 1", "\"version\": 2, \"unless\": \"idle\"");
@@ -316,8 +339,8 @@ mod tests {
     #[test]
     fn other_lengths_are_refused() {
         for text in [
-            "", "4", "h", "4 h", " 4h", "4h ", "-4h", "+4h", "4s", "1.5h", "30m1h", "1h1h", "1y", "2mo",
-            "PT4H", "4h ago", "4H", "٤h", "1h30", "hh", "1é",
+            "", "4", "h", "4 h", " 4h", "4h ", "-4h", "+4h", "4s", "1.5h", "30m1h", "1h1h", "1y",
+            "2mo", "PT4H", "4h ago", "4H", "٤h", "1h30", "hh", "1é",
         ] {
             assert!(matches!(parse_duration(text), Err(HoldError::Duration(_))), "{text:?}");
         }
@@ -356,7 +379,10 @@ mod tests {
     #[test]
     fn a_hold_that_would_end_after_all_dates_is_refused() {
         let day = parse_duration("1d").unwrap();
-        assert!(matches!(Hold::starting(Timestamp::MAX, Some(day), "", ""), Err(HoldError::NoEnd(_))));
+        assert!(matches!(
+            Hold::starting(Timestamp::MAX, Some(day), "", ""),
+            Err(HoldError::NoEnd(_))
+        ));
         assert_eq!(Hold::starting(Timestamp::MAX, None, "", "").unwrap().until, None);
     }
 }

@@ -8,8 +8,9 @@ use sha2::Sha256;
 
 /// The id of the application "FleetLock" (coreos/zincati, `src/identity/mod.rs`; poseidon/fleetlock looks up the node
 /// to drain by the same one).
-pub const FLEETLOCK_APP_ID: [u8; 16] =
-    [0xde, 0x35, 0x10, 0x6b, 0x6e, 0xc2, 0x46, 0x88, 0xb6, 0x3a, 0xfd, 0xda, 0xa1, 0x56, 0x67, 0x9b];
+pub const FLEETLOCK_APP_ID: [u8; 16] = [
+    0xde, 0x35, 0x10, 0x6b, 0x6e, 0xc2, 0x46, 0x88, 0xb6, 0x3a, 0xfd, 0xda, 0xa1, 0x56, 0x67, 0x9b,
+];
 
 /// Why a text is not a machine id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,8 +83,16 @@ mod tests {
         let fleetlock = hex(FLEETLOCK_APP_ID);
         assert_eq!(fleetlock, "de35106b6ec24688b63afddaa156679b");
         for (machine, app, expected) in [
-            ("0123456789abcdef0123456789abcdef", fleetlock.as_str(), "583627a932274834a8ebd99f4ed41c0d"),
-            ("b08dfa6083e7567a1921a715000001fb", fleetlock.as_str(), "94c92cab203b4f87b2d8216ef72bea06"),
+            (
+                "0123456789abcdef0123456789abcdef",
+                fleetlock.as_str(),
+                "583627a932274834a8ebd99f4ed41c0d",
+            ),
+            (
+                "b08dfa6083e7567a1921a715000001fb",
+                fleetlock.as_str(),
+                "94c92cab203b4f87b2d8216ef72bea06",
+            ),
             (
                 "b08dfa6083e7567a1921a715000001fb",
                 "0123456789abcdeffedcba9876543210",

@@ -34,7 +34,8 @@ pub fn block(root: &Path) -> Option<KexecBlock> {
         // Without CONFIG_KEXEC_CORE the directory is there and the file is not. Without the directory there is no
         // sysfs to ask.
         Err(error)
-            if error.kind() == std::io::ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir) =>
+            if error.kind() == std::io::ErrorKind::NotFound
+                && path.parent().is_some_and(Path::is_dir) =>
         {
             None
         }

@@ -45,7 +45,14 @@ pub struct Record {
 
 impl Default for Record {
     fn default() -> Self {
-        Record { version: VERSION, attempts: Vec::new(), lock: None, asked: None, waiting: None, came: None }
+        Record {
+            version: VERSION,
+            attempts: Vec::new(),
+            lock: None,
+            asked: None,
+            waiting: None,
+            came: None,
+        }
     }
 }
 
@@ -128,7 +135,11 @@ impl Record {
     /// [`RecordError`]; without a record nothing must be rebooted, since nobody would count.
     pub fn parse(text: &str) -> Result<Self, RecordError> {
         let record: Record = serde_json::from_str(text).map_err(RecordError::Damaged)?;
-        if record.version == VERSION { Ok(record) } else { Err(RecordError::Version(record.version)) }
+        if record.version == VERSION {
+            Ok(record)
+        } else {
+            Err(RecordError::Version(record.version))
+        }
     }
 
     /// Its text form.
@@ -140,14 +151,18 @@ impl Record {
     /// How many boots this plan was given that did not make it true: attempts from other boots than this one. An attempt
     /// from this boot has not happened yet; one whose boot was cut short by a power failure has.
     pub fn used(&self, plan: &str, boot_id: &str) -> usize {
-        let from: BTreeSet<&str> =
-            self.past(boot_id).filter(|attempt| attempt.plan == plan).map(|a| a.boot_id.as_str()).collect();
+        let from: BTreeSet<&str> = self
+            .past(boot_id)
+            .filter(|attempt| attempt.plan == plan)
+            .map(|a| a.boot_id.as_str())
+            .collect();
         from.len()
     }
 
     /// The same for any plan.
     pub fn in_a_row(&self, boot_id: &str) -> usize {
-        let from: BTreeSet<&str> = self.past(boot_id).map(|attempt| attempt.boot_id.as_str()).collect();
+        let from: BTreeSet<&str> =
+            self.past(boot_id).map(|attempt| attempt.boot_id.as_str()).collect();
         from.len()
     }
 
@@ -245,7 +260,11 @@ mod tests {
         assert_eq!(record.in_a_row("3"), 1);
         record.attempt(attempt("r", "3"));
         record.settle("3");
-        assert_eq!((record.in_a_row("3"), record.in_a_row("4")), (0, 1), "what is still to come counts");
+        assert_eq!(
+            (record.in_a_row("3"), record.in_a_row("4")),
+            (0, 1),
+            "what is still to come counts"
+        );
     }
 
     #[test]
@@ -288,8 +307,12 @@ mod tests {
             record.attempt(attempt("p", &boot.to_string()));
         }
         assert_eq!(record.attempts.len(), 16);
-        record.asked =
-            Some(Asked { why: "w".into(), boot_id: "1".into(), at: Timestamp::UNIX_EPOCH, waited: false });
+        record.asked = Some(Asked {
+            why: "w".into(),
+            boot_id: "1".into(),
+            at: Timestamp::UNIX_EPOCH,
+            waited: false,
+        });
         assert_eq!(Record::parse(&record.render()).unwrap(), record);
         record.booted("2");
         assert_eq!(record.asked, None);

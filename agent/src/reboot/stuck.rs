@@ -94,7 +94,9 @@ pub fn cause(seen: &Seen<'_>, edit: &Edit, defaults: &[KernelDefaults]) -> Cause
             }
             _ => Cause::OtherEntry,
         },
-        (_, _, Some(true)) => Cause::Rejected { said: seen.log.and_then(|log| complaint(log, edit)) },
+        (_, _, Some(true)) => {
+            Cause::Rejected { said: seen.log.and_then(|log| complaint(log, edit)) }
+        }
         (_, _, None) => Cause::Unknown,
     }
 }

@@ -17,7 +17,8 @@ use super::{Inexpressible, OutFile, RenderError};
 /// [`RenderError::Cmdline`], [`RenderError::Line`], [`RenderError::BadArgument`].
 pub(super) fn kernel_arguments(desired: &Desired, arch: Arch) -> Result<Vec<Token>, RenderError> {
     let set: Vec<&str> = desired.cmdline.set.iter().map(|wanted| wanted.token.as_str()).collect();
-    let absent: Vec<&str> = desired.cmdline.absent.iter().map(|unwanted| unwanted.token.as_str()).collect();
+    let absent: Vec<&str> =
+        desired.cmdline.absent.iter().map(|unwanted| unwanted.token.as_str()).collect();
     let line = Edit::new(arch, &set, &absent)?.rendered()?;
     for token in line.tokens() {
         // A file's encoding and a loader's need not be the same.
@@ -62,7 +63,8 @@ pub(super) fn live_acs(desired: &Desired, instead: &str) -> Vec<Inexpressible> {
     }
     let item = |wanted: &WantedAcs| Inexpressible {
         what: format!("ACS control of port {}: {}", wanted.port, acs_bits(wanted)),
-        why: "a config-space write lasts until the next reset; no file holds it (handbook §3.4)".to_owned(),
+        why: "a config-space write lasts until the next reset; no file holds it (handbook §3.4)"
+            .to_owned(),
         instead: instead.to_owned(),
     };
     desired.acs.ports.iter().map(item).collect()
@@ -72,8 +74,10 @@ pub(super) fn live_acs(desired: &Desired, instead: &str) -> Vec<Inexpressible> {
 fn acs_bits(wanted: &WantedAcs) -> String {
     let (set, clear) = (wanted.mask.and(wanted.value), wanted.mask.without(wanted.value));
     let parts = [("set", set), ("clear", clear)];
-    let named =
-        parts.iter().filter(|(_, bits)| !bits.is_empty()).map(|(verb, bits)| format!("{verb} {bits}"));
+    let named = parts
+        .iter()
+        .filter(|(_, bits)| !bits.is_empty())
+        .map(|(verb, bits)| format!("{verb} {bits}"));
     named.collect::<Vec<_>>().join(", ")
 }
 
@@ -81,7 +85,8 @@ fn acs_bits(wanted: &WantedAcs) -> String {
 pub(super) fn vfs(desired: &Desired, instead: &str) -> Vec<Inexpressible> {
     let item = |wanted: &WantedVfs| Inexpressible {
         what: format!("{} VFs on {}{}", wanted.count, wanted.pf, vf_driver(&wanted.vf_driver)),
-        why: "sriov_numvfs is a sysfs attribute and starts at 0 with every boot (handbook §5.1)".to_owned(),
+        why: "sriov_numvfs is a sysfs attribute and starts at 0 with every boot (handbook §5.1)"
+            .to_owned(),
         instead: instead.to_owned(),
     };
     desired.sriov.iter().map(item).collect()
@@ -98,7 +103,9 @@ pub(super) fn vf_driver(driver: &VfDriver) -> String {
 
 /// What to do about a module to unload on a host that bedplate can run on.
 pub(super) fn unload_by_agent(module: &str) -> String {
-    format!("run `bedplate apply` on the host; `blacklist` in [modules] keeps {module} from auto-loading")
+    format!(
+        "run `bedplate apply` on the host; `blacklist` in [modules] keeps {module} from auto-loading"
+    )
 }
 
 /// Modules to unload.
@@ -132,10 +139,14 @@ pub(super) fn names_nvidia_modules(desired: &Desired) -> bool {
 
 /// Remarks of the desired state itself.
 pub(super) fn open_questions(desired: &Desired) -> Vec<String> {
-    let blocked =
-        desired.blockers.iter().map(|b| format!("{}: {}: {}; {}", b.kind, b.subject, b.reason, b.remedy));
-    let unknown =
-        desired.unknowns.iter().map(|u| format!("{}: {}: not known: {}", u.kind, u.subject, u.reason));
+    let blocked = desired
+        .blockers
+        .iter()
+        .map(|b| format!("{}: {}: {}; {}", b.kind, b.subject, b.reason, b.remedy));
+    let unknown = desired
+        .unknowns
+        .iter()
+        .map(|u| format!("{}: {}: not known: {}", u.kind, u.subject, u.reason));
     let notes = desired.notes.iter().map(|n| format!("{}: {}: {}", n.kind, n.subject, n.text));
     blocked.chain(unknown).chain(notes).collect()
 }
@@ -144,7 +155,8 @@ pub(super) fn open_questions(desired: &Desired) -> Vec<String> {
 pub(super) mod tests {
     use super::*;
     use crate::desired::{
-        DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedArg, WantedModule, WantedOption,
+        DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedArg, WantedModule,
+        WantedOption,
     };
     use crate::plan::Why;
     use crate::profile::model::{AcsPolicy, ModuleLoad, SriovCount};

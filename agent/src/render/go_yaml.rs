@@ -39,7 +39,8 @@ fn is_other_type(text: &str) -> bool {
 
 /// Whether the text cannot stand plain in a block list (libyaml's `yaml_emitter_analyze_scalar`).
 fn needs_quotes(text: &str) -> bool {
-    let indicators = ['#', ',', '[', ']', '{', '}', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`'];
+    let indicators =
+        ['#', ',', '[', ']', '{', '}', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`'];
     let before_blank = |text: &str| text.len() == 1 || text[1..].starts_with(' ');
     let mark = text.starts_with(['?', ':', '-']) && before_blank(text);
     text.starts_with(indicators)
@@ -135,7 +136,10 @@ mod tests {
         ("s", "s"),
         ("t", "t"),
         ("f", "f"),
-        ("siderolabs/nvidia-open-gpu-kernel-modules-lts", "siderolabs/nvidia-open-gpu-kernel-modules-lts"),
+        (
+            "siderolabs/nvidia-open-gpu-kernel-modules-lts",
+            "siderolabs/nvidia-open-gpu-kernel-modules-lts",
+        ),
         ("siderolabs/gvisor", "siderolabs/gvisor"),
         ("x=1:30", "x=1:30"),
         ("x: ", "'x: '"),
@@ -157,9 +161,21 @@ mod tests {
 
     #[test]
     fn what_is_no_name_or_would_need_escapes_or_lines_is_refused() {
-        for text in
-            ["", "-", "a\nb", "a\tb", "ö", "\u{7f}", "1", "-1", "2001-12-14", ".inf", "1:30", "--x", "_1"]
-        {
+        for text in [
+            "",
+            "-",
+            "a\nb",
+            "a\tb",
+            "ö",
+            "\u{7f}",
+            "1",
+            "-1",
+            "2001-12-14",
+            ".inf",
+            "1:30",
+            "--x",
+            "_1",
+        ] {
             assert_eq!(scalar(text), None, "{text:?}");
         }
     }

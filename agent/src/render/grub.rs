@@ -6,8 +6,8 @@ use crate::desired::Desired;
 use crate::modules_conf::MODPROBE_PATH;
 
 use super::common::{
-    ACS_BY_AGENT, address_note, kernel_arguments, live_acs, module_files, preamble, unload_by_agent, unloads,
-    vfs,
+    ACS_BY_AGENT, address_note, kernel_arguments, live_acs, module_files, preamble,
+    unload_by_agent, unloads, vfs,
 };
 use super::{GrubFamily, Inexpressible, Options, OutFile, RenderError, Rendered, grub_rhel};
 
@@ -47,11 +47,12 @@ fn debian(desired: &Desired, options: &Options, tokens: &[Token]) -> Result<Rend
     let mut rendered = Rendered { inexpressible: absent(desired), ..Rendered::default() };
     if !tokens.is_empty() {
         // `_DEFAULT`: recovery entries stay clean.
-        let text = write_drop_in(CMDLINE_DEFAULT, tokens, &preamble(desired, &options.profile, ""))?;
+        let text =
+            write_drop_in(CMDLINE_DEFAULT, tokens, &preamble(desired, &options.profile, ""))?;
         rendered.files.push(OutFile::new(DROP_IN, text));
-        rendered
-            .notes
-            .push("run `update-grub` in the image; the arguments count from the next boot".to_owned());
+        rendered.notes.push(
+            "run `update-grub` in the image; the arguments count from the next boot".to_owned(),
+        );
     }
     Ok(rendered)
 }
@@ -87,7 +88,10 @@ mod tests {
              pci=realloc,config_acs=\\\"xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0\\\" hugepages=64\"\n"
         );
         let paths: Vec<&str> = rendered.files.iter().map(|file| file.path.as_str()).collect();
-        assert_eq!(paths, [DROP_IN, "etc/modules-load.d/bedplate.conf", "etc/modprobe.d/zz-bedplate.conf"]);
+        assert_eq!(
+            paths,
+            [DROP_IN, "etc/modules-load.d/bedplate.conf", "etc/modprobe.d/zz-bedplate.conf"]
+        );
         assert!(rendered.notes.iter().any(|note| note.contains("update-initramfs")));
     }
 

@@ -33,12 +33,13 @@ pub(super) fn render(
         ));
     }
     if !words.is_empty() {
-        rendered
-            .files
-            .push(OutFile::new(APPEND, write_drop_in(CMDLINE, &carried, &heading(&options.profile))?));
-        rendered
-            .notes
-            .push(format!("append {APPEND} once to /etc/default/grub, for kernels installed later"));
+        rendered.files.push(OutFile::new(
+            APPEND,
+            write_drop_in(CMDLINE, &carried, &heading(&options.profile))?,
+        ));
+        rendered.notes.push(format!(
+            "append {APPEND} once to /etc/default/grub, for kernels installed later"
+        ));
     }
     if carried.iter().any(|token| token.name() == "pci") {
         rendered.notes.push(
@@ -71,7 +72,9 @@ fn grubby_mangles(token: &str) -> Option<&'static str> {
     match token {
         _ if token.contains(' ') => Some("grubby cuts its arguments at blanks, quoted or not"),
         _ if token.contains('&') => Some("grubby hands its arguments to sed, which replaces `&`"),
-        _ if token.contains(['$', '*', '?', '[']) => Some("grubby lets the shell expand its arguments"),
+        _ if token.contains(['$', '*', '?', '[']) => {
+            Some("grubby lets the shell expand its arguments")
+        }
         _ => None,
     }
 }
@@ -92,7 +95,9 @@ fn removable(desired: &Desired) -> (Vec<String>, Vec<Inexpressible>) {
         let token = &unwanted.token;
         let why = match grubby_mangles(token) {
             Some(why) => why,
-            None if token.starts_with("pci=") => "grubby removes whole arguments only, not a part of `pci=`",
+            None if token.starts_with("pci=") => {
+                "grubby removes whole arguments only, not a part of `pci=`"
+            }
             None => {
                 removed.push(token.clone());
                 continue;
@@ -149,8 +154,12 @@ mod tests {
         desired.cmdline.absent.push(unwanted("pci=noats"));
         let rendered = rhel(&desired);
         assert_eq!(rendered.files, []);
-        let whats: Vec<&str> = rendered.inexpressible.iter().map(|item| item.what.as_str()).collect();
-        assert_eq!(whats, ["kernel argument `dyndbg=\"file a.c +p\"`", "kernel argument `pci=noats` absent"]);
+        let whats: Vec<&str> =
+            rendered.inexpressible.iter().map(|item| item.what.as_str()).collect();
+        assert_eq!(
+            whats,
+            ["kernel argument `dyndbg=\"file a.c +p\"`", "kernel argument `pci=noats` absent"]
+        );
     }
 
     #[test]
@@ -158,7 +167,9 @@ mod tests {
         let mut desired = nothing();
         desired.cmdline.absent.push(unwanted("nomodeset"));
         let rendered = rhel(&desired);
-        assert!(rendered.file(SCRIPT).unwrap().text.contains(" --remove-args='nomodeset' --no-etc"));
+        assert!(
+            rendered.file(SCRIPT).unwrap().text.contains(" --remove-args='nomodeset' --no-etc")
+        );
         assert!(rendered.file(APPEND).is_none());
     }
 }

@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::desired::Desired;
 
 use super::common::{
-    ACS_BY_AGENT, address_note, grub_words, kernel_arguments, live_acs, module_files, names_nvidia_modules,
-    preamble, unload_by_agent, unloads, vfs,
+    ACS_BY_AGENT, address_note, grub_words, kernel_arguments, live_acs, module_files,
+    names_nvidia_modules, preamble, unload_by_agent, unloads, vfs,
 };
 use super::data_url::data_url;
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
@@ -147,7 +147,8 @@ fn notes(desired: &Desired, arguments: bool, files: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if arguments || files {
         notes.push(
-            "the Machine Config Operator drains and reboots every node of the pool to apply this".to_owned(),
+            "the Machine Config Operator drains and reboots every node of the pool to apply this"
+                .to_owned(),
         );
     }
     if arguments {
@@ -182,7 +183,8 @@ mod tests {
         let rendered = render(&desired(), &Options::new("hgx")).unwrap();
         let [file] = rendered.files.as_slice() else { panic!("{:?}", rendered.files) };
         assert_eq!(file.path, "99-worker-bedplate.yaml");
-        let body = file.text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+        let body =
+            file.text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
         let (before, after) = body.split_once("        source: ").unwrap();
         assert_eq!(
             before,
@@ -212,7 +214,13 @@ mod tests {
             );
         }
         let rendered = render(&desired(), &with_role("gpu-h100")).unwrap();
-        assert!(rendered.file("99-gpu-h100-bedplate.yaml").unwrap().text.contains("io/role: gpu-h100\n"));
+        assert!(
+            rendered
+                .file("99-gpu-h100-bedplate.yaml")
+                .unwrap()
+                .text
+                .contains("io/role: gpu-h100\n")
+        );
     }
 
     #[test]

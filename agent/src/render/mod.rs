@@ -221,7 +221,11 @@ pub fn target(name: &str) -> Result<&'static Target, RenderError> {
 ///
 /// # Errors
 /// Whatever stands in the way of the files; see [`RenderError`].
-pub fn render(target: &Target, desired: &Desired, options: &Options) -> Result<Rendered, RenderError> {
+pub fn render(
+    target: &Target,
+    desired: &Desired,
+    options: &Options,
+) -> Result<Rendered, RenderError> {
     let mut rendered = (target.render)(desired, options)?;
     rendered.notes.extend(common::open_questions(desired));
     Ok(rendered)
@@ -251,7 +255,12 @@ mod tests {
     fn every_target_is_deterministic_and_says_who_wrote_what() {
         for target in TARGETS {
             let rendered = render(target, &desired(), &options()).unwrap();
-            assert_eq!(rendered, render(target, &desired(), &options()).unwrap(), "{}", target.name);
+            assert_eq!(
+                rendered,
+                render(target, &desired(), &options()).unwrap(),
+                "{}",
+                target.name
+            );
             for file in &rendered.files {
                 assert!(!file.path.starts_with('/') && !file.path.contains(".."), "{}", file.path);
                 assert!(file.text.ends_with('\n'), "{}", file.path);
@@ -267,11 +276,15 @@ mod tests {
         for target in TARGETS {
             let rendered = render(target, &desired(), &options()).unwrap();
             let listed = |what: &str| {
-                rendered.inexpressible.iter().any(|item| item.what.contains(what) && !item.instead.is_empty())
+                rendered
+                    .inexpressible
+                    .iter()
+                    .any(|item| item.what.contains(what) && !item.instead.is_empty())
             };
             assert!(listed("ACS control of port 0000:17:01.0"), "{}", target.name);
             assert!(listed("unload module nouveau"), "{}", target.name);
-            let in_files = rendered.files.iter().any(|file| file.text.contains("0000:18:00.0/sriov_numvfs"));
+            let in_files =
+                rendered.files.iter().any(|file| file.text.contains("0000:18:00.0/sriov_numvfs"));
             assert!(in_files || listed("8 VFs on 0000:18:00.0"), "{}", target.name);
         }
     }
@@ -291,7 +304,11 @@ mod tests {
             subject: text("PCI tree"),
             reason: text("not recorded"),
         });
-        desired.notes.push(Note { kind: "sriov", subject: text("0000:2a:00.0"), text: text("left alone") });
+        desired.notes.push(Note {
+            kind: "sriov",
+            subject: text("0000:2a:00.0"),
+            text: text("left alone"),
+        });
         for target in TARGETS {
             let notes = render(target, &desired, &options()).unwrap().notes.join("\n");
             for part in ["firmware offers 4 VFs", "mlxconfig", "PCI tree", "left alone"] {

@@ -12,7 +12,8 @@ use crate::value::AcsBits;
 
 /// The report of an apply; `after` is the plan made afterwards.
 pub fn text(report: &ApplyReport, after: &Plan, verbose: bool) -> String {
-    let end = if report.succeeded() { summary(after) } else { failed(report, after.body.pending.len()) };
+    let end =
+        if report.succeeded() { summary(after) } else { failed(report, after.body.pending.len()) };
     format!("{}\n{end}", changes(report, verbose))
 }
 
@@ -38,7 +39,8 @@ fn failed(report: &ApplyReport, waiting: usize) -> String {
         (done, format!("{done} done")),
         (waiting, paint(WARN, &format!("{waiting} waiting for a boot"))),
     ];
-    let said: Vec<String> = parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, part)| part).collect();
+    let said: Vec<String> =
+        parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, part)| part).collect();
     format!("{}\n", said.join(", "))
 }
 
@@ -47,12 +49,14 @@ pub fn changes(report: &ApplyReport, verbose: bool) -> String {
     let mut out = String::new();
     let mut rest = report.changes.as_slice();
     while let Some(first) = rest.first() {
-        let same = rest.iter().take_while(|change| quiet(first) && alike_change(first, change)).count();
+        let same =
+            rest.iter().take_while(|change| quiet(first) && alike_change(first, change)).count();
         // A few are named one by one.
         let count = if same > FEW && !verbose { same } else { 1 };
         match rest.get(..count) {
             Some(several) if count > 1 => {
-                let subjects: Vec<&str> = several.iter().map(|change| change.subject.as_str()).collect();
+                let subjects: Vec<&str> =
+                    several.iter().map(|change| change.subject.as_str()).collect();
                 let subject = folded(&subjects, ", ");
                 one(&mut out, &ChangeReport { subject, ..first.clone() });
             }
@@ -85,7 +89,9 @@ fn one(out: &mut String, change: &ChangeReport) {
                 let _ = writeln!(out, "    {}", command.join(" "));
             }
         }
-        Outcome::Deferred { until } => line(out, paint(WARN, "…"), &format!("deferred until {until}")),
+        Outcome::Deferred { until } => {
+            line(out, paint(WARN, "…"), &format!("deferred until {until}"))
+        }
         Outcome::Blocked { by } => {
             line(out, paint(BAD, "✗"), &format!("not tried: {} failed", by.join(", ")))
         }
@@ -131,20 +137,31 @@ pub fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
         let _ = writeln!(out, "    {} {}", paint(HEAD, "do:"), refused.remedy);
     }
     for command in &plan.owed {
-        let _ = writeln!(out, "{} then the image build has to run: {}", paint(WARN, "!"), command.join(" "));
+        let _ = writeln!(
+            out,
+            "{} then the image build has to run: {}",
+            paint(WARN, "!"),
+            command.join(" ")
+        );
     }
     for note in &plan.notes {
         let _ = writeln!(out, "{} {note}", paint(FAINT, "·"));
     }
     if plan.steps.is_empty() && plan.refused.is_empty() {
-        let _ = writeln!(out, "{}: bedplate has changed nothing here", paint(GOOD, "nothing to put back"));
+        let _ = writeln!(
+            out,
+            "{}: bedplate has changed nothing here",
+            paint(GOOD, "nothing to put back")
+        );
     }
     out
 }
 
 fn step_subject(step: &Step) -> String {
     match step {
-        Step::Attribute { path, .. } | Step::File { path, .. } | Step::Directory { path } => path.clone(),
+        Step::Attribute { path, .. } | Step::File { path, .. } | Step::Directory { path } => {
+            path.clone()
+        }
         Step::Register { address, register, .. } => format!("{register} of {address}"),
         Step::Tool { argv, .. } => format!("run {}", argv.join(" ")),
     }
@@ -172,7 +189,10 @@ fn bits(register: &str, value: u16) -> String {
 }
 
 /// Neighbours of which the same is said, together.
-fn alike(said: impl Iterator<Item = (String, String)>, verbose: bool) -> Vec<(Vec<String>, String)> {
+fn alike(
+    said: impl Iterator<Item = (String, String)>,
+    verbose: bool,
+) -> Vec<(Vec<String>, String)> {
     let mut groups: Vec<(Vec<String>, String)> = Vec::new();
     for (subject, words) in said {
         match groups.last_mut() {
@@ -201,7 +221,9 @@ pub fn reverted(report: &RevertReport, verbose: bool) -> String {
     for step in report.steps.iter().filter(|step| !many || step.outcome != StepOutcome::Done) {
         let _ = match &step.outcome {
             StepOutcome::Done => writeln!(out, "{} {}", paint(GOOD, "✓"), step.subject),
-            StepOutcome::Left { why } => writeln!(out, "{} {} stays: {why}", paint(WARN, "!"), step.subject),
+            StepOutcome::Left { why } => {
+                writeln!(out, "{} {} stays: {why}", paint(WARN, "!"), step.subject)
+            }
             StepOutcome::Failed { why, output } => {
                 let lines = output.iter().flat_map(|output| output.lines());
                 let output: String = lines.map(|line| format!("    | {line}\n")).collect();
@@ -216,7 +238,8 @@ pub fn reverted(report: &RevertReport, verbose: bool) -> String {
 pub fn history(ledger: &Ledger) -> String {
     let mut out = String::new();
     for entry in &ledger.history {
-        let profile = entry.profile.as_ref().map(|profile| format!(" {profile}")).unwrap_or_default();
+        let profile =
+            entry.profile.as_ref().map(|profile| format!(" {profile}")).unwrap_or_default();
         let _ = writeln!(out, "{}  {}{profile}", paint(HEAD, &entry.at), entry.command);
         for result in &entry.results {
             let why = result.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
@@ -261,7 +284,9 @@ mod tests {
         let changes = vec![change(one), change(blocked), change(Outcome::Done)];
         let report = ApplyReport { changes, warnings: Vec::new() };
         let terminal = super::super::style::terminal;
-        let said = |waiting| anstream::adapter::strip_str(&terminal(&failed(&report, waiting))).to_string();
+        let said = |waiting| {
+            anstream::adapter::strip_str(&terminal(&failed(&report, waiting))).to_string()
+        };
         assert_eq!(said(0), "1 change failed and was undone, 1 not tried, 1 done\n");
         assert!(said(2).ends_with(", 2 waiting for a boot\n"));
     }
@@ -269,11 +294,14 @@ mod tests {
     /// As the plan says it: `SV RR CR UF (001d) → SV UF (0011)`, and the twenty ports of one node on one line.
     #[test]
     fn a_revert_names_bits_and_folds_ports() {
-        let steps: Vec<Step> = (0..20).map(|port| register(&format!("0000:17:{port:02x}.0"))).collect();
+        let steps: Vec<Step> =
+            (0..20).map(|port| register(&format!("0000:17:{port:02x}.0"))).collect();
         let plan = RevertPlan { steps, ..RevertPlan::default() };
         assert_eq!(
-            anstream::adapter::strip_str(&super::super::style::terminal(&revert_plan(&plan, false)))
-                .to_string(),
+            anstream::adapter::strip_str(&super::super::style::terminal(&revert_plan(
+                &plan, false
+            )))
+            .to_string(),
             "↶ ACS control of 0000:17:00.0, ACS control of 0000:17:01.0, ACS control of 0000:17:02.0, … and 17 more; -v: \
              SV UF (0011) → SV RR CR UF (001d)\n"
         );

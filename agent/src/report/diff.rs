@@ -25,7 +25,9 @@ pub fn plan(plan: &Plan) -> String {
 
 fn one(out: &mut String, action: &Action) {
     match action {
-        Action::ReplaceFile { path, before, after } => file(out, path, before.as_ref(), after.as_ref()),
+        Action::ReplaceFile { path, before, after } => {
+            file(out, path, before.as_ref(), after.as_ref())
+        }
         Action::WriteAttribute { path, before, after, .. } => {
             let _ = writeln!(out, "{}", paint(GONE, &format!("-{path}: {before}")));
             let _ = writeln!(out, "{}", paint(GOOD, &format!("+{path}: {after}")));
@@ -53,7 +55,8 @@ fn one(out: &mut String, action: &Action) {
             let _ = writeln!(out, "{}", paint(GONE, &format!("-module {module} loaded")));
         }
         Action::BindVfs { pf, count, driver, .. } => {
-            let _ = writeln!(out, "{}", paint(GOOD, &format!("+{pf}: {count} VFs bound to {driver}")));
+            let _ =
+                writeln!(out, "{}", paint(GOOD, &format!("+{pf}: {count} VFs bound to {driver}")));
         }
         Action::Verify(_) => {}
     }
@@ -61,7 +64,9 @@ fn one(out: &mut String, action: &Action) {
 
 fn file(out: &mut String, path: &str, before: Option<&FileContent>, after: Option<&FileContent>) {
     let text = |content: Option<&FileContent>| {
-        content.map(|content| String::from_utf8_lossy(&content.bytes).into_owned()).unwrap_or_default()
+        content
+            .map(|content| String::from_utf8_lossy(&content.bytes).into_owned())
+            .unwrap_or_default()
     };
     let (old, new) = (text(before), text(after));
     let relative = path.trim_start_matches('/');
@@ -69,8 +74,10 @@ fn file(out: &mut String, path: &str, before: Option<&FileContent>, after: Optio
         if there { format!("{prefix}/{relative}") } else { "/dev/null".to_owned() }
     };
     let diff = TextDiff::from_lines(old.as_str(), new.as_str());
-    let unified =
-        diff.unified_diff().header(&name("a", before.is_some()), &name("b", after.is_some())).to_string();
+    let unified = diff
+        .unified_diff()
+        .header(&name("a", before.is_some()), &name("b", after.is_some()))
+        .to_string();
     for line in unified.lines() {
         let style = match line.as_bytes().first() {
             Some(b'+') => GOOD,

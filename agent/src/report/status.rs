@@ -32,7 +32,11 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
         (true, Some(AgentMode::Observe)) => "only observes",
         (true, None) => "has not looked yet",
     };
-    let _ = writeln!(out, "  profile  {}", if status.profile.is_empty() { "-" } else { &status.profile });
+    let _ = writeln!(
+        out,
+        "  profile  {}",
+        if status.profile.is_empty() { "-" } else { &status.profile }
+    );
     let _ = writeln!(out, "  daemon   {mode}");
     if let Some(hold) = &status.reboot.hold {
         let _ = writeln!(out, "  reboots  {hold}; {RELEASES}");
@@ -49,7 +53,8 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
         let _ = writeln!(out, "  right    {} (last found so)", shown(at));
     }
     if !status.facts.is_empty() {
-        let facts: Vec<String> = status.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let facts: Vec<String> =
+            status.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let _ = writeln!(out, "  host     {}", facts.join(", "));
     }
     let mut list = |title: &str, lines: Vec<String>| {
@@ -70,8 +75,9 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
         format!("{} {}: {}\n      do: {}", one.kind, one.subject, one.reason, one.remedy)
     };
     list("for people", status.blockers.iter().map(blocker).collect());
-    let unknown =
-        |one: &crate::daemon::round::Obstacle| format!("{} {}: {}", one.kind, one.subject, one.reason);
+    let unknown = |one: &crate::daemon::round::Obstacle| {
+        format!("{} {}: {}", one.kind, one.subject, one.reason)
+    };
     list("could not be read", status.unknowns.iter().map(unknown).collect());
     let failed = |one: &Failed| {
         let times = if one.times == 1 { String::new() } else { format!(" {} times", one.times) };
@@ -82,11 +88,18 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     };
     list("tried and failed", status.failed.iter().map(failed).collect());
     let contested = |one: &Contested| {
-        format!("{}: changed back {} times; last seen {}\n      {CLEARS}", one.id, one.times, one.found)
+        format!(
+            "{}: changed back {} times; last seen {}\n      {CLEARS}",
+            one.id, one.times, one.found
+        )
     };
     list("somebody else keeps changing", status.contested.iter().map(contested).collect());
     if live && (status.reboot.is_needed() || status.state == State::Stuck) {
-        let _ = writeln!(out, "\nreboot: {} (`bedplate reboot status`)", status.reboot.decision.words());
+        let _ = writeln!(
+            out,
+            "\nreboot: {} (`bedplate reboot status`)",
+            status.reboot.decision.words()
+        );
     }
     out
 }
@@ -150,7 +163,8 @@ pub fn reboot(status: &Status) -> String {
     match (&reboot.lock, &reboot.lock_said) {
         (Some(lock), said) => {
             let word = if lock.certain { "held by this host" } else { "may be held by this host" };
-            let _ = writeln!(out, "lock      {word} since {} ({})", shown(lock.since), lock.server.url);
+            let _ =
+                writeln!(out, "lock      {word} since {} ({})", shown(lock.since), lock.server.url);
             said.iter().for_each(|said| _ = writeln!(out, "  {said}"));
         }
         (None, Some(said)) => _ = writeln!(out, "lock      {said}"),

@@ -23,7 +23,8 @@ pub const GONE: Style = color('\u{fdd2}', AnsiColor::Red);
 /// Something that changes, waits, or is not known.
 pub const WARN: Style = color('\u{fdd3}', AnsiColor::Yellow);
 /// A blocker or failure.
-pub const BAD: Style = Style { mark: '\u{fdd4}', ansi: color('\u{fdd4}', AnsiColor::Red).ansi.bold() };
+pub const BAD: Style =
+    Style { mark: '\u{fdd4}', ansi: color('\u{fdd4}', AnsiColor::Red).ansi.bold() };
 /// A heading.
 pub const HEAD: Style = Style { mark: '\u{fdd5}', ansi: anstyle::Style::new().bold() };
 /// Reasons, sources, marginal remarks.

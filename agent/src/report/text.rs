@@ -86,15 +86,27 @@ fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail) {
         let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), blocker.remedy);
     }
     for unknown in body.unknowns.iter().filter(|u| u.kind == kind) {
-        let _ = writeln!(out, "  {} {}: unknown: {}", paint(WARN, "?"), unknown.subject, unknown.reason);
+        let _ = writeln!(
+            out,
+            "  {} {}: unknown: {}",
+            paint(WARN, "?"),
+            unknown.subject,
+            unknown.reason
+        );
     }
     let notes: Vec<_> = body.notes.iter().filter(|n| n.kind == kind).collect();
-    let shown = if detail.verbose || notes.len() <= NOTES_SHOWN + 1 { notes.len() } else { NOTES_SHOWN };
+    let shown =
+        if detail.verbose || notes.len() <= NOTES_SHOWN + 1 { notes.len() } else { NOTES_SHOWN };
     for note in &notes[..shown] {
         let _ = writeln!(out, "  {} {}: {}", paint(FAINT, "·"), note.subject, note.text);
     }
     if shown < notes.len() {
-        let _ = writeln!(out, "  {} {} more remarks; -v shows each", paint(FAINT, "·"), notes.len() - shown);
+        let _ = writeln!(
+            out,
+            "  {} {} more remarks; -v shows each",
+            paint(FAINT, "·"),
+            notes.len() - shown
+        );
     }
     let settled: Vec<_> = body.settled.iter().filter(|s| s.kind == kind).collect();
     if detail.verbose {
@@ -107,7 +119,12 @@ fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail) {
 }
 
 fn one_change(out: &mut String, change: &Change, detail: Detail) {
-    let _ = writeln!(out, "  {}  {}", change.subject, paint(FAINT, &format!("[{}]", when(change.effect))));
+    let _ = writeln!(
+        out,
+        "  {}  {}",
+        change.subject,
+        paint(FAINT, &format!("[{}]", when(change.effect)))
+    );
     for item in &change.items {
         one_item(out, item, detail);
     }
@@ -166,7 +183,11 @@ fn one_item(out: &mut String, item: &Item, detail: Detail) {
 
 /// `iommu=pt` reads better than `iommu=pt: iommu=pt`.
 fn joined(subject: &str, value: &str) -> String {
-    if value == subject || value.is_empty() { subject.to_owned() } else { format!("{subject}: {value}") }
+    if value == subject || value.is_empty() {
+        subject.to_owned()
+    } else {
+        format!("{subject}: {value}")
+    }
 }
 
 fn reason(why: &Why, with_source: bool) -> String {

@@ -43,7 +43,8 @@ fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
         if display_width(word.word) <= LIST || !word.word.contains([';', ',']) {
             return vec![word];
         }
-        let mut parts: Vec<Word<'_>> = word.word.split_inclusive([';', ',']).map(Word::from).collect();
+        let mut parts: Vec<Word<'_>> =
+            word.word.split_inclusive([';', ',']).map(Word::from).collect();
         if let Some(last) = parts.last_mut() {
             last.whitespace = word.whitespace;
         }
@@ -83,7 +84,10 @@ mod tests {
     #[test]
     fn a_line_goes_on_below_its_own_text() {
         assert_eq!(wrap("  · one two three four five\n", 20), "  · one two three\n    four five\n");
-        assert_eq!(wrap("  profile  one two three four", 22), "  profile  one two\n           three four");
+        assert_eq!(
+            wrap("  profile  one two three four", 22),
+            "  profile  one two\n           three four"
+        );
         assert_eq!(wrap("    one two three four", 20), "    one two three\n      four");
     }
 
@@ -92,7 +96,8 @@ mod tests {
         let list = "pci=disable_acs_redir=0000:15:01.0;0000:17:00.0;0000:17:01.0";
         assert_eq!(
             wrap(&format!("+ {list}"), 40),
-            "+ \n  pci=disable_acs_redir=0000:15:01.0;\n  0000:17:00.0;0000:17:01.0".replace("+ \n  ", "+ ")
+            "+ \n  pci=disable_acs_redir=0000:15:01.0;\n  0000:17:00.0;0000:17:01.0"
+                .replace("+ \n  ", "+ ")
         );
         let path = "x".repeat(60);
         assert_eq!(wrap(&path, 40), path);
@@ -102,7 +107,10 @@ mod tests {
     fn colours_take_no_room_and_go_on() {
         let line = "\x1b[2m  · one two three four five\x1b[0m";
         let wrapped = wrap(line, 20);
-        assert_eq!(anstream::adapter::strip_str(&wrapped).to_string(), "  · one two three\n    four five");
+        assert_eq!(
+            anstream::adapter::strip_str(&wrapped).to_string(),
+            "  · one two three\n    four five"
+        );
         assert!(wrapped.starts_with("\x1b[2m") && wrapped.ends_with("\x1b[0m"));
     }
 

@@ -75,7 +75,11 @@ fn auto(facts: &Facts, findings: &mut Findings) -> Option<WantedModule> {
                 None
             }
             Reading::Unknown(why) => {
-                findings.unknowns.push(Unknown { kind: KIND, subject: SUBJECT.into(), reason: why.clone() });
+                findings.unknowns.push(Unknown {
+                    kind: KIND,
+                    subject: SUBJECT.into(),
+                    reason: why.clone(),
+                });
                 None
             }
         },
@@ -95,7 +99,9 @@ fn dmabuf_obstacle(facts: &Facts) -> Result<Option<String>, String> {
     };
     let kernel = match &facts.os.kernel {
         Reading::Known(release) => release,
-        Reading::Absent | Reading::Unknown(_) => return Err("the running kernel is not known".into()),
+        Reading::Absent | Reading::Unknown(_) => {
+            return Err("the running kernel is not known".into());
+        }
     };
     let mut numbers =
         kernel.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
@@ -107,7 +113,8 @@ fn obstacle(driver: &NvidiaDriver, kernel: &str, version: (u32, u32)) -> Option<
     if !driver.open {
         return Some("the NVIDIA kernel modules are the proprietary ones".into());
     }
-    let major: u32 = driver.version.split('.').next().and_then(|part| part.parse().ok()).unwrap_or(0);
+    let major: u32 =
+        driver.version.split('.').next().and_then(|part| part.parse().ok()).unwrap_or(0);
     if major < DMABUF_DRIVER {
         return Some(format!("driver {} is older than R{DMABUF_DRIVER}", driver.version));
     }

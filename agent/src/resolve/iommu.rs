@@ -10,7 +10,12 @@ use crate::profile::model::{Iommu, IommuMode};
 const KIND: &str = "cmdline";
 
 /// Adds the arguments that the mode needs on this CPU.
-pub fn resolve(iommu: &Iommu, facts: &Facts, cmdline: &mut DesiredCmdline, findings: &mut Findings) {
+pub fn resolve(
+    iommu: &Iommu,
+    facts: &Facts,
+    cmdline: &mut DesiredCmdline,
+    findings: &mut Findings,
+) {
     if iommu.mode == IommuMode::Keep {
         return;
     }
@@ -105,10 +110,14 @@ fn contradictions(mode: IommuMode, vendor: CpuVendor, cmdline: &mut DesiredCmdli
         return;
     }
     let mut never = |token: &str, reason: &str, source: &str| {
-        cmdline.absent.push(UnwantedArg { token: token.into(), why: vec![Why::new(reason, source)] });
+        cmdline
+            .absent
+            .push(UnwantedArg { token: token.into(), why: vec![Why::new(reason, source)] });
     };
     match vendor {
-        CpuVendor::Intel => never("iommu=off", "it ends IOMMU detection before VT-d is looked for", X86),
+        CpuVendor::Intel => {
+            never("iommu=off", "it ends IOMMU detection before VT-d is looked for", X86)
+        }
         CpuVendor::Amd => {
             never("iommu=off", "it ends IOMMU detection before AMD-Vi is looked for", X86);
             never("amd_iommu=off", "it is sticky: no later value turns AMD-Vi back on", AMD);

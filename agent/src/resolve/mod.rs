@@ -76,7 +76,11 @@ fn modules(profile: &Profile, facts: &Facts, findings: &mut Findings) -> Desired
         .modules
         .load
         .iter()
-        .map(|module| WantedModule { name: module.name.clone(), load: module.load, why: module.why.clone() })
+        .map(|module| WantedModule {
+            name: module.name.clone(),
+            load: module.load,
+            why: module.why.clone(),
+        })
         .collect();
     if let Some(peermem) = gpudirect::resolve(profile.modules.gpudirect, facts, findings)
         && !load.iter().any(|module| module.name == peermem.name)

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::{RevertPlan, Step};
 use crate::apply::{
-    Failure, Store, attribute, expect, register_now, run_tool, same_value, save_touched, to_write, write_bits,
+    Failure, Store, attribute, expect, register_now, run_tool, same_value, save_touched, to_write,
+    write_bits,
 };
 use crate::host::{Reader, Writer};
 use crate::ledger::{self, By, Entry, EntryResult, Generator, Ledger, RegisterKey, Unfinished};
@@ -89,9 +90,9 @@ pub fn run(
         }
     });
     if let Err(why) = noted {
-        report
-            .warnings
-            .push(format!("the ledger was not brought up to date, run bedplate revert again: {why}"));
+        report.warnings.push(format!(
+            "the ledger was not brought up to date, run bedplate revert again: {why}"
+        ));
         return report;
     }
     report.warnings.extend(store.collect());
@@ -121,16 +122,19 @@ fn one(store: &mut Store, step: &Step) -> Result<Option<String>, Failure> {
         Step::Register { address, offset, register, mask, before, after } => {
             let now = register_now(store.reader, *address, *offset)?;
             expect(now & mask == *before, &step.subject(), &format!("{now:#06x}"))?;
-            let key = RegisterKey { address: *address, offset: *offset, register: register.clone() };
+            let key =
+                RegisterKey { address: *address, offset: *offset, register: register.clone() };
             write_bits(store, &key, *mask, *after)?;
         }
         Step::File { path, before, to, .. } => {
-            let same = store.see(path)?.bytes.as_ref() == before.as_ref().map(|FileContent { bytes }| bytes);
+            let same = store.see(path)?.bytes.as_ref()
+                == before.as_ref().map(|FileContent { bytes }| bytes);
             expect(same, path, "something else")?;
             store.put(path, to)?;
         }
         Step::Tool { argv, purpose, makes, limit_s } => {
-            let tool = Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s };
+            let tool =
+                Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s };
             make_again(store, &tool, makes)?;
         }
         Step::Directory { path } => {
@@ -165,7 +169,8 @@ fn make_again(store: &mut Store, tool: &Generator, makes: &[String]) -> Result<(
 
 /// Subjects whose records stay: what was refused, what failed, and what a tool that failed reads.
 fn stays(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> BTreeSet<String> {
-    let mut stays: BTreeSet<String> = plan.refused.iter().map(|refused| refused.subject.clone()).collect();
+    let mut stays: BTreeSet<String> =
+        plan.refused.iter().map(|refused| refused.subject.clone()).collect();
     for (step, done) in plan.steps.iter().zip(&report.steps) {
         if !matches!(done.outcome, StepOutcome::Failed { .. }) {
             continue;
@@ -173,9 +178,14 @@ fn stays(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> BTreeSet<
         stays.insert(step.subject());
         if let Step::Tool { argv, makes, .. } = step {
             stays.extend(makes.iter().cloned());
-            let reads = |record: &ledger::FileRecord| record.readers.iter().any(|tool| tool.argv == *argv);
+            let reads =
+                |record: &ledger::FileRecord| record.readers.iter().any(|tool| tool.argv == *argv);
             stays.extend(
-                ledger.files.iter().filter(|(_, record)| reads(record)).map(|(path, _)| path.clone()),
+                ledger
+                    .files
+                    .iter()
+                    .filter(|(_, record)| reads(record))
+                    .map(|(path, _)| path.clone()),
             );
         }
     }
@@ -195,8 +205,10 @@ fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>) {
     ledger.owed.retain(|owed| kinds.contains(&owed.kind));
     ledger.waiting.retain(|record| kinds.contains(&record.kind));
     // A directory in which somebody has put something is theirs now; one above a file that stays is still ours.
-    let above = |path: &String| ledger.files.keys().any(|file| file.starts_with(&format!("{path}/")));
-    let kept: BTreeSet<String> = ledger.directories.iter().filter(|path| above(path)).cloned().collect();
+    let above =
+        |path: &String| ledger.files.keys().any(|file| file.starts_with(&format!("{path}/")));
+    let kept: BTreeSet<String> =
+        ledger.directories.iter().filter(|path| above(path)).cloned().collect();
     ledger.directories = kept;
 }
 

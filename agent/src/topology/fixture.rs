@@ -26,7 +26,13 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Any function; root and NUMA node come from its parent.
-    pub fn add(&mut self, address: &str, parent: Option<&str>, class: u32, id: (u16, u16)) -> &mut Function {
+    pub fn add(
+        &mut self,
+        address: &str,
+        parent: Option<&str>,
+        class: u32,
+        id: (u16, u16),
+    ) -> &mut Function {
         let above = parent.and_then(|parent| self.tree.get(at(parent)));
         let root = above.map_or_else(|| root_of(address), |f| f.root.clone());
         let numa_node = above.map_or(Reading::Known(0), |f| f.numa_node.clone());
@@ -63,7 +69,8 @@ impl Machine {
         let function = self.add(address, parent, 0x060400, (0x1000, 0xc010));
         function.port = Reading::Known(port);
         function.driver = Some("pcieport".into());
-        function.acs = if port == PortType::Upstream { Reading::Absent } else { Reading::Known(ACS) };
+        function.acs =
+            if port == PortType::Upstream { Reading::Absent } else { Reading::Known(ACS) };
         function
     }
 
@@ -223,7 +230,8 @@ pub(crate) struct Files {
 impl Files {
     /// From pairs.
     pub fn new(files: &[(&str, &str)]) -> Self {
-        let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        let files =
+            files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
         Files { files, ..Files::default() }
     }
 
@@ -247,7 +255,9 @@ impl Reader for Files {
 
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         self.ask(path)?;
-        self.files.get(path).map_or_else(|| Self::not_found(path), |text| Ok(text.clone().into_bytes()))
+        self.files
+            .get(path)
+            .map_or_else(|| Self::not_found(path), |text| Ok(text.clone().into_bytes()))
     }
 
     fn read_start(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError> {
@@ -260,8 +270,11 @@ impl Reader for Files {
     fn list(&self, path: &str) -> Result<Vec<String>, ReadError> {
         self.ask(path)?;
         let inside = format!("{path}/");
-        let names: BTreeSet<&str> =
-            self.files.keys().filter_map(|file| file.strip_prefix(&inside)?.split('/').next()).collect();
+        let names: BTreeSet<&str> = self
+            .files
+            .keys()
+            .filter_map(|file| file.strip_prefix(&inside)?.split('/').next())
+            .collect();
         match names.is_empty() {
             true => Self::not_found(path),
             false => Ok(names.into_iter().map(str::to_owned).collect()),

@@ -113,7 +113,12 @@ impl<'a> Topology<'a> {
     }
 
     fn matching(&self, wanted: impl Fn(&Function) -> bool) -> Vec<PciAddress> {
-        self.tree.functions.values().filter(|function| wanted(function)).map(|f| f.address).collect()
+        self.tree
+            .functions
+            .values()
+            .filter(|function| wanted(function))
+            .map(|f| f.address)
+            .collect()
     }
 
     /// Functions below a bridge that are not bridges themselves, VFs among them, by address.
@@ -141,7 +146,8 @@ impl<'a> Topology<'a> {
         let (path_a, path_b) = (self.tree.path_up(a), self.tree.path_up(b));
         if let Some((i, j)) = meeting(&path_a, &path_b) {
             let on_the_way = path_a[..=i].iter().chain(&path_b[..j]);
-            let switches = on_the_way.filter(|bridge| self.role(**bridge) == Role::Upstream).count();
+            let switches =
+                on_the_way.filter(|bridge| self.role(**bridge) == Role::Upstream).count();
             return if switches > 1 { Distance::Pxb } else { Distance::Pix };
         }
         if !at_a.root.is_empty() && at_a.root == at_b.root {
@@ -185,7 +191,8 @@ impl<'a> Topology<'a> {
         if self.role(switch) != Role::Upstream {
             return None;
         }
-        let legs: BTreeSet<PciAddress> = gpu.path[..i].iter().chain(&peer.path[..j]).copied().collect();
+        let legs: BTreeSet<PciAddress> =
+            gpu.path[..i].iter().chain(&peer.path[..j]).copied().collect();
         Some(Pair {
             gpu: gpu.address,
             peer: peer.address,
@@ -228,7 +235,9 @@ fn same_device(a: PciAddress, b: PciAddress) -> bool {
 
 /// Where two paths first meet, as an index into each.
 fn meeting(a: &[PciAddress], b: &[PciAddress]) -> Option<(usize, usize)> {
-    a.iter().enumerate().find_map(|(i, bridge)| Some((i, b.iter().position(|other| other == bridge)?)))
+    a.iter()
+        .enumerate()
+        .find_map(|(i, bridge)| Some((i, b.iter().position(|other| other == bridge)?)))
 }
 
 fn numa_node(function: &Function) -> Option<i32> {
@@ -236,9 +245,13 @@ fn numa_node(function: &Function) -> Option<i32> {
 }
 
 /// Roles of all bridges, from the top down. Bridges that are their own ancestors are never reached and stay `Other`.
-fn roles(tree: &PciTree, children: &BTreeMap<PciAddress, Vec<PciAddress>>) -> BTreeMap<PciAddress, Role> {
+fn roles(
+    tree: &PciTree,
+    children: &BTreeMap<PciAddress, Vec<PciAddress>>,
+) -> BTreeMap<PciAddress, Role> {
     let mut roles = BTreeMap::new();
-    let orphan = |function: &&Function| function.parent.is_none_or(|parent| tree.get(parent).is_none());
+    let orphan =
+        |function: &&Function| function.parent.is_none_or(|parent| tree.get(parent).is_none());
     let mut queue: VecDeque<(&Function, Option<Role>)> =
         tree.functions.values().filter(orphan).map(|function| (function, None)).collect();
     while let Some((function, above)) = queue.pop_front() {

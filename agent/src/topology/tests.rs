@@ -4,7 +4,11 @@ use crate::facts::pci::PortType;
 
 fn distance(machine: &Machine, a: &str, b: &str) -> Distance {
     let forth = Topology::new(&machine.tree).distance(at(a), at(b));
-    assert_eq!(forth, Topology::new(&machine.tree).distance(at(b), at(a)), "distance has no direction");
+    assert_eq!(
+        forth,
+        Topology::new(&machine.tree).distance(at(b), at(a)),
+        "distance has no direction"
+    );
     forth
 }
 
@@ -41,8 +45,14 @@ fn two_switch_levels_are_pxb_and_both_levels_are_on_the_way() {
     let pairs = Topology::new(&machine.tree).pairs();
     let far = pairs.iter().find(|pair| pair.peer == at("0000:32:00.0")).unwrap();
     assert_eq!(far.switch, at("0000:11:00.0"));
-    let expected =
-        ["0000:12:00.0", "0000:12:01.0", "0000:20:00.0", "0000:21:00.0", "0000:30:00.0", "0000:31:00.0"];
+    let expected = [
+        "0000:12:00.0",
+        "0000:12:01.0",
+        "0000:20:00.0",
+        "0000:21:00.0",
+        "0000:30:00.0",
+        "0000:31:00.0",
+    ];
     assert_eq!(far.legs, expected.map(at));
 }
 
@@ -70,10 +80,12 @@ fn ports_of_an_emulated_switch_are_judged_by_place() {
 #[test]
 fn unread_port_types_are_judged_by_place_alone() {
     let mut machine = hgx();
-    let bridges: Vec<_> = machine.tree.functions.values().filter(|f| f.is_bridge()).cloned().collect();
+    let bridges: Vec<_> =
+        machine.tree.functions.values().filter(|f| f.is_bridge()).cloned().collect();
     let known = Topology::new(&machine.tree).pairs();
     for bridge in &bridges {
-        machine.tree.functions.get_mut(&bridge.address).unwrap().port = Reading::Unknown("64 bytes".into());
+        machine.tree.functions.get_mut(&bridge.address).unwrap().port =
+            Reading::Unknown("64 bytes".into());
     }
     assert_eq!(Topology::new(&machine.tree).pairs(), known);
     for bridge in &bridges {
@@ -144,7 +156,8 @@ fn lying_parents_do_no_harm() {
     assert_eq!(topology.role(at("0000:16:01.0")), Role::Other);
     assert!(topology.below(at("0000:16:01.0")).contains(&at("0000:19:00.0")));
     // The switch whose parent is filtered away still is a switch; only its root port is not to be seen.
-    let orphaned: Vec<_> = topology.pairs().into_iter().filter(|p| p.switch == at("0000:97:00.0")).collect();
+    let orphaned: Vec<_> =
+        topology.pairs().into_iter().filter(|p| p.switch == at("0000:97:00.0")).collect();
     assert_eq!(orphaned.len(), 5);
     assert!(orphaned.iter().all(|pair| pair.root_port.is_none()));
 }
@@ -157,7 +170,8 @@ fn each_gpu_counts_for_one_nearest_nic() {
     assert_eq!(counts.len(), 8);
     assert!(counts.values().all(|count| *count == 1), "{counts:?}");
     // With one NIC a switch, both GPUs of the switch are its own.
-    let firsts: Vec<_> = ["0000:1a:00.0", "0000:3a:00.0", "0000:9a:00.0", "0000:ba:00.0"].map(at).to_vec();
+    let firsts: Vec<_> =
+        ["0000:1a:00.0", "0000:3a:00.0", "0000:9a:00.0", "0000:ba:00.0"].map(at).to_vec();
     assert!(topology.gpus_per_nic(&firsts).values().all(|count| *count == 2));
     // NICs on one socket only: its own switches' GPUs first, the far ones are shared out evenly.
     let counts = topology.gpus_per_nic(&[at("0000:1a:00.0"), at("0000:3a:00.0")]);
@@ -183,7 +197,8 @@ fn ten_thousand_functions_are_no_trouble() {
             } else {
                 machine.nic(&leaf, Some(&port));
                 for vf in 0..120u8 {
-                    let address = format!("{domain:04x}:{:02x}:{:02x}.{}", 0x40 + device, vf / 8, vf % 8);
+                    let address =
+                        format!("{domain:04x}:{:02x}:{:02x}.{}", 0x40 + device, vf / 8, vf % 8);
                     machine.vf(&address, &leaf);
                 }
             }
@@ -193,6 +208,9 @@ fn ten_thousand_functions_are_no_trouble() {
     let started = std::time::Instant::now();
     let topology = Topology::new(&machine.tree);
     assert_eq!(topology.pairs().len(), 40 * 5);
-    assert_eq!(topology.gpus_per_nic(&topology.nics()).values().map(|n| u32::from(*n)).sum::<u32>(), 80);
+    assert_eq!(
+        topology.gpus_per_nic(&topology.nics()).values().map(|n| u32::from(*n)).sum::<u32>(),
+        80
+    );
     assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
 }

@@ -17,7 +17,11 @@
 //!
 //! It prints numbers and ratios, no verdict. Needs lspci, setpci, strace, GNU time and a release build of bedplate.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program whose output is its purpose")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program whose output is its purpose"
+)]
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -95,12 +99,15 @@ fn tools() -> Fallible<PathBuf> {
         ("strace", "strace", "--version"),
         ("time", "time (GNU time)", "--version"),
     ] {
-        let found = Command::new(tool).arg(version).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let found =
+            Command::new(tool).arg(version).stdout(Stdio::null()).stderr(Stdio::null()).status();
         found.map_err(|error| format!("{tool} cannot be started ({error}): install {package}"))?;
     }
     let bedplate = std::env::current_exe()?.with_file_name("bedplate");
     if !bedplate.is_file() {
-        return Err(format!("{} is not there: run cargo build --release", bedplate.display()).into());
+        return Err(
+            format!("{} is not there: run cargo build --release", bedplate.display()).into()
+        );
     }
     Ok(bedplate)
 }
@@ -150,7 +157,8 @@ struct Program {
 fn programs(bedplate: &Path, machine: &Machine) -> Vec<Program> {
     let root = machine.root.display().to_string();
     let bedplate = bedplate.display().to_string();
-    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+    let owned =
+        |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
     let path = format!("sysfs.path={}", machine.pci());
     let whole = |name, argv| Program { name, argv, scale: 1.0, note: String::new() };
     let all = machine.bridges.len();
@@ -163,7 +171,8 @@ fn programs(bedplate: &Path, machine: &Machine) -> Vec<Program> {
     } else {
         let sample: Vec<&str> = machine.bridges.iter().take(SAMPLE).map(String::as_str).collect();
         let read = sample.len();
-        let note = format!("reads {read} of {all} bridges, numbers scaled up; listing them is left out");
+        let note =
+            format!("reads {read} of {all} bridges, numbers scaled up; listing them is left out");
         (sample.join(" "), all as f64 / read as f64, note)
     };
     // A bridge without ACS makes setpci fail; such loops take no notice.
@@ -177,7 +186,10 @@ fn programs(bedplate: &Path, machine: &Machine) -> Vec<Program> {
             "bedplate plan",
             owned(&[&bedplate, "plan", "--root", &root, "--profile", "hgx-h100", "--cost"]),
         ),
-        whole("bedplate inspect --json", owned(&[&bedplate, "inspect", "--root", &root, "--json", "--cost"])),
+        whole(
+            "bedplate inspect --json",
+            owned(&[&bedplate, "inspect", "--root", &root, "--json", "--cost"]),
+        ),
         Program { name: "setpci loop", argv: owned(&["sh", "-c", &script]), scale, note },
     ]
 }
@@ -212,14 +224,27 @@ struct Traced {
     processes: u64,
 }
 
-fn measure(machine: &Machine, programs: &[Program], runs: usize, scratch: &Path) -> Fallible<Vec<Row>> {
+fn measure(
+    machine: &Machine,
+    programs: &[Program],
+    runs: usize,
+    scratch: &Path,
+) -> Fallible<Vec<Row>> {
     let mut rows = Vec::new();
     for program in programs {
         eprintln!("{}: counting {}", machine.name, program.name);
         let traced = trace(program, scratch)?;
         let (rss_kib, own) = once(program, scratch)?;
         let (times, median) = (Vec::new(), Duration::ZERO);
-        rows.push(Row { name: program.name, times, median, scale: program.scale, rss_kib, traced, own });
+        rows.push(Row {
+            name: program.name,
+            times,
+            median,
+            scale: program.scale,
+            rss_kib,
+            traced,
+            own,
+        });
     }
     for round in 0..=runs {
         eprintln!("{}: round {round} of {runs}", machine.name);
@@ -268,7 +293,8 @@ fn once(program: &Program, scratch: &Path) -> Fallible<(u64, Option<String>)> {
     if !output.status.success() {
         return Err(format!("{} failed: {}\n{stderr}", program.name, output.status).into());
     }
-    let own = stderr.lines().rev().find(|line| line.contains("config-space dwords")).map(str::to_owned);
+    let own =
+        stderr.lines().rev().find(|line| line.contains("config-space dwords")).map(str::to_owned);
     let text = fs::read_to_string(&out)?;
     let rss = text.trim().parse().map_err(|_| format!("GNU time said {text:?}, not a number"))?;
     Ok((rss, own))
@@ -280,7 +306,8 @@ fn trace(program: &Program, scratch: &Path) -> Fallible<Traced> {
     let strace = |options: &[&str]| -> Fallible<()> {
         let mut strace = Command::new("strace");
         strace.args(options).arg("-o").arg(&out).args(&program.argv);
-        let status = strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+        let status =
+            strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
         match status.success() {
             true => Ok(()),
             false => Err(format!("{} failed below strace: {status}", program.name).into()),
@@ -296,7 +323,8 @@ fn trace(program: &Program, scratch: &Path) -> Fallible<Traced> {
     let (mut bytes, mut processes) = (0, 0);
     for line in BufReader::new(File::open(&out)?).lines() {
         let line = line?;
-        let returned = line.rsplit_once(" = ").and_then(|(_, value)| value.trim().parse::<u64>().ok());
+        let returned =
+            line.rsplit_once(" = ").and_then(|(_, value)| value.trim().parse::<u64>().ok());
         match returned {
             Some(read) if line.contains("/config>") => bytes += read,
             Some(0) if line.contains("execve(") => processes += 1,
@@ -307,15 +335,31 @@ fn trace(program: &Program, scratch: &Path) -> Fallible<Traced> {
 }
 
 fn print(machine: &Machine, programs: &[Program], rows: &[Row]) {
-    println!("\n{}: {} functions, {} bridges", machine.name, machine.functions, machine.bridges.len());
+    println!(
+        "\n{}: {} functions, {} bridges",
+        machine.name,
+        machine.functions,
+        machine.bridges.len()
+    );
     println!(
         "  {:<24} {:>10} {:>10} {:>10} {:>8} {:>8} {:>9} {:>9} {:>8} {:>9}",
-        "", "median ms", "min", "max", "x lspci", "us/fn", "calls/fn", "cfg dword", "RSS MiB", "processes"
+        "",
+        "median ms",
+        "min",
+        "max",
+        "x lspci",
+        "us/fn",
+        "calls/fn",
+        "cfg dword",
+        "RSS MiB",
+        "processes"
     );
     let lspci = rows.first().map_or(f64::NAN, Row::ms);
     let each = machine.functions.max(1) as f64;
     for row in rows {
-        let ms = |time: Option<&Duration>| time.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3 * row.scale);
+        let ms = |time: Option<&Duration>| {
+            time.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3 * row.scale)
+        };
         let scaled = |number: u64| number as f64 * row.scale;
         println!(
             "  {:<24} {:>10.2} {:>10.2} {:>10.2} {:>8.3} {:>8.2} {:>9.1} {:>9.0} {:>8.1} {:>9.0}",
@@ -345,6 +389,10 @@ fn print(machine: &Machine, programs: &[Program], rows: &[Row]) {
 fn linearity(small: usize, hgx: &[Row], large: usize, huge: &[Row]) {
     println!("\ntime per function, huge / hgx (1 = linear)");
     for (hgx, huge) in hgx.iter().zip(huge) {
-        println!("  {:<24} {:>6.2}", hgx.name, huge.ms() / large as f64 / (hgx.ms() / small as f64));
+        println!(
+            "  {:<24} {:>6.2}",
+            hgx.name,
+            huge.ms() / large as f64 / (hgx.ms() / small as f64)
+        );
     }
 }

@@ -23,9 +23,13 @@ pub fn attribute(root: &Path, habits: &Habits, path: &str, value: &str) -> Resul
     }
     if let Some(driver) = path.strip_suffix("/bind") {
         let uevent = format!("DRIVER={}\nPCI_CLASS=20000\nPCI_ID=15B3:101E\n", name(driver));
-        fs::write(super::at(root, &format!("/sys/bus/pci/devices/{value}/uevent")), uevent).map_err(said)?;
-        return symlink(format!("../../../bus/pci/drivers/{}", name(driver)), driver_link(root, value))
-            .map_err(said);
+        fs::write(super::at(root, &format!("/sys/bus/pci/devices/{value}/uevent")), uevent)
+            .map_err(said)?;
+        return symlink(
+            format!("../../../bus/pci/drivers/{}", name(driver)),
+            driver_link(root, value),
+        )
+        .map_err(said);
     }
     if path.ends_with("/unbind") {
         return fs::remove_file(driver_link(root, value)).map_err(said);
@@ -36,7 +40,8 @@ pub fn attribute(root: &Path, habits: &Habits, path: &str, value: &str) -> Resul
     if path.ends_with("/driver_override") && value == "(null)" {
         return Err("the kernel would take that for a driver's name".into());
     }
-    let shown = if path.ends_with("/driver_override") && value.is_empty() { "(null)" } else { value };
+    let shown =
+        if path.ends_with("/driver_override") && value.is_empty() { "(null)" } else { value };
     show(&file, shown).map_err(said)
 }
 
@@ -82,7 +87,8 @@ fn numvfs(root: &Path, habits: &Habits, pf: &str, value: &str) -> Result<(), Str
         if number < made {
             fs::create_dir_all(&device).map_err(said)?;
             fs::write(device.join("driver_override"), "(null)\n").map_err(said)?;
-            fs::write(device.join("uevent"), "PCI_CLASS=20000\nPCI_ID=15B3:101E\n").map_err(said)?;
+            fs::write(device.join("uevent"), "PCI_CLASS=20000\nPCI_ID=15B3:101E\n")
+                .map_err(said)?;
             symlink(format!("../{address}"), link).map_err(said)?;
         } else {
             fs::remove_dir_all(&device).map_err(said)?;

@@ -75,7 +75,8 @@ impl Machine {
     /// Put a file there, with a mode.
     pub fn put_mode(&self, path: &str, content: &str, mode: u32) {
         self.put(path, content);
-        fs::set_permissions(self.at(path), fs::Permissions::from_mode(mode)).expect("a mode can be set");
+        fs::set_permissions(self.at(path), fs::Permissions::from_mode(mode))
+            .expect("a mode can be set");
     }
 
     /// A file's text; empty if it is not there.
@@ -105,7 +106,8 @@ impl Machine {
 /// In memory where that can be: the writer syncs a lot.
 fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
-    let directory = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    let directory =
+        if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     directory.or_else(|_| tempfile::tempdir()).expect("a temporary directory")
 }
 
@@ -205,8 +207,11 @@ pub struct FakeWriter {
 
 impl FakeWriter {
     fn step(&self, doing: &'static str, path: &str) -> Result<(), WriteError> {
-        let failed =
-            |error: io::Error| WriteError { doing, path: path.to_owned(), reason: error.to_string() };
+        let failed = |error: io::Error| WriteError {
+            doing,
+            path: path.to_owned(),
+            reason: error.to_string(),
+        };
         self.fuse.step(&format!("{doing} {path}")).map_err(failed)
     }
 }
@@ -215,7 +220,12 @@ impl Writer for FakeWriter {
     fn replace_file(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
         self.inner.replace_file(path, bytes, mode)
     }
-    fn restore_file(&mut self, path: &str, bytes: &[u8], meta: &FileMeta) -> Result<(), WriteError> {
+    fn restore_file(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        meta: &FileMeta,
+    ) -> Result<(), WriteError> {
         self.inner.restore_file(path, bytes, meta)
     }
     fn file_meta(&self, path: &str) -> Result<Option<FileMeta>, WriteError> {
@@ -233,16 +243,29 @@ impl Writer for FakeWriter {
     fn sweep(&mut self, path: &str) -> Result<usize, WriteError> {
         self.inner.sweep(path)
     }
-    fn write_attribute(&mut self, path: &str, value: &str, _limit_s: u32) -> Result<(), WriteError> {
+    fn write_attribute(
+        &mut self,
+        path: &str,
+        value: &str,
+        _limit_s: u32,
+    ) -> Result<(), WriteError> {
         self.step("write", path)?;
         let refused = |reason: String| WriteError { doing: "write", path: path.to_owned(), reason };
         devices::attribute(&self.root, &self.habits, path, value).map_err(refused)
     }
-    fn write_config(&mut self, address: PciAddress, offset: u16, value: u16) -> Result<(), WriteError> {
+    fn write_config(
+        &mut self,
+        address: PciAddress,
+        offset: u16,
+        value: u16,
+    ) -> Result<(), WriteError> {
         let path = format!("/sys/bus/pci/devices/{address}/config");
         self.step("write", &path)?;
-        let refused =
-            |error: io::Error| WriteError { doing: "write", path: path.clone(), reason: error.to_string() };
+        let refused = |error: io::Error| WriteError {
+            doing: "write",
+            path: path.clone(),
+            reason: error.to_string(),
+        };
         devices::config(&at(&self.root, &path), &self.habits, offset, value).map_err(refused)
     }
     fn runs_tools(&self) -> bool {
@@ -251,7 +274,9 @@ impl Writer for FakeWriter {
     fn run_tool(&mut self, argv: &[String], _limit_s: u32) -> ToolOutput {
         match self.fuse.step(&format!("run {}", argv.join(" "))) {
             Ok(()) => self.tools.run(&self.root, &self.fuse, argv),
-            Err(error) => ToolOutput { end: ToolEnd::NotStarted(error.to_string()), output: String::new() },
+            Err(error) => {
+                ToolOutput { end: ToolEnd::NotStarted(error.to_string()), output: String::new() }
+            }
         }
     }
 }

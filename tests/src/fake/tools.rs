@@ -54,7 +54,10 @@ impl Tools {
             )),
             ["unstate", token] => {
                 let text = fs::read_to_string(super::at(root, "/state")).unwrap_or_default();
-                result(fs::write(super::at(root, "/state"), text.replace(&format!("{token}\n"), "")))
+                result(fs::write(
+                    super::at(root, "/state"),
+                    text.replace(&format!("{token}\n"), ""),
+                ))
             }
             _ => not_installed(words[0]),
         }
@@ -70,12 +73,15 @@ impl Tools {
         let text = grub_cfg(root);
         let (first, second) = text.split_at(text.len() / 2);
         let file = fs::File::create(super::at(root, GRUB_CFG));
-        let mut file = match file.and_then(|mut file| file.write_all(first.as_bytes()).map(|()| file)) {
-            Ok(file) => file,
-            Err(error) => return result(Err(error)),
-        };
+        let mut file =
+            match file.and_then(|mut file| file.write_all(first.as_bytes()).map(|()| file)) {
+                Ok(file) => file,
+                Err(error) => return result(Err(error)),
+            };
         match self.update_grub {
-            Mood::Fails => return exited(1, "Generating grub configuration file ...\nsyntax error\n"),
+            Mood::Fails => {
+                return exited(1, "Generating grub configuration file ...\nsyntax error\n");
+            }
             Mood::Hangs => {
                 return ToolOutput { end: ToolEnd::TimedOut, output: "Generating ...\n".into() };
             }
@@ -115,5 +121,8 @@ fn exited(status: i32, output: &str) -> ToolOutput {
 }
 
 fn not_installed(name: &str) -> ToolOutput {
-    ToolOutput { end: ToolEnd::NotStarted(format!("{name} is not installed")), output: String::new() }
+    ToolOutput {
+        end: ToolEnd::NotStarted(format!("{name} is not installed")),
+        output: String::new(),
+    }
 }

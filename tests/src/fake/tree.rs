@@ -17,7 +17,9 @@ pub fn everything(root: &Path) -> BTreeMap<String, String> {
 /// The same without bedplate's own state.
 pub fn foreign(root: &Path) -> BTreeMap<String, String> {
     let mut all = everything(root);
-    all.retain(|path, _| path != "var" && path != "var/lib" && !path.starts_with("var/lib/bedplate"));
+    all.retain(|path, _| {
+        path != "var" && path != "var/lib" && !path.starts_with("var/lib/bedplate")
+    });
     all
 }
 
@@ -41,8 +43,12 @@ fn walk(root: &Path, directory: &Path, see: &mut dyn FnMut(&str, &fs::Metadata))
     for entry in entries {
         let path = entry.expect("a directory can be listed").path();
         let meta = fs::symlink_metadata(&path).expect("an entry can be looked at");
-        let name =
-            path.strip_prefix(root).expect("it is below").to_str().expect("names are UTF-8").to_owned();
+        let name = path
+            .strip_prefix(root)
+            .expect("it is below")
+            .to_str()
+            .expect("names are UTF-8")
+            .to_owned();
         see(&name, &meta);
         if meta.is_dir() {
             walk(root, &path, see);

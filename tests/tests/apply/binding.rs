@@ -10,20 +10,27 @@ use crate::scenario::{NUMVFS, change, ledger, machine, plan_of, revert, run};
 const AUTOPROBE: &str = "/sys/bus/pci/devices/0000:18:00.0/sriov_drivers_autoprobe";
 
 fn write(path: &str, before: &str, after: &str) -> Action {
-    Action::WriteAttribute { path: path.into(), before: before.into(), after: after.into(), limit_s: 5 }
+    Action::WriteAttribute {
+        path: path.into(),
+        before: before.into(),
+        after: after.into(),
+        limit_s: 5,
+    }
 }
 
 /// As the sriov kind plans it: no probing while the VFs come, then each gets its driver, then probing as before.
 fn give(driver: &str) -> Change {
     let pf = "0000:18:00.0".parse().unwrap();
     let bind = Action::BindVfs { pf, count: 9, driver: driver.into(), limit_s: 5 };
-    let actions = vec![write(AUTOPROBE, "1", "0"), write(NUMVFS, "0", "9"), bind, write(AUTOPROBE, "0", "1")];
+    let actions =
+        vec![write(AUTOPROBE, "1", "0"), write(NUMVFS, "0", "9"), bind, write(AUTOPROBE, "0", "1")];
     change("sriov", "0000:18:00.0", actions)
 }
 
 fn drivers(machine: &Machine) -> Vec<Option<String>> {
     let link = |number: u16| {
-        let device = machine.at(&format!("/sys/bus/pci/devices/0000:18:00.0/virtfn{number}/driver"));
+        let device =
+            machine.at(&format!("/sys/bus/pci/devices/0000:18:00.0/virtfn{number}/driver"));
         let target = std::fs::read_link(device).ok()?;
         target.file_name().map(|name| name.to_string_lossy().into_owned())
     };
@@ -74,8 +81,13 @@ fn a_driver_that_is_not_there_brings_everything_back() {
     let machine = machine();
     let before = foreign(machine.root());
     let report = run(&machine, &plan_of(vec![give("vfio-pci")]), &Fuse::none());
-    let Outcome::Failed { why, restored, .. } = &report.changes[0].outcome else { panic!("{report:?}") };
-    assert!(why.contains("modprobe vfio-pci first") && restored.left.is_empty(), "{why}: {restored:?}");
+    let Outcome::Failed { why, restored, .. } = &report.changes[0].outcome else {
+        panic!("{report:?}")
+    };
+    assert!(
+        why.contains("modprobe vfio-pci first") && restored.left.is_empty(),
+        "{why}: {restored:?}"
+    );
     assert_eq!(foreign(machine.root()), before, "VFs gone, probing on again");
     assert!(ledger(&machine).attributes.is_empty());
 }
@@ -111,7 +123,11 @@ fn keep(token: &str, verified: bool) -> Change {
         limit_s: 5,
     };
     let present = if verified { Vec::new() } else { vec!["not=there".into()] };
-    change("cmdline", token, vec![tool, Action::Verify(Check::NextBoot { present, absent: Vec::new() })])
+    change(
+        "cmdline",
+        token,
+        vec![tool, Action::Verify(Check::NextBoot { present, absent: Vec::new() })],
+    )
 }
 
 #[test]
@@ -127,7 +143,11 @@ fn a_tool_without_files_is_undone_by_its_opposite_the_last_first() {
     let report = run(&machine, &plan_of(vec![keep("c", false)]), &fuse);
     let Outcome::Failed { restored, .. } = &report.changes[0].outcome else { panic!("{report:?}") };
     assert_eq!((restored.back.as_slice(), restored.left.len()), (&["keep c".to_owned()][..], 0));
-    assert_eq!(machine.text("/state"), "a\nb\n", "it ran, was not what it should be, and was taken back");
+    assert_eq!(
+        machine.text("/state"),
+        "a\nb\n",
+        "it ran, was not what it should be, and was taken back"
+    );
     assert_eq!(ledger(&machine).undo.len(), 2);
     let (plan, report) = revert(&machine, &Fuse::none(), false);
     assert!(report.succeeded());

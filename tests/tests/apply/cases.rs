@@ -25,7 +25,8 @@ fn profile(directory: &Path) -> Option<Loaded> {
         None => read("profile.toml")?,
     };
     let layers: Vec<String> = [Some(base), read("layer.toml")].into_iter().flatten().collect();
-    let texts: Vec<LayerText> = layers.iter().map(|text| LayerText { path: "profile.toml", text }).collect();
+    let texts: Vec<LayerText> =
+        layers.iter().map(|text| LayerText { path: "profile.toml", text }).collect();
     load(&texts, shipped()).ok()
 }
 
@@ -43,7 +44,8 @@ impl Case {
         // A case's ledger comes without the contents it refers to: these tests begin their own.
         let _ = std::fs::remove_dir_all(machine.at("/var/lib/bedplate"));
         if !machine.at("/proc/sys/kernel/random/boot_id").exists() {
-            machine.put("/proc/sys/kernel/random/boot_id", "5a1c0d9e-0000-4000-8000-000000000001\n");
+            machine
+                .put("/proc/sys/kernel/random/boot_id", "5a1c0d9e-0000-4000-8000-000000000001\n");
         }
         let kind = if as_image { HostKind::Image } else { snapshot.kind() };
         Some(Case { machine, profile: profile(directory)?, kind })
@@ -70,8 +72,12 @@ impl Case {
         let mut ledger = Ledger::load(reader.as_ref()).unwrap();
         let plan = engine::plan(&self.profile.profile, &facts, reader.as_ref(), &ledger).plan;
         let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
-        let hands =
-            Hands { reader: reader.as_ref(), writer: writer.as_mut(), checker: &check, watch: &mut |_| {} };
+        let hands = Hands {
+            reader: reader.as_ref(),
+            writer: writer.as_mut(),
+            checker: &check,
+            watch: &mut |_| {},
+        };
         let report = apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::UNIX_EPOCH);
         (plan, report)
     }
@@ -123,7 +129,8 @@ fn all(as_image: bool) -> [u32; 4] {
                 Outcome::Owed { .. } => owed += 1,
                 Outcome::Failed { restored, why, .. } => {
                     failed += 1;
-                    let modules = restored.left.iter().all(|left| left.subject.starts_with("module "));
+                    let modules =
+                        restored.left.iter().all(|left| left.subject.starts_with("module "));
                     assert!(modules, "{name}: {}: {why}: {restored:?}", change.id);
                 }
                 _ => {}
@@ -131,7 +138,11 @@ fn all(as_image: bool) -> [u32; 4] {
         }
         assert_eq!(leftovers(case.machine.root()), Vec::<String>::new(), "{name}");
         if report.changes.iter().all(|change| matches!(change.outcome, Outcome::Failed { .. })) {
-            assert_eq!(files(&case), before, "{name}: nothing was done, and something is different");
+            assert_eq!(
+                files(&case),
+                before,
+                "{name}: nothing was done, and something is different"
+            );
         }
         if report.succeeded() {
             let written = times(case.machine.root());

@@ -23,14 +23,20 @@ fn assert_undone(machine: &Machine, before: &BTreeMap<String, String>, context: 
     assert!(ledger.files.is_empty() && ledger.attributes.is_empty(), "{context}: {ledger:?}");
     assert!(ledger.registers.is_empty() && ledger.directories.is_empty(), "{context}: {ledger:?}");
     assert!(ledger.owed.is_empty() && ledger.owned.is_empty(), "{context}: {ledger:?}");
-    assert!(!machine.at("/var/lib/bedplate/blobs").exists(), "{context}: saved contents are still there");
+    assert!(
+        !machine.at("/var/lib/bedplate/blobs").exists(),
+        "{context}: saved contents are still there"
+    );
     assert_eq!(leftovers(machine.root()), Vec::<String>::new(), "{context}");
 }
 
 fn assert_old_or_new(machine: &Machine, old: &BTreeMap<&str, Option<String>>, context: &str) {
     for (path, content) in contents(machine) {
         let new = WANTED.iter().find(|(wanted, _)| *wanted == path).unwrap().1;
-        assert!(content == old[path] || content.as_deref() == new, "{context}: {path} is {content:?}");
+        assert!(
+            content == old[path] || content.as_deref() == new,
+            "{context}: {path} is {content:?}"
+        );
     }
 }
 

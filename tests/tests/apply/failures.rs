@@ -8,8 +8,8 @@ use bedplate_tests::fake::tree::{everything, foreign};
 use bedplate_tests::fake::{Fuse, Machine};
 
 use crate::scenario::{
-    ACS, DEFAULT, DROP_IN, NEW_CONF, NUMVFS, PORT, TOKEN, apply, assert_done, change, clear_acs, content,
-    file, ledger, machine, next_boot, plan, plan_of, register, run, update_grub,
+    ACS, DEFAULT, DROP_IN, NEW_CONF, NUMVFS, PORT, TOKEN, apply, assert_done, change, clear_acs,
+    content, file, ledger, machine, next_boot, plan, plan_of, register, run, update_grub,
 };
 
 /// The outcome of the one change that failed; the others must have been done.
@@ -52,8 +52,14 @@ fn assert_boot_untouched(machine: &Machine, mood: Mood) -> Option<String> {
     );
     assert_eq!(action.starts_with("verify"), mood == Mood::Lies, "{mood:?}: {action}");
     let ledger = ledger(machine);
-    assert!(ledger.owed.is_empty() && !ledger.owned.contains_key("cmdline"), "{mood:?}: {ledger:?}");
-    assert!(ledger.files.keys().all(|path| path.starts_with("/etc/modprobe.d")), "{mood:?}: {ledger:?}");
+    assert!(
+        ledger.owed.is_empty() && !ledger.owned.contains_key("cmdline"),
+        "{mood:?}: {ledger:?}"
+    );
+    assert!(
+        ledger.files.keys().all(|path| path.starts_with("/etc/modprobe.d")),
+        "{mood:?}: {ledger:?}"
+    );
     output
 }
 
@@ -63,7 +69,11 @@ fn a_tool_that_goes_wrong_brings_the_files_back_and_can_be_repaired() {
         let mut machine = machine();
         machine.tools.update_grub = mood;
         let output = assert_boot_untouched(&machine, mood);
-        assert_eq!(output.is_some_and(|text| text.contains("syntax error")), mood == Mood::Fails, "{mood:?}");
+        assert_eq!(
+            output.is_some_and(|text| text.contains("syntax error")),
+            mood == Mood::Fails,
+            "{mood:?}"
+        );
         machine.tools.update_grub = Mood::Works;
         assert!(apply(&machine, &Fuse::none()).succeeded());
         assert_done(&machine, &format!("repaired after {mood:?}"));
@@ -87,7 +97,11 @@ fn a_tool_that_fails_after_a_kill_brings_back_what_the_killed_run_wrote() {
         let (_, _, _, restored) = the_failure(&machine);
         assert!(restored.left.is_empty(), "{restored:?}");
         for path in ["etc/default/grub", "boot/grub/grub.cfg"] {
-            assert_eq!(foreign(machine.root()).get(path), before.get(path), "{path} after step {step}");
+            assert_eq!(
+                foreign(machine.root()).get(path),
+                before.get(path),
+                "{path} after step {step}"
+            );
         }
         assert!(!machine.at(DROP_IN).exists(), "after step {step}");
         machine.tools.update_grub = Mood::Works;
@@ -108,7 +122,10 @@ fn a_tool_is_owed_before_its_input_is_written() {
     apply(&machine, &Fuse::at(first_write));
     let owed = ledger(&machine).owed;
     assert_eq!(owed.len(), 1, "{owed:?}");
-    assert_eq!((owed[0].kind.as_str(), &owed[0].argv[..]), ("cmdline", &["update-grub".to_owned()][..]));
+    assert_eq!(
+        (owed[0].kind.as_str(), &owed[0].argv[..]),
+        ("cmdline", &["update-grub".to_owned()][..])
+    );
 }
 
 #[test]
@@ -145,7 +162,10 @@ fn a_failed_change_blocks_only_what_needs_it() {
     let reader = machine.reader();
     let write = |path: &str| vec![file(&reader, path, Some("x\n")).unwrap()];
     let mut first = change("cmdline", "first", write("/etc/first"));
-    first.actions.push(Action::Verify(Check::NextBoot { present: vec!["not=there".into()], absent: vec![] }));
+    first.actions.push(Action::Verify(Check::NextBoot {
+        present: vec!["not=there".into()],
+        absent: vec![],
+    }));
     let mut second = change("cmdline", "second", write("/etc/second"));
     second.needs = vec![first.id.clone()];
     let mut third = change("cmdline", "third", write("/etc/third"));
@@ -155,8 +175,11 @@ fn a_failed_change_blocks_only_what_needs_it() {
     later.deferred = Some(Deferred { until: "at first boot".into() });
     let mut after_later = change("sriov", "after", write("/etc/after"));
     after_later.needs = vec![later.id.clone()];
-    let report =
-        run(&machine, &plan_of(vec![first, second, third, fourth, later, after_later]), &Fuse::none());
+    let report = run(
+        &machine,
+        &plan_of(vec![first, second, third, fourth, later, after_later]),
+        &Fuse::none(),
+    );
     let outcomes: Vec<&Outcome> = report.changes.iter().map(|change| &change.outcome).collect();
     assert!(matches!(outcomes[0], Outcome::Failed { .. }), "{outcomes:?}");
     assert_eq!(outcomes[1], &Outcome::Blocked { by: vec!["cmdline/first".into()] });
@@ -174,7 +197,8 @@ fn a_failed_change_blocks_only_what_needs_it() {
     ] {
         assert_eq!(machine.at(&format!("/etc/{name}")).exists(), there, "{name}");
     }
-    let results: Vec<String> = ledger(&machine).history[0].results.iter().map(|r| r.result.clone()).collect();
+    let results: Vec<String> =
+        ledger(&machine).history[0].results.iter().map(|r| r.result.clone()).collect();
     assert_eq!(results, ["failed", "blocked", "blocked", "done", "deferred", "deferred"]);
 }
 
@@ -217,7 +241,8 @@ fn bits_that_are_hard_wired_are_named_and_the_others_come_back() {
 #[test]
 fn bits_outside_the_mask_keep_what_they_are_now() {
     let machine = machine();
-    let report = run(&machine, &plan_of(vec![change("acs", PORT, vec![clear_acs(0xff1c)])]), &Fuse::none());
+    let report =
+        run(&machine, &plan_of(vec![change("acs", PORT, vec![clear_acs(0xff1c)])]), &Fuse::none());
     assert!(report.succeeded(), "{report:?}");
     assert_eq!(register(&machine), 0x01);
 }
@@ -228,7 +253,12 @@ fn a_directory_in_place_of_a_file_stops_the_change_before_anything_is_written() 
     let planned = plan(&machine, &ledger(&machine));
     std::fs::create_dir_all(machine.at(NEW_CONF)).unwrap();
     let before = everything(machine.root());
-    let conf = planned.body.changes.into_iter().filter(|change| change.id == "modules/modprobe.d").collect();
+    let conf = planned
+        .body
+        .changes
+        .into_iter()
+        .filter(|change| change.id == "modules/modprobe.d")
+        .collect();
     let report = run(&machine, &plan_of(conf), &Fuse::none());
     let Outcome::Failed { why, .. } = &report.changes[0].outcome else { panic!("{report:?}") };
     assert!(why.contains("directory"), "{why}");
@@ -283,7 +313,10 @@ fn two_writes_of_one_file_in_a_change_go_back_to_the_start() {
     };
     let before = foreign(machine.root());
     let report = run(&machine, &twice(true), &Fuse::none());
-    assert!(matches!(report.changes[0].outcome, Outcome::Failed { .. }), "{TOKEN} is not there: {report:?}");
+    assert!(
+        matches!(report.changes[0].outcome, Outcome::Failed { .. }),
+        "{TOKEN} is not there: {report:?}"
+    );
     assert_eq!(foreign(machine.root()), before);
     let plan = twice(false);
     assert!(run(&machine, &plan, &Fuse::none()).succeeded());

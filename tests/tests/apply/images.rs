@@ -12,8 +12,8 @@ use bedplate_tests::fake::tree::{foreign, times};
 use bedplate_tests::fixtures::unchecked;
 
 use crate::scenario::{
-    DEFAULT, DROP_IN, NEW_CONF, NUMVFS, change, check, clear_acs, file, machine, next_boot, plan_of,
-    register, update_grub,
+    DEFAULT, DROP_IN, NEW_CONF, NUMVFS, change, check, clear_acs, file, machine, next_boot,
+    plan_of, register, update_grub,
 };
 
 fn image_plan(machine: &Machine) -> Plan {
@@ -128,14 +128,21 @@ fn tools_run_inside_the_image_when_asked() {
     machine.put(DROP_IN, "");
     let plan = plan_of(image_plan(&machine).body.changes.drain(..1).collect());
     let report = apply_image(&machine, &plan, true);
-    let Outcome::Failed { why, output, .. } = &report.changes[0].outcome else { panic!("{report:?}") };
-    assert!(why.contains("127") && output.as_ref().unwrap().contains("update-grub"), "{why}: {output:?}");
+    let Outcome::Failed { why, output, .. } = &report.changes[0].outcome else {
+        panic!("{report:?}")
+    };
+    assert!(
+        why.contains("127") && output.as_ref().unwrap().contains("update-grub"),
+        "{why}: {output:?}"
+    );
     assert_eq!(machine.text(DROP_IN), "");
 }
 
 /// A shell and the libraries it needs.
 fn put_busy_shell(machine: &Machine) -> bool {
-    let Ok(listed) = std::process::Command::new("ldd").arg("/bin/sh").output() else { return false };
+    let Ok(listed) = std::process::Command::new("ldd").arg("/bin/sh").output() else {
+        return false;
+    };
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     let libraries = text.split_whitespace().filter(|word| word.starts_with('/'));
     for path in libraries.chain(["/bin/sh"]) {

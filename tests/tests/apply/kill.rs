@@ -30,7 +30,8 @@ fn is_again() -> bool {
 }
 
 fn victim_machine() -> Machine {
-    let mut machine = Machine::open(Path::new(&std::env::var(VARIABLE).expect("run by the test outside")));
+    let mut machine =
+        Machine::open(Path::new(&std::env::var(VARIABLE).expect("run by the test outside")));
     machine.habits.hard_wired = 0x01;
     machine
 }
@@ -74,7 +75,10 @@ fn sigkill_at_any_time() {
         let context = format!("round {round}");
         for (path, content) in contents(&machine) {
             let new = WANTED.iter().find(|(wanted, _)| *wanted == path).unwrap().1;
-            assert!(content == old[path] || content.as_deref() == new, "{context}: {path} is {content:?}");
+            assert!(
+                content == old[path] || content.as_deref() == new,
+                "{context}: {path} is {content:?}"
+            );
         }
         let unfinished = ledger(&machine).files.values().any(|record| record.unfinished.is_some());
         cut_short += u32::from(unfinished);
@@ -87,7 +91,10 @@ fn sigkill_at_any_time() {
         assert!(plan.refused.is_empty() && report.succeeded(), "{context}: {plan:#?} {report:#?}");
         assert_eq!(strip(foreign(machine.root())), strip(before.clone()), "{context}");
     }
-    assert!(cut_short > ROUNDS / 20, "only {cut_short} of {ROUNDS} kills hit a change that was under way");
+    assert!(
+        cut_short > ROUNDS / 20,
+        "only {cut_short} of {ROUNDS} kills hit a change that was under way"
+    );
 }
 
 fn holder() {
@@ -151,13 +158,18 @@ fn a_tool_outlives_its_killed_parent_and_keeps_the_lock() {
     let machine = machine();
     let mut writer = DirWriter::image(machine.root(), false).unwrap();
     let mut child =
-        again("kill::a_tool_outlives_its_killed_parent_and_keeps_the_lock", machine.root()).spawn().unwrap();
+        again("kill::a_tool_outlives_its_killed_parent_and_keeps_the_lock", machine.root())
+            .spawn()
+            .unwrap();
     let running = machine.at("/running");
     wait_until(|| running.exists());
     child.kill().unwrap();
     child.wait().unwrap();
     if running.exists() {
-        assert!(matches!(writer.lock(), Err(LockError::Orphaned { .. })), "the tool is still at work");
+        assert!(
+            matches!(writer.lock(), Err(LockError::Orphaned { .. })),
+            "the tool is still at work"
+        );
     }
     wait_until(|| !running.exists());
     let mut lock = None;

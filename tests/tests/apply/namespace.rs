@@ -32,8 +32,9 @@ fn inside(name: &str, mount_arguments: &[&str]) {
         .env(VARIABLE, mount.path())
         .output()
         .unwrap();
-    let text =
-        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    let text = [output.stdout, output.stderr]
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .concat();
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
@@ -77,7 +78,10 @@ fn inner_full_disk() {
         let context = format!("{pages} pages free");
         for (path, content) in contents(&machine) {
             let new = WANTED.iter().find(|(wanted, _)| *wanted == path).unwrap().1;
-            assert!(content == old[path] || content.as_deref() == new, "{context}: {path} is {content:?}");
+            assert!(
+                content == old[path] || content.as_deref() == new,
+                "{context}: {path} is {content:?}"
+            );
         }
         assert_eq!(leftovers(machine.root()), Vec::<String>::new(), "{context}");
         let done = report.succeeded();
@@ -85,7 +89,8 @@ fn inner_full_disk() {
             if let Outcome::Failed { why, .. } = change.outcome {
                 failed += 1;
                 // A tool says it in its output; what was written by bedplate itself has the remedy beside it.
-                let ours = why.contains("No space left on device") && why.contains("free some space");
+                let ours =
+                    why.contains("No space left on device") && why.contains("free some space");
                 let theirs = why.contains("exit status 1") || why.contains("os error 28");
                 assert!(ours || theirs, "{why}");
                 by_us += u32::from(ours);

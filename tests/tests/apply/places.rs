@@ -37,9 +37,11 @@ fn a_link_is_kept_and_what_it_leads_to_is_replaced() {
     symlink("/etc/default/grub", machine.at("/etc/absolute")).unwrap();
     fs::create_dir_all(machine.at("/srv")).unwrap();
     symlink("/etc/default", machine.at("/srv/directory")).unwrap();
-    for (path, text) in
-        [("/etc/default/grub", "one\n"), ("/etc/absolute", "two\n"), ("/srv/directory/grub", "three\n")]
-    {
+    for (path, text) in [
+        ("/etc/default/grub", "one\n"),
+        ("/etc/absolute", "two\n"),
+        ("/srv/directory/grub", "three\n"),
+    ] {
         image(&machine).replace_file(path, text.as_bytes(), 0o600).unwrap();
         assert_eq!(machine.text("/usr/share/grub/default"), text, "{path}");
         assert!(fs::symlink_metadata(machine.at("/etc/default/grub")).unwrap().is_symlink());
@@ -65,7 +67,10 @@ fn no_link_leaves_the_image() {
     symlink("/etc/loop", machine.at("/etc/loop")).unwrap();
     for path in ["absolute", "climbing", "directory/secret", "climbing-directory/secret"] {
         let error = refused(&machine, &format!("/etc/{path}"));
-        assert!(error.contains("symbolic link leads to") && error.contains("nothing there"), "{error}");
+        assert!(
+            error.contains("symbolic link leads to") && error.contains("nothing there"),
+            "{error}"
+        );
     }
     let error = refused(&machine, "/etc/loop");
     assert!(error.contains("in a circle"), "{error}");
@@ -117,8 +122,13 @@ fn what_is_no_file_is_not_replaced() {
 /// An ACL that gives user 1000 the right to read (include/uapi/linux/posix_acl_xattr.h: version 2, then tag, permissions, id).
 fn acl() -> Vec<u8> {
     let none = u32::MAX;
-    let entries =
-        [(0x01_u16, 6_u16, none), (0x02, 4, 1000), (0x04, 4, none), (0x10, 4, none), (0x20, 0, none)];
+    let entries = [
+        (0x01_u16, 6_u16, none),
+        (0x02, 4, 1000),
+        (0x04, 4, none),
+        (0x10, 4, none),
+        (0x20, 0, none),
+    ];
     let mut bytes = 2_u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in entries {
         bytes.extend(tag.to_le_bytes());
@@ -145,7 +155,12 @@ fn owner_mode_and_attributes_are_kept_and_restored() {
         std::os::unix::fs::chown(&path, Some(1234), Some(2345)).unwrap();
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o2750)).unwrap();
-    let set = |name: &str, value: &[u8]| match rustix::fs::setxattr(&path, name, value, XattrFlags::empty()) {
+    let set = |name: &str, value: &[u8]| match rustix::fs::setxattr(
+        &path,
+        name,
+        value,
+        XattrFlags::empty(),
+    ) {
         Err(Errno::NOTSUP) => unchecked(&format!("this file system has no {name}")),
         done => done.unwrap(),
     };
@@ -174,7 +189,8 @@ fn an_inherited_acl_does_not_change_who_may_read() {
     let machine = Machine::new();
     machine.put_mode("/etc/file", "old\n", 0o640);
     let directory = machine.at("/etc");
-    match rustix::fs::setxattr(&directory, "system.posix_acl_default", &acl(), XattrFlags::empty()) {
+    match rustix::fs::setxattr(&directory, "system.posix_acl_default", &acl(), XattrFlags::empty())
+    {
         Err(Errno::NOTSUP) => return unchecked("this file system has no ACLs"),
         done => done.unwrap(),
     }
@@ -217,7 +233,13 @@ fn the_kernel_is_asked_to_sync_before_and_after_the_rename() {
     machine.put("/etc/file", "old\n");
     let log = machine.at("/log");
     let output = Command::new(strace)
-        .args(["-f", "-y", "-e", "trace=fsync,rename,renameat,renameat2,openat,openat2,write", "-o"])
+        .args([
+            "-f",
+            "-y",
+            "-e",
+            "trace=fsync,rename,renameat,renameat2,openat,openat2,write",
+            "-o",
+        ])
         .arg(&log)
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "places::the_kernel_is_asked_to_sync_before_and_after_the_rename"])
@@ -249,22 +271,33 @@ fn an_immutable_file_is_named_as_such() {
     machine.put("/etc/file", "old\n");
     machine.put("/srv/file", "old\n");
     let chattr = |flag: &str, path: &str| {
-        Command::new("chattr").arg(flag).arg(machine.at(path)).output().is_ok_and(|ran| ran.status.success())
+        Command::new("chattr")
+            .arg(flag)
+            .arg(machine.at(path))
+            .output()
+            .is_ok_and(|ran| ran.status.success())
     };
     if !chattr("+i", "/etc/file") || !chattr("+i", "/srv") {
-        return unchecked("no immutable files here (chattr +i needs root and a file system that has them)");
+        return unchecked(
+            "no immutable files here (chattr +i needs root and a file system that has them)",
+        );
     }
     let file = image(&machine).replace_file("/etc/file", b"new\n", 0o644);
     let removed = image(&machine).remove_file("/etc/file");
     let below = image(&machine).replace_file("/srv/file", b"new\n", 0o644);
     assert!(chattr("-i", "/etc/file") && chattr("-i", "/srv"));
-    for (result, words) in
-        [(file, "it is immutable"), (removed, "it is immutable"), (below, "its directory is immutable")]
-    {
+    for (result, words) in [
+        (file, "it is immutable"),
+        (removed, "it is immutable"),
+        (below, "its directory is immutable"),
+    ] {
         let error = result.unwrap_err().to_string();
         assert!(error.contains(words) && error.contains("chattr -i"), "{error}");
     }
-    assert_eq!((machine.text("/etc/file"), leftovers(machine.root())), ("old\n".to_owned(), vec![]));
+    assert_eq!(
+        (machine.text("/etc/file"), leftovers(machine.root())),
+        ("old\n".to_owned(), vec![])
+    );
 }
 
 #[test]
@@ -308,8 +341,10 @@ fn attributes_are_written_whole_and_in_time_and_only_where_there_is_a_kernel() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let _reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
     let started = std::time::Instant::now();
-    let error =
-        live.write_attribute(pipe.to_str().unwrap(), &"x".repeat(1 << 20), 1).unwrap_err().to_string();
+    let error = live
+        .write_attribute(pipe.to_str().unwrap(), &"x".repeat(1 << 20), 1)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("still at it after 1 s"), "{error}");
     assert!(started.elapsed().as_secs() < 10);
 

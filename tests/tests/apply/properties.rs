@@ -36,7 +36,9 @@ fn plan(machine: &Machine, files: &Files, round: usize, per_change: usize) -> be
         .collect();
     let changes = actions.chunks(per_change).enumerate();
     plan_of(
-        changes.map(|(number, actions)| change("modules", &format!("{number}"), actions.to_vec())).collect(),
+        changes
+            .map(|(number, actions)| change("modules", &format!("{number}"), actions.to_vec()))
+            .collect(),
     )
 }
 

@@ -7,8 +7,8 @@ use bedplate_tests::fake::tree::{everything, foreign};
 use bedplate_tests::fake::{Fuse, Machine};
 
 use crate::scenario::{
-    DEFAULT, DROP_IN, NEW_CONF, NUMVFS, OLD_CONF, apply, change, file, ledger, machine, plan_of, register,
-    revert, run,
+    DEFAULT, DROP_IN, NEW_CONF, NUMVFS, OLD_CONF, apply, change, file, ledger, machine, plan_of,
+    register, revert, run,
 };
 
 fn applied() -> Machine {
@@ -21,7 +21,9 @@ fn applied() -> Machine {
 fn refusals(machine: &Machine) -> Vec<String> {
     let (plan, report) = revert(machine, &Fuse::none(), false);
     assert!(report.succeeded(), "{report:?}");
-    assert!(plan.refused.iter().all(|refused| !refused.reason.is_empty() && !refused.remedy.is_empty()));
+    assert!(
+        plan.refused.iter().all(|refused| !refused.reason.is_empty() && !refused.remedy.is_empty())
+    );
     plan.refused.into_iter().map(|refused| refused.subject).collect()
 }
 
@@ -38,7 +40,10 @@ fn what_others_changed_is_left_alone_unless_forced() {
     assert_eq!(machine.text(NUMVFS), "5\n");
     assert!(!machine.at(DROP_IN).exists() && !machine.at(NEW_CONF).exists(), "the rest went back");
     assert_eq!(register(&machine), 0x1d);
-    assert!(machine.text(GRUB_CFG).contains("GRUB_TIMEOUT=60"), "made from the files as they are now");
+    assert!(
+        machine.text(GRUB_CFG).contains("GRUB_TIMEOUT=60"),
+        "made from the files as they are now"
+    );
     assert_eq!(ledger(&machine).files.keys().collect::<Vec<_>>(), [DEFAULT, OLD_CONF]);
 
     let (plan, report) = revert(&machine, &Fuse::none(), true);
@@ -58,7 +63,8 @@ fn the_very_first_original_wins() {
     for text in ["one\n", "two\n", "three\n"] {
         let action = file(&machine.reader(), DEFAULT, Some(text)).unwrap();
         assert!(
-            run(&machine, &plan_of(vec![change("cmdline", "grub", vec![action])]), &Fuse::none()).succeeded()
+            run(&machine, &plan_of(vec![change("cmdline", "grub", vec![action])]), &Fuse::none())
+                .succeeded()
         );
     }
     assert_eq!(refusals(&machine), Vec::<String>::new());
@@ -71,7 +77,8 @@ fn an_original_that_lacks_somebodys_work_is_not_put_back_unasked() {
     let write = |text: &str| {
         let action = file(&machine.reader(), DEFAULT, Some(text)).unwrap();
         assert!(
-            run(&machine, &plan_of(vec![change("cmdline", "grub", vec![action])]), &Fuse::none()).succeeded()
+            run(&machine, &plan_of(vec![change("cmdline", "grub", vec![action])]), &Fuse::none())
+                .succeeded()
         );
     };
     write("ours\n");
@@ -91,7 +98,8 @@ fn a_file_that_is_back_by_itself_leaves_no_trace() {
     for text in ["ours\n", &original] {
         let action = file(&machine.reader(), DEFAULT, Some(text)).unwrap();
         assert!(
-            run(&machine, &plan_of(vec![change("cmdline", "grub", vec![action])]), &Fuse::none()).succeeded()
+            run(&machine, &plan_of(vec![change("cmdline", "grub", vec![action])]), &Fuse::none())
+                .succeeded()
         );
     }
     assert!(ledger(&machine).files.is_empty());
@@ -105,8 +113,11 @@ fn a_tool_that_fails_on_the_way_back_is_tried_again_by_the_next_revert() {
     let before = machine_before();
     machine.tools.update_grub = Mood::Fails;
     let (_, report) = revert(&machine, &Fuse::none(), false);
-    let failed: Vec<_> =
-        report.steps.iter().filter(|step| matches!(step.outcome, StepOutcome::Failed { .. })).collect();
+    let failed: Vec<_> = report
+        .steps
+        .iter()
+        .filter(|step| matches!(step.outcome, StepOutcome::Failed { .. }))
+        .collect();
     assert_eq!(failed.len(), 1, "{report:?}");
     assert_ne!(
         machine.text(GRUB_CFG),
@@ -117,7 +128,10 @@ fn a_tool_that_fails_on_the_way_back_is_tried_again_by_the_next_revert() {
     assert_eq!(machine.text(DEFAULT), before.text(DEFAULT));
     machine.tools.update_grub = Mood::Works;
     let (plan, report) = revert(&machine, &Fuse::none(), false);
-    assert!(report.succeeded() && report.steps.iter().any(|step| step.subject == "update-grub"), "{plan:?}");
+    assert!(
+        report.succeeded() && report.steps.iter().any(|step| step.subject == "update-grub"),
+        "{plan:?}"
+    );
     assert!(ledger(&machine).files.is_empty());
 }
 
@@ -165,7 +179,8 @@ fn a_lost_or_damaged_saved_content_is_refused_and_nothing_made_up() {
         let now = machine.text(DEFAULT);
         for force in [false, true] {
             let (plan, _) = revert(&machine, &Fuse::none(), force);
-            let refused: Vec<&str> = plan.refused.iter().map(|refused| refused.subject.as_str()).collect();
+            let refused: Vec<&str> =
+                plan.refused.iter().map(|refused| refused.subject.as_str()).collect();
             assert_eq!(refused, [DEFAULT], "{damage}");
             assert!(plan.refused[0].reason.contains(damage), "{:?}", plan.refused);
             assert_eq!(machine.text(DEFAULT), now);
@@ -205,7 +220,8 @@ fn a_ledger_that_cannot_be_understood_is_an_error_and_stays_as_it_is() {
 fn the_ledger_is_for_root_only_and_remembers() {
     use std::os::unix::fs::PermissionsExt as _;
     let machine = applied();
-    let mode = |path: &str| std::fs::metadata(machine.at(path)).unwrap().permissions().mode() & 0o7777;
+    let mode =
+        |path: &str| std::fs::metadata(machine.at(path)).unwrap().permissions().mode() & 0o7777;
     assert_eq!(mode("/var/lib/bedplate"), 0o700);
     assert_eq!(mode("/var/lib/bedplate/blobs"), 0o700);
     assert_eq!(mode("/var/lib/bedplate/ledger.json"), 0o600);

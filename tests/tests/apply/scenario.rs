@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use bedplate::apply::{self, Answer, ApplyReport, Hands};
 use bedplate::host::Reader;
 use bedplate::ledger::Ledger;
-use bedplate::plan::{Action, Change, Check, Effect, FileContent, Plan, RebootNeed, Section, WayBack};
+use bedplate::plan::{
+    Action, Change, Check, Effect, FileContent, Plan, RebootNeed, Section, WayBack,
+};
 use bedplate::revert::{self, RevertPlan, RevertReport};
 use bedplate_tests::fake::tools::GRUB_CFG;
 use bedplate_tests::fake::{Fuse, LiveReader, Machine};
@@ -56,7 +58,8 @@ pub fn furnish(machine: &mut Machine) {
     let mut config = vec![0_u8; 4096];
     config[usize::from(ACS)] = 0x1d;
     machine.put(&format!("/sys/bus/pci/devices/{PORT}/config"), config);
-    machine.put(&format!("/sys/bus/pci/devices/{PORT}/uevent"), "PCI_CLASS=60400\nPCI_ID=1000:C030\n");
+    machine
+        .put(&format!("/sys/bus/pci/devices/{PORT}/uevent"), "PCI_CLASS=60400\nPCI_ID=1000:C030\n");
     machine.habits.hard_wired = 0x01;
 }
 
@@ -118,7 +121,8 @@ pub fn plan(machine: &Machine, ledger: &Ledger) -> Plan {
         let owns = Some(vec![TOKEN.to_owned()]);
         changes.push(Change { owns, ..change("cmdline", "grub", boot) });
     }
-    let conf: Vec<Action> = WANTED[2..].iter().filter_map(|(path, to)| file(&reader, path, *to)).collect();
+    let conf: Vec<Action> =
+        WANTED[2..].iter().filter_map(|(path, to)| file(&reader, path, *to)).collect();
     if !conf.is_empty() {
         changes.push(change("modules", "modprobe.d", conf));
     }
@@ -198,7 +202,11 @@ pub fn run(machine: &Machine, plan: &Plan, fuse: &Fuse) -> ApplyReport {
 }
 
 /// Apply a plan with a writer of one's own.
-pub fn run_with(machine: &Machine, plan: &Plan, writer: &mut dyn bedplate::host::Writer) -> ApplyReport {
+pub fn run_with(
+    machine: &Machine,
+    plan: &Plan,
+    writer: &mut dyn bedplate::host::Writer,
+) -> ApplyReport {
     let reader: LiveReader = machine.reader();
     let mut ledger = ledger(machine);
     let hands = Hands { reader: &reader, writer, checker: &check, watch: &mut |_| {} };
@@ -233,13 +241,29 @@ pub fn assert_done(machine: &Machine, context: &str) {
         let wanted = WANTED.iter().find(|(wanted, _)| *wanted == path).unwrap().1;
         assert_eq!(content.as_deref(), wanted, "{context}: {path}");
     }
-    assert_eq!(machine.text(GRUB_CFG), bedplate_tests::fake::tools::grub_cfg(machine.root()), "{context}");
+    assert_eq!(
+        machine.text(GRUB_CFG),
+        bedplate_tests::fake::tools::grub_cfg(machine.root()),
+        "{context}"
+    );
     assert_eq!(machine.text(NUMVFS), "8\n", "{context}");
     assert_eq!(register(machine), 0x01, "{context}");
     let ledger = ledger(machine);
-    assert!(plan(machine, &ledger).body.changes.is_empty(), "{context}: {:?}", plan(machine, &ledger));
+    assert!(
+        plan(machine, &ledger).body.changes.is_empty(),
+        "{context}: {:?}",
+        plan(machine, &ledger)
+    );
     assert!(ledger.owed.is_empty(), "{context}: {:?}", ledger.owed);
     assert_eq!(ledger.owned["cmdline"], [TOKEN], "{context}");
-    assert!(ledger.files.values().all(|record| record.unfinished.is_none()), "{context}: {:?}", ledger.files);
-    assert_eq!(bedplate_tests::fake::tree::leftovers(machine.root()), Vec::<String>::new(), "{context}");
+    assert!(
+        ledger.files.values().all(|record| record.unfinished.is_none()),
+        "{context}: {:?}",
+        ledger.files
+    );
+    assert_eq!(
+        bedplate_tests::fake::tree::leftovers(machine.root()),
+        Vec::<String>::new(),
+        "{context}"
+    );
 }

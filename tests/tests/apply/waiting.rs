@@ -45,20 +45,26 @@ fn try_to_apply(machine: &Machine, modules: &str, fuse: &Fuse) -> ApplyReport {
     let facts = observe(&reader, Depth::Plan);
     let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
     let mut ledger: Ledger = ledger(machine);
-    let hands =
-        Hands { reader: &reader, writer: &mut machine.writer(fuse), checker: &check, watch: &mut |_| {} };
+    let hands = Hands {
+        reader: &reader,
+        writer: &mut machine.writer(fuse),
+        checker: &check,
+        watch: &mut |_| {},
+    };
     apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::UNIX_EPOCH)
 }
 
 /// Subjects of what waits, and what for.
 fn waits(machine: &Machine, modules: &str) -> (Vec<String>, RebootNeed) {
     let plan = plan(machine, modules);
-    let mut subjects: Vec<String> = plan.body.pending.iter().map(|pending| pending.subject.clone()).collect();
+    let mut subjects: Vec<String> =
+        plan.body.pending.iter().map(|pending| pending.subject.clone()).collect();
     subjects.sort();
     (subjects, engine::waits_for(&plan))
 }
 
-const ALL: [&str; 3] = ["blacklist nouveau", "options nvidia NVreg_Hidden", "options nvidia NVreg_Shown"];
+const ALL: [&str; 3] =
+    ["blacklist nouveau", "options nvidia NVreg_Hidden", "options nvidia NVreg_Shown"];
 
 fn nothing() -> (Vec<String>, RebootNeed) {
     (Vec::new(), RebootNeed::None)
@@ -162,7 +168,8 @@ fn a_file_put_back_in_a_later_boot_owes_none() {
         match edited {
             Some(text) => machine.put("/etc/modprobe.d/zz-bedplate.conf", text),
             None => {
-                std::fs::remove_file(machine.at("/etc/modprobe.d/zz-bedplate.conf")).expect("there");
+                std::fs::remove_file(machine.at("/etc/modprobe.d/zz-bedplate.conf"))
+                    .expect("there");
             }
         }
         assert_eq!(plan(&machine, ONE).body.changes[0].effect, Effect::Now);

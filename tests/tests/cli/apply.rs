@@ -28,10 +28,14 @@ fn without_rights_nothing_is_asked_and_nothing_is_done() {
     for directory in ["", "etc", "etc/default", "boot", "boot/grub"] {
         set_mode(&image.join(directory), 0o555);
     }
-    let output = session.run_as_nobody(&["apply", "--root", "image", "--profile", "generic-intel", "--yes"]);
+    let output =
+        session.run_as_nobody(&["apply", "--root", "image", "--profile", "generic-intel", "--yes"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    assert!(said.starts_with("error: cannot change this host\n  because cannot write in /:"), "{said}");
+    assert!(
+        said.starts_with("error: cannot change this host\n  because cannot write in /:"),
+        "{said}"
+    );
     assert!(said.contains("run as root"), "{said}");
     assert_eq!(text(&output.stdout), "");
     assert_eq!(listing(&image), before);
@@ -57,14 +61,19 @@ fn the_whole_round_in_an_image() {
     assert!(text(&again.stderr).is_empty(), "{}", text(&again.stderr));
 
     let history = text(&session.run(&["history", "--root", "image"]).stdout);
-    assert_eq!(history.lines().filter(|line| line.contains("apply generic-intel")).count(), 1, "{history}");
+    assert_eq!(
+        history.lines().filter(|line| line.contains("apply generic-intel")).count(),
+        1,
+        "{history}"
+    );
 
     let dry = session.run(&["revert", "--root", "image", "--dry-run"]);
     assert!(text(&dry.stdout).contains("/etc/default/grub.d/zz-bedplate.cfg: removed"));
     assert!(drop_in.exists());
     assert_eq!(session.status(&["revert", "--root", "image"]), 0);
     let state = image.join("var").display().to_string();
-    let after: Vec<String> = listing(&image).into_iter().filter(|path| !path.starts_with(&state)).collect();
+    let after: Vec<String> =
+        listing(&image).into_iter().filter(|path| !path.starts_with(&state)).collect();
     assert_eq!(after, before);
     let nothing = session.run(&["revert", "--root", "image"]);
     assert_eq!(text(&nothing.stdout), "nothing to put back: bedplate has changed nothing here\n");
@@ -104,8 +113,11 @@ fn a_ledger_that_cannot_be_trusted_stops_everything() {
             let output = session.run(args);
             assert_eq!(output.status.code(), Some(1), "{args:?}");
             let said = text(&output.stderr);
-            let remedy =
-                if content.contains("99") { "use the newer bedplate" } else { "restore it from a backup" };
+            let remedy = if content.contains("99") {
+                "use the newer bedplate"
+            } else {
+                "restore it from a backup"
+            };
             assert!(said.contains("ledger") && said.contains(remedy), "{args:?}: {said}");
         }
         assert_eq!(listing(&session.path(&name)), before);

@@ -8,8 +8,11 @@ const REMEDY: &str =
 
 /// stdout and stderr of a command whose system bus is nowhere, and its exit status.
 fn without_a_bus(address: &str, args: &[&str]) -> (String, String, Option<i32>) {
-    let output =
-        Session::new().command(args).env("DBUS_SYSTEM_BUS_ADDRESS", address).output().expect("it starts");
+    let output = Session::new()
+        .command(args)
+        .env("DBUS_SYSTEM_BUS_ADDRESS", address)
+        .output()
+        .expect("it starts");
     (text(&output.stdout), text(&output.stderr), output.status.code())
 }
 

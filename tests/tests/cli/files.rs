@@ -19,7 +19,10 @@ fn rendered_files_are_what_is_printed_and_the_same_every_time() {
     let printed = text(&session.run(&RENDER).stdout);
     for _ in 0..2 {
         assert_eq!(render(&session, "out").0, 0);
-        assert_eq!(std::fs::read_to_string(session.path("out").join(DROP_IN)).expect("the drop-in"), printed);
+        assert_eq!(
+            std::fs::read_to_string(session.path("out").join(DROP_IN)).expect("the drop-in"),
+            printed
+        );
     }
 }
 
@@ -39,7 +42,10 @@ fn nothing_is_written_outside_the_directory() {
         assert_eq!(status, 1, "{image}: {said}");
         assert!(said.contains(&format!("error: cannot write to {image}\n")), "{said}");
     }
-    assert_eq!(std::fs::read_to_string(session.path("precious")).expect("still there"), "precious\n");
+    assert_eq!(
+        std::fs::read_to_string(session.path("precious")).expect("still there"),
+        "precious\n"
+    );
     let kept: Vec<_> = std::fs::read_dir(session.path("elsewhere")).expect("a directory").collect();
     assert_eq!(kept.len(), 1);
 }
@@ -79,18 +85,25 @@ fn man_pages_of_every_command() {
     let session = Session::new();
     assert_eq!(session.status(&["man", "--out", "man"]), 0);
     let commands = pages(&session, "man/man1");
-    for name in ["bedplate.1", "bedplate-plan.1", "bedplate-apply.1", "bedplate-profile-explain.1"] {
+    for name in ["bedplate.1", "bedplate-plan.1", "bedplate-apply.1", "bedplate-profile-explain.1"]
+    {
         let page = commands.get(name).unwrap_or_else(|| panic!("{name}: {:?}", commands.keys()));
-        assert!(page.contains(".SH OPTIONS") && page.contains(".SH \"SEE ALSO\""), "{name}: {page}");
+        assert!(
+            page.contains(".SH OPTIONS") && page.contains(".SH \"SEE ALSO\""),
+            "{name}: {page}"
+        );
     }
     for hidden in HIDDEN {
         let page = format!("bedplate-{}.1", hidden.replace(' ', "-"));
         assert!(!commands.contains_key(&page), "{page}");
     }
     let page = &commands["bedplate.1"];
-    for part in
-        [".SH \"EXIT STATUS\"", ".SH FILES", "/etc/bedplate/profile.toml", "bedplate\\-profile\\fR(5)"]
-    {
+    for part in [
+        ".SH \"EXIT STATUS\"",
+        ".SH FILES",
+        "/etc/bedplate/profile.toml",
+        "bedplate\\-profile\\fR(5)",
+    ] {
         assert!(page.contains(part), "{part}: {page}");
     }
 }
@@ -108,7 +121,9 @@ fn the_page_of_the_format_describes_every_key() {
     }
     // Type, default, meaning.
     assert!(
-        page.contains("\\fBreboot.delay\\fR (string, default \"5m\")\nTime between the announcement"),
+        page.contains(
+            "\\fBreboot.delay\\fR (string, default \"5m\")\nTime between the announcement"
+        ),
         "{page}"
     );
 }
@@ -143,7 +158,8 @@ fn completions_of_every_shell() {
         for word in ["plan", "revert", "exit-code", "schedule"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
-        for word in ["power-cycle", "round", "worker", "state-root", "early in a boot", "man pages"] {
+        for word in ["power-cycle", "round", "worker", "state-root", "early in a boot", "man pages"]
+        {
             assert!(!script.contains(word), "{shell}: {word}");
         }
     }
@@ -171,7 +187,10 @@ fn bash_offers_what_the_help_shows() {
         text(&output.stdout).split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     let commands = offered("bedplate");
-    assert!(commands.contains(&"plan".to_owned()) && commands.contains(&"reboot".to_owned()), "{commands:?}");
+    assert!(
+        commands.contains(&"plan".to_owned()) && commands.contains(&"reboot".to_owned()),
+        "{commands:?}"
+    );
     for hidden in ["boot", "round", "man"] {
         assert!(!commands.contains(&hidden.to_owned()), "{commands:?}");
     }

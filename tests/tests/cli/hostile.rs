@@ -24,8 +24,9 @@ fn without_our_colours(shown: &str) -> String {
 
 fn assert_harmless(shown: &str, about: &str) {
     // Colours of the diagnostics are the renderer's: any SGR sequence, but no other.
-    let steers =
-        |c: char| (c.is_control() && c != '\n' && c != '\t') || ('\u{202a}'..='\u{202e}').contains(&c);
+    let steers = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t') || ('\u{202a}'..='\u{202e}').contains(&c)
+    };
     assert!(!shown.contains(steers), "{about}: {shown:?}");
 }
 

@@ -19,15 +19,19 @@ fn every_demo_host_gets_a_profile_that_passes_and_asks_when_to_reboot() {
         assert!(text(&output.stderr).contains(&next), "{}", text(&output.stderr));
         let written = std::fs::read_to_string(session.path(&file)).expect("the profile");
         assert!(written.contains(&format!("\nextends = \"{base}\"\n")), "{written}");
-        for part in
-            ["\npolicy = \"schedule\"\n", "\ndelay = \"15m\"\n", "\nwindows = [\"never\"]\n", "FILL IN"]
-        {
+        for part in [
+            "\npolicy = \"schedule\"\n",
+            "\ndelay = \"15m\"\n",
+            "\nwindows = [\"never\"]\n",
+            "FILL IN",
+        ] {
             assert!(written.contains(part), "{part}: {written}");
         }
         // The same on standard output, where a demo's profile goes when no file is named.
-        for args in
-            [["profile", "init", "--demo", demo].as_slice(), &["profile", "init", "--demo", demo, "-o", "-"]]
-        {
+        for args in [
+            ["profile", "init", "--demo", demo].as_slice(),
+            &["profile", "init", "--demo", demo, "-o", "-"],
+        ] {
             assert_eq!(text(&session.run(args).stdout), written);
         }
         let check = session.run(&["profile", "check", &file]);
@@ -36,7 +40,9 @@ fn every_demo_host_gets_a_profile_that_passes_and_asks_when_to_reboot() {
         assert!(said.contains("warning[no-window-yet]") && said.contains("usable"), "{said}");
         // It plans what the shipped profile plans.
         let plan = |profile: &str| {
-            let shown = text(&session.run(&["plan", "--demo", demo, "--diff", "--profile", profile]).stdout);
+            let shown = text(
+                &session.run(&["plan", "--demo", demo, "--diff", "--profile", profile]).stdout,
+            );
             assert!(!shown.contains("error"), "{shown}");
             shown
         };
@@ -53,8 +59,12 @@ fn what_is_there_stays_unless_forced() {
     assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
     let path = session.path("image/etc/bedplate/profile.toml");
     let written = std::fs::read_to_string(&path).expect("the profile");
-    assert!(text(&first.stderr).contains("wrote /etc/bedplate/profile.toml, which extends generic-intel"));
-    let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().expect("ours").permissions());
+    assert!(
+        text(&first.stderr)
+            .contains("wrote /etc/bedplate/profile.toml, which extends generic-intel")
+    );
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&path.metadata().expect("ours").permissions());
     assert_eq!(mode & 0o777, 0o644);
     assert_eq!(session.status(&["profile", "check", "--root", "image"]), 0);
 
@@ -62,7 +72,10 @@ fn what_is_there_stays_unless_forced() {
     let second = session.run(&init);
     assert_eq!(second.status.code(), Some(1));
     let said = text(&second.stderr);
-    assert!(said.contains("is there already and stays as it is") && said.contains("--force"), "{said}");
+    assert!(
+        said.contains("is there already and stays as it is") && said.contains("--force"),
+        "{said}"
+    );
     assert_eq!(std::fs::read_to_string(&path).expect("mine"), "# mine\n");
 
     let forced: Vec<&str> = init.into_iter().chain(["--force"]).collect();

@@ -10,8 +10,10 @@ use crate::transcripts::{CHANGES, PENDING};
 fn valid(schema: impl serde::Serialize, document: &Value) {
     let schema = serde_json::to_value(schema).expect("a schema is JSON");
     let validator = jsonschema::validator_for(&schema).expect("a JSON Schema");
-    let errors: Vec<String> =
-        validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    let errors: Vec<String> = validator
+        .iter_errors(document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
@@ -19,7 +21,8 @@ fn valid(schema: impl serde::Serialize, document: &Value) {
 fn document(session: &Session, args: &[&str]) -> (Value, String) {
     let output = session.run(args);
     let stdout = text(&output.stdout);
-    let value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{args:?}: {error}\n{stdout}"));
+    let value =
+        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{args:?}: {error}\n{stdout}"));
     (value, text(&output.stderr))
 }
 
@@ -35,7 +38,10 @@ fn a_plan_is_what_its_schema_says() {
         assert!(plan.get("file").is_none());
         valid(plan_schema(), &plan);
         // Grace needs nothing: every GPU and NIC has a host bridge of its own.
-        assert_eq!(plan["changes"].as_array().is_some_and(|changes| changes.is_empty()), demo == "grace");
+        assert_eq!(
+            plan["changes"].as_array().is_some_and(|changes| changes.is_empty()),
+            demo == "grace"
+        );
     }
 }
 
@@ -43,8 +49,10 @@ fn a_plan_is_what_its_schema_says() {
 fn warnings_and_costs_stay_out_of_it() {
     let session = Session::new();
     session.file("habit.toml", "schema = 1\n[cmdline]\nargs = [\"amd_iommu=on\"]\n");
-    let (plan, stderr) =
-        document(&session, &["plan", "--demo", "hgx", "--profile", "habit.toml", "--json", "--cost"]);
+    let (plan, stderr) = document(
+        &session,
+        &["plan", "--demo", "hgx", "--profile", "habit.toml", "--json", "--cost"],
+    );
     valid(plan_schema(), &plan);
     assert!(stderr.contains("amd-iommu-on") && stderr.contains("system calls"), "{stderr}");
     let rendered = ["render", "grub", "--profile", "generic-intel", "--cpu", "intel", "--json"];
@@ -56,16 +64,24 @@ fn warnings_and_costs_stay_out_of_it() {
 #[test]
 fn several_hosts_are_one_document_each_that_names_its_file() {
     let session = Session::new();
-    session.host("fleet/a.bp", CHANGES).host("fleet/c.bp", PENDING).file("fleet/b.bp", "no snapshot");
+    session
+        .host("fleet/a.bp", CHANGES)
+        .host("fleet/c.bp", PENDING)
+        .file("fleet/b.bp", "no snapshot");
     for command in ["plan", "inspect"] {
         let output = session.run(&[command, "--json", "--snapshot", "fleet/*.bp"]);
         assert_eq!(output.status.code(), Some(1));
-        assert!(text(&output.stderr).contains("fleet/b.bp is not a snapshot"), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains("fleet/b.bp is not a snapshot"),
+            "{}",
+            text(&output.stderr)
+        );
         let documents: Vec<Value> = serde_json::Deserializer::from_slice(&output.stdout)
             .into_iter()
             .collect::<Result<_, _>>()
             .expect("a stream of JSON documents");
-        let files: Vec<&str> = documents.iter().filter_map(|document| document["file"].as_str()).collect();
+        let files: Vec<&str> =
+            documents.iter().filter_map(|document| document["file"].as_str()).collect();
         assert_eq!(files, ["fleet/a.bp", "fleet/c.bp"], "{command}");
         if command == "plan" {
             documents.iter().for_each(|document| valid(plan_schema(), document));

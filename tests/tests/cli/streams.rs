@@ -28,7 +28,12 @@ fn a_reader_that_has_gone_is_no_error() {
     for args in COMMANDS {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
-        let output = session.command(args).stdout(writer).stderr(Stdio::piped()).output().expect("it starts");
+        let output = session
+            .command(args)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .expect("it starts");
         assert!(output.status.success(), "{args:?}: {}", output.status);
         let said = text(&output.stderr);
         assert!(!said.contains("error") && !said.contains("panic"), "{args:?}: {said}");
@@ -39,7 +44,12 @@ fn a_reader_that_has_gone_is_no_error() {
 fn a_full_disk_is_an_error() {
     let session = Session::new();
     for args in COMMANDS {
-        let output = session.command(args).stdout(full()).stderr(Stdio::piped()).output().expect("it starts");
+        let output = session
+            .command(args)
+            .stdout(full())
+            .stderr(Stdio::piped())
+            .output()
+            .expect("it starts");
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         let said = text(&output.stderr);
         assert!(
@@ -59,7 +69,12 @@ fn nobody_listening_to_stderr_changes_nothing() {
         (&["render", "grub", "--profile", "generic-intel", "--cpu", "intel"], 0),
     ] {
         let heard = session.run(args);
-        let output = session.command(args).stdout(Stdio::piped()).stderr(full()).output().expect("it starts");
+        let output = session
+            .command(args)
+            .stdout(Stdio::piped())
+            .stderr(full())
+            .output()
+            .expect("it starts");
         assert_eq!(output.status.code(), Some(status), "{args:?}");
         assert_eq!(output.stdout, heard.stdout, "{args:?}");
     }
@@ -100,7 +115,10 @@ fn programs_never_get_colour() {
 #[test]
 fn the_width_of_the_terminal_breaks_nothing() {
     let session = Session::new();
-    session.file("wrong.toml", "schema = 1\n[acs]\npolicy = \"日本語 is not a policy, at all, ever\"\n");
+    session.file(
+        "wrong.toml",
+        "schema = 1\n[acs]\npolicy = \"日本語 is not a policy, at all, ever\"\n",
+    );
     for columns in ["0", "1", "7", "100000", "-3", "x"] {
         for (args, status) in [
             (["--help"].as_slice(), 0),
@@ -147,14 +165,20 @@ fn reports_fit_the_width() {
     };
     assert!(widest(session.command(&plan).env_remove("COLUMNS")) <= 80);
     for columns in [60, 80, 132] {
-        assert!(widest(session.command(&plan).env("COLUMNS", columns.to_string())) <= columns, "{columns}");
+        assert!(
+            widest(session.command(&plan).env("COLUMNS", columns.to_string())) <= columns,
+            "{columns}"
+        );
     }
     for columns in ["", "0", "x", "7"] {
         assert!(widest(session.command(&plan).env("COLUMNS", columns)) <= 80, "{columns}");
     }
     let diff = ["plan", "--demo", "hgx", "--diff"];
     let wide = session.command(&diff).env("COLUMNS", "10000").output().expect("it starts").stdout;
-    assert_eq!(session.command(&diff).env("COLUMNS", "40").output().expect("it starts").stdout, wide);
+    assert_eq!(
+        session.command(&diff).env("COLUMNS", "40").output().expect("it starts").stdout,
+        wide
+    );
 }
 
 #[test]
@@ -162,12 +186,16 @@ fn colour_as_it_is_asked_for() {
     let session = Session::new();
     let coloured = |args: &[&str], variables: &[(&str, &str)]| {
         let args: Vec<&str> = ["plan", "--demo", "hgx"].iter().chain(args).copied().collect();
-        let output = session.command(&args).envs(variables.iter().copied()).output().expect("it starts");
+        let output =
+            session.command(&args).envs(variables.iter().copied()).output().expect("it starts");
         assert!(output.status.success(), "{}", text(&output.stderr));
         output.stdout.contains(&0x1b)
     };
     assert!(!coloured(&[], &[]) && !coloured(&["--color", "auto"], &[]));
-    assert!(coloured(&["--color", "always"], &[]) && coloured(&["--color=always"], &[("NO_COLOR", "1")]));
+    assert!(
+        coloured(&["--color", "always"], &[])
+            && coloured(&["--color=always"], &[("NO_COLOR", "1")])
+    );
     assert!(!coloured(&["--color", "never"], &[("CLICOLOR_FORCE", "1")]));
     assert!(!coloured(&["--color", "auto"], &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")]));
     assert_eq!(session.status(&["--color", "sometimes", "plan"]), 64);
@@ -176,8 +204,15 @@ fn colour_as_it_is_asked_for() {
 /// The README's first block is what its first command prints.
 #[test]
 fn the_readme_shows_what_is_printed() {
-    let shown =
-        Session::new().command(&["plan", "--demo", "hgx"]).env_remove("COLUMNS").output().expect("it starts");
+    let shown = Session::new()
+        .command(&["plan", "--demo", "hgx"])
+        .env_remove("COLUMNS")
+        .output()
+        .expect("it starts");
     let readme = include_str!("../../../README.md");
-    assert!(readme.contains(&format!("```text\n{}```\n", text(&shown.stdout))), "{}", text(&shown.stdout));
+    assert!(
+        readme.contains(&format!("```text\n{}```\n", text(&shown.stdout))),
+        "{}",
+        text(&shown.stdout)
+    );
 }

@@ -25,7 +25,8 @@ fn subcommands(help: &str) -> Vec<String> {
     let below = help.split_once("\nCommands:\n").map(|(_, below)| below).unwrap_or_default();
     let rows = below.lines().take_while(|line| !line.is_empty());
     // Continued descriptions are indented further.
-    let names = rows.filter(|row| !row.starts_with("   ")).filter_map(|row| row.split_whitespace().next());
+    let names =
+        rows.filter(|row| !row.starts_with("   ")).filter_map(|row| row.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
@@ -46,9 +47,14 @@ fn help_of_every_command() {
         expect(&name, &help);
         seen.insert(name);
     }
-    for name in
-        ["help-plan", "help-apply", "help-revert", "help-inspect", "help-render", "help-profile-explain"]
-    {
+    for name in [
+        "help-plan",
+        "help-apply",
+        "help-revert",
+        "help-inspect",
+        "help-render",
+        "help-profile-explain",
+    ] {
         assert!(seen.contains(name), "{name} is not among {seen:?}");
     }
 }
@@ -94,7 +100,8 @@ fn plans() {
 fn the_diff_of_the_demo_names_every_register() {
     let diff = program::stdout(&["plan", "--demo", "hgx", "--diff"]);
     let text = program::stdout(&["plan", "--demo", "hgx"]);
-    let ports = text.lines().find_map(|line| line.trim().strip_suffix(" ports  [now]")).expect("ports");
+    let ports =
+        text.lines().find_map(|line| line.trim().strip_suffix(" ports  [now]")).expect("ports");
     let written = diff.lines().filter(|line| line.starts_with("+0000:")).count();
     assert_eq!(written.to_string(), ports);
     assert_eq!(diff.lines().filter(|line| line.starts_with("-0000:")).count(), written);
@@ -150,7 +157,10 @@ fn profiles() {
         .file("good.toml", "schema = 1\n[cmdline]\nargs = [\"iommu=pt\"]\n")
         .file("over.toml", "schema = 1\n[cmdline]\nargs = [\"hugepages=4\"]\n")
         .file("habit.toml", "schema = 1\n[cmdline]\nargs = [\"amd_iommu=on\"]\n")
-        .file("wrong.toml", "schema = 1\n[acs]\npolcy = \"keep\"\n[cmdline]\nargs = \"iommu=pt\"\n");
+        .file(
+            "wrong.toml",
+            "schema = 1\n[acs]\npolcy = \"keep\"\n[cmdline]\nargs = \"iommu=pt\"\n",
+        );
     session.expect(
         "profile",
         &[
@@ -174,7 +184,10 @@ fn installed_profiles() {
     }
     session
         .file("one/etc/bedplate/profile.toml", "schema = 1\nextends = \"generic-intel\"\n")
-        .file("one/etc/bedplate/profile.d/20-pages.toml", "schema = 1\n[cmdline]\nargs = [\"hugepages=4\"]\n")
+        .file(
+            "one/etc/bedplate/profile.d/20-pages.toml",
+            "schema = 1\n[cmdline]\nargs = [\"hugepages=4\"]\n",
+        )
         .file("one/etc/bedplate/profile.d/README", "no layer\n")
         .file("wrong/etc/bedplate/profile.toml", "schema = 1\n")
         .file("wrong/etc/bedplate/profile.d/20-acs.toml", "schema = 1\n[acs]\npolcy = \"keep\"\n")
@@ -254,12 +267,31 @@ fn renderings() {
     let cpus = [grub("intel"), grub("amd"), grub("arm")];
     let mut commands: Vec<&[&str]> = cpus.iter().map(<[&str; 6]>::as_slice).collect();
     commands.extend([
-        ["render", "grub", "--family", "rhel", "--profile", "generic-amd", "--cpu", "amd"].as_slice(),
+        ["render", "grub", "--family", "rhel", "--profile", "generic-amd", "--cpu", "amd"]
+            .as_slice(),
         &["render", "machineconfig", "--profile", "generic-amd", "--cpu", "amd"],
         &["render", "machineconfig", "--profile", "generic-amd", "--cpu", "amd", "--role", "a/b"],
-        &["render", "talos", "--profile", "generic-intel", "--cpu", "intel", "--talos-version", "1.11"],
+        &[
+            "render",
+            "talos",
+            "--profile",
+            "generic-intel",
+            "--cpu",
+            "intel",
+            "--talos-version",
+            "1.11",
+        ],
         &["render", "talos", "--profile", "generic-intel", "--cpu", "intel"],
-        &["render", "talos", "--profile", "generic-intel", "--cpu", "intel", "--talos-version", "0.1"],
+        &[
+            "render",
+            "talos",
+            "--profile",
+            "generic-intel",
+            "--cpu",
+            "intel",
+            "--talos-version",
+            "0.1",
+        ],
     ]);
     session.expect("render", &commands);
 }

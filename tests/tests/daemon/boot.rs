@@ -14,7 +14,8 @@ fn boot(rig: &Rig, settle: &str) -> (Output, Duration) {
         "bin/udevadm",
         &format!("#!/bin/sh\necho \"$*\" >>{}/settled\n{settle}\n", rig.dir.path().display()),
     );
-    let path = format!("{}:{}", rig.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let path =
+        format!("{}:{}", rig.path("bin").display(), std::env::var("PATH").unwrap_or_default());
     let begun = Instant::now();
     let output = Command::new(program::path())
         .arg("boot")
@@ -93,7 +94,8 @@ fn a_device_that_hangs_does_not_hold_up_the_boot() {
 fn what_could_not_be_put_back_is_named() {
     let Some(rig) = Rig::new() else { return };
     let mut failed = drifted(&rig);
-    failed["done"] = json!([{ "change": difference(), "end": { "end": "failed", "why": "no such port" } }]);
+    failed["done"] =
+        json!([{ "change": difference(), "end": { "end": "failed", "why": "no such port" } }]);
     failed["warnings"] = json!(["the history was not written: No space left on device"]);
     rig.look(&drifted(&rig));
     rig.after(&failed);

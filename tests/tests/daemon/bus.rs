@@ -18,16 +18,24 @@ fn its_description_is_well_formed() {
     rig.look(&right(&rig));
     rig.start();
     let introspectable = Some("org.freedesktop.DBus.Introspectable");
-    let answer =
-        rig.runtime.block_on(rig.logind.call_method(Some(NAME), PATH, introspectable, "Introspect", &()));
+    let answer = rig.runtime.block_on(rig.logind.call_method(
+        Some(NAME),
+        PATH,
+        introspectable,
+        "Introspect",
+        &(),
+    ));
     let xml: String = answer.expect("it answers").body().deserialize().expect("a string");
     // The document type is D-Bus' own, which the parser does not go to fetch.
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     let document = roxmltree::Document::parse_with_options(&xml, options)
         .unwrap_or_else(|error| panic!("{error}\n{xml}"));
     let interface = document.descendants().find(|node| node.attribute("name") == Some(NAME));
-    let names: Vec<&str> =
-        interface.expect("it is there").children().filter_map(|node| node.attribute("name")).collect();
+    let names: Vec<&str> = interface
+        .expect("it is there")
+        .children()
+        .filter_map(|node| node.attribute("name"))
+        .collect();
     for name in ["Plan", "ScheduleReboot", "CancelReboot", "State", "PlanJson", "StatusJson"] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
@@ -44,10 +52,15 @@ fn a_client_of_another_make_understands_it() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let mut lines = BufReader::new(client.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    let mut lines =
+        BufReader::new(client.stdout.take().expect("piped")).lines().map_while(Result::ok);
     let first: Vec<String> = lines.by_ref().take(4).collect();
-    let expected =
-        ["state: converged", "verdict: ready", "last converged: known", "plan: {\"bedplate_plan\":1}"];
+    let expected = [
+        "state: converged",
+        "verdict: ready",
+        "last converged: known",
+        "plan: {\"bedplate_plan\":1}",
+    ];
     assert_eq!(first, expected);
     let mut round = waiting(&rig);
     round["reboot"]["policy"] = json!("never");

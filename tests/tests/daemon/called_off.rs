@@ -86,11 +86,14 @@ fn called_off_while_nobody_looked_it_stays_called_off() {
     rig.kill();
     nothing_scheduled(&rig);
     // Sixteen minutes after the time.
-    let mut kept: Value = serde_json::from_str(&rig.read("run/bedplate/announced.json")).expect("JSON");
+    let mut kept: Value =
+        serde_json::from_str(&rig.read("run/bedplate/announced.json")).expect("JSON");
     kept["usec"] = json!(later(-16 * 60));
     rig.write("run/bedplate/announced.json", &kept.to_string());
-    let mut record: Value = serde_json::from_str(&rig.read("var/lib/bedplate/reboot.json")).expect("JSON");
-    record["asked"]["at"] = json!((Timestamp::now() - SignedDuration::from_secs(16 * 60)).to_string());
+    let mut record: Value =
+        serde_json::from_str(&rig.read("var/lib/bedplate/reboot.json")).expect("JSON");
+    record["asked"]["at"] =
+        json!((Timestamp::now() - SignedDuration::from_secs(16 * 60)).to_string());
     rig.write("var/lib/bedplate/reboot.json", &record.to_string());
     rig.start();
     rig.settle();
@@ -134,7 +137,13 @@ fn the_command_that_was_asked_for_runs_once_whatever_it_ends_with() {
             rig.touch();
             rig.settle();
         }
-        assert_eq!(rig.read("ran"), "ran\n", "{exit}: {:?}\n{}", rig.asked_of_logind(), rig.read("log"));
+        assert_eq!(
+            rig.read("ran"),
+            "ran\n",
+            "{exit}: {:?}\n{}",
+            rig.asked_of_logind(),
+            rig.read("log")
+        );
         assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"asked\": null"));
     }
 }
@@ -216,12 +225,16 @@ fn a_command_whose_time_passed_without_a_bus_is_called_off() {
     rig.stop_bus();
     let usec = bedplate::daemon::logind::usec(jiff::Timestamp::now()) - 130_000_000;
     let prepared = json!({ "method": "command", "next": "run-command", "undo": [] });
-    let announced = json!({ "kind": "dry-reboot", "usec": usec, "plan": "waits", "prepared": prepared });
+    let announced =
+        json!({ "kind": "dry-reboot", "usec": usec, "plan": "waits", "prepared": prepared });
     rig.write("run/bedplate/announced.json", &announced.to_string());
     rig.start_blindly();
     until("called off", || rig.logged("the command that cycles this host's power was not run"));
     let kept = rig.read("run/bedplate/announced.json");
-    assert!(kept.contains("could not see whether it was called off") && rig.read("ran").is_empty(), "{kept}");
+    assert!(
+        kept.contains("could not see whether it was called off") && rig.read("ran").is_empty(),
+        "{kept}"
+    );
 }
 
 /// The bus is restarted while a look is under way.

@@ -35,7 +35,8 @@ fn times_said(rig: &Rig) -> usize {
 fn announced(rig: &mut Rig) -> Timestamp {
     rig.look(&waiting(rig));
     rig.start();
-    let is_announced = |status: Status| matches!(status.reboot.decision, Decision::Announced { .. });
+    let is_announced =
+        |status: Status| matches!(status.reboot.decision, Decision::Announced { .. });
     until("announced", || rig.status().is_some_and(is_announced));
     let due = record(rig)["attempts"][0]["due"].clone();
     serde_json::from_value(due).expect("a time")
@@ -44,8 +45,12 @@ fn announced(rig: &mut Rig) -> Timestamp {
 /// A boot after a reboot by this method that was announced for now and came at once.
 fn after(rig: &mut Rig, method: &str) -> Came {
     let due = Timestamp::now();
-    let attempt = json!({ "plan": "p", "boot_id": "boot-0", "at": due, "due": due, "method": method });
-    rig.write("var/lib/bedplate/reboot.json", &json!({ "version": 1, "attempts": [attempt] }).to_string());
+    let attempt =
+        json!({ "plan": "p", "boot_id": "boot-0", "at": due, "due": due, "method": method });
+    rig.write(
+        "var/lib/bedplate/reboot.json",
+        &json!({ "version": 1, "attempts": [attempt] }).to_string(),
+    );
     began(rig, due + SignedDuration::from_secs(50));
     rig.look(&right(rig));
     rig.start();
@@ -61,7 +66,10 @@ fn the_reboot_that_was_announced_is_named_once() {
     rig.look(&right(&rig));
     rig.reboot("boot-2");
     let first = came(&rig);
-    assert_eq!((first.by, first.announced_for, first.boot_id.as_str()), (By::Ordinary, Some(due), "boot-2"));
+    assert_eq!(
+        (first.by, first.announced_for, first.boot_id.as_str()),
+        (By::Ordinary, Some(due), "boot-2")
+    );
     assert!(rig.logged("the last reboot: an ordinary reboot, announced by bedplate for 20"));
     // The announcement is forgotten once the host is right; what came of it is not.
     assert_eq!(record(&rig)["attempts"], json!([]));
@@ -69,7 +77,10 @@ fn the_reboot_that_was_announced_is_named_once() {
     assert!(text.contains("last boot an ordinary reboot, announced by bedplate for"), "{text}");
     let (_, text) = rig.run(&["reboot", "status", "--json"]);
     let shown: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!((&shown["came"]["by"], &shown["came"]["asked_for"]), (&json!("ordinary"), &json!("ordinary")));
+    assert_eq!(
+        (&shown["came"]["by"], &shown["came"]["asked_for"]),
+        (&json!("ordinary"), &json!("ordinary"))
+    );
     rig.kill();
     rig.start();
     assert_eq!(came(&rig), first);
@@ -88,7 +99,9 @@ fn a_reboot_before_its_time_is_not_bedplates() {
     rig.look(&right(&rig));
     rig.reboot("boot-2");
     assert_eq!(came(&rig).by, By::Others);
-    assert!(rig.logged("the last reboot: not by bedplate: it had announced an ordinary reboot for 20"));
+    assert!(
+        rig.logged("the last reboot: not by bedplate: it had announced an ordinary reboot for 20")
+    );
 }
 
 #[test]
@@ -122,5 +135,7 @@ fn a_boot_that_people_gave_is_news_when_something_waited_for_it() {
     rig.reboot("boot-2");
     let came = came(&rig);
     assert_eq!((came.by, came.asked_for), (By::Others, None));
-    assert!(rig.logged("the last reboot: not by bedplate: it had announced none, and something waited"));
+    assert!(
+        rig.logged("the last reboot: not by bedplate: it had announced none, and something waited")
+    );
 }

@@ -12,8 +12,7 @@ use super::rig::{Rig, difference, drifted, mended, right, until, waiting};
 const ANNOUNCED: &str = "run/bedplate/announced.json";
 const HOLD: &str = "var/lib/bedplate/enforce-hold.json";
 const TEXT: &str = r#"{"version":1,"since":"2026-03-01T12:00:00Z","why":"broken NIC","by":"ada"}"#;
-const SAID: &str =
-    "enforcement is held since 2026-03-01 12:00:00 UTC by ada: broken NIC; `bedplate release` ends it";
+const SAID: &str = "enforcement is held since 2026-03-01 12:00:00 UTC by ada: broken NIC; `bedplate release` ends it";
 
 #[test]
 fn a_held_host_is_only_observed_until_it_is_released() {
@@ -197,7 +196,10 @@ fn a_hold_is_set_where_nothing_is_to_be_put_back() {
     assert!(code == Some(0) && rig.read(HOLD).is_empty(), "{said}");
     let (code, said) = node.run(&["revert", "--yes", "--hold"]);
     assert!(code == Some(0) && !rig.read(HOLD).is_empty(), "{said}");
-    assert!(said.contains("nothing to put back") && said.contains("enforcement is held since"), "{said}");
+    assert!(
+        said.contains("nothing to put back") && said.contains("enforcement is held since"),
+        "{said}"
+    );
     let (code, said) = node.run(&["release"]);
     assert!(code == Some(0) && said.contains("released"), "{said}");
 
@@ -217,7 +219,10 @@ fn a_host_without_a_profile_is_not_changed_unasked() {
     for args in [&["apply", "--yes"][..], &["apply"], &["apply", "--yes", "--json"]] {
         let (code, said) = node.run(args);
         assert!(code == Some(1) && said.contains("there is no profile: "), "{said}");
-        assert!(said.contains("name one with --profile") && said.contains("in /etc/bedplate"), "{said}");
+        assert!(
+            said.contains("name one with --profile") && said.contains("in /etc/bedplate"),
+            "{said}"
+        );
         assert!(!rig.path("var/lib/bedplate/ledger.json").exists());
     }
     let (code, said) = node.run(&["apply", "--yes", "--profile", "/etc/own.toml"]);

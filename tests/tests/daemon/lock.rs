@@ -141,7 +141,8 @@ fn no_slot_no_reboot() {
         let server = Server::start(&[answer]);
         rig.look(&server.in_profile(waiting(&rig)));
         rig.start();
-        let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+        let status =
+            rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
         let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
         assert!(why[0].starts_with("no slot of the fleet's lock yet: "), "{why:?}");
         rig.touch();
@@ -152,7 +153,9 @@ fn no_slot_no_reboot() {
         *server.answers.lock().expect("not poisoned") = vec![YES];
         rig.look(&server.in_profile(right(&rig)));
         rig.reboot("boot-2");
-        until("given back", || server.asked().last().is_some_and(|path| path == "/v1/steady-state"));
+        until("given back", || {
+            server.asked().last().is_some_and(|path| path == "/v1/steady-state")
+        });
     }
 }
 
@@ -163,7 +166,8 @@ fn a_dead_server_means_no_reboot() {
     let address = nobody.local_addr().expect("bound");
     drop(nobody);
     let mut round = waiting(&rig);
-    round["reboot"]["fleetlock"] = json!({ "url": format!("http://{address}/"), "group": "default" });
+    round["reboot"]["fleetlock"] =
+        json!({ "url": format!("http://{address}/"), "group": "default" });
     rig.look(&round);
     rig.start();
     rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));

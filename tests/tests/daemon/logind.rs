@@ -65,14 +65,22 @@ impl FakeLogind {
 impl Rig {
     /// Sets the inhibitors and says so on the bus, as logind does.
     pub fn inhibit(&self, who: &[&str]) {
-        let inhibitor =
-            |who: &&str| ("shutdown".into(), (*who).to_owned(), "a job".into(), "block".into(), 0, 42);
+        let inhibitor = |who: &&str| {
+            ("shutdown".into(), (*who).to_owned(), "a job".into(), "block".into(), 0, 42)
+        };
         self.login.lock().expect("not poisoned").inhibitors = who.iter().map(inhibitor).collect();
         self.runtime.block_on(async {
             let object = self.logind.object_server();
-            let object =
-                object.interface::<_, FakeLogind>("/org/freedesktop/login1").await.expect("it is served");
-            object.get().await.block_inhibited_changed(object.signal_emitter()).await.expect("a signal");
+            let object = object
+                .interface::<_, FakeLogind>("/org/freedesktop/login1")
+                .await
+                .expect("it is served");
+            object
+                .get()
+                .await
+                .block_inhibited_changed(object.signal_emitter())
+                .await
+                .expect("a signal");
         });
     }
 }

@@ -36,7 +36,8 @@ fn what_differs_is_put_right_and_told() {
     assert!(rig.logged("done: port 0000:22:00.0"));
     // The same in files, for whoever has no bus.
     assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_ready 1\n"));
-    let file: serde_json::Value = serde_json::from_str(&rig.read("run/bedplate/status.json")).expect("JSON");
+    let file: serde_json::Value =
+        serde_json::from_str(&rig.read("run/bedplate/status.json")).expect("JSON");
     assert_eq!(file["state"], "converged");
 }
 
@@ -58,8 +59,7 @@ fn what_could_not_be_kept_is_told() {
 fn what_cannot_be_read_is_not_called_right() {
     let Some(mut rig) = Rig::new() else { return };
     let mut round = right(&rig);
-    round["unknowns"] =
-        json!([{ "kind": "acs", "subject": "port 0000:22:00.0", "reason": "no config space", "remedy": "" }]);
+    round["unknowns"] = json!([{ "kind": "acs", "subject": "port 0000:22:00.0", "reason": "no config space", "remedy": "" }]);
     rig.look(&round);
     rig.start();
     let status = rig.until("looked at", |status| status.state == State::Converged);
@@ -68,7 +68,9 @@ fn what_cannot_be_read_is_not_called_right() {
     assert!(!rig.logged("this host is what profile"), "{}", rig.read("log"));
     rig.look(&right(&rig));
     rig.touch();
-    rig.until("ready", |status| status.verdict == Verdict::Ready && status.last_converged.is_some());
+    rig.until("ready", |status| {
+        status.verdict == Verdict::Ready && status.last_converged.is_some()
+    });
     assert!(rig.logged("this host is what profile test says"));
 }
 
@@ -83,7 +85,11 @@ fn an_observer_never_applies() {
     assert_eq!(status.verdict, Verdict::NotReady);
     rig.touch();
     rig.settle();
-    assert!(rig.calls().len() >= 2 && rig.calls().iter().all(|call| call == "round"), "{:?}", rig.calls());
+    assert!(
+        rig.calls().len() >= 2 && rig.calls().iter().all(|call| call == "round"),
+        "{:?}",
+        rig.calls()
+    );
 }
 
 /// Another bedplate is at it: the host is known all the same, and it is tried again.
@@ -153,7 +159,8 @@ fn who_takes_it_back_three_times_has_it() {
 fn what_fails_is_tried_again_later() {
     let Some(mut rig) = Rig::new() else { return };
     let mut failed = drifted(&rig);
-    failed["done"] = json!([{ "change": difference(), "end": { "end": "failed", "why": "no such port" } }]);
+    failed["done"] =
+        json!([{ "change": difference(), "end": { "end": "failed", "why": "no such port" } }]);
     rig.look(&drifted(&rig));
     rig.after(&failed);
     rig.start();
@@ -165,9 +172,10 @@ fn what_fails_is_tried_again_later() {
     assert_eq!(applied(&rig), 1);
     // The look that was only a look has not forgotten why.
     let (_, said) = rig.run(&["status"]);
-    for part in
-        ["not ready: port 0000:22:00.0: no such port", "tried and failed\n  port 0000:22:00.0: no such port"]
-    {
+    for part in [
+        "not ready: port 0000:22:00.0: no such port",
+        "tried and failed\n  port 0000:22:00.0: no such port",
+    ] {
         assert!(said.contains(part), "{part} is not in\n{said}");
     }
     rig.after(&mended(&rig));
@@ -203,10 +211,11 @@ fn a_second_daemon_does_not_start() {
     let Some(mut rig) = Rig::new() else { return };
     rig.look(&right(&rig));
     rig.start();
-    let second = program::bedplate(&["daemon", "--state-root", &rig.dir.path().display().to_string()])
-        .env("DBUS_SYSTEM_BUS_ADDRESS", rig.address())
-        .output()
-        .expect("it starts");
+    let second =
+        program::bedplate(&["daemon", "--state-root", &rig.dir.path().display().to_string()])
+            .env("DBUS_SYSTEM_BUS_ADDRESS", rig.address())
+            .output()
+            .expect("it starts");
     assert_eq!(second.status.code(), Some(1));
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(said.contains("is a second daemon running?"), "{said}");
@@ -217,13 +226,16 @@ fn without_a_bus_the_host_is_kept_right_all_the_same() {
     let Some(rig) = Rig::new() else { return };
     rig.look(&drifted(&rig));
     rig.after(&mended(&rig));
-    let mut daemon = program::bedplate(&["daemon", "--state-root", &rig.dir.path().display().to_string()])
-        .arg(format!("--worker={}", rig.path("worker").display()))
-        .env("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nowhere/at/all")
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .expect("it starts");
-    until("the file says so", || rig.read("run/bedplate/status.json").contains("\"state\": \"converged\""));
+    let mut daemon =
+        program::bedplate(&["daemon", "--state-root", &rig.dir.path().display().to_string()])
+            .arg(format!("--worker={}", rig.path("worker").display()))
+            .env("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nowhere/at/all")
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("it starts");
+    until("the file says so", || {
+        rig.read("run/bedplate/status.json").contains("\"state\": \"converged\"")
+    });
     let _ = daemon.kill();
     let _ = daemon.wait();
 }
@@ -271,7 +283,10 @@ fn the_commands() {
     assert!(code == Some(0) && said.contains("is taken back"), "{said}");
     assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
     let (code, said) = run(&rig, &["status", "--wait", "1s"]);
-    assert!(code == Some(0) && said.contains("released after 1 s although this host is not ready"), "{said}");
+    assert!(
+        code == Some(0) && said.contains("released after 1 s although this host is not ready"),
+        "{said}"
+    );
     rig.look(&right(&rig));
     let (code, said) = run(&rig, &["reconcile"]);
     assert!(code == Some(0) && said.contains("converged"), "{said}");
@@ -286,14 +301,19 @@ fn the_commands() {
     assert!(code == Some(0) && said.contains("this host is ready"), "{said}");
     let (code, said) = run(&rig, &["status", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&said).expect("JSON alone");
-    assert_eq!((code, &json["bedplate_status"], &json["verdict"]), (Some(0), &json!(1), &json!("ready")));
+    assert_eq!(
+        (code, &json["bedplate_status"], &json["verdict"]),
+        (Some(0), &json!(1), &json!("ready"))
+    );
 }
 
 /// Tools that nobody here wrote can read what is on the bus.
 #[test]
 fn busctl_and_gdbus_understand_it() {
     let Some(mut rig) = Rig::new() else { return };
-    let (Some(busctl), Some(gdbus)) = (fixtures::tool("busctl"), fixtures::tool("gdbus")) else { return };
+    let (Some(busctl), Some(gdbus)) = (fixtures::tool("busctl"), fixtures::tool("gdbus")) else {
+        return;
+    };
     rig.look(&right(&rig));
     rig.start();
     rig.until("converged", |status| status.state == State::Converged);
@@ -318,7 +338,15 @@ fn busctl_and_gdbus_understand_it() {
         assert!(text.contains(word), "{word} is not in\n{text}");
     }
     let called = Command::new(gdbus)
-        .args(["call", "--address", &rig.address(), "--dest", name, "--object-path", "/org/bedplate/Agent1"])
+        .args([
+            "call",
+            "--address",
+            &rig.address(),
+            "--dest",
+            name,
+            "--object-path",
+            "/org/bedplate/Agent1",
+        ])
         .args(["--method", "org.bedplate.Agent1.Plan"])
         .output()
         .expect("gdbus starts");
@@ -330,7 +358,10 @@ fn busctl_and_gdbus_understand_it() {
 #[test]
 fn others_may_read_and_not_change() {
     let Some(mut rig) = Rig::new() else { return };
-    let (Some(busctl), Some(setpriv)) = (fixtures::tool("busctl"), fixtures::tool("setpriv")) else { return };
+    let (Some(busctl), Some(setpriv)) = (fixtures::tool("busctl"), fixtures::tool("setpriv"))
+    else {
+        return;
+    };
     if !rustix::process::geteuid().is_root() {
         return fixtures::unchecked("only root can become somebody else");
     }

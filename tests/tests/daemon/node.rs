@@ -38,7 +38,11 @@ impl Node<'_> {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("unshare");
         let binds = "for at in etc run var/lib proc/modules; do [ -e \"/$at\" ] || continue; mount --bind \"$0/$at\" \"/$at\" || exit 99; done; exec \"$@\"";
-        command.args(["-rm", "sh", "-c", binds]).arg(self.0.dir.path()).arg(program::path()).args(args);
+        command
+            .args(["-rm", "sh", "-c", binds])
+            .arg(self.0.dir.path())
+            .arg(program::path())
+            .args(args);
         command.env("DBUS_SYSTEM_BUS_ADDRESS", self.0.address());
         command.env("SUDO_USER", "ada").env_remove("JOURNAL_STREAM").env_remove("NOTIFY_SOCKET");
         command
@@ -46,12 +50,18 @@ impl Node<'_> {
 
     pub fn run(&self, args: &[&str]) -> (Option<i32>, String) {
         let Output { status, stdout, stderr } = self.command(args).output().expect("it starts");
-        (status.code(), String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr))
+        (
+            status.code(),
+            String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr),
+        )
     }
 
     pub fn daemon(&self) -> Daemon {
-        let log =
-            std::fs::OpenOptions::new().create(true).append(true).open(self.0.path("log")).expect("ours");
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.0.path("log"))
+            .expect("ours");
         Daemon(self.command(&["daemon"]).stderr(log).spawn().expect("it starts"))
     }
 

@@ -54,9 +54,9 @@ fn a_host_that_comes_back_right_forgets_and_one_that_does_not_is_stuck() {
         assert!(status.reason.contains("another entry was chosen"), "{}", status.reason);
         assert_eq!(schedules(&rig), 0, "{boot}: {:?}", rig.asked_of_logind());
     }
-    assert!(
-        rig.logged("the host was rebooted for this, and it is not in effect: the default entry carries it")
-    );
+    assert!(rig.logged(
+        "the host was rebooted for this, and it is not in effect: the default entry carries it"
+    ));
     assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_state{state=\"stuck\"} 1"));
     // Somebody mends it.
     rig.look(&right(&rig));
@@ -79,7 +79,9 @@ fn what_was_stuck_and_is_mended_without_a_boot_is_right() {
     rig.until("stuck", |status| status.state == State::Stuck);
     rig.look(&right(&rig));
     rig.touch();
-    rig.until("converged", |status| status.state == State::Converged && status.last_converged.is_some());
+    rig.until("converged", |status| {
+        status.state == State::Converged && status.last_converged.is_some()
+    });
     assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"attempts\": []"));
     assert!(rig.logged("this host is what profile test says"));
 }
@@ -139,12 +141,17 @@ fn a_logind_that_refuses_costs_no_attempt() {
 #[test]
 fn somebody_elses_schedule_is_left_alone() {
     let Some(mut rig) = Rig::new() else { return };
-    rig.login.lock().expect("not poisoned").scheduled = Some(("poweroff".into(), 4_000_000_000_000_000));
+    rig.login.lock().expect("not poisoned").scheduled =
+        Some(("poweroff".into(), 4_000_000_000_000_000));
     rig.look(&waiting(&rig));
     rig.start();
-    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    let status =
+        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
     let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
-    assert!(why[0].starts_with("somebody else has scheduled a shutdown: poweroff at 2096-10-02"), "{why:?}");
+    assert!(
+        why[0].starts_with("somebody else has scheduled a shutdown: poweroff at 2096-10-02"),
+        "{why:?}"
+    );
     assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
 
@@ -154,7 +161,10 @@ fn who_takes_the_announcement_back_is_heard() {
     rig.look(&waiting(&rig));
     rig.start();
     until("announced", || announced(&rig));
-    assert!(!rig.path("run/reboot-required").exists(), "kured would reboot outside of hold and window");
+    assert!(
+        !rig.path("run/reboot-required").exists(),
+        "kured would reboot outside of hold and window"
+    );
     // `shutdown -c`
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
@@ -164,7 +174,8 @@ fn who_takes_the_announcement_back_is_heard() {
     rig.settle();
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
     // Until somebody asks.
-    let said = rig.runtime.block_on(async { rig.agent().await?.schedule_reboot("an operator", 0).await });
+    let said =
+        rig.runtime.block_on(async { rig.agent().await?.schedule_reboot("an operator", 0).await });
     assert!(said.expect("root may").starts_with("announced for"));
     assert_eq!(schedules(&rig), 2);
 }
@@ -175,7 +186,8 @@ fn inhibitors_are_waited_for_by_their_signal() {
     rig.inhibit(&["backup"]);
     rig.look(&waiting(&rig));
     rig.start();
-    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    let status =
+        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
     assert_eq!(status.reboot.vetoes, ["backup (process 42): a job"]);
     assert_eq!(schedules(&rig), 0);
     let begun = std::time::Instant::now();
@@ -200,8 +212,13 @@ fn a_hold_takes_the_announcement_back_and_its_end_brings_it_again() {
         "{\"version\":1,\"until\":null,\"why\":\"a demo\",\"by\":\"ops\"}",
     );
     until("taken back", || !announced(&rig));
-    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
-    assert!(status.reboot.vetoes.iter().any(|veto| veto.contains("a demo")), "{:?}", status.reboot.vetoes);
+    let status =
+        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    assert!(
+        status.reboot.vetoes.iter().any(|veto| veto.contains("a demo")),
+        "{:?}",
+        status.reboot.vetoes
+    );
     std::fs::remove_file(rig.path("var/lib/bedplate/hold.json")).expect("ours");
     until("announced again", || announced(&rig));
     // A hold that cannot be read is one.
@@ -217,7 +234,8 @@ fn a_loaded_kexec_kernel_and_a_busy_command_are_in_the_way() {
     round["reboot"]["busy_command"] = json!(["/bin/sh", "-c", "echo 3 jobs; exit 1"]);
     rig.look(&round);
     rig.start();
-    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    let status =
+        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
     assert!(status.reboot.vetoes[0].contains("kexec --unload"), "{:?}", status.reboot.vetoes);
     assert_eq!(status.reboot.vetoes[1], "the busy command says: 3 jobs");
     assert_eq!(schedules(&rig), 0);
@@ -233,7 +251,8 @@ fn a_closed_window_is_waited_for() {
     round["reboot"]["windows"] = json!([window]);
     rig.look(&round);
     rig.start();
-    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    let status =
+        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
     let Decision::Wait { until, .. } = status.reboot.decision else { unreachable!() };
     assert!(until.is_some());
     assert_eq!(rig.asked_of_logind(), [""; 0]);
@@ -251,7 +270,8 @@ fn a_rehearsal_is_one_and_changes_nothing() {
     // logind has done its dry run.
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
-    let status = rig.until("rehearsed", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    let status =
+        rig.until("rehearsed", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
     let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
     assert!(why[0].contains("rehearse"), "{why:?}");
     assert_eq!(schedules(&rig), 1);
@@ -274,9 +294,17 @@ fn the_firmware_method_is_prepared_and_undone() {
     until("announced", || announced(&rig));
     let status = rig.status().expect("it answers");
     assert_eq!(status.reboot.method.map(|method| method.to_string()), Some("firmware".into()));
-    assert!(status.reboot.methods[0].starts_with("`bmc` cannot be used: "), "{:?}", status.reboot.methods);
-    assert!(status.reboot.methods[1].starts_with("falling back to `firmware`, as the profile lists it: "));
-    let written = |rig: &Rig| (rig.read("sys/kernel/reboot/mode"), rig.read("sys/kernel/reboot/type"));
+    assert!(
+        status.reboot.methods[0].starts_with("`bmc` cannot be used: "),
+        "{:?}",
+        status.reboot.methods
+    );
+    assert!(
+        status.reboot.methods[1]
+            .starts_with("falling back to `firmware`, as the profile lists it: ")
+    );
+    let written =
+        |rig: &Rig| (rig.read("sys/kernel/reboot/mode"), rig.read("sys/kernel/reboot/type"));
     assert_eq!(written(&rig), ("cold".into(), "pci".into()));
     // Another daemon takes it back.
     rig.kill();
@@ -293,7 +321,8 @@ fn a_method_that_cannot_work_is_not_promised() {
     round["reboot"]["methods"] = json!(["bmc"]);
     rig.look(&round);
     rig.start();
-    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    let status =
+        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
     assert_eq!(status.reboot.vetoes, ["no method of the profile can restart this host"]);
     assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
@@ -331,7 +360,8 @@ fn a_record_that_cannot_be_read_means_no_reboot() {
     rig.write("var/lib/bedplate/reboot.json", "{");
     rig.look(&waiting(&rig));
     rig.start();
-    let status = rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    let status =
+        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
     let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
     assert!(why[0].contains("reboot.json"), "{why:?}");
     assert_eq!(rig.asked_of_logind(), [""; 0]);

@@ -32,12 +32,18 @@ fn another_profile_is_not_enforced_while_ones_own_is_replaced() {
         rig.until("converged", |status| status.state == State::Converged);
         let own = rig.read(OWN);
         std::fs::remove_file(rig.path(OWN)).expect("ours");
-        rig.until("waits", |status| status.state == State::Working && status.reason.contains(WAITS));
+        rig.until("waits", |status| {
+            status.state == State::Working && status.reason.contains(WAITS)
+        });
         rig.write(OWN, &own);
         let status = rig.until("converged", |status| status.state == State::Converged);
         assert_eq!(status.profile, "node");
         // The fleet's profile takes the module's file away.
-        assert!(node.applied() && !rig.logged("fleet") && !rig.logged("ERROR"), "{}", rig.read("log"));
+        assert!(
+            node.applied() && !rig.logged("fleet") && !rig.logged("ERROR"),
+            "{}",
+            rig.read("log")
+        );
     }
 }
 
@@ -48,7 +54,9 @@ fn another_profile_is_enforced_once_ones_own_stays_away() {
     let _daemon = node.daemon();
     rig.until("converged", |status| status.state == State::Converged);
     std::fs::remove_file(rig.path(OWN)).expect("ours");
-    rig.until("the fleet's", |status| status.state == State::Converged && status.profile == "fleet");
+    rig.until("the fleet's", |status| {
+        status.state == State::Converged && status.profile == "fleet"
+    });
     until("the module's file is taken away", || !node.applied());
 }
 

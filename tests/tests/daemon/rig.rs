@@ -165,7 +165,11 @@ impl Rig {
 
     pub fn start_blindly(&mut self) {
         assert!(self.daemon.is_none());
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.path("log")).expect("ours");
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.path("log"))
+            .expect("ours");
         let daemon = Command::new(program::path())
             .arg("daemon")
             .arg(format!("--state-root={}", self.dir.path().display()))
@@ -192,8 +196,8 @@ impl Rig {
             .env("DBUS_SYSTEM_BUS_ADDRESS", self.address())
             .output()
             .expect("it starts");
-        let text =
-            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
         (output.status.code(), text)
     }
 
@@ -233,7 +237,10 @@ impl Rig {
 
     pub async fn agent(&self) -> zbus::Result<Agent1Proxy<'static>> {
         // The rig's own connection: its caller is root or this user, as the bus sees it.
-        Agent1Proxy::builder(&self.logind).cache_properties(zbus::proxy::CacheProperties::No).build().await
+        Agent1Proxy::builder(&self.logind)
+            .cache_properties(zbus::proxy::CacheProperties::No)
+            .build()
+            .await
     }
 
     /// Waits until the status is so.

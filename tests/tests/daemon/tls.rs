@@ -45,7 +45,8 @@ impl Authority {
     /// Its certificate as a trust store has it.
     fn pem(&self) -> String {
         let text = BASE64_STANDARD.encode(&self.certificate);
-        let lines = text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n");
+        let lines =
+            text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n");
         format!("-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n")
     }
 
@@ -67,12 +68,13 @@ impl Authority {
 }
 
 fn over_tls(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Server {
-    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("ring knows them")
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
-        .expect("a certificate and its key");
+    let config =
+        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring knows them")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .expect("a certificate and its key");
     let config = Arc::new(config);
     Server::over("https", &[YES], move |stream| {
         let connection = ServerConnection::new(config.clone()).expect("the configuration is whole");
@@ -124,7 +126,9 @@ fn a_server_that_the_host_trusts_gives_the_slot() {
         assert!(rig.status().expect("it answers").reboot.lock.is_some_and(|lock| lock.certain));
         rig.look(&server.in_profile(right(&rig)));
         rig.reboot("boot-2");
-        until("given back", || server.asked().last().is_some_and(|path| path == "/v1/steady-state"));
+        until("given back", || {
+            server.asked().last().is_some_and(|path| path == "/v1/steady-state")
+        });
     }
 }
 
@@ -173,7 +177,8 @@ fn a_certificate_for_another_server_is_not_this_ones() {
 #[test]
 fn a_certificate_counts_in_its_time_only() {
     let authority = Authority::new("Fleet CA");
-    let expired = "it expired at 2021-01-01T00:00:00Z; renew it, or set this host's clock if that is wrong";
+    let expired =
+        "it expired at 2021-01-01T00:00:00Z; renew it, or set this host's clock if that is wrong";
     let early = "it is not valid before 2119-01-01T00:00:00Z; set this host's clock if that is wrong, or have the \
                  certificate made anew";
     for (years, fault) in [((2020, 2021), expired), ((2119, 2120), early)] {
@@ -205,7 +210,8 @@ fn without_a_trust_store_there_is_no_trust() {
 /// As Go's and nginx's servers do it: what is no request is told so.
 fn as_it_is(mut stream: TcpStream) -> Box<dyn Stream> {
     let _ = stream.read(&mut [0; 4096]);
-    let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let _ = stream
+        .write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     Box::new(std::io::empty())
 }
 

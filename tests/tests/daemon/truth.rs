@@ -29,7 +29,8 @@ fn applied(rig: &Rig) -> usize {
 }
 
 fn schedule(rig: &Rig) -> String {
-    let said = rig.runtime.block_on(async { rig.agent().await?.schedule_reboot("an operator", 0).await });
+    let said =
+        rig.runtime.block_on(async { rig.agent().await?.schedule_reboot("an operator", 0).await });
     said.expect("root may")
 }
 
@@ -47,16 +48,25 @@ fn without_the_operators_profile_nothing_is_enforced_and_nothing_reboots() {
     std::fs::remove_file(rig.path("etc/bedplate/profile.toml")).expect("ours");
     let status = rig.until("no profile", |status| status.state == State::NoProfile);
     assert_eq!((status.verdict, status.reboot.need), (Verdict::NotReady, None));
-    assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None, "the announcement is called off");
+    assert_eq!(
+        rig.login.lock().expect("not poisoned").scheduled,
+        None,
+        "the announcement is called off"
+    );
     assert!(rig.logged("there is no profile"));
     assert_eq!(applied(&rig), 0);
     let (code, said) = rig.run(&["status"]);
     assert!(
-        code == Some(4) && said.contains("no-profile") && said.contains("enforces nothing: no profile"),
+        code == Some(4)
+            && said.contains("no-profile")
+            && said.contains("enforces nothing: no profile"),
         "{said}"
     );
     let (code, said) = rig.run(&["reboot", "schedule"]);
-    assert!(code == Some(1) && said.contains("the request is not kept: there is no profile"), "{said}");
+    assert!(
+        code == Some(1) && said.contains("the request is not kept: there is no profile"),
+        "{said}"
+    );
     assert_eq!(rig.read("var/lib/bedplate/reboot.json").matches("\"asked\": null").count(), 1);
     // It is back.
     std::fs::remove_file(rig.path("no-profile")).expect("ours");
@@ -163,8 +173,9 @@ fn at_work_it_says_what_and_never_ready() {
     rig.write("at", "at update-grub\n");
     rig.look(&drifted(&rig));
     rig.write("watched/x", "1");
-    let status =
-        rig.until("at work", |status| status.work.as_ref().is_some_and(|work| work.what == "update-grub"));
+    let status = rig.until("at work", |status| {
+        status.work.as_ref().is_some_and(|work| work.what == "update-grub")
+    });
     assert_eq!((status.state, status.verdict), (State::Working, Verdict::NotReady));
     let (code, said) = rig.run(&["status"]);
     assert!(code == Some(4) && said.contains("at work  update-grub ("), "{said}");
@@ -203,14 +214,18 @@ fn before_the_first_look_nothing_is_said_of_reboots() {
     assert_eq!((status.state, status.reboot.need), (State::Starting, None));
     assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_ready 0\n"));
     let (code, said) = rig.run(&["reboot", "status"]);
-    assert!(code == Some(5) && said.contains("cannot tell yet") && !said.contains("not needed"), "{said}");
+    assert!(
+        code == Some(5) && said.contains("cannot tell yet") && !said.contains("not needed"),
+        "{said}"
+    );
     rig.until("looked", |status| status.reboot.need == Some(RebootNeed::None));
 }
 
 #[test]
 fn the_end_takes_ready_back() {
     let Some(mut rig) = Rig::new() else { return };
-    std::fs::create_dir_all(rig.path("etc/kubernetes/node-feature-discovery/features.d")).expect("ours");
+    std::fs::create_dir_all(rig.path("etc/kubernetes/node-feature-discovery/features.d"))
+        .expect("ours");
     rig.look(&right(&rig));
     rig.start();
     rig.until("converged", |status| status.state == State::Converged);
@@ -278,7 +293,8 @@ fn the_bus_goes_and_comes_back() {
 #[test]
 fn a_nic_that_is_gone_is_not_ready() {
     let Some(mut rig) = Rig::new() else { return };
-    let all = ["GPU 10de:2330 0000:18:00.0", "NIC 15b3:1021 0000:19:00.0", "NIC 15b3:1021 0000:1a:00.0"];
+    let all =
+        ["GPU 10de:2330 0000:18:00.0", "NIC 15b3:1021 0000:19:00.0", "NIC 15b3:1021 0000:1a:00.0"];
     rig.look(&with_devices(right(&rig), &all));
     rig.start();
     rig.until("converged", |status| status.state == State::Converged);
@@ -294,7 +310,10 @@ fn a_nic_that_is_gone_is_not_ready() {
     rig.reboot("boot-2");
     rig.until("missed", |status| status.state == State::Blocked);
     let (code, said) = rig.run(&["reconcile", "--forget-missing"]);
-    assert!(code == Some(0) && said.contains("no longer expected: NIC 15b3:1021 at 0000:1a:00.0"), "{said}");
+    assert!(
+        code == Some(0) && said.contains("no longer expected: NIC 15b3:1021 at 0000:1a:00.0"),
+        "{said}"
+    );
     rig.reboot("boot-3");
     rig.until("converged", |status| status.state == State::Converged);
     // Back again, and gone again.

@@ -1,8 +1,8 @@
 //! Desired states that the render tests go through, from nothing to something of everything.
 
 use bedplate::desired::{
-    AcsPersistence, Desired, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg,
-    WantedModule, WantedOption, WantedVfs,
+    AcsPersistence, Desired, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs,
+    WantedArg, WantedModule, WantedOption, WantedVfs,
 };
 use bedplate::plan::Why;
 use bedplate::profile::model::{AcsPolicy, ModuleLoad, SriovCount, VfDriver};
@@ -22,7 +22,11 @@ fn nothing() -> Desired {
     Desired {
         cmdline: DesiredCmdline::default(),
         modules: DesiredModules::default(),
-        acs: DesiredAcs { policy: AcsPolicy::Keep, ports: Vec::new(), persistence: AcsPersistence::Live },
+        acs: DesiredAcs {
+            policy: AcsPolicy::Keep,
+            ports: Vec::new(),
+            persistence: AcsPersistence::Live,
+        },
         sriov: Vec::new(),
         blockers: Vec::new(),
         unknowns: Vec::new(),
@@ -32,7 +36,8 @@ fn nothing() -> Desired {
 
 fn arguments(set: &[&str], absent: &[&str]) -> Desired {
     let from = |token: &str| if token.starts_with("pci=config_acs") { "acs" } else { "cmdline" };
-    let wanted = |token: &&str| WantedArg { token: (*token).to_owned(), why: why(), from: from(token) };
+    let wanted =
+        |token: &&str| WantedArg { token: (*token).to_owned(), why: why(), from: from(token) };
     let unwanted = |token: &&str| UnwantedArg { token: (*token).to_owned(), why: why() };
     let cmdline = DesiredCmdline {
         keep: Vec::new(),
@@ -43,7 +48,11 @@ fn arguments(set: &[&str], absent: &[&str]) -> Desired {
 }
 
 fn modules() -> DesiredModules {
-    let load = |name: &str| WantedModule { name: name.parse().unwrap(), load: ModuleLoad::Now, why: why() };
+    let load = |name: &str| WantedModule {
+        name: name.parse().unwrap(),
+        load: ModuleLoad::Now,
+        why: why(),
+    };
     let option = |module: &str, parameter: &str, value: &str| WantedOption {
         module: module.parse().unwrap(),
         parameter: parameter.to_owned(),
@@ -123,7 +132,10 @@ pub fn cases() -> Vec<Case> {
                 &[],
             ),
         ),
-        case("a value with blanks", arguments(&["dyndbg=\"file a.c +p; file b.c +p\"", "quiet"], &[])),
+        case(
+            "a value with blanks",
+            arguments(&["dyndbg=\"file a.c +p; file b.c +p\"", "quiet"], &[]),
+        ),
         case(
             "sizes in order",
             arguments(&["hugepagesz=1G", "hugepages=16", "hugepagesz=2M", "hugepages=1024"], &[]),

@@ -43,7 +43,9 @@ impl Agent {
         let tag = u64::from(std::process::id());
         agent.send(b"\xff")?;
         agent.send(
-            json!({ "execute": "guest-sync-delimited", "arguments": { "id": tag } }).to_string().as_bytes(),
+            json!({ "execute": "guest-sync-delimited", "arguments": { "id": tag } })
+                .to_string()
+                .as_bytes(),
         )?;
         agent.send(b"\n")?;
         loop {
@@ -75,7 +77,8 @@ impl Agent {
             let now = self.ask("guest-exec-status", &json!({ "pid": pid }))?;
             if now["exited"] == true {
                 let text = |key: &str| {
-                    let bytes = BASE64.decode(now[key].as_str().unwrap_or_default()).unwrap_or_default();
+                    let bytes =
+                        BASE64.decode(now[key].as_str().unwrap_or_default()).unwrap_or_default();
                     String::from_utf8_lossy(&bytes).into_owned()
                 };
                 let signal = now["signal"].as_i64().map(|signal| 128 + signal);
@@ -83,7 +86,10 @@ impl Agent {
                 return Ok(Output { status, stdout: text("out-data"), stderr: text("err-data") });
             }
             if Instant::now() > end {
-                self.ask("guest-exec", &json!({ "path": "/bin/kill", "arg": ["-9", pid.to_string()] }))?;
+                self.ask(
+                    "guest-exec",
+                    &json!({ "path": "/bin/kill", "arg": ["-9", pid.to_string()] }),
+                )?;
                 return fail(format!("still running after {} s: {command}", limit.as_secs()));
             }
             std::thread::sleep(pause);
@@ -99,7 +105,10 @@ impl Agent {
         self.reader.get_ref().set_read_timeout(Some(Duration::from_secs(60)))?;
         let handle = self.ask("guest-file-open", &json!({ "path": path, "mode": "w" }))?;
         for part in content.chunks(CHUNK) {
-            self.ask("guest-file-write", &json!({ "handle": handle, "buf-b64": BASE64.encode(part) }))?;
+            self.ask(
+                "guest-file-write",
+                &json!({ "handle": handle, "buf-b64": BASE64.encode(part) }),
+            )?;
         }
         self.ask("guest-file-close", &json!({ "handle": handle }))?;
         Ok(())
@@ -130,7 +139,9 @@ impl Agent {
         self.send(line.as_bytes())?;
         let answer: Value = serde_json::from_slice(&self.line()?)?;
         match answer.get("error") {
-            Some(error) => fail(format!("the guest agent refuses {command} {arguments}: {}", error["desc"])),
+            Some(error) => {
+                fail(format!("the guest agent refuses {command} {arguments}: {}", error["desc"]))
+            }
             None => Ok(answer["return"].clone()),
         }
     }

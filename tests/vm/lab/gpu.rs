@@ -16,7 +16,8 @@ const H100: [u8; 4] = [0xde, 0x10, 0x30, 0x23];
 /// # Errors
 /// Unless the ids are found exactly once: another QEMU, another way to store them.
 pub fn stand_in(qemu: &Path, copy: &Path) -> Result<PathBuf> {
-    let program = std::fs::read(qemu).map_err(|err| format!("reading {}: {err}", qemu.display()))?;
+    let program =
+        std::fs::read(qemu).map_err(|err| format!("reading {}: {err}", qemu.display()))?;
     if std::fs::metadata(copy).is_ok_and(|found| found.len() == program.len() as u64) {
         return Ok(copy.to_owned());
     }

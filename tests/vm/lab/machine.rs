@@ -93,7 +93,8 @@ pub const AMD: Machine = Machine { name: "amd", iommu: Iommu::Amd, ..BOOKWORM };
 /// A newer kernel, systemd and GRUB.
 pub const TRIXIE: Machine = Machine { name: "trixie", suite: Suite::Trixie, ..BOOKWORM };
 /// systemd-boot, entries.
-pub const SYSTEMD_BOOT: Machine = Machine { name: "systemd-boot", loader: Loader::SystemdBoot, ..TRIXIE };
+pub const SYSTEMD_BOOT: Machine =
+    Machine { name: "systemd-boot", loader: Loader::SystemdBoot, ..TRIXIE };
 /// systemd-boot, unified kernel images.
 pub const UKI: Machine = Machine { name: "uki", loader: Loader::Uki, ..TRIXIE };
 
@@ -126,7 +127,8 @@ impl Machine {
             line.pair("-L", data);
         }
         // Nothing hangs on these two, and their drivers look for something, seconds long.
-        line.pair("-machine", "q35,sata=off,i8042=off").pair("-accel", "tcg,thread=multi,tb-size=512");
+        line.pair("-machine", "q35,sata=off,i8042=off")
+            .pair("-accel", "tcg,thread=multi,tb-size=512");
         // The plainest models that have what the kernel asks for: more features are more to emulate.
         line.pair("-cpu", if self.iommu == Iommu::Amd { "EPYC" } else { "Nehalem" });
         line.pair("-smp", "2,sockets=2,cores=1").pair("-m", format!("{MEMORY}M"));
@@ -180,14 +182,17 @@ impl Line {
     /// Disk, guest agent, randomness and BMC, on the root complex.
     fn plumbing(&mut self, dir: &str, sockets: &str) -> &mut Self {
         // cache=unsafe: what the guest flushes is in the page cache of this machine, which no test cuts the power of.
-        self.pair("-drive", format!("file={dir}/disk.qcow2,if=none,id=disk,cache=unsafe,discard=unmap"))
-            .device("virtio-blk-pci,drive=disk,bus=pcie.0,addr=0x2,bootindex=1")
-            .device("virtio-serial-pci,id=ports,bus=pcie.0,addr=0x4")
-            .pair("-chardev", format!("socket,id=agent,path={sockets}/agent,server=on,wait=off"))
-            .device("virtserialport,bus=ports.0,chardev=agent,name=org.qemu.guest_agent.0")
-            .device("virtio-rng-pci,bus=pcie.0,addr=0x5")
-            .device(OWN_BMC)
-            .device("isa-ipmi-kcs,bmc=bmc,irq=5")
+        self.pair(
+            "-drive",
+            format!("file={dir}/disk.qcow2,if=none,id=disk,cache=unsafe,discard=unmap"),
+        )
+        .device("virtio-blk-pci,drive=disk,bus=pcie.0,addr=0x2,bootindex=1")
+        .device("virtio-serial-pci,id=ports,bus=pcie.0,addr=0x4")
+        .pair("-chardev", format!("socket,id=agent,path={sockets}/agent,server=on,wait=off"))
+        .device("virtserialport,bus=ports.0,chardev=agent,name=org.qemu.guest_agent.0")
+        .device("virtio-rng-pci,bus=pcie.0,addr=0x5")
+        .device(OWN_BMC)
+        .device("isa-ipmi-kcs,bmc=bmc,irq=5")
     }
 
     /// One socket: memory, host bridge, and what hangs below it.
@@ -204,7 +209,9 @@ impl Line {
             .device(format!("pcie-root-port,id={s}rp1,bus={s}pxb,addr=0x1,chassis={},slot=1", 10 + node))
             .device(format!("x3130-upstream,id={s}up,bus={s}rp0"));
         // QEMU's switch port has no ACS; its root port has, and Linux takes it for a switch port below a switch.
-        for (slot, port) in ["pcie-root-port", "pcie-root-port", "xio3130-downstream"].iter().enumerate() {
+        for (slot, port) in
+            ["pcie-root-port", "pcie-root-port", "xio3130-downstream"].iter().enumerate()
+        {
             let chassis = 20 + node;
             self.device(format!(
                 "{port},id={s}dn{slot},bus={s}up,addr={slot:#x},chassis={chassis},slot={slot}"

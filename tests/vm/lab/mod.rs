@@ -60,9 +60,10 @@ impl Lab {
             return fail(String::from_utf8_lossy(&setup.stderr).trim().to_owned());
         }
         let workspace = sources.join("../..").canonicalize()?;
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
-        let dir = std::env::var_os("BEDPLATE_VM_DIR").map_or_else(|| target.join("vm"), PathBuf::from);
+        let target = std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| workspace.join("target"), PathBuf::from);
+        let dir =
+            std::env::var_os("BEDPLATE_VM_DIR").map_or_else(|| target.join("vm"), PathBuf::from);
         fs::create_dir_all(&dir)?;
         let lock = File::create(dir.join("lock"))?;
         if lock.try_lock().is_err() {
@@ -77,7 +78,11 @@ impl Lab {
         };
         Ok(Self {
             qemu: gpu::stand_in(&stock, &dir.join("qemu-with-gpu"))?,
-            qemu_version: String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned(),
+            qemu_version: String::from_utf8_lossy(&said)
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
             dir,
             sources,
             program,
@@ -193,7 +198,15 @@ impl Lab {
         let vars = dir.join("vars.qcow2");
         quietly(
             Command::new("qemu-img")
-                .args(["convert", "-q", "-f", "raw", "-O", "qcow2", "/usr/share/OVMF/OVMF_VARS_4M.fd"])
+                .args([
+                    "convert",
+                    "-q",
+                    "-f",
+                    "raw",
+                    "-O",
+                    "qcow2",
+                    "/usr/share/OVMF/OVMF_VARS_4M.fd",
+                ])
                 .arg(vars),
         )
     }
@@ -268,7 +281,11 @@ fn build(workspace: &Path, target: &Path) -> Result<PathBuf> {
         .args(["build", "--release", "--locked", "--quiet", "--package", "bedplate"])
         .current_dir(workspace)
         .status()?;
-    if built.success() { Ok(target.join("release/bedplate")) } else { fail("bedplate does not build") }
+    if built.success() {
+        Ok(target.join("release/bedplate"))
+    } else {
+        fail("bedplate does not build")
+    }
 }
 
 /// What has to be done to a state that was saved some time ago.
@@ -295,7 +312,8 @@ fn fresh_directory(dir: &Path) -> Result<()> {
 
 fn on_path(program: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file());
+    let found =
+        std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file());
     found.map_or_else(|| fail(format!("{program} is not installed: run tests/vm/setup")), Ok)
 }
 

@@ -110,7 +110,11 @@ impl Node {
             match Qmp::connect(&socket, &self.dir.join("events.jsonl")) {
                 Ok(qmp) => {
                     *self.qmp.borrow_mut() = Some(qmp);
-                    return self.bmc.borrow().as_ref().map_or(Ok(()), |bmc| bmc.attach(&sockets.join("bmc")));
+                    return self
+                        .bmc
+                        .borrow()
+                        .as_ref()
+                        .map_or(Ok(()), |bmc| bmc.attach(&sockets.join("bmc")));
                 }
                 Err(err) if Instant::now() > end => {
                     return fail(format!("QEMU's monitor does not answer: {err}"));
@@ -258,7 +262,10 @@ impl Node {
             }
             std::thread::sleep(Duration::from_millis(200));
         }
-        fail(format!("no complete boot within {} s (state: {state:?}); see serial.log", BOOT.as_secs()))
+        fail(format!(
+            "no complete boot within {} s (state: {state:?}); see serial.log",
+            BOOT.as_secs()
+        ))
     }
 
     /// Ends QEMU at once.
@@ -332,7 +339,8 @@ impl Node {
         let socket = self.sockets.path().join("agent");
         let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
         self.ok(&format!("mkdir -p '{directory}'"))?;
-        Agent::connect(&socket, Duration::from_secs(3))?.write(&format!("{path}.put"), content.as_ref())?;
+        Agent::connect(&socket, Duration::from_secs(3))?
+            .write(&format!("{path}.put"), content.as_ref())?;
         self.ok(&format!("chmod 644 '{path}.put' && mv '{path}.put' '{path}'"))?;
         Ok(())
     }
@@ -414,14 +422,20 @@ impl Node {
 
     /// Says what is being done, on stderr and in the node's log.
     pub fn step(&self, what: &str) {
-        eprintln!("{:7.1} s  {}: {what}", self.began.get().elapsed().as_secs_f32(), self.machine.name);
+        eprintln!(
+            "{:7.1} s  {}: {what}",
+            self.began.get().elapsed().as_secs_f32(),
+            self.machine.name
+        );
         self.note(&format!("== {what}"));
     }
 
     fn note(&self, text: &str) {
         use std::io::Write as _;
         // A log that cannot be written must not fail the test.
-        if let Ok(mut log) = File::options().create(true).append(true).open(self.dir.join("commands.log")) {
+        if let Ok(mut log) =
+            File::options().create(true).append(true).open(self.dir.join("commands.log"))
+        {
             let _ = writeln!(log, "{text}");
         }
     }

@@ -40,18 +40,24 @@ fn with(of: &Registers, ports: &[&str], value: &str) -> Registers {
 }
 
 fn profile(node: &Node, policy: &str) -> Result<()> {
-    let text = format!("schema = 1\nname = \"acs\"\n[acs]\npolicy = \"{policy}\"\npersistence = \"live\"\n");
+    let text = format!(
+        "schema = 1\nname = \"acs\"\n[acs]\npolicy = \"{policy}\"\npersistence = \"live\"\n"
+    );
     node.put("/etc/bedplate/profile.toml", text)
 }
 
 fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     // 1. A NIC below the port without ACS puts that port on a path. Two ports that are on none get values of their own.
-    node.qmp("device_add", &json!({ "driver": "e1000e", "id": "extra", "bus": "s0dn2", "romfile": "" }))?;
+    node.qmp(
+        "device_add",
+        &json!({ "driver": "e1000e", "id": "extra", "bus": "s0dn2", "romfile": "" }),
+    )?;
     node.ok("until [ -e /sys/bus/pci/devices/0000:25:00.0/net ]; do sleep 0.1; done")?;
     node.ok("setpci -s 20:01.0 ECAP_ACS+6.w=0011 && setpci -s 80:01.0 ECAP_ACS+6.w=ffff")?;
     let before = registers(&node)?;
-    for (port, value) in [("22:00.0", AT_BOOT), ("20:01.0", "0011"), ("80:01.0", "005f"), ("22:02.0", "none")]
+    for (port, value) in
+        [("22:00.0", AT_BOOT), ("20:01.0", "0011"), ("80:01.0", "005f"), ("22:02.0", "none")]
     {
         assert_eq!(before[port], value, "the node is not as this test needs it: {before:?}");
     }
@@ -60,7 +66,10 @@ fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
     profile(&node, "direct-p2p")?;
     let plan = node.expect(2, "bedplate plan --exit-code")?;
     assert_eq!(registers(&node)?, before, "plan has written registers");
-    assert!(plan.contains("port 0000:22:02.0: no ACS"), "the port without ACS is not reported:\n{plan}");
+    assert!(
+        plan.contains("port 0000:22:02.0: no ACS"),
+        "the port without ACS is not reported:\n{plan}"
+    );
     let tree = node.ok("bedplate inspect --tree")?;
     let line = tree.lines().find(|line| line.contains("0000:22:02.0")).unwrap_or_default();
     assert!(line.contains("no ACS"), "inspect does not say that the port has no ACS: {line:?}");
@@ -75,7 +84,11 @@ fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
     node.expect(0, "bedplate plan --exit-code")?;
     let applied = node.ok("sha256sum /var/lib/bedplate/*.json")?;
     node.ok("bedplate apply")?;
-    assert_eq!(node.ok("sha256sum /var/lib/bedplate/*.json")?, applied, "a second apply left a trace");
+    assert_eq!(
+        node.ok("sha256sum /var/lib/bedplate/*.json")?,
+        applied,
+        "a second apply left a trace"
+    );
     node.ok("bedplate revert")?;
     assert_eq!(registers(&node)?, before, "revert did not put every register back");
 
@@ -85,8 +98,11 @@ fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
     assert_eq!(before["82:00.0"], "005f", "{before:?}");
     profile(&node, "clear")?;
     node.ok("bedplate apply")?;
-    let all: Vec<&str> =
-        before.iter().filter(|(_, value)| *value != "none").map(|(port, _)| port.as_str()).collect();
+    let all: Vec<&str> = before
+        .iter()
+        .filter(|(_, value)| *value != "none")
+        .map(|(port, _)| port.as_str())
+        .collect();
     assert_eq!(all.len(), 8, "two ports on no path as well: {before:?}");
     assert_eq!(registers(&node)?, with(&before, &all, CLEAR), "policy clear left something on");
     // What counts is the register as it is now, not what was written to it.
@@ -105,7 +121,11 @@ type Disturbance = (&'static str, &'static str, &'static [&'static str]);
 /// alone (from Linux 6.18 on, binding a driver switches ACS on again, pci_dma_configure); ports themselves get it back
 /// when Linux finds them anew or restores their state.
 const DISTURBANCES: [Disturbance; 8] = [
-    ("function-level reset of the NIC", "cd 0000:24:00.0; echo flr >reset_method; echo 1 >reset", &[]),
+    (
+        "function-level reset of the NIC",
+        "cd 0000:24:00.0; echo flr >reset_method; echo 1 >reset",
+        &[],
+    ),
     // This is a secondary bus reset of port 22:00.0: everything below it, not itself.
     ("bus reset of the GPU", "cd 0000:23:00.0; echo bus >reset_method; echo 1 >reset", &[]),
     (
@@ -120,7 +140,11 @@ const DISTURBANCES: [Disturbance; 8] = [
     ),
     ("NIC removed and found", "echo 1 >0000:24:00.0/remove; echo 1 >../rescan", &[]),
     ("port removed and found", "echo 1 >0000:22:01.0/remove; echo 1 >../rescan", &["22:01.0"]),
-    ("switch removed and found", "echo 1 >0000:21:00.0/remove; echo 1 >../rescan", &["22:00.0", "22:01.0"]),
+    (
+        "switch removed and found",
+        "echo 1 >0000:21:00.0/remove; echo 1 >../rescan",
+        &["22:00.0", "22:01.0"],
+    ),
     // QEMU's switch does not reset its ports, so that the kernel calls it failed; it restores the port's state for all that.
     ("bus reset of the port", "echo 1 >0000:82:00.0/reset || true", &["82:00.0"]),
 ];
@@ -138,10 +162,15 @@ fn what_brings_bits_back_is_noticed(case: &mut Case) -> Result<()> {
         node.ok(&format!("set -e; cd /sys/bus/pci/devices; {command}"))?;
         let now = registers(&node)?;
         let back: Vec<&str> = PATH.into_iter().filter(|port| now[*port] != CLEAR).collect();
-        assert_eq!(back, expected, "{what}: other ports than expected have their ACS back: {now:?}");
+        assert_eq!(
+            back, expected,
+            "{what}: other ports than expected have their ACS back: {now:?}"
+        );
         let plan = node.run("bedplate plan --exit-code --diff")?;
-        let seen: Vec<&str> =
-            PATH.into_iter().filter(|port| plan.stdout.contains(&format!("# acs/0000:{port}\n"))).collect();
+        let seen: Vec<&str> = PATH
+            .into_iter()
+            .filter(|port| plan.stdout.contains(&format!("# acs/0000:{port}\n")))
+            .collect();
         assert_eq!(seen, back, "{what}: plan sees other ports than setpci:\n{}", plan.stdout);
         assert_eq!(plan.status, if back.is_empty() { 0 } else { 2 }, "{what}: {}", plan.stdout);
         node.ok("bedplate apply")?;
@@ -151,13 +180,20 @@ fn what_brings_bits_back_is_noticed(case: &mut Case) -> Result<()> {
     // 2. A secondary bus reset of the whole switch, past the kernel: bridges below have lost their bus numbers, and what
     //    hangs below them does not answer. That is unknown, not right, and not written to.
     node.ok("setpci -s 80:00.0 BRIDGE_CONTROL.w=40:40; sleep 0.1; setpci -s 80:00.0 BRIDGE_CONTROL.w=0:40")?;
-    assert_eq!(node.run("setpci -s 82:00.0 VENDOR_ID")?.stdout.trim(), "ffff", "the reset did not take");
+    assert_eq!(
+        node.run("setpci -s 82:00.0 VENDOR_ID")?.stdout.trim(),
+        "ffff",
+        "the reset did not take"
+    );
     let plan = node.ok("bedplate plan -v")?;
     assert!(
         plan.contains("? ACS of 0000:82:00.0, 0000:82:01.0: unknown: the device does not answer"),
         "{plan}"
     );
-    assert!(!plan.contains("✓ port 0000:82:0"), "a port that does not answer is called right:\n{plan}");
+    assert!(
+        !plan.contains("✓ port 0000:82:0"),
+        "a port that does not answer is called right:\n{plan}"
+    );
     // 3. The kernel finds the switch anew, and switches ACS on.
     node.ok("echo 1 >/sys/bus/pci/devices/0000:81:00.0/remove; echo 1 >/sys/bus/pci/rescan")?;
     assert_eq!(registers(&node)?, with(&cleared, &["82:00.0", "82:01.0"], AT_BOOT));
@@ -195,8 +231,10 @@ fn a_guest_below_a_port_is_not_exposed(case: &mut Case) -> Result<()> {
     );
     let plan = node.expect(4, "bedplate plan --exit-code")?;
     for port in kept {
-        let line =
-            plan.lines().find(|line| line.contains(&format!("✗ port 0000:{port}: "))).unwrap_or_default();
+        let line = plan
+            .lines()
+            .find(|line| line.contains(&format!("✗ port 0000:{port}: ")))
+            .unwrap_or_default();
         let guest = if port.starts_with('2') { guests[0] } else { guests[1] };
         assert!(
             line.contains(guest) && line.contains("vfio-pci"),

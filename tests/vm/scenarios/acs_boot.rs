@@ -44,7 +44,11 @@ fn config_acs(case: &mut Case) -> Result<()> {
     same!(others(&after), others(&before), "ACS of the other ports");
     same!(guest::of(&after, &OTHER_PORTS), ["001d"; 2], "ACS of the empty root ports");
     for (gpu, nic) in [("0000:23:00.0", "0000:24:00.0"), ("0000:83:00.0", "0000:84:00.0")] {
-        same!(guest::group_of(&node, gpu)?, guest::group_of(&node, nic)?, "the group of {gpu} and of {nic}");
+        same!(
+            guest::group_of(&node, gpu)?,
+            guest::group_of(&node, nic)?,
+            "the group of {gpu} and of {nic}"
+        );
     }
     let left = guest::kinds(&guest::plan(&node)?);
     check!(
@@ -70,7 +74,10 @@ fn older_kernel(case: &mut Case) -> Result<()> {
     node.put(PROFILE_PATH, guest::profile_with_vfs(1).replace("direct-p2p", "clear"))?;
     let shown = node.ok("bedplate plan -v")?;
     check!(!shown.contains("+ pci="), "an argument is planned that does not do it:\n{shown}");
-    check!(shown.contains("lost at reboot"), "the plan does not say that live writes are lost:\n{shown}");
+    check!(
+        shown.contains("lost at reboot"),
+        "the plan does not say that live writes are lost:\n{shown}"
+    );
     node.expect(3, "bedplate apply --yes")?;
     let acs = guest::acs(&node)?;
     check!(acs.values().all(|control| control == "0000"), "ACS after a live clear: {acs:?}");

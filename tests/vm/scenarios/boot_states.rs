@@ -81,10 +81,12 @@ fn another_default_entry(case: &mut Case) -> Result<()> {
     passed_over(&node, "Mine", "GRUB_DEFAULT=0")?;
 
     node.step("chosen for good, in the environment block: the recovery entry");
-    node.ok("sed -i 's/^GRUB_DEFAULT=.*/GRUB_DEFAULT=saved/' /etc/default/grub && update-grub && \
+    node.ok(
+        "sed -i 's/^GRUB_DEFAULT=.*/GRUB_DEFAULT=saved/' /etc/default/grub && update-grub && \
          sub=$(grep -o 'gnulinux-advanced-[0-9a-f-]*' /boot/grub/grub.cfg | head -n1) && \
          entry=$(grep -o 'gnulinux-[^ ]*-recovery-[0-9a-f-]*' /boot/grub/grub.cfg | head -n1) && \
-         grub-set-default \"$sub>$entry\"")?;
+         grub-set-default \"$sub>$entry\"",
+    )?;
     passed_over(&node, "recovery mode", "grub-set-default 0")?;
     node.step("the remedy helps");
     node.ok("grub-set-default 0")?;
@@ -102,7 +104,10 @@ fn overriding_drop_in(case: &mut Case) -> Result<()> {
     )?;
     let before = guest::contents(&node)?;
     let shown = said(&node)?;
-    check!(shown.contains("zzz-site.cfg"), "the plan does not name the file that overrides:\n{shown}");
+    check!(
+        shown.contains("zzz-site.cfg"),
+        "the plan does not name the file that overrides:\n{shown}"
+    );
     node.expect(4, "bedplate apply --yes")?;
     same!(guest::contents(&node)?, before, "files after an apply that is blocked");
     Ok(())
@@ -119,15 +124,23 @@ fn edited_not_regenerated(case: &mut Case) -> Result<()> {
     check!(guest::grub_lines(&node)?[0].contains("iommu=pt"), "update-grub was not run");
     node.step("written and regenerated, not booted: nothing to do but wait");
     let shown = said(&node)?;
-    check!(shown.contains("nothing to do, 1 waiting for a boot"), "the plan of a host that waits:\n{shown}");
+    check!(
+        shown.contains("nothing to do, 1 waiting for a boot"),
+        "the plan of a host that waits:\n{shown}"
+    );
     node.reboot()?;
-    node.step("booted with it, then switched off by hand for one boot: running differs from next boot");
+    node.step(
+        "booted with it, then switched off by hand for one boot: running differs from next boot",
+    );
     node.ok("cp /boot/grub/grub.cfg /var/tmp/kept && sed -i 's/ iommu=pt//' /boot/grub/grub.cfg && sync")?;
     let shown = said(&node)?;
     check!(
         shown.contains("run update-grub"),
         "a default entry that lost the argument goes unnoticed:\n{shown}"
     );
-    check!(guest::groups(&node)?.values().all(|kind| kind == "identity"), "effective: the boot had it");
+    check!(
+        guest::groups(&node)?.values().all(|kind| kind == "identity"),
+        "effective: the boot had it"
+    );
     Ok(())
 }

@@ -19,7 +19,8 @@ fn profile(rest: &str) -> String {
 
 /// Values that a shell, GRUB's own language and the kernel each read in their own way. A name with a dot is a module's
 /// parameter; nobody has this module.
-const AWKWARD: [&str; 3] = ["bedplate.words=\"a b\"", "bedplate.list=1;2;3", "bedplate.money=$HOME"];
+const AWKWARD: [&str; 3] =
+    ["bedplate.words=\"a b\"", "bedplate.list=1;2;3", "bedplate.money=$HOME"];
 
 fn values_duplicates_and_removal(case: &mut Case) -> Result<()> {
     let node = case.node(BIOS)?;
@@ -48,7 +49,10 @@ fn values_duplicates_and_removal(case: &mut Case) -> Result<()> {
     for argument in AWKWARD {
         // The kernel passes quotes on as they come; where they stand in the word is not its concern.
         let spelled = [argument.to_owned(), format!("\"{}\"", argument.replace('"', ""))];
-        check!(spelled.iter().any(|word| line.contains(word.as_str())), "{argument} is not in {line}");
+        check!(
+            spelled.iter().any(|word| line.contains(word.as_str())),
+            "{argument} is not in {line}"
+        );
     }
     check!(line.contains("console=tty0 console=ttyS0,115200"), "a key given twice: {line}");
     let pci: Vec<&str> = line.split_whitespace().filter(|word| word.starts_with("pci=")).collect();
@@ -76,9 +80,14 @@ fn values_duplicates_and_removal(case: &mut Case) -> Result<()> {
     );
     node.reboot()?;
     let words = guest::running(&node)?;
-    let left =
-        |word: &&String| word.starts_with("bedplate.") || word.contains("nommconf") || *word == "quiet";
-    same!(words.iter().filter(left).collect::<Vec<_>>(), [""; 0], "what was removed and is booted with");
+    let left = |word: &&String| {
+        word.starts_with("bedplate.") || word.contains("nommconf") || *word == "quiet"
+    };
+    same!(
+        words.iter().filter(left).collect::<Vec<_>>(),
+        [""; 0],
+        "what was removed and is booted with"
+    );
     check!(words.contains(&"pci=noaer".to_owned()), "foreign words: {words:?}");
     node.expect(0, "bedplate plan --exit-code")?;
     Ok(())
@@ -86,7 +95,9 @@ fn values_duplicates_and_removal(case: &mut Case) -> Result<()> {
 
 /// Puts `script` in update-grub's place; `{real}` is the real one.
 fn replace_update_grub(node: &Node, script: &str) -> Result<()> {
-    node.ok("[ -e /usr/sbin/update-grub.real ] || mv /usr/sbin/update-grub /usr/sbin/update-grub.real")?;
+    node.ok(
+        "[ -e /usr/sbin/update-grub.real ] || mv /usr/sbin/update-grub /usr/sbin/update-grub.real",
+    )?;
     let script = format!("#!/bin/sh\n{}\n", script.replace("{real}", "/usr/sbin/update-grub.real"));
     node.put_program("/usr/sbin/update-grub", script)
 }
@@ -105,7 +116,11 @@ fn generator_dies_on(node: &Node) -> Result<()> {
     let half = "head -c 1500 /boot/grub/grub.cfg >/tmp/half; cat /tmp/half >/boot/grub/grub.cfg";
     // What happens, how, and what the report has to say about it, in the line that names the failure.
     let scripts = [
-        ("truncates and fails", format!("{half}; echo 'no space left' >&2; exit 1"), "no space left"),
+        (
+            "truncates and fails",
+            format!("{half}; echo 'no space left' >&2; exit 1"),
+            "no space left",
+        ),
         ("is killed half-way", format!("{half}; kill -9 $$"), "killed by signal 9"),
         ("succeeds and writes nothing", "exit 0".to_owned(), "iommu=pt is not there"),
     ];
@@ -116,7 +131,8 @@ fn generator_dies_on(node: &Node) -> Result<()> {
         let applied = node.run("bedplate apply --yes")?;
         same!(applied.status, 1, "apply whose update-grub {what}: {applied:?}");
         // stderr has the plan, stdout what came of it.
-        let report = applied.stdout.split_once("  failed to ").map(|(_, report)| report).unwrap_or_default();
+        let report =
+            applied.stdout.split_once("  failed to ").map(|(_, report)| report).unwrap_or_default();
         check!(report.contains(reason), "the report does not say `{reason}`:\n{}", applied.stdout);
         same!(guest::contents(node)?, before, "files after an update-grub that {what}");
         node.ok("grub-script-check /boot/grub/grub.cfg")?;
@@ -124,7 +140,10 @@ fn generator_dies_on(node: &Node) -> Result<()> {
     node.step("with the real one it goes through");
     replace_update_grub(node, "exec {real}")?;
     node.expect(3, "bedplate apply --yes")?;
-    check!(guest::grub_lines(node)?[0].contains("iommu=pt"), "iommu=pt is not in the default entry");
+    check!(
+        guest::grub_lines(node)?[0].contains("iommu=pt"),
+        "iommu=pt is not in the default entry"
+    );
     Ok(())
 }
 
@@ -141,7 +160,11 @@ fn profile_breaks_in_mid_apply(case: &mut Case) -> Result<()> {
         "what was done is not said:\n{}",
         applied.stderr
     );
-    check!(applied.stderr.contains("profile.toml"), "what is wrong is not said:\n{}", applied.stderr);
+    check!(
+        applied.stderr.contains("profile.toml"),
+        "what is wrong is not said:\n{}",
+        applied.stderr
+    );
     Ok(())
 }
 
@@ -166,8 +189,15 @@ fn kernel_upgrade(case: &mut Case) -> Result<()> {
          entry=$(grep -o 'gnulinux-[^ ]*-cloud-amd64-advanced-[0-9a-f-]*' /boot/grub/grub.cfg | head -n1); \
          grub-reboot \"$sub>$entry\"; sync")?;
     node.reboot()?;
-    check!(node.ok("uname -r")?.contains("cloud"), "another kernel booted: {}", node.ok("uname -r")?);
-    check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "the new kernel runs without iommu=pt");
+    check!(
+        node.ok("uname -r")?.contains("cloud"),
+        "another kernel booted: {}",
+        node.ok("uname -r")?
+    );
+    check!(
+        guest::running(&node)?.contains(&"iommu=pt".to_owned()),
+        "the new kernel runs without iommu=pt"
+    );
     let types = guest::groups(&node)?;
     check!(types.values().all(|kind| kind == "identity"), "group types: {types:?}");
     node.expect(0, "bedplate plan --exit-code")?;

@@ -38,7 +38,11 @@ fn power_cuts(case: &mut Case, parts: &[u32]) -> Result<()> {
         let moment = takes.mul_f64((f64::from(*part) + random as f64 / 1000.0) / f64::from(PARTS));
         let node = case.node(BOOKWORM)?;
         prepare(&node)?;
-        node.step(&format!("part {} of {PARTS}: cut {} ms into apply", part + 1, moment.as_millis()));
+        node.step(&format!(
+            "part {} of {PARTS}: cut {} ms into apply",
+            part + 1,
+            moment.as_millis()
+        ));
         let began = Instant::now();
         node.ok("setsid bedplate apply --yes </dev/null >/dev/null 2>&1 &")?;
         sleep(moment.saturating_sub(began.elapsed()));

@@ -61,7 +61,8 @@ pub(super) fn state(state: &str) -> String {
     format!("grep -q '\"state\": \"{state}\"' /run/bedplate/status.json")
 }
 
-const POLICY: &str = "[reboot]\npolicy = \"schedule\"\ndelay = \"3s\"\n[agent]\nready_timeout = \"60s\"\n";
+const POLICY: &str =
+    "[reboot]\npolicy = \"schedule\"\ndelay = \"3s\"\n[agent]\nready_timeout = \"60s\"\n";
 /// Less than the VFs of this node take.
 const HURRY: &str = "boot_timeout = \"5s\"\n";
 /// Has to get into the initramfs, where the disk's driver is.
@@ -140,7 +141,10 @@ fn life(case: &mut Case) -> Result<()> {
     let status = node.expect(0, "bedplate reboot status")?;
     check!(status.contains("not needed"), "bedplate reboot status:\n{status}");
     node.ok("systemctl start bedplate-ready.target && systemctl is-active bedplate-ready.target")?;
-    check!(node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"), "the record");
+    check!(
+        node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"),
+        "the record"
+    );
 
     node.step("a boot file of a converged host is put back without a reboot");
     let booted = node.boot_id()?;
@@ -184,7 +188,10 @@ fn idle(case: &mut Case) -> Result<()> {
     same!(wakes, "0", "wake-ups in a minute without events");
     // A program that was brought along is a debug build, most of the time.
     let most = if std::env::var_os("BEDPLATE_VM_PROGRAM").is_some() { 16 * 1024 } else { 6 * 1024 };
-    check!(resident.parse::<u32>().is_ok_and(|kib| (500..=most).contains(&kib)), "resident: {resident} KiB");
+    check!(
+        resident.parse::<u32>().is_ok_and(|kib| (500..=most).contains(&kib)),
+        "resident: {resident} KiB"
+    );
     storm(&node)?;
     let exposure = node.ok("systemd-analyze security bedplate.service --no-pager | tail -n1")?;
     node.step(&exposure);
@@ -249,7 +256,10 @@ fn stuck(case: &mut Case) -> Result<()> {
     node.wait_for_another_boot(&boot)?;
     for times in 1..=3 {
         boot = node.boot_id()?;
-        check!(!guest::running(&node)?.contains(&"iommu=pt".to_owned()), "GRUB took the entry that has it");
+        check!(
+            !guest::running(&node)?.contains(&"iommu=pt".to_owned()),
+            "GRUB took the entry that has it"
+        );
         until(&node, "stuck", &state("stuck"))?;
         let status = node.expect(4, "bedplate status")?;
         check!(status.contains("another entry was chosen"), "the cause:\n{status}");

@@ -17,8 +17,14 @@ pub fn profile_with_vfs(vfs: u32) -> String {
 pub const PROFILE_PATH: &str = "/etc/bedplate/profile.toml";
 
 /// Ports on the ways between a GPU and a NIC below the same switch, root ports included.
-pub const PATH_PORTS: [&str; 6] =
-    ["0000:20:00.0", "0000:22:00.0", "0000:22:01.0", "0000:80:00.0", "0000:82:00.0", "0000:82:01.0"];
+pub const PATH_PORTS: [&str; 6] = [
+    "0000:20:00.0",
+    "0000:22:00.0",
+    "0000:22:01.0",
+    "0000:80:00.0",
+    "0000:82:00.0",
+    "0000:82:01.0",
+];
 
 /// Ports with ACS on no such way.
 pub const OTHER_PORTS: [&str; 2] = ["0000:20:01.0", "0000:80:01.0"];
@@ -53,7 +59,8 @@ pub fn group_of(node: &Node, function: &str) -> Result<String> {
 
 /// VFs of each PF (sriov_numvfs).
 pub fn vfs(node: &Node) -> Result<Vec<String>> {
-    let files: Vec<String> = PFS.iter().map(|pf| format!("/sys/bus/pci/devices/{pf}/sriov_numvfs")).collect();
+    let files: Vec<String> =
+        PFS.iter().map(|pf| format!("/sys/bus/pci/devices/{pf}/sriov_numvfs")).collect();
     Ok(node.ok(&format!("cat {}", files.join(" ")))?.lines().map(str::to_owned).collect())
 }
 

@@ -7,8 +7,11 @@ use serde_json::Value;
 
 use super::guest::{self, PROFILE, PROFILE_PATH, check, same};
 
-pub const SCENARIOS: &[Scenario] =
-    &[("iommu::intel_off", intel_off), ("iommu::none", none), ("iommu::amd_passthrough", amd_passthrough)];
+pub const SCENARIOS: &[Scenario] = &[
+    ("iommu::intel_off", intel_off),
+    ("iommu::none", none),
+    ("iommu::amd_passthrough", amd_passthrough),
+];
 
 /// Adds words to every entry of the next boot, without the tools that bedplate watches.
 fn boot_with(node: &Node, words: &str) -> Result<()> {
@@ -25,8 +28,12 @@ fn facts(node: &Node) -> Result<(Vec<String>, Vec<String>)> {
     same!(iommu["active"]["state"], "known", "whether an IOMMU is active");
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     let active = iommu["active"]["value"].as_array().into_iter().flatten().map(text).collect();
-    let types =
-        iommu["groups"].as_object().into_iter().flatten().map(|(_, group)| text(&group["value"])).collect();
+    let types = iommu["groups"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(_, group)| text(&group["value"]))
+        .collect();
     Ok((active, types))
 }
 
@@ -52,7 +59,10 @@ fn intel_off(case: &mut Case) -> Result<()> {
     boot_with(&node, "intel_iommu=off")?;
     same!(facts(&node)?, kernel(&node)?, "facts and kernel");
     same!(facts(&node)?, (Vec::new(), Vec::new()), "active IOMMUs and groups");
-    check!(node.ok("dmesg")?.contains("DMAR: IOMMU disabled"), "the kernel does not say that it is off");
+    check!(
+        node.ok("dmesg")?.contains("DMAR: IOMMU disabled"),
+        "the kernel does not say that it is off"
+    );
     same!(
         guest::json(&node, "bedplate inspect --json")?["iommu"]["firmware"]["value"],
         "DMAR",
@@ -103,6 +113,9 @@ fn amd_passthrough(case: &mut Case) -> Result<()> {
     node.reboot()?;
     let (active, types) = facts(&node)?;
     same!((active.clone(), types.clone()), kernel(&node)?, "facts and kernel after the boot");
-    check!(active == ["ivhd0"] && types.iter().all(|kind| kind == "identity"), "{active:?} {types:?}");
+    check!(
+        active == ["ivhd0"] && types.iter().all(|kind| kind == "identity"),
+        "{active:?} {types:?}"
+    );
     Ok(())
 }

@@ -7,7 +7,10 @@ pub const SCENARIOS: &[Scenario] =
     &[("modules::now", now), ("modules::from_the_next_boot_on", from_the_next_boot_on)];
 
 fn profile(node: &Node, modules: &str) -> Result<()> {
-    node.put("/etc/bedplate/profile.toml", format!("schema = 1\nname = \"modules\"\n[modules]\n{modules}\n"))
+    node.put(
+        "/etc/bedplate/profile.toml",
+        format!("schema = 1\nname = \"modules\"\n[modules]\n{modules}\n"),
+    )
 }
 
 fn is_loaded(node: &Node, module: &str) -> Result<bool> {
@@ -30,7 +33,10 @@ fn now(case: &mut Case) -> Result<()> {
     //    in and known to modules.builtin only: both count as loaded, nothing tries to load them.
     let built_in = node.ok("cat /lib/modules/$(uname -r)/modules.builtin")?;
     for (module, directory) in [("zswap", 0), ("binfmt_script", 1)] {
-        assert!(built_in.contains(&format!("/{module}.ko")), "{module} is not built into this kernel");
+        assert!(
+            built_in.contains(&format!("/{module}.ko")),
+            "{module} is not built into this kernel"
+        );
         node.expect(directory, &format!("test -d /sys/module/{module}"))?;
     }
     profile(
@@ -48,7 +54,10 @@ fn now(case: &mut Case) -> Result<()> {
 
     // 2. Another value for the loaded module needs it to be loaded again; until then it stays as it is, and is not
     //    called done.
-    profile(&node, "load_default = \"now\"\nload = [\"dummy\"]\noptions = { dummy = { numdummies = 5 } }")?;
+    profile(
+        &node,
+        "load_default = \"now\"\nload = [\"dummy\"]\noptions = { dummy = { numdummies = 5 } }",
+    )?;
     let plan = node.expect(2, "bedplate plan --exit-code")?;
     assert!(plan.contains("/etc/modprobe.d/zz-bedplate.conf  [next boot]"), "{plan}");
     let said = node.expect(3, "bedplate apply 2>&1")?;
@@ -61,12 +70,18 @@ fn now(case: &mut Case) -> Result<()> {
 
     // 3. A module that is not there is in the way, whenever it is wanted; what can be done is done all the same.
     for (when, module) in [("now", "no_such_module"), ("boot", "nor_such_a_one")] {
-        profile(&node, &format!("load_default = \"{when}\"\nload = [\"vfio-pci\", \"{module}\"]\n{option}"))?;
+        profile(
+            &node,
+            &format!("load_default = \"{when}\"\nload = [\"vfio-pci\", \"{module}\"]\n{option}"),
+        )?;
         let said = node.expect(4, "bedplate apply 2>&1")?;
         let release = node.ok("uname -r")?;
         let reason = format!("✗ module {module}: it is not installed for kernel {release}");
         assert!(said.contains(&reason), "{when}: {said}");
-        assert!(is_loaded(&node, "vfio_pci")?, "{when}: the missing module stopped another:\n{said}");
+        assert!(
+            is_loaded(&node, "vfio_pci")?,
+            "{when}: the missing module stopped another:\n{said}"
+        );
     }
 
     // 4. Out again, but not out of use: igb serves three NICs, dummy nobody.
@@ -97,7 +112,10 @@ fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
          options = { dummy = { numdummies = 3 }, virtio_blk = { queue_depth = 64 } }",
     )?;
     node.expect(3, "bedplate apply")?;
-    assert!(is_loaded(&node, "igb")? && !is_loaded(&node, "vfio_pci")?, "load = boot, and it acted now");
+    assert!(
+        is_loaded(&node, "igb")? && !is_loaded(&node, "vfio_pci")?,
+        "load = boot, and it acted now"
+    );
     assert_eq!((depth()?, dummies(&node)?), (old_depth.clone(), "1".to_owned()));
     let plan = node.expect(3, "bedplate plan --exit-code")?;
     let waits = format!("options virtio_blk queue_depth: running {old_depth}, next boot 64");
@@ -105,7 +123,10 @@ fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
 
     // 2. The initramfs has a modprobe.d of its own, by which it loads what it holds: here the disk's driver.
     let held = held_by_initramfs(&node)?;
-    assert!(held.contains("virtio_blk.ko") && held.contains("etc/modprobe.d/zz-bedplate.conf"), "{held}");
+    assert!(
+        held.contains("virtio_blk.ko") && held.contains("etc/modprobe.d/zz-bedplate.conf"),
+        "{held}"
+    );
     let new_initramfs = initramfs()?;
     assert_ne!(new_initramfs, old_initramfs);
     node.expect(3, "bedplate apply")?;
@@ -114,7 +135,8 @@ fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
     // 3. The boot.
     node.reboot()?;
     assert!(is_loaded(&node, "vfio_pci")?, "vfio_pci was not loaded at boot");
-    node.expect(1, &format!("test -e {nic}")).map_err(|_| "udev gave the NIC its blacklisted driver")?;
+    node.expect(1, &format!("test -e {nic}"))
+        .map_err(|_| "udev gave the NIC its blacklisted driver")?;
     assert!(!is_loaded(&node, "igb")?, "igb was loaded in spite of the blacklist");
     assert_eq!(dummies(&node)?, "3", "dummy came up with other options");
     assert_eq!(depth()?, "64", "virtio_blk came up in the initramfs with its old options");

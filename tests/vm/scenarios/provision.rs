@@ -22,7 +22,11 @@ fn from_zero(case: &mut Case) -> Result<()> {
     let kinds: Vec<String> = guest::kinds(&plan).into_keys().collect();
     same!(kinds, ["acs", "cmdline", "modules", "sriov"], "kinds in the plan");
     node.expect(2, "bedplate plan --exit-code")?;
-    same!(guest::of(&guest::acs(&node)?, &PATH_PORTS), ["001d"; 6], "ACS as Linux leaves it, before");
+    same!(
+        guest::of(&guest::acs(&node)?, &PATH_PORTS),
+        ["001d"; 6],
+        "ACS as Linux leaves it, before"
+    );
 
     node.step("apply: ACS, VFs and modules are true at once, the boot entry is written");
     node.expect(3, "bedplate apply --yes")?;
@@ -33,16 +37,25 @@ fn from_zero(case: &mut Case) -> Result<()> {
         "the default entry lacks iommu=pt: {lines:#?}"
     );
     let types = guest::groups(&node)?;
-    check!(types.values().all(|kind| kind == "DMA"), "groups keep their type until the boot: {types:?}");
+    check!(
+        types.values().all(|kind| kind == "DMA"),
+        "groups keep their type until the boot: {types:?}"
+    );
 
     node.step("the boot makes the rest true; the unit re-applies what it took away");
     node.put("/etc/systemd/system/bedplate-boot.service", UNIT)?;
     node.ok("systemctl daemon-reload && systemctl enable bedplate-boot.service")?;
     node.reboot()?;
     same!(node.ok("systemctl is-active bedplate-boot.service")?, "active", "the unit");
-    check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "iommu=pt is not in /proc/cmdline");
+    check!(
+        guest::running(&node)?.contains(&"iommu=pt".to_owned()),
+        "iommu=pt is not in /proc/cmdline"
+    );
     let types = guest::groups(&node)?;
-    check!(!types.is_empty() && types.values().all(|kind| kind == "identity"), "group types: {types:?}");
+    check!(
+        !types.is_empty() && types.values().all(|kind| kind == "identity"),
+        "group types: {types:?}"
+    );
     check!(guest::loaded(&node, "dummy")?, "dummy is to be loaded by the boot");
     now_true(&node)?;
 

@@ -41,7 +41,8 @@ fn bmc_refuses(case: &mut Case) -> Result<()> {
     same!(node.pid(), process, "QEMU's process: the power was on all the time");
     same!(node.events("SHUTDOWN"), 0, "power-offs");
     same!(node.events("RESET") - resets, 1, "resets");
-    let console = String::from_utf8_lossy(&std::fs::read(node.dir().join("serial.log"))?).into_owned();
+    let console =
+        String::from_utf8_lossy(&std::fs::read(node.dir().join("serial.log"))?).into_owned();
     check!(
         console.contains("the BMC refused `chassis power cycle`"),
         "the console does not show that the BMC was asked:\n{console}"
@@ -68,7 +69,11 @@ fn start(node: &Node) -> Result<()> {
     node.ok("rmmod ipmi_devintf")?;
     node.put(PROFILE_PATH, PROFILE)?;
     node.ok("systemctl enable --now bedplate-boot.service bedplate.service")?;
-    until(node, "announced", "[ -e /run/systemd/shutdown/scheduled ] && [ -s /run/bedplate/power-cycle ]")?;
+    until(
+        node,
+        "announced",
+        "[ -e /run/systemd/shutdown/scheduled ] && [ -s /run/bedplate/power-cycle ]",
+    )?;
     let status = node.expect(3, "bedplate reboot status")?;
     check!(status.contains("the BMC cycles the power"), "bedplate reboot status:\n{status}");
     Ok(())
@@ -82,7 +87,8 @@ fn orderly(node: &Node, before: &str) -> Result<()> {
         now.lines().filter(|line| unclean.iter().any(|word| line.contains(word))).collect();
     check!(found.is_empty(), "the boot before left its file systems so: {found:?}");
     check!(now.contains("root: clean"), "fsck does not say that the root file system was clean");
-    let end = node.ok(&format!("journalctl --no-pager -b {} | tail -n 40", before.replace('-', "")))?;
+    let end =
+        node.ok(&format!("journalctl --no-pager -b {} | tail -n 40", before.replace('-', "")))?;
     check!(end.contains("Reached target reboot.target"), "how the boot before ended:\n{end}");
     check!(end.contains("Journal stopped"), "how the boot before ended:\n{end}");
     Ok(())
@@ -95,7 +101,10 @@ fn settled(node: &Node) -> Result<()> {
     node.expect(0, "bedplate status")?;
     let status = node.expect(0, "bedplate reboot status")?;
     check!(status.contains("not needed"), "bedplate reboot status:\n{status}");
-    check!(node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"), "the record");
+    check!(
+        node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"),
+        "the record"
+    );
     node.ok("! [ -e /run/bedplate/power-cycle ]").map(drop)
 }
 

@@ -54,6 +54,9 @@ fn after_two_changes(case: &mut Case) -> Result<()> {
     node.reboot()?;
     same!(node.ok("cat /proc/cmdline")?, line, "/proc/cmdline");
     same!(guest::acs(&node)?, acs, "ACS after the boot");
-    check!(guest::groups(&node)?.values().all(|kind| kind == "DMA"), "the groups are not translated again");
+    check!(
+        guest::groups(&node)?.values().all(|kind| kind == "DMA"),
+        "the groups are not translated again"
+    );
     Ok(())
 }

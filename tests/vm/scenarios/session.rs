@@ -59,7 +59,8 @@ fn checkout(node: &Node) -> Result<()> {
         .output()?;
     check!(tar.status.success(), "tar: {}", String::from_utf8_lossy(&tar.stderr));
     node.put("/usr/src/bedplate/src.tar", tar.stdout)?;
-    node.ok("cd /usr/src/bedplate && tar xf src.tar && rm src.tar && mv /usr/bin/bedplate .").map(drop)
+    node.ok("cd /usr/src/bedplate && tar xf src.tar && rm src.tar && mv /usr/bin/bedplate .")
+        .map(drop)
 }
 
 /// Debian's package, as Debian configures it.
@@ -144,7 +145,11 @@ fn hold(ops: &Operator) -> Result<()> {
     // Any hour is right for this node; the announcement comes fifteen minutes ahead.
     node.ok(&format!("sed -i 's/^windows = .*/windows = []/' {PROFILE_PATH}"))?;
     until(node, "announced", ANNOUNCED)?;
-    ops.types(3, "bedplate reboot status", &["announced for", "`bedplate reboot cancel` takes it back"])?;
+    ops.types(
+        3,
+        "bedplate reboot status",
+        &["announced for", "`bedplate reboot cancel` takes it back"],
+    )?;
     ops.types(0, "bedplate reboot hold --for 4h --why 'training run 7'", &["training run 7"])?;
     until(node, "taken back", &format!("! {ANNOUNCED}"))?;
     ops.types(3, "bedplate reboot status", &["training run 7; `bedplate reboot release` ends it"])?;
@@ -162,7 +167,10 @@ fn call_off(ops: &Operator) -> Result<()> {
     ops.types(
         3,
         "bedplate reboot status",
-        &["called off through logind, as `shutdown -c` does", "`bedplate reboot schedule` asks for it again"],
+        &[
+            "called off through logind, as `shutdown -c` does",
+            "`bedplate reboot schedule` asks for it again",
+        ],
     )?;
     std::thread::sleep(Duration::from_secs(6));
     same!(node.run(ANNOUNCED)?.status, 1, "it is announced again");
@@ -223,11 +231,20 @@ fn no_profile(ops: &Operator) -> Result<()> {
 
 fn revert(ops: &Operator) -> Result<()> {
     let node = ops.0;
-    let line = || Ok::<_, Box<dyn std::error::Error + Send + Sync>>(guest::grub_lines(node)?[0].clone());
-    ops.types(4, "bedplate revert --yes", &["would undo this within seconds: nothing was put back"])?;
+    let line =
+        || Ok::<_, Box<dyn std::error::Error + Send + Sync>>(guest::grub_lines(node)?[0].clone());
+    ops.types(
+        4,
+        "bedplate revert --yes",
+        &["would undo this within seconds: nothing was put back"],
+    )?;
     check!(line()?.contains("iommu=pt"), "a refused revert has changed grub.cfg");
     // The drop-in was edited by hand (see `drift`): whose work it is, is for the operator to say.
-    ops.types(4, "bedplate revert --hold --yes", &["zz-bedplate.cfg: somebody else changed it", "--force"])?;
+    ops.types(
+        4,
+        "bedplate revert --hold --yes",
+        &["zz-bedplate.cfg: somebody else changed it", "--force"],
+    )?;
     ops.types(3, "bedplate revert --hold --force --yes", &[])?;
     until(node, "held", "bedplate status | grep -q 'held: only observes'")?;
     std::thread::sleep(Duration::from_secs(6));
@@ -242,7 +259,11 @@ fn revert(ops: &Operator) -> Result<()> {
 
 fn uninstall(ops: &Operator) -> Result<()> {
     let node = ops.0;
-    ops.types(0, "cd /usr/src/bedplate && ./install.sh --uninstall --revert", &["bedplate is uninstalled"])?;
+    ops.types(
+        0,
+        "cd /usr/src/bedplate && ./install.sh --uninstall --revert",
+        &["bedplate is uninstalled"],
+    )?;
     for gone in [
         "/usr/bin/bedplate",
         "/run/bedplate",

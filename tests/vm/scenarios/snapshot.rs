@@ -26,19 +26,32 @@ fn fidelity(case: &mut Case, machine: Machine, provisioned: bool, name: &str) ->
     let recorded = node.get("/tmp/node.bp")?;
     let file = node.dir().join("node.bp");
     std::fs::write(&file, &recorded)?;
-    for words in
-        ["plan", "plan -v", "plan --diff", "plan --json", "inspect", "inspect --tree", "inspect --json"]
-    {
+    for words in [
+        "plan",
+        "plan -v",
+        "plan --diff",
+        "plan --json",
+        "inspect",
+        "inspect --tree",
+        "inspect --json",
+    ] {
         let inside = node.run(&format!("bedplate {words}"))?;
-        let outside =
-            Command::new(case.program()).args(words.split(' ')).arg("--snapshot").arg(&file).output()?;
+        let outside = Command::new(case.program())
+            .args(words.split(' '))
+            .arg("--snapshot")
+            .arg(&file)
+            .output()?;
         // A host with nothing left to change has no diff.
         check!(
             !inside.stdout.is_empty() || words == "plan --diff",
             "bedplate {words} prints nothing: {}",
             inside.stderr
         );
-        same!(outside.status.code().map(i64::from), Some(inside.status), "exit status of bedplate {words}");
+        same!(
+            outside.status.code().map(i64::from),
+            Some(inside.status),
+            "exit status of bedplate {words}"
+        );
         let outside = String::from_utf8_lossy(&outside.stdout).into_owned();
         // Where the host was read from is the one thing that differs.
         let from = |text: &str| -> Vec<String> {

@@ -40,9 +40,14 @@ fn vfs(node: &Node, pf: &str) -> Result<Vec<(String, String)>> {
          done"
     ))?;
     let pairs = said.lines().filter_map(|line| line.split_once(' '));
-    let found: Vec<(String, String)> = pairs.map(|(vf, driver)| (vf.to_owned(), driver.to_owned())).collect();
+    let found: Vec<(String, String)> =
+        pairs.map(|(vf, driver)| (vf.to_owned(), driver.to_owned())).collect();
     let count = node.ok(&format!("cat /sys/bus/pci/devices/{pf}/sriov_numvfs"))?;
-    assert_eq!(count, found.len().to_string(), "sriov_numvfs of {pf} and its VFs do not agree: {found:?}");
+    assert_eq!(
+        count,
+        found.len().to_string(),
+        "sriov_numvfs of {pf} and its VFs do not agree: {found:?}"
+    );
     Ok(found)
 }
 
@@ -126,12 +131,20 @@ fn created_slowly(node: &Node) -> Result<()> {
     let began = Instant::now();
     node.ok("(bedplate apply; echo $? >/run/applied) >/run/apply.log 2>&1 </dev/null &")?;
     node.ok(&format!("until [ -e {device}/virtfn0 ]; do sleep 0.1; done"))?;
-    assert_eq!(node.run("test -e /run/applied")?.status, 1, "it was over before a second apply could start");
+    assert_eq!(
+        node.run("test -e /run/applied")?.status,
+        1,
+        "it was over before a second apply could start"
+    );
     let second = node.ok("bedplate apply")?;
     node.ok("until [ -s /run/applied ]; do sleep 0.1; done")?;
     let slow = began.elapsed();
     let first = node.ok("cat /run/apply.log")?;
-    assert_eq!(node.ok("cat /run/applied")?, "0", "slow creation was taken for a failure:\n{first}");
+    assert_eq!(
+        node.ok("cat /run/applied")?,
+        "0",
+        "slow creation was taken for a failure:\n{first}"
+    );
     assert!(slow > quick * 5, "creation was not slow: {slow:?}, without driver {quick:?}");
     assert_eq!(drivers(node)?, ["igbvf"; 7]);
     assert_eq!(node.ok("lspci -d 8086:10ca | wc -l")?, "7", "VFs of other PFs");
@@ -147,12 +160,17 @@ fn in_use(node: &Node) -> Result<()> {
     node.ok(&format!(
         "udevadm settle && ip netns add pod && ip link set {vf} netns pod && ip -n pod link set {vf} up"
     ))?;
-    refused(node, "0000:84:10.0 (bound to igbvf without an interface here: it may be in another namespace)")?;
+    refused(
+        node,
+        "0000:84:10.0 (bound to igbvf without an interface here: it may be in another namespace)",
+    )?;
     let link = node.ok(&format!("ip -n pod -brief link show {vf}"))?;
     assert!(link.contains(",UP"), "the VF in the namespace is not up any more: {link}");
 
     // 5. Up at home.
-    node.ok(&format!("ip -n pod link set {vf} netns 1 && ip netns delete pod && ip link set {vf} up"))?;
+    node.ok(&format!(
+        "ip -n pod link set {vf} netns 1 && ip netns delete pod && ip link set {vf} up"
+    ))?;
     refused(node, &format!("{vf} is up"))?;
     node.ok(&format!("ip link set {vf} down"))?;
     Ok(())
@@ -226,7 +244,8 @@ fn a_nic_unplugged_in_mid_apply(case: &mut Case) -> Result<()> {
     // 3. That change failed, the others are done.
     let log = node.ok("cat /run/apply.log")?;
     assert_eq!(node.ok("cat /run/applied")?, "1", "{log}");
-    let failed = log.lines().find(|line| line.contains("✗ sriov PF 0000:24:00.0")).unwrap_or_default();
+    let failed =
+        log.lines().find(|line| line.contains("✗ sriov PF 0000:24:00.0")).unwrap_or_default();
     assert!(
         failed.contains("failed") && failed.contains("is not there"),
         "no clear word on the lost NIC:\n{log}"

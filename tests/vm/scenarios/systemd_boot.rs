@@ -15,7 +15,11 @@ fn entries(case: &mut Case) -> Result<()> {
 
 fn unified_image(case: &mut Case) -> Result<()> {
     // The image's .cmdline section is plain text between zeros.
-    story(case, UKI, "grep -aohE 'root=LABEL=root ro [[:print:]]*' /boot/efi/EFI/Linux/*.efi | head -n1")
+    story(
+        case,
+        UKI,
+        "grep -aohE 'root=LABEL=root ro [[:print:]]*' /boot/efi/EFI/Linux/*.efi | head -n1",
+    )
 }
 
 /// `carried` prints the command line that the loader will pass on.
@@ -32,10 +36,15 @@ fn story(case: &mut Case, machine: Machine, carried: &str) -> Result<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         check!(words.contains(&"iommu=pt"), "iommu=pt is not in {line}");
         // Verbatim: no shell stands between this file and the kernel that would need quotes for `;`.
-        let acs = words.iter().find(|word| word.starts_with("pci=config_acs=")).copied().unwrap_or_default();
+        let acs = words
+            .iter()
+            .find(|word| word.starts_with("pci=config_acs="))
+            .copied()
+            .unwrap_or_default();
         check!(!acs.is_empty() && !acs.contains(['"', '\'', '\\']), "pci= in {line}");
     }
-    let kernels = "ls /boot/efi/loader/entries /boot/efi/EFI/Linux 2>/dev/null | grep -c -E 'conf$|efi$'";
+    let kernels =
+        "ls /boot/efi/loader/entries /boot/efi/EFI/Linux 2>/dev/null | grep -c -E 'conf$|efi$'";
     same!(node.ok(kernels)?, "1", "entries and images: rebuilt, not added");
 
     node.step("the boot makes it true; a second apply leaves it");
@@ -51,7 +60,11 @@ fn story(case: &mut Case, machine: Machine, carried: &str) -> Result<()> {
 
     node.step("revert");
     node.expect(3, "bedplate revert --yes")?;
-    same!((node.ok(carried)?, node.ok("cat /etc/kernel/cmdline")?), before, "the lines after the revert");
+    same!(
+        (node.ok(carried)?, node.ok("cat /etc/kernel/cmdline")?),
+        before,
+        "the lines after the revert"
+    );
     node.reboot()?;
     let words = guest::running(&node)?;
     check!(
@@ -59,7 +72,10 @@ fn story(case: &mut Case, machine: Machine, carried: &str) -> Result<()> {
         "/proc/cmdline: {words:?}"
     );
     let types = guest::groups(&node)?;
-    check!(!types.is_empty() && types.values().all(|kind| kind.starts_with("DMA")), "group types: {types:?}");
+    check!(
+        !types.is_empty() && types.values().all(|kind| kind.starts_with("DMA")),
+        "group types: {types:?}"
+    );
     check!(
         !guest::of(&guest::acs(&node)?, &PATH_PORTS).contains(&"0000"),
         "ACS stays off after the revert's boot"
@@ -71,7 +87,10 @@ fn effective(node: &Node) -> Result<()> {
     let words = guest::running(node)?;
     check!(words.contains(&"iommu=pt".to_owned()), "/proc/cmdline: {words:?}");
     let types = guest::groups(node)?;
-    check!(!types.is_empty() && types.values().all(|kind| kind == "identity"), "group types: {types:?}");
+    check!(
+        !types.is_empty() && types.values().all(|kind| kind == "identity"),
+        "group types: {types:?}"
+    );
     same!(guest::of(&guest::acs(node)?, &PATH_PORTS), ["0000"; 6], "ACS after the boot");
     Ok(())
 }

@@ -9,8 +9,11 @@ use bedplate_tests::lab::{Case, Node, Result, Scenario};
 use super::daemon::{install, state, until};
 use super::guest::{self, PROFILE_PATH, check, same};
 
-pub const SCENARIOS: &[Scenario] =
-    &[("upkeep::confined", confined), ("upkeep::interrupted", interrupted), ("upkeep::fleet", fleet)];
+pub const SCENARIOS: &[Scenario] = &[
+    ("upkeep::confined", confined),
+    ("upkeep::interrupted", interrupted),
+    ("upkeep::fleet", fleet),
+];
 
 const ENABLE: &str = "systemctl enable --now bedplate-boot.service bedplate.service";
 /// Asks for one cold boot and nothing else.
@@ -84,7 +87,9 @@ fn interrupted(case: &mut Case) -> Result<()> {
     let (before, boot) = (boot, node.boot_id()?);
     check!(boot != before, "another boot");
 
-    node.step("the kernel has the argument, and translates all the same: stuck, and no second reboot");
+    node.step(
+        "the kernel has the argument, and translates all the same: stuck, and no second reboot",
+    );
     let group = guest::group_of(&node, pf)?;
     until(&node, "translated", &format!("grep -q ^DMA /sys/kernel/iommu_groups/{group}/type"))?;
     check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
@@ -97,7 +102,10 @@ fn interrupted(case: &mut Case) -> Result<()> {
     node.ok(&format!("{} && systemctl disable translate.service", retype(pf, "identity")))?;
     until(&node, "mended, it is right without a boot", &state("converged"))?;
     same!(node.boot_id()?, boot, "the boot");
-    check!(node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"), "the record");
+    check!(
+        node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"),
+        "the record"
+    );
 
     node.step("somebody else reboots before the time has come");
     node.put(PROFILE_PATH, format!("{PASSTHROUGH}[cmdline]\nargs = [\"audit=0\"]\n{POLICY}"))?;
@@ -105,7 +113,10 @@ fn interrupted(case: &mut Case) -> Result<()> {
     node.reboot()?;
     until(&node, "converged", &state("converged"))?;
     check!(guest::running(&node)?.contains(&"audit=0".to_owned()), "/proc/cmdline");
-    check!(node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"), "the record");
+    check!(
+        node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"),
+        "the record"
+    );
     let boot = node.boot_id()?;
     rest(5);
     same!(node.boot_id()?, boot, "the boot");
@@ -168,8 +179,9 @@ fn fleet(case: &mut Case) -> Result<()> {
             "{PASSTHROUGH}[reboot]\npolicy = \"schedule\"\nmethods = [\"firmware\"]\ndelay = \"20s\"\n{fleet}"
         ),
     )?;
-    let drop_in =
-        |name: &str, text| node.put(&format!("/etc/systemd/system/bedplate.service.d/{name}.conf"), text);
+    let drop_in = |name: &str, text| {
+        node.put(&format!("/etc/systemd/system/bedplate.service.d/{name}.conf"), text)
+    };
     drop_in("cold-reboot", COLD_REBOOT)?;
     let boot = node.boot_id()?;
     node.ok(&format!("systemctl daemon-reload && {ENABLE}"))?;

@@ -39,7 +39,10 @@ fn grub(text: &str, variables: &[(&str, &str)]) -> (String, Vec<String>) {
     let variables: BTreeMap<&str, &str> = variables.iter().copied().collect();
     let lookup = |name: &str| Some(variables.get(name).copied().unwrap_or_default().to_owned());
     let (line, unresolved) = entry(text).grub_cmdline(&lookup).expect("readable");
-    (CommandLine::parse(&line).tokens().map(|t| t.as_str()).collect::<Vec<_>>().join(" "), unresolved)
+    (
+        CommandLine::parse(&line).tokens().map(|t| t.as_str()).collect::<Vec<_>>().join(" "),
+        unresolved,
+    )
 }
 
 #[test]
@@ -70,7 +73,8 @@ fn grub_fills_in_variables_and_parses() {
 
 #[test]
 fn grub_entries_that_differ_between_builds_are_refused() {
-    let found = |text: &str| entry(text).grub_cmdline(&|_| Some(String::new())).expect_err("refused");
+    let found =
+        |text: &str| entry(text).grub_cmdline(&|_| Some(String::new())).expect_err("refused");
     assert_eq!(found("linux /x\noptions a\noptions b\n").line, 3);
     assert_eq!(found("linux /x\n\noptions a\n").line, 2);
     assert_eq!(found("linux /x\noptions a;b\n").line, 2);
@@ -92,7 +96,8 @@ fn edits_change_the_options_only() {
     assert_eq!(new, expected);
     assert_eq!(entry(&new).edited(Reader::Grub, &wish).as_deref(), Ok(new.as_str()));
     let new = entry(ARCH).edited(Reader::SystemdBoot, &edit(&["iommu=pt"], &[])).expect("editable");
-    let expected = ARCH.replace("rw\noptions    quiet a=\"b;c\"\n", "rw quiet a=\"b;c\" iommu=pt\n");
+    let expected =
+        ARCH.replace("rw\noptions    quiet a=\"b;c\"\n", "rw quiet a=\"b;c\" iommu=pt\n");
     assert_eq!(new, expected);
     let same = entry(ARCH).edited(Reader::SystemdBoot, &edit(&["quiet"], &[])).expect("editable");
     assert_eq!(same, ARCH);
@@ -123,12 +128,16 @@ fn grub_sorts_by_file_name_newest_first() {
         file("m-5.14.0-503.el9.x86_64.conf"),
         BlsEntry::parse("m-9-9.conf", "title no kernel\n"),
     ];
-    assert_eq!(ids(&grub_order(&all)), ["m-5.14.0-503.el9.x86_64", "m-5.14.0-70.el9.x86_64", "m-0-rescue"]);
+    assert_eq!(
+        ids(&grub_order(&all)),
+        ["m-5.14.0-503.el9.x86_64", "m-5.14.0-70.el9.x86_64", "m-0-rescue"]
+    );
 }
 
 #[test]
 fn grub_chooses_by_id_title_or_position() {
-    let file = |name: &str, title: &str| BlsEntry::parse(name, &format!("title {title}\nlinux /x\n"));
+    let file =
+        |name: &str, title: &str| BlsEntry::parse(name, &format!("title {title}\nlinux /x\n"));
     let all = [file("m-1-1.conf", "one"), file("m-2-1.conf", "two"), file("m-3-1.conf", "1")];
     let choice = |spec: &str| grub_choice(&all, spec).expect("an entry").id();
     assert_eq!(choice("m-1-1"), "m-1-1");
@@ -151,7 +160,8 @@ fn systemd_sorts_by_key_and_version() {
         file("a3+0-3.conf", "sort-key a\nversion 9\nlinux /x\n"),
     ];
     assert_eq!(ids(&systemd_order(&all)), ["a2", "a1", "b1", "no-key-2", "a3"]);
-    let default = |patterns: &[&str]| systemd_default(&all, patterns).map(|entry| entry.id().to_owned());
+    let default =
+        |patterns: &[&str]| systemd_default(&all, patterns).map(|entry| entry.id().to_owned());
     assert_eq!(default(&[]).as_deref(), Some("a2"));
     assert_eq!(default(&["no-such", "B*"]).as_deref(), Some("b1"));
     assert_eq!(default(&["a1.conf", "b*"]).as_deref(), Some("a1"));

@@ -14,7 +14,12 @@ fn env(variables: &str) -> Grubenv {
     Grubenv::parse(&format!("{text}{}", "#".repeat(1024 - text.len()))).expect("a block")
 }
 
-fn with(cfg: &str, variables: &str, files: &[&str], bls: &[BlsEntry]) -> Result<Entry, NotUnderstood> {
+fn with(
+    cfg: &str,
+    variables: &str,
+    files: &[&str],
+    bls: &[BlsEntry],
+) -> Result<Entry, NotUnderstood> {
     let grubenv = env(variables);
     default_entry(cfg, &Surroundings { grubenv: Some(&grubenv), files, bls })
 }
@@ -39,7 +44,13 @@ fn the_first_entry_with_its_line() {
          pci=config_acs=xx000x0@0000:20:00.0;xx000x0@0000:22:00.0"
     );
     assert!(entry.unresolved.is_empty());
-    assert!(DEBIAN.lines().nth(entry.line - 1).expect("a line").contains("linux\t/boot/vmlinuz-6.1.0-37"));
+    assert!(
+        DEBIAN
+            .lines()
+            .nth(entry.line - 1)
+            .expect("a line")
+            .contains("linux\t/boot/vmlinuz-6.1.0-37")
+    );
 }
 
 #[test]
@@ -48,7 +59,8 @@ fn next_entry_goes_before_the_default() {
     assert_eq!(id(DEBIAN, &format!("next_entry={advanced}\n")), advanced);
     assert_eq!(id(DEBIAN, "next_entry=1>2\n"), advanced);
     assert_eq!(id(DEBIAN, "next_entry=\n"), "gnulinux-simple-0a1b2c3d");
-    let titles = "Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux 6.1.0-35-amd64";
+    let titles =
+        "Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux 6.1.0-35-amd64";
     assert_eq!(id(DEBIAN, &format!("next_entry={titles}\n")), advanced);
     assert_eq!(id(DEBIAN, "next_entry=rusty\n"), "rusty");
     // Not in the environment block that the configuration asks for: as if there were none.
@@ -68,7 +80,8 @@ fn names_that_builds_of_grub_resolve_differently_are_refused() {
     let cfg = "load_env\nset default=${next_entry}\nmenuentry b --id a { linux /1 }\nmenuentry a --id b { linux /2 }\nmenuentry 0 { linux /3 }\n";
     for name in ["b", "0", "1x"] {
         // `1x` is no entry, but upstream GRUB reads a 1.
-        let refused = with(cfg, &format!("next_entry={name}\n"), &[], &[]).expect_err("two readings");
+        let refused =
+            with(cfg, &format!("next_entry={name}\n"), &[], &[]).expect_err("two readings");
         assert!(refused.why.contains("differ"), "{name}: {refused}");
     }
     assert_eq!(with(cfg, "next_entry=a\n", &[], &[]).expect("an id").image, "/1");
@@ -86,14 +99,18 @@ fn a_menu_without_entries_is_not_understood() {
 #[test]
 fn what_is_not_there_falls_back_to_the_first() {
     let gone = "next_entry=gnulinux-advanced-0a1b2c3d>gone\n";
-    assert_eq!(id(DEBIAN, gone), "gnulinux-advanced-0a1b2c3d>gnulinux-6.1.0-37-amd64-advanced-0a1b2c3d");
+    assert_eq!(
+        id(DEBIAN, gone),
+        "gnulinux-advanced-0a1b2c3d>gnulinux-6.1.0-37-amd64-advanced-0a1b2c3d"
+    );
     assert_eq!(id(UBUNTU, "saved_entry=gone\n"), "gnulinux-simple-77");
     assert_eq!(id(UBUNTU, ""), "gnulinux-simple-77");
 }
 
 #[test]
 fn what_depends_on_the_machine_is_refused() {
-    let refused = |variables: &str| with(DEBIAN, variables, &[], &[]).expect_err("not to be known").why;
+    let refused =
+        |variables: &str| with(DEBIAN, variables, &[], &[]).expect_err("not to be known").why;
     assert!(refused("next_entry=uefi-firmware\n").contains("depends on the machine"));
     // Behind the firmware entry positions are not known, nor whether 9 is beyond the end.
     assert!(refused("next_entry=3\n").contains("depends on the machine"));
@@ -115,7 +132,8 @@ fn saved_entries_and_unresolved_variables() {
     assert_eq!(first.cmdline, "root=/dev/mapper/ubuntu--vg-lv ro quiet splash $vt_handoff");
     assert_eq!(first.unresolved, ["vt_handoff"]);
     // A failed initrd sends the machine back to the entry before.
-    let back = "initrdfail=1\nprev_entry=gnulinux-advanced-77>gnulinux-6.8.0-40-generic-advanced-77\n";
+    let back =
+        "initrdfail=1\nprev_entry=gnulinux-advanced-77>gnulinux-6.8.0-40-generic-advanced-77\n";
     assert_eq!(id(UBUNTU, back), advanced);
 }
 
@@ -124,7 +142,8 @@ fn every_entry_is_listed() {
     let grubenv = env("");
     let around = Surroundings { grubenv: Some(&grubenv), files: &[], bls: &[] };
     let all = entries(DEBIAN, &around).expect("followed");
-    let last: Vec<&str> = all.iter().map(|entry| entry.id.last().expect("an id").as_str()).collect();
+    let last: Vec<&str> =
+        all.iter().map(|entry| entry.id.last().expect("an id").as_str()).collect();
     assert_eq!(
         last,
         [
@@ -193,11 +212,21 @@ fn tiny(script: &str) -> Result<Entry, NotUnderstood> {
 
 #[test]
 fn branches_that_depend_on_the_machine_make_values_unknown() {
-    let entry = tiny("if [ \"$grub_platform\" = efi ]; then set x=1; fi; set y=2").expect("followed");
-    assert_eq!((entry.cmdline.as_str(), entry.unresolved.as_slice()), ("x$x2", &["x".to_owned()][..]));
-    let same = tiny("if [ \"$grub_platform\" = efi ]; then set x=1; else x=1; fi").expect("followed");
+    let entry =
+        tiny("if [ \"$grub_platform\" = efi ]; then set x=1; fi; set y=2").expect("followed");
+    assert_eq!(
+        (entry.cmdline.as_str(), entry.unresolved.as_slice()),
+        ("x$x2", &["x".to_owned()][..])
+    );
+    let same =
+        tiny("if [ \"$grub_platform\" = efi ]; then set x=1; else x=1; fi").expect("followed");
     assert_eq!(same.cmdline, "x1");
-    assert!(tiny("if sometest; then set default=1; fi").expect_err("unknown").why.contains("which entry"));
+    assert!(
+        tiny("if sometest; then set default=1; fi")
+            .expect_err("unknown")
+            .why
+            .contains("which entry")
+    );
     assert_eq!(tiny("if ! true; then set default=1; fi").expect("followed").image, "/a");
     assert_eq!(tiny("if ! false; then set default=1; fi").expect("followed").image, "/b");
     let calls = tiny("function f { set x=1; g; }\nfunction g { y=2 }\nf").expect("followed");
@@ -227,7 +256,8 @@ fn what_is_not_followed_is_named() {
     assert_eq!(line("}"), 1);
     assert_eq!(line("set x='"), 1);
     assert_eq!(line("function f {\n menuentry q { true }\n}\nf"), 2);
-    let doubtful = with("menuentry a { if cpuid; then linux /a x; else linux /b y; fi }", "", &[], &[]);
+    let doubtful =
+        with("menuentry a { if cpuid; then linux /a x; else linux /b y; fi }", "", &[], &[]);
     assert!(doubtful.expect_err("either").why.contains("which kernel"));
     let none = with("menuentry a { chainloader +1 }", "", &[], &[]);
     assert!(none.expect_err("no kernel").why.contains("no Linux kernel"));

@@ -34,7 +34,8 @@ GRUB_CMDLINE_LINUX_DEFAULT=\"console=tty1 console=ttyS0\"
 GRUB_TERMINAL=console
 ";
 
-const KDUMP: &str = "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT crashkernel=512M-:192M\"\n";
+const KDUMP: &str =
+    "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT crashkernel=512M-:192M\"\n";
 
 const EL9: &str = "GRUB_TIMEOUT=5
 GRUB_DISTRIBUTOR=\"$(sed 's, release .*$,,g' /etc/system-release)\"
@@ -67,7 +68,10 @@ fn reads_what_distributions_ship() {
     assert_eq!(value(EL9, CMDLINE).as_deref(), Some("crashkernel=1G-4G:192M rd.lvm.lv=rl/root"));
     assert_eq!(value(EL9, "GRUB_ENABLE_BLSCFG").as_deref(), Some("true"));
     assert_eq!(value(EL9, CMDLINE_DEFAULT).as_deref(), Some("$tuned_params"));
-    assert_eq!(parse(EL9).value(CMDLINE_DEFAULT, Some("x")), Ok(Some("x $tuned_params".to_owned())));
+    assert_eq!(
+        parse(EL9).value(CMDLINE_DEFAULT, Some("x")),
+        Ok(Some("x $tuned_params".to_owned()))
+    );
 }
 
 #[test]
@@ -192,7 +196,9 @@ fn edited(text: &str, new: &str) -> String {
 
 #[test]
 fn edits_change_one_value() {
-    let new = parse(DEBIAN).edited(CMDLINE_DEFAULT, "quiet pci=config_acs=\"a;b\"", None).expect("editable");
+    let new = parse(DEBIAN)
+        .edited(CMDLINE_DEFAULT, "quiet pci=config_acs=\"a;b\"", None)
+        .expect("editable");
     assert_eq!(new, DEBIAN.replace("\"quiet splash\" #", "\"quiet pci=config_acs=\\\"a;b\\\"\" #"));
     assert_eq!(edited("A=b # c\n", "d"), "A=d # c\n");
     assert_eq!(edited("A=b # c\n", "d e"), "A=\"d e\" # c\n");
@@ -212,7 +218,12 @@ fn edits_keep_a_reference_to_the_value_before() {
     assert_eq!(edited("A=\"$A x\"\n", "old x y").as_deref(), Ok("A=\"$A x y\"\n"));
     assert_eq!(edited("A=\"$A x\"\n", "oldx").as_deref(), Ok("A=\"${A}x\"\n"));
     assert_eq!(edited("A=\"${A}x\"\n", "old").as_deref(), Ok("A=\"${A}\"\n"));
-    assert!(edited("A=\"$A x\"\n", "new").expect_err("drops the reference").why.contains("other variables"));
+    assert!(
+        edited("A=\"$A x\"\n", "new")
+            .expect_err("drops the reference")
+            .why
+            .contains("other variables")
+    );
     assert!(edited("B=1\nA=\"$B x\"\n", "new").is_err());
     assert!(edited("A=$(x)\n", "new").is_err());
     assert!(edited("A=1\n", "a\nb").is_err());
@@ -221,10 +232,14 @@ fn edits_keep_a_reference_to_the_value_before() {
 #[test]
 fn drop_ins_layer_shell_and_grub_quotes() {
     let token = |text: &str| Token::new(text).expect("an argument");
-    let tokens =
-        [token("iommu=pt"), token("pci=config_acs=A;B"), token("dyndbg=\"file a +p\""), token("x=$y`z`")];
-    let text =
-        write_drop_in(CMDLINE_DEFAULT, &tokens, "Written by bedplate.\nDo not edit.").expect("carried");
+    let tokens = [
+        token("iommu=pt"),
+        token("pci=config_acs=A;B"),
+        token("dyndbg=\"file a +p\""),
+        token("x=$y`z`"),
+    ];
+    let text = write_drop_in(CMDLINE_DEFAULT, &tokens, "Written by bedplate.\nDo not edit.")
+        .expect("carried");
     assert_eq!(
         text,
         "# Written by bedplate.\n# Do not edit.\nGRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT iommu=pt \
@@ -253,7 +268,8 @@ fn surroundings() -> impl Strategy<Value = String> {
         "A=early",
         "A=\"earlier one\" # with a comment",
     ]);
-    prop::collection::vec(line, 0..5).prop_map(|lines| lines.iter().map(|line| format!("{line}\n")).collect())
+    prop::collection::vec(line, 0..5)
+        .prop_map(|lines| lines.iter().map(|line| format!("{line}\n")).collect())
 }
 
 proptest! {

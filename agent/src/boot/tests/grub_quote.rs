@@ -107,8 +107,11 @@ fn edits_keep_what_they_do_not_own() {
 
 /// Arguments as profiles have them, with everything that a quoting layer could trip over.
 fn tokens() -> impl Strategy<Value = Vec<Token>> {
-    let token = ("[a-z_.-]{1,6}", prop::option::of("[a-z0-9 ;&|<>{}$,=:@/*?#()!^~%+\\[\\]`-]{0,12}"))
-        .prop_filter_map("one argument", |(name, value)| Token::from_parts(&name, value.as_deref()).ok());
+    let token =
+        ("[a-z_.-]{1,6}", prop::option::of("[a-z0-9 ;&|<>{}$,=:@/*?#()!^~%+\\[\\]`-]{0,12}"))
+            .prop_filter_map("one argument", |(name, value)| {
+                Token::from_parts(&name, value.as_deref()).ok()
+            });
     prop::collection::vec(token, 0..6)
 }
 

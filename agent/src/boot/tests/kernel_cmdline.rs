@@ -6,8 +6,14 @@ use super::edit;
 
 #[test]
 fn blanks_collapse() {
-    assert_eq!(cmdline("root=UUID=1  ro\n\tquiet\n", SystemdBoot).as_deref(), Ok("root=UUID=1 ro quiet"));
-    assert_eq!(cmdline("ro pci=config_acs=\"a;b\"\n", Grub).as_deref(), Ok("ro pci=config_acs=a;b"));
+    assert_eq!(
+        cmdline("root=UUID=1  ro\n\tquiet\n", SystemdBoot).as_deref(),
+        Ok("root=UUID=1 ro quiet")
+    );
+    assert_eq!(
+        cmdline("ro pci=config_acs=\"a;b\"\n", Grub).as_deref(),
+        Ok("ro pci=config_acs=a;b")
+    );
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use crate::facts::Arch;
 
-use super::super::{ApplyError, CommandLine, Edit, EditError, LineDiff, LineError, MAX_LINE_BYTES, appended};
+use super::super::{
+    ApplyError, CommandLine, Edit, EditError, LineDiff, LineError, MAX_LINE_BYTES, appended,
+};
 use super::{edited, edited_on};
 
 fn refused(set: &[&str], absent: &[&str]) -> EditError {
@@ -41,13 +43,19 @@ fn does_not_take_a_part_of_a_name_for_the_name() {
 
 #[test]
 fn option_lists_keep_foreign_options() {
-    assert_eq!(edited("intel_iommu=off,sm_on ro", &["intel_iommu=on"], &[]), "intel_iommu=on,sm_on ro");
+    assert_eq!(
+        edited("intel_iommu=off,sm_on ro", &["intel_iommu=on"], &[]),
+        "intel_iommu=on,sm_on ro"
+    );
     assert_eq!(edited("intel_iommu=sm_on", &["intel_iommu=on"], &[]), "intel_iommu=sm_on,on");
     assert_eq!(
         edited("intel_iommu=off intel_iommu=igfx_off,off", &["intel_iommu=on"], &[]),
         "intel_iommu=on intel_iommu=igfx_off"
     );
-    assert_eq!(edited("intel_iommu=on,sm_on", &["intel_iommu=off,sm_off"], &[]), "intel_iommu=off,sm_off");
+    assert_eq!(
+        edited("intel_iommu=on,sm_on", &["intel_iommu=off,sm_off"], &[]),
+        "intel_iommu=off,sm_off"
+    );
     assert_eq!(edited("amd_iommu=pgtbl_v2", &["amd_iommu=pgtbl_v1"], &[]), "amd_iommu=pgtbl_v1");
 }
 
@@ -88,7 +96,10 @@ fn pci_becomes_one_argument() {
         "pci=noaer,realloc,nomsi ro"
     );
     assert_eq!(edited("pci=noaer ro", &["pci=realloc,noats"], &[]), "pci=noaer,realloc,noats ro");
-    assert_eq!(edited("ro", &["pci=realloc", "quiet", "pci=noats"], &[]), "ro pci=realloc,noats quiet");
+    assert_eq!(
+        edited("ro", &["pci=realloc", "quiet", "pci=noats"], &[]),
+        "ro pci=realloc,noats quiet"
+    );
     assert_eq!(edited("pci=a pci=b", &["quiet"], &[]), "pci=a pci=b quiet");
     assert_eq!(edited("pci=a,,realloc pci pci=b", &["pci=realloc"], &[]), "pci=a,realloc,b pci");
     assert_eq!(edited("pci=realloc,realloc=on", &["pci=realloc=on"], &[]), "pci=realloc=on");
@@ -100,7 +111,10 @@ fn pci_suboptions_are_owned_one_by_one() {
         edited("pci=config_acs=a;b,noaer,config_acs=c", &["pci=config_acs=d;e"], &[]),
         "pci=config_acs=d;e,noaer"
     );
-    assert_eq!(edited("pci=pcie_bus_perf,noaer", &["pci=pcie_bus_safe"], &[]), "pci=pcie_bus_safe,noaer");
+    assert_eq!(
+        edited("pci=pcie_bus_perf,noaer", &["pci=pcie_bus_safe"], &[]),
+        "pci=pcie_bus_safe,noaer"
+    );
     assert_eq!(edited("pci=realloc=off,noaer", &[], &["pci=realloc"]), "pci=noaer");
     assert_eq!(edited("pci=realloc=off,noaer", &[], &["pci=realloc=on"]), "pci=realloc=off,noaer");
     assert_eq!(edited("a pci=noats b", &[], &["pci=noats"]), "a b");
@@ -122,7 +136,11 @@ fn sequences_are_owned_whole_and_in_order() {
         "default_hugepagesz=2M hugepages=4"
     );
     assert_eq!(
-        edited("default_hugepagesz=2M ro", &["default_hugepagesz=1G", "hugepagesz=1G", "hugepages=4"], &[]),
+        edited(
+            "default_hugepagesz=2M ro",
+            &["default_hugepagesz=1G", "hugepagesz=1G", "hugepages=4"],
+            &[]
+        ),
         "default_hugepagesz=1G hugepagesz=1G hugepages=4 ro"
     );
     assert_eq!(
@@ -139,8 +157,14 @@ fn collections_grow_beside_what_is_there() {
         "modprobe.blacklist=a,b modprobe.blacklist=nouveau"
     );
     assert_eq!(edited("modprobe.blacklist=a,nouveau", &set, &[]), "modprobe.blacklist=a,nouveau");
-    assert_eq!(edited("modprobe.blacklist=a-b", &["modprobe.blacklist=a_b"], &[]), "modprobe.blacklist=a-b");
-    assert_eq!(edited("modprobe.blacklist=a,b,a", &[], &["modprobe.blacklist=a"]), "modprobe.blacklist=b");
+    assert_eq!(
+        edited("modprobe.blacklist=a-b", &["modprobe.blacklist=a_b"], &[]),
+        "modprobe.blacklist=a-b"
+    );
+    assert_eq!(
+        edited("modprobe.blacklist=a,b,a", &[], &["modprobe.blacklist=a"]),
+        "modprobe.blacklist=b"
+    );
     assert_eq!(
         edited("module_blacklist=a module_blacklist=b", &["module_blacklist=a"], &[]),
         "module_blacklist=a module_blacklist=b,a"
@@ -163,8 +187,14 @@ fn nonsense_is_refused_with_both_names() {
     let contradiction = refused(&["intel_iommu=on", "intel-iommu=off"], &[]);
     assert!(matches!(contradiction, EditError::Contradiction { first, second }
         if first == "intel_iommu=on" && second == "intel-iommu=off"));
-    assert!(matches!(refused(&["iommu=pt", "iommu.passthrough=0"], &[]), EditError::Contradiction { .. }));
-    assert!(matches!(refused(&["pci=realloc"], &["pci=realloc"]), EditError::WantedAndAbsent { .. }));
+    assert!(matches!(
+        refused(&["iommu=pt", "iommu.passthrough=0"], &[]),
+        EditError::Contradiction { .. }
+    ));
+    assert!(matches!(
+        refused(&["pci=realloc"], &["pci=realloc"]),
+        EditError::WantedAndAbsent { .. }
+    ));
     assert!(matches!(refused(&["pci=realloc"], &["pci"]), EditError::WantedAndAbsent { .. }));
     assert!(matches!(refused(&["intel_iommu"], &[]), EditError::NoOption { .. }));
     assert!(matches!(refused(&["pci=,"], &[]), EditError::NoOption { .. }));
@@ -177,7 +207,8 @@ fn nonsense_is_refused_with_both_names() {
 
 #[test]
 fn the_same_wish_twice_is_one_wish() {
-    let edit = Edit::new(Arch::X86_64, &["iommu=pt", "iommu.passthrough=1"], &[] as &[&str]).expect("agree");
+    let edit = Edit::new(Arch::X86_64, &["iommu=pt", "iommu.passthrough=1"], &[] as &[&str])
+        .expect("agree");
     assert_eq!(edit.wanted().len(), 1);
     assert_eq!(edit.wanted()[0].tokens(), ["iommu=pt", "iommu.passthrough=1"]);
 }
@@ -198,7 +229,10 @@ fn dangerous_lines_are_left_alone() {
 fn tells_what_changed() {
     let parse = CommandLine::parse;
     let diff = LineDiff::between(&parse("a b a c"), &parse("a c d"));
-    assert_eq!(diff, LineDiff { removed: vec!["b".to_owned(), "a".to_owned()], added: vec!["d".to_owned()] });
+    assert_eq!(
+        diff,
+        LineDiff { removed: vec!["b".to_owned(), "a".to_owned()], added: vec!["d".to_owned()] }
+    );
     let more = appended(&parse("a b"), &parse("a b c d")).expect("only more");
     assert_eq!(more.iter().map(|token| token.as_str()).collect::<Vec<_>>(), ["c", "d"]);
     assert_eq!(appended(&parse("a b"), &parse("a x b")), None);

@@ -84,7 +84,10 @@ pub fn parse_args(line: &str) -> (Vec<Arg>, Option<String>) {
         at = next;
         if arg.1.is_none() && arg.0 == b"--" {
             let end = buffer.len() - 2;
-            return (all, Some(String::from_utf8(buffer[at..end].to_vec()).expect("cut at ASCII blanks")));
+            return (
+                all,
+                Some(String::from_utf8(buffer[at..end].to_vec()).expect("cut at ASCII blanks")),
+            );
         }
         all.push(arg);
     }

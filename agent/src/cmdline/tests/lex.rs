@@ -81,7 +81,8 @@ fn everything_from_two_dashes_on_is_inits() {
 
 #[test]
 fn unedited_lines_come_back_byte_for_byte() {
-    for text in ["", " ", "\n", "a", "  a\t b  \n", "a=\"b  c\"  -- d  e ", "--", " -- ", "a \"b c"] {
+    for text in ["", " ", "\n", "a", "  a\t b  \n", "a=\"b  c\"  -- d  e ", "--", " -- ", "a \"b c"]
+    {
         assert_eq!(CommandLine::parse(text).to_string(), text);
     }
 }
@@ -90,7 +91,10 @@ fn unedited_lines_come_back_byte_for_byte() {
 fn refuses_lines_that_cannot_be_edited() {
     let long = "x".repeat(MAX_LINE_BYTES);
     assert_eq!(CommandLine::parse(&format!("{long}\n")).check(), Ok(()));
-    assert_eq!(CommandLine::parse(&format!("{long}y")).check(), Err(LineError::TooLong { bytes: 2048 }));
+    assert_eq!(
+        CommandLine::parse(&format!("{long}y")).check(),
+        Err(LineError::TooLong { bytes: 2048 })
+    );
     let open = CommandLine::parse("a b=\"c d").check();
     assert_eq!(open, Err(LineError::OpenQuote { token: "b=\"c d".to_owned() }));
     let cut = CommandLine::parse("a=voil\u{e0}iommu=pt").check();

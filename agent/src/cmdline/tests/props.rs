@@ -23,7 +23,8 @@ fn any_line() -> impl Strategy<Value = String> {
 
 /// Arguments around which profiles and people meet.
 fn argument() -> impl Strategy<Value = String> {
-    let lists = prop_oneof![Just("intel_iommu"), Just("intel-iommu"), Just("iommu"), Just("amd_iommu"),];
+    let lists =
+        prop_oneof![Just("intel_iommu"), Just("intel-iommu"), Just("iommu"), Just("amd_iommu"),];
     let options = prop::sample::subsequence(
         vec!["on", "off", "sm_on", "pt", "nopt", "soft", "igfx_off", "usedac", "", "junk"],
         1..4,
@@ -67,7 +68,8 @@ fn argument() -> impl Strategy<Value = String> {
 
 fn line_of_arguments() -> impl Strategy<Value = String> {
     let gap = prop_oneof![4 => Just(" "), 1 => Just("  "), 1 => Just("\t")];
-    let tail = prop_oneof![3 => Just(""), 1 => Just("\n"), 1 => Just(" -- iommu=off pci=realloc \"x")];
+    let tail =
+        prop_oneof![3 => Just(""), 1 => Just("\n"), 1 => Just(" -- iommu=off pci=realloc \"x")];
     (prop::collection::vec((gap, argument()), 0..8), tail).prop_map(|(all, tail)| {
         all.into_iter().map(|(gap, a)| format!("{gap}{a}")).collect::<String>() + tail
     })
@@ -76,8 +78,15 @@ fn line_of_arguments() -> impl Strategy<Value = String> {
 fn wishes() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
     let absent = prop_oneof![
         argument(),
-        prop::sample::select(vec!["pci=realloc", "pci=config_acs", "pci", "nosmt", "quiet", "iommu"])
-            .prop_map(str::to_owned),
+        prop::sample::select(vec![
+            "pci=realloc",
+            "pci=config_acs",
+            "pci",
+            "nosmt",
+            "quiet",
+            "iommu"
+        ])
+        .prop_map(str::to_owned),
     ];
     (prop::collection::vec(argument(), 0..4), prop::collection::vec(absent, 0..2))
 }

@@ -40,7 +40,10 @@ fn the_same_words_are_present() {
 #[test]
 fn other_words_for_the_same_are_equivalent() {
     assert_eq!(status("iommu.passthrough=1", "iommu=pt"), by("iommu.passthrough=1"));
-    assert_eq!(status("iommu=nopt iommu.passthrough=y", "iommu=pt"), by("iommu=nopt iommu.passthrough=y"));
+    assert_eq!(
+        status("iommu=nopt iommu.passthrough=y", "iommu=pt"),
+        by("iommu=nopt iommu.passthrough=y")
+    );
     assert_eq!(status("intel_iommu=on,sm_on", "intel_iommu=on"), by("intel_iommu=on,sm_on"));
     assert_eq!(
         status("intel_iommu=off intel_iommu=on", "intel_iommu=on"),
@@ -56,7 +59,10 @@ fn other_words_for_the_same_are_equivalent() {
 
 #[test]
 fn the_last_word_counts() {
-    assert_eq!(status("iommu=pt iommu.passthrough=0", "iommu=pt"), other("iommu=pt iommu.passthrough=0"));
+    assert_eq!(
+        status("iommu=pt iommu.passthrough=0", "iommu=pt"),
+        other("iommu=pt iommu.passthrough=0")
+    );
     assert_eq!(status("iommu=pt,nopt", "iommu=pt"), other("iommu=pt,nopt"));
     assert_eq!(status("iommu=usedac,pt", "iommu=pt"), other("iommu=usedac,pt"));
     assert_eq!(status("pci=realloc=off", "pci=realloc"), other("pci=realloc=off"));
@@ -75,7 +81,8 @@ fn silence_is_missing() {
 }
 
 const PASSTHROUGH: &str = "CONFIG_X86_64=y\nCONFIG_IOMMU_DEFAULT_PASSTHROUGH=y\n";
-const TRANSLATED: &str = "# CONFIG_IOMMU_DEFAULT_PASSTHROUGH is not set\nCONFIG_IOMMU_DEFAULT_DMA_LAZY=y\n";
+const TRANSLATED: &str =
+    "# CONFIG_IOMMU_DEFAULT_PASSTHROUGH is not set\nCONFIG_IOMMU_DEFAULT_DMA_LAZY=y\n";
 const VTD_ON: &str = "CONFIG_INTEL_IOMMU=y\nCONFIG_INTEL_IOMMU_DEFAULT_ON=y\n";
 const DEBIAN: &str =
     "CONFIG_INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF=y\n# CONFIG_INTEL_IOMMU_DEFAULT_ON is not set\n";
@@ -83,7 +90,10 @@ const DEBIAN: &str =
 #[test]
 fn kernel_defaults_count_where_nothing_is_said() {
     let status = |line: &str, set: &str, config: &str| status_on(Arch::X86_64, line, set, config);
-    assert_eq!(status("ro", "iommu=pt", PASSTHROUGH), default("CONFIG_IOMMU_DEFAULT_PASSTHROUGH=y"));
+    assert_eq!(
+        status("ro", "iommu=pt", PASSTHROUGH),
+        default("CONFIG_IOMMU_DEFAULT_PASSTHROUGH=y")
+    );
     assert_eq!(
         status("ro", "iommu=nopt", TRANSLATED),
         default("CONFIG_IOMMU_DEFAULT_PASSTHROUGH is not set")
@@ -92,7 +102,10 @@ fn kernel_defaults_count_where_nothing_is_said() {
     assert_eq!(status("iommu=nopt", "iommu=pt", PASSTHROUGH), other("iommu=nopt"));
     assert_eq!(status("mem_encrypt=on", "iommu=pt", PASSTHROUGH), Status::Missing);
     assert_eq!(status("ro", "intel_iommu=on", VTD_ON), default("CONFIG_INTEL_IOMMU_DEFAULT_ON=y"));
-    assert_eq!(status("ro", "intel_iommu=on", DEBIAN), default("CONFIG_INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF=y"));
+    assert_eq!(
+        status("ro", "intel_iommu=on", DEBIAN),
+        default("CONFIG_INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF=y")
+    );
     assert_eq!(status("iommu=off", "intel_iommu=on", VTD_ON), Status::Missing);
     assert_eq!(status("intel_iommu=off", "intel_iommu=on", VTD_ON), other("intel_iommu=off"));
     // Firmware can opt in where the default is off.
@@ -103,7 +116,8 @@ fn kernel_defaults_count_where_nothing_is_said() {
 #[test]
 fn built_in_arguments_count_as_the_kernel_reads_them() {
     let prepended = "CONFIG_CMDLINE_BOOL=y\nCONFIG_CMDLINE=\"iommu=pt quiet\"\n";
-    let instead = "CONFIG_CMDLINE_BOOL=y\nCONFIG_CMDLINE=\"iommu=nopt\"\nCONFIG_CMDLINE_OVERRIDE=y\n";
+    let instead =
+        "CONFIG_CMDLINE_BOOL=y\nCONFIG_CMDLINE=\"iommu=nopt\"\nCONFIG_CMDLINE_OVERRIDE=y\n";
     let stand_in = "CONFIG_CMDLINE=\"iommu.passthrough=1\"\n";
     let status = |line: &str, config: &str| status_on(Arch::X86_64, line, "iommu=pt", config);
     assert_eq!(status("ro", prepended), default("CONFIG_CMDLINE"));
@@ -111,17 +125,20 @@ fn built_in_arguments_count_as_the_kernel_reads_them() {
     assert_eq!(status("iommu=pt", instead), other("iommu=nopt"));
     assert_eq!(status("ro", stand_in), Status::Missing);
     let line = CommandLine::parse("ro");
-    let passthrough = |config: &str| iommu_passthrough(&line, &KernelDefaults::parse(config), Arch::X86_64);
+    let passthrough =
+        |config: &str| iommu_passthrough(&line, &KernelDefaults::parse(config), Arch::X86_64);
     assert_eq!(passthrough(prepended), Some(true));
     assert_eq!(passthrough(instead), Some(false));
 }
 
 #[test]
 fn unwanted_things_are_gone_or_linger() {
-    let edit =
-        Edit::new(Arch::X86_64, &[] as &[&str], &["nomodeset", "pci=noats", "iommu=off"]).expect("fine");
-    let all =
-        edit.satisfied_by(&CommandLine::parse("pci=noaer,noats nomodesetx"), &KernelDefaults::default());
+    let edit = Edit::new(Arch::X86_64, &[] as &[&str], &["nomodeset", "pci=noats", "iommu=off"])
+        .expect("fine");
+    let all = edit.satisfied_by(
+        &CommandLine::parse("pci=noaer,noats nomodesetx"),
+        &KernelDefaults::default(),
+    );
     let status: Vec<_> = all.into_iter().map(|finding| finding.status).collect();
     assert_eq!(
         status,
@@ -137,7 +154,10 @@ fn effective_values() {
     assert_eq!(iommu_passthrough(&line("iommu=pt"), &none, x86), Some(true));
     assert_eq!(iommu_passthrough(&line("iommu=pt"), &none, Arch::Aarch64), None);
     assert_eq!(iommu_passthrough(&line("iommu.passthrough=1 iommu=nopt"), &none, x86), Some(false));
-    assert_eq!(iommu_passthrough(&line("ro"), &KernelDefaults::parse(TRANSLATED), x86), Some(false));
+    assert_eq!(
+        iommu_passthrough(&line("ro"), &KernelDefaults::parse(TRANSLATED), x86),
+        Some(false)
+    );
     assert_eq!(intel_iommu_on(&line("intel_iommu=sm_on,on"), &none, x86), Some(true));
     assert_eq!(intel_iommu_on(&line("intel_iommu=on iommu=off"), &none, x86), Some(false));
     assert_eq!(intel_iommu_on(&line("ro"), &none, x86), None);

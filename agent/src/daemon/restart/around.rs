@@ -55,7 +55,10 @@ impl Restart {
         }
         methods::take_back(&self.root, announced.prepared.as_ref());
         let by = (late < 0).then(|| {
-            format!("through logind, as `shutdown -c` does, at {} or shortly before", shown(Timestamp::now()))
+            format!(
+                "through logind, as `shutdown -c` does, at {} or shortly before",
+                shown(Timestamp::now())
+            )
         });
         // An operator's request goes with it, or it would be announced again at once. The record first: after a full disk or a
         // kill in between, all of this is done again.
@@ -65,7 +68,8 @@ impl Restart {
             record.call_off(&self.boot_id);
         }
         self.store.keep(&record)?;
-        let off = Announced { called_off: true, called_off_by: by.clone(), prepared: None, ..announced };
+        let off =
+            Announced { called_off: true, called_off_by: by.clone(), prepared: None, ..announced };
         self.store.announce(Some(&off))?;
         if let Some(by) = by {
             let text = format!(
@@ -91,21 +95,31 @@ impl Restart {
         hold.is_in_force(now).then(|| hold.describe(now))
     }
 
-    pub(super) async fn vetoes(&self, settings: &Reboot, asked: bool, now: Timestamp) -> Vec<String> {
+    pub(super) async fn vetoes(
+        &self,
+        settings: &Reboot,
+        asked: bool,
+        now: Timestamp,
+    ) -> Vec<String> {
         let mut vetoes = Vec::new();
         vetoes.extend(self.hold(now));
         vetoes.extend(kexec::block(&self.root).map(|block| chain(&block)));
         let announced = self.store.announced();
         let was_run = |announced: &Announced| {
             let since = logind::usec(now).saturating_sub(announced.usec);
-            announced.called_off && announced.prepared.is_some() && since < GOING_DOWN_US.unsigned_abs()
+            announced.called_off
+                && announced.prepared.is_some()
+                && since < GOING_DOWN_US.unsigned_abs()
         };
         if let Some(run) = announced.as_ref().filter(|announced| was_run(announced)) {
             let at = shown(logind::time(run.usec));
-            vetoes.push(format!("the command that cycles the power was run after {at}: it may take minutes"));
+            vetoes.push(format!(
+                "the command that cycles the power was run after {at}: it may take minutes"
+            ));
         } else if announced.is_some_and(|announced| announced.called_off) && !asked {
             vetoes.push(
-                "the announced reboot was called off; `bedplate reboot schedule` asks for it again".into(),
+                "the announced reboot was called off; `bedplate reboot schedule` asks for it again"
+                    .into(),
             );
         }
         if settings.busy_devices {
@@ -116,7 +130,8 @@ impl Restart {
         }
         if !settings.busy_command.is_empty() {
             let argv = settings.busy_command.clone();
-            let busy = tokio::task::spawn_blocking(move || busy::busy_command(&argv, BUSY_LIMIT)).await;
+            let busy =
+                tokio::task::spawn_blocking(move || busy::busy_command(&argv, BUSY_LIMIT)).await;
             match busy.unwrap_or_else(|error| Busy::Unknown(error.to_string())) {
                 Busy::Free => {}
                 Busy::Busy(why) => vetoes.push(format!("the busy command says: {why}")),

@@ -58,7 +58,8 @@ impl Restart {
         }
         let Some(logind) = self.logind.clone() else { return Ok(()) };
         let asked = logind.scheduled_shutdown().await;
-        let (kind, usec) = asked.map_err(|error| format!("cannot ask logind what is scheduled: {error}"))?;
+        let (kind, usec) =
+            asked.map_err(|error| format!("cannot ask logind what is scheduled: {error}"))?;
         if kind == announced.kind && usec == announced.usec {
             self.seen_ours = Some(now);
             return Ok(());
@@ -88,10 +89,19 @@ impl Restart {
         record.asked = None;
         self.store.keep(&record)?;
         self.store.announce(Some(&Announced { called_off: true, ..announced }))?;
-        say(journal::REBOOT_SCHEDULED, "running the command of the profile that cycles this host's power");
-        let run = move || command::run(&command, &mut DirWriter::live()).map_err(|error| chain(&error));
-        let grace = tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(error.to_string()))?;
-        say(journal::REBOOT_WAITS, &format!("the power should be cycled within {} s", grace.as_secs()));
+        say(
+            journal::REBOOT_SCHEDULED,
+            "running the command of the profile that cycles this host's power",
+        );
+        let run =
+            move || command::run(&command, &mut DirWriter::live()).map_err(|error| chain(&error));
+        let grace = tokio::task::spawn_blocking(run)
+            .await
+            .unwrap_or_else(|error| Err(error.to_string()))?;
+        say(
+            journal::REBOOT_WAITS,
+            &format!("the power should be cycled within {} s", grace.as_secs()),
+        );
         Ok(())
     }
 

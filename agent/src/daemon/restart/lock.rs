@@ -55,7 +55,9 @@ impl Pause {
     }
 
     fn left(&self) -> Option<Duration> {
-        self.until.map(|at| at.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+        self.until
+            .map(|at| at.saturating_duration_since(Instant::now()))
+            .filter(|left| !left.is_zero())
     }
 }
 
@@ -84,9 +86,15 @@ impl Lock {
 
 impl Restart {
     /// Without its record bedplate does not know of a slot; the fleet waits for it all the same.
-    fn cannot_keep(&mut self, status: &mut Status, round: Option<&Round>, why: &str) -> Option<Duration> {
+    fn cannot_keep(
+        &mut self,
+        status: &mut Status,
+        round: Option<&Round>,
+        why: &str,
+    ) -> Option<Duration> {
         round.and_then(|round| round.reboot.fleetlock.as_ref())?;
-        let text = format!("a slot of the fleet's lock may be held and cannot be given back: {why}");
+        let text =
+            format!("a slot of the fleet's lock may be held and cannot be given back: {why}");
         self.lock.kept(&text);
         status.reboot.lock_said = Some(text);
         Some(LOOK_AGAIN)
@@ -100,7 +108,8 @@ impl Restart {
     ) -> Result<T, String> {
         let machine_id =
             std::fs::read_to_string(self.root.join("etc/machine-id")).map_err(|e| e.to_string())?;
-        let machine_id = identity::parse_machine_id(machine_id.trim()).map_err(|error| error.to_string())?;
+        let machine_id =
+            identity::parse_machine_id(machine_id.trim()).map_err(|error| error.to_string())?;
         let id = identity::hex(identity::app_specific(machine_id, identity::FLEETLOCK_APP_ID));
         let server = server.clone();
         let asked = tokio::task::spawn_blocking(move || {
@@ -112,15 +121,24 @@ impl Restart {
     }
 
     /// `Ok(true)`: held; decide again.
-    pub(super) async fn take_lock(&mut self, record: &mut Record, round: &Round) -> Result<bool, String> {
+    pub(super) async fn take_lock(
+        &mut self,
+        record: &mut Record,
+        round: &Round,
+    ) -> Result<bool, String> {
         let Some(server) = round.reboot.fleetlock.clone() else { return Ok(false) };
         if self.lock.take.left().is_some() {
             return Err(self.lock.take.why.clone());
         }
         // The record has room for one slot: that of a server that the profile no longer names would be forgotten.
-        if let Some(old) = record.lock.as_ref().map(|held| held.server.clone()).filter(|old| *old != server) {
+        if let Some(old) =
+            record.lock.as_ref().map(|held| held.server.clone()).filter(|old| *old != server)
+        {
             self.release(record, &old, false).await.map_err(|why| {
-                format!("the slot of {} has to be given back before {} is asked: {why}", old.url, server.url)
+                format!(
+                    "the slot of {} has to be given back before {} is asked: {why}",
+                    old.url, server.url
+                )
             })?;
         }
         // Kept first: an answer that gets lost may have been yes, and such a slot has to be given back.
@@ -172,8 +190,9 @@ impl Restart {
             Some(held) => {
                 well = is_well(&held.before);
                 if held.certain && held.boot_id != self.boot_id && !well {
-                    self.lock.said =
-                        Some("kept until this host is well after the reboot that it was for".into());
+                    self.lock.said = Some(
+                        "kept until this host is well after the reboot that it was for".into(),
+                    );
                 } else if !taking {
                     again = Some(LOOK_AGAIN);
                     unused = (!self.goes_down().await).then_some(held.server);
@@ -201,7 +220,12 @@ impl Restart {
     }
 
     /// Tells a server that this host needs no slot of its; the record has none then.
-    async fn release(&mut self, record: &mut Record, server: &FleetLock, well: bool) -> Result<(), String> {
+    async fn release(
+        &mut self,
+        record: &mut Record,
+        server: &FleetLock,
+        well: bool,
+    ) -> Result<(), String> {
         if self.lock.give.left().is_some() {
             return Err(self.lock.give.why.clone());
         }
@@ -247,7 +271,8 @@ impl Restart {
             Err(_) | Ok(Scheduled::Ours(_) | Scheduled::Underway(_)) => return true,
             // Whoever asked for it, this host will be away; of a poweroff nobody knows for how long.
             Ok(Scheduled::Foreign(what)) => {
-                return ["reboot", "kexec", "soft-reboot"].contains(&what.split(' ').next().unwrap_or(""));
+                return ["reboot", "kexec", "soft-reboot"]
+                    .contains(&what.split(' ').next().unwrap_or(""));
             }
             Ok(Scheduled::Nothing) => {}
         }
@@ -283,15 +308,19 @@ fn is_well(status: &Status, round: &Round, before: &[String]) -> bool {
 fn words(released: &Released, url: &str, well: bool) -> (String, String) {
     match (released, well) {
         (Released::HeldNone(said), _) => (
-            format!("{url} says that this host holds no slot, so there is none to give back ({said})"),
+            format!(
+                "{url} says that this host holds no slot, so there is none to give back ({said})"
+            ),
             "this host holds no slot".into(),
         ),
-        (Released::Yes, true) => {
-            (format!("told {url} that this host is well"), "this host is well, and holds no slot".into())
-        }
-        (Released::Yes, false) => {
-            (format!("gave the slot back to {url}: no reboot is due"), "given back: no reboot is due".into())
-        }
+        (Released::Yes, true) => (
+            format!("told {url} that this host is well"),
+            "this host is well, and holds no slot".into(),
+        ),
+        (Released::Yes, false) => (
+            format!("gave the slot back to {url}: no reboot is due"),
+            "given back: no reboot is due".into(),
+        ),
     }
 }
 

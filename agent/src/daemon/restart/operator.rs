@@ -28,7 +28,12 @@ impl Restart {
     ///
     /// # Errors
     /// Why it cannot even be noted.
-    pub fn wish(&self, why: String, not_before: Option<Timestamp>, delay_s: u32) -> Result<(), String> {
+    pub fn wish(
+        &self,
+        why: String,
+        not_before: Option<Timestamp>,
+        delay_s: u32,
+    ) -> Result<(), String> {
         let mut record = self.store.record()?;
         let soon = Timestamp::now().saturating_add(SignedDuration::from_secs(i64::from(delay_s)));
         let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
@@ -57,20 +62,28 @@ impl Restart {
                         "by user {uid} with `bedplate reboot cancel`, at {}",
                         shown(Timestamp::now())
                     );
-                    let off =
-                        Announced { called_off: true, called_off_by: Some(by), prepared: None, ..announced };
+                    let off = Announced {
+                        called_off: true,
+                        called_off_by: Some(by),
+                        prepared: None,
+                        ..announced
+                    };
                     self.store.announce(Some(&off))?;
                 }
                 Ok(format!("the reboot announced for {} is taken back", shown(at)))
             }
             Scheduled::Underway(_) => Err("the machine is going down already".into()),
-            Scheduled::Foreign(schedule) => Err(format!("what is scheduled is not bedplate's: {schedule}")),
+            Scheduled::Foreign(schedule) => {
+                Err(format!("what is scheduled is not bedplate's: {schedule}"))
+            }
             Scheduled::Nothing if self.store.announced().as_ref().is_some_and(waits) => {
                 let announced = self.store.announced().ok_or("nothing is announced any more")?;
                 self.call_off_command(announced, &format!("user {uid}, `bedplate reboot cancel`"))?;
                 Ok("the command that cycles the power is not run".into())
             }
-            Scheduled::Nothing if wished => Ok("the request is taken back; nothing was announced yet".into()),
+            Scheduled::Nothing if wished => {
+                Ok("the request is taken back; nothing was announced yet".into())
+            }
             Scheduled::Nothing => Err("no reboot of bedplate's is announced".into()),
         }
     }

@@ -51,11 +51,14 @@ impl Daemon {
     }
 
     async fn schedule(&mut self, why: String, at: Option<Timestamp>) -> Result<String, String> {
-        let refused = |why: &str| format!("no reboot can be announced, and the request is not kept: {why}");
+        let refused =
+            |why: &str| format!("no reboot can be announced, and the request is not kept: {why}");
         if let Some(why) = &self.unusable {
             return Err(refused(why));
         }
-        let Some(round) = &self.round else { return Err(refused("the host has not been looked at yet")) };
+        let Some(round) = &self.round else {
+            return Err(refused("the host has not been looked at yet"));
+        };
         self.restart.wish(why, at, round.reboot.delay_s)?;
         self.decide().await;
         let words = self.status.reboot.decision.words();
@@ -69,7 +72,9 @@ impl Daemon {
     }
 
     async fn forget_missing(&mut self) -> Result<String, String> {
-        let Some(round) = &self.round else { return Err("the host has not been looked at yet".into()) };
+        let Some(round) = &self.round else {
+            return Err("the host has not been looked at yet".into());
+        };
         let Some(seen) = &round.devices else {
             return Err("nothing is forgotten: the PCI devices cannot be read now".into());
         };
@@ -81,7 +86,8 @@ impl Daemon {
         self.restart.store().keep_devices(&self.devices)?;
         self.look(true).await;
         self.settle().await;
-        let names: Vec<String> = gone.iter().map(|(address, what)| format!("{what} at {address}")).collect();
+        let names: Vec<String> =
+            gone.iter().map(|(address, what)| format!("{what} at {address}")).collect();
         Ok(format!("no longer expected: {}", names.join(", ")))
     }
 

@@ -12,7 +12,8 @@ use crate::daemon::logind::{self, ManagerProxy};
 /// A bus that takes longer is as good as none.
 const BUS_LIMIT: Duration = Duration::from_secs(5);
 /// Waits between tries to get back on the bus: the first, and the longest.
-pub(super) const BUS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+pub(super) const BUS_AGAIN: (Duration, Duration) =
+    (Duration::from_secs(1), Duration::from_secs(60));
 
 impl Daemon {
     /// Onto the bus, with logind.

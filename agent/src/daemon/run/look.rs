@@ -134,7 +134,10 @@ impl Daemon {
         if self.status.verdict == Verdict::Ready {
             self.status.last_converged = Some(Timestamp::now());
             if was != Verdict::Ready {
-                say(journal::CONVERGED, &format!("this host is what profile {} says", round.profile));
+                say(
+                    journal::CONVERGED,
+                    &format!("this host is what profile {} says", round.profile),
+                );
             }
         }
         if self.round.as_ref().map(|old| old.agent.interval_s) != Some(round.agent.interval_s) {
@@ -142,14 +145,16 @@ impl Daemon {
             self.recheck = Instant::now() + self.interval();
         }
         self.round = Some(round);
-        self.seen = fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch));
+        self.seen =
+            fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch));
         self.beat();
         // What happened meanwhile is not in what was just seen.
         if let Ok(more) = self.triggers.try_recv() {
             self.gather(more);
         }
         if self.bursts.is_of_the_host() {
-            self.work = Some(Work { what: "looking at what has changed".into(), since: Timestamp::now() });
+            self.work =
+                Some(Work { what: "looking at what has changed".into(), since: Timestamp::now() });
         }
         self.decide().await;
     }

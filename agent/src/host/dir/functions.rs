@@ -36,7 +36,8 @@ impl Functions {
             let below = text.strip_prefix("../../../devices/")?;
             below.split('/').all(|part| !matches!(part, "" | "." | "..")).then(|| below.to_owned())
         };
-        let real = links.iter().filter_map(|(name, text)| Some((name.clone(), real(text)?))).collect();
+        let real =
+            links.iter().filter_map(|(name, text)| Some((name.clone(), real(text)?))).collect();
         Some(Functions { fd: open(REAL_DEVICES)?, real, seen: String::new() })
     }
 
@@ -44,7 +45,8 @@ impl Functions {
     pub(super) fn open(&mut self, path: &str, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
         let (function, name) = split(path)?;
         let real = format!("{}/{name}", self.real.get(function)?);
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         match openat2(&self.fd, real, flags, Mode::empty(), resolve) {
             // A link or a `..` on the way, or a race.
             Err(Errno::LOOP | Errno::XDEV | Errno::AGAIN) => None,

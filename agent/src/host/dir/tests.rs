@@ -39,8 +39,13 @@ fn no_link_leaves_an_image() {
     symlink(&tree.0, etc.join("directory")).unwrap();
     symlink("/proc/self/cwd", etc.join("magic")).unwrap();
     let reader = tree.reader();
-    for path in ["/etc/absolute", "/etc/dots", "/etc/directory/secret", "/../secret", "/etc/magic/Cargo.toml"]
-    {
+    for path in [
+        "/etc/absolute",
+        "/etc/dots",
+        "/etc/directory/secret",
+        "/../secret",
+        "/etc/magic/Cargo.toml",
+    ] {
         let error = reader.read(path).unwrap_err();
         assert!(error.is_absent(), "{path}: {error}");
         assert_eq!(reader.exists(path), Ok(false), "{path}");
@@ -69,8 +74,11 @@ fn the_short_way_to_functions_follows_no_links_out() {
     let real = tree.root().join("sys/devices/pci0000:00/0000:00:01.0");
     std::fs::create_dir_all(&real).unwrap();
     std::fs::create_dir_all(tree.root().join("sys/bus/pci/devices")).unwrap();
-    symlink("../../../devices/pci0000:00/0000:00:01.0", tree.root().join("sys/bus/pci/devices/0000:00:01.0"))
-        .unwrap();
+    symlink(
+        "../../../devices/pci0000:00/0000:00:01.0",
+        tree.root().join("sys/bus/pci/devices/0000:00:01.0"),
+    )
+    .unwrap();
     std::fs::write(real.join("class"), "0x060400\n").unwrap();
     symlink(tree.0.join("secret"), real.join("vendor")).unwrap();
     symlink("class", real.join("alias")).unwrap();
@@ -81,8 +89,11 @@ fn the_short_way_to_functions_follows_no_links_out() {
     symlink("secret-link", tree.0.join("outside/iommu_group")).unwrap();
     std::fs::write(tree.0.join("outside/class"), "outside").unwrap();
     symlink(tree.0.join("outside"), real.parent().unwrap().join("0000:00:03.0")).unwrap();
-    symlink("../../../devices/pci0000:00/0000:00:03.0", tree.root().join("sys/bus/pci/devices/0000:00:03.0"))
-        .unwrap();
+    symlink(
+        "../../../devices/pci0000:00/0000:00:03.0",
+        tree.root().join("sys/bus/pci/devices/0000:00:03.0"),
+    )
+    .unwrap();
     symlink("../../../../secret", tree.root().join("sys/bus/pci/devices/0000:00:04.0")).unwrap();
     for remembered in [false, true] {
         if remembered {
@@ -98,7 +109,9 @@ fn the_short_way_to_functions_follows_no_links_out() {
         // A function that is not there is not there: the directory of the one before it must not answer.
         assert!(reader.read("/sys/bus/pci/devices/0000:00:02.0/class").unwrap_err().is_absent());
         assert!(reader.read("/sys/bus/pci/devices/0000:00:03.0/class").unwrap_err().is_absent());
-        assert!(reader.link("/sys/bus/pci/devices/0000:00:03.0/iommu_group").unwrap_err().is_absent());
+        assert!(
+            reader.link("/sys/bus/pci/devices/0000:00:03.0/iommu_group").unwrap_err().is_absent()
+        );
         assert!(reader.read("/sys/bus/pci/devices/0000:00:04.0/x").unwrap_err().is_absent());
         // A directory of a function that is a link out, asked for right after the function itself was seen.
         assert_eq!(reader.attribute(&format!("{device}/class")).unwrap(), "0x060400");
@@ -134,7 +147,10 @@ fn pipes_do_not_hang_and_directories_are_no_files() {
 fn starts_are_starts_and_the_whole_has_a_limit() {
     let tree = Tree::new("large");
     std::fs::write(tree.root().join("etc/long"), vec![b'x'; 200_000]).unwrap();
-    std::fs::File::create(tree.root().join("etc/huge")).unwrap().set_len(LARGEST as u64 + 1).unwrap();
+    std::fs::File::create(tree.root().join("etc/huge"))
+        .unwrap()
+        .set_len(LARGEST as u64 + 1)
+        .unwrap();
     let reader = tree.reader();
     assert_eq!(reader.read_start("/etc/long", 10).unwrap().len(), 10);
     assert_eq!(reader.read("/etc/long").unwrap().len(), 200_000);

@@ -158,7 +158,9 @@ fn expand(recorder: &Recorder, pattern: &str) -> Vec<String> {
             continue;
         };
         let fits = |name: &String| {
-            name.len() >= before.len() + after.len() && name.starts_with(before) && name.ends_with(after)
+            name.len() >= before.len() + after.len()
+                && name.starts_with(before)
+                && name.ends_with(after)
         };
         paths = paths
             .into_iter()

@@ -33,15 +33,21 @@ fn recording_a_recording_changes_nothing() {
 fn a_directory_and_its_recording_agree() {
     let directory = std::env::temp_dir().join(format!("bedplate-record-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
-    let spec = HostSpec::from_toml("machine = \"plain\"\nloader = \"rhel9\"\nunprivileged = true").unwrap();
+    let spec = HostSpec::from_toml("machine = \"plain\"\nloader = \"rhel9\"\nunprivileged = true")
+        .unwrap();
     demo::write_tree(&spec.build(), &directory).unwrap();
     let reader = DirReader::image(&directory).unwrap();
     let recorded = record(&reader);
     for depth in [Depth::Plan, Depth::Thorough] {
         assert_eq!(observe(&recorded, depth), observe(&reader, depth));
     }
-    for path in ["/etc/default/grub", "/boot/grub2/grubenv", "/lib/modules", "/etc/nothing.d", "/etc/kernel"]
-    {
+    for path in [
+        "/etc/default/grub",
+        "/boot/grub2/grubenv",
+        "/lib/modules",
+        "/etc/nothing.d",
+        "/etc/kernel",
+    ] {
         let read = recorded.read(path);
         assert!(
             read == reader.read(path) || matches!(read, Err(ReadError::NotRecorded { .. })),
@@ -60,7 +66,9 @@ fn the_running_machine_can_be_recorded() {
     assert_eq!(replayed, observe(&live, Depth::Plan));
     // Nothing that identifies the machine.
     let text = recorded.to_text();
-    for secret in ["/etc/machine-id", "/sys/class/dmi/id/product_uuid", "/sys/class/dmi/id/product_serial"] {
+    for secret in
+        ["/etc/machine-id", "/sys/class/dmi/id/product_uuid", "/sys/class/dmi/id/product_serial"]
+    {
         if let Ok(secret) = std::fs::read_to_string(Path::new(secret))
             && secret.trim().len() >= 8
         {
@@ -86,7 +94,11 @@ fn refusals_and_absences_are_recorded() {
                 reader.read("/etc/none"),
                 reader.read("/etc/link"),
             ],
-            [reader.exists("/etc/none/below"), reader.exists("/etc/secret"), reader.exists("/etc/link")],
+            [
+                reader.exists("/etc/none/below"),
+                reader.exists("/etc/secret"),
+                reader.exists("/etc/link"),
+            ],
             reader.link("/etc/link"),
             reader.link("/etc/fine"),
             reader.list("/etc/none"),

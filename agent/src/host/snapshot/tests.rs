@@ -7,7 +7,10 @@ fn sample() -> Snapshot {
     snapshot.insert("/etc/os-release", Node::Link("../usr/lib/os-release".into()));
     snapshot.insert("/usr/lib/os-release", Node::File(b"ID=x\n".to_vec()));
     snapshot.insert("/usr/lib/binary", Node::File(vec![0xff, 0, 1]));
-    snapshot.insert("/usr/lib", Node::Dir(Some(vec!["binary".into(), "os-release".into(), "other".into()])));
+    snapshot.insert(
+        "/usr/lib",
+        Node::Dir(Some(vec!["binary".into(), "os-release".into(), "other".into()])),
+    );
     snapshot.insert("/proc/cpuinfo", Node::Start(b"processor : 0\n".to_vec()));
     snapshot.insert("/boot/loader", Node::Denied);
     snapshot.insert("/sys/x/gid", Node::Failed("Invalid argument".into()));

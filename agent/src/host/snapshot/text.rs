@@ -100,8 +100,10 @@ enum State {
 impl Snapshot {
     /// The text form.
     pub fn to_text(&self) -> String {
-        let mut text =
-            format!("{{\n\"bedplate_snapshot\": {VERSION},\n\"running\": {},\n\"entries\": {{", self.running);
+        let mut text = format!(
+            "{{\n\"bedplate_snapshot\": {VERSION},\n\"running\": {},\n\"entries\": {{",
+            self.running
+        );
         let mut comma = "";
         for (path, node) in &self.nodes {
             // Parents without a listing are understood from what is below them.
@@ -181,8 +183,11 @@ impl Entry {
             Node::Failed(reason) => entry.failed = Some(reason.clone()),
             Node::Config(config) => {
                 entry.config = Some(config.length);
-                entry.at =
-                    config.blocks.iter().map(|(at, bytes)| (format!("{at:03x}"), to_hex(bytes))).collect();
+                entry.at = config
+                    .blocks
+                    .iter()
+                    .map(|(at, bytes)| (format!("{at:03x}"), to_hex(bytes)))
+                    .collect();
                 entry.zero_elsewhere = config.rest_is_zero;
             }
         }
@@ -245,7 +250,8 @@ impl<T> TransposeOr<T> for Option<Option<T>> {
 fn sorted(mut names: Vec<String>) -> Option<Node> {
     names.sort_unstable();
     names.dedup();
-    let good = |name: &String| !name.is_empty() && name != "." && name != ".." && !name.contains('/');
+    let good =
+        |name: &String| !name.is_empty() && name != "." && name != ".." && !name.contains('/');
     names.iter().all(good).then_some(Node::Dir(Some(names)))
 }
 
@@ -274,5 +280,8 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     if !digits.iter().all(u8::is_ascii_hexdigit) || !digits.len().is_multiple_of(2) {
         return None;
     }
-    digits.chunks_exact(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+    digits
+        .chunks_exact(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
 }

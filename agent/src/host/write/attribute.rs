@@ -14,10 +14,13 @@ impl DirWriter {
     pub(super) fn attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), Fault> {
         self.only_live()?;
         self.pass("write an attribute", path)?;
-        let fd = self.open_inside(path, OFlags::WRONLY | OFlags::NOCTTY).map_err(|errno| match errno {
-            Errno::NOENT => Fault::said("this kernel or device has no such attribute"),
-            errno => at("open it")(errno),
-        })?;
+        let fd =
+            self.open_inside(path, OFlags::WRONLY | OFlags::NOCTTY).map_err(
+                |errno| match errno {
+                    Errno::NOENT => Fault::said("this kernel or device has no such attribute"),
+                    errno => at("open it")(errno),
+                },
+            )?;
         // With the newline an empty value is still a write of something (driver_override is cleared by it).
         let text = format!("{value}\n");
         let expected = text.len();
@@ -29,7 +32,9 @@ impl DirWriter {
         spawned.map_err(|error| Fault::said(format!("start a thread: {error}")))?;
         match told.recv_timeout(Duration::from_secs(limit_s.into())) {
             Ok(Ok(written)) if written == expected => Ok(()),
-            Ok(Ok(written)) => Err(Fault::said(format!("the kernel took {written} of {expected} bytes"))),
+            Ok(Ok(written)) => {
+                Err(Fault::said(format!("the kernel took {written} of {expected} bytes")))
+            }
             Ok(Err(errno)) => Err(Fault::said(attribute_words(path, errno))),
             Err(_) => Err(Fault::said(format!(
                 "the kernel was still at it after {limit_s} s, and may yet finish: look at the kernel log, \
@@ -45,9 +50,9 @@ impl DirWriter {
         let fd = self.open_inside(path, OFlags::WRONLY).map_err(at("open it"))?;
         match rustix::io::pwrite(&fd, &value.to_le_bytes(), offset.into()) {
             Ok(2) => Ok(()),
-            Ok(written) => {
-                Err(Fault::said(format!("the kernel took {written} of 2 bytes at offset {offset:#x}")))
-            }
+            Ok(written) => Err(Fault::said(format!(
+                "the kernel took {written} of 2 bytes at offset {offset:#x}"
+            ))),
             Err(Errno::PERM) => Err(Fault::said(
                 "the kernel does not permit it: kernel lockdown (Secure Boot, see /sys/kernel/security/lockdown) \
                  forbids config-space writes to everybody; use the kernel command line (pci=) instead",

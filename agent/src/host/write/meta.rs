@@ -39,8 +39,8 @@ pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
     }
     give_mode(file, meta.mode)?;
     for (name, value) in &meta.xattrs {
-        let value =
-            unhex(value).ok_or_else(|| Fault::said(format!("attribute {name} is recorded wrongly")))?;
+        let value = unhex(value)
+            .ok_or_else(|| Fault::said(format!("attribute {name} is recorded wrongly")))?;
         if had.get(name) == Some(&value) {
             continue;
         }

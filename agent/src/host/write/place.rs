@@ -49,7 +49,9 @@ impl DirWriter {
             match rustix::fs::readlinkat(&directory, name, Vec::new()) {
                 Ok(text) => {
                     let text = text.into_string().map_err(|_| {
-                        Fault::said("it is a symbolic link whose target is not UTF-8: replace it by hand")
+                        Fault::said(
+                            "it is a symbolic link whose target is not UTF-8: replace it by hand",
+                        )
                     })?;
                     at_path = if text.starts_with('/') {
                         text
@@ -108,9 +110,15 @@ impl DirWriter {
     pub fn may_write(&self, path: &str) -> Result<(), WriteError> {
         let mut there = path;
         loop {
-            let tried = self.open_inside(there, OFlags::PATH | OFlags::DIRECTORY).and_then(|directory| {
-                rustix::fs::accessat(&directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())
-            });
+            let tried =
+                self.open_inside(there, OFlags::PATH | OFlags::DIRECTORY).and_then(|directory| {
+                    rustix::fs::accessat(
+                        &directory,
+                        ".",
+                        Access::WRITE_OK | Access::EXEC_OK,
+                        AtFlags::empty(),
+                    )
+                });
             match (tried, there.rsplit_once('/')) {
                 (Ok(()), _) => return Ok(()),
                 (Err(Errno::NOENT), Some((parent, name))) if !name.is_empty() => {
@@ -138,7 +146,8 @@ impl DirWriter {
             return Err(Fault::said(format!("{path} went away while it was made: run again")));
         };
         // The process's umask may have taken bits away.
-        rustix::fs::fchmod(&made, Mode::from_raw_mode(mode)).or_else(meta::fat_has_no_modes(&made))?;
+        rustix::fs::fchmod(&made, Mode::from_raw_mode(mode))
+            .or_else(meta::fat_has_no_modes(&made))?;
         self.pass("sync a directory", path)?;
         rustix::fs::fsync(&parent).map_err(at("sync its directory"))?;
         Ok(made)
@@ -165,7 +174,8 @@ impl DirWriter {
 impl Place {
     /// The file that is here, open for reading; `None` = nothing. Refuses what is not a regular file.
     pub(super) fn file(&self) -> Result<Option<OwnedFd>, Fault> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         // Looked at before it is opened: opening a device can do something.
         match rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
@@ -205,7 +215,9 @@ impl Place {
         };
         if errno == Errno::PERM {
             if self.file().ok().flatten().is_some_and(|file| flagged(&file)) {
-                return Fault::said(format!("{step}: it is immutable or append-only: chattr -i -a it first"));
+                return Fault::said(format!(
+                    "{step}: it is immutable or append-only: chattr -i -a it first"
+                ));
             }
             if flagged(&self.directory) {
                 return Fault::said(format!(

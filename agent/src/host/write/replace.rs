@@ -32,10 +32,12 @@ impl DirWriter {
         let found = place.meta()?;
         let temp_name = temp_name()?;
         self.pass("create", path)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // 0600 until it has its owner: nobody may read early what they may not read later.
-        let temp = rustix::fs::openat(&place.directory, &temp_name, flags, Mode::from_raw_mode(0o600))
-            .map_err(|errno| place.why_not("create a file beside it", errno))?;
+        let temp =
+            rustix::fs::openat(&place.directory, &temp_name, flags, Mode::from_raw_mode(0o600))
+                .map_err(|errno| place.why_not("create a file beside it", errno))?;
         let filled = self.fill(path, &temp, bytes, &keep, found.as_ref());
         let renamed = filled.and_then(|()| {
             self.pass("rename", path)?;
@@ -85,7 +87,9 @@ impl DirWriter {
         let Located::Found(place) = self.locate(path)? else { return Ok(()) };
         if place.linked {
             // Neither the link nor what it leads to can be taken for what was meant.
-            return Err(Fault::said("it is a symbolic link that somebody else made: remove it by hand"));
+            return Err(Fault::said(
+                "it is a symbolic link that somebody else made: remove it by hand",
+            ));
         }
         if place.file()?.is_none() {
             return Ok(());
@@ -129,7 +133,8 @@ fn stale(place: &Place) -> Result<Vec<String>, Fault> {
 
 fn temp_name() -> Result<String, Fault> {
     let mut random = [0_u8; TEMP_DIGITS / 2];
-    let got = getrandom(&mut random[..], GetRandomFlags::empty()).map_err(at("get random bytes"))?;
+    let got =
+        getrandom(&mut random[..], GetRandomFlags::empty()).map_err(at("get random bytes"))?;
     if got < random.len() {
         return Err(Fault::said("the kernel gave too few random bytes for a file name: run again"));
     }
@@ -138,8 +143,10 @@ fn temp_name() -> Result<String, Fault> {
 }
 
 fn is_temp_name(name: &str) -> bool {
-    name.strip_prefix(TEMP_START).and_then(|rest| rest.strip_suffix(TEMP_END)).is_some_and(|digits| {
-        digits.len() == TEMP_DIGITS
-            && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-    })
+    name.strip_prefix(TEMP_START).and_then(|rest| rest.strip_suffix(TEMP_END)).is_some_and(
+        |digits| {
+            digits.len() == TEMP_DIGITS
+                && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        },
+    )
 }

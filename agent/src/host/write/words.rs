@@ -41,7 +41,9 @@ fn system(step: &str, errno: Errno) -> String {
             "its file system is mounted read-only: remount it writable, or on an image-based system change the image"
         }
         Errno::ACCESS => "run as root",
-        Errno::PERM => "run as root; if you are root, its file system or a security module forbids it",
+        Errno::PERM => {
+            "run as root; if you are root, its file system or a security module forbids it"
+        }
         Errno::BUSY => "something is mounted over it, or uses it: see findmnt",
         Errno::LOOP | Errno::XDEV => "its symbolic links lead in a circle or out of this host",
         _ => return format!("{step}: {words}"),

@@ -38,7 +38,11 @@ type Targets = BTreeMap<PciAddress, Vec<Why>>;
 /// Which bits of which ports the profile wants, and how they are to last.
 pub fn resolve(profile: &model::Acs, facts: &Facts) -> Resolved {
     let mut resolved = Resolved {
-        acs: DesiredAcs { policy: profile.policy, ports: Vec::new(), persistence: AcsPersistence::Live },
+        acs: DesiredAcs {
+            policy: profile.policy,
+            ports: Vec::new(),
+            persistence: AcsPersistence::Live,
+        },
         arg: Reading::Absent,
         blockers: Vec::new(),
         unknowns: Vec::new(),
@@ -134,13 +138,20 @@ fn paths(pairs: &[Pair], root_port: bool) -> Targets {
 
 fn all_ports(tree: &PciTree) -> Targets {
     let bridges = tree.functions.values().filter(|function| function.is_bridge());
-    bridges.map(|f| (f.address, vec![Why::because("the policy is to clear ACS on every port")])).collect()
+    bridges
+        .map(|f| (f.address, vec![Why::because("the policy is to clear ACS on every port")]))
+        .collect()
 }
 
 type Readable = Vec<(PciAddress, Acs, Vec<Why>)>;
 
 /// Ports with ACS. Ports without it redirect nothing and drop out; that is said, and what cannot be told as well.
-fn readings(tree: &PciTree, topology: &Topology, targets: Targets, resolved: &mut Resolved) -> Readable {
+fn readings(
+    tree: &PciTree,
+    topology: &Topology,
+    targets: Targets,
+    resolved: &mut Resolved,
+) -> Readable {
     let (mut readable, mut unreadable, mut without) = (Vec::new(), Vec::new(), Vec::new());
     for (port, why) in targets {
         let Some(function) = tree.get(port) else {
@@ -314,10 +325,17 @@ fn report_redirects(readable: &Readable, resolved: &mut Resolved) {
 }
 
 /// What an operator may expect of ACS and will not get.
-fn remark_on_topology(topology: &Topology, pairs: &[Pair], tree: &PciTree, resolved: &mut Resolved) {
-    let with_nic: BTreeSet<PciAddress> = pairs.iter().filter(|p| !p.peer_is_gpu).map(|p| p.gpu).collect();
+fn remark_on_topology(
+    topology: &Topology,
+    pairs: &[Pair],
+    tree: &PciTree,
+    resolved: &mut Resolved,
+) {
+    let with_nic: BTreeSet<PciAddress> =
+        pairs.iter().filter(|p| !p.peer_is_gpu).map(|p| p.gpu).collect();
     let gpus = topology.gpus();
-    let hidden = |gpu: &PciAddress| tree.path_up(*gpu).iter().any(|bridge| tree.get(*bridge).is_none());
+    let hidden =
+        |gpu: &PciAddress| tree.path_up(*gpu).iter().any(|bridge| tree.get(*bridge).is_none());
     let (cut_off, alone): (Vec<_>, Vec<_>) =
         gpus.iter().filter(|gpu| !with_nic.contains(gpu)).partition(|gpu| hidden(gpu));
     let named = |gpus: Vec<&PciAddress>| {

@@ -24,8 +24,9 @@ pub fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option<String
     let (key, entries): (_, Vec<String>) = match persistence {
         AcsPersistence::Live => return None,
         AcsPersistence::ConfigAcs => {
-            let entry =
-                |w: &&WantedAcs| format!("{}@{}", w.value.config_acs_flags(spoken_mask(w.mask)), w.port);
+            let entry = |w: &&WantedAcs| {
+                format!("{}@{}", w.value.config_acs_flags(spoken_mask(w.mask)), w.port)
+            };
             ("config_acs", ports.iter().map(entry).collect())
         }
         AcsPersistence::DisableAcsRedir => {
@@ -93,27 +94,43 @@ mod tests {
     use crate::topology::fixture::{ACS, at};
 
     fn wanted(port: &str, mask: u16) -> WantedAcs {
-        WantedAcs { port: at(port), mask: AcsBits(mask), value: AcsBits(0), why: vec![], vfio_below: vec![] }
+        WantedAcs {
+            port: at(port),
+            mask: AcsBits(mask),
+            value: AcsBits(0),
+            why: vec![],
+            vfio_below: vec![],
+        }
     }
 
     #[test]
     fn tokens_are_sorted_and_plain() {
-        let ports =
-            [wanted("0000:22:01.0", 0x1d), wanted("0000:20:00.0", 0x3d), wanted("0000:22:00.0", 0x0d)];
+        let ports = [
+            wanted("0000:22:01.0", 0x1d),
+            wanted("0000:20:00.0", 0x3d),
+            wanted("0000:22:00.0", 0x0d),
+        ];
         let config = render(AcsPersistence::ConfigAcs, &ports).unwrap();
-        assert_eq!(config, "pci=config_acs=x0000x0@0000:20:00.0;xx000x0@0000:22:00.0;xx000x0@0000:22:01.0");
+        assert_eq!(
+            config,
+            "pci=config_acs=x0000x0@0000:20:00.0;xx000x0@0000:22:00.0;xx000x0@0000:22:01.0"
+        );
         let redir = render(AcsPersistence::DisableAcsRedir, &ports).unwrap();
         assert_eq!(redir, "pci=disable_acs_redir=0000:20:00.0;0000:22:00.0;0000:22:01.0");
         assert_eq!(render(AcsPersistence::Live, &ports), None);
         assert_eq!(render(AcsPersistence::ConfigAcs, &[]), None);
         let all = [wanted("10000:e1:00.0", 0x5f)];
-        assert_eq!(render(AcsPersistence::ConfigAcs, &all).unwrap(), "pci=config_acs=0000000@10000:e1:00.0");
+        assert_eq!(
+            render(AcsPersistence::ConfigAcs, &all).unwrap(),
+            "pci=config_acs=0000000@10000:e1:00.0"
+        );
     }
 
     #[test]
     fn a_token_that_would_crowd_out_the_line_is_not_made() {
-        let ports: Vec<_> =
-            (0..80).map(|n| wanted(&format!("0000:{:02x}:{:02x}.0", n / 32, n % 32), 0x1d)).collect();
+        let ports: Vec<_> = (0..80)
+            .map(|n| wanted(&format!("0000:{:02x}:{:02x}.0", n / 32, n % 32), 0x1d))
+            .collect();
         assert_eq!(render(AcsPersistence::ConfigAcs, &ports), None);
         assert!(render(AcsPersistence::DisableAcsRedir, &ports).unwrap().len() <= TOKEN_LIMIT);
     }

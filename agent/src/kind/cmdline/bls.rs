@@ -92,7 +92,8 @@ fn from_cfg(
 fn newest(env: Option<&Grubenv>, entries: &[BlsEntry]) -> Result<String, String> {
     let ordered = grub_order(entries);
     let saved = env.and_then(|env| env.get("saved_entry"));
-    let chosen = saved.and_then(|id| ordered.iter().find(|entry| entry.id() == id)).or(ordered.first());
+    let chosen =
+        saved.and_then(|id| ordered.iter().find(|entry| entry.id() == id)).or(ordered.first());
     let entry = chosen.ok_or_else(|| format!("{ENTRIES} holds no entry with a kernel"))?;
     let lookup = |name: &str| env.and_then(|env| env.get(name)).map(str::to_owned);
     let (line, unresolved) =
@@ -103,8 +104,10 @@ fn newest(env: Option<&Grubenv>, entries: &[BlsEntry]) -> Result<String, String>
 /// A variable that nobody can fill in could hold anything.
 fn resolved(line: String, unresolved: &[String]) -> Result<String, String> {
     // tuned_params is optional by design: an unset one is empty.
-    let open: Vec<&String> =
-        unresolved.iter().filter(|name| !matches!(name.as_str(), "tuned_params" | "early_params")).collect();
+    let open: Vec<&String> = unresolved
+        .iter()
+        .filter(|name| !matches!(name.as_str(), "tuned_params" | "early_params"))
+        .collect();
     if open.is_empty() {
         Ok(line)
     } else {
@@ -141,11 +144,16 @@ fn kernel_cmdline_file(reader: &dyn Reader, edit: &Edit) -> Result<Option<Action
     Ok(replace(KERNEL_CMDLINE, Some(&text), Some(&edited)))
 }
 
-fn entry_actions(context: &Context, entries: Vec<EntryFile>, edit: &Edit) -> Result<Vec<Action>, Obstacle> {
+fn entry_actions(
+    context: &Context,
+    entries: Vec<EntryFile>,
+    edit: &Edit,
+) -> Result<Vec<Action>, Obstacle> {
     // The rescue entry stays as it is: it is what one boots when the arguments are the problem.
     let entries: Vec<EntryFile> =
         entries.into_iter().filter(|file| !file.entry.id().ends_with("-rescue")).collect();
-    let by_variable = entries.iter().any(|file| file.entry.grub_variables().contains(&"kernelopts"));
+    let by_variable =
+        entries.iter().any(|file| file.entry.grub_variables().contains(&"kernelopts"));
     let env = grubenv(context.reader);
     if by_variable && let Some(env) = env {
         return kernelopts(context, &entries, env, edit);
@@ -155,8 +163,10 @@ fn entry_actions(context: &Context, entries: Vec<EntryFile>, edit: &Edit) -> Res
     }
     let mut actions = Vec::new();
     for file in &entries {
-        let edited =
-            file.entry.edited(BlsReader::Grub, edit).map_err(|error| files::cannot(&file.path, &error))?;
+        let edited = file
+            .entry
+            .edited(BlsReader::Grub, edit)
+            .map_err(|error| files::cannot(&file.path, &error))?;
         actions.extend(replace(&file.path, Some(file.entry.text()), Some(&edited)));
     }
     Ok(actions)
@@ -174,7 +184,8 @@ fn kernelopts(
     }
     let old = env.render();
     let line = env.get("kernelopts").unwrap_or_default().to_owned();
-    let edited = grub_quote::edit_text(&line, edit).map_err(|error| files::cannot(GRUBENV, &error))?;
+    let edited =
+        grub_quote::edit_text(&line, edit).map_err(|error| files::cannot(GRUBENV, &error))?;
     env.set("kernelopts", &edited).map_err(|error| files::cannot(GRUBENV, &error))?;
     Ok(replace(GRUBENV, Some(&old), Some(&env.render())).into_iter().collect())
 }
@@ -200,7 +211,8 @@ fn grubby(context: &Context, entries: &[EntryFile], edit: &Edit) -> Option<Actio
         return None;
     }
     // /etc/default/grub has been edited by the action before: grubby must not edit it again.
-    let mut argv = vec!["grubby".to_owned(), "--no-etc-grub-update".into(), "--update-kernel=ALL".into()];
+    let mut argv =
+        vec!["grubby".to_owned(), "--no-etc-grub-update".into(), "--update-kernel=ALL".into()];
     if !diff.removed.is_empty() {
         argv.push(format!("--remove-args={}", diff.removed.join(" ")));
     }

@@ -45,7 +45,9 @@ pub fn report(context: &Context, section: &mut Section) {
         section.unknowns.push(Unknown {
             kind: NAME,
             subject: "IOMMU group type".into(),
-            reason: format!("not readable for {unread} GPU or NIC functions (old kernels do not show it)"),
+            reason: format!(
+                "not readable for {unread} GPU or NIC functions (old kernels do not show it)"
+            ),
         });
     }
 }
@@ -75,10 +77,15 @@ impl Groups {
 pub fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
     let mut groups = Groups::default();
     let Some(tree) = facts.pci.known() else { return groups };
-    let near: BTreeSet<PciAddress> = Topology::new(tree).pairs().iter().map(|pair| pair.peer).collect();
-    for function in tree.functions.values().filter(|function| function.is_gpu() || function.is_nic()) {
+    let near: BTreeSet<PciAddress> =
+        Topology::new(tree).pairs().iter().map(|pair| pair.peer).collect();
+    for function in
+        tree.functions.values().filter(|function| function.is_gpu() || function.is_nic())
+    {
         let kind = match &function.iommu_group {
-            Reading::Known(group) => reader.attribute(&format!("/sys/kernel/iommu_groups/{group}/type")).ok(),
+            Reading::Known(group) => {
+                reader.attribute(&format!("/sys/kernel/iommu_groups/{group}/type")).ok()
+            }
             Reading::Absent => Some(NO_GROUP.into()),
             Reading::Unknown(_) => None,
         };
@@ -87,8 +94,9 @@ pub fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
             continue;
         };
         groups.identity |= kind == "identity";
-        let carries =
-            function.is_gpu() || !function.infiniband.is_empty() || near.contains(&function.address);
+        let carries = function.is_gpu()
+            || !function.infiniband.is_empty()
+            || near.contains(&function.address);
         if carries && matches!(kind.as_str(), "DMA" | "DMA-FQ") {
             groups.translated.push(function.address);
         }
@@ -156,7 +164,9 @@ mod tests {
         let mut files = Files::default();
         for (number, (address, kind)) in addresses.iter().zip(types).enumerate() {
             machine.get(address).iommu_group = Reading::Known(u32::try_from(number).unwrap());
-            files.files.insert(format!("/sys/kernel/iommu_groups/{number}/type"), format!("{kind}\n"));
+            files
+                .files
+                .insert(format!("/sys/kernel/iommu_groups/{number}/type"), format!("{kind}\n"));
         }
         groups(&files, &machine.facts())
     }

@@ -38,7 +38,9 @@ pub fn cannot(path: &str, error: &dyn Error) -> Obstacle {
 pub fn unreadable(error: &ReadError) -> Obstacle {
     let remedy = match error {
         ReadError::Denied { .. } => "run bedplate as root".to_owned(),
-        ReadError::NotRecorded { .. } => "record the host again, as root: `bedplate snapshot`".to_owned(),
+        ReadError::NotRecorded { .. } => {
+            "record the host again, as root: `bedplate snapshot`".to_owned()
+        }
         ReadError::NotFound { path } | ReadError::Failed { path, .. } => {
             format!("mend {path} by hand, then plan again")
         }
@@ -48,5 +50,8 @@ pub fn unreadable(error: &ReadError) -> Obstacle {
 
 /// A place that should hold something.
 pub fn nothing_to_edit(path: &str) -> Obstacle {
-    Obstacle { reason: format!("{path} is not there"), remedy: "check that /boot is mounted".into() }
+    Obstacle {
+        reason: format!("{path} is not there"),
+        remedy: "check that /boot is mounted".into(),
+    }
 }

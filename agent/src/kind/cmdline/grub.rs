@@ -68,7 +68,12 @@ impl Family {
 
     fn configuration(&self, reader: &dyn Reader) -> &'static str {
         let there = |path: &&&'static str| reader.exists(path) == Ok(true);
-        self.configurations.iter().find(there).or(self.configurations.first()).copied().unwrap_or(MAIN)
+        self.configurations
+            .iter()
+            .find(there)
+            .or(self.configurations.first())
+            .copied()
+            .unwrap_or(MAIN)
     }
 }
 
@@ -84,7 +89,10 @@ fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<Sourced>, ReadErr
     if let Some(directory) = family.drop_ins {
         match reader.list(directory) {
             Ok(names) => paths.extend(
-                names.iter().filter(|name| name.ends_with(".cfg")).map(|name| format!("{directory}/{name}")),
+                names
+                    .iter()
+                    .filter(|name| name.ends_with(".cfg"))
+                    .map(|name| format!("{directory}/{name}")),
             ),
             Err(error) if error.is_absent() => {}
             Err(error) => return Err(error),
@@ -109,7 +117,13 @@ fn value(sources: &[Sourced], variable: &str) -> Result<String, String> {
         Err(error) => {
             let path = sources.get(error.file).map_or(MAIN, |source| source.path.as_str());
             let place = &error.source;
-            Err(format!("{path}:{}:{}: {} (`{}`)", place.line, place.column, place.why, place.text.trim()))
+            Err(format!(
+                "{path}:{}:{}: {} (`{}`)",
+                place.line,
+                place.column,
+                place.why,
+                place.text.trim()
+            ))
         }
     }
 }
@@ -117,13 +131,17 @@ fn value(sources: &[Sourced], variable: &str) -> Result<String, String> {
 /// The line that a normal entry gets: 10_linux puts the general variable first.
 fn line(sources: &[Sourced]) -> Result<CommandLine, String> {
     let both = format!("{} {}", value(sources, CMDLINE)?, value(sources, CMDLINE_DEFAULT)?);
-    let text =
-        grub_quote::kernel_line(both.trim()).map_err(|error| format!("{MAIN} and drop-ins: {error}"))?;
+    let text = grub_quote::kernel_line(both.trim())
+        .map_err(|error| format!("{MAIN} and drop-ins: {error}"))?;
     Ok(CommandLine::parse(&text))
 }
 
 /// The configured line. A file that cannot be followed makes it unknown, with a remark that names the place.
-pub fn read(reader: &dyn Reader, family: &Family, remarks: &mut Vec<String>) -> Reading<CommandLine> {
+pub fn read(
+    reader: &dyn Reader,
+    family: &Family,
+    remarks: &mut Vec<String>,
+) -> Reading<CommandLine> {
     let sources = match sources(reader, family) {
         Ok(sources) if sources.is_empty() => return Reading::Absent,
         Ok(sources) => sources,
@@ -141,7 +159,8 @@ pub fn read(reader: &dyn Reader, family: &Family, remarks: &mut Vec<String>) -> 
 
 fn own_line(sources: &[Sourced], family: &Family) -> Option<CommandLine> {
     let own = family.own()?;
-    let text = sources.iter().find(|source| source.path == own).map_or("", |source| source.default.text());
+    let text =
+        sources.iter().find(|source| source.path == own).map_or("", |source| source.default.text());
     grub_default::parse_drop_in(text, family.variable).ok().map(CommandLine::from_tokens)
 }
 
@@ -211,7 +230,11 @@ fn regenerate(context: &Context, family: &Family) -> Result<Action, Obstacle> {
 }
 
 /// The file replacements that make the configured line satisfy the edit; none when it does.
-pub fn edit_files(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<Vec<Action>, Obstacle> {
+pub fn edit_files(
+    reader: &dyn Reader,
+    family: &Family,
+    edit: &Edit,
+) -> Result<Vec<Action>, Obstacle> {
     let sources = sources(reader, family).map_err(|error| files::unreadable(&error))?;
     let old = match line(&sources) {
         Ok(line) => line,
@@ -243,7 +266,9 @@ pub fn edit_files(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<V
                 reason: format!(
                     "a `--` in {MAIN} or its drop-ins hands everything behind it to init, bedplate's arguments too"
                 ),
-                remedy: format!("move the part from `--` on to the end of {CMDLINE_DEFAULT}, or take it out"),
+                remedy: format!(
+                    "move the part from `--` on to the end of {CMDLINE_DEFAULT}, or take it out"
+                ),
             });
         }
         if let Some(path) = own.as_deref().and_then(|own| overrider(&result, own)) {
@@ -271,7 +296,8 @@ pub fn edit_files(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<V
 fn overrider<'a>(sources: &'a [Sourced], own: &str) -> Option<&'a str> {
     let at = sources.iter().position(|source| source.path == own)?;
     let value = |upto: usize, with_own: bool| {
-        let read = sources[..=upto].iter().enumerate().filter(|(index, _)| with_own || *index != at);
+        let read =
+            sources[..=upto].iter().enumerate().filter(|(index, _)| with_own || *index != at);
         let files: Vec<&GrubDefault> = read.map(|(_, source)| &source.default).collect();
         grub_default::evaluate(&files, CMDLINE_DEFAULT).ok()
     };
@@ -299,8 +325,10 @@ fn cut(sources: &[Sourced], removed: &[String]) -> Result<Vec<Sourced>, Obstacle
         let mut default = source.default.clone();
         for variable in [CMDLINE, CMDLINE_DEFAULT] {
             let own = |error| files::cannot(&source.path, &error);
-            let before = value(&sources[..result.len()], variable).ok().zip(value(&result, variable).ok());
-            let after = before.as_ref().and_then(|(was, _)| source.default.value(variable, Some(was)).ok());
+            let before =
+                value(&sources[..result.len()], variable).ok().zip(value(&result, variable).ok());
+            let after =
+                before.as_ref().and_then(|(was, _)| source.default.value(variable, Some(was)).ok());
             // A value that cannot be followed here is left alone: a later file sets the variable anew, or else the
             // line as a whole could not have been read.
             let (Some((was, is)), Some(after)) = (before, after) else { continue };
@@ -318,13 +346,15 @@ fn cut(sources: &[Sourced], removed: &[String]) -> Result<Vec<Sourced>, Obstacle
                     removed.remove(at);
                     touched = true;
                 } else {
-                    let gap = if left.is_empty() && base.is_empty() { "" } else { word.gap.as_str() };
+                    let gap =
+                        if left.is_empty() && base.is_empty() { "" } else { word.gap.as_str() };
                     left.push_str(gap);
                     left.push_str(&word.raw);
                 }
             }
             if touched {
-                let text = default.edited(variable, &format!("{base}{left}"), Some(&is)).map_err(own)?;
+                let text =
+                    default.edited(variable, &format!("{base}{left}"), Some(&is)).map_err(own)?;
                 default = grub_default::parse(&text);
             }
         }
@@ -350,7 +380,11 @@ fn with_drop_in(
 
 const NOTE: &str = "written by bedplate; changes made here are overwritten";
 
-fn with_main(sources: Vec<Sourced>, family: &Family, added: &[Token]) -> Result<Vec<Sourced>, Obstacle> {
+fn with_main(
+    sources: Vec<Sourced>,
+    family: &Family,
+    added: &[Token],
+) -> Result<Vec<Sourced>, Obstacle> {
     let mut result = Vec::new();
     for source in sources {
         let own = |error| files::cannot(&source.path, &error);
@@ -376,23 +410,39 @@ fn differences(
     own: Option<&str>,
 ) -> Vec<Action> {
     let text = |sources: &[Sourced], path: &str| {
-        sources.iter().find(|source| source.path == path).map(|source| source.default.text().to_owned())
+        sources
+            .iter()
+            .find(|source| source.path == path)
+            .map(|source| source.default.text().to_owned())
     };
     let mut actions: Vec<Action> = others
         .iter()
         .filter_map(|source| {
-            replace(&source.path, Some(source.default.text()), text(result, &source.path).as_deref())
+            replace(
+                &source.path,
+                Some(source.default.text()),
+                text(result, &source.path).as_deref(),
+            )
         })
         .collect();
     if let Some(own) = own {
-        actions.extend(replace(own, ours.map(|source| source.default.text()), text(result, own).as_deref()));
+        actions.extend(replace(
+            own,
+            ours.map(|source| source.default.text()),
+            text(result, own).as_deref(),
+        ));
     }
     actions
 }
 
 /// A main file that cannot be followed is left alone: the drop-in adds to whatever it comes to. Nothing can be taken
 /// away like that, and a second `pci=` may stand beside a foreign one: the read-back tells.
-fn blind(sources: &[Sourced], family: &Family, edit: &Edit, why: &str) -> Result<Vec<Action>, Obstacle> {
+fn blind(
+    sources: &[Sourced],
+    family: &Family,
+    edit: &Edit,
+    why: &str,
+) -> Result<Vec<Action>, Obstacle> {
     let Some(own) = family.own() else {
         return Err(Obstacle {
             reason: format!("{why}: bedplate does not run it to find out"),

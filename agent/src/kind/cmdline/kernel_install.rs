@@ -56,7 +56,9 @@ fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
         let patterns: Vec<&str> = chosen_by.iter().map(String::as_str).collect();
         return match systemd_default(&entries, &patterns) {
             Some(entry) => Reading::Known(CommandLine::parse(&entry.systemd_cmdline())),
-            None => Reading::Unknown(format!("no entry of {mount}/loader/entries can be the default")),
+            None => {
+                Reading::Unknown(format!("no entry of {mount}/loader/entries can be the default"))
+            }
         };
     }
     Reading::Absent
@@ -65,10 +67,9 @@ fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
 /// `default PATTERN` of loader.conf.
 fn loader_default(reader: &dyn Reader, mount: &str) -> Option<String> {
     let text = reader.text(&format!("{mount}/loader/loader.conf")).ok()?;
-    let line = text
-        .lines()
-        .map(str::trim)
-        .find(|line| line.starts_with("default") && line["default".len()..].starts_with([' ', '\t']))?;
+    let line = text.lines().map(str::trim).find(|line| {
+        line.starts_with("default") && line["default".len()..].starts_with([' ', '\t'])
+    })?;
     Some(line["default".len()..].trim().to_owned())
 }
 
@@ -111,7 +112,8 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     };
     let edited = kernel_cmdline::edited(&base, BlsReader::SystemdBoot, edit)
         .map_err(|error| files::cannot(CMDLINE, &error))?;
-    let mut actions: Vec<Action> = replace(CMDLINE, old.as_deref(), Some(&edited)).into_iter().collect();
+    let mut actions: Vec<Action> =
+        replace(CMDLINE, old.as_deref(), Some(&edited)).into_iter().collect();
     let touches = entry_paths(context.reader);
     for release in &context.facts.os.installed_kernels {
         actions.push(Action::RunTool {
@@ -136,7 +138,11 @@ fn image(reader: &dyn Reader, release: &str) -> String {
     let beside = format!("/usr/lib/modules/{release}/vmlinuz");
     let name = format!("vmlinuz-{release}");
     let debian = || reader.list("/boot").is_ok_and(|names| names.contains(&name));
-    if !reader.exists(&beside).unwrap_or(false) && debian() { format!("/boot/{name}") } else { beside }
+    if !reader.exists(&beside).unwrap_or(false) && debian() {
+        format!("/boot/{name}")
+    } else {
+        beside
+    }
 }
 
 fn entry_paths(reader: &dyn Reader) -> Vec<String> {
@@ -157,7 +163,9 @@ fn whole_line(context: &Context) -> Result<String, Obstacle> {
     match observe(context.reader, context.facts).next {
         Reading::Known(line) => Ok(line.to_string()),
         Reading::Absent | Reading::Unknown(_) => Err(Obstacle {
-            reason: format!("{CMDLINE} is not there, and no boot entry says what the whole line is"),
+            reason: format!(
+                "{CMDLINE} is not there, and no boot entry says what the whole line is"
+            ),
             remedy: format!("write the current line (with root=) to {CMDLINE}, then plan again"),
         }),
     }

@@ -42,14 +42,19 @@ impl Menu {
         look: impl FnOnce(&str, &Surroundings<'_>) -> Result<T, NotUnderstood>,
     ) -> Result<T, NotUnderstood> {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        look(&self.text, &Surroundings { grubenv: self.environment.as_ref(), files: &names, bls: &[] })
+        look(
+            &self.text,
+            &Surroundings { grubenv: self.environment.as_ref(), files: &names, bls: &[] },
+        )
     }
 
     /// The line of the entry that boots if nobody touches the keyboard.
     pub fn next(&self) -> Reading<CommandLine> {
         let path = self.path;
         match self.around(default_entry) {
-            Ok(entry) if entry.unresolved.is_empty() => Reading::Known(CommandLine::parse(&entry.cmdline)),
+            Ok(entry) if entry.unresolved.is_empty() => {
+                Reading::Known(CommandLine::parse(&entry.cmdline))
+            }
             Ok(entry) => Reading::Unknown(format!(
                 "{path}: the default entry uses variables that only GRUB knows: {:?}",
                 entry.unresolved
@@ -80,7 +85,10 @@ impl Menu {
                 self.path,
                 default.line
             ),
-            remedy: format!("{}, or write the arguments into that entry by hand", self.choice(&default)),
+            remedy: format!(
+                "{}, or write the arguments into that entry by hand",
+                self.choice(&default)
+            ),
         })
     }
 
@@ -88,13 +96,17 @@ impl Menu {
     /// (TuneD's `$tuned_params`) is not.
     pub fn by_variable(&self, edit: &Edit) -> Option<Obstacle> {
         let default = self.around(default_entry).ok()?;
-        let words = grub_quote::split(self.text.lines().nth(default.line.checked_sub(1)?)?.trim()).ok()?;
+        let words =
+            grub_quote::split(self.text.lines().nth(default.line.checked_sub(1)?)?.trim()).ok()?;
         let variables: BTreeSet<String> =
             words.iter().flat_map(|word| &word.variables).map(|name| format!("${name}")).collect();
         let written: Vec<&str> = words.iter().map(|word| word.kernel.as_str()).collect();
         let wrong = |line: &str| {
             let findings = edit.satisfied_by(&CommandLine::parse(line), &KernelDefaults::default());
-            findings.into_iter().filter(|finding| !finding.status.is_satisfied()).collect::<Vec<_>>()
+            findings
+                .into_iter()
+                .filter(|finding| !finding.status.is_satisfied())
+                .collect::<Vec<_>>()
         };
         let boots = wrong(&default.cmdline);
         if variables.is_empty() || boots.is_empty() || !wrong(&written.join(" ")).is_empty() {
@@ -106,7 +118,9 @@ impl Menu {
         });
         let variables = variables.into_iter().collect::<Vec<_>>().join(" ");
         let tuned = match variables.as_str() {
-            "$tuned_params" => ": `cmdline_bootloader` of TuneD's profile (`tuned-adm active` names it)",
+            "$tuned_params" => {
+                ": `cmdline_bootloader` of TuneD's profile (`tuned-adm active` names it)"
+            }
             _ => "",
         };
         Some(Obstacle {
@@ -123,9 +137,11 @@ impl Menu {
     /// How to choose a generated entry again, by what chose this one.
     fn choice(&self, default: &Entry) -> &'static str {
         let names = |variable: &str| {
-            let value = self.environment.as_ref().and_then(|env| env.get(variable)).unwrap_or_default();
+            let value =
+                self.environment.as_ref().and_then(|env| env.get(variable)).unwrap_or_default();
             let last = value.rsplit('>').next().unwrap_or_default();
-            !last.is_empty() && [default.id.last(), default.title.last()].contains(&Some(&last.to_owned()))
+            !last.is_empty()
+                && [default.id.last(), default.title.last()].contains(&Some(&last.to_owned()))
         };
         if names("next_entry") {
             "boot it this once (`grub-reboot` chose it), or take that back: `grub-editenv - unset next_entry`"
@@ -139,6 +155,7 @@ impl Menu {
 
 fn fed(entry: &Entry, configured: &CommandLine) -> bool {
     let line = CommandLine::parse(&entry.cmdline);
-    let words = |line: &CommandLine| line.tokens().map(|token| token.to_string()).collect::<Vec<_>>();
+    let words =
+        |line: &CommandLine| line.tokens().map(|token| token.to_string()).collect::<Vec<_>>();
     words(&line).ends_with(&words(configured))
 }

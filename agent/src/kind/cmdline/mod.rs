@@ -22,8 +22,11 @@ use crate::plan::{Action, Blocker, Change, Effect, Section};
 use crate::reboot::stuck::{self, Cause, Seen};
 
 /// The row of the table of kinds.
-pub const KIND: Kind =
-    Kind { name: NAME, about: "kernel command line: configured, next boot, running, effective", plan };
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "kernel command line: configured, next boot, running, effective",
+    plan,
+};
 
 /// Its name, also in the ledger.
 pub const NAME: &str = "cmdline";
@@ -66,8 +69,9 @@ pub struct Backend {
 
 /// The table of back ends.
 fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
-    let refused =
-        |reason: &str, remedy: &str| Err(Obstacle { reason: reason.to_owned(), remedy: remedy.to_owned() });
+    let refused = |reason: &str, remedy: &str| {
+        Err(Obstacle { reason: reason.to_owned(), remedy: remedy.to_owned() })
+    };
     match boot {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
             Ok(Backend { observe: grub::observe, steps: grub::steps })
@@ -117,7 +121,8 @@ fn plan(context: &Context) -> Section {
     effective::report(context, &mut section);
     if standing.needs_change() {
         // What a kernel default already satisfies is not written: the plan must not do what it does not show.
-        let steps = needed(wanted, arch, context, &standing).and_then(|edit| (backend.steps)(context, &edit));
+        let steps = needed(wanted, arch, context, &standing)
+            .and_then(|edit| (backend.steps)(context, &edit));
         match steps {
             Ok(steps) => section.changes.push(change(wanted, context, &standing, steps)),
             Err(obstacle) => block(&mut section, obstacle),
@@ -164,7 +169,12 @@ fn needed(
     edit_of(&set, wanted, arch, context)
 }
 
-fn edit_of(set: &[&str], wanted: &DesiredCmdline, arch: Arch, context: &Context) -> Result<Edit, Obstacle> {
+fn edit_of(
+    set: &[&str],
+    wanted: &DesiredCmdline,
+    arch: Arch,
+    context: &Context,
+) -> Result<Edit, Obstacle> {
     let absent: Vec<&str> = wanted.absent.iter().map(|arg| arg.token.as_str()).collect();
     let bad = |error: &dyn std::error::Error| Obstacle {
         reason: chain(error),
@@ -186,12 +196,16 @@ fn disowned(edit: &Edit, arch: Arch, context: &Context, keep: &[String]) -> Vec<
     let still = |token: &String| {
         let nothing: [&str; 0] = [];
         Edit::new(arch, &[token], &nothing).is_ok_and(|old| {
-            old.wanted().iter().all(|old| edit.wanted().iter().any(|wanted| wanted.key() == old.key()))
+            old.wanted()
+                .iter()
+                .all(|old| edit.wanted().iter().any(|wanted| wanted.key() == old.key()))
         })
     };
     let kept = |token: &String| {
         keep.iter().any(|key| {
-            token.strip_prefix(key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+            token
+                .strip_prefix(key.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
         })
     };
     owned.iter().filter(|token| !still(token) && !kept(token)).cloned().collect()
@@ -208,7 +222,12 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn change(wanted: &DesiredCmdline, context: &Context, standing: &states::Standing, steps: Steps) -> Change {
+fn change(
+    wanted: &DesiredCmdline,
+    context: &Context,
+    standing: &states::Standing,
+    steps: Steps,
+) -> Change {
     let items = standing.items(wanted);
     Change {
         id: format!("{NAME}/{}", steps.subject.trim_start_matches('/')),
@@ -228,7 +247,9 @@ fn change(wanted: &DesiredCmdline, context: &Context, standing: &states::Standin
 fn owns(wanted: &DesiredCmdline, context: &Context) -> Vec<String> {
     let mut own: Vec<String> = wanted.set.iter().map(|arg| arg.token.clone()).collect();
     let earlier = context.ledger.owned.get(NAME).map(Vec::as_slice).unwrap_or_default();
-    let kept = earlier.iter().filter(|token| wanted.keep.iter().any(|key| token.starts_with(key.as_str())));
+    let kept = earlier
+        .iter()
+        .filter(|token| wanted.keep.iter().any(|key| token.starts_with(key.as_str())));
     own.extend(kept.cloned());
     own
 }
@@ -240,7 +261,9 @@ fn owns(wanted: &DesiredCmdline, context: &Context) -> Vec<String> {
 pub fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
     let iommu = |token: &str| {
         ["iommu", "intel_iommu", "amd_iommu", "pci"].iter().any(|name| {
-            token.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['=', '.']))
+            token
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['=', '.']))
         })
     };
     let mut tokens = tokens.peekable();
@@ -264,7 +287,8 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
     let running = context.reader.text("/proc/cmdline").ok();
     let running = running.map(|text| CommandLine::parse(text.trim_end()));
     let os = &context.facts.os;
-    let kernels = os.installed_kernels.last().map(String::as_str).zip(os.kernel.known().map(String::as_str));
+    let kernels =
+        os.installed_kernels.last().map(String::as_str).zip(os.kernel.known().map(String::as_str));
     let seen = Seen {
         configured: observed.configured.known(),
         next: observed.next.known(),
@@ -278,7 +302,9 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
 /// Those of `tokens` that the running kernel was booted with and that the next boot does without: what has been taken
 /// off the line and stays in effect until then. A line that cannot be read says nothing.
 pub fn gone_at_next_boot(reader: &dyn Reader, facts: &Facts, tokens: &[String]) -> Vec<String> {
-    let (Ok(running), Reading::Known(next)) = (reader.text("/proc/cmdline"), next_boot(reader, facts)) else {
+    let (Ok(running), Reading::Known(next)) =
+        (reader.text("/proc/cmdline"), next_boot(reader, facts))
+    else {
         return Vec::new();
     };
     let running = CommandLine::parse(running.trim_end());
@@ -326,7 +352,11 @@ mod tests {
         );
         let host = spec.unwrap().build();
         let facts = observe(&host, Depth::Plan);
-        let tokens = ["iommu=pt", "pci=realloc", "hugepagesz=2M", "hugepages=8", "nosmt"].map(str::to_owned);
-        assert_eq!(gone_at_next_boot(&host, &facts, &tokens), ["pci=realloc", "hugepagesz=2M hugepages=8"]);
+        let tokens =
+            ["iommu=pt", "pci=realloc", "hugepagesz=2M", "hugepages=8", "nosmt"].map(str::to_owned);
+        assert_eq!(
+            gone_at_next_boot(&host, &facts, &tokens),
+            ["pci=realloc", "hugepagesz=2M hugepages=8"]
+        );
     }
 }

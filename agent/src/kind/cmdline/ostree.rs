@@ -88,7 +88,8 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
             return Err(Obstacle { reason: why, remedy: "look at `rpm-ostree kargs`".into() });
         }
     };
-    let target = edit.apply(&line).map_err(|error| files::cannot("the deployment's arguments", &error))?;
+    let target =
+        edit.apply(&line).map_err(|error| files::cannot("the deployment's arguments", &error))?;
     let diff = LineDiff::between(&line, &target);
     let mut argv = vec!["rpm-ostree".to_owned(), "kargs".into()];
     argv.extend(diff.removed.iter().map(|token| format!("--delete={token}")));
@@ -121,7 +122,8 @@ fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         Err(error) if error.is_absent() => None,
         Err(error) => return Err(files::unreadable(&error)),
     };
-    let actions: Vec<Action> = replace(KARGS_FILE, before.as_deref(), Some(&text)).into_iter().collect();
+    let actions: Vec<Action> =
+        replace(KARGS_FILE, before.as_deref(), Some(&text)).into_iter().collect();
     if actions.is_empty() {
         return Err(Obstacle {
             reason: "another file in /usr/lib/bootc/kargs.d says otherwise".into(),

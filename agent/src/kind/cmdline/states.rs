@@ -37,7 +37,9 @@ pub fn compare(context: &Context, edit: &Edit, observed: &Observed) -> Standing 
 /// With several kernels installed, a default only counts when all of them were built so.
 fn findings(edit: &Edit, line: &CommandLine, defaults: &[KernelDefaults]) -> Vec<Finding> {
     let mut all = defaults.iter().map(|defaults| edit.satisfied_by(line, defaults));
-    let Some(mut worst) = all.next() else { return edit.satisfied_by(line, &KernelDefaults::default()) };
+    let Some(mut worst) = all.next() else {
+        return edit.satisfied_by(line, &KernelDefaults::default());
+    };
     for other in all {
         for (kept, new) in worst.iter_mut().zip(other) {
             if kept.status.is_satisfied() && !new.status.is_satisfied() {
@@ -82,9 +84,9 @@ impl Standing {
     /// grub.cfg) asks for nothing; one that cannot be read asks for nothing *here* and is reported as unknown.
     pub fn needs_change(&self) -> bool {
         [&self.configured, &self.next].iter().any(|state| {
-            state
-                .known()
-                .is_some_and(|findings| findings.iter().any(|finding| !finding.status.is_satisfied()))
+            state.known().is_some_and(|findings| {
+                findings.iter().any(|finding| !finding.status.is_satisfied())
+            })
         })
     }
 
@@ -96,7 +98,8 @@ impl Standing {
                 state.known().and_then(|findings| findings.get(index)).cloned()
             };
             let wrong = |finding: &Finding| !finding.status.is_satisfied();
-            let found = at(&self.configured).filter(wrong).or_else(|| at(&self.next).filter(wrong))?;
+            let found =
+                at(&self.configured).filter(wrong).or_else(|| at(&self.next).filter(wrong))?;
             at(&self.running).is_none_or(|running| wrong(&running)).then_some(found)
         };
         let states = [&self.configured, &self.next].into_iter().filter_map(Reading::known);
@@ -104,7 +107,9 @@ impl Standing {
             (0..states.map(Vec::len).max().unwrap_or(0)).filter_map(differs).collect();
         match waiting.is_empty() {
             true => Effect::Now,
-            false => super::effect_of(waiting.iter().flat_map(|one| &one.entries).map(String::as_str)),
+            false => {
+                super::effect_of(waiting.iter().flat_map(|one| &one.entries).map(String::as_str))
+            }
         }
     }
 
@@ -112,7 +117,9 @@ impl Standing {
     pub fn by_default(&self) -> BTreeSet<String> {
         let mut entries = BTreeSet::new();
         let mut others = BTreeSet::new();
-        for finding in [&self.configured, &self.next].into_iter().filter_map(Reading::known).flatten() {
+        for finding in
+            [&self.configured, &self.next].into_iter().filter_map(Reading::known).flatten()
+        {
             let list = if matches!(finding.status, Status::KernelDefault { .. }) {
                 &mut entries
             } else {
@@ -154,8 +161,10 @@ fn items_of(
         .map(|finding| {
             let subject = finding.entries.join(" ");
             let mut why: Vec<Why> = extra.map(|extra| extra(&finding.status)).into_iter().collect();
-            for reason in
-                finding.entries.iter().flat_map(|entry| why_of(wanted, entry, finding.key.is_some()))
+            for reason in finding
+                .entries
+                .iter()
+                .flat_map(|entry| why_of(wanted, entry, finding.key.is_some()))
             {
                 // The parts of one sequence of arguments often share their reason.
                 if !why.contains(&reason) {
@@ -173,9 +182,13 @@ fn items_of(
 }
 
 fn why_of(wanted: &DesiredCmdline, entry: &str, set: bool) -> Vec<Why> {
-    let set_why = wanted.set.iter().filter(|arg| set && arg.token == entry).flat_map(|arg| arg.why.iter());
-    let absent_why =
-        wanted.absent.iter().filter(|arg| !set && arg.token == entry).flat_map(|arg| arg.why.iter());
+    let set_why =
+        wanted.set.iter().filter(|arg| set && arg.token == entry).flat_map(|arg| arg.why.iter());
+    let absent_why = wanted
+        .absent
+        .iter()
+        .filter(|arg| !set && arg.token == entry)
+        .flat_map(|arg| arg.why.iter());
     let mut why: Vec<Why> = set_why.chain(absent_why).cloned().collect();
     if why.is_empty() && !set {
         why.push(Why::because("bedplate put it there and the profile no longer asks for it"));
@@ -185,25 +198,39 @@ fn why_of(wanted: &DesiredCmdline, entry: &str, set: bool) -> Vec<Why> {
 
 /// Settled parameters, those that wait for a boot, unreadable states, and files that were not understood.
 pub fn report(context: &Context, edit: &Edit, standing: &Standing, section: &mut Section) {
-    for (state, subject) in
-        [(&standing.configured, "configured command line"), (&standing.next, "next boot's command line")]
-    {
+    for (state, subject) in [
+        (&standing.configured, "configured command line"),
+        (&standing.next, "next boot's command line"),
+    ] {
         if let Reading::Unknown(reason) = state {
-            section.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason: reason.clone() });
+            section.unknowns.push(Unknown {
+                kind: NAME,
+                subject: subject.into(),
+                reason: reason.clone(),
+            });
         }
     }
     // An image's entry may be made when it is installed; a machine that runs has been booted from something.
-    let nowhere = matches!((&standing.configured, &standing.next), (Reading::Known(_), Reading::Absent));
+    let nowhere =
+        matches!((&standing.configured, &standing.next), (Reading::Known(_), Reading::Absent));
     if nowhere && context.facts.host != HostKind::Image {
         let reason = "no boot entry was found; check that /boot is mounted".to_owned();
-        section.unknowns.push(Unknown { kind: NAME, subject: "next boot's command line".into(), reason });
+        section.unknowns.push(Unknown {
+            kind: NAME,
+            subject: "next boot's command line".into(),
+            reason,
+        });
     }
     if let Reading::Unknown(reason) = &standing.running {
         let subject = "running command line".into();
         section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.clone() });
     }
     for remark in &standing.remarks {
-        section.notes.push(Note { kind: NAME, subject: "not understood".into(), text: remark.clone() });
+        section.notes.push(Note {
+            kind: NAME,
+            subject: "not understood".into(),
+            text: remark.clone(),
+        });
     }
     let count = edit.wanted().len() + edit.unwanted().len();
     for index in 0..count {
@@ -212,10 +239,13 @@ pub fn report(context: &Context, edit: &Edit, standing: &Standing, section: &mut
 }
 
 fn one(context: &Context, standing: &Standing, index: usize, section: &mut Section) {
-    let at =
-        |state: &'_ Reading<Vec<Finding>>| state.known().and_then(|findings| findings.get(index)).cloned();
-    let (configured, next, running) = (at(&standing.configured), at(&standing.next), at(&standing.running));
-    let satisfied = |finding: &Option<Finding>| finding.as_ref().map(|finding| finding.status.is_satisfied());
+    let at = |state: &'_ Reading<Vec<Finding>>| {
+        state.known().and_then(|findings| findings.get(index)).cloned()
+    };
+    let (configured, next, running) =
+        (at(&standing.configured), at(&standing.next), at(&standing.running));
+    let satisfied =
+        |finding: &Option<Finding>| finding.as_ref().map(|finding| finding.status.is_satisfied());
     let Some(shown) = configured.clone().or(next.clone()).or(running.clone()) else { return };
     let subject = match shown.key {
         Some(_) => shown.entries.join(" "),
@@ -224,13 +254,15 @@ fn one(context: &Context, standing: &Standing, index: usize, section: &mut Secti
     match (satisfied(&configured), satisfied(&next), satisfied(&running)) {
         (Some(false), ..) | (_, Some(false), _) => {}
         // Files are right (or not there, or not readable) and the kernel is older than they are.
-        (Some(true), _, Some(false)) | (_, Some(true), Some(false)) => section.pending.push(Pending {
-            kind: NAME,
-            effect: super::effect_of(shown.entries.iter().map(String::as_str)),
-            running: running.and_then(|finding| found(&finding.status)),
-            next: next.or(configured).and_then(|finding| shown_as(&finding)),
-            subject,
-        }),
+        (Some(true), _, Some(false)) | (_, Some(true), Some(false)) => {
+            section.pending.push(Pending {
+                kind: NAME,
+                effect: super::effect_of(shown.entries.iter().map(String::as_str)),
+                running: running.and_then(|finding| found(&finding.status)),
+                next: next.or(configured).and_then(|finding| shown_as(&finding)),
+                subject,
+            })
+        }
         (_, _, Some(false)) => {}
         (configured, next, running) => section.settled.push(Settled {
             kind: NAME,
@@ -256,7 +288,12 @@ fn shown_as(finding: &Finding) -> Option<String> {
     }
 }
 
-fn places(context: &Context, configured: Option<bool>, next: Option<bool>, running: Option<bool>) -> String {
+fn places(
+    context: &Context,
+    configured: Option<bool>,
+    next: Option<bool>,
+    running: Option<bool>,
+) -> String {
     let mut places = Vec::new();
     for (state, place) in [(configured, "configured"), (next, "next boot"), (running, "running")] {
         if state == Some(true) {
@@ -279,7 +316,8 @@ fn manner(status: &Status) -> String {
 
 /// Without a boot loader that can be written, the running line still says something.
 pub fn running_only(context: &Context, edit: &Edit, section: &mut Section) {
-    let nothing = Observed { configured: Reading::Absent, next: Reading::Absent, remarks: Vec::new() };
+    let nothing =
+        Observed { configured: Reading::Absent, next: Reading::Absent, remarks: Vec::new() };
     let standing = compare(context, edit, &nothing);
     report(context, edit, &standing, section);
     let findings = standing.running.known().map(Vec::as_slice).unwrap_or_default();
@@ -320,7 +358,9 @@ pub fn check_line(
         .filter(|finding| !finding.status.is_satisfied())
         .map(|finding| match &finding.status {
             Status::Lingering { found } => format!("{found} is still there"),
-            Status::Other { found } => format!("{} is not there ({found} is)", finding.entries.join(" ")),
+            Status::Other { found } => {
+                format!("{} is not there ({found} is)", finding.entries.join(" "))
+            }
             _ => format!("{} is not there", finding.entries.join(" ")),
         })
         .collect();

@@ -40,8 +40,8 @@ pub fn files(reader: &dyn Reader, directory: &str) -> Result<Vec<ConfFile>, Read
             Ok(text) => found.push(ConfFile { path, text }),
             // A link to /dev/null masks the name; a dangling link says nothing either.
             Err(error) if error.is_absent() => {}
-            Err(ReadError::Failed { .. }) if reader.link(&path).is_ok_and(|target| target == "/dev/null") => {
-            }
+            Err(ReadError::Failed { .. })
+                if reader.link(&path).is_ok_and(|target| target == "/dev/null") => {}
             Err(error) => return Err(error),
         }
     }
@@ -50,7 +50,10 @@ pub fn files(reader: &dyn Reader, directory: &str) -> Result<Vec<ConfFile>, Read
 
 /// The modules that a modules-load.d text names, folded.
 pub fn loads(text: &str) -> BTreeSet<String> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
     lines.map(|line| line.replace('-', "_")).collect()
 }
 

@@ -12,8 +12,8 @@ use crate::kind::Context;
 use crate::ledger::Sha;
 use crate::modules_conf::{self, MODULES_LOAD_PATH};
 use crate::plan::{
-    Action, Blocker, Change, Effect, FileContent, Item, Note, Pending, Section, Settled, Unknown, WayBack,
-    Why,
+    Action, Blocker, Change, Effect, FileContent, Item, Note, Pending, Section, Settled, Unknown,
+    WayBack, Why,
 };
 
 /// bedplate's modprobe.d file.
@@ -31,7 +31,9 @@ pub fn load_list(context: &Context, section: &mut Section) {
         if file.path == MODULES_LOAD_PATH {
             ours = conf::loads(&file.text);
         } else {
-            elsewhere.extend(conf::loads(&file.text).into_iter().map(|module| (module, file.path.clone())));
+            elsewhere.extend(
+                conf::loads(&file.text).into_iter().map(|module| (module, file.path.clone())),
+            );
         }
     }
     let mut wanted =
@@ -39,12 +41,17 @@ pub fn load_list(context: &Context, section: &mut Section) {
     wanted.load.retain(|module| match elsewhere.get(module.name.as_str()) {
         Some(path) => {
             let subject = format!("{} at boot", module.name);
-            section.settled.push(Settled { kind: NAME, subject, state: format!("listed in {path}") });
+            section.settled.push(Settled {
+                kind: NAME,
+                subject,
+                state: format!("listed in {path}"),
+            });
             false
         }
         None => true,
     });
-    let names: BTreeSet<String> = wanted.load.iter().map(|module| module.name.to_string()).collect();
+    let names: BTreeSet<String> =
+        wanted.load.iter().map(|module| module.name.to_string()).collect();
     if names == ours {
         let settled = names.into_iter().map(|name| Settled {
             kind: NAME,
@@ -60,9 +67,13 @@ pub fn load_list(context: &Context, section: &mut Section) {
         .filter(|module| !ours.contains(module.name.as_str()))
         .map(|module| item(module.name.as_str(), None, Some("loaded at boot"), &module.why))
         .collect();
-    items.extend(ours.difference(&names).map(|name| item(name, Some("loaded at boot"), None, &[dropped()])));
+    items.extend(
+        ours.difference(&names).map(|name| item(name, Some("loaded at boot"), None, &[dropped()])),
+    );
     let text = modules_conf::modules_load(&wanted, context.profile);
-    if let Some(change) = replace(context.reader, MODULES_LOAD_PATH, text, items, Effect::Now, section) {
+    if let Some(change) =
+        replace(context.reader, MODULES_LOAD_PATH, text, items, Effect::Now, section)
+    {
         section.changes.push(change);
     }
 }
@@ -104,15 +115,22 @@ pub fn modprobe(context: &Context, section: &mut Section) {
     let content = text.as_ref().map(|text| Sha::of(text.as_bytes()));
     let waiting = waits::of(context, &ours, &target, content.as_ref());
     waits::pending(context, &items, section);
-    let effect = if waiting.iter().any(waits::Wait::is_due) { Effect::NextBoot } else { Effect::Now };
-    let Some(mut change) = replace(context.reader, MODPROBE, text, items, effect, section) else { return };
+    let effect =
+        if waiting.iter().any(waits::Wait::is_due) { Effect::NextBoot } else { Effect::Now };
+    let Some(mut change) = replace(context.reader, MODPROBE, text, items, effect, section) else {
+        return;
+    };
     section.unseen.extend(waiting.into_iter().filter_map(|wait| wait.unseen(&change.id)));
     rebuild_initramfs(context, &mut change, section);
     section.changes.push(change);
 }
 
 fn unknown(section: &mut Section, subject: &str, error: &ReadError) {
-    section.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason: error.to_string() });
+    section.unknowns.push(Unknown {
+        kind: NAME,
+        subject: subject.into(),
+        reason: error.to_string(),
+    });
 }
 
 fn item(subject: &str, before: Option<&str>, after: Option<&str>, why: &[Why]) -> Item {
@@ -140,12 +158,22 @@ fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Ite
         let before = ours.options.get(&(module.clone(), parameter.clone()));
         if before != Some(value) {
             let subject = format!("options {module} {parameter}");
-            items.push(item(&subject, before.map(String::as_str), Some(value), &why_of(module, parameter)));
+            items.push(item(
+                &subject,
+                before.map(String::as_str),
+                Some(value),
+                &why_of(module, parameter),
+            ));
         }
     }
     for ((module, parameter), value) in &ours.options {
         if !target.options.contains_key(&(module.clone(), parameter.clone())) {
-            items.push(item(&format!("options {module} {parameter}"), Some(value), None, &[dropped()]));
+            items.push(item(
+                &format!("options {module} {parameter}"),
+                Some(value),
+                None,
+                &[dropped()],
+            ));
         }
     }
     for (module, why) in
@@ -154,7 +182,12 @@ fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Ite
         items.push(item(&format!("blacklist {module}"), None, Some("alias loading stopped"), why));
     }
     for module in ours.blacklist.difference(&target.blacklist) {
-        items.push(item(&format!("blacklist {module}"), Some("alias loading stopped"), None, &[dropped()]));
+        items.push(item(
+            &format!("blacklist {module}"),
+            Some("alias loading stopped"),
+            None,
+            &[dropped()],
+        ));
     }
     items
 }
@@ -217,7 +250,11 @@ fn overruled(context: &Context, files: &[conf::ConfFile], section: &mut Section)
 fn settled(ours: &Modprobe, section: &mut Section) {
     for ((module, parameter), value) in &ours.options {
         let subject = format!("options {module} {parameter}");
-        section.settled.push(Settled { kind: NAME, subject, state: format!("{value}, in {MODPROBE}") });
+        section.settled.push(Settled {
+            kind: NAME,
+            subject,
+            state: format!("{value}, in {MODPROBE}"),
+        });
     }
     for module in &ours.blacklist {
         let subject = format!("blacklist {module}");
@@ -231,7 +268,11 @@ fn pending_options(context: &Context, section: &mut Section) {
         return;
     }
     for option in &context.desired.modules.options {
-        let path = format!("/sys/module/{}/parameters/{}", option.module, option.parameter.replace('-', "_"));
+        let path = format!(
+            "/sys/module/{}/parameters/{}",
+            option.module,
+            option.parameter.replace('-', "_")
+        );
         // Not loaded, or a parameter that sysfs does not show: nothing to compare.
         let Ok(running) = context.reader.attribute(&path) else { continue };
         if !same_value(&running, &option.value) {
@@ -276,7 +317,8 @@ fn initramfs_tool(reader: &dyn Reader) -> Option<Action> {
     let (_, argv) = INITRAMFS_TOOLS.iter().find(|(proof, _)| reader.exists(proof) == Ok(true))?;
     Some(Action::RunTool {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-        purpose: "rebuild the initramfs: a module inside it would come up with its old options".into(),
+        purpose: "rebuild the initramfs: a module inside it would come up with its old options"
+            .into(),
         touches: Vec::new(),
         way_back: WayBack::Repeat,
         limit_s: INITRAMFS_LIMIT_S,
@@ -300,7 +342,9 @@ fn rebuild_initramfs(context: &Context, change: &mut Change, section: &mut Secti
 /// A rebuild that was promised and did not succeed is done now, even though the file is right.
 fn owed_rebuild(context: &Context, section: &mut Section) {
     for owed in context.ledger.owed.iter().filter(|owed| owed.kind == NAME) {
-        let why = Why::because("an earlier apply changed modprobe.d and this tool has not succeeded since");
+        let why = Why::because(
+            "an earlier apply changed modprobe.d and this tool has not succeeded since",
+        );
         section.changes.push(Change {
             id: format!("{NAME}/{}", owed.argv.join(" ")),
             kind: NAME,

@@ -22,7 +22,11 @@ pub enum Installed {
 
 /// The kernel whose modules count: the running one, else the newest installed one.
 pub fn release(facts: &Facts) -> Option<&str> {
-    facts.os.kernel.known().map(String::as_str).or(facts.os.installed_kernels.last().map(String::as_str))
+    facts.os.kernel.known().map(String::as_str).or(facts
+        .os
+        .installed_kernels
+        .last()
+        .map(String::as_str))
 }
 
 /// Looks the module up by file name, with `-` and `_` folded.
@@ -30,13 +34,16 @@ pub fn installed(reader: &dyn Reader, facts: &Facts, module: &ModuleName) -> Ins
     let Some(release) = release(facts) else {
         return Installed::Unknown("no kernel is known whose modules could be looked up".into());
     };
-    for (index, found) in [("modules.dep", Installed::Yes), ("modules.builtin", Installed::BuiltIn)] {
+    for (index, found) in [("modules.dep", Installed::Yes), ("modules.builtin", Installed::BuiltIn)]
+    {
         match reader.text(&format!("/lib/modules/{release}/{index}")) {
             Ok(text) if text.lines().any(|line| file_is(line, module)) => return found,
             Ok(_) => {}
             Err(error) if error.is_absent() && index == "modules.builtin" => {}
             Err(error) if error.is_absent() => {
-                return Installed::Unknown(format!("/lib/modules/{release}/modules.dep is not there"));
+                return Installed::Unknown(format!(
+                    "/lib/modules/{release}/modules.dep is not there"
+                ));
             }
             Err(error) => return Installed::Unknown(error.to_string()),
         }

@@ -13,7 +13,8 @@ use super::{Context, Kind};
 use crate::plan::Section;
 
 /// The row of the table of kinds.
-pub const KIND: Kind = Kind { name: NAME, about: "modules-load.d, modprobe.d, and what is loaded now", plan };
+pub const KIND: Kind =
+    Kind { name: NAME, about: "modules-load.d, modprobe.d, and what is loaded now", plan };
 
 const NAME: &str = "modules";
 

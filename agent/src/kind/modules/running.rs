@@ -69,10 +69,16 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut Section) {
     }
     match installed(context.reader, context.facts, &module.name) {
         Installed::BuiltIn => {
-            section.settled.push(Settled { kind: NAME, subject, state: "built into the kernel".into() });
+            section.settled.push(Settled {
+                kind: NAME,
+                subject,
+                state: "built into the kernel".into(),
+            });
         }
         Installed::No { release } => section.blockers.push(not_installed(&module.name, &release)),
-        Installed::Unknown(reason) => section.unknowns.push(Unknown { kind: NAME, subject, reason }),
+        Installed::Unknown(reason) => {
+            section.unknowns.push(Unknown { kind: NAME, subject, reason })
+        }
         Installed::Yes => section.changes.push(load_change(module, section)),
     }
 }
@@ -140,7 +146,8 @@ fn unload_one(context: &Context, module: &ModuleName, why: &[Why], section: &mut
             return;
         }
     }
-    let uses = context.reader.attribute(&format!("/sys/module/{module}/refcnt")).unwrap_or_default();
+    let uses =
+        context.reader.attribute(&format!("/sys/module/{module}/refcnt")).unwrap_or_default();
     let holders = context.reader.list(&format!("/sys/module/{module}/holders")).unwrap_or_default();
     if uses != "0" || !holders.is_empty() {
         let by = if holders.is_empty() { "open devices".to_owned() } else { holders.join(", ") };

@@ -37,7 +37,12 @@ impl Wait {
 
 /// What waits for a boot once the file says `target` in place of `ours`. A module that already runs with the value
 /// waits for nothing: then the file is only put back. `content` is what the file will be.
-pub fn of(context: &Context, ours: &Modprobe, target: &Modprobe, content: Option<&Sha>) -> Vec<Wait> {
+pub fn of(
+    context: &Context,
+    ours: &Modprobe,
+    target: &Modprobe,
+    content: Option<&Sha>,
+) -> Vec<Wait> {
     if context.facts.host == HostKind::Image {
         return Vec::new();
     }
@@ -48,7 +53,8 @@ pub fn of(context: &Context, ours: &Modprobe, target: &Modprobe, content: Option
         let (module, parameter) = key;
         let next = target.options.get(key).cloned();
         let subject = format!("options {module} {parameter}");
-        let running = context.reader.attribute(&format!("/sys/module/{module}/parameters/{parameter}"));
+        let running =
+            context.reader.attribute(&format!("/sys/module/{module}/parameters/{parameter}"));
         let shown = running.is_ok();
         let began = match began(context, &subject) {
             Some(began) => began,
@@ -62,7 +68,8 @@ pub fn of(context: &Context, ours: &Modprobe, target: &Modprobe, content: Option
         };
         (!right).then(|| Wait { module: module.clone(), subject, began, next, shown })
     });
-    let blacklist = target.blacklist.difference(&ours.blacklist).filter(|module| live(context, module));
+    let blacklist =
+        target.blacklist.difference(&ours.blacklist).filter(|module| live(context, module));
     let blacklist = blacklist.map(|module| Wait {
         module: module.clone(),
         subject: format!("blacklist {module}"),
@@ -100,12 +107,14 @@ pub fn pending(context: &Context, items: &[Item], section: &mut Section) {
     let again = |subject: &str| items.iter().any(|item| item.subject == subject);
     let due = |record: &&WaitRecord| record.boot == boot && record.next.is_some();
     let waits = records.filter(due).filter(|record| !again(&record.subject));
-    section.pending.extend(waits.filter(|record| live(context, &record.module)).map(|record| Pending {
-        kind: NAME,
-        subject: record.subject.clone(),
-        running: Some("loaded before that".to_owned()),
-        next: record.next.clone(),
-        effect: Effect::NextBoot,
+    section.pending.extend(waits.filter(|record| live(context, &record.module)).map(|record| {
+        Pending {
+            kind: NAME,
+            subject: record.subject.clone(),
+            running: Some("loaded before that".to_owned()),
+            next: record.next.clone(),
+            effect: Effect::NextBoot,
+        }
     }));
 }
 

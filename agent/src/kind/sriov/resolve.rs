@@ -59,7 +59,8 @@ pub fn resolve(profile: &Sriov, facts: &Facts) -> Resolved {
     if profile.managed == SriovManaged::External {
         let pfs = claims.iter().flatten().map(|pf| pf.address.to_string()).collect::<Vec<_>>();
         if !pfs.is_empty() {
-            let text = "left alone: the profile says that somebody else makes their VFs (sriov.managed)";
+            let text =
+                "left alone: the profile says that somebody else makes their VFs (sriov.managed)";
             resolved.note(format!("PF {}", some_of(pfs.into_iter(), 8, "PFs")), text);
         }
         return resolved;
@@ -95,7 +96,11 @@ enum Selects {
 }
 
 /// PFs by rule. Physical NICs without SR-IOV are taken as well, so that it can be said why they get no VFs.
-fn claims<'a>(rules: &[SriovRule], tree: &'a PciTree, resolved: &mut Resolved) -> Vec<Vec<&'a Function>> {
+fn claims<'a>(
+    rules: &[SriovRule],
+    tree: &'a PciTree,
+    resolved: &mut Resolved,
+) -> Vec<Vec<&'a Function>> {
     let candidate =
         |f: &&Function| !f.is_vf() && !f.is_bridge() && (f.is_nic() || f.sriov != Reading::Absent);
     let mut claims = vec![Vec::new(); rules.len()];
@@ -120,8 +125,12 @@ fn claims<'a>(rules: &[SriovRule], tree: &'a PciTree, resolved: &mut Resolved) -
     }
     for (n, rule) in rules.iter().enumerate() {
         match (matches[n], claims[n].len()) {
-            (0, _) => resolved.note(rule_name(rule), "selects no PF on this machine: it makes no VFs"),
-            (_, 0) => resolved.note(rule_name(rule), "selects only PFs that an earlier rule has already"),
+            (0, _) => {
+                resolved.note(rule_name(rule), "selects no PF on this machine: it makes no VFs")
+            }
+            (_, 0) => {
+                resolved.note(rule_name(rule), "selects only PFs that an earlier rule has already")
+            }
             _ => {}
         }
     }
@@ -150,15 +159,18 @@ fn matches_any(glob: &str, names: &[String]) -> bool {
 
 /// What a rule makes on the PFs that are its own.
 fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &mut Resolved) {
-    let (left_out, pfs): (Vec<&Function>, Vec<&Function>) = pfs.iter().partition(|pf| is_left_out(pf, pfs));
+    let (left_out, pfs): (Vec<&Function>, Vec<&Function>) =
+        pfs.iter().partition(|pf| is_left_out(pf, pfs));
     for pf in left_out {
         let text = "has no SR-IOV: left out, other PFs of the same rule have it";
         resolved.note(format!("PF {}", pf.address), text);
     }
     let per_gpu = rule.vfs == SriovCount::PerGpu;
     if per_gpu && !pfs.is_empty() && topology.gpus().is_empty() {
-        resolved
-            .note(rule_name(rule), "asks for VFs per GPU, and there is no GPU: its PFs are left as they are");
+        resolved.note(
+            rule_name(rule),
+            "asks for VFs per GPU, and there is no GPU: its PFs are left as they are",
+        );
         return;
     }
     let near = match per_gpu {
@@ -168,7 +180,9 @@ fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &m
     for pf in pfs {
         let near = near.get(&pf.address).copied().unwrap_or(0);
         let (asked, reason) = match rule.vfs {
-            SriovCount::Number(count) => (Some(count), format!("{} asks for {count}", rule_name(rule))),
+            SriovCount::Number(count) => {
+                (Some(count), format!("{} asks for {count}", rule_name(rule)))
+            }
             SriovCount::Max => (None, format!("{} asks for all the PF can have", rule_name(rule))),
             // A PF that no GPU is nearest to still takes part: it gets one.
             SriovCount::PerGpu => (
@@ -186,7 +200,9 @@ fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &m
                 count,
                 vf_driver: rule.vf_driver.clone(),
                 rule: rule.name.clone(),
-                why: std::iter::once(Why::because(reason)).chain(rule.why.iter().cloned()).collect(),
+                why: std::iter::once(Why::because(reason))
+                    .chain(rule.why.iter().cloned())
+                    .collect(),
             });
         }
     }
@@ -231,7 +247,9 @@ fn too_few(pf: &Function, asked: Option<u16>, total: u16) -> Blocker {
     let address = pf.address;
     let wanted = asked.map_or("some are".to_owned(), |count| format!("{count} are"));
     let reason = match total {
-        0 => format!("it offers no VFs, {wanted} wanted: SR-IOV is off in its firmware or in the BIOS"),
+        0 => format!(
+            "it offers no VFs, {wanted} wanted: SR-IOV is off in its firmware or in the BIOS"
+        ),
         _ => format!("it can have at most {total} VFs, {wanted} wanted"),
     };
     let remedy = match pf.vendor {

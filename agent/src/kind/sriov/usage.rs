@@ -36,7 +36,9 @@ fn use_of(vf: &Function, reader: &dyn Reader) -> Option<String> {
         return Some(format!("bound to {driver}"));
     }
     if vf.net.is_empty() {
-        return Some(format!("bound to {driver} without an interface here: it may be in another namespace"));
+        return Some(format!(
+            "bound to {driver} without an interface here: it may be in another namespace"
+        ));
     }
     let interfaces = vf.net.iter().find_map(|name| interface_use(name, reader));
     interfaces.or_else(|| vf.infiniband.iter().find_map(|device| rdma_use(device, reader)))

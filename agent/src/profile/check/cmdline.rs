@@ -22,13 +22,17 @@ impl Checker<'_> {
                 Unwanted::Whole(param) => {
                     // Sequences: `hugepagesz=` wanted and `hugepages` unwanted clash only as a whole.
                     if let Some(wanted) = out.entry(&param).set().next().filter(|_| !contradicted) {
-                        let message =
-                            format!("`{}` is wanted and `{}` is to be absent", wanted.value, arg.value);
+                        let message = format!(
+                            "`{}` is wanted and `{}` is to be absent",
+                            wanted.value, arg.value
+                        );
                         self.contradiction(message, wanted.place, arg.place);
                     }
                     out.entry(&param).cleared = Some(arg);
                 }
-                Unwanted::Parts(parts) => parts.iter().for_each(|owned| set_absent(&mut out, &arg, owned)),
+                Unwanted::Parts(parts) => {
+                    parts.iter().for_each(|owned| set_absent(&mut out, &arg, owned))
+                }
             }
         }
         out
@@ -44,15 +48,20 @@ impl Checker<'_> {
         for entry in entries.into_iter().flatten() {
             let (text, span, reason) = match entry.value {
                 Entry::Short(text) => (text.0, entry.span, Reason { why: None, source: None }),
-                Entry::Long(table) => {
-                    (table.arg.value.0, table.arg.span, Reason { why: table.why, source: table.source })
-                }
+                Entry::Long(table) => (
+                    table.arg.value.0,
+                    table.arg.span,
+                    Reason { why: table.why, source: table.source },
+                ),
             };
             let place = self.place(span);
             if text.len() > MAX_LINE_BYTES {
-                let message =
-                    format!("this argument has {} bytes; the kernel takes {MAX_LINE_BYTES}", text.len());
-                let help = "a kernel command line holds 2047 bytes in all (arch/x86/include/asm/setup.h)";
+                let message = format!(
+                    "this argument has {} bytes; the kernel takes {MAX_LINE_BYTES}",
+                    text.len()
+                );
+                let help =
+                    "a kernel command line holds 2047 bytes in all (arch/x86/include/asm/setup.h)";
                 self.error(place, "argument-too-long", message, "too long", Some(help.to_owned()));
                 continue;
             }
@@ -65,10 +74,12 @@ impl Checker<'_> {
     }
 
     fn bad_argument(&mut self, text: &str, place: Place, error: &EditError) {
-        let reason = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+        let reason =
+            std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
         let (label, help) = match error {
             EditError::NotAnArgument { source: TokenError::SeveralArguments(_), .. } => {
-                let each: Vec<String> = text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
+                let each: Vec<String> =
+                    text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
                 ("more than one", Some(format!("write them one by one: {}", each.join(", "))))
             }
             EditError::NotAnArgument { .. } => ("not a kernel argument", None),
@@ -79,12 +90,18 @@ impl Checker<'_> {
 
     /// What stands against what within this file. Only the first pair is reported: mending it may mend the rest.
     /// Says whether there is one.
-    fn contradictions<A, B>(&mut self, args: &[(Leaf<String>, A)], absent: &[(Leaf<String>, B)]) -> bool {
+    fn contradictions<A, B>(
+        &mut self,
+        args: &[(Leaf<String>, A)],
+        absent: &[(Leaf<String>, B)],
+    ) -> bool {
         let set: Vec<&str> = args.iter().map(|(arg, _)| arg.value.as_str()).collect();
         let unset: Vec<&str> = absent.iter().map(|(arg, _)| arg.value.as_str()).collect();
         let Err(error) = argument::together(&set, &unset) else { return false };
         let (first, second) = match &error {
-            EditError::Contradiction { first, second } => (find(args, first, 0), find(args, second, 1)),
+            EditError::Contradiction { first, second } => {
+                (find(args, first, 0), find(args, second, 1))
+            }
             EditError::WantedAndAbsent { wanted, unwanted } => {
                 (find(args, wanted, 0), find(absent, unwanted, 0))
             }
@@ -106,7 +123,8 @@ impl Checker<'_> {
 
 /// The `nth` entry with this text; the first when there are not so many.
 fn find<'a, T>(list: &'a [(Leaf<String>, T)], text: &str, nth: usize) -> Option<&'a Leaf<String>> {
-    let is_meant = |arg: &&Leaf<String>| arg.value == text || text.split(' ').any(|token| token == arg.value);
+    let is_meant =
+        |arg: &&Leaf<String>| arg.value == text || text.split(' ').any(|token| token == arg.value);
     let mut same = list.iter().map(|(arg, _)| arg).filter(is_meant);
     let first = same.next();
     if nth == 0 { first } else { same.next().or(first) }

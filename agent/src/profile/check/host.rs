@@ -3,7 +3,9 @@
 use jiff::SignedDuration;
 
 use super::Checker;
-use crate::profile::fragment::{AgentFragment, At, MatchFragment, MatchPciFragment, RebootFragment};
+use crate::profile::fragment::{
+    AgentFragment, At, MatchFragment, MatchPciFragment, RebootFragment,
+};
 use crate::profile::layer::{AgentLayer, Leaf, MatchLayer, RebootLayer};
 use crate::profile::model::{MatchPci, RebootMethod};
 use crate::profile::window::{NEVER, Window};
@@ -28,7 +30,8 @@ impl Checker<'_> {
             product_name: self.pattern(section.product_name),
             pci: section.pci.map(|list| {
                 let place = self.place(list.span);
-                let found = list.value.into_iter().filter_map(|entry| self.match_pci(entry)).collect();
+                let found =
+                    list.value.into_iter().filter_map(|entry| self.match_pci(entry)).collect();
                 Leaf::bare(found, place)
             }),
         }
@@ -37,8 +40,12 @@ impl Checker<'_> {
     fn match_pci(&mut self, entry: At<MatchPciFragment>) -> Option<MatchPci> {
         let entry = entry.value;
         let given = entry.id.0.len();
-        let ids: Vec<_> =
-            entry.id.0.into_iter().filter_map(|id| self.parse(&id.value.0, id.span, "bad-pci-id")).collect();
+        let ids: Vec<_> = entry
+            .id
+            .0
+            .into_iter()
+            .filter_map(|id| self.parse(&id.value.0, id.span, "bad-pci-id"))
+            .collect();
         let at_least = entry.at_least.as_ref().map_or(1, |at| at.value);
         if let Some(at_most) = entry.at_most.as_ref().filter(|at_most| at_most.value < at_least) {
             let place = self.place(at_most.span.clone());
@@ -102,7 +109,13 @@ impl Checker<'_> {
             Some(first) if !first.starts_with('/') => {
                 let message = format!("`{first}` is not the full path of a program");
                 let help = "write program and arguments as a list: [\"/usr/local/sbin/check\", \"--quick\"]";
-                self.error(place, "bad-command", message, "expected a path from `/`", Some(help.to_owned()));
+                self.error(
+                    place,
+                    "bad-command",
+                    message,
+                    "expected a path from `/`",
+                    Some(help.to_owned()),
+                );
                 None
             }
             _ => Some(Leaf::bare(words, place)),
@@ -111,13 +124,22 @@ impl Checker<'_> {
 
     fn url(&mut self, text: At<String>) -> Option<Leaf<String>> {
         let place = self.place(text.span);
-        let rest = ["http://", "https://"].iter().find_map(|scheme| text.value.strip_prefix(scheme));
+        let rest =
+            ["http://", "https://"].iter().find_map(|scheme| text.value.strip_prefix(scheme));
         let good = rest.is_some_and(|rest| {
-            !rest.starts_with('/') && !rest.is_empty() && !rest.contains(|c: char| c.is_whitespace())
+            !rest.starts_with('/')
+                && !rest.is_empty()
+                && !rest.contains(|c: char| c.is_whitespace())
         });
         if !good {
             let message = format!("`{}` is not the address of a server", text.value);
-            self.error(place, "bad-url", message, "expected `http://host:port/` or `https://…`", None);
+            self.error(
+                place,
+                "bad-url",
+                message,
+                "expected `http://host:port/` or `https://…`",
+                None,
+            );
             return None;
         }
         Some(Leaf::bare(text.value, place))
@@ -143,7 +165,8 @@ impl Checker<'_> {
             Err(error) => {
                 let place = self.place(text.span);
                 let message = format!("`{}` is not a reboot window: {error}", text.value);
-                let help = "write days, hours and a time zone: `Sat,Sun 02:00-05:00 Europe/Amsterdam`";
+                let help =
+                    "write days, hours and a time zone: `Sat,Sun 02:00-05:00 Europe/Amsterdam`";
                 self.error(place, "bad-window", message, error.label(), Some(help.to_owned()));
                 None
             }
@@ -156,9 +179,9 @@ impl Checker<'_> {
             interval: section
                 .interval
                 .and_then(|text| self.length(text, "agent.interval", SHORTEST_INTERVAL, DAY)),
-            boot_timeout: section
-                .boot_timeout
-                .and_then(|text| self.length(text, "agent.boot_timeout", SHORTEST_BOOT, LONGEST_BOOT)),
+            boot_timeout: section.boot_timeout.and_then(|text| {
+                self.length(text, "agent.boot_timeout", SHORTEST_BOOT, LONGEST_BOOT)
+            }),
             ready_timeout: section
                 .ready_timeout
                 .and_then(|text| self.length(text, "agent.ready_timeout", ZERO, DAY)),
@@ -176,7 +199,13 @@ impl Checker<'_> {
         let place = self.place(text.span);
         let Ok(duration) = text.value.parse::<SignedDuration>() else {
             let message = format!("`{}` is not a length of time", text.value);
-            self.error(place, "bad-interval", message, "expected something like `10m` or `1h 30m`", None);
+            self.error(
+                place,
+                "bad-interval",
+                message,
+                "expected something like `10m` or `1h 30m`",
+                None,
+            );
             return None;
         };
         if duration < least || duration > most {

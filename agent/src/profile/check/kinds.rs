@@ -100,7 +100,9 @@ impl Checker<'_> {
             device: select.device.and_then(|id| self.parse(&id.value, id.span, "bad-pci-id")),
             driver: select.driver.map(|driver| driver.value),
             interface,
-            address: select.address.and_then(|at| self.parse(&at.value, at.span, "bad-pci-address")),
+            address: select
+                .address
+                .and_then(|at| self.parse(&at.value, at.span, "bad-pci-address")),
             numa_node: select.numa_node.map(|node| node.value),
         };
         // A rule that lost a condition would select more than it was meant to.

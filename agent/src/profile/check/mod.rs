@@ -75,7 +75,12 @@ impl Checker<'_> {
     }
 
     fn reasoned<T>(&self, value: T, place: Place, reason: Reason) -> Leaf<T> {
-        Leaf { value, place, why: reason.why.map(|why| why.value), source: reason.source.map(|s| s.value) }
+        Leaf {
+            value,
+            place,
+            why: reason.why.map(|why| why.value),
+            source: reason.source.map(|s| s.value),
+        }
     }
 
     /// A section's value with the section's reason; a reason without the value explains nothing.
@@ -112,7 +117,8 @@ impl Checker<'_> {
         label: impl Into<String>,
         help: Option<String>,
     ) {
-        let finding = Diagnostic::error(self.sources, place, id, message).label(label).maybe_help(help);
+        let finding =
+            Diagnostic::error(self.sources, place, id, message).label(label).maybe_help(help);
         self.out.push(finding);
     }
 

@@ -22,20 +22,24 @@ impl Checker<'_> {
         let unload = self.module_list("unload", section.unload);
         for entry in blacklist.iter().chain(&unload) {
             if let Some((_, place)) = entry.load {
-                let message = format!("`load` means nothing for {}, which is not to be loaded", entry.name);
+                let message =
+                    format!("`load` means nothing for {}, which is not to be loaded", entry.name);
                 self.error(place, "load-without-load", message, "drop this", None);
             }
             if let Some(wanted) = load.iter().find(|wanted| wanted.name == entry.name) {
                 let message = format!("module {} is to be loaded and to be kept out", entry.name);
-                let finding = Diagnostic::error(self.sources, entry.leaf.place, "contradiction", message)
-                    .label("kept out here")
-                    .also(self.sources, wanted.leaf.place, "loaded here");
+                let finding =
+                    Diagnostic::error(self.sources, entry.leaf.place, "contradiction", message)
+                        .label("kept out here")
+                        .also(self.sources, wanted.leaf.place, "loaded here");
                 self.out.push(finding);
             }
         }
         let mut options = Options::default();
         for (module, parameters) in section.options.into_iter().flatten() {
-            let Some(name) = self.parse::<ModuleName>(&module.value, module.span, "bad-module-name") else {
+            let Some(name) =
+                self.parse::<ModuleName>(&module.value, module.span, "bad-module-name")
+            else {
                 continue;
             };
             for (parameter, entry) in parameters {
@@ -57,13 +61,16 @@ impl Checker<'_> {
         let mut out: Vec<Listed> = Vec::new();
         for entry in entries.into_iter().flatten() {
             let (text, span, load, reason) = match entry.value {
-                Entry::Short(text) => (text.0, entry.span, None, Reason { why: None, source: None }),
+                Entry::Short(text) => {
+                    (text.0, entry.span, None, Reason { why: None, source: None })
+                }
                 Entry::Long(table) => {
                     let reason = Reason { why: table.why, source: table.source };
                     (table.name.value.0, table.name.span, table.load, reason)
                 }
             };
-            let Some(name) = self.parse::<ModuleName>(&text, span.clone(), "bad-module-name") else {
+            let Some(name) = self.parse::<ModuleName>(&text, span.clone(), "bad-module-name")
+            else {
                 continue;
             };
             let name = name.to_string();
@@ -82,7 +89,12 @@ impl Checker<'_> {
         out
     }
 
-    fn option(&mut self, parameter: &str, place: Place, entry: OptionEntry) -> Option<Leaf<String>> {
+    fn option(
+        &mut self,
+        parameter: &str,
+        place: Place,
+        entry: OptionEntry,
+    ) -> Option<Leaf<String>> {
         let (value, reason) = match entry.value {
             Entry::Short(value) => (value, Reason { why: None, source: None }),
             Entry::Long(table) => (table.value, Reason { why: table.why, source: table.source }),

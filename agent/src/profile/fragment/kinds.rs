@@ -7,7 +7,9 @@ use serde::Deserialize;
 
 use super::at::At;
 use super::entry::{ArgEntry, ModuleEntry, OptionEntry};
-use crate::profile::model::{AcsPersist, AcsPolicy, GpuDirect, IommuMode, ModuleLoad, SriovManaged};
+use crate::profile::model::{
+    AcsPersist, AcsPolicy, GpuDirect, IommuMode, ModuleLoad, SriovManaged,
+};
 
 /// `[iommu]`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

@@ -60,7 +60,9 @@ enum Says {
 fn says(arg: &Arg) -> Option<Says> {
     match (arg.name.as_str(), arg.value.as_str()) {
         ("iommu", "pt") | ("iommu.passthrough", "1" | "on" | "y" | "Y") => Some(Says::Passthrough),
-        ("iommu", "nopt") | ("iommu.passthrough", "0" | "off" | "n" | "N") => Some(Says::Translated),
+        ("iommu", "nopt") | ("iommu.passthrough", "0" | "off" | "n" | "N") => {
+            Some(Says::Translated)
+        }
         ("iommu" | "intel_iommu" | "amd_iommu", "off") => Some(Says::Off),
         ("intel_iommu", "on") => Some(Says::On),
         _ => None,
@@ -79,7 +81,10 @@ fn agrees(says: Says, mode: IommuMode) -> bool {
 fn iommu_args(view: &View<'_>, agreeing: bool) -> Vec<Hit> {
     let mode = view.profile.iommu.mode;
     let decided = view.args.iter().filter(|_| mode != IommuMode::Keep);
-    decided.filter(|arg| says(arg).is_some_and(|says| agrees(says, mode) == agreeing)).map(Arg::hit).collect()
+    decided
+        .filter(|arg| says(arg).is_some_and(|says| agrees(says, mode) == agreeing))
+        .map(Arg::hit)
+        .collect()
 }
 
 pub(super) fn iommu_against_mode(view: &View<'_>) -> Vec<Hit> {
@@ -92,17 +97,21 @@ pub(super) fn iommu_by_hand(view: &View<'_>) -> Vec<Hit> {
 
 pub(super) fn two_spellings(view: &View<'_>) -> Vec<Hit> {
     let name = |token: &str| token.split('=').next().map(crate::cmdline::fold_name);
-    let arguments = view.layer.cmdline.values().flat_map(|param| param.arguments.values()).flatten();
+    let arguments =
+        view.layer.cmdline.values().flat_map(|param| param.arguments.values()).flatten();
     let mut hits = Vec::new();
     for argument in arguments {
         let Argument::Set(tokens) = &argument.value else { continue };
         let [first, rest @ ..] = tokens.as_slice() else { continue };
         // Sequences (`hugepagesz=`, `hugepages=`) have several names too, and need them.
         let passthrough = |token: &str| {
-            ["iommu", "iommu.passthrough"].map(str::to_owned).contains(&name(token).unwrap_or_default())
+            ["iommu", "iommu.passthrough"]
+                .map(str::to_owned)
+                .contains(&name(token).unwrap_or_default())
         };
-        let other =
-            rest.iter().filter(|token| name(&token.value) != name(&first.value) && passthrough(&token.value));
+        let other = rest
+            .iter()
+            .filter(|token| name(&token.value) != name(&first.value) && passthrough(&token.value));
         hits.extend(other.map(|token| Hit::new(token.place, &token.value)));
     }
     hits
@@ -110,9 +119,11 @@ pub(super) fn two_spellings(view: &View<'_>) -> Vec<Hit> {
 
 /// `pci=config_acs=A@X,B@Y` comes out as the options `config_acs=A@X` and `B@Y`.
 pub(super) fn config_acs_commas(view: &View<'_>) -> Vec<Hit> {
-    let is_flags = |text: &str| !text.is_empty() && text.bytes().all(|b| matches!(b, b'0' | b'1' | b'x'));
-    let stray =
-        |arg: &&Arg| arg.name == "pci" && arg.value.split_once('@').is_some_and(|(flags, _)| is_flags(flags));
+    let is_flags =
+        |text: &str| !text.is_empty() && text.bytes().all(|b| matches!(b, b'0' | b'1' | b'x'));
+    let stray = |arg: &&Arg| {
+        arg.name == "pci" && arg.value.split_once('@').is_some_and(|(flags, _)| is_flags(flags))
+    };
     view.args.iter().filter(stray).map(Arg::hit).collect()
 }
 
@@ -128,8 +139,11 @@ pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<Hit> {
 /// Signs that devices of this host go to guests.
 fn vfio_signs(view: &View<'_>) -> Vec<Hit> {
     let is_vfio = |name: &str| name.replace('-', "_") == "vfio_pci";
-    let mut signs: Vec<Hit> =
-        view.loaded().filter(|(name, _)| is_vfio(name)).map(|(name, place)| Hit::new(place, name)).collect();
+    let mut signs: Vec<Hit> = view
+        .loaded()
+        .filter(|(name, _)| is_vfio(name))
+        .map(|(name, place)| Hit::new(place, name))
+        .collect();
     for (name, leaf) in &view.layer.sriov.devices.0 {
         if matches!(&leaf.value.vf_driver, VfDriver::Named(driver) if is_vfio(driver)) {
             signs.push(Hit::new(leaf.place, name));
@@ -171,7 +185,9 @@ const NVREG: &[&str] = &[
 
 pub(super) fn nvreg_case(view: &View<'_>) -> Vec<Hit> {
     parameters(view, |parameter| {
-        NVREG.iter().any(|real| real.eq_ignore_ascii_case(&parameter.name) && *real != parameter.name)
+        NVREG
+            .iter()
+            .any(|real| real.eq_ignore_ascii_case(&parameter.name) && *real != parameter.name)
     })
 }
 
@@ -208,10 +224,15 @@ pub(super) fn rules_unused(view: &View<'_>) -> Vec<Hit> {
 
 /// A reboot is asked for, and when is left open.
 pub(super) fn no_window_yet(view: &View<'_>) -> Vec<Hit> {
-    let open = |windows: &[String]| !windows.is_empty() && windows.iter().all(|window| window == NEVER);
+    let open =
+        |windows: &[String]| !windows.is_empty() && windows.iter().all(|window| window == NEVER);
     let windows = view.layer.reboot.windows.as_ref().filter(|leaf| open(&leaf.value));
     let asked = view.profile.reboot.policy == RebootPolicy::Schedule;
-    windows.filter(|_| asked).map(|leaf| Hit::new(leaf.place, "windows = [\"never\"]")).into_iter().collect()
+    windows
+        .filter(|_| asked)
+        .map(|leaf| Hit::new(leaf.place, "windows = [\"never\"]"))
+        .into_iter()
+        .collect()
 }
 
 pub(super) fn windows_unused(view: &View<'_>) -> Vec<Hit> {

@@ -109,11 +109,18 @@ struct View<'a> {
 
 impl<'a> View<'a> {
     fn new(layer: &'a Layer, profile: &'a Profile) -> Self {
-        let args: Vec<Arg> = layer.cmdline.values().flat_map(ParamLayer::set).filter_map(arg).collect();
+        let args: Vec<Arg> =
+            layer.cmdline.values().flat_map(ParamLayer::set).filter_map(arg).collect();
         let on_cmdline = args.iter().filter_map(|arg| {
             let (module, name) = arg.name.split_once('.')?;
             let (module, name) = (module.to_owned(), name.to_owned());
-            Some(Parameter { place: arg.place, module, name, text: arg.text.clone(), on_cmdline: true })
+            Some(Parameter {
+                place: arg.place,
+                module,
+                name,
+                text: arg.text.clone(),
+                on_cmdline: true,
+            })
         });
         let in_options = layer.modules.options.0.iter().map(|((module, name), leaf)| Parameter {
             place: leaf.place,

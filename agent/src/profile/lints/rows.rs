@@ -131,7 +131,9 @@ pub(super) static ROWS: &[Row] = &[
         id: "raw-qp-enforcement",
         severity: Error,
         find: |view| {
-            find::parameters(view, |p| p.module == "rdma_ucm" && p.name == "disable_raw_qp_enforcement")
+            find::parameters(view, |p| {
+                p.module == "rdma_ucm" && p.name == "disable_raw_qp_enforcement"
+            })
         },
         reason: "does not exist: rdma_ucm has no such parameter",
         source: "drivers/infiniband/core/ucma.c",
@@ -141,7 +143,9 @@ pub(super) static ROWS: &[Row] = &[
         id: "raw-qp-enforcement",
         severity: Warning,
         find: |view| {
-            find::parameters(view, |p| p.module == "ib_uverbs" && p.name == "disable_raw_qp_enforcement")
+            find::parameters(view, |p| {
+                p.module == "ib_uverbs" && p.name == "disable_raw_qp_enforcement"
+            })
         },
         reason: "lets every user make raw packet queue pairs, and only MLNX_OFED has it; GPUDirect does not need it",
         source: "libvma, which notes that upstream drivers lack it",
@@ -231,7 +235,9 @@ pub(super) static ROWS: &[Row] = &[
         id: "reboot-cold",
         severity: Warning,
         find: |view| {
-            find::args(view, |arg| arg.name == "reboot" && arg.value.split(',').any(|v| v == "cold"))
+            find::args(view, |arg| {
+                arg.name == "reboot" && arg.value.split(',').any(|v| v == "cold")
+            })
         },
         reason: "is the default on x86 and cycles no power",
         source: "kernel/reboot.c; arch/x86/kernel/reboot.c",

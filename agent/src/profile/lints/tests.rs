@@ -23,14 +23,23 @@ fn samples() -> Vec<(&'static str, String)> {
         ("amd-iommu-on", args("\"amd-iommu=pgtbl_v2,on\"")),
         ("iommu-on", args("\"iommu=on\"")),
         ("iommu-on-arm", format!("match.arch = \"aarch64\"\n{}", args("\"iommu=pt\""))),
-        ("other-vendors-iommu", format!("match.cpu_vendor = \"amd\"\n{}", args("\"intel_iommu=on\""))),
+        (
+            "other-vendors-iommu",
+            format!("match.cpu_vendor = \"amd\"\n{}", args("\"intel_iommu=on\"")),
+        ),
         (
             "other-vendors-iommu",
             format!("match.cpu_vendor = \"intel\"\n{}", args("\"amd_iommu=force_enable\"")),
         ),
         ("iommu-against-mode", format!("iommu.mode = \"passthrough\"\n{}", args("\"iommu=nopt\""))),
-        ("iommu-against-mode", format!("iommu.mode = \"translated\"\n{}", args("\"iommu.passthrough=1\""))),
-        ("iommu-against-mode", format!("iommu.mode = \"translated\"\n{}", args("\"intel_iommu=off\""))),
+        (
+            "iommu-against-mode",
+            format!("iommu.mode = \"translated\"\n{}", args("\"iommu.passthrough=1\"")),
+        ),
+        (
+            "iommu-against-mode",
+            format!("iommu.mode = \"translated\"\n{}", args("\"intel_iommu=off\"")),
+        ),
         ("two-spellings", args("\"iommu=pt\", \"iommu.passthrough=1\"")),
         ("iommu-by-hand", format!("iommu.mode = \"passthrough\"\n{}", args("\"iommu=pt\""))),
         ("acs-override", args("\"pcie_acs_override=downstream,multifunction\"")),
@@ -44,7 +53,10 @@ fn samples() -> Vec<(&'static str, String)> {
         ("acs-clear-with-vfio", format!("acs.policy = \"clear\"\n{}", load("vfio-pci"))),
         ("acs-direct-with-vfio", format!("acs.policy = \"direct-p2p\"\n{vfio}")),
         ("vfio-without-iommu", format!("iommu.mode = \"off\"\n{vfio}")),
-        ("realloc-on-mi300x", format!("match.pci = [{{ id = \"1002:74a1\" }}]\n{}", args("\"pci=realloc\""))),
+        (
+            "realloc-on-mi300x",
+            format!("match.pci = [{{ id = \"1002:74a1\" }}]\n{}", args("\"pci=realloc\"")),
+        ),
         ("raw-qp-enforcement", args("\"rdma_ucm.disable_raw_qp_enforcement=1\"")),
         ("raw-qp-enforcement", option("ib_uverbs", "disable_raw_qp_enforcement")),
         ("nvreg-case", option("nvidia", "NVreg_EnablePCIeRelaxedOrderingMode")),

@@ -8,7 +8,9 @@ use super::*;
 #[test]
 fn several_findings_come_in_one_go_with_suggestions() {
     assert_eq!(
-        wrong("schema = 1\npolicy = 3\n\n[acs]\npolciy = \"keep\"\npolicy = \"keepp\"\nroot_port = 1\n"),
+        wrong(
+            "schema = 1\npolicy = 3\n\n[acs]\npolciy = \"keep\"\npolicy = \"keepp\"\nroot_port = 1\n"
+        ),
         "\
 error[unknown-key]: unknown key `policy` in a profile
  --> /etc/bedplate/profile.toml:2:1
@@ -187,7 +189,8 @@ fn byte_order_marks_and_windows_line_ends_are_harmless() {
 #[test]
 fn columns_count_characters() {
     let errors =
-        load_text("schema = 1\nname = \"é\"\nx.\"éé\".y = 1\n[acs]\npolicy = { \"ü\" = 1 }\n").unwrap_err();
+        load_text("schema = 1\nname = \"é\"\nx.\"éé\".y = 1\n[acs]\npolicy = { \"ü\" = 1 }\n")
+            .unwrap_err();
     assert_eq!(errors.0[1].line_column(), (5, 10));
 }
 
@@ -228,8 +231,14 @@ fn each_value_is_checked() {
         ("[reboot]\nfleetlock = { url = \"http://\" }", "bad-url"),
         ("[reboot]\nfleetlock = { group = \"a/b\" }", "bad-group"),
         ("[[sriov.devices]]\nname = \"\"\nvfs = 1", "bad-name"),
-        ("[[sriov.devices]]\nname = \"x\"\nvfs = 1\nselect = { vendor = \"mellanox\" }", "bad-pci-id"),
-        ("[[sriov.devices]]\nname = \"x\"\nvfs = 1\nselect = { address = \"17.0\" }", "bad-pci-address"),
+        (
+            "[[sriov.devices]]\nname = \"x\"\nvfs = 1\nselect = { vendor = \"mellanox\" }",
+            "bad-pci-id",
+        ),
+        (
+            "[[sriov.devices]]\nname = \"x\"\nvfs = 1\nselect = { address = \"17.0\" }",
+            "bad-pci-address",
+        ),
         ("[[sriov.devices]]\nname = \"x\"\nvfs = 1\nselect = { interface = \"[\" }", "bad-pattern"),
         ("[[sriov.devices]]\nname = \"x\"\nvfs = 1\nvf_driver = \"../vfio\"", "bad-driver"),
     ];

@@ -51,13 +51,18 @@ fn an_error_in_a_shipped_text_is_shown_there() {
     let broken = Shipped { name: "broken", text: "schema = 1\n[acs]\npolicy = 1\n" };
     let text = "schema = 1\nextends = \"broken\"\n";
     let errors = load(&[LayerText { path: PATH, text }], &[broken]).unwrap_err();
-    assert_eq!(errors.to_string(), "shipped:broken.toml:3:10: `acs.policy` must be a string, not an integer");
+    assert_eq!(
+        errors.to_string(),
+        "shipped:broken.toml:3:10: `acs.policy` must be a string, not an integer"
+    );
 }
 
 #[test]
 fn drop_ins_do_not_extend() {
-    let files =
-        [("/etc/p.toml", "schema = 1\n"), ("/etc/profile.d/1.toml", "schema = 1\nextends = \"vfio\"\n")];
+    let files = [
+        ("/etc/p.toml", "schema = 1\n"),
+        ("/etc/profile.d/1.toml", "schema = 1\nextends = \"vfio\"\n"),
+    ];
     let layers = files.map(|(path, text)| LayerText { path, text });
     let errors = load(&layers, super::super::shipped()).unwrap_err();
     assert_eq!(errors.to_string(), "/etc/profile.d/1.toml:2:11: a drop-in cannot extend a profile");
@@ -93,7 +98,10 @@ fn files_that_contradict_each_other_are_both_shown() {
     ];
     let layers = files.map(|(path, text)| LayerText { path, text });
     let shown = load(&layers, super::super::shipped()).unwrap_err().render(false);
-    assert!(shown.contains("/etc/p.toml:3:9") && shown.contains("/etc/profile.d/1.toml:3:11"), "{shown}");
+    assert!(
+        shown.contains("/etc/p.toml:3:9") && shown.contains("/etc/profile.d/1.toml:3:11"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -102,7 +110,10 @@ fn reasons_come_from_the_profile_or_name_its_line() {
         "schema = 1\n[iommu]\nmode = \"off\"\nwhy = \"no DMA here\"\nsource = \"a vendor page\"\n[acs]\npolicy = \"clear\"\n",
     );
     let why = &loaded.profile.iommu.why[0];
-    assert_eq!((why.reason.as_str(), why.source.as_deref()), ("no DMA here", Some("a vendor page")));
+    assert_eq!(
+        (why.reason.as_str(), why.source.as_deref()),
+        ("no DMA here", Some("a vendor page"))
+    );
     let why = &loaded.profile.acs.why[0];
     assert_eq!(why.reason, "asked for by the profile");
     assert_eq!(why.source.as_deref(), Some("/etc/bedplate/profile.toml:7"));

@@ -52,7 +52,10 @@ fn machine(arch: Arch, vendor: CpuVendor, gpus: &[(u16, u16, u8)]) -> Facts {
 }
 
 fn all_shipped() -> Vec<(String, model::Match)> {
-    super::super::shipped().iter().map(|s| (s.name.to_owned(), good(s.text).profile.matching)).collect()
+    super::super::shipped()
+        .iter()
+        .map(|s| (s.name.to_owned(), good(s.text).profile.matching))
+        .collect()
 }
 
 fn conditions(text: &str) -> model::Match {
@@ -105,7 +108,8 @@ fn what_is_unknown_never_matches_and_is_named() {
     facts.pci = unknown();
     facts.dmi.product_name = Reading::Absent;
     facts.cpu.vendor = unknown();
-    let wanted = conditions("cpu_vendor = \"intel\"\nproduct_name = \"*\"\npci = [{ id = \"10de:*\" }]");
+    let wanted =
+        conditions("cpu_vendor = \"intel\"\nproduct_name = \"*\"\npci = [{ id = \"10de:*\" }]");
     assert_eq!(
         misfits_of(&wanted, &facts),
         [
@@ -141,7 +145,8 @@ fn specific_conditions_beat_many_general_ones() {
         "arch = \"x86_64\"",
     ];
     for (at, pair) in order.windows(2).enumerate() {
-        let profiles = [("less".to_owned(), conditions(pair[1])), ("more".to_owned(), conditions(pair[0]))];
+        let profiles =
+            [("less".to_owned(), conditions(pair[1])), ("more".to_owned(), conditions(pair[0]))];
         assert_eq!(pick(&profiles, &facts).unwrap(), "more", "{at}");
     }
 }

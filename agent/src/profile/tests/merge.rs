@@ -21,7 +21,10 @@ fn cmdline(args: &str, absent: &str) -> String {
 #[test]
 fn a_later_argument_takes_the_place_of_an_earlier_one() {
     let loaded = merged(
-        &cmdline(r#"["quiet", "foo=1", "pci=realloc,noats", "hugepagesz=1G", "hugepages=4"]"#, "[]"),
+        &cmdline(
+            r#"["quiet", "foo=1", "pci=realloc,noats", "hugepagesz=1G", "hugepages=4"]"#,
+            "[]",
+        ),
         &cmdline(r#"["foo=2", "pci=realloc=off", "hugepagesz=2M", "hugepages=9", "new"]"#, "[]"),
     );
     assert_eq!(
@@ -32,7 +35,8 @@ fn a_later_argument_takes_the_place_of_an_earlier_one() {
 
 #[test]
 fn both_spellings_of_passthrough_are_one_parameter() {
-    let loaded = merged(&cmdline(r#"["iommu=pt"]"#, "[]"), &cmdline(r#"["iommu.passthrough=0"]"#, "[]"));
+    let loaded =
+        merged(&cmdline(r#"["iommu=pt"]"#, "[]"), &cmdline(r#"["iommu.passthrough=0"]"#, "[]"));
     assert_eq!(args(&loaded), ["iommu.passthrough=0"]);
 }
 
@@ -43,7 +47,10 @@ fn absent_and_args_undo_each_other() {
         &cmdline("[]", r#"["foo", "pci=noats"]"#),
     );
     assert_eq!((args(&gone), absent(&gone)), (vec!["pci=realloc"], vec!["foo", "pci=noats"]));
-    let back = merged(&cmdline("[]", r#"["foo", "pci=noats"]"#), &cmdline(r#"["foo=1", "pci=noats"]"#, "[]"));
+    let back = merged(
+        &cmdline("[]", r#"["foo", "pci=noats"]"#),
+        &cmdline(r#"["foo=1", "pci=noats"]"#, "[]"),
+    );
     assert_eq!((args(&back), absent(&back)), (vec!["foo=1", "pci=noats"], vec![]));
     let cleared = merged(&cmdline(r#"["pci=noats,realloc"]"#, "[]"), &cmdline("[]", r#"["pci"]"#));
     assert_eq!((args(&cleared), absent(&cleared)), (vec![], vec!["pci"]));
@@ -55,7 +62,8 @@ fn modules_move_between_the_lists() {
         "[modules]\nload = [\"a\", \"b\"]\nblacklist = [\"c\"]\nunload = [\"c\"]\n",
         "[modules]\nload = [\"c\"]\nblacklist = [\"a\"]\nload_default = \"boot\"\n",
     );
-    let names = |list: &[model::Module]| list.iter().map(|m| m.name.to_string()).collect::<Vec<_>>();
+    let names =
+        |list: &[model::Module]| list.iter().map(|m| m.name.to_string()).collect::<Vec<_>>();
     let modules = &loaded.profile.modules;
     assert_eq!(names(&modules.load), ["b", "c"]);
     assert_eq!(names(&modules.blacklist), ["a"]);
@@ -82,10 +90,14 @@ fn options_merge_by_module_and_parameter() {
 #[test]
 fn rules_are_replaced_by_name_and_in_place() {
     let rule = |name: &str, vfs: &str| {
-        format!("[[sriov.devices]]\nname = \"{name}\"\nselect = {{ vendor = \"15b3\" }}\nvfs = {vfs}\n")
+        format!(
+            "[[sriov.devices]]\nname = \"{name}\"\nselect = {{ vendor = \"15b3\" }}\nvfs = {vfs}\n"
+        )
     };
-    let loaded =
-        merged(&(rule("a", "1") + &rule("b", "2")), &(rule("c", "\"max\"") + &rule("a", "\"per-gpu\"")));
+    let loaded = merged(
+        &(rule("a", "1") + &rule("b", "2")),
+        &(rule("c", "\"max\"") + &rule("a", "\"per-gpu\"")),
+    );
     let rules: Vec<_> =
         loaded.profile.sriov.rules.iter().map(|rule| (rule.name.as_str(), rule.vfs)).collect();
     use model::SriovCount::{Max, Number, PerGpu};
@@ -118,7 +130,10 @@ struct Topic {
 const TOPICS: &[Topic] = &[
     Topic { args: &["foo=1", "foo=2"], absent: &["foo", "foo=1"] },
     Topic { args: &["quiet"], absent: &["quiet"] },
-    Topic { args: &["iommu=pt", "iommu.passthrough=0"], absent: &["iommu=pt", "iommu.passthrough"] },
+    Topic {
+        args: &["iommu=pt", "iommu.passthrough=0"],
+        absent: &["iommu=pt", "iommu.passthrough"],
+    },
     Topic { args: &["iommu=off"], absent: &["iommu=off"] },
     Topic {
         args: &["pci=noats", "pci=noats,realloc", "pci=realloc=off"],
@@ -126,11 +141,16 @@ const TOPICS: &[Topic] = &[
     },
     Topic { args: &["hugepagesz=1G", "hugepages=4"], absent: &["hugepages"] },
     Topic { args: &["console=tty0"], absent: &["console"] },
-    Topic { args: &["modprobe.blacklist=a,b", "modprobe.blacklist=c"], absent: &["modprobe.blacklist=a"] },
+    Topic {
+        args: &["modprobe.blacklist=a,b", "modprobe.blacklist=c"],
+        absent: &["modprobe.blacklist=a"],
+    },
 ];
 
 /// An entry for `args` or for `absent`, or nothing.
-fn entry(topic: &'static Topic) -> impl Strategy<Value = (Option<&'static str>, Option<&'static str>)> {
+fn entry(
+    topic: &'static Topic,
+) -> impl Strategy<Value = (Option<&'static str>, Option<&'static str>)> {
     prop_oneof![
         Just((None, None)),
         select(topic.args).prop_map(|arg| (Some(arg), None)),

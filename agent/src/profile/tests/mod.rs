@@ -23,7 +23,8 @@ fn good(text: &str) -> Loaded {
 
 /// A profile and its drop-ins, as `(path, text)`.
 fn good_files(files: &[(&str, &str)]) -> Loaded {
-    let layers: Vec<LayerText<'_>> = files.iter().map(|(path, text)| LayerText { path, text }).collect();
+    let layers: Vec<LayerText<'_>> =
+        files.iter().map(|(path, text)| LayerText { path, text }).collect();
     load(&layers, super::shipped()).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }
 

@@ -29,10 +29,14 @@ fn shipped_profiles_load_without_findings_and_satisfy_the_schema() {
         assert_eq!(loaded.profile.name, *name);
         assert!(!loaded.profile.description.is_empty(), "{name}");
         assert!(loaded.lints.is_empty(), "{name}: {}", render_all(&loaded.lints, false));
-        let errors: Vec<String> = validator.iter_errors(&as_json(text)).map(|e| e.to_string()).collect();
+        let errors: Vec<String> =
+            validator.iter_errors(&as_json(text)).map(|e| e.to_string()).collect();
         assert!(errors.is_empty(), "{name}: {errors:?}");
         for value in loaded.profile.cmdline.args.iter().map(|arg| &arg.why) {
-            assert_ne!(value[0].reason, "asked for by the profile", "{name}: an argument without a reason");
+            assert_ne!(
+                value[0].reason, "asked for by the profile",
+                "{name}: an argument without a reason"
+            );
         }
     }
 }
@@ -41,7 +45,10 @@ fn shipped_profiles_load_without_findings_and_satisfy_the_schema() {
 fn every_line_of_a_shipped_profile_stands_below_a_comment() {
     for Shipped { name, text } in super::super::shipped() {
         for paragraph in text.split("\n\n").filter(|part| part.contains(" = ")) {
-            assert!(paragraph.contains('#') || paragraph.contains("schema = "), "{name}: {paragraph}");
+            assert!(
+                paragraph.contains('#') || paragraph.contains("schema = "),
+                "{name}: {paragraph}"
+            );
         }
     }
 }
@@ -97,7 +104,9 @@ fn properties(schema: &Value, prefix: &str, out: &mut Vec<(String, Value)>) {
     }
     for part in ["anyOf", "items"] {
         match schema.get(part) {
-            Some(Value::Array(choices)) => choices.iter().for_each(|choice| properties(choice, prefix, out)),
+            Some(Value::Array(choices)) => {
+                choices.iter().for_each(|choice| properties(choice, prefix, out))
+            }
             Some(items) => properties(items, prefix, out),
             None => {}
         }
@@ -141,14 +150,19 @@ fn defaults_in_the_schema_are_the_defaults() {
     properties(&schema(), "", &mut all);
     let mut compared = 0;
     for (key, property) in all {
-        let (Some(default), Some((section, name))) = (property.get("default"), key.split_once('.')) else {
+        let (Some(default), Some((section, name))) = (property.get("default"), key.split_once('.'))
+        else {
             continue;
         };
-        let Some(actual) = shown.get(section).and_then(|section| section.get(name)) else { continue };
+        let Some(actual) = shown.get(section).and_then(|section| section.get(name)) else {
+            continue;
+        };
         // A length of time is shown in seconds, whatever it was written in.
-        let length =
-            |value: &Value| value.as_str().and_then(|text| text.parse::<jiff::SignedDuration>().ok());
-        let same = actual == default || (length(actual).is_some() && length(actual) == length(default));
+        let length = |value: &Value| {
+            value.as_str().and_then(|text| text.parse::<jiff::SignedDuration>().ok())
+        };
+        let same =
+            actual == default || (length(actual).is_some() && length(actual) == length(default));
         assert!(same, "{key}: {actual} is not {default}");
         compared += 1;
     }

@@ -87,8 +87,10 @@ fn data(loaded: &Loaded) -> Value {
 
 #[test]
 fn what_is_shown_loads_as_the_same_profile() {
-    let texts =
-        super::super::shipped().iter().map(|shipped| shipped.text).chain([EVERYTHING, "schema = 1\n"]);
+    let texts = super::super::shipped()
+        .iter()
+        .map(|shipped| shipped.text)
+        .chain([EVERYTHING, "schema = 1\n"]);
     for text in texts {
         let loaded = good(text);
         for with_origin in [false, true] {
@@ -138,7 +140,9 @@ SOURCE
 "
     );
     assert!(explain("acs").unwrap().contains("\nKEYS\n    persistence: How the bits survive"));
-    assert!(explain("sriov.devices.vfs").unwrap().starts_with("sriov.devices.vfs (integer or word)\n"));
+    assert!(
+        explain("sriov.devices.vfs").unwrap().starts_with("sriov.devices.vfs (integer or word)\n")
+    );
     assert!(explain("modules.options.nvidia.NVreg_EnableStreamMemOPs").is_some());
     assert_eq!(explain("acs.polciy"), None);
     assert_eq!(explain(""), None);

@@ -205,10 +205,14 @@ mod tests {
     fn status_0_is_free_and_1_is_busy_for_the_reason_printed() {
         assert_eq!(sh("echo noise; echo more >&2; exit 0", LONG), Busy::Free);
         assert_eq!(sh("exit 0", LONG).reason(), None);
-        let busy = sh("echo errors first >&2; echo; echo ' job 7 of ada '; echo second; exit 1", LONG);
+        let busy =
+            sh("echo errors first >&2; echo; echo ' job 7 of ada '; echo second; exit 1", LONG);
         assert_eq!(busy, Busy::Busy("job 7 of ada".into()));
         assert_eq!(busy.reason(), Some("job 7 of ada"));
-        assert_eq!(sh("exit 1", LONG), Busy::Busy("the busy command says so, and no reason".into()));
+        assert_eq!(
+            sh("exit 1", LONG),
+            Busy::Busy("the busy command says so, and no reason".into())
+        );
     }
 
     #[test]
@@ -219,7 +223,8 @@ mod tests {
         ));
         assert!(unknown(&sh("exit 255", LONG), "status 255"));
         assert!(unknown(&sh("kill -KILL $$", LONG), "signal 9"));
-        let start = |argv: &[&str]| busy_command(&argv.iter().map(|&a| a.into()).collect::<Vec<_>>(), LONG);
+        let start =
+            |argv: &[&str]| busy_command(&argv.iter().map(|&a| a.into()).collect::<Vec<_>>(), LONG);
         assert!(unknown(&start(&[]), "is empty"));
         assert!(unknown(&start(&["true"]), "not an absolute path"));
         assert!(unknown(&start(&["/no/such/program"]), "cannot be started"));
@@ -229,20 +234,27 @@ mod tests {
 
     #[test]
     fn a_reason_is_short_and_cannot_steer_a_terminal() {
-        let Busy::Busy(reason) = sh("yes é | head -c 100000 | tr -d '\\n'; exit 1", LONG) else { panic!() };
+        let Busy::Busy(reason) = sh("yes é | head -c 100000 | tr -d '\\n'; exit 1", LONG) else {
+            panic!()
+        };
         assert_eq!(reason, "é".repeat(REASON));
-        assert_eq!(sh("printf 'a\\033[2Jb\\377'; exit 1", LONG), Busy::Busy("a\\u{1b}[2Jb\u{fffd}".into()));
+        assert_eq!(
+            sh("printf 'a\\033[2Jb\\377'; exit 1", LONG),
+            Busy::Busy("a\\u{1b}[2Jb\u{fffd}".into())
+        );
     }
 
     #[test]
     fn much_output_does_not_stop_the_command() {
-        assert_eq!(sh("head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2", LONG), Busy::Free);
+        assert_eq!(
+            sh("head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2", LONG),
+            Busy::Free
+        );
     }
 
     #[test]
     fn it_gets_a_clean_environment_and_no_input() {
-        let script =
-            "read line && exit 3; echo $(env | cut -d= -f1 | grep -v -e ^PWD -e ^SHLVL -e ^_ | sort); exit 1";
+        let script = "read line && exit 3; echo $(env | cut -d= -f1 | grep -v -e ^PWD -e ^SHLVL -e ^_ | sort); exit 1";
         assert_eq!(sh(script, LONG), Busy::Busy("HOME LC_ALL PATH".into()));
     }
 
@@ -251,14 +263,18 @@ mod tests {
         let pid = std::env::temp_dir().join(format!("bedplate-busy-{}", std::process::id()));
         let script = format!("sleep 300 & echo $! > {}; wait", pid.display());
         let started = Instant::now();
-        assert!(unknown(&sh(&script, Duration::from_secs(1)), "did not end within 1s and was killed"));
+        assert!(unknown(
+            &sh(&script, Duration::from_secs(1)),
+            "did not end within 1s and was killed"
+        ));
         assert!(started.elapsed() < Duration::from_secs(10));
         let child = std::fs::read_to_string(&pid).unwrap().trim().to_owned();
         std::fs::remove_file(&pid).unwrap();
         let gone = (0..500).any(|_| {
             std::thread::sleep(TICK);
             // A zombie that nobody has reaped yet is dead all the same.
-            std::fs::read_to_string(format!("/proc/{child}/stat")).map_or(true, |stat| stat.contains(") Z "))
+            std::fs::read_to_string(format!("/proc/{child}/stat"))
+                .map_or(true, |stat| stat.contains(") Z "))
         });
         assert!(gone, "process {child} is still there");
     }

@@ -12,7 +12,11 @@ impl Proc {
     /// With process 1, which holds nothing of note.
     fn new() -> Proc {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("bedplate-proc-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "bedplate-proc-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
         let proc = Proc(std::env::temp_dir().join(name));
         proc.process(1, "systemd", &["/dev/null", "socket:[1]"]);
         fs::create_dir_all(proc.0.join("sys/kernel")).unwrap();

@@ -61,8 +61,16 @@ fn what_came_at_its_time_is_what_was_announced() {
             By::Firmware,
             "a reset by the firmware, announced by bedplate for 2026-03-03",
         ),
-        (RebootMethod::Rtc, By::Rtc, "off, and on again by the clock's alarm, announced by bedplate for"),
-        (RebootMethod::Command, By::Command, "a power cycle by the profile's command, announced by bedplate"),
+        (
+            RebootMethod::Rtc,
+            By::Rtc,
+            "off, and on again by the clock's alarm, announced by bedplate for",
+        ),
+        (
+            RebootMethod::Command,
+            By::Command,
+            "a power cycle by the profile's command, announced by bedplate",
+        ),
     ];
     for (method, by, words) in expected {
         // The clock may have been set, shutdowns and self-tests take their time.
@@ -88,9 +96,11 @@ fn whether_the_bmc_did_it_is_the_bmcs_word() {
             Ok(RestartCause::SoftReset) => {
                 (By::OrdinaryWithoutBmc, "an ordinary reboot, announced by bedplate")
             }
-            Ok(RestartCause::Unknown | RestartCause::Vendor | RestartCause::Reserved(_)) | Err(_) => {
-                (By::Unknown, "bedplate had announced a power cycle by the BMC for 2026-03-03 03:00:00 UTC")
-            }
+            Ok(RestartCause::Unknown | RestartCause::Vendor | RestartCause::Reserved(_))
+            | Err(_) => (
+                By::Unknown,
+                "bedplate had announced a power cycle by the BMC for 2026-03-03 03:00:00 UTC",
+            ),
             Ok(_) => (By::Others, "not by bedplate: it had announced a power cycle by the BMC"),
         };
         assert_eq!(came.by, by, "{bmc:?}");
@@ -113,7 +123,11 @@ fn what_came_before_its_time_is_not_bedplates_whatever_the_bmc_says() {
         for bmc in told() {
             let came = after(method, -121, &bmc);
             assert_eq!((came.by, came.asked_for), (By::Others, Some(method)));
-            assert!(came.words.contains("before that, at 2026-03-03 02:57:59 UTC"), "{}", came.words);
+            assert!(
+                came.words.contains("before that, at 2026-03-03 02:57:59 UTC"),
+                "{}",
+                came.words
+            );
         }
     }
 }

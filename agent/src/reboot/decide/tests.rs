@@ -76,7 +76,9 @@ fn every_combination() {
                     let mut record = Record::default();
                     match history {
                         1 => record.attempt(tried("p", "b-1")),
-                        2 => ["1", "2", "3"].iter().for_each(|boot| record.attempt(tried("other", boot))),
+                        2 => ["1", "2", "3"]
+                            .iter()
+                            .for_each(|boot| record.attempt(tried("other", boot))),
                         3 => record.attempt(tried("p", BOOT)),
                         _ => {}
                     }
@@ -93,13 +95,15 @@ fn every_combination() {
                             digits /= base;
                             digit
                         };
-                        let need = [RebootNeed::None, RebootNeed::Reboot, RebootNeed::Cold][digit(3)];
+                        let need =
+                            [RebootNeed::None, RebootNeed::Reboot, RebootNeed::Cold][digit(3)];
                         let unfinished = digit(2) == 1;
                         let vetoed = digit(2) == 1;
                         let inhibited = digit(2) == 1;
-                        let scheduled = [Scheduled::Nothing, ours.clone(), foreign.clone(), underway.clone()]
-                            [digit(4)]
-                        .clone();
+                        let scheduled =
+                            [Scheduled::Nothing, ours.clone(), foreign.clone(), underway.clone()]
+                                [digit(4)]
+                            .clone();
                         let locked = [None, Some(false), Some(true)][digit(3)];
                         let readable = digit(2) == 0;
                         let refused = digit(2) == 1;
@@ -118,7 +122,11 @@ fn every_combination() {
                         let name = serde_json::to_value(&decision).unwrap()["decision"].to_string();
                         *seen.entry(name).or_insert(0) += 1;
                         if scheduled == underway {
-                            assert_eq!(decision, Decision::Announced { at: now() }, "{situation:?}");
+                            assert_eq!(
+                                decision,
+                                Decision::Announced { at: now() },
+                                "{situation:?}"
+                            );
                             continue;
                         }
                         let allowed = readable
@@ -141,12 +149,21 @@ fn every_combination() {
                                 assert!(allowed && locked != Some(false), "{context}");
                                 assert_eq!(scheduled, Scheduled::Nothing, "{context}");
                             }
-                            Decision::TakeLock => assert!(allowed && locked == Some(false), "{context}"),
-                            Decision::Announced { .. } => assert!(allowed && scheduled == ours, "{context}"),
-                            Decision::Cancel { why } => {
-                                assert!(!allowed && scheduled == ours && !why.is_empty(), "{context}");
+                            Decision::TakeLock => {
+                                assert!(allowed && locked == Some(false), "{context}")
                             }
-                            Decision::Wait { why, .. } => assert!(!allowed && !why.is_empty(), "{context}"),
+                            Decision::Announced { .. } => {
+                                assert!(allowed && scheduled == ours, "{context}")
+                            }
+                            Decision::Cancel { why } => {
+                                assert!(
+                                    !allowed && scheduled == ours && !why.is_empty(),
+                                    "{context}"
+                                );
+                            }
+                            Decision::Wait { why, .. } => {
+                                assert!(!allowed && !why.is_empty(), "{context}")
+                            }
                             Decision::Stuck { .. } => {
                                 assert!(!wish && (history == 1 || history == 2), "{context}")
                             }
@@ -158,8 +175,12 @@ fn every_combination() {
                                     "{context}"
                                 );
                             }
-                            Decision::Never => assert!(policy == RebootPolicy::Never && !wish, "{context}"),
-                            Decision::Mark => assert!(policy == RebootPolicy::Mark && !wish, "{context}"),
+                            Decision::Never => {
+                                assert!(policy == RebootPolicy::Never && !wish, "{context}")
+                            }
+                            Decision::Mark => {
+                                assert!(policy == RebootPolicy::Mark && !wish, "{context}")
+                            }
                         }
                         // Nothing of ours stays announced once it is not allowed, and nothing allowed is left undone.
                         if !allowed && scheduled == ours {
@@ -168,7 +189,9 @@ fn every_combination() {
                         if allowed {
                             let acts = matches!(
                                 decision,
-                                Decision::Schedule { .. } | Decision::TakeLock | Decision::Announced { .. }
+                                Decision::Schedule { .. }
+                                    | Decision::TakeLock
+                                    | Decision::Announced { .. }
                             );
                             assert!(acts, "{context}");
                         }
@@ -199,14 +222,16 @@ fn the_time_is_after_the_delay_and_inside_the_window() {
     let late = |time: Timestamp| time.duration_since(now()).as_secs();
     assert!((300..=900).contains(&late(jittered)) && jittered != other, "{jittered} {other}");
     // Not even room for the delay.
-    let late = Situation { now: "2026-03-03T04:58:00Z".parse().unwrap(), ..free(&settings, &record) };
+    let late =
+        Situation { now: "2026-03-03T04:58:00Z".parse().unwrap(), ..free(&settings, &record) };
     assert!(matches!(decide(&late), Decision::Wait { until: None, .. }));
 }
 
 #[test]
 fn a_closed_window_says_when_the_next_one_opens() {
     let record = Record::default();
-    let settings = settings(RebootPolicy::Schedule, &["Sun 02:00-05:00 UTC", "Fri 02:00-05:00 UTC"]);
+    let settings =
+        settings(RebootPolicy::Schedule, &["Sun 02:00-05:00 UTC", "Fri 02:00-05:00 UTC"]);
     let Decision::Wait { why, until, .. } = decide(&free(&settings, &record)) else { panic!() };
     assert_eq!(why, ["the window `Fri 02:00-05:00 UTC` is not open"]);
     assert_eq!(until, Some("2026-03-06T02:00:00Z".parse().unwrap()));
@@ -243,7 +268,11 @@ fn an_inhibitor_that_stays_is_reported_and_not_forced() {
     let inhibitors = vec!["apt (1234): upgrading".to_owned()];
     let waits = |seconds| {
         let inhibited_for = SignedDuration::from_secs(seconds);
-        match decide(&Situation { inhibitors: &inhibitors, inhibited_for, ..free(&settings, &record) }) {
+        match decide(&Situation {
+            inhibitors: &inhibitors,
+            inhibited_for,
+            ..free(&settings, &record)
+        }) {
             Decision::Wait { overdue, .. } => overdue,
             other => panic!("{other:?}"),
         }

@@ -50,7 +50,10 @@ pub enum LockError {
         value: String,
     },
     /// The request itself is wrong, or went to the wrong place: an operator must mend the configuration.
-    #[error("the FleetLock server refuses this host: status {status}, {kind}: {value}{}", refused_hint(kind))]
+    #[error(
+        "the FleetLock server refuses this host: status {status}, {kind}: {value}{}",
+        refused_hint(kind)
+    )]
     Refused {
         /// HTTP status: 4xx, or 3xx as redirects are not followed (kind `redirected`).
         status: u16,
@@ -121,9 +124,9 @@ impl LockError {
         }
         let source = Box::new(error);
         match *source {
-            ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::LargeResponseHeader(..) => {
-                LockError::BadAnswer { url, source }
-            }
+            ureq::Error::Protocol(_)
+            | ureq::Error::Http(_)
+            | ureq::Error::LargeResponseHeader(..) => LockError::BadAnswer { url, source },
             _ => LockError::Unreachable { url, source },
         }
     }
@@ -155,7 +158,9 @@ fn hint(error: &ureq::Error) -> &'static str {
 /// What to do where the server's words say what is wrong, and not what helps.
 fn refused_hint(kind: &str) -> &'static str {
     match kind {
-        "unknown_group" => " (`group` in [reboot.fleetlock] has to be one of the server's own configuration)",
+        "unknown_group" => {
+            " (`group` in [reboot.fleetlock] has to be one of the server's own configuration)"
+        }
         _ => "",
     }
 }
@@ -175,7 +180,9 @@ struct ErrorBody {
 /// What the answer means when a slot was asked for.
 pub(super) fn pre_reboot(response: Response<Body>) -> Result<(), LockError> {
     read(response).map_err(|failed| match failed {
-        LockError::Server { kind, value, .. } if kind == FAILED_LOCK => LockError::Held { kind, value },
+        LockError::Server { kind, value, .. } if kind == FAILED_LOCK => {
+            LockError::Held { kind, value }
+        }
         failed => failed,
     })
 }

@@ -125,9 +125,12 @@ fn airlock_is_understood() {
         }
         other => panic!("{other:?}"),
     }
-    let failed = answer("500 Internal Server Error", &error_body("failed_sem_init", "etcd is down"));
+    let failed =
+        answer("500 Internal Server Error", &error_body("failed_sem_init", "etcd is down"));
     assert!(failed.is_temporary());
-    assert!(matches!(failed, LockError::Server { status: 500, kind, .. } if kind == "failed_sem_init"));
+    assert!(
+        matches!(failed, LockError::Server { status: 500, kind, .. } if kind == "failed_sem_init")
+    );
     for name in ["invalid_client_identity", "unknown_group"] {
         let refused = answer("400 Bad Request", &error_body(name, "no"));
         assert!(!refused.is_temporary());
@@ -137,7 +140,9 @@ fn airlock_is_understood() {
 
 #[test]
 fn poseidon_is_understood() {
-    for (status, name) in [("423 Locked", "lock_held"), ("423 Locked", "locked"), ("500 x", "locked")] {
+    for (status, name) in
+        [("423 Locked", "lock_held"), ("423 Locked", "locked"), ("500 x", "locked")]
+    {
         let held = answer(status, &error_body(name, "reboot lease is held by node-7"));
         assert!(held.is_temporary());
         assert!(matches!(held, LockError::Held { kind, .. } if kind == name));
@@ -157,14 +162,18 @@ fn poseidon_is_understood() {
         );
     }
     let failed = answer("500 Internal Server Error", &error_body("internal_error", "no leases"));
-    assert!(matches!(failed, LockError::Server { status: 500, kind, .. } if kind == "internal_error"));
+    assert!(
+        matches!(failed, LockError::Server { status: 500, kind, .. } if kind == "internal_error")
+    );
 }
 
 /// By poseidon's rules: a host that holds none is told who does.
 #[test]
 fn a_slot_that_others_hold_is_none_to_give_back() {
     let held = "reboot lease unlock unavailable, held by 2aa1";
-    for (status, kind) in [("423 Locked", "lock_held"), ("423 Locked", "locked"), ("423 Locked", "x")] {
+    for (status, kind) in
+        [("423 Locked", "lock_held"), ("423 Locked", "locked"), ("423 Locked", "x")]
+    {
         let said = format!("{kind}: {held}");
         assert_eq!(give_back(status, kind, held).unwrap(), Released::HeldNone(said));
     }
@@ -179,7 +188,10 @@ fn what_airlock_did_not_take_back_is_not_given_back() {
         ("failed_sem_init", "failed to initialize semaphore manager: context deadline exceeded"),
     ] {
         let failed = give_back("500 Internal Server Error", kind, value).unwrap_err();
-        assert!(matches!(&failed, LockError::Server { kind: own, .. } if own == kind), "{failed:?}");
+        assert!(
+            matches!(&failed, LockError::Server { kind: own, .. } if own == kind),
+            "{failed:?}"
+        );
         assert!(failed.to_string().starts_with("the FleetLock server failed: "), "{failed}");
     }
 }
@@ -188,10 +200,14 @@ fn what_airlock_did_not_take_back_is_not_given_back() {
 #[test]
 fn a_host_that_the_cluster_does_not_know_is_named_as_such() {
     let unknown = give_back("500 x", "internal_error", "error uncordoning node").unwrap_err();
-    assert!(matches!(&unknown, LockError::NoNode { group, .. } if group == "default"), "{unknown:?}");
-    for words in
-        ["no node of its cluster has this host's machine id", "kubectl delete lease fleetlock-default"]
-    {
+    assert!(
+        matches!(&unknown, LockError::NoNode { group, .. } if group == "default"),
+        "{unknown:?}"
+    );
+    for words in [
+        "no node of its cluster has this host's machine id",
+        "kubectl delete lease fleetlock-default",
+    ] {
         assert!(unknown.to_string().contains(words), "{unknown}");
     }
     let failed = give_back("500 x", "internal_error", "error getting reboot lease").unwrap_err();
@@ -214,14 +230,18 @@ fn what_stands_between_is_told_from_the_server() {
         assert!(matches!(failed, LockError::Server { status, .. } if status == expected), "{line}");
     }
     // Whoever is not allowed in does not hold a slot for it.
-    assert!(matches!(answer("403 Forbidden", &error_body("forbidden", "")), LockError::Refused { .. }));
+    assert!(matches!(
+        answer("403 Forbidden", &error_body("forbidden", "")),
+        LockError::Refused { .. }
+    ));
 }
 
 #[test]
 fn redirects_are_refused_and_not_followed() {
     let (target, followed) = server(says(http("200 OK", "")));
     for status in [301, 302, 303, 307, 308] {
-        let location = format!("HTTP/1.1 {status} x\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n");
+        let location =
+            format!("HTTP/1.1 {status} x\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n");
         let refused = ask(says(location)).unwrap_err();
         assert!(!refused.is_temporary());
         assert!(
@@ -254,7 +274,9 @@ fn an_answer_that_comes_too_late_is_none() {
         assert!(late.is_temporary());
         assert!(late.to_string().contains("does not answer (it is slow, or a firewall"), "{late}");
         match late {
-            LockError::Unreachable { source, .. } => assert!(matches!(*source, ureq::Error::Timeout(_))),
+            LockError::Unreachable { source, .. } => {
+                assert!(matches!(*source, ureq::Error::Timeout(_)))
+            }
             other => panic!("{other:?}"),
         }
         server.join().unwrap();
@@ -280,8 +302,8 @@ fn a_connection_that_breaks_off_is_no_answer() {
         assert!(broken.source().is_some());
     }
     // In the body, the status has been said.
-    let cut =
-        ask(says("HTTP/1.1 423 Locked\r\nContent-Length: 50\r\n\r\n{\"kind\":\"lock_held\"")).unwrap_err();
+    let cut = ask(says("HTTP/1.1 423 Locked\r\nContent-Length: 50\r\n\r\n{\"kind\":\"lock_held\""))
+        .unwrap_err();
     assert!(matches!(cut, LockError::Held { .. }), "{cut:?}");
 }
 
@@ -300,7 +322,8 @@ fn nobody_there_is_no_answer() {
 #[test]
 fn what_is_not_http_is_a_bad_answer() {
     let long = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(200_000));
-    for garbage in ["SSH-2.0-OpenSSH_9.6\r\n\r\n", "\0\u{1}\u{2}\r\n\r\n", "200 OK\r\n\r\n", &long] {
+    for garbage in ["SSH-2.0-OpenSSH_9.6\r\n\r\n", "\0\u{1}\u{2}\r\n\r\n", "200 OK\r\n\r\n", &long]
+    {
         let bad = ask(says(garbage)).unwrap_err();
         assert!(matches!(bad, LockError::BadAnswer { .. }), "{:?}: {bad:?}", &garbage[..10]);
     }
@@ -333,7 +356,8 @@ fn words_of_the_server_cannot_steer_a_terminal() {
     let LockError::Refused { kind, value, .. } = &evil else { panic!("{evil:?}") };
     assert_eq!((kind.as_str(), value.as_str()), (NO_KIND, "[2Jall is well"));
     for bytes in [&b"\xff\xfe\x1b]0;x\x07"[..], b"\x00\x00", b""] {
-        let mut answer = format!("HTTP/1.1 500 x\r\nContent-Length: {}\r\n\r\n", bytes.len()).into_bytes();
+        let mut answer =
+            format!("HTTP/1.1 500 x\r\nContent-Length: {}\r\n\r\n", bytes.len()).into_bytes();
         answer.extend_from_slice(bytes);
         let shown = ask(says(answer)).unwrap_err().to_string();
         assert!(!shown.chars().any(crate::visible::steers), "{shown:?}");
@@ -347,8 +371,9 @@ fn words_of_the_server_cannot_steer_a_terminal() {
 /// What a unit without its drop-in meets; nobody can tell from the errors alone.
 #[test]
 fn a_closed_network_is_told_with_what_opens_it() {
-    let shown =
-        |error| LockError::unanswered("http://h/v1/pre-reboot".into(), ureq::Error::Io(error)).to_string();
+    let shown = |error| {
+        LockError::unanswered("http://h/v1/pre-reboot".into(), ureq::Error::Io(error)).to_string()
+    };
     for errno in [Errno::AFNOSUPPORT, Errno::PERM, Errno::ACCESS] {
         assert_eq!(
             shown(errno.into()),
@@ -391,7 +416,10 @@ fn a_fault_of_tls_is_told_the_same_way_at_any_time() {
     };
     let at = |seconds| rustls::pki_types::UnixTime::since_unix_epoch(Duration::from_secs(seconds));
     let expired = |now| {
-        let error = rustls::CertificateError::ExpiredContext { time: at(now), not_after: at(1_600_000_000) };
+        let error = rustls::CertificateError::ExpiredContext {
+            time: at(now),
+            not_after: at(1_600_000_000),
+        };
         fault(error.into())
     };
     let words = |error: &LockError| error.source().map(ToString::to_string).unwrap_or_default();
@@ -399,7 +427,10 @@ fn a_fault_of_tls_is_told_the_same_way_at_any_time() {
     assert_eq!(words(&expired(1_700_000_000)), words(&expired(1_800_000_000)));
     assert!(!expired(1_700_000_000).is_temporary());
     let alert = fault(rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired));
-    assert!(words(&alert).starts_with("the server breaks off TLS (CertificateRequired)"), "{alert:?}");
+    assert!(
+        words(&alert).starts_with("the server breaks off TLS (CertificateRequired)"),
+        "{alert:?}"
+    );
     // A certificate's names are a stranger's words.
     let other = fault(
         rustls::CertificateError::NotValidForNameContext {
@@ -433,7 +464,8 @@ fn https_never_speaks_in_plain_text() {
 
 #[test]
 fn a_configuration_that_cannot_work_makes_no_client() {
-    let make = |url: &str, group: &str, id: &str, timeout| Client::new(url, group, id.into(), timeout);
+    let make =
+        |url: &str, group: &str, id: &str, timeout| Client::new(url, group, id.into(), timeout);
     let url = |url: &str| make(url, "default", ID, LONG).unwrap_err();
     for good in ["http://h", "https://fleet.example:8443/a", "http://[::1]:3333/", "HTTPS://h/"] {
         make(good, "Rack-7.b", ID, LONG).unwrap();
@@ -444,20 +476,27 @@ fn a_configuration_that_cannot_work_makes_no_client() {
     for bad in ["ftp://h/", "fleet.example:8443", "fleet.example", "/v1", "unix:/run/x"] {
         assert!(matches!(url(bad), ClientError::NotHttp(_) | ClientError::Url { .. }), "{bad:?}");
     }
-    for bad in ["http://h:port/", "http://h:/", "http://h:0/", "http://h:65536/", "http://[::1]:x/"] {
+    for bad in ["http://h:port/", "http://h:/", "http://h:0/", "http://h:65536/", "http://[::1]:x/"]
+    {
         assert!(matches!(url(bad), ClientError::Port(_) | ClientError::Url { .. }), "{bad:?}");
     }
     assert!(matches!(url("http://h:port/"), ClientError::Port(_)));
     assert!(matches!(url("http://h/?a=b"), ClientError::Query(_)));
     assert!(matches!(url("http://h/#a"), ClientError::Query(_)));
     let secret = url("https://ada:secret@h/");
-    assert!(matches!(secret, ClientError::UserInfo) && !format!("{secret:?} {secret}").contains("secret"));
+    assert!(
+        matches!(secret, ClientError::UserInfo)
+            && !format!("{secret:?} {secret}").contains("secret")
+    );
     for bad in ["", "a b", "a_b", "a/b", "é", "a\n"] {
         let group = make("http://h", bad, ID, LONG).unwrap_err();
         assert!(matches!(group, ClientError::Group(_)), "{bad:?}");
     }
     for bad in ["", " ", "\n"] {
-        assert!(matches!(make("http://h", "default", bad, LONG), Err(ClientError::EmptyId)), "{bad:?}");
+        assert!(
+            matches!(make("http://h", "default", bad, LONG), Err(ClientError::EmptyId)),
+            "{bad:?}"
+        );
     }
     assert!(matches!(make("http://h", "default", ID, Duration::ZERO), Err(ClientError::NoTime)));
 }

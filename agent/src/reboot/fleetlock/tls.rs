@@ -104,7 +104,10 @@ impl TlsFault {
             CertificateError::UnknownIssuer => TlsFault::UnknownAuthority,
             CertificateError::BadSignature => TlsFault::AnotherKey,
             CertificateError::NotValidForNameContext { expected, presented } => {
-                TlsFault::OtherName { expected: expected.to_str().into_owned(), presented: names(presented) }
+                TlsFault::OtherName {
+                    expected: expected.to_str().into_owned(),
+                    presented: names(presented),
+                }
             }
             CertificateError::ExpiredContext { not_after, .. } => {
                 TlsFault::Expired(time(not_after.as_secs()))
@@ -116,7 +119,9 @@ impl TlsFault {
             CertificateError::Other(error) if error.to_string() == "CaUsedAsEndEntity" => {
                 TlsFault::AuthoritysOwn
             }
-            CertificateError::Other(error) => TlsFault::Certificate(one_line(error.to_string().as_bytes())),
+            CertificateError::Other(error) => {
+                TlsFault::Certificate(one_line(error.to_string().as_bytes()))
+            }
             other => TlsFault::Certificate(one_line(other.to_string().as_bytes())),
         }
     }
@@ -128,7 +133,8 @@ fn names(presented: &[String]) -> String {
         return "no name at all (subjectAltName; the CN does not count)".to_owned();
     }
     let bare = |name: &String| {
-        let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
+        let inner =
+            name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
         inner.trim_matches('"').to_owned()
     };
     one_line(presented.iter().map(bare).collect::<Vec<_>>().join(", ").as_bytes())

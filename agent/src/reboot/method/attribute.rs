@@ -25,7 +25,11 @@ pub fn read(root: &Path, path: &str) -> Result<String, MethodError> {
 pub fn write(root: &Path, path: &str, value: &str) -> Result<(), MethodError> {
     let opened = OpenOptions::new().write(true).truncate(true).open(under(root, path));
     let written = opened.and_then(|mut file| file.write_all(value.as_bytes()));
-    written.map_err(|source| MethodError::Write { path: path.to_owned(), value: value.to_owned(), source })
+    written.map_err(|source| MethodError::Write {
+        path: path.to_owned(),
+        value: value.to_owned(),
+        source,
+    })
 }
 
 /// Writes an attribute, and makes sure that it shows the value.

@@ -56,9 +56,12 @@ pub enum PowerCycleError {
 /// Whether it can be promised.
 pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
     for path in [HOOK, PROGRAM] {
-        let runs = |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
+        let runs =
+            |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
         if !under(env.root, path).metadata().is_ok_and(runs) {
-            return Err(format!("{path} is not installed or not executable; reinstall the package"));
+            return Err(format!(
+                "{path} is not installed or not executable; reinstall the package"
+            ));
         }
     }
     boot_id(env.root).map_err(|error| chain(&error))?;
@@ -76,7 +79,8 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
 pub(super) fn prepare(env: &Env<'_>, undo: &mut Vec<Undo>) -> Result<(), MethodError> {
     let failed = |source| MethodError::Request { path: REQUEST.into(), source };
     let boot_id = boot_id(env.root)?;
-    let request = Request { boot_id, plan: env.plan_hash.into(), requested_at: env.now.to_string() };
+    let request =
+        Request { boot_id, plan: env.plan_hash.into(), requested_at: env.now.to_string() };
     let line = serde_json::to_string(&request).map_err(|error| failed(error.into()))?;
     let path = under(env.root, REQUEST);
     let new = path.with_extension("new");
@@ -85,7 +89,8 @@ pub(super) fn prepare(env: &Env<'_>, undo: &mut Vec<Undo>) -> Result<(), MethodE
         if let Some(directory) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
         }
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(&new)?;
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(&new)?;
         // The umask of whoever calls is not ours.
         file.set_permissions(Permissions::from_mode(0o644))?;
         writeln!(file, "{line}")?;
@@ -113,7 +118,9 @@ pub fn power_cycle(root: &Path, ipmi: &dyn Ipmi, limit: Duration) -> PowerCycleE
     loop {
         match ipmi::power_cycle(ipmi) {
             Ok(()) => break std::thread::sleep(left()),
-            Err(IpmiError::Refused { code: Code::BUSY, .. }) if left() > BUSY => std::thread::sleep(BUSY),
+            Err(IpmiError::Refused { code: Code::BUSY, .. }) if left() > BUSY => {
+                std::thread::sleep(BUSY)
+            }
             // It may have understood all the same, and must not cut the power when the next boot has begun.
             Err(silent @ IpmiError::Silent(_)) => {
                 std::thread::sleep(left());

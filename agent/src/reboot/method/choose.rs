@@ -15,17 +15,21 @@ pub struct Choice {
 impl Choice {
     /// What to tell people, a line each: first what was skipped, then what happens.
     pub fn words(&self) -> Vec<String> {
-        let skipped = self.skipped.iter().map(|(method, why)| format!("`{method}` cannot be used: {why}"));
+        let skipped =
+            self.skipped.iter().map(|(method, why)| format!("`{method}` cannot be used: {why}"));
         let last = match &self.taken {
             Some((method, how)) if self.skipped.is_empty() => format!("`{method}`: {how}"),
-            Some((method, how)) => format!("falling back to `{method}`, as the profile lists it: {how}"),
+            Some((method, how)) => {
+                format!("falling back to `{method}`, as the profile lists it: {how}")
+            }
             None if self.skipped.is_empty() => {
                 "the profile lists no reboot method, so there is no reboot".into()
             }
             None if self.skipped.len() == 1 => {
                 "the profile lists no other reboot method, so there is no reboot".into()
             }
-            None => "none of the reboot methods in the profile can be used, so there is no reboot".into(),
+            None => "none of the reboot methods in the profile can be used, so there is no reboot"
+                .into(),
         };
         skipped.chain([last]).collect()
     }

@@ -39,7 +39,9 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
         return Err(format!("the command `{program}` is not there, or is not an executable file"));
     }
     let (limit, grace) = (command.timeout_s, command.grace_s);
-    Ok(format!("`{program}` is run (for {limit} s at most) and has the machine cycled within {grace} s"))
+    Ok(format!(
+        "`{program}` is run (for {limit} s at most) and has the machine cycled within {grace} s"
+    ))
 }
 
 /// Run it: there is no way back from here. Returns how long to wait for the machine to go down before this counts as
@@ -52,7 +54,8 @@ pub fn run(command: &Command, host: &mut dyn Writer) -> Result<Duration, MethodE
     if ran.end == ToolEnd::Exited(0) {
         return Ok(Duration::from_secs(command.grace_s.into()));
     }
-    let said = ran.output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let said =
+        ran.output.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     // Only its first word: the arguments may hold a password.
     let program = command.argv.first().cloned().unwrap_or_default();
     Err(MethodError::Command { program, end: ran.end, said: said.to_owned() })
@@ -68,7 +71,11 @@ mod tests {
     use crate::host::write::DirWriter;
 
     fn sh(script: &str) -> Command {
-        Command { argv: vec!["/bin/sh".into(), "-c".into(), script.into()], timeout_s: 1, grace_s: 90 }
+        Command {
+            argv: vec!["/bin/sh".into(), "-c".into(), script.into()],
+            timeout_s: 1,
+            grace_s: 90,
+        }
     }
 
     #[test]
@@ -102,7 +109,10 @@ mod tests {
         let said = run(&sh("echo first; echo 401 unauthorized >&2; echo; exit 7"), &mut host)
             .unwrap_err()
             .to_string();
-        assert_eq!(said, "the reboot command `/bin/sh` did not succeed (exit status 7): 401 unauthorized");
+        assert_eq!(
+            said,
+            "the reboot command `/bin/sh` did not succeed (exit status 7): 401 unauthorized"
+        );
     }
 
     #[test]

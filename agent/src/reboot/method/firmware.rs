@@ -23,10 +23,14 @@ const CAP_SYS_BOOT: u32 = 22;
 /// Whether it can be promised.
 pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
     if !under(env.root, DIRECTORY).is_dir() {
-        return Err(format!("{DIRECTORY} is missing: the kernel must be 5.11 or newer, and /sys mounted"));
+        return Err(format!(
+            "{DIRECTORY} is missing: the kernel must be 5.11 or newer, and /sys mounted"
+        ));
     }
     if !under(env.root, TYPE).exists() {
-        return Err(format!("{TYPE} is missing: only kernels for x86 let the kind of reset be chosen"));
+        return Err(format!(
+            "{TYPE} is missing: only kernels for x86 let the kind of reset be chosen"
+        ));
     }
     for (path, values) in [(MODE, MODES.as_slice()), (TYPE, TYPES.as_slice())] {
         attribute::writable(env.root, path)?;
@@ -70,7 +74,9 @@ fn capable(env: &Env<'_>) -> Result<(), String> {
         Some(_) => Err(format!(
             "writing {TYPE} needs CAP_SYS_BOOT: run as root, and leave it in CapabilityBoundingSet="
         )),
-        None => Err(format!("whether this process has CAP_SYS_BOOT is unknown: {STATUS} does not say")),
+        None => {
+            Err(format!("whether this process has CAP_SYS_BOOT is unknown: {STATUS} does not say"))
+        }
     }
 }
 
@@ -96,7 +102,11 @@ mod tests {
                 tree.put("/sys/firmware/efi/fw_platform_size", "64\n");
             }
             works(Method::Firmware, &tree.env());
-            assert_eq!((tree.get(MODE), tree.get(TYPE)), ("warm\n".into(), "acpi\n".into()), "probing wrote");
+            assert_eq!(
+                (tree.get(MODE), tree.get(TYPE)),
+                ("warm\n".into(), "acpi\n".into()),
+                "probing wrote"
+            );
             let prepared = prepare(Method::Firmware, &tree.env()).unwrap();
             assert_eq!(prepared.next, Next::LogindReboot);
             assert_eq!((tree.get(MODE), tree.get(TYPE)), ("cold".into(), expected.into()));
@@ -118,7 +128,10 @@ mod tests {
         let locked = tree("firmware-locked");
         locked.read_only(TYPE);
         assert!(cannot(Method::Firmware, &locked.env()).contains("read-only"));
-        assert!(matches!(prepare(Method::Firmware, &locked.env()), Err(MethodError::Cannot { .. })));
+        assert!(matches!(
+            prepare(Method::Firmware, &locked.env()),
+            Err(MethodError::Cannot { .. })
+        ));
         assert_eq!(locked.get(MODE), "warm\n", "nothing was written");
     }
 

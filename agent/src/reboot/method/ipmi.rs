@@ -176,7 +176,9 @@ impl Ipmi for Device {
         match file.send_recv(&mut request) {
             Ok(response) => answer(command, &response),
             // What the crate makes of a poll that ended with nothing.
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(IpmiError::Silent(command)),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                Err(IpmiError::Silent(command))
+            }
             Err(source) => Err(IpmiError::Driver { command, source }),
         }
     }
@@ -208,7 +210,9 @@ pub fn status(ipmi: &dyn Ipmi) -> Result<Status, IpmiError> {
     let command = Command::Status;
     let data = success(command, ipmi.ask(command)?)?;
     // Current power state, last power event, other state (IPMI v2.0 table 28-3).
-    let [power, _, _, ..] = data[..] else { return Err(IpmiError::Short { command, length: data.len() }) };
+    let [power, _, _, ..] = data[..] else {
+        return Err(IpmiError::Short { command, length: data.len() });
+    };
     Ok(Status { power_on: power & 0x01 != 0, power_fault: power & 0x18 != 0 })
 }
 
@@ -284,7 +288,9 @@ pub fn restart_cause(ipmi: &dyn Ipmi) -> Result<RestartCause, IpmiError> {
     let command = Command::RestartCause;
     let data = success(command, ipmi.ask(command)?)?;
     // The cause, and the channel of a chassis control command.
-    let [cause, ..] = data[..] else { return Err(IpmiError::Short { command, length: data.len() }) };
+    let [cause, ..] = data[..] else {
+        return Err(IpmiError::Short { command, length: data.len() });
+    };
     Ok(RestartCause::of(cause))
 }
 
@@ -364,7 +370,10 @@ mod tests {
     #[test]
     fn a_device_that_is_missing_or_another_one_is_an_error() {
         let missing = Device::at("/nonexistent/ipmi0").ask(Command::Status).unwrap_err();
-        assert!(matches!(&missing, IpmiError::Device { .. }) && missing.to_string().contains("ipmi_devintf"));
+        assert!(
+            matches!(&missing, IpmiError::Device { .. })
+                && missing.to_string().contains("ipmi_devintf")
+        );
         let other = Device::at("/dev/null").ask(Command::Status).unwrap_err();
         assert!(matches!(other, IpmiError::Driver { .. }), "{other}");
     }

@@ -223,7 +223,9 @@ pub fn prepare(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
     let Err(failed) = done else { return Ok(prepared) };
     match undo(&prepared, env.root) {
         Ok(()) => Err(failed),
-        Err(stuck) => Err(MethodError::HalfDone { failed: Box::new(failed), stuck: Box::new(stuck) }),
+        Err(stuck) => {
+            Err(MethodError::HalfDone { failed: Box::new(failed), stuck: Box::new(stuck) })
+        }
     }
 }
 
@@ -237,7 +239,11 @@ pub fn undo(prepared: &Prepared, root: &Path) -> Result<(), MethodError> {
         Undo::Remove { path } => match std::fs::remove_file(under(root, path)) {
             Ok(()) => Ok(()),
             // Nothing there, or nowhere to be.
-            Err(source) if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
+            Err(source)
+                if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Ok(())
+            }
             Err(source) => Err(MethodError::Remove { path: path.clone(), source }),
         },
     };

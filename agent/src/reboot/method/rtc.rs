@@ -29,7 +29,9 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
         ));
     }
     if !under(env.root, CLOCK).exists() {
-        return Err(format!("{CLOCK} is missing: this machine has no real-time clock that Linux knows"));
+        return Err(format!(
+            "{CLOCK} is missing: this machine has no real-time clock that Linux knows"
+        ));
     }
     if !under(env.root, ALARM).exists() {
         return Err(format!("{ALARM} is missing: the clock or its driver has no alarm"));
@@ -55,7 +57,9 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
         }
         Err(error) => return Err(chain(&error)),
     }
-    Ok(format!("power off, and the real-time clock wakes the machine {after_s} s after the shutdown starts"))
+    Ok(format!(
+        "power off, and the real-time clock wakes the machine {after_s} s after the shutdown starts"
+    ))
 }
 
 /// Set the alarm. Only when the shutdown starts: the alarm counts from here.
@@ -98,7 +102,10 @@ mod tests {
         works(Method::Rtc, &env);
         assert_eq!(tree.get(ALARM), "", "probing wrote");
         let prepared = prepare(Method::Rtc, &env).unwrap();
-        assert_eq!((prepared.next, prepared.next.logind()), (Next::LogindPoweroff, Some("poweroff")));
+        assert_eq!(
+            (prepared.next, prepared.next.logind()),
+            (Next::LogindPoweroff, Some("poweroff"))
+        );
         assert_eq!(tree.get(ALARM), "1795205846");
         undo(&prepared, &tree.0).unwrap();
         assert_eq!(tree.get(ALARM), "0");
@@ -119,17 +126,21 @@ mod tests {
             spoil(&tree);
             cannot(Method::Rtc, &Env { rtc_wakes: true, ..tree.env() })
         };
-        let gone =
-            |path: &'static str| move |tree: &Tree| std::fs::remove_file(under(&tree.0, path)).unwrap();
+        let gone = |path: &'static str| {
+            move |tree: &Tree| std::fs::remove_file(under(&tree.0, path)).unwrap()
+        };
         assert!(
-            said("rtc-none", &|tree| std::fs::remove_dir_all(under(&tree.0, CLOCK)).unwrap()).contains(CLOCK)
+            said("rtc-none", &|tree| std::fs::remove_dir_all(under(&tree.0, CLOCK)).unwrap())
+                .contains(CLOCK)
         );
         assert!(said("rtc-alarm", &gone(ALARM)).contains("no alarm"));
         assert!(said("rtc-wakeup", &gone(WAKES)).contains("may not wake"));
         assert!(said("rtc-disabled", &|tree| tree.put(WAKES, "disabled\n")).contains("`disabled`"));
         assert!(said("rtc-time", &gone(SINCE_EPOCH)).contains(SINCE_EPOCH));
         assert!(said("rtc-nonsense", &|tree| tree.put(SINCE_EPOCH, "soon")).contains(SINCE_EPOCH));
-        assert!(said("rtc-foreign", &|tree| tree.put(ALARM, "1795209999\n")).contains("1795209999"));
+        assert!(
+            said("rtc-foreign", &|tree| tree.put(ALARM, "1795209999\n")).contains("1795209999")
+        );
         assert!(said("rtc-locked", &|tree| tree.read_only(ALARM)).contains("read-only"));
         let tree = tree("rtc-soon");
         for after_s in [0, 299, 86_400] {

@@ -11,7 +11,8 @@ pub(in crate::reboot) struct Tree(pub PathBuf);
 
 impl Tree {
     pub fn new(name: &str) -> Tree {
-        let path = std::env::temp_dir().join(format!("bedplate-method-{name}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("bedplate-method-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Tree(path)
@@ -28,11 +29,13 @@ impl Tree {
     }
 
     pub fn read_only(&self, path: &str) {
-        std::fs::set_permissions(under(&self.0, path), std::fs::Permissions::from_mode(0o444)).unwrap();
+        std::fs::set_permissions(under(&self.0, path), std::fs::Permissions::from_mode(0o444))
+            .unwrap();
     }
 
     pub fn executable(&self, path: &str) {
-        std::fs::set_permissions(under(&self.0, path), std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(under(&self.0, path), std::fs::Permissions::from_mode(0o755))
+            .unwrap();
     }
 
     /// No BMC, no command, no word on the clock.
@@ -127,7 +130,10 @@ fn what_is_prepared_survives_a_restart_of_the_daemon() {
     ];
     let prepared = Prepared { method: Method::Firmware, next: Next::LogindReboot, undo };
     let text = serde_json::to_string(&prepared).unwrap();
-    assert!(text.starts_with(r#"{"method":"firmware","next":"logind-reboot","undo":[{"write":{"#), "{text}");
+    assert!(
+        text.starts_with(r#"{"method":"firmware","next":"logind-reboot","undo":[{"write":{"#),
+        "{text}"
+    );
     assert_eq!(serde_json::from_str::<Prepared>(&text).unwrap(), prepared);
 }
 
@@ -137,7 +143,8 @@ fn one_step_back_that_fails_does_not_keep_the_others() {
     tree.put("/sys/second", "new");
     let step = |path: &str| Undo::Write { path: path.into(), value: "old".into() };
     let undo_steps = vec![step("/sys/first"), step("/sys/second")];
-    let prepared = Prepared { method: Method::Firmware, next: Next::LogindReboot, undo: undo_steps };
+    let prepared =
+        Prepared { method: Method::Firmware, next: Next::LogindReboot, undo: undo_steps };
     let failed = undo(&prepared, &tree.0).unwrap_err();
     assert!(matches!(&failed, MethodError::Write { path, .. } if path == "/sys/first"), "{failed}");
     assert_eq!(tree.get("/sys/second"), "old");

@@ -94,7 +94,9 @@ pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, R
         format!("add `module_blacklist={module}` to [cmdline] and reboot (handbook §1.6)")
     }));
     rendered.notes.extend(address_note(desired));
-    if names_nvidia_modules(desired) && !options.talos_extensions.iter().any(|name| name.contains("nvidia")) {
+    if names_nvidia_modules(desired)
+        && !options.talos_extensions.iter().any(|name| name.contains("nvidia"))
+    {
         rendered.notes.push(
             "Talos has NVIDIA modules only in system extensions: name one for the schematic, such as siderolabs/nvidia-open-gpu-kernel-modules-lts (handbook §10.4)"
                 .to_owned(),
@@ -104,12 +106,18 @@ pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, R
 }
 
 /// The arguments in Talos's words: `-name` or `-name=value` takes away, and comes first.
-fn arguments(desired: &Desired, options: &Options, out: &mut Rendered) -> Result<Vec<String>, RenderError> {
+fn arguments(
+    desired: &Desired,
+    options: &Options,
+    out: &mut Rendered,
+) -> Result<Vec<String>, RenderError> {
     let set = kernel_arguments(desired, options.arch)?;
     // Talos cuts the list at blanks without looking at quotes, and keeps arguments of one name together.
     let several_sizes = set.iter().filter(|token| token.folded_name() == "hugepagesz").count() > 1;
     let lost = |token: &Token| match token.folded_name().as_str() {
-        _ if token.as_str().contains(' ') => Some("Talos cuts its arguments at blanks, quoted or not"),
+        _ if token.as_str().contains(' ') => {
+            Some("Talos cuts its arguments at blanks, quoted or not")
+        }
         "hugepagesz" | "hugepages" if several_sizes => {
             Some("Talos sorts arguments by name, and each count belongs to the size before it")
         }

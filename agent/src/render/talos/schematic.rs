@@ -46,7 +46,8 @@ fn items(indent: usize, entries: &[String]) -> Result<String, RenderError> {
         Some(scalar) => Ok(format!("{:indent$}- {scalar}\n", "")),
         None => Err(RenderError::BadArgument {
             token: entry.clone(),
-            reason: "a schematic takes a name, with or without a value, in printable ASCII".to_owned(),
+            reason: "a schematic takes a name, with or without a value, in printable ASCII"
+                .to_owned(),
         }),
     };
     entries.iter().map(item).collect()
@@ -64,7 +65,10 @@ mod tests {
     #[test]
     fn texts_and_ids_are_those_of_the_factory() {
         let known = [
-            (schematic(&[], &[]), "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba"),
+            (
+                schematic(&[], &[]),
+                "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba",
+            ),
             (
                 schematic(&["net.ifnames=0"], &["siderolabs/gvisor", "siderolabs/intel-ucode"]),
                 "b8e8fbbe1b520989e6c52c8dc8303070cb42095997e76e812fa8892393e1d176",

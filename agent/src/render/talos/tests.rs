@@ -31,7 +31,10 @@ fn from_1_12_arguments_are_in_the_schematic_only() {
     for version in ["1.12", "1.13"] {
         let rendered = render(&desired(), &options(version)).unwrap();
         let patch = text(&rendered, PATCH);
-        assert!(!patch.contains("extraKernelArgs") && patch.contains("grubUseUKICmdline: true"), "{patch}");
+        assert!(
+            !patch.contains("extraKernelArgs") && patch.contains("grubUseUKICmdline: true"),
+            "{patch}"
+        );
         assert!(text(&rendered, SCHEMATIC).contains("        - iommu=pt\n"));
     }
 }
@@ -39,7 +42,8 @@ fn from_1_12_arguments_are_in_the_schematic_only() {
 #[test]
 fn the_schematic_is_bare_and_its_id_is_beside_it_and_in_the_notes() {
     let mut options = options("1.10");
-    options.talos_extensions = vec!["siderolabs/gvisor".to_owned(), "siderolabs/intel-ucode".to_owned()];
+    options.talos_extensions =
+        vec!["siderolabs/gvisor".to_owned(), "siderolabs/intel-ucode".to_owned()];
     let mut desired = nothing();
     desired.cmdline.set.push(arg("net.ifnames=0", "cmdline"));
     let rendered = render(&desired, &options).unwrap();
@@ -61,11 +65,15 @@ fn nothing_wanted_makes_no_patch_and_the_plain_schematic() {
 fn arguments_that_talos_would_tear_apart_or_reorder_are_listed() {
     let mut desired = nothing();
     let torn = "dyndbg=\"file a.c +p\"";
-    for token in [torn, "hugepagesz=1G", "hugepages=16", "hugepagesz=2M", "hugepages=1024", "quiet"] {
+    for token in [torn, "hugepagesz=1G", "hugepages=16", "hugepagesz=2M", "hugepages=1024", "quiet"]
+    {
         desired.cmdline.set.push(arg(token, "cmdline"));
     }
     let rendered = render(&desired, &options("1.12")).unwrap();
-    assert_eq!(text(&rendered, SCHEMATIC), "customization:\n    extraKernelArgs:\n        - quiet\n");
+    assert_eq!(
+        text(&rendered, SCHEMATIC),
+        "customization:\n    extraKernelArgs:\n        - quiet\n"
+    );
     assert_eq!(rendered.inexpressible.len(), 5);
     assert_eq!(rendered.inexpressible[0].what, format!("kernel argument `{torn}`"));
 
@@ -91,7 +99,11 @@ fn what_needs_modprobe_or_a_vf_driver_is_listed() {
 #[test]
 fn nvidia_modules_without_an_extension_are_remarked_on() {
     let noted = |options: &Options| {
-        render(&desired(), options).unwrap().notes.iter().any(|note| note.contains("system extensions"))
+        render(&desired(), options)
+            .unwrap()
+            .notes
+            .iter()
+            .any(|note| note.contains("system extensions"))
     };
     let mut options = options("1.11");
     assert!(noted(&options));

@@ -37,7 +37,8 @@ impl Version {
     /// [`RenderError::NoTalosVersion`], [`RenderError::UnknownTalosVersion`].
     pub fn find(given: Option<&str>) -> Result<Version, RenderError> {
         let given = given.ok_or_else(|| RenderError::NoTalosVersion { known: known() })?;
-        let unknown = || RenderError::UnknownTalosVersion { given: given.to_owned(), known: known() };
+        let unknown =
+            || RenderError::UnknownTalosVersion { given: given.to_owned(), known: known() };
         let minor = minor_of(given.strip_prefix('v').unwrap_or(given)).ok_or_else(unknown)?;
         VERSIONS.iter().find(|version| version.minor == minor).copied().ok_or_else(unknown)
     }
@@ -53,7 +54,8 @@ fn minor_of(text: &str) -> Option<u32> {
 }
 
 fn known() -> String {
-    let names: Vec<String> = VERSIONS.iter().map(|version| format!("1.{}", version.minor)).collect();
+    let names: Vec<String> =
+        VERSIONS.iter().map(|version| format!("1.{}", version.minor)).collect();
     names.join(", ")
 }
 

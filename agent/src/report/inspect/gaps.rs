@@ -36,7 +36,12 @@ impl Groups {
         group.functions.extend(function);
     }
 
-    fn reading<T>(&mut self, what: &'static str, function: Option<PciAddress>, reading: &Reading<T>) {
+    fn reading<T>(
+        &mut self,
+        what: &'static str,
+        function: Option<PciAddress>,
+        reading: &Reading<T>,
+    ) {
         if let Reading::Unknown(why) = reading {
             self.add(what, function, why);
         }

@@ -20,7 +20,10 @@ pub(super) fn block(facts: &Facts) -> String {
         ("lockdown", reading(&facts.os.lockdown, String::clone)),
         ("CPU", cpu(facts)),
         ("NUMA nodes", reading(&facts.cpu.nodes, String::clone)),
-        ("memory", reading(&facts.memory_bytes, |bytes| format!("{} GiB", (bytes + (1 << 29)) >> 30))),
+        (
+            "memory",
+            reading(&facts.memory_bytes, |bytes| format!("{} GiB", (bytes + (1 << 29)) >> 30)),
+        ),
         ("boot loader", boot_loader(&facts.boot)),
         ("IOMMU", iommu(&facts.iommu)),
         ("GPU driver", gpu_driver(facts)),
@@ -46,7 +49,9 @@ fn joined(first: &Reading<String>, second: &Reading<String>) -> String {
         (Reading::Unknown(_), Reading::Unknown(_)) => UNKNOWN.to_owned(),
         (first, Reading::Absent) => reading(first, String::clone),
         (Reading::Absent, second) => reading(second, String::clone),
-        (first, second) => format!("{} {}", reading(first, String::clone), reading(second, String::clone)),
+        (first, second) => {
+            format!("{} {}", reading(first, String::clone), reading(second, String::clone))
+        }
     }
 }
 
@@ -69,7 +74,9 @@ fn kernel(facts: &Facts) -> String {
     match &facts.os.kernel {
         Reading::Known(release) => clean(release),
         Reading::Unknown(_) => UNKNOWN.to_owned(),
-        Reading::Absent if facts.os.installed_kernels.is_empty() => "none running, none installed".to_owned(),
+        Reading::Absent if facts.os.installed_kernels.is_empty() => {
+            "none running, none installed".to_owned()
+        }
         Reading::Absent => {
             format!("none running; installed: {}", clean(&facts.os.installed_kernels.join(", ")))
         }
@@ -119,7 +126,11 @@ fn iommu(iommu: &IommuFacts) -> String {
             format!("active: {}", clean(&units.join(", ")))
         }
         Reading::Known(units) => {
-            format!("active: {} ({} …)", count(units.len(), "unit"), clean(&units[..UNITS_NAMED].join(", ")))
+            format!(
+                "active: {} ({} …)",
+                count(units.len(), "unit"),
+                clean(&units[..UNITS_NAMED].join(", "))
+            )
         }
         Reading::Absent => "not active".to_owned(),
         Reading::Unknown(_) => "whether it is active is unknown".to_owned(),
@@ -128,15 +139,18 @@ fn iommu(iommu: &IommuFacts) -> String {
     for kind in iommu.groups.values() {
         *kinds.entry(reading(kind, String::clone)).or_default() += 1;
     }
-    let kinds: Vec<String> = kinds.iter().map(|(kind, groups)| format!("{groups} {kind}")).collect();
-    let groups = if kinds.is_empty() { String::new() } else { format!("; groups: {}", kinds.join(", ")) };
+    let kinds: Vec<String> =
+        kinds.iter().map(|(kind, groups)| format!("{groups} {kind}")).collect();
+    let groups =
+        if kinds.is_empty() { String::new() } else { format!("; groups: {}", kinds.join(", ")) };
     format!("{firmware}; {active}{groups}")
 }
 
 fn gpu_driver(facts: &Facts) -> String {
     match &facts.gpu.nvidia {
         Reading::Known(driver) => {
-            let build = if driver.open { "open kernel modules" } else { "proprietary kernel modules" };
+            let build =
+                if driver.open { "open kernel modules" } else { "proprietary kernel modules" };
             let peer = match &facts.gpu.peer_memory_symbols {
                 Reading::Known(true) => "; ib_core has peer-memory symbols",
                 Reading::Known(false) => "; ib_core has no peer-memory symbols",

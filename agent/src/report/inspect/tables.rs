@@ -14,7 +14,9 @@ use crate::value::{AcsBits, PciAddress};
 /// All tables, or why there are none. Cells are wrapped rather than going beyond `width` columns.
 pub(super) fn sections(facts: &Facts, width: u16) -> String {
     match &facts.pci {
-        Reading::Known(tree) => gpus(tree, width) + &nics(tree, width) + &ports(tree, width) + &others(tree),
+        Reading::Known(tree) => {
+            gpus(tree, width) + &nics(tree, width) + &ports(tree, width) + &others(tree)
+        }
         Reading::Absent => format!("\n{}\n", paint(WARN, "This host has no PCI.")),
         Reading::Unknown(_) => format!("\n{}\n", paint(WARN, "PCI functions are unknown.")),
     }
@@ -64,7 +66,10 @@ fn gpus(tree: &PciTree, width: u16) -> String {
         })
         .collect();
     if rows.is_empty() {
-        return format!("\n{}\n", paint(WARN, "No GPU: no function of this host is a GPU or accelerator."));
+        return format!(
+            "\n{}\n",
+            paint(WARN, "No GPU: no function of this host is a GPU or accelerator.")
+        );
     }
     let title = count(rows.len(), "GPU");
     section(
@@ -91,10 +96,18 @@ fn nics(tree: &PciTree, width: u16) -> String {
         })
         .collect();
     if rows.is_empty() {
-        return format!("\n{}\n", paint(WARN, "No NIC: no function of this host is a network controller."));
+        return format!(
+            "\n{}\n",
+            paint(WARN, "No NIC: no function of this host is a network controller.")
+        );
     }
     let title = count(rows.len(), "NIC");
-    section(&title, &["NIC", "what", "NUMA", "link (its best)", "driver", "net", "rdma", "VFs"], rows, width)
+    section(
+        &title,
+        &["NIC", "what", "NUMA", "link (its best)", "driver", "net", "rdma", "VFs"],
+        rows,
+        width,
+    )
 }
 
 /// Bridges with a GPU or NIC below; the others are only counted.
@@ -123,8 +136,10 @@ fn ports(tree: &PciTree, width: u16) -> String {
         out += &section("Ports above GPUs and NICs", &header, rows, width);
     }
     if rest > 0 {
-        out +=
-            &format!("{} without a GPU or NIC below: see bedplate inspect --tree\n", count(rest, "bridge"));
+        out += &format!(
+            "{} without a GPU or NIC below: see bedplate inspect --tree\n",
+            count(rest, "bridge")
+        );
     }
     out
 }
@@ -162,12 +177,14 @@ fn below(tree: &PciTree) -> BTreeMap<PciAddress, Below> {
 
 /// What is neither GPU, NIC nor bridge, by class, and the VFs.
 fn others(tree: &PciTree) -> String {
-    let listed = |function: &Function| function.is_gpu() || function.is_nic() || function.is_bridge();
+    let listed =
+        |function: &Function| function.is_gpu() || function.is_nic() || function.is_bridge();
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for function in physical(tree, move |function| !listed(function)) {
         *kinds.entry(class(function)).or_default() += 1;
     }
-    let mut parts: Vec<String> = kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
+    let mut parts: Vec<String> =
+        kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
     let vfs = tree.functions.values().filter(|function| function.is_vf()).count();
     if vfs > 0 {
         parts.push(count(vfs, "VF"));
@@ -194,7 +211,11 @@ fn names(names: &[String]) -> String {
 fn virtual_functions(function: &Function) -> String {
     match &function.sriov {
         Reading::Known(pf) => {
-            format!("{}/{}", reading(&pf.enabled, u16::to_string), reading(&pf.total, u16::to_string))
+            format!(
+                "{}/{}",
+                reading(&pf.enabled, u16::to_string),
+                reading(&pf.total, u16::to_string)
+            )
         }
         Reading::Absent => NONE.to_owned(),
         Reading::Unknown(_) => UNKNOWN.to_owned(),

@@ -59,7 +59,10 @@ fn port(address: &str, parent: Option<&str>, kind: PortType, on: u16) -> Functio
 }
 
 fn gpu(address: &str, parent: Option<&str>) -> Function {
-    Function { driver: Some("nvidia".into()), ..function(address, 0x03_0200, (0x10de, 0x2330), parent) }
+    Function {
+        driver: Some("nvidia".into()),
+        ..function(address, 0x03_0200, (0x10de, 0x2330), parent)
+    }
 }
 
 fn nic(address: &str, parent: Option<&str>, vfs: &[&str]) -> Function {
@@ -119,7 +122,8 @@ fn plain(text: &str) -> String {
 
 /// The line that starts with `address` after branches and blanks.
 fn line<'a>(text: &'a str, address: &str) -> &'a str {
-    let trimmed = |line: &&str| line.trim_start_matches(['│', '├', '└', '─', ' ']).starts_with(address);
+    let trimmed =
+        |line: &&str| line.trim_start_matches(['│', '├', '└', '─', ' ']).starts_with(address);
     text.lines().find(trimmed).unwrap_or_else(|| panic!("no line for {address} in\n{text}"))
 }
 
@@ -133,7 +137,10 @@ fn tables_show_the_gpu_and_the_acs_of_the_port_above_it() {
     let nic = line(&text, "0000:1a:00.0");
     assert!(nic.contains("2/16") && nic.contains("ens1f0np0") && nic.contains("mlx5_0"), "{nic}");
     let above = line(&text, "0000:18:01.0");
-    assert!(above.contains("downstream port") && above.contains("off") && above.contains("1 NIC"), "{above}");
+    assert!(
+        above.contains("downstream port") && above.contains("off") && above.contains("1 NIC"),
+        "{above}"
+    );
     assert!(line(&text, "0000:17:00.0").contains("1 GPU, 1 NIC"));
     assert!(text.contains("1 bridge without a GPU or NIC below"));
     assert!(text.contains("10 PCI functions in all; besides those above: 1 NVMe, 2 VFs."));
@@ -145,10 +152,13 @@ fn the_tree_is_drawn_by_parents_with_vfs_folded() {
     let text = plain(&tree(&small()));
     let drawn: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
     assert_eq!(drawn[0], "pci0000:16");
-    assert!(drawn[1].starts_with("├─ 0000:16:01.0 root port  Broadcom 1000:c030  32 GT/s x16  NUMA 0"));
+    assert!(
+        drawn[1].starts_with("├─ 0000:16:01.0 root port  Broadcom 1000:c030  32 GT/s x16  NUMA 0")
+    );
     assert!(drawn[2].starts_with("│  └─ 0000:17:00.0 upstream port"));
     assert!(
-        drawn[3].starts_with("│     ├─ 0000:18:00.0 downstream port") && drawn[3].contains("ACS SV RR CR UF")
+        drawn[3].starts_with("│     ├─ 0000:18:00.0 downstream port")
+            && drawn[3].contains("ACS SV RR CR UF")
     );
     assert!(drawn[4].starts_with("│     │  └─ 0000:19:00.0 3D"));
     assert!(drawn[6].contains("└─ 0000:1a:00.0 InfiniBand") && drawn[6].contains("VFs 2/16"));
@@ -189,7 +199,8 @@ fn hosts_without_pci_or_gpu_say_so() {
 #[test]
 fn equal_unknowns_are_one_line_that_says_what_to_do() {
     let denied = |address: &str| {
-        let why = format!("/sys/bus/pci/devices/{address}/config cannot be read without more privilege");
+        let why =
+            format!("/sys/bus/pci/devices/{address}/config cannot be read without more privilege");
         Function {
             port: Reading::Unknown(why.clone()),
             acs: Reading::Unknown(why),
@@ -288,6 +299,9 @@ fn a_huge_tree_is_drawn_in_the_same_order_of_time() {
 fn long_lists_are_broken_at_blanks() {
     let words = vec!["word"; 60].join(" ");
     let broken = super::words::wrapped(&words);
-    assert!(broken.lines().count() == 3 && broken.lines().all(|line| line.len() <= 110), "{broken}");
+    assert!(
+        broken.lines().count() == 3 && broken.lines().all(|line| line.len() <= 110),
+        "{broken}"
+    );
     assert_eq!(broken.replace('\n', " "), words);
 }

@@ -70,7 +70,8 @@ impl<'a> Drawing<'a> {
 
     fn draw(mut self) -> String {
         for (root, functions) in std::mem::take(&mut self.roots) {
-            let name = if root.is_empty() { "place in the tree unknown".to_owned() } else { clean(root) };
+            let name =
+                if root.is_empty() { "place in the tree unknown".to_owned() } else { clean(root) };
             self.out += &format!("{}\n", paint(HEAD, &name));
             self.branch(functions, "", 0);
         }
@@ -82,7 +83,8 @@ impl<'a> Drawing<'a> {
     fn draw_rest(&mut self) {
         let folded: BTreeSet<PciAddress> =
             self.vfs.values().flatten().map(|function| function.address).collect();
-        let left = |address: &&PciAddress| !self.drawn.contains(address) && !folded.contains(address);
+        let left =
+            |address: &&PciAddress| !self.drawn.contains(address) && !folded.contains(address);
         let rest: Vec<PciAddress> = self.tree.functions.keys().filter(left).copied().collect();
         if rest.is_empty() {
             return;
@@ -152,10 +154,12 @@ fn describe(function: &Function) -> String {
     }
     parts.extend(function.driver.as_deref().map(clean));
     if let Reading::Known(pf) = &function.sriov {
-        let (enabled, total) = (reading(&pf.enabled, u16::to_string), reading(&pf.total, u16::to_string));
+        let (enabled, total) =
+            (reading(&pf.enabled, u16::to_string), reading(&pf.total, u16::to_string));
         parts.push(format!("VFs {enabled}/{total}"));
     }
-    let names: Vec<&str> = function.net.iter().chain(&function.infiniband).map(String::as_str).collect();
+    let names: Vec<&str> =
+        function.net.iter().chain(&function.infiniband).map(String::as_str).collect();
     if !names.is_empty() {
         parts.push(clean(&names.join(" ")));
     }
@@ -182,7 +186,11 @@ fn folded(vfs: &[&Function]) -> String {
     let same = drivers.len() == 1;
     let drivers: Vec<String> = drivers
         .iter()
-        .map(|(driver, number)| if same { clean(driver) } else { format!("{number} {}", clean(driver)) })
+        .map(
+            |(driver, number)| {
+                if same { clean(driver) } else { format!("{number} {}", clean(driver)) }
+            },
+        )
         .collect();
     let range = match vfs {
         [first, .., last] => format!("{} … {}", first.address, last.address),

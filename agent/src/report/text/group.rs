@@ -18,7 +18,8 @@ pub const FEW: usize = 6;
 pub fn alike<'a>(changes: &[&'a Change]) -> Vec<Vec<&'a Change>> {
     let mut groups: Vec<Vec<&Change>> = Vec::new();
     for change in changes {
-        match groups.iter_mut().find(|group| group.first().is_some_and(|first| same(first, change))) {
+        match groups.iter_mut().find(|group| group.first().is_some_and(|first| same(first, change)))
+        {
             Some(group) => group.push(change),
             None => groups.push(vec![change]),
         }
@@ -49,10 +50,16 @@ fn same(one: &Change, other: &Change) -> bool {
 pub fn show(out: &mut String, group: &[&Change]) {
     let Some(first) = group.first() else { return };
     let (word, _) = first.subject.split_once(' ').unwrap_or((&first.subject, ""));
-    let _ =
-        writeln!(out, "  {} {word}s  {}", group.len(), paint(FAINT, &format!("[{}]", when(first.effect))));
-    let subjects: Vec<&str> =
-        group.iter().map(|change| change.subject.split_once(' ').map_or("", |(_, rest)| rest)).collect();
+    let _ = writeln!(
+        out,
+        "  {} {word}s  {}",
+        group.len(),
+        paint(FAINT, &format!("[{}]", when(first.effect)))
+    );
+    let subjects: Vec<&str> = group
+        .iter()
+        .map(|change| change.subject.split_once(' ').map_or("", |(_, rest)| rest))
+        .collect();
     let _ = writeln!(out, "    {}", folded(&subjects, "  "));
     for item in &first.items {
         let _ = writeln!(out, "    {}", item_line(item, Detail::default()));
@@ -75,14 +82,21 @@ fn some<'a>(out: &mut String, texts: impl Iterator<Item = &'a str>, label: &str)
     let texts: Vec<&str> = texts.collect();
     let mut seen = BTreeSet::new();
     let mut distinct: Vec<&str> = texts.iter().copied().filter(|text| seen.insert(*text)).collect();
-    distinct.sort_by_key(|text| std::cmp::Reverse(texts.iter().filter(|other| *other == text).count()));
+    distinct
+        .sort_by_key(|text| std::cmp::Reverse(texts.iter().filter(|other| *other == text).count()));
     for text in distinct.iter().take(SHOWN) {
-        let line =
-            if label.is_empty() { paint(FAINT, text) } else { format!("{}{text}", paint(WARN, label)) };
+        let line = if label.is_empty() {
+            paint(FAINT, text)
+        } else {
+            format!("{}{text}", paint(WARN, label))
+        };
         let _ = writeln!(out, "        {line}");
     }
     if distinct.len() > SHOWN {
-        let _ =
-            writeln!(out, "        {}", paint(FAINT, &format!("… and {} more; -v", distinct.len() - SHOWN)));
+        let _ = writeln!(
+            out,
+            "        {}",
+            paint(FAINT, &format!("… and {} more; -v", distinct.len() - SHOWN))
+        );
     }
 }

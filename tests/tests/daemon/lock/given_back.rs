@@ -57,9 +57,12 @@ fn goes_back_by_itself(failure: &'static str, why: &str) {
     server.at_steady_state(&[failure]);
     rig.look(&server.in_profile(right(&rig)));
     rig.reboot("boot-2");
-    let status = rig.until("it has failed", |status| said(status).contains("is not given back yet"));
+    let status =
+        rig.until("it has failed", |status| said(status).contains("is not given back yet"));
     assert!(said(&status).contains(why), "{}", said(&status));
-    assert!(status.reboot.lock.is_some() && rig.logged("is not given back yet; this is tried again: "));
+    assert!(
+        status.reboot.lock.is_some() && rig.logged("is not given back yet; this is tried again: ")
+    );
     server.at_steady_state(&[YES]);
     let status = rig.until("given back", |status| status.reboot.lock.is_none());
     assert_eq!(said(&status), "this host is well, and holds no slot");
@@ -114,11 +117,9 @@ fn what_others_hold_is_none_to_give_back() {
     rig.reboot("boot-2");
     let status = rig.until("well", |status| status.reboot.lock.is_none());
     assert_eq!(said(&status), "this host holds no slot");
-    assert!(
-        rig.logged(
-            "says that this host holds no slot, so there is none to give back (lock_held: reboot lease"
-        )
-    );
+    assert!(rig.logged(
+        "says that this host holds no slot, so there is none to give back (lock_held: reboot lease"
+    ));
     rig.touch();
     rig.settle();
     assert_eq!(server.asked(), [TAKE, GIVE]);
@@ -137,7 +138,9 @@ fn a_host_that_the_cluster_does_not_know_is_told_so() {
         said(status).contains("no node of its cluster has this host's machine id")
     });
     let (_, text) = rig.run(&["reboot", "status"]);
-    for line in ["lock      may be held by this host since", "kubectl delete lease fleetlock-default"] {
+    for line in
+        ["lock      may be held by this host since", "kubectl delete lease fleetlock-default"]
+    {
         assert!(text.contains(line), "{line} is not in {text}");
     }
 }
@@ -269,7 +272,10 @@ fn a_slot_of_a_server_that_the_profile_left_goes_back_first() {
     assert!(why[0].contains("has to be given back before") && new.asked().is_empty(), "{why:?}");
     old.at_steady_state(&[YES]);
     until("announced", || announced(&rig));
-    assert_eq!((old.asked().last().map(String::as_str), new.asked()), (Some(GIVE), vec![TAKE.to_owned()]));
+    assert_eq!(
+        (old.asked().last().map(String::as_str), new.asked()),
+        (Some(GIVE), vec![TAKE.to_owned()])
+    );
 }
 
 #[test]
@@ -296,7 +302,8 @@ fn a_reboot_of_others_keeps_the_slot_and_a_poweroff_does_not() {
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
     let schedule = |kind: &str| {
-        rig.login.lock().expect("not poisoned").scheduled = Some((kind.to_owned(), 4_000_000_000_000_000));
+        rig.login.lock().expect("not poisoned").scheduled =
+            Some((kind.to_owned(), 4_000_000_000_000_000));
         rig.touch();
     };
     schedule("reboot");

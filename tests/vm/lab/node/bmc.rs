@@ -151,7 +151,10 @@ impl Line {
         let (code, said) = self.answer(function >> 2, *command, data);
         let mut sent = Vec::new();
         if self.enables & 1 != before & 1 {
-            sent.extend([if self.enables & 1 == 0 { DISABLE_IRQ } else { ENABLE_IRQ }, END_OF_COMMAND]);
+            sent.extend([
+                if self.enables & 1 == 0 { DISABLE_IRQ } else { ENABLE_IRQ },
+                END_OF_COMMAND,
+            ]);
         }
         // An answer's network function is the question's and one.
         let mut answer = vec![*number, function | 0x04, *command, code];
@@ -170,7 +173,8 @@ impl Line {
             (0x00, 0x02, [action, ..]) => (self.control(action & 0x0F), Vec::new()),
             // Restart cause: a chassis control once one was taken, else unknown (IPMI v2.0 §28.11).
             (0x00, 0x07, _) => {
-                let cycled = self.bmc.controls().iter().any(|control| control.action == POWER_CYCLE);
+                let cycled =
+                    self.bmc.controls().iter().any(|control| control.action == POWER_CYCLE);
                 (SUCCESS, vec![u8::from(cycled), 0x00])
             }
             // Device id: IPMI 2.0, a chassis device, of nobody.
@@ -222,7 +226,10 @@ mod tests {
         let bmc = Bmc::default();
         let mut line = Line { bmc: bmc.clone(), enables: 0, message: Vec::new(), escape: false };
         assert_eq!(said(&mut line, &[6, 0x00, 0x07])[3..5], [SUCCESS, 0x00]);
-        assert_eq!(said(&mut line, &[0xA0, 0x00, 0x02, 0x02]), [0xAA, 0xB0, 0x04, 0x02, 0x00, 0x5A, 0xA0]);
+        assert_eq!(
+            said(&mut line, &[0xA0, 0x00, 0x02, 0x02]),
+            [0xAA, 0xB0, 0x04, 0x02, 0x00, 0x5A, 0xA0]
+        );
         assert_eq!(said(&mut line, &[1, 0x00, 0x02, 0x00]), [1, 0x04, 0x02, INVALID, 0x2D, 0xA0]);
         assert_eq!(said(&mut line, &[2, 0x18, 0x2E, 0x01])[..2], [ENABLE_IRQ, END_OF_COMMAND]);
         assert_eq!([RESET, END_OF_COMMAND].map(|byte| line.take(byte)), [[], []] as [[u8; 0]; 2]);
@@ -230,7 +237,9 @@ mod tests {
         assert_eq!(said(&mut line, &[4, 0x18, 0x08])[3], UNKNOWN);
         assert_eq!(said(&mut line, &[7, 0x00, 0x07])[3..5], [SUCCESS, 0x01]);
         // One whose checksum is wrong has no answer.
-        assert!([5, 0x00, 0x02, 0x02, 0, END_OF_MESSAGE].iter().all(|byte| line.take(*byte).is_empty()));
+        assert!(
+            [5, 0x00, 0x02, 0x02, 0, END_OF_MESSAGE].iter().all(|byte| line.take(*byte).is_empty())
+        );
         assert_eq!(bmc.controls().iter().map(|control| control.action).collect::<Vec<_>>(), [2, 0]);
     }
 }

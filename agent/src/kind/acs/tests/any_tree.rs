@@ -20,15 +20,20 @@ fn machine(seeds: &[Seed]) -> Machine {
             0 => machine.gpu(&name(n), None),
             1 => machine.nic(&name(n), None),
             _ => {
-                let types =
-                    [PortType::RootPort, PortType::Upstream, PortType::Reserved(9), PortType::Upstream];
+                let types = [
+                    PortType::RootPort,
+                    PortType::Upstream,
+                    PortType::Reserved(9),
+                    PortType::Upstream,
+                ];
                 machine.port(&name(n), None, types[usize::from(port % 4)])
             }
         };
         // A bridge hangs from an earlier one, now and then from a later one or from itself.
         let above = if n < bridges && port % 8 != 0 { n.max(1) } else { bridges };
-        function.parent =
-            parent.filter(|_| n > 0 || port % 8 == 0).map(|parent| at(&name(usize::from(parent) % above)));
+        function.parent = parent
+            .filter(|_| n > 0 || port % 8 == 0)
+            .map(|parent| at(&name(usize::from(parent) % above)));
         if *guest {
             function.driver = Some("vfio-pci".into());
         }
@@ -66,9 +71,12 @@ fn ports_between(machine: &Machine) -> BTreeSet<PciAddress> {
     let mut ports = BTreeSet::new();
     for gpu in topology.gpus() {
         for peer in topology.gpus().into_iter().chain(topology.nics()).filter(|peer| *peer != gpu) {
-            let Some(switch) = up(gpu).into_iter().find(|bridge| up(peer).contains(bridge)) else { continue };
+            let Some(switch) = up(gpu).into_iter().find(|bridge| up(peer).contains(bridge)) else {
+                continue;
+            };
             if topology.role(switch) == Role::Upstream {
-                let below = |address| up(address).into_iter().take_while(|bridge| *bridge != switch);
+                let below =
+                    |address| up(address).into_iter().take_while(|bridge| *bridge != switch);
                 ports.extend(below(gpu).chain(below(peer)));
                 ports.extend(up(gpu).pop().filter(|top| topology.role(*top) == Role::RootPort));
             }

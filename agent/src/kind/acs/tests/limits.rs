@@ -60,7 +60,10 @@ fn a_guest_below_forbids_the_live_write() {
     assert_eq!(section.changes.len(), 4, "the other ports are free to go");
 
     let resolved = resolve(&direct(), &facts);
-    assert!(argument(&resolved).contains("@0000:22:01.0"), "the kernel does it before it makes groups");
+    assert!(
+        argument(&resolved).contains("@0000:22:01.0"),
+        "the kernel does it before it makes groups"
+    );
     let section = plan_on(&resolved, &facts, &Files::default());
     assert_eq!((section.changes.len(), section.blockers.len(), section.notes.len()), (4, 0, 2));
     assert!(section.notes[1].text.contains("IOMMU group"), "{}", section.notes[1].text);
@@ -85,7 +88,8 @@ fn a_register_that_disobeys_the_running_command_line_is_remarked_on() {
     machine.get("0000:80:00.0").acs = Reading::Known(Acs { control: AcsBits(0), ..ACS });
     let facts = machine.facts();
     let resolved = resolve(&direct(), &facts);
-    let line = format!("BOOT_IMAGE=/vmlinuz quiet pci=realloc,{}\n", &argument(&resolved)["pci=".len()..]);
+    let line =
+        format!("BOOT_IMAGE=/vmlinuz quiet pci=realloc,{}\n", &argument(&resolved)["pci=".len()..]);
     let section = plan_on(&resolved, &facts, &Files::new(&[("/proc/cmdline", &line)]));
     assert_eq!((section.notes.len(), section.changes.len()), (5, 5));
     assert!(section.notes[0].text.contains("SV RR CR UF (001d)"), "{}", section.notes[0].text);

@@ -11,7 +11,12 @@ use crate::profile::model::{self, AcsPersist};
 use crate::topology::fixture::{ACS, Files, Machine, at, facts, hgx, lab};
 
 fn profile(policy: AcsPolicy, persistence: AcsPersist) -> model::Acs {
-    model::Acs { policy, persistence, root_port: true, why: vec![Why::new("asked for", "site.toml:3")] }
+    model::Acs {
+        policy,
+        persistence,
+        root_port: true,
+        why: vec![Why::new("asked for", "site.toml:3")],
+    }
 }
 
 fn direct() -> model::Acs {
@@ -56,7 +61,9 @@ fn carry_out(section: &Section, facts: &mut Facts) {
         let Action::SetConfigBits { address, offset, mask, value, before, .. } = action else {
             panic!("only registers are written: {action:?}")
         };
-        let Reading::Known(acs) = &mut tree.functions.get_mut(address).unwrap().acs else { panic!("no ACS") };
+        let Reading::Known(acs) = &mut tree.functions.get_mut(address).unwrap().acs else {
+            panic!("no ACS")
+        };
         assert_eq!((*offset, *before), (acs.offset + 6, acs.control.0));
         assert_eq!(mask & !acs.capable.0, 0, "only bits the port has");
         acs.control = AcsBits((acs.control.0 & !mask) | (value & mask));
@@ -106,7 +113,11 @@ fn the_emulated_node_gets_the_argument_that_was_seen_to_work() {
 fn an_eight_gpu_machine_keeps_acs_everywhere_else() {
     let mut facts = hgx().facts();
     let resolved = resolve(&direct(), &facts);
-    assert_eq!(resolved.acs.ports.len(), 4 * 5, "four legs and a root port a switch, not the empty ports");
+    assert_eq!(
+        resolved.acs.ports.len(),
+        4 * 5,
+        "four legs and a root port a switch, not the empty ports"
+    );
     assert!(!ports(&resolved).contains(&"0000:18:04.0".to_owned()));
     let before = facts.pci.known().unwrap().clone();
     let section = plan_of(&direct(), &facts);
@@ -149,7 +160,11 @@ fn gpus_that_share_a_switch_without_a_nic_are_opened_to_each_other() {
     assert_eq!(ports(&resolved), ["0000:10:00.0", "0000:12:00.0", "0000:12:02.0"]);
     let why = &resolved.acs.ports[1].why[0].reason;
     assert!(why.contains("GPU 0000:13:00.0 and GPU 0000:14:00.0"), "{why}");
-    assert!(resolved.notes.iter().any(|note| note.text.contains("root complex")), "{:?}", resolved.notes);
+    assert!(
+        resolved.notes.iter().any(|note| note.text.contains("root complex")),
+        "{:?}",
+        resolved.notes
+    );
 }
 
 #[test]
@@ -187,7 +202,10 @@ fn bits_a_port_lacks_are_not_written_and_ports_without_acs_need_nothing() {
     let resolved = resolve(&direct(), &facts);
     assert_eq!(resolved.acs.ports.len(), 18);
     assert_eq!(resolved.acs.ports[1].mask, AcsBits(0x05));
-    assert!(argument(&resolved).contains(";xx000x0@0000:18:01.0;xx000x0@0000:18:03.0;"), "flags read alike");
+    assert!(
+        argument(&resolved).contains(";xx000x0@0000:18:01.0;xx000x0@0000:18:03.0;"),
+        "flags read alike"
+    );
     let [note] = &resolved.notes[..] else { panic!("{:?}", resolved.notes) };
     assert_eq!(note.subject, "port 0000:18:00.0");
     assert!(note.text.starts_with("no ACS"), "{}", note.text);
@@ -206,13 +224,19 @@ fn a_bit_hard_wired_to_zero_asks_for_nothing() {
     let change = section.changes.iter().find(|change| change.id == "acs/0000:22:00.0").unwrap();
     assert_eq!(change.items[0].after.as_deref(), Some("none (0000)"));
     // DT and TB stay as they are, and redirect nothing (handbook §12.40).
-    assert!(section.settled.iter().any(|s| s.subject == "port 0000:22:01.0" && s.state == "TB DT (0042)"));
+    assert!(
+        section
+            .settled
+            .iter()
+            .any(|s| s.subject == "port 0000:22:01.0" && s.state == "TB DT (0042)")
+    );
 }
 
 #[test]
 fn egress_control_goes_where_a_port_has_it_whatever_it_is_set_to() {
     let mut machine = lab();
-    let with_ec = |control| Reading::Known(Acs { capable: AcsBits(0x7f), control: AcsBits(control), ..ACS });
+    let with_ec =
+        |control| Reading::Known(Acs { capable: AcsBits(0x7f), control: AcsBits(control), ..ACS });
     machine.get("0000:22:00.0").acs = with_ec(0x20);
     machine.get("0000:22:01.0").acs = with_ec(0x00);
     let mut facts = machine.facts();
@@ -222,7 +246,11 @@ fn egress_control_goes_where_a_port_has_it_whatever_it_is_set_to() {
     let change = section.changes.iter().find(|change| change.id == "acs/0000:22:00.0").unwrap();
     assert_eq!(change.items[0].before.as_deref(), Some("EC (0020)"));
     carry_out(&section, &mut facts);
-    assert_eq!(argument(&resolve(&direct(), &facts)), argument(&resolved), "the argument does not flip");
+    assert_eq!(
+        argument(&resolve(&direct(), &facts)),
+        argument(&resolved),
+        "the argument does not flip"
+    );
 }
 
 #[test]
@@ -244,7 +272,12 @@ fn each_kernel_gets_the_way_it_can_be_trusted_with() {
         assert_eq!(live.acs.persistence, AcsPersistence::Live, "{release}");
         assert_eq!(live.arg, Reading::Absent);
         assert!(live.notes.iter().any(|note| note.text.contains(release)), "{:?}", live.notes);
-        assert!(plan_of(&direct(), &facts).changes.iter().all(|change| change.effect == Effect::EveryBoot));
+        assert!(
+            plan_of(&direct(), &facts)
+                .changes
+                .iter()
+                .all(|change| change.effect == Effect::EveryBoot)
+        );
         let insisting = resolve(&profile(AcsPolicy::DirectP2p, AcsPersist::Cmdline), &facts);
         assert_eq!((insisting.acs.ports.len(), insisting.blockers.len()), (0, 1), "{release}");
     }
@@ -299,7 +332,12 @@ fn clear_takes_every_port_with_all_its_bits() {
     assert!(argument(&resolved).starts_with("pci=config_acs=0000000@0000:20:00.0;"));
     let section = plan_of(&clear, &facts);
     let disrupts = |port: &str| {
-        &section.changes.iter().find(|change| change.id == format!("acs/0000:{port}")).unwrap().disrupts
+        &section
+            .changes
+            .iter()
+            .find(|change| change.id == format!("acs/0000:{port}"))
+            .unwrap()
+            .disrupts
     };
     assert!(
         disrupts("80:01.0")[0].starts_with("0000:86:00.0 below this root port"),

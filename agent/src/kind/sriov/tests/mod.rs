@@ -33,7 +33,11 @@ fn plan_with(profile: &Sriov, facts: &Facts, reader: &Files) -> Section {
     let desired = Desired {
         cmdline: DesiredCmdline::default(),
         modules: DesiredModules::default(),
-        acs: DesiredAcs { policy: AcsPolicy::Keep, ports: vec![], persistence: AcsPersistence::Live },
+        acs: DesiredAcs {
+            policy: AcsPolicy::Keep,
+            ports: vec![],
+            persistence: AcsPersistence::Live,
+        },
         sriov: resolved.vfs,
         blockers: vec![],
         unknowns: vec![],
@@ -169,7 +173,9 @@ fn an_active_rdma_port_is_use_even_with_its_interface_down() {
     let state = "/sys/class/infiniband/mlx5_3/ports/1/state".to_owned();
     files.files.insert(state.clone(), "4: ACTIVE\n".into());
     assert!(
-        plan_with(&profile, &machine.facts(), &files).blockers[0].reason.contains("mlx5_3 port 1 is active")
+        plan_with(&profile, &machine.facts(), &files).blockers[0]
+            .reason
+            .contains("mlx5_3 port 1 is active")
     );
     files.files.insert(state.clone(), "1: DOWN\n".into());
     assert_eq!(plan_with(&profile, &machine.facts(), &files).changes.len(), 1);
@@ -222,7 +228,10 @@ fn vfs_with_the_wrong_driver_are_made_anew_unless_used() {
     let profile = one(2, VfDriver::Named("vfio-pci".into()));
     let section = plan_with(&profile, &machine.facts(), &files);
     let actions = &the_change(&section).actions;
-    assert_eq!(actions[1..4], [write(NUMVFS, 2, 0, 70), write(AUTOPROBE, 1, 0, 10), write(NUMVFS, 0, 2, 70)]);
+    assert_eq!(
+        actions[1..4],
+        [write(NUMVFS, 2, 0, 70), write(AUTOPROBE, 1, 0, 10), write(NUMVFS, 0, 2, 70)]
+    );
     files.files.insert("/sys/class/net/vf000024100/flags".into(), "0x1003".into());
     assert_eq!(plan_with(&profile, &machine.facts(), &files).blockers.len(), 1);
 }
@@ -272,12 +281,19 @@ fn where_the_operator_is_bedplate_is_not() {
     let files = Files::new(&[("/etc/sriov-operator/pci/0000:24:00.0", "{}")]);
     let section = plan_with(&one(2, VfDriver::Auto), &lab().facts(), &files);
     assert_eq!((section.changes.len(), section.notes.len()), (0, 1));
-    assert!(section.notes[0].subject.contains(PF) && section.notes[0].text.contains("/etc/sriov-operator"));
+    assert!(
+        section.notes[0].subject.contains(PF)
+            && section.notes[0].text.contains("/etc/sriov-operator")
+    );
 
     let mut files = Files::default();
     files.denied.insert("/etc/sriov-operator".into());
     let section = plan_with(&one(2, VfDriver::Auto), &lab().facts(), &files);
-    assert_eq!((section.changes.len(), section.unknowns.len()), (0, 1), "not knowing is no leave to write");
+    assert_eq!(
+        (section.changes.len(), section.unknowns.len()),
+        (0, 1),
+        "not knowing is no leave to write"
+    );
 
     let mut external = one(2, VfDriver::Auto);
     external.managed = SriovManaged::External;
@@ -379,11 +395,14 @@ fn once_done_nothing_is_left_to_do_from_wherever_it_started() {
     let drivers = [VfDriver::Auto, VfDriver::None, VfDriver::Named("vfio-pci".into())];
     for present in [0, 2, 3] {
         for bound in [None, Some("mlx5_core")] {
-            for (driver, count) in drivers.iter().flat_map(|driver| [0, 1, 3].map(|count| (driver, count))) {
+            for (driver, count) in
+                drivers.iter().flat_map(|driver| [0, 1, 3].map(|count| (driver, count)))
+            {
                 let (mut machine, files) = with_vfs(present, bound);
                 let profile = one(count, driver.clone());
                 let section = plan_with(&profile, &machine.facts(), &files);
-                let actions: Vec<_> = section.changes.iter().flat_map(|c| c.actions.clone()).collect();
+                let actions: Vec<_> =
+                    section.changes.iter().flat_map(|c| c.actions.clone()).collect();
                 carry_out(&actions, &mut machine);
                 let again = plan_with(&profile, &machine.facts(), &files);
                 let case = format!("{present} {bound:?} to {count} {driver:?}");

@@ -36,13 +36,21 @@ fn the_request_names_boot_and_plan_and_undo_removes_it() {
     assert!(!under(&tree.0, "/run").exists(), "probing wrote");
     let prepared = prepare(Method::Bmc, &env).unwrap();
     assert_eq!(prepared.next, Next::LogindReboot);
-    let line = format!(r#"{{"boot_id":"{BOOT}","plan":"abc123","requested_at":"2026-11-21T10:00:00Z"}}"#);
+    let line =
+        format!(r#"{{"boot_id":"{BOOT}","plan":"abc123","requested_at":"2026-11-21T10:00:00Z"}}"#);
     assert_eq!(tree.get(REQUEST), line + "\n");
-    assert_eq!(std::fs::read_dir(under(&tree.0, "/run/bedplate")).unwrap().count(), 1, "nothing beside it");
+    assert_eq!(
+        std::fs::read_dir(under(&tree.0, "/run/bedplate")).unwrap().count(),
+        1,
+        "nothing beside it"
+    );
     undo(&prepared, &tree.0).unwrap();
     assert!(!under(&tree.0, REQUEST).exists());
     undo(&prepared, &tree.0).unwrap();
-    assert!(bmc.asked().iter().all(|&command| command == ipmi::Command::Status), "the BMC was only asked");
+    assert!(
+        bmc.asked().iter().all(|&command| command == ipmi::Command::Status),
+        "the BMC was only asked"
+    );
 }
 
 #[test]
@@ -104,7 +112,10 @@ fn a_refusal_ends_at_once_and_silence_after_the_wait() {
     };
     let long = Duration::from_secs(600);
     let (end, took) = cycle(Ok(code(0xD5)), long);
-    assert!(matches!(end, PowerCycleError::Failed(IpmiError::Refused { code: Code(0xD5), .. })), "{end:?}");
+    assert!(
+        matches!(end, PowerCycleError::Failed(IpmiError::Refused { code: Code(0xD5), .. })),
+        "{end:?}"
+    );
     assert!(took < Duration::from_secs(60));
     let gone = ipmi::Device::at("/nonexistent/ipmi0").ask(ipmi::Command::PowerCycle);
     assert!(matches!(cycle(gone, long).0, PowerCycleError::Failed(IpmiError::Device { .. })));
@@ -118,11 +129,17 @@ fn a_busy_bmc_is_asked_again_until_the_time_is_up() {
     let tree = asked_for("bmc-busy");
     let bmc = Bmc::new(vec![Ok(code(0xC0)), Ok(code(0xC1))]);
     let end = power_cycle(&tree.0, &bmc, Duration::from_secs(30));
-    assert!(matches!(end, PowerCycleError::Failed(IpmiError::Refused { code: Code(0xC1), .. })), "{end:?}");
+    assert!(
+        matches!(end, PowerCycleError::Failed(IpmiError::Refused { code: Code(0xC1), .. })),
+        "{end:?}"
+    );
     assert_eq!(bmc.asked().len(), 2);
     let bmc = Bmc::new(vec![Ok(code(0xC0))]);
     let end = power_cycle(&tree.0, &bmc, Duration::ZERO);
-    assert!(matches!(end, PowerCycleError::Failed(IpmiError::Refused { code: Code::BUSY, .. })), "{end:?}");
+    assert!(
+        matches!(end, PowerCycleError::Failed(IpmiError::Refused { code: Code::BUSY, .. })),
+        "{end:?}"
+    );
 }
 
 #[test]
