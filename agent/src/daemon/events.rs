@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::Sender;
 
-use super::round::Watch;
+use crate::kind::Watch;
 
 /// Something has happened that may be drift.
 #[derive(Debug, Clone, PartialEq, Eq)]

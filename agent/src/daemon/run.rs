@@ -28,10 +28,11 @@ use super::pace::Pace;
 use super::pages;
 use super::remind::Reminder;
 use super::restart::Restart;
-use super::round::{Round, Watch};
+use super::round::Round;
 use super::status::{State, Status, Work};
 use super::told::Told;
 use super::watchdog::{self, Busy, notify};
+use crate::kind::Watch;
 
 /// What the bus may take for the signals of one change.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);

@@ -7,7 +7,11 @@ use rustix::io::{Errno, FdFlags};
 
 use super::write::DirWriter;
 use super::{WriteError, Writer as _};
-use crate::ledger;
+
+/// Where bedplate keeps what it remembers of a host.
+pub const DIRECTORY: &str = "/var/lib/bedplate";
+/// The lock's file in it.
+const LOCK: &str = "/var/lib/bedplate/lock";
 
 /// The lock of a host, held until it is dropped and every tool started meanwhile has ended.
 #[derive(Debug)]
@@ -39,7 +43,7 @@ pub enum LockError {
     #[error("cannot make the lock file")]
     Make(#[source] WriteError),
     /// The lock file cannot be opened or locked.
-    #[error("cannot lock {}: {reason}", ledger::LOCK)]
+    #[error("cannot lock {}: {reason}", LOCK)]
     Lock {
         /// The system's words.
         reason: String,
@@ -51,11 +55,10 @@ impl DirWriter {
     pub fn lock(&mut self) -> Result<HostLock, LockError> {
         let failed =
             |errno: Errno| LockError::Lock { reason: std::io::Error::from(errno).to_string() };
-        self.make_directory(ledger::DIRECTORY, 0o700).map_err(LockError::Make)?;
+        self.make_directory(DIRECTORY, 0o700).map_err(LockError::Make)?;
         // Not by replace_file: two instances would each lock a file of their own.
         let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW;
-        let file =
-            self.create_inside(ledger::LOCK, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
+        let file = self.create_inside(LOCK, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(held_by(holder(&file))),

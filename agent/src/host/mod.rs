@@ -3,8 +3,6 @@
 
 pub mod dir;
 pub mod lock;
-pub mod record;
-mod redact;
 pub mod snapshot;
 pub mod tool;
 mod turn;

@@ -342,7 +342,7 @@ pub fn with_devices(mut round: Value, devices: &[&str]) -> Value {
 pub fn difference() -> Value {
     json!({
         "id": "acs/0000:22:00.0", "kind": "acs", "subject": "port 0000:22:00.0", "effect": "every-boot", "live": true,
-        "items": [{ "subject": "ACS control", "before": "001d", "after": "0011" }]
+        "items": [{ "subject": "ACS control", "before": "001d", "after": "0011", "why": [] }]
     })
 }
 
@@ -356,7 +356,7 @@ pub fn drifted(rig: &Rig) -> Value {
 /// A round that has done it.
 pub fn mended(rig: &Rig) -> Value {
     let mut round = right(rig);
-    round["done"] = json!([{ "change": difference(), "end": { "end": "done" } }]);
+    round["done"] = json!([{ "change": difference(), "failure": null }]);
     round
 }
 

@@ -289,8 +289,9 @@ impl Restart {
 
 /// What people have to deal with on this host, and what cannot be read of it.
 fn troubles(round: &Round) -> Vec<String> {
-    let troubles = round.blockers.iter().chain(&round.unknowns);
-    troubles.map(|trouble| format!("{}: {}", trouble.subject, trouble.reason)).collect()
+    let blockers = round.blockers.iter().map(|one| (&one.subject, &one.reason));
+    let troubles = blockers.chain(round.unknowns.iter().map(|one| (&one.subject, &one.reason)));
+    troubles.map(|(subject, reason)| format!("{subject}: {reason}")).collect()
 }
 
 /// Whether nothing is wrong with this host but what was known `before` it was rebooted.
