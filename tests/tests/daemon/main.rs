@@ -361,7 +361,7 @@ fn others_may_read_and_not_change() {
     else {
         return;
     };
-    if !rustix::process::geteuid().is_root() {
+    if !nix::unistd::geteuid().is_root() {
         return fixtures::unchecked("only root can become somebody else");
     }
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -139,8 +139,8 @@ impl Rig {
     /// SIGTERM, and waits for its end.
     pub fn stop(&mut self) {
         let Some(mut daemon) = self.daemon.take() else { return };
-        let pid = rustix::process::Pid::from_child(&daemon);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        let pid = nix::unistd::Pid::from_raw(daemon.id().cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it runs");
         assert!(daemon.wait().expect("it ends").success());
     }
 

@@ -26,7 +26,7 @@ fn journal() -> Option<String> {
 /// /dev/kmsg gives one record a read; without rights there is none.
 fn kmsg() -> Option<String> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
     let mut kmsg =
         std::fs::OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg").ok()?;
     let mut log = String::new();
