@@ -9,7 +9,7 @@ use super::host::{self, Opened};
 use super::{
     CliError, Exit, HostArgs, ProfileArgs, output, plan as plan_command, profile_source, release,
 };
-use crate::apply::{self, ApplyReport, Event, Hands};
+use crate::apply::{self, ApplyReport, Event, Executor};
 use crate::checker;
 use crate::engine;
 use crate::facts::{Depth, Facts};
@@ -183,14 +183,14 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let mut ledger = host.ledger()?;
     let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
     let mut watch = |event: Event<'_>| progress(args.json, &event);
-    let hands = Hands {
+    let executor = Executor {
         reader: host.reader.as_ref(),
         writer: &mut writer,
         checker: &check,
         watch: &mut watch,
     };
     let owned = owned_arguments(&ledger);
-    let report = apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::now());
+    let report = apply::apply(&plan, &mut ledger, executor, jiff::Timestamp::now());
     // What the host is now, read afresh: an open reader may know directories that are gone.
     let again = host::open_one(&args.target.host())
         .and_then(|host| planned(args, &host).map(|after| (host, after)));

@@ -10,7 +10,7 @@ use clap::Args;
 use super::host::{self, Opened};
 use super::profile_source::{self, Own};
 use super::{CliError, Exit, output};
-use crate::apply::{self, Event, Hands, Outcome};
+use crate::apply::{self, Event, Executor, Outcome};
 use crate::checker;
 use crate::daemon::round::{self, Device, Difference, Done, End, Obstacle, Round, Waiting, Watch};
 use crate::desired::Desired;
@@ -113,13 +113,13 @@ pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
         plan.body.changes.retain(|change| !held && !replaced && args.only.contains(&change.id));
         let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
         let mut watch = |event: Event<'_>| say_at(&event);
-        let hands = Hands {
+        let executor = Executor {
             reader: host.reader.as_ref(),
             writer: &mut writer,
             checker: &check,
             watch: &mut watch,
         };
-        let report = apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::now());
+        let report = apply::apply(&plan, &mut ledger, executor, jiff::Timestamp::now());
         let ended = plan.body.changes.iter().zip(&report.changes);
         done.extend(ended.map(|(change, report)| Done {
             change: Difference::of(change),

@@ -7,8 +7,6 @@ mod installed;
 mod running;
 mod waits;
 
-pub use running::is_live;
-
 use super::{Context, Kind};
 use crate::plan::Section;
 

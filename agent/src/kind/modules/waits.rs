@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::NAME;
 use super::conf::Modprobe;
 use super::files::{MODPROBE, same_value};
-use super::running::is_live;
+use crate::host::module::is_live;
 use crate::host::{HostKind, Reading};
 use crate::kind::Context;
 use crate::ledger::{Sha, WaitRecord};
