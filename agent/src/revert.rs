@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::apply::action::register;
 use crate::apply::{find_file, saved_content};
-use crate::host::{HostKind, Reader, Writer};
+use crate::host::{HostKind, Reader, Writer, boot_id};
 use crate::kind::sriov;
 use crate::ledger::{
     AttributeRecord, FileRecord, FileState, Generator, Ledger, RegisterKey, RegisterRecord,
@@ -122,7 +122,7 @@ pub struct Refused {
 pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bool) -> RevertPlan {
     let mut plan = RevertPlan::default();
     let boot = match reader.kind() {
-        HostKind::Live => reader.attribute("/proc/sys/kernel/random/boot_id").ok(),
+        HostKind::Live => boot_id::of(reader).ok(),
         HostKind::Image | HostKind::Snapshot => None,
     };
     for (path, record) in &ledger.attributes {

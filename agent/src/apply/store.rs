@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::host::{Reader, Writer};
+use crate::host::{Reader, Writer, boot_id};
 use crate::ledger::{self, FileState, Ledger, Sha};
 
 /// A file, as it is now.
@@ -77,8 +77,8 @@ impl<'a> Store<'a> {
 
     /// Which boot of the kernel this is.
     pub fn boot_id(&self) -> Result<String, String> {
-        let id = self.reader.attribute("/proc/sys/kernel/random/boot_id");
-        id.map_err(|error| format!("which boot this is cannot be told: {error}"))
+        boot_id::of(self.reader)
+            .map_err(|error| format!("which boot this is cannot be told: {error}"))
     }
 
     /// Save a content, so that the ledger can name it.
