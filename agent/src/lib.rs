@@ -13,6 +13,7 @@ pub mod demo;
 pub mod desired;
 pub mod enforce_hold;
 pub mod engine;
+pub mod error_chain;
 pub mod facts;
 pub mod host;
 pub mod kind;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use super::output;
 use crate::engine::RoadError;
 use crate::engine::profile_source::SourceError;
+use crate::error_chain::causes;
 
 /// How a command ended, as its exit status (DESIGN §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,11 +125,9 @@ pub fn print(error: &CliError) {
         output::diagnostics(text);
     } else {
         let mut text = format!("{}: {error}", output::error_word());
-        let mut source = error.source();
-        while let Some(cause) = source {
+        for cause in causes(error) {
             text.push_str("\n  because ");
             text.push_str(&cause.to_string());
-            source = cause.source();
         }
         output::status(&text);
     }

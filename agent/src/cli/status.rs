@@ -16,6 +16,7 @@ use crate::daemon::store::Store;
 use crate::daemon::work;
 use crate::enforce_hold::{EnforceHold, HOLD};
 use crate::engine::RoadError;
+use crate::host::boot_id;
 use crate::host::dir::DirReader;
 use crate::reboot::decide::shown;
 use crate::reboot::hold::Hold;
@@ -113,7 +114,7 @@ fn off_the_bus(root: &Path) -> Option<Status> {
     let is_daemon = command.split('\0').any(|word| word == "daemon");
     let now = jiff::Timestamp::now();
     (is_daemon
-        && status.boot_id == boot_id(root)
+        && status.boot_id == boot_id::below(root)
         && status.fresh_until.is_none_or(|until| now < until))
     .then_some(status)
 }
@@ -126,17 +127,10 @@ fn off_the_bus_words(status: &Status) -> String {
     )
 }
 
-fn boot_id(root: &Path) -> String {
-    let path = "proc/sys/kernel/random/boot_id";
-    let own = std::fs::read_to_string(root.join(path))
-        .or_else(|_| std::fs::read_to_string(format!("/{path}")));
-    own.unwrap_or_default().trim().to_owned()
-}
-
 /// Without a daemon: the same look, here. It may find the host ready, as it is at this moment; that nobody keeps it so is
 /// told by `daemon`.
 fn look(root: &Path) -> Result<Status, CliError> {
-    let mut status = Status::starting(boot_id(Path::new("/")));
+    let mut status = Status::starting(boot_id::below(Path::new("/")));
     (status.daemon, status.pid) = (false, 0);
     // Only root may look into the directory; others are told nothing of a hold.
     let hidden = std::fs::metadata(HOLD)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Planned, Request, RoadError, prepare};
-use crate::apply::{self, ApplyReport, Event, Hands};
+use crate::apply::{self, ApplyReport, Event, Executor};
 use crate::checker;
 use crate::facts::{Depth, Facts, observe};
 use crate::host::dir::DirReader;
@@ -91,9 +91,9 @@ pub fn apply(
     select(&mut before)?;
     let facts = &before.facts;
     let check = |check: &Check, reader: &dyn Reader| checker::check(reader, facts, check);
-    let hands = Hands { reader: &reader, writer: &mut writer, checker: &check, watch };
+    let executor = Executor { reader: &reader, writer: &mut writer, checker: &check, watch };
     let owned = owned_arguments(&before.ledger);
-    let report = apply::apply(&before.plan, &mut before.ledger, hands, now);
+    let report = apply::apply(&before.plan, &mut before.ledger, executor, now);
     let mut still_in_effect = Vec::new();
     let after = target.reader().and_then(|reader| {
         let mut after = prepare(&reader, request)?;

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::around::GOING_DOWN_US;
-use super::{LOOK_AGAIN, Restart, chain};
+use super::{LOOK_AGAIN, Restart};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind;
 use crate::daemon::round::Round;
 use crate::daemon::status::Status;
+use crate::error_chain::chain;
 use crate::plan::RebootNeed;
 use crate::profile::model::FleetLock;
 use crate::reboot::decide::{Decision, Scheduled};

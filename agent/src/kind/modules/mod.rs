@@ -8,8 +8,6 @@ mod paths;
 mod running;
 mod waits;
 
-pub use running::is_live;
-
 use super::{Context, Kind, no_labels};
 use crate::plan::Section;
 
