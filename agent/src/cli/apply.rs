@@ -71,7 +71,7 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let guessed =
         args.target.is_live() && profile_source::is_guessed(request.choice, host.reader.as_ref())?;
     if guessed && (args.yes || !can_be_asked()) {
-        return Err(CliError::Plain(profile_source::no_profile_named()));
+        return Err(CliError::request(profile_source::no_profile_named()));
     }
     let first = engine::prepare(host.reader.as_ref(), &request)?;
     output::lints(&first.loaded);
@@ -93,7 +93,7 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         false => "apply this plan".to_owned(),
     };
     if !args.yes && !agreed(&question)? {
-        return Err(CliError::Plain("nothing was changed".into()));
+        return Err(CliError::request("nothing was changed"));
     }
     let mut as_agreed = |again: &mut Planned| {
         // An operator may have changed the host between the question and the lock.
@@ -131,7 +131,7 @@ fn shown(args: &ApplyArgs, planned: &Planned) -> String {
 fn nothing(args: &ApplyArgs, planned: &Planned) -> Result<Exit, CliError> {
     let report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
     if args.json {
-        output::data(&json::applied(&report, &planned.plan).map_err(bad_json)?)?;
+        output::data(&json::applied(&report, &planned.plan)?)?;
     } else {
         output::report(&shown(args, planned))?;
     }
@@ -140,7 +140,7 @@ fn nothing(args: &ApplyArgs, planned: &Planned) -> Result<Exit, CliError> {
 
 fn finish(args: &ApplyArgs, report: &ApplyReport, after: &Planned) -> Result<Exit, CliError> {
     if args.json {
-        output::data(&json::applied(report, &after.plan).map_err(bad_json)?)?;
+        output::data(&json::applied(report, &after.plan)?)?;
     } else {
         output::report(&applied::text(report, &after.plan, args.verbose))?;
     }
@@ -165,10 +165,6 @@ fn exit(report: &ApplyReport, after: &Plan) -> Exit {
             other => other,
         }
     }
-}
-
-pub fn bad_json(error: serde_json::Error) -> CliError {
-    CliError::while_doing("cannot write JSON", error)
 }
 
 /// Tools take their time: what is going on is said before it happens.

@@ -80,7 +80,7 @@ fn one(args: &HostArgs, files: Vec<String>) -> Result<Opened, CliError> {
         return open_image(dir).map(Opened::alone);
     }
     if let Some(name) = &args.demo {
-        let unknown = || CliError::Plain(format!("no demo host is called `{name}`"));
+        let unknown = || CliError::request(format!("no demo host is called `{name}`"));
         return demo::snapshot(name).map(Opened::alone).ok_or_else(unknown);
     }
     match files.as_slice() {
@@ -88,7 +88,7 @@ fn one(args: &HostArgs, files: Vec<String>) -> Result<Opened, CliError> {
         [file] => snapshot(file).map(Opened::alone),
         several => {
             let count = several.len();
-            Err(CliError::Plain(format!(
+            Err(CliError::request(format!(
                 "this command takes one host, and --snapshot names {count} files"
             )))
         }
@@ -141,7 +141,7 @@ fn expand(pattern: &str) -> Result<Vec<String>, CliError> {
     let files = files
         .map_err(|error| CliError::while_doing(format!("cannot look for {pattern}"), error))?;
     if files.is_empty() {
-        return Err(CliError::Plain(format!("no file matches --snapshot {pattern}")));
+        return Err(CliError::request(format!("no file matches --snapshot {pattern}")));
     }
     Ok(files)
 }

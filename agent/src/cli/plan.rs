@@ -38,7 +38,7 @@ pub struct PlanArgs {
 /// Plans every host that was named.
 pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
     if args.json_schema {
-        output::data(&json::document(&json::plan_schema()).map_err(bad_json)?)?;
+        output::data(&json::document(&json::plan_schema())?)?;
         return Ok(Exit::Done);
     }
     let mut worst = Exit::Done;
@@ -60,7 +60,7 @@ fn one(args: &PlanArgs, host: &Opened) -> Result<Plan, CliError> {
     output::lints(&loaded);
     let label = facts.label();
     if args.json {
-        output::data(&json::plan_from(host.file.as_deref(), &plan, &label).map_err(bad_json)?)?;
+        output::data(&json::plan_from(host.file.as_deref(), &plan, &label)?)?;
     } else {
         let text = match args.diff {
             true => diff::plan(&plan),
@@ -76,10 +76,6 @@ fn one(args: &PlanArgs, host: &Opened) -> Result<Plan, CliError> {
         output::cost(host.reader.cost(), &facts);
     }
     Ok(plan)
-}
-
-fn bad_json(error: serde_json::Error) -> CliError {
-    CliError::while_doing("cannot write the plan as JSON", error)
 }
 
 /// What a plan's exit status is under `--exit-code`.

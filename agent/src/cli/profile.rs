@@ -83,15 +83,11 @@ pub fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
         ProfileCommand::Show(args) => show(args),
         ProfileCommand::Check(args) => check(args),
         ProfileCommand::Schema => {
-            output::data(&json::document(&profile::schema()).map_err(bad_json)?)?;
+            output::data(&json::document(&profile::schema())?)?;
             Ok(Exit::Done)
         }
         ProfileCommand::Explain(args) => explain(args),
     }
-}
-
-fn bad_json(error: serde_json::Error) -> CliError {
-    CliError::while_doing("cannot write JSON", error)
 }
 
 /// One line of the list.
@@ -112,7 +108,7 @@ fn rows() -> Result<Vec<Row>, CliError> {
 fn list(args: &ListArgs) -> Result<Exit, CliError> {
     let rows = rows()?;
     if args.json {
-        output::data(&json::document(&rows).map_err(bad_json)?)?;
+        output::data(&json::document(&rows)?)?;
         return Ok(Exit::Done);
     }
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
@@ -138,7 +134,7 @@ fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
     output::lints(&loaded);
     let text = match args.json {
-        true => json::document(&loaded.profile).map_err(bad_json)?,
+        true => json::document(&loaded.profile)?,
         false => profile::show(&loaded, args.origin),
     };
     output::data(&text)?;
@@ -162,12 +158,13 @@ fn check_installed(args: &CheckArgs) -> Result<Exit, CliError> {
     let host = host::open_one(&args.host)?;
     let (profiles, layers) = profile_source::installed(host.reader.as_ref())?;
     if profiles.is_empty() {
-        return Err(CliError::Plain(format!(
-            "no profile is installed on this host, neither {} nor a file in {}: write one with \
-             `bedplate profile init`, or name the file to check",
+        let none = format!(
+            "no profile is installed on this host, neither {} nor a file in {}",
             profile_source::HOST_PROFILE,
             profile_source::HOST_PROFILES
-        )));
+        );
+        let hint = "write one with `bedplate profile init`, or name the file to check";
+        return Err(CliError::request(none).hinting(hint));
     }
     let mut worst = Exit::Done;
     for profile in profiles {
@@ -219,10 +216,9 @@ fn explain(args: &ExplainArgs) -> Result<Exit, CliError> {
         Some(text) => output::data(&text)?,
         None => {
             let meant = profile::similar_key(key).map(|near| format!("did you mean `{near}`? "));
-            return Err(CliError::Plain(format!(
-                "no key is called `{key}`: {}`bedplate profile explain` lists them all",
-                meant.unwrap_or_default()
-            )));
+            let hint =
+                format!("{}`bedplate profile explain` lists them all", meant.unwrap_or_default());
+            return Err(CliError::request(format!("no key is called `{key}`")).hinting(hint));
         }
     }
     Ok(Exit::Done)

@@ -102,10 +102,7 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
 
 fn emit(args: &RenderArgs, rendered: &Rendered) -> Result<(), CliError> {
     if args.json {
-        output::data(
-            &json::document(rendered)
-                .map_err(|error| CliError::while_doing("cannot write JSON", error))?,
-        )?;
+        output::data(&json::document(rendered)?)?;
     } else if let Some(dir) = &args.out {
         for file in &rendered.files {
             write(dir, file)?;

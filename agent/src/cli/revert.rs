@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::apply::{TargetArgs, agreed, bad_json, still_running};
+use super::apply::{TargetArgs, agreed, still_running};
 use super::{CliError, Exit, HostArgs, host, output, release};
 use crate::engine::{self, Reverted};
 use crate::report::{applied, json};
@@ -68,7 +68,7 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         output::status(applied::revert_plan(&shown, args.verbose).trim_end());
     }
     if !args.yes && !agreed("put this back")? {
-        return Err(CliError::Plain("nothing was changed".into()));
+        return Err(CliError::request("nothing was changed"));
     }
     // Before the lock: a worker of the daemon that gets it next has to see the hold.
     let mut hold = release::Setting::set(args.hold)?;
@@ -85,7 +85,7 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     let now = jiff::Timestamp::now();
     let done = engine::revert(&target, args.force, &mut locked, &mut watch, now)?;
     if args.json {
-        output::data(&json::document(&done.report).map_err(bad_json)?)?;
+        output::data(&json::document(&done.report)?)?;
     } else {
         output::report(&applied::reverted(&done.report, args.verbose))?;
     }
@@ -107,7 +107,7 @@ fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
         release::Setting::set(true)?.stays();
     }
     if args.json {
-        output::data(&json::document(shown).map_err(bad_json)?)?;
+        output::data(&json::document(shown)?)?;
     } else {
         output::report(&applied::revert_plan(shown, args.verbose))?;
     }
@@ -122,7 +122,7 @@ fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
 pub fn history(args: &HistoryArgs) -> Result<Exit, CliError> {
     let ledger = host::open_one(&args.host)?.ledger()?;
     if args.json {
-        output::data(&json::document(&ledger.history).map_err(bad_json)?)?;
+        output::data(&json::document(&ledger.history)?)?;
     } else {
         output::report(&applied::history(&ledger))?;
     }

@@ -93,8 +93,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
 /// Prints it; the exit status says where the host stands.
 fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliError> {
     if json {
-        let text = serde_json::to_string_pretty(status)
-            .map_err(|error| CliError::while_doing("cannot write JSON", error))?;
+        let text = serde_json::to_string_pretty(status)?;
         output::data(&(text + "\n"))?;
     } else {
         output::report(&text::status(status, live, jiff::Timestamp::now()))?;
