@@ -2,24 +2,17 @@
 //! compares, returns early when equal, writes, reads back, and takes a change back that fails. What is about to be
 //! changed is in the ledger before it is changed.
 
-mod act;
-mod bind;
+pub(crate) mod action;
 mod change;
-mod met;
 mod store;
-mod undo;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::host::{Reader, Writer};
 use crate::ledger::{Entry, EntryResult, Ledger};
 use crate::plan::{Action, Change, Check, Effect, Plan};
 
-pub(crate) use act::{
-    Failure, attribute, expect, register_now, run_tool, same_value, save_touched, to_write,
-    write_bits,
-};
-pub(crate) use store::{Store, fetch, see};
+pub(crate) use store::{Store, find_file, saved_content};
 
 /// What a [`Check`] came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +39,8 @@ pub enum Event<'a> {
     Ended(&'a ChangeReport),
 }
 
-/// What the executor works with.
-pub struct Hands<'a> {
+/// What a plan is applied with.
+pub struct Executor<'a> {
     /// The host, to read.
     pub reader: &'a dyn Reader,
     /// The same host, to write.
@@ -59,7 +52,7 @@ pub struct Hands<'a> {
 }
 
 /// What became of a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
     /// Done, and read back.
@@ -95,8 +88,26 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// Why the change did not come about, in one line; `None`: it did, as far as this host can take it.
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Outcome::Done | Outcome::AlreadyDone | Outcome::Owed { .. } => None,
+            Outcome::Deferred { until } => Some(format!("waits until {until}")),
+            Outcome::Failed { action, why, output, restored } => {
+                let last = output.as_deref().and_then(|text| text.trim().lines().last());
+                let said = last.map(|line| format!(" ({})", line.trim())).unwrap_or_default();
+                let stays = |left: &Left| format!("; {} stays: {}", left.subject, left.why);
+                let left: String = restored.left.iter().map(stays).collect();
+                Some(format!("failed to {action}: {why}{said}{left}"))
+            }
+            Outcome::Blocked { by } => Some(format!("not tried: {} failed", by.join(", "))),
+        }
+    }
+}
+
 /// What was taken back after a failure.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Restored {
     /// Subjects that are as they were before the change.
     pub back: Vec<String>,
@@ -105,7 +116,7 @@ pub struct Restored {
 }
 
 /// Something that stayed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Left {
     /// What.
     pub subject: String,
@@ -114,7 +125,7 @@ pub struct Left {
 }
 
 /// One change, afterwards.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ChangeReport {
     /// The change's id.
     pub id: String,
@@ -128,13 +139,13 @@ pub struct ChangeReport {
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Its actions that only the running machine can take, and that wait for it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)] // Not there is a shape of its own: the schema must not ask for it.
     pub deferred: Vec<String>,
 }
 
 /// The whole apply.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ApplyReport {
     /// Every change of the plan, in its order.
     pub changes: Vec<ChangeReport>,
@@ -155,10 +166,10 @@ impl ApplyReport {
 pub fn apply(
     plan: &Plan,
     ledger: &mut Ledger,
-    hands: Hands<'_>,
+    executor: Executor<'_>,
     now: jiff::Timestamp,
 ) -> ApplyReport {
-    let Hands { reader, writer, checker, watch } = hands;
+    let Executor { reader, writer, checker, watch } = executor;
     let mut store = Store::new(reader, writer, ledger);
     let found = store.ledger.clone();
     let mut report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
@@ -188,11 +199,11 @@ pub fn apply(
     let tried =
         |change: &ChangeReport| matches!(change.outcome, Outcome::Done | Outcome::Failed { .. });
     if (report.changes.iter().any(tried) || *store.ledger != found)
-        && let Err(why) = store.note(|ledger| ledger.remember(history(plan, &report, now)))
+        && let Err(why) = store.update_ledger(|ledger| ledger.remember(history(plan, &report, now)))
     {
         report.warnings.push(format!("the history was not written: {why}"));
     }
-    report.warnings.extend(store.collect());
+    report.warnings.extend(store.remove_surplus_contents());
     report
 }
 
@@ -205,12 +216,12 @@ fn finish_cut_short(store: &mut Store, plan: &Plan) -> Result<(), String> {
         let planned = plan.body.changes.iter().any(|change| change.id == unfinished.change);
         let owed = store.ledger.owed.iter().any(|tool| tool.kind == record.kind);
         if !planned && !owed {
-            done.push((path.clone(), store.see(path)?.was));
+            done.push((path.clone(), store.file(path)?.state));
         }
     }
-    store.note(|ledger| {
-        for (path, was) in &done {
-            ledger.settle_file(path, was);
+    store.update_ledger(|ledger| {
+        for (path, state) in &done {
+            ledger.settle_file(path, state);
         }
     })
 }
@@ -280,24 +291,15 @@ fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
 
 /// An action, for people.
 pub fn describe(action: &Action) -> String {
-    match action {
-        Action::ReplaceFile { path, after: Some(_), .. } => format!("write {path}"),
-        Action::ReplaceFile { path, after: None, .. } => format!("remove {path}"),
-        Action::WriteAttribute { path, after, .. } => format!("write {after:?} to {path}"),
-        Action::SetConfigBits { address, offset, mask, value, register, .. } => {
-            format!(
-                "set {register} of {address} (offset {offset:#x}) to {value:#06x} under {mask:#06x}"
-            )
-        }
-        Action::RunTool { argv, .. } => format!("run {}", argv.join(" ")),
-        Action::BindVfs { pf, count, driver, .. } => {
-            format!("bind the first {count} VFs of {pf} to {driver}")
-        }
-        Action::LoadModule { module } => format!("load module {module}"),
-        Action::UnloadModule { module } => format!("unload module {module}"),
-        Action::Verify(Check::NextBoot { .. }) => "verify what the next boot will carry".into(),
-        Action::Verify(Check::ModuleLive { module }) => {
-            format!("verify that module {module} is live")
-        }
-    }
+    action::of(action).describe()
+}
+
+/// What an action changes, as lines of a patch.
+pub fn diff(action: &Action) -> String {
+    action::of(action).diff()
+}
+
+/// The line of an action in a plan, beside the items of the change called `subject`.
+pub fn plan_line(action: &Action, subject: &str) -> Option<String> {
+    action::of(action).plan_line(subject)
 }

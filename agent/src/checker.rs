@@ -2,8 +2,8 @@
 
 use crate::apply::Answer;
 use crate::facts::Facts;
-use crate::host::{Reader, Reading};
-use crate::kind::{cmdline, modules};
+use crate::host::{Reader, Reading, module};
+use crate::kind::cmdline;
 use crate::plan::Check;
 use crate::value::{ModuleName, NotAValue};
 
@@ -28,12 +28,12 @@ pub fn check(reader: &dyn Reader, facts: &Facts, check: &Check) -> Answer {
     }
 }
 
-fn live(reader: &dyn Reader, module: &str) -> Answer {
-    let name: ModuleName = match module.parse() {
-        Ok(name) => name,
+fn live(reader: &dyn Reader, name: &str) -> Answer {
+    let module: ModuleName = match name.parse() {
+        Ok(module) => module,
         Err(error) => return Answer::Unknown(NotAValue::to_string(&error)),
     };
-    match modules::is_live(reader, &name) {
+    match module::is_live(reader, &module) {
         Reading::Known(true) => Answer::Holds,
         Reading::Known(false) | Reading::Absent => {
             Answer::Not(format!("module {module} is not loaded"))

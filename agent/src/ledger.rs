@@ -13,16 +13,14 @@ use sha2::{Digest as _, Sha256};
 use crate::host::{FileMeta, ReadError, Reader};
 use crate::value::PciAddress;
 
-pub use record::{By, RegisterKey};
+pub use record::{Author, RegisterKey};
 
 /// Where bedplate keeps its state, inside the host. Not for everybody's eyes: it holds copies of other files.
-pub const DIRECTORY: &str = "/var/lib/bedplate";
+pub const DIRECTORY: &str = crate::host::lock::DIRECTORY;
 /// The ledger itself.
 pub const LEDGER: &str = "/var/lib/bedplate/ledger.json";
 /// Saved file contents, named by their SHA-256.
 pub const BLOBS: &str = "/var/lib/bedplate/blobs";
-/// The lock against a second instance.
-pub const LOCK: &str = "/var/lib/bedplate/lock";
 
 /// The format this program reads and writes.
 pub const VERSION: u32 = 1;
@@ -160,7 +158,7 @@ impl From<Sha> for String {
 /// A file as it was at some time. Its bytes are a blob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Was {
+pub enum FileState {
     /// Not there.
     Absent,
     /// There.
@@ -172,12 +170,12 @@ pub enum Was {
     },
 }
 
-impl Was {
+impl FileState {
     /// Its content; `None` = not there.
     pub fn sha(&self) -> Option<&Sha> {
         match self {
-            Was::Absent => None,
-            Was::File { sha256, .. } => Some(sha256),
+            FileState::Absent => None,
+            FileState::File { sha256, .. } => Some(sha256),
         }
     }
 }
@@ -189,7 +187,7 @@ pub struct FileRecord {
     /// The kind whose change wrote it first.
     pub kind: String,
     /// As bedplate found it; the first record wins.
-    pub original: Was,
+    pub original: FileState,
     /// Contents that are bedplate's work (`null` = absent): the last one left, and the one being written.
     pub ours: Vec<Option<Sha>>,
     /// While a change of it is not finished.
@@ -213,7 +211,7 @@ pub struct Unfinished {
     /// The change's id; a plan made after the cut gives it the same one, whatever is left to do of it.
     pub change: String,
     /// The file before that change, to be put back if the change fails.
-    pub before: Was,
+    pub before: FileState,
 }
 
 /// A tool that makes a file from others.
@@ -377,7 +375,7 @@ impl Ledger {
                 record.unfinished.as_ref().map(|unfinished| &unfinished.before),
             ]
         });
-        states.flatten().filter_map(Was::sha).collect()
+        states.flatten().filter_map(FileState::sha).collect()
     }
 
     /// Add a line of history; the oldest go when there are too many.

@@ -8,10 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::apply::{fetch, register_now, see};
-use crate::host::{HostKind, Reader, Writer};
+use crate::apply::action::register;
+use crate::apply::{find_file, saved_content};
+use crate::host::{HostKind, Reader, Writer, boot_id};
 use crate::kind::sriov;
-use crate::ledger::{AttributeRecord, FileRecord, Generator, Ledger, RegisterRecord, Was};
+use crate::ledger::{
+    AttributeRecord, FileRecord, FileState, Generator, Ledger, RegisterKey, RegisterRecord,
+};
 use crate::plan::FileContent;
 use crate::value::PciAddress;
 
@@ -71,7 +74,7 @@ pub enum Step {
         after: Option<FileContent>,
         /// The whole of it, for the executor.
         #[serde(skip)]
-        to: Was,
+        to: FileState,
     },
     /// Run a tool: again, to make files from those that were put back, or the one that undoes another.
     Tool {
@@ -119,7 +122,7 @@ pub struct Refused {
 pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bool) -> RevertPlan {
     let mut plan = RevertPlan::default();
     let boot = match reader.kind() {
-        HostKind::Live => reader.attribute("/proc/sys/kernel/random/boot_id").ok(),
+        HostKind::Live => boot_id::of(reader).ok(),
         HostKind::Image | HostKind::Snapshot => None,
     };
     for (path, record) in &ledger.attributes {
@@ -141,7 +144,7 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
     }
     let mut tools: BTreeMap<Generator, BTreeSet<String>> = BTreeMap::new();
     for (path, record) in &ledger.files {
-        let made_by = record.generator.as_ref().filter(|_| record.original != Was::Absent);
+        let made_by = record.generator.as_ref().filter(|_| record.original != FileState::Absent);
         match made_by {
             Some(tool) if writer.runs_tools() => {
                 tools.entry(tool.clone()).or_default().insert(path.clone());
@@ -248,12 +251,13 @@ fn plan_register(
     force: bool,
 ) {
     let RegisterRecord { address, offset, register, mask, .. } = record;
+    let key = RegisterKey { address: *address, offset: *offset, register: register.clone() };
     let subject = format!("{register} of {address}");
     if boot != Some(record.boot.as_str()) {
         plan.notes.push(format!("{subject} {GONE}"));
         return;
     }
-    let now = match register_now(reader, *address, *offset) {
+    let now = match register::read(reader, &key) {
         Ok(now) => now & mask,
         Err(why) => return plan.refuse(subject, why, "run as root"),
     };
@@ -282,15 +286,15 @@ fn plan_file(
     record: &FileRecord,
     force: bool,
 ) {
-    let seen = match see(reader, writer, path) {
-        Ok(seen) => seen,
+    let found = match find_file(reader, writer, path) {
+        Ok(found) => found,
         Err(why) => return plan.refuse(path, why, "see to it, and run bedplate revert again"),
     };
-    if seen.was == record.original {
+    if found.state == record.original {
         return;
     }
-    let ours = record.knows(seen.was.sha())
-        || record.unfinished.as_ref().is_some_and(|cut| cut.before.sha() == seen.was.sha());
+    let ours = record.knows(found.state.sha())
+        || record.unfinished.as_ref().is_some_and(|cut| cut.before.sha() == found.state.sha());
     if !force && !ours {
         return plan.refuse(path, "somebody else has changed it since", FORCE);
     }
@@ -298,7 +302,7 @@ fn plan_file(
         let reason = "somebody else changed it between two changes of bedplate's: the original lacks their work";
         return plan.refuse(path, reason, FORCE);
     }
-    let after = match record.original.sha().map(|sha| fetch(reader, sha)).transpose() {
+    let after = match record.original.sha().map(|sha| saved_content(reader, sha)).transpose() {
         Ok(bytes) => bytes,
         Err(why) => {
             return plan.refuse(
@@ -311,7 +315,7 @@ fn plan_file(
     let content = |bytes: Option<Vec<u8>>| bytes.map(|bytes| FileContent { bytes });
     plan.steps.push(Step::File {
         path: path.into(),
-        before: content(seen.bytes),
+        before: content(found.bytes),
         after: content(after),
         to: record.original.clone(),
     });

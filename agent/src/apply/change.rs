@@ -1,11 +1,10 @@
 //! One change: done whole, or taken back whole.
 
-use super::act::{self, Failure, act, attribute, expect, register, same_value};
-use super::undo::{self, Undo};
-use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, bind, describe, met};
+use super::action::{self, Failure, Task, UndoList};
+use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, describe};
 use crate::host::HostKind;
-use crate::ledger::{By, Generator, Ledger, OwedTool, RegisterKey, Sha, WaitRecord};
-use crate::plan::{Action, Change, Unseen, WayBack};
+use crate::ledger::{Ledger, OwedTool, WaitRecord};
+use crate::plan::{Action, Change, Unseen};
 
 /// Until when live actions of an image wait.
 const FIRST_BOOT: &str = "at the first boot, by bedplate apply on the running machine";
@@ -66,9 +65,8 @@ fn carry_out(
     parts: &Parts,
     unseen: &[Unseen],
 ) -> Outcome {
-    let mut wanted = parts.now.clone();
-    wanted.extend(&parts.owed);
-    if met::all(store, checker, change, &wanted) {
+    let task = Task { change, checker };
+    if is_done(store, task, parts) {
         let outcome = match parts.later.is_empty() {
             true => Outcome::AlreadyDone,
             false => Outcome::Deferred { until: FIRST_BOOT.into() },
@@ -76,13 +74,13 @@ fn carry_out(
         return settled(store, change, parts, unseen, outcome);
     }
     let earlier = store.ledger.clone();
-    if let Err((action, why)) = begin(store, change, parts, unseen) {
+    if let Err((action, why)) = begin(store, task, parts, unseen) {
         return Outcome::Failed { action, why, output: None, restored: Restored::default() };
     }
     let mut undo = Vec::new();
     for action in &parts.now {
         watch(Event::Action(change, action));
-        if let Err(failure) = act(store, checker, change, action, &mut undo) {
+        if let Err(failure) = action::of(action).execute(store, task, &mut undo) {
             let restored = taken_back(store, &earlier, change, parts, undo);
             let Failure { why, output } = failure;
             return Outcome::Failed { action: describe(action), why, output, restored };
@@ -95,21 +93,38 @@ fn carry_out(
     settled(store, change, parts, unseen, outcome)
 }
 
+/// Whether nothing is left to do of the change's part that this host takes now, done here or owed. An action that a
+/// later one of the same change overrules does not count.
+fn is_done(store: &Store, task: Task, parts: &Parts) -> bool {
+    let wanted: Vec<_> =
+        parts.now.iter().chain(&parts.owed).map(|action| action::of(action)).collect();
+    wanted.iter().enumerate().all(|(index, operation)| {
+        let target = operation.target();
+        let overruled =
+            target.is_some() && wanted[index + 1..].iter().any(|later| later.target() == target);
+        overruled || operation.is_done(store, task)
+    })
+}
+
 /// Look at everything that the change would change, and write down what is there, durably, before the first write.
 /// The error names what was being done.
 fn begin(
     store: &mut Store,
-    change: &Change,
+    task: Task,
     parts: &Parts,
     unseen: &[Unseen],
 ) -> Result<(), (String, String)> {
+    let change = task.change;
     let mut ledger = store.ledger.clone();
-    let mut looked_at = Vec::new();
+    let mut targets = Vec::new();
     for action in &parts.now {
-        let first = !looked_at.contains(&target(action));
-        looked_at.push(target(action));
-        begin_one(store, &mut ledger, change, action, first)
-            .map_err(|why| (describe(action), why))?;
+        let operation = action::of(action);
+        let target = operation.target();
+        let first = !targets.contains(&target);
+        targets.push(target);
+        operation
+            .record(store, &mut ledger, task, first)
+            .map_err(|why| (operation.describe(), why))?;
     }
     // A tool that reads what is written here has to run after it, whatever happens in between. Without files to
     // write, the next plan sees by itself what is missing, unless it is not for this run to do.
@@ -128,89 +143,9 @@ fn begin(
     }
     begin_waits(store, &mut ledger, change, unseen)
         .map_err(|why| ("write down that it waits for a boot".to_owned(), why))?;
-    store.note(|now| *now = ledger).map_err(|why| ("write down what is there now".to_owned(), why))
-}
-
-/// What an action acts on, to tell a second action on the same thing.
-fn target(action: &Action) -> Option<String> {
-    match action {
-        Action::ReplaceFile { path, .. } | Action::WriteAttribute { path, .. } => {
-            Some(path.clone())
-        }
-        Action::SetConfigBits { address, offset, mask, .. } => {
-            Some(format!("{address} {offset} {mask}"))
-        }
-        _ => None,
-    }
-}
-
-fn begin_one(
-    store: &mut Store,
-    ledger: &mut Ledger,
-    change: &Change,
-    action: &Action,
-    first: bool,
-) -> Result<(), String> {
-    match action {
-        Action::ReplaceFile { path, before, after } => {
-            let seen = store.see(path)?;
-            let to = after.as_ref().map(|after| &after.bytes);
-            if seen.bytes.as_ref() == to {
-                return Ok(());
-            }
-            if first {
-                let planned = before.as_ref().map(|before| &before.bytes);
-                expect(seen.bytes.as_ref() == planned, path, "something else")?;
-            }
-            store.keep(&seen)?;
-            let to_be = to.map(|bytes| Sha::of(bytes));
-            let by = By { kind: change.kind, change: &change.id };
-            ledger.begin_file(path, by, &seen.was, to_be, &generators(change));
-            if to.is_some() {
-                ledger.directories.extend(store.missing_directories(path)?);
-            }
-        }
-        Action::WriteAttribute { path, before, after, limit_s } => {
-            let now = attribute(store, path)?;
-            if first && !same_value(&now, after) {
-                expect(same_value(&now, before), path, &format!("{now:?}"))?;
-            }
-            ledger.begin_attribute(path, change.kind, &boot(store)?, (&now, after), *limit_s);
-        }
-        Action::SetConfigBits { address, offset, mask, value, before, register: name } => {
-            let now = register(store, *address, *offset)?;
-            if first && now & mask != value & mask {
-                let subject = format!("{name} of {address}");
-                expect(now & mask == before & mask, &subject, &format!("{now:#06x}"))?;
-            }
-            let key = RegisterKey { address: *address, offset: *offset, register: name.clone() };
-            ledger.begin_register(&key, change.kind, &boot(store)?, now, (*mask, *value));
-        }
-        // VFs come to be within the change: they are written down when they are bound.
-        Action::RunTool { .. }
-        | Action::BindVfs { .. }
-        | Action::LoadModule { .. }
-        | Action::UnloadModule { .. }
-        | Action::Verify(_) => {}
-    }
-    Ok(())
-}
-
-/// The tools of a change that make files from others.
-fn generators(change: &Change) -> Vec<Generator> {
-    let tools = change.actions.iter().filter_map(|action| match action {
-        Action::RunTool { argv, purpose, way_back: WayBack::Repeat, limit_s, .. } => {
-            Some(Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s })
-        }
-        _ => None,
-    });
-    tools.collect()
-}
-
-/// Which boot of the kernel this is.
-pub(super) fn boot(store: &Store) -> Result<String, String> {
-    let id = store.reader.attribute("/proc/sys/kernel/random/boot_id");
-    id.map_err(|error| format!("which boot this is cannot be told: {error}"))
+    store
+        .update_ledger(|now| *now = ledger)
+        .map_err(|why| ("write down what is there now".to_owned(), why))
 }
 
 /// The end of a change that went well: write down what is there now.
@@ -227,11 +162,11 @@ fn settled(
     }
     let settle = |ledger: &mut Ledger| -> Result<(), String> {
         for action in &parts.now {
-            settle_one(store, ledger, action)?;
+            action::of(action).settle(store, ledger)?;
         }
         // What an earlier run of this change wrote before it was cut short, and is not in this plan any more.
         for path in ledger.unfinished_of(&change.id) {
-            ledger.settle_file(&path, &store.see(&path)?.was);
+            action::file::settle(store, ledger, &path)?;
         }
         for (argv, _) in parts.tools() {
             ledger.paid(change.kind, argv);
@@ -243,7 +178,7 @@ fn settled(
         Outcome::Owed { .. } => Ok(()),
         _ => settle(&mut ledger).and_then(|()| settle_waits(store, &mut ledger, change, unseen)),
     }
-    .and_then(|()| store.note(|now| *now = ledger));
+    .and_then(|()| store.update_ledger(|now| *now = ledger));
     match noted {
         Ok(()) => outcome,
         Err(why) => Outcome::Failed {
@@ -253,32 +188,6 @@ fn settled(
             restored: Restored::default(),
         },
     }
-}
-
-fn settle_one(store: &Store, ledger: &mut Ledger, action: &Action) -> Result<(), String> {
-    match action {
-        Action::ReplaceFile { path, .. } => ledger.settle_file(path, &store.see(path)?.was),
-        Action::RunTool { touches, .. } => {
-            for path in touches {
-                ledger.settle_file(path, &store.see(path)?.was);
-            }
-        }
-        Action::WriteAttribute { path, .. } => {
-            ledger.settle_attribute(path, &attribute(store, path)?)
-        }
-        Action::SetConfigBits { address, offset, register: name, .. } => {
-            let key = RegisterKey { address: *address, offset: *offset, register: name.clone() };
-            ledger.settle_register(&key, act::register(store, *address, *offset)?);
-        }
-        Action::BindVfs { pf, count, .. } => {
-            for vf in bind::vfs(store, *pf, *count)? {
-                let path = bind::driver_override(&vf);
-                ledger.settle_attribute(&path, &attribute(store, &path)?);
-            }
-        }
-        Action::LoadModule { .. } | Action::UnloadModule { .. } | Action::Verify(_) => {}
-    }
-    Ok(())
 }
 
 /// What waits for a boot and shows nowhere until then is written down before the first write: after a kill right behind
@@ -292,7 +201,7 @@ fn begin_waits(
     if unseen.is_empty() || store.reader.kind() != HostKind::Live {
         return Ok(());
     }
-    let boot = boot(store)?;
+    let boot = store.boot_id()?;
     ledger.waiting.retain(|record| record.boot == boot && !is_of(record, change, unseen));
     ledger.waiting.extend(unseen.iter().map(|unseen| WaitRecord {
         kind: change.kind.to_owned(),
@@ -332,12 +241,12 @@ fn taken_back(
     earlier: &Ledger,
     change: &Change,
     parts: &Parts,
-    undo: Vec<Undo>,
+    undo: UndoList,
 ) -> Restored {
-    let mut restored = undo::all(store, &change.id, undo);
+    let mut restored = undo_all(store, &change.id, undo);
     let whole = restored.left.is_empty();
     // On disk the ledger promises too much so far, never too little.
-    let noted = store.note(|ledger| {
+    let noted = store.update_ledger(|ledger| {
         if !whole {
             return;
         }
@@ -354,4 +263,39 @@ fn taken_back(
         restored.left.push(Left { subject: "the ledger".into(), why });
     }
     restored
+}
+
+/// Take everything back, the last first, then the files and the directories made for them. The ledger is settled in
+/// memory only.
+fn undo_all(store: &mut Store, change: &str, undo: UndoList) -> Restored {
+    let mut restored = Restored::default();
+    for step in undo.iter().rev() {
+        restored.add(step.subject(), step.run(store).map(|()| true));
+    }
+    let files = store.ledger.unfinished_of(change);
+    for path in &files {
+        restored.add(path.clone(), action::file::undo(store, path));
+    }
+    let above =
+        |directory: &String| files.iter().any(|file| file.starts_with(&format!("{directory}/")));
+    let made: Vec<String> =
+        store.ledger.directories.iter().rev().filter(|path| above(path)).cloned().collect();
+    for directory in made {
+        // One that is not empty holds files of others, or is still needed; it stays recorded for revert.
+        if let Ok(true) = store.writer.remove_directory(&directory) {
+            store.ledger.directories.remove(&directory);
+        }
+    }
+    restored
+}
+
+impl Restored {
+    /// `Ok(false)`: it was still as before.
+    fn add(&mut self, subject: String, result: Result<bool, String>) {
+        match result {
+            Ok(true) => self.back.push(subject),
+            Ok(false) => {}
+            Err(why) => self.left.push(Left { subject, why }),
+        }
+    }
 }

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::host::{Reader, Writer};
-use crate::ledger::{self, Ledger, Sha, Was};
+use crate::host::{Reader, Writer, boot_id};
+use crate::ledger::{self, FileState, Ledger, Sha};
 
 /// A file, as it is now.
-pub(crate) struct Seen {
+pub(crate) struct FoundFile {
     /// For the ledger.
-    pub was: Was,
+    pub state: FileState,
     /// Content; `None` = not there.
     pub bytes: Option<Vec<u8>>,
 }
@@ -32,7 +32,7 @@ impl<'a> Store<'a> {
     }
 
     /// Change the ledger, durably; if that fails it stays as it was.
-    pub fn note(&mut self, change: impl FnOnce(&mut Ledger)) -> Result<(), String> {
+    pub fn update_ledger(&mut self, change: impl FnOnce(&mut Ledger)) -> Result<(), String> {
         let old = self.ledger.clone();
         change(self.ledger);
         let saved = self.save();
@@ -61,14 +61,30 @@ impl<'a> Store<'a> {
     }
 
     /// A file as it is now.
-    pub fn see(&self, path: &str) -> Result<Seen, String> {
-        see(self.reader, self.writer, path)
+    pub fn file(&self, path: &str) -> Result<FoundFile, String> {
+        find_file(self.reader, self.writer, path)
+    }
+
+    /// An attribute's value now.
+    pub fn attribute(&self, path: &str) -> Result<String, String> {
+        self.reader.attribute(path).map_err(|error| error.to_string())
+    }
+
+    /// Write an attribute, and do not read it back.
+    pub fn write_attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), String> {
+        self.writer.write_attribute(path, value, limit_s).map_err(|error| error.to_string())
+    }
+
+    /// Which boot of the kernel this is.
+    pub fn boot_id(&self) -> Result<String, String> {
+        boot_id::of(self.reader)
+            .map_err(|error| format!("which boot this is cannot be told: {error}"))
     }
 
     /// Save a content, so that the ledger can name it.
-    pub fn keep(&mut self, seen: &Seen) -> Result<(), String> {
-        let (Some(bytes), Some(sha)) = (&seen.bytes, seen.was.sha()) else { return Ok(()) };
-        if self.fetch(sha).is_ok() {
+    pub fn save_content(&mut self, found: &FoundFile) -> Result<(), String> {
+        let (Some(bytes), Some(sha)) = (&found.bytes, found.state.sha()) else { return Ok(()) };
+        if saved_content(self.reader, sha).is_ok() {
             return Ok(());
         }
         self.state_directory(ledger::DIRECTORY)?;
@@ -76,27 +92,19 @@ impl<'a> Store<'a> {
         self.writer.replace_file(&sha.blob(), bytes, 0o600).map_err(|error| error.to_string())
     }
 
-    /// A saved content; what is not what its name says is not used.
-    pub fn fetch(&self, sha: &Sha) -> Result<Vec<u8>, String> {
-        fetch(self.reader, sha)
-    }
-
     /// Make a file be as it was: content, owner, mode, attributes.
-    pub fn put(&mut self, path: &str, was: &Was) -> Result<(), String> {
-        if self.see(path).is_ok_and(|seen| seen.was == *was) {
+    pub fn restore_file(&mut self, path: &str, to: &FileState) -> Result<(), String> {
+        if self.file(path).is_ok_and(|found| found.state == *to) {
             return Ok(());
         }
-        match was {
-            Was::Absent => self.writer.remove_file(path),
-            Was::File { sha256, meta } => {
-                self.writer.restore_file(path, &self.fetch(sha256)?, meta)
+        match to {
+            FileState::Absent => self.writer.remove_file(path),
+            FileState::File { sha256, meta } => {
+                self.writer.restore_file(path, &saved_content(self.reader, sha256)?, meta)
             }
         }
         .map_err(|error| error.to_string())?;
-        match self.see(path)?.was == *was {
-            true => Ok(()),
-            false => Err(format!("{path} reads back otherwise than it was written")),
-        }
+        expect_written(self.file(path)?.state == *to, path)
     }
 
     /// Directories above `path` that are missing, outermost first.
@@ -127,7 +135,7 @@ impl<'a> Store<'a> {
     }
 
     /// Remove saved contents that nothing needs any more. Returns what went wrong.
-    pub fn collect(&mut self) -> Vec<String> {
+    pub fn remove_surplus_contents(&mut self) -> Vec<String> {
         let names = match self.reader.list(ledger::BLOBS) {
             Ok(names) => names,
             Err(error) if error.is_absent() => return Vec::new(),
@@ -145,7 +153,7 @@ impl<'a> Store<'a> {
 }
 
 /// A saved content; what is not what its name says is not used.
-pub(crate) fn fetch(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, String> {
+pub(crate) fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, String> {
     let bytes =
         reader.read(&sha.blob()).map_err(|error| format!("the saved content is lost: {error}"))?;
     match Sha::of(&bytes) == *sha {
@@ -154,18 +162,27 @@ pub(crate) fn fetch(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, String> {
     }
 }
 
+/// After a write: the subject must read as it was written.
+pub(crate) fn expect_written(same: bool, subject: &str) -> Result<(), String> {
+    if same { Ok(()) } else { Err(format!("{subject} reads back otherwise than it was written")) }
+}
+
 /// A file as it is now.
-pub(crate) fn see(reader: &dyn Reader, writer: &dyn Writer, path: &str) -> Result<Seen, String> {
+pub(crate) fn find_file(
+    reader: &dyn Reader,
+    writer: &dyn Writer,
+    path: &str,
+) -> Result<FoundFile, String> {
     let bytes = match reader.read(path) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.is_absent() => None,
         Err(error) => return Err(error.to_string()),
     };
     let meta = writer.file_meta(path).map_err(|error| error.to_string())?;
-    let was = match (&bytes, meta) {
-        (Some(bytes), Some(meta)) => Was::File { sha256: Sha::of(bytes), meta },
-        (None, None) => Was::Absent,
+    let state = match (&bytes, meta) {
+        (Some(bytes), Some(meta)) => FileState::File { sha256: Sha::of(bytes), meta },
+        (None, None) => FileState::Absent,
         _ => return Err(format!("{path} came or went while it was looked at: plan again")),
     };
-    Ok(Seen { was, bytes })
+    Ok(FoundFile { state, bytes })
 }

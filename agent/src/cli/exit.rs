@@ -5,6 +5,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use super::output;
+use crate::engine::RoadError;
+use crate::engine::profile_source::SourceError;
+use crate::error_chain::causes;
 
 /// How a command ended, as its exit status (DESIGN §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +57,9 @@ pub enum CliError {
     /// A sentence that says everything.
     #[error("{0}")]
     Plain(String),
+    /// The road was not walked to its end.
+    #[error(transparent)]
+    Road(RoadError),
     /// Text that is already laid out (profile diagnostics).
     #[error("{0}")]
     Rendered(String),
@@ -69,6 +75,23 @@ impl CliError {
         source: impl Error + Send + Sync + 'static,
     ) -> Self {
         CliError::While { doing: doing.into(), source: Box::new(source) }
+    }
+}
+
+impl From<RoadError> for CliError {
+    fn from(error: RoadError) -> Self {
+        match error {
+            RoadError::Profile(SourceError::Invalid(findings)) => {
+                CliError::Rendered(output::findings(&findings))
+            }
+            error => CliError::Road(error),
+        }
+    }
+}
+
+impl From<SourceError> for CliError {
+    fn from(error: SourceError) -> Self {
+        RoadError::Profile(error).into()
     }
 }
 
@@ -102,11 +125,9 @@ pub fn print(error: &CliError) {
         output::diagnostics(text);
     } else {
         let mut text = format!("{}: {error}", output::error_word());
-        let mut source = error.source();
-        while let Some(cause) = source {
+        for cause in causes(error) {
             text.push_str("\n  because ");
             text.push_str(&cause.to_string());
-            source = cause.source();
         }
         output::status(&text);
     }

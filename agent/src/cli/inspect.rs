@@ -8,7 +8,7 @@ use clap::Args;
 use super::{CliError, Exit, HostArgs, host, output};
 use crate::facts::Depth;
 
-use crate::host::record;
+use crate::record;
 use crate::report::inspect;
 
 /// `bedplate inspect`.

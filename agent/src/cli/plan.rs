@@ -3,10 +3,8 @@
 use clap::Args;
 
 use super::host::{self, Opened};
-use super::profile_source;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
-use crate::engine;
-use crate::facts::Depth;
+use crate::engine::{self, Planned};
 use crate::plan::{Plan, RebootNeed};
 use crate::report::{diff, json, text};
 
@@ -57,13 +55,10 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
 }
 
 fn one(args: &PlanArgs, host: &Opened) -> Result<Plan, CliError> {
-    let mut facts = host.facts(Depth::Plan);
-    let chosen = profile_source::load(&args.profile, host.reader.as_ref(), &facts)?;
-    engine::assume_cpu(&mut facts, args.profile.cpu.map(Into::into), &chosen.profile);
-    let (ledger, unknown) = host.ledger_if_readable()?;
-    let mut plan = engine::plan(&chosen.profile, &facts, host.reader.as_ref(), &ledger).plan;
-    plan.body.unknowns.extend(unknown);
-    let label = host::label(&facts);
+    let reader = host.reader.as_ref();
+    let Planned { facts, loaded, plan, .. } = engine::prepare(reader, &args.profile.request())?;
+    output::lints(&loaded);
+    let label = facts.label();
     if args.json {
         output::data(&json::plan_from(host.file.as_deref(), &plan, &label).map_err(bad_json)?)?;
     } else {

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::profile_init::{self, InitArgs};
-use super::profile_source::{self, Layer};
 use super::{CliError, Exit, HostArgs, ProfileArgs, exit, host, output};
+use crate::engine;
+use crate::engine::profile_source::{self, Chosen, Layer, SourceError};
 use crate::facts::Depth;
 use crate::profile;
 use crate::report::json;
@@ -103,7 +104,7 @@ struct Row {
 fn rows() -> Result<Vec<Row>, CliError> {
     let row = |shipped: &profile::Shipped| {
         let loaded = profile_source::finish(&[Layer::of_shipped(shipped)])?;
-        Ok(Row { name: shipped.name, description: loaded.profile.description })
+        Ok::<_, CliError>(Row { name: shipped.name, description: loaded.profile.description })
     };
     profile::shipped().iter().map(row).collect()
 }
@@ -132,8 +133,10 @@ fn list(args: &ListArgs) -> Result<Exit, CliError> {
 
 fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     let opened = host::open_one(&args.host)?;
-    let facts = opened.facts(Depth::Plan);
-    let loaded = profile_source::load(&args.profile, opened.reader.as_ref(), &facts)?;
+    let mut facts = opened.facts(Depth::Plan);
+    let reader = opened.reader.as_ref();
+    let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
+    output::lints(&loaded);
     let text = match args.json {
         true => json::document(&loaded.profile).map_err(bad_json)?,
         false => profile::show(&loaded, args.origin),
@@ -181,14 +184,14 @@ fn check_installed(args: &CheckArgs) -> Result<Exit, CliError> {
 fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
     let names = layers.iter().map(Layer::path).collect::<Vec<_>>().join(" + ");
     let loaded = match profile_source::finish(layers) {
-        Err(error @ CliError::Rendered(_)) => {
-            exit::print(&error);
+        Err(error @ SourceError::Invalid(_)) => {
+            exit::print(&error.into());
             output::status(&format!("{names}: {}", paint(BAD, "not good")));
             return Ok(Exit::Failed);
         }
         loaded => loaded?,
     };
-    profile_source::print_lints(&loaded);
+    output::lints(&loaded);
     if loaded.lints.is_empty() {
         output::status(&format!("{names}: {}", paint(GOOD, "good")));
         return Ok(Exit::Done);

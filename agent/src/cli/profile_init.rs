@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{CliError, Exit, HostArgs, host, output, profile_source};
+use super::{CliError, Exit, HostArgs, host, output};
+use crate::engine::profile_source;
 use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
 use crate::host::write::DirWriter;
@@ -62,7 +63,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
         Some(name) => name.clone(),
         None => best(&facts)?,
     };
-    let text = profile::for_host(&host::label(&facts), &base, &ports(&facts));
+    let text = profile::for_host(&facts.label(), &base, &ports(&facts));
     let Target::File(mut writer, path) = target else {
         output::data(&text)?;
         return Ok(Exit::Done);

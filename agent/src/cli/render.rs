@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::host;
-use super::profile_source;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
 use crate::engine;
+use crate::engine::profile_source::Chosen;
 use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::Writer as _;
 use crate::host::write::DirWriter;
@@ -79,8 +79,9 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
         (Some(cpu), false) => Facts::of_vendor(CpuVendor::from(cpu)),
         _ => opened.facts(Depth::Plan),
     };
-    let loaded = profile_source::load(&args.profile, opened.reader.as_ref(), &facts)?;
-    engine::assume_cpu(&mut facts, args.profile.cpu.map(Into::into), &loaded.profile);
+    let reader = opened.reader.as_ref();
+    let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
+    output::lints(&loaded);
     let desired = resolve(&loaded.profile, &facts);
     let mut options = Options::new(&loaded.profile.name);
     options.grub_family = match args.family {

@@ -9,11 +9,14 @@ use jiff::SignedDuration;
 
 use super::{CliError, Exit, agent, output};
 use crate::daemon::devices::Known;
+use crate::daemon::observe::{self, ObserveError};
 use crate::daemon::round::Round;
 use crate::daemon::status::{State, Status, Verdict};
 use crate::daemon::store::Store;
 use crate::daemon::work;
 use crate::enforce_hold::{EnforceHold, HOLD};
+use crate::engine::RoadError;
+use crate::host::boot_id;
 use crate::host::dir::DirReader;
 use crate::reboot::decide::shown;
 use crate::reboot::hold::Hold;
@@ -111,7 +114,7 @@ fn off_the_bus(root: &Path) -> Option<Status> {
     let is_daemon = command.split('\0').any(|word| word == "daemon");
     let now = jiff::Timestamp::now();
     (is_daemon
-        && status.boot_id == boot_id(root)
+        && status.boot_id == boot_id::below(root)
         && status.fresh_until.is_none_or(|until| now < until))
     .then_some(status)
 }
@@ -124,17 +127,10 @@ fn off_the_bus_words(status: &Status) -> String {
     )
 }
 
-fn boot_id(root: &Path) -> String {
-    let path = "proc/sys/kernel/random/boot_id";
-    let own = std::fs::read_to_string(root.join(path))
-        .or_else(|_| std::fs::read_to_string(format!("/{path}")));
-    own.unwrap_or_default().trim().to_owned()
-}
-
 /// Without a daemon: the same look, here. It may find the host ready, as it is at this moment; that nobody keeps it so is
 /// told by `daemon`.
 fn look(root: &Path) -> Result<Status, CliError> {
-    let mut status = Status::starting(boot_id(Path::new("/")));
+    let mut status = Status::starting(boot_id::below(Path::new("/")));
     (status.daemon, status.pid) = (false, 0);
     // Only root may look into the directory; others are told nothing of a hold.
     let hidden = std::fs::metadata(HOLD)
@@ -143,9 +139,14 @@ fn look(root: &Path) -> Result<Status, CliError> {
     let now = jiff::Timestamp::now();
     let hold = Hold::load(&DirReader::live()).filter(|hold| !hidden && hold.is_in_force(now));
     status.reboot.hold = hold.map(|hold| hold.describe(now));
-    let Some(round) = super::round::look_only()? else {
-        status.without_profile(super::profile_source::no_own_profile());
-        return Ok(status);
+    let round = match observe::look() {
+        Ok(round) => round,
+        Err(ObserveError::Road(error @ RoadError::NoProfile)) => {
+            status.without_profile(error.to_string());
+            return Ok(status);
+        }
+        Err(ObserveError::Road(error)) => return Err(error.into()),
+        Err(error) => return Err(CliError::while_doing("cannot look at this host", error)),
     };
     // Only root may read what was here before; others are told nothing of a device that is gone.
     judged(&mut status, round, Store::new(root).devices());

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
-use super::round::Watch;
+use crate::kind::Watch;
 
 /// Cheap signs that something may have changed, none of them in config space: the count of uevents (VFs that
 /// come and go are some), modules, sizes and times of files. Nothing for which the kernel waits for a driver: the daemon

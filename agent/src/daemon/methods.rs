@@ -5,6 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::journal::{self, say};
+use crate::error_chain::chain;
 use crate::plan::RebootNeed;
 use crate::profile::model::{Reboot, RebootMethod};
 use crate::reboot::method::choose::choose;
@@ -73,8 +74,7 @@ pub fn ready(
     plan: &str,
     at: Timestamp,
 ) -> Result<Prepared, String> {
-    with(root, settings, plan, at, |env| prepare(method, env))
-        .map_err(|error| super::restart::chain(&error))
+    with(root, settings, plan, at, |env| prepare(method, env)).map_err(|error| chain(&error))
 }
 
 /// What logind is asked for. The operator's command runs when its time has come; until then logind tells everybody, and
@@ -93,6 +93,6 @@ pub fn take_back(root: &Path, prepared: Option<&Prepared>) {
     if let Some(prepared) = prepared
         && let Err(error) = undo(prepared, root)
     {
-        say(journal::REBOOT_FAILED, &super::restart::chain(&error));
+        say(journal::REBOOT_FAILED, &chain(&error));
     }
 }

@@ -28,10 +28,12 @@ use super::pace::Pace;
 use super::pages;
 use super::remind::Reminder;
 use super::restart::Restart;
-use super::round::{Round, Watch};
+use super::round::Round;
 use super::status::{State, Status, Work};
 use super::told::Told;
 use super::watchdog::{self, Busy, notify};
+use crate::host::boot_id;
+use crate::kind::Watch;
 
 /// What the bus may take for the signals of one change.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
@@ -111,11 +113,7 @@ struct Daemon {
 
 impl Daemon {
     async fn start(options: Options) -> Result<Self, RunError> {
-        let boot_id = std::fs::read_to_string(options.root.join("proc/sys/kernel/random/boot_id"))
-            .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/random/boot_id"))
-            .unwrap_or_default()
-            .trim()
-            .to_owned();
+        let boot_id = boot_id::below(&options.root);
         let status = Status::starting(boot_id.clone());
         let shown = Arc::new(Mutex::new(Shown { status: status.clone(), plan: String::new() }));
         let (to_asked, asked) = mpsc::channel(16);

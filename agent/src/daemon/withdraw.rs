@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::logind::{self, ManagerProxy};
 use super::store::Store;
-use super::{export, marker, restart};
+use super::{export, marker};
+use crate::error_chain::chain;
 use crate::reboot::decide::shown;
 use crate::reboot::method::undo;
 
@@ -41,7 +42,7 @@ pub async fn call_off(root: &Path) -> Result<Option<String>, String> {
             format!(
                 "cannot undo what was prepared for the announced reboot ({}): {}. Nothing was removed; try again",
                 prepared.method,
-                restart::chain(&error)
+                chain(&error)
             )
         })?;
     }

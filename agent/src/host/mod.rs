@@ -1,10 +1,10 @@
 //! Every byte in or out of a host. [`Reader`] is all that planning gets; [`Writer`] only `apply` gets.
 //! Paths are absolute *inside* the host (`/etc/default/grub`), whatever directory or file the host really is.
 
+pub mod boot_id;
 pub mod dir;
 pub mod lock;
-pub mod record;
-mod redact;
+pub mod module;
 pub mod snapshot;
 pub mod tool;
 mod turn;

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 use super::{ToolEnd, ToolOutput};
 
@@ -131,10 +132,10 @@ fn ended(status: ExitStatus) -> ToolEnd {
 }
 
 fn kill_group(child: &Child) {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let pid = i32::try_from(child.id()).ok().map(Pid::from_raw);
     if let Some(pid) = pid {
         // ESRCH: all of it has ended already.
-        let _ = kill_process_group(pid, Signal::KILL);
+        let _ = killpg(pid, Signal::SIGKILL);
     }
 }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 
 use crate::cmdline::{CommandLine, pci_suboption};
 use crate::desired::{AcsPersistence, WantedAcs};
+use crate::facts::Facts;
 use crate::facts::pci::Acs;
 use crate::host::{HostKind, Reading};
 use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, Note, Section, Settled, Why};
@@ -18,7 +19,7 @@ use crate::profile::model::AcsPolicy;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
-use super::{Context, Kind, some_of};
+use super::{Context, Kind, Watch, no_labels, some_of};
 
 pub use resolve::{Resolved, resolve};
 pub use support::{Support, kernel_acs_support};
@@ -31,7 +32,20 @@ pub const KIND: Kind = Kind {
     name: NAME,
     about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)",
     plan,
+    watch,
+    recorded: &[],
+    labels: no_labels,
 };
+
+/// Config space of the ports, which `setpci` and drivers write to, and resets, which bring the bits back.
+fn watch(facts: &Facts) -> Watch {
+    let tree = facts.pci.known().into_iter();
+    let ports = tree
+        .flat_map(|tree| tree.functions.values())
+        .filter(|function| function.acs.known().is_some());
+    let paths = ports.flat_map(|port| ["config", "reset"].map(|name| port.attribute(name)));
+    Watch { attributes: paths.collect(), ..Watch::default() }
+}
 
 fn plan(context: &Context) -> Section {
     let mut section = Section::default();

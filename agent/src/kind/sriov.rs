@@ -1,6 +1,7 @@
 //! SR-IOV: how many VFs each PF has, and which driver they get. [`resolve`] says what is wanted; the plan here
 //! compares PFs with it and refuses to destroy VFs that somebody uses. Writing is `apply`'s business.
 
+mod paths;
 mod resolve;
 #[cfg(test)]
 mod tests;
@@ -42,8 +43,14 @@ pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
 const OPERATOR: &str = "/etc/sriov-operator";
 
 /// The kind's row in the table.
-pub const KIND: Kind =
-    Kind { name: NAME, about: "SR-IOV virtual functions and their drivers", plan };
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "SR-IOV virtual functions and their drivers",
+    plan,
+    watch: paths::watch,
+    recorded: paths::RECORDED,
+    labels: paths::labels,
+};
 
 fn plan(context: &Context) -> Section {
     let mut section = Section::default();

@@ -2,14 +2,14 @@
 //! Pure: the caller says what is there now.
 
 use super::{
-    AttributeRecord, FileRecord, Generator, Ledger, OwedTool, RegisterRecord, Sha, UndoTool,
-    Unfinished, Was,
+    AttributeRecord, FileRecord, FileState, Generator, Ledger, OwedTool, RegisterRecord, Sha,
+    UndoTool, Unfinished,
 };
 use crate::value::PciAddress;
 
 /// Who is about to write something.
 #[derive(Debug, Clone, Copy)]
-pub struct By<'a> {
+pub struct Author<'a> {
     /// The kind.
     pub kind: &'a str,
     /// The change's id.
@@ -28,12 +28,12 @@ impl Ledger {
     pub fn begin_file(
         &mut self,
         path: &str,
-        by: By,
-        now: &Was,
+        author: Author,
+        now: &FileState,
         to: Option<Sha>,
         readers: &[Generator],
     ) {
-        let record = self.begin(path, by, now);
+        let record = self.begin(path, author, now);
         for tool in readers {
             if !record.readers.contains(tool) {
                 record.readers.push(tool.clone());
@@ -47,17 +47,23 @@ impl Ledger {
     }
 
     /// A tool is about to rewrite a file; `now` is what is there, `generator` set if the tool makes it from others.
-    pub fn begin_tool_file(&mut self, path: &str, by: By, now: &Was, generator: Option<Generator>) {
+    pub fn begin_tool_file(
+        &mut self,
+        path: &str,
+        author: Author,
+        now: &FileState,
+        generator: Option<Generator>,
+    ) {
         let fresh = !self.files.contains_key(path);
-        let record = self.begin(path, by, now);
+        let record = self.begin(path, author, now);
         if fresh || record.generator.is_some() {
             record.generator = generator;
         }
     }
 
-    fn begin(&mut self, path: &str, by: By, now: &Was) -> &mut FileRecord {
+    fn begin(&mut self, path: &str, author: Author, now: &FileState) -> &mut FileRecord {
         let record = self.files.entry(path.to_owned()).or_insert_with(|| FileRecord {
-            kind: by.kind.to_owned(),
+            kind: author.kind.to_owned(),
             original: now.clone(),
             ours: Vec::new(),
             unfinished: None,
@@ -74,12 +80,12 @@ impl Ledger {
             Some(earlier) if known || record.generator.is_some() => earlier.before,
             _ => now.clone(),
         };
-        record.unfinished = Some(Unfinished { change: by.change.to_owned(), before });
+        record.unfinished = Some(Unfinished { change: author.change.to_owned(), before });
         record
     }
 
     /// The change of a file is over, done or taken back; `now` is what is there.
-    pub fn settle_file(&mut self, path: &str, now: &Was) {
+    pub fn settle_file(&mut self, path: &str, now: &FileState) {
         let Some(record) = self.files.get_mut(path) else { return };
         if record.original == *now {
             self.files.remove(path);

@@ -7,7 +7,8 @@ pub use group::{FEW, folded};
 use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
-use crate::plan::{Action, Change, Effect, Item, Plan, RebootNeed, Why};
+use crate::apply::plan_line;
+use crate::plan::{Change, Effect, Item, Plan, RebootNeed, Why};
 use crate::visible::one_line;
 
 /// How much to say.
@@ -128,10 +129,9 @@ fn one_change(out: &mut String, change: &Change, detail: Detail) {
     for item in &change.items {
         one_item(out, item, detail);
     }
-    for action in &change.actions {
-        if let Some(text) = action_line(change, action) {
-            let _ = writeln!(out, "      {} {}", paint(FAINT, "then:"), text);
-        }
+    // Registers and attributes are the items themselves.
+    for text in change.actions.iter().filter_map(|action| plan_line(action, &change.subject)) {
+        let _ = writeln!(out, "      {} {}", paint(FAINT, "then:"), text);
     }
     for line in &change.disrupts {
         let _ = writeln!(out, "      {} {}", paint(WARN, "disrupts:"), line);
@@ -194,24 +194,6 @@ fn reason(why: &Why, with_source: bool) -> String {
     match &why.source {
         Some(source) if with_source => format!("{} ({source})", why.reason),
         Some(_) | None => why.reason.clone(),
-    }
-}
-
-/// Actions worth a line of their own: tools that will run, and files beside the one that the change is called by.
-/// Registers and attributes are the items themselves.
-fn action_line(change: &Change, action: &Action) -> Option<String> {
-    match action {
-        Action::ReplaceFile { path, after, .. } if *path != change.subject => {
-            Some(format!("{} {path}", if after.is_some() { "write" } else { "remove" }))
-        }
-        Action::RunTool { argv, .. } => Some(format!("run {}", argv.join(" "))),
-        Action::LoadModule { module } => Some(format!("run modprobe {module}")),
-        Action::UnloadModule { module } => Some(format!("run modprobe -r {module}")),
-        Action::ReplaceFile { .. }
-        | Action::WriteAttribute { .. }
-        | Action::SetConfigBits { .. }
-        | Action::BindVfs { .. }
-        | Action::Verify(_) => None,
     }
 }
 

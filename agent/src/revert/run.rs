@@ -6,13 +6,10 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::{RevertPlan, Step};
-use crate::apply::{
-    Failure, Store, attribute, expect, register_now, run_tool, same_value, save_touched, to_write,
-    write_bits,
-};
+use crate::apply::Store;
+use crate::apply::action::{Failure, attribute, file, register, tool};
 use crate::host::{Reader, Writer};
-use crate::ledger::{self, By, Entry, EntryResult, Generator, Ledger, RegisterKey, Unfinished};
-use crate::plan::FileContent;
+use crate::ledger::{self, Entry, EntryResult, Generator, Ledger, RegisterKey};
 
 /// What became of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -83,7 +80,7 @@ pub fn run(
     }
     let stays = stays(plan, &report, store.ledger);
     let entry = history(plan, &report, now);
-    let noted = store.note(|ledger| {
+    let noted = store.update_ledger(|ledger| {
         forget(ledger, &stays);
         if !entry.results.is_empty() {
             ledger.remember(entry);
@@ -95,7 +92,7 @@ pub fn run(
         ));
         return report;
     }
-    report.warnings.extend(store.collect());
+    report.warnings.extend(store.remove_surplus_contents());
     if store.ledger.files.is_empty()
         && let Err(error) = store.writer.remove_directory(ledger::BLOBS)
     {
@@ -111,31 +108,17 @@ fn one(store: &mut Store, step: &Step) -> Result<Option<String>, Failure> {
             if store.reader.exists(path) == Ok(false) {
                 return Ok(Some("it went away with what was put back before".to_owned()));
             }
-            expect(same_value(&attribute(store, path)?, before), path, "something else")?;
-            store
-                .writer
-                .write_attribute(path, to_write(after), *limit_s)
-                .map_err(|error| error.to_string())?;
-            let now = attribute(store, path)?;
-            expect_back(same_value(&now, after), path)?;
+            attribute::put_back(store, path, (before, after), *limit_s)?;
         }
-        Step::Register { address, offset, register, mask, before, after } => {
-            let now = register_now(store.reader, *address, *offset)?;
-            expect(now & mask == *before, &step.subject(), &format!("{now:#06x}"))?;
-            let key =
-                RegisterKey { address: *address, offset: *offset, register: register.clone() };
-            write_bits(store, &key, *mask, *after)?;
+        Step::Register { address, offset, register: name, mask, before, after } => {
+            let key = RegisterKey { address: *address, offset: *offset, register: name.clone() };
+            register::put_back(store, &key, *mask, (*before, *after))?;
         }
-        Step::File { path, before, to, .. } => {
-            let same = store.see(path)?.bytes.as_ref()
-                == before.as_ref().map(|FileContent { bytes }| bytes);
-            expect(same, path, "something else")?;
-            store.put(path, to)?;
-        }
+        Step::File { path, before, to, .. } => file::put_back(store, path, before.as_ref(), to)?,
         Step::Tool { argv, purpose, makes, limit_s } => {
             let tool =
                 Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s };
-            make_again(store, &tool, makes)?;
+            tool::repeat(store, &tool, makes)?;
         }
         Step::Directory { path } => {
             return match store.writer.remove_directory(path).map_err(|error| error.to_string())? {
@@ -145,26 +128,6 @@ fn one(store: &mut Store, step: &Step) -> Result<Option<String>, Failure> {
         }
     }
     Ok(None)
-}
-
-fn expect_back(same: bool, subject: &str) -> Result<(), String> {
-    if same { Ok(()) } else { Err(format!("{subject} reads back otherwise than it was written")) }
-}
-
-/// Run a tool again. If it fails, its files must not stay half-made: those that still were bedplate's work become
-/// what they were before bedplate came (nobody has made them anew since), the others what they were before the tool.
-fn make_again(store: &mut Store, tool: &Generator, makes: &[String]) -> Result<(), Failure> {
-    save_touched(store, By { kind: "", change: "revert" }, makes, Some(tool))?;
-    let Err(mut failure) = run_tool(store, &tool.argv, tool.limit_s) else { return Ok(()) };
-    for path in makes {
-        let Some(record) = store.ledger.files.get(path) else { continue };
-        let Some(Unfinished { before, .. }) = record.unfinished.clone() else { continue };
-        let to = if record.knows(before.sha()) { record.original.clone() } else { before };
-        if let Err(why) = store.put(path, &to) {
-            failure.why = format!("{}; and {path} could not be put back: {why}", failure.why);
-        }
-    }
-    Err(failure)
 }
 
 /// Subjects whose records stay: what was refused, what failed, and what a tool that failed reads.

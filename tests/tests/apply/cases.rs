@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use bedplate::apply::{self, ApplyReport, Hands, Outcome};
+use bedplate::apply::{self, ApplyReport, Executor, Outcome};
 use bedplate::checker;
 use bedplate::demo::write_tree;
 use bedplate::engine;
@@ -72,13 +72,13 @@ impl Case {
         let mut ledger = Ledger::load(reader.as_ref()).unwrap();
         let plan = engine::plan(&self.profile.profile, &facts, reader.as_ref(), &ledger).plan;
         let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
-        let hands = Hands {
+        let executor = Executor {
             reader: reader.as_ref(),
             writer: writer.as_mut(),
             checker: &check,
             watch: &mut |_| {},
         };
-        let report = apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::UNIX_EPOCH);
+        let report = apply::apply(&plan, &mut ledger, executor, jiff::Timestamp::UNIX_EPOCH);
         (plan, report)
     }
 

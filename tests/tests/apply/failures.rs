@@ -277,14 +277,14 @@ fn nothing_is_done_that_cannot_be_written_down() {
         let reader = machine.reader();
         let mut writer = machine.writer(&Fuse::none());
         let mut ledger = bedplate::ledger::Ledger::default();
-        let hands = bedplate::apply::Hands {
+        let executor = bedplate::apply::Executor {
             reader: &reader,
             writer: &mut writer,
             checker: &crate::scenario::check,
             watch: &mut |_| {},
         };
         let plan = plan(&machine, &ledger);
-        bedplate::apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::UNIX_EPOCH)
+        bedplate::apply::apply(&plan, &mut ledger, executor, jiff::Timestamp::UNIX_EPOCH)
     };
     for change in &report.changes {
         let loads = change.id == "modules/load";

@@ -1,6 +1,6 @@
 //! An image root: no kernel, no hardware, and tools only when asked. What it cannot take is said, and owed; never dropped.
 
-use bedplate::apply::{self, ApplyReport, Hands, Outcome};
+use bedplate::apply::{self, ApplyReport, Executor, Outcome};
 use bedplate::host::dir::DirReader;
 use bedplate::host::write::DirWriter;
 use bedplate::ledger::Ledger;
@@ -50,8 +50,9 @@ fn apply_image(machine: &Machine, plan: &Plan, chroot_tools: bool) -> ApplyRepor
     let reader = DirReader::image(machine.root()).unwrap();
     let mut writer = DirWriter::image(machine.root(), chroot_tools).unwrap();
     let mut ledger = load(machine);
-    let hands = Hands { reader: &reader, writer: &mut writer, checker: &check, watch: &mut |_| {} };
-    apply::apply(plan, &mut ledger, hands, jiff::Timestamp::UNIX_EPOCH)
+    let executor =
+        Executor { reader: &reader, writer: &mut writer, checker: &check, watch: &mut |_| {} };
+    apply::apply(plan, &mut ledger, executor, jiff::Timestamp::UNIX_EPOCH)
 }
 
 #[test]
@@ -110,7 +111,7 @@ fn the_first_boot_pays_what_the_image_build_owed() {
 
 #[test]
 fn tools_run_inside_the_image_when_asked() {
-    if !rustix::process::geteuid().is_root() {
+    if !nix::unistd::geteuid().is_root() {
         return unchecked("chroot needs root");
     }
     let machine = machine();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bedplate::apply::{self, Answer, ApplyReport, Hands};
+use bedplate::apply::{self, Answer, ApplyReport, Executor};
 use bedplate::host::Reader;
 use bedplate::ledger::Ledger;
 use bedplate::plan::{
@@ -209,8 +209,8 @@ pub fn run_with(
 ) -> ApplyReport {
     let reader: LiveReader = machine.reader();
     let mut ledger = ledger(machine);
-    let hands = Hands { reader: &reader, writer, checker: &check, watch: &mut |_| {} };
-    apply::apply(plan, &mut ledger, hands, jiff::Timestamp::UNIX_EPOCH)
+    let executor = Executor { reader: &reader, writer, checker: &check, watch: &mut |_| {} };
+    apply::apply(plan, &mut ledger, executor, jiff::Timestamp::UNIX_EPOCH)
 }
 
 /// Plan and apply.

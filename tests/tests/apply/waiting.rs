@@ -1,7 +1,7 @@
 //! What waits for a boot and shows nowhere on the running host: remembered by the ledger in the boot it was done in, seen by
 //! every later plan, and gone with the boot, the module, or the change itself.
 
-use bedplate::apply::{self, ApplyReport, Hands};
+use bedplate::apply::{self, ApplyReport, Executor};
 use bedplate::checker;
 use bedplate::engine;
 use bedplate::facts::{Depth, observe};
@@ -45,13 +45,13 @@ fn try_to_apply(machine: &Machine, modules: &str, fuse: &Fuse) -> ApplyReport {
     let facts = observe(&reader, Depth::Plan);
     let check = |check: &Check, reader: &dyn Reader| checker::check(reader, &facts, check);
     let mut ledger: Ledger = ledger(machine);
-    let hands = Hands {
+    let executor = Executor {
         reader: &reader,
         writer: &mut machine.writer(fuse),
         checker: &check,
         watch: &mut |_| {},
     };
-    apply::apply(&plan, &mut ledger, hands, jiff::Timestamp::UNIX_EPOCH)
+    apply::apply(&plan, &mut ledger, executor, jiff::Timestamp::UNIX_EPOCH)
 }
 
 /// Subjects of what waits, and what for.

@@ -159,8 +159,7 @@ fn who_takes_it_back_three_times_has_it() {
 fn what_fails_is_tried_again_later() {
     let Some(mut rig) = Rig::new() else { return };
     let mut failed = drifted(&rig);
-    failed["done"] =
-        json!([{ "change": difference(), "end": { "end": "failed", "why": "no such port" } }]);
+    failed["done"] = json!([{ "change": difference(), "failure": "no such port" }]);
     rig.look(&drifted(&rig));
     rig.after(&failed);
     rig.start();
@@ -362,7 +361,7 @@ fn others_may_read_and_not_change() {
     else {
         return;
     };
-    if !rustix::process::geteuid().is_root() {
+    if !nix::unistd::geteuid().is_root() {
         return fixtures::unchecked("only root can become somebody else");
     }
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -139,8 +139,8 @@ impl Rig {
     /// SIGTERM, and waits for its end.
     pub fn stop(&mut self) {
         let Some(mut daemon) = self.daemon.take() else { return };
-        let pid = rustix::process::Pid::from_child(&daemon);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        let pid = nix::unistd::Pid::from_raw(daemon.id().cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it runs");
         assert!(daemon.wait().expect("it ends").success());
     }
 
@@ -342,7 +342,7 @@ pub fn with_devices(mut round: Value, devices: &[&str]) -> Value {
 pub fn difference() -> Value {
     json!({
         "id": "acs/0000:22:00.0", "kind": "acs", "subject": "port 0000:22:00.0", "effect": "every-boot", "live": true,
-        "items": [{ "subject": "ACS control", "before": "001d", "after": "0011" }]
+        "items": [{ "subject": "ACS control", "before": "001d", "after": "0011", "why": [] }]
     })
 }
 
@@ -356,7 +356,7 @@ pub fn drifted(rig: &Rig) -> Value {
 /// A round that has done it.
 pub fn mended(rig: &Rig) -> Value {
     let mut round = right(rig);
-    round["done"] = json!([{ "change": difference(), "end": { "end": "done" } }]);
+    round["done"] = json!([{ "change": difference(), "failure": null }]);
     round
 }
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Restart, chain};
+use super::Restart;
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced};
 use crate::daemon::methods;
+use crate::error_chain::chain;
 use crate::profile::model::Reboot;
 use crate::reboot::busy::{self, Busy};
 use crate::reboot::decide::{Scheduled, shown};

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Restart, chain};
+use super::Restart;
 use crate::daemon::journal::{self, say};
 use crate::daemon::round::Round;
+use crate::error_chain::chain;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootMethod;
 use crate::reboot::came::{Came, Told, began, judge};

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{LOOK_AGAIN, Restart, chain};
+use super::{LOOK_AGAIN, Restart};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced};
 use crate::daemon::methods;
 use crate::daemon::round::Round;
 use crate::daemon::status::Status;
 use crate::enforce_hold::EnforceHold;
+use crate::error_chain::chain;
 use crate::host::write::DirWriter;
 use crate::reboot::method::{Next, Prepared, command};
 

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::around::GOING_DOWN_US;
-use super::{LOOK_AGAIN, Restart, chain};
+use super::{LOOK_AGAIN, Restart};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind;
 use crate::daemon::round::Round;
 use crate::daemon::status::Status;
+use crate::error_chain::chain;
 use crate::plan::RebootNeed;
 use crate::profile::model::FleetLock;
 use crate::reboot::decide::{Decision, Scheduled};
@@ -289,8 +290,9 @@ impl Restart {
 
 /// What people have to deal with on this host, and what cannot be read of it.
 fn troubles(round: &Round) -> Vec<String> {
-    let troubles = round.blockers.iter().chain(&round.unknowns);
-    troubles.map(|trouble| format!("{}: {}", trouble.subject, trouble.reason)).collect()
+    let blockers = round.blockers.iter().map(|one| (&one.subject, &one.reason));
+    let troubles = blockers.chain(round.unknowns.iter().map(|one| (&one.subject, &one.reason)));
+    troubles.map(|(subject, reason)| format!("{subject}: {reason}")).collect()
 }
 
 /// Whether nothing is wrong with this host but what was known `before` it was rebooted.

@@ -8,12 +8,12 @@ use super::Daemon;
 use crate::daemon::fingerprint;
 use crate::daemon::journal::{self, say};
 use crate::daemon::pace::CLEARS;
-use crate::daemon::restart::chain;
 use crate::daemon::round::Round;
 use crate::daemon::status::{Verdict, Work};
 use crate::daemon::told;
 use crate::daemon::work::{self, Said, WorkError};
 use crate::enforce_hold::EnforceHold;
+use crate::error_chain::chain;
 use crate::profile::model::{AgentMode, RebootPolicy};
 
 impl Daemon {

@@ -4,6 +4,7 @@
 use std::error::Error;
 
 use super::{Context, Obstacle};
+use crate::error_chain::chain;
 use crate::host::ReadError;
 use crate::plan::{Action, Check, FileContent};
 
@@ -29,7 +30,7 @@ pub fn verify(context: &Context) -> Action {
 /// An error of a text format, with the file it is about.
 pub fn cannot(path: &str, error: &dyn Error) -> Obstacle {
     Obstacle {
-        reason: format!("{path} cannot be changed safely: {}", super::chain(error)),
+        reason: format!("{path} cannot be changed safely: {}", chain(error)),
         remedy: format!("mend {path} by hand, then plan again"),
     }
 }

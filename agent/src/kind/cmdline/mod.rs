@@ -9,6 +9,7 @@ mod grub;
 mod kernel_install;
 mod menu;
 mod ostree;
+mod paths;
 mod states;
 
 pub use states::check_line;
@@ -16,6 +17,7 @@ pub use states::check_line;
 use super::{Context, Kind};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults};
 use crate::desired::DesiredCmdline;
+use crate::error_chain::chain;
 use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{Reader, Reading};
 use crate::plan::{Action, Blocker, Change, Effect, Section};
@@ -26,6 +28,9 @@ pub const KIND: Kind = Kind {
     name: NAME,
     about: "kernel command line: configured, next boot, running, effective",
     plan,
+    watch: paths::watch,
+    recorded: paths::RECORDED,
+    labels: paths::labels,
 };
 
 /// Its name, also in the ledger.
@@ -209,17 +214,6 @@ fn disowned(edit: &Edit, arch: Arch, context: &Context, keep: &[String]) -> Vec<
         })
     };
     owned.iter().filter(|token| !still(token) && !kept(token)).cloned().collect()
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 fn change(

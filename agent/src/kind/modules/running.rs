@@ -3,22 +3,12 @@
 use super::NAME;
 use super::installed::{Installed, installed};
 use crate::desired::WantedModule;
-use crate::host::{HostKind, Reader, Reading};
+use crate::host::module::is_live;
+use crate::host::{HostKind, Reading};
 use crate::kind::Context;
 use crate::plan::{Action, Blocker, Change, Check, Effect, Item, Section, Settled, Unknown, Why};
 use crate::profile::model::ModuleLoad;
 use crate::value::ModuleName;
-
-/// Whether the module is live or built in. A directory in /sys/module without `initstate` is built-in code
-/// (kernel/module/main.c, handbook §9); a built-in without parameters has no directory at all.
-pub fn is_live(reader: &dyn Reader, module: &ModuleName) -> Reading<bool> {
-    let directory = format!("/sys/module/{module}");
-    match reader.attribute(&format!("{directory}/initstate")) {
-        Ok(state) => Reading::Known(state == "live"),
-        Err(error) if error.is_absent() => Reading::from_result(reader.exists(&directory)),
-        Err(error) => Reading::Unknown(error.to_string()),
-    }
-}
 
 /// Modules wanted now, and those that no boot can load.
 pub fn load(context: &Context, section: &mut Section) {

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use super::NAME;
 use super::conf::Modprobe;
 use super::files::{MODPROBE, same_value};
-use super::running::is_live;
-use crate::host::{HostKind, Reading};
+use crate::host::module::is_live;
+use crate::host::{HostKind, Reading, boot_id};
 use crate::kind::Context;
 use crate::ledger::{Sha, WaitRecord};
 use crate::plan::{Effect, Item, Pending, Section, Unseen};
@@ -84,7 +84,7 @@ pub fn of(
 fn began(context: &Context, subject: &str) -> Option<Option<String>> {
     let mut records = context.ledger.waiting.iter();
     let record = records.find(|record| record.kind == NAME && record.subject == subject)?;
-    let boot = context.reader.attribute("/proc/sys/kernel/random/boot_id").ok()?;
+    let boot = boot_id::of(context.reader).ok()?;
     (record.boot == boot).then(|| record.began.clone())
 }
 
@@ -103,7 +103,7 @@ pub fn pending(context: &Context, items: &[Item], section: &mut Section) {
     if records.peek().is_none() || context.facts.host == HostKind::Image {
         return;
     }
-    let Ok(boot) = context.reader.attribute("/proc/sys/kernel/random/boot_id") else { return };
+    let Ok(boot) = boot_id::of(context.reader) else { return };
     let again = |subject: &str| items.iter().any(|item| item.subject == subject);
     let due = |record: &&WaitRecord| record.boot == boot && record.next.is_some();
     let waits = records.filter(due).filter(|record| !again(&record.subject));

@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::ipmi::{Code, Ipmi, IpmiError};
-use super::{Env, MethodError, Undo, attribute, chain, ipmi, under};
+use super::{Env, MethodError, Undo, attribute, ipmi, under};
+use crate::error_chain::chain;
+use crate::host::boot_id::PATH as BOOT_ID;
 
 /// Where the request is left. /run is there until the machine is, and never outlives the boot.
 const REQUEST: &str = "/run/bedplate/power-cycle";
 /// What reads it, and what that calls.
 const HOOK: &str = "/usr/lib/systemd/system-shutdown/bedplate";
 const PROGRAM: &str = "/usr/bin/bedplate";
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// How long the BMC may take to cut the power before the ordinary reboot goes on. systemd-shutdown gives its hooks
 /// 90 s.

@@ -3,7 +3,8 @@
 //! (handbook §2.2); `efi` asks the firmware for EfiResetCold, `pci` writes 0x0E to port 0xCF9, whose bit 3 asks for
 //! a cycle of the power rails on Intel platforms.
 
-use super::{Env, MethodError, Undo, attribute, chain, under};
+use super::{Env, MethodError, Undo, attribute, under};
+use crate::error_chain::chain;
 
 const DIRECTORY: &str = "/sys/kernel/reboot";
 const MODE: &str = "/sys/kernel/reboot/mode";

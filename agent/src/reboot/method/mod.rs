@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::error_chain::chain;
+
 pub use crate::profile::model::RebootMethod as Method;
 
 /// What the methods work with.
@@ -250,17 +252,6 @@ pub fn undo(prepared: &Prepared, root: &Path) -> Result<(), MethodError> {
     // Collected first: a failure must not keep the steps after it from being tried.
     let results: Vec<_> = prepared.undo.iter().map(step).collect();
     results.into_iter().collect()
-}
-
-/// An error with its causes, where the text is all that goes on.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        words = format!("{words}: {error}");
-        cause = error.source();
-    }
-    words
 }
 
 /// A path of the machine under its root directory.

@@ -3,7 +3,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Env, MethodError, Undo, attribute, chain, under};
+use super::{Env, MethodError, Undo, attribute, under};
+use crate::error_chain::chain;
 
 const CLOCK: &str = "/sys/class/rtc/rtc0";
 const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::snapshot::{Node, Snapshot};
+use crate::host::snapshot::{Node, Snapshot};
+use crate::host::{HostKind, Reader as _};
 
 /// What stands where a secret was.
 const REDACTED: &str = "REDACTED";
@@ -15,7 +16,7 @@ const SECRET_NAMES: [&str; 8] =
 /// Take the secrets out of a snapshot.
 pub fn snapshot(snapshot: Snapshot) -> Snapshot {
     let names = identities(&snapshot);
-    let running = super::Reader::kind(&snapshot) != super::HostKind::Image;
+    let running = snapshot.kind() != HostKind::Image;
     let mut clean = Snapshot::new(running);
     for (path, node) in snapshot.nodes() {
         let node = match node {

@@ -1,5 +1,5 @@
-//! What is recorded: one table of paths, and what is read of every PCI function. Whatever a kind, a check or the
-//! boot-loader detection reads has to be here or be read by [`crate::facts::observe`].
+//! What is recorded: the paths that kinds name, those that no kind does, and what is read of every PCI function. Whatever
+//! planning or inspecting reads has to be among them or be read by [`crate::facts::observe`].
 
 use std::ops::ControlFlow;
 
@@ -7,93 +7,20 @@ use super::Recorder;
 use crate::facts::pci::Function;
 use crate::facts::{Depth, caps, observe};
 use crate::host::Reader;
+use crate::kind::KINDS;
+use crate::kind::Take::{self, Names, Presence, Whole};
 
-/// What is recorded of a path.
-#[derive(Clone, Copy)]
-enum Take {
-    /// The whole file (or the link itself and the file behind it).
-    Whole,
-    /// A directory's names.
-    Names,
-    /// That it is there, or not.
-    Presence,
-}
-use Take::{Names, Presence, Whole};
-
-/// Paths; `*` stands for any part of one component.
+/// Paths that no kind records; `*` stands for any part of one component.
 const PATHS: &[(&str, Take)] = &[
-    // Boot configuration.
-    ("/etc/default/grub", Whole),
-    ("/etc/default/grub.d/*", Whole),
-    ("/etc/grub.d", Names),
-    ("/etc/sysconfig/bootloader", Whole),
-    ("/boot", Names),
-    ("/boot/grub", Names),
-    ("/boot/grub/*.cfg", Whole),
-    ("/boot/grub/grubenv", Whole),
-    ("/boot/grub2", Names),
-    ("/boot/grub2/*.cfg", Whole),
-    ("/boot/grub2/grubenv", Whole),
-    ("/boot/efi/EFI/*", Names),
-    ("/boot/efi/EFI/*/grub.cfg", Whole),
-    ("/boot/efi/EFI/*/grubenv", Whole),
-    ("/boot/config-*", Whole),
-    ("/boot/loader", Names),
-    ("/boot/loader/loader.conf", Whole),
-    ("/boot/loader/entries/*", Whole),
-    ("/boot/EFI/Linux", Names),
-    ("/boot/efi/loader", Names),
-    ("/boot/efi/loader/loader.conf", Whole),
-    ("/boot/efi/loader/entries/*", Whole),
-    ("/efi/loader", Names),
-    ("/efi/loader/loader.conf", Whole),
-    ("/efi/loader/entries/*", Whole),
-    ("/efi/EFI/Linux", Names),
-    ("/etc/kernel", Names),
-    ("/etc/kernel/cmdline", Whole),
-    ("/etc/kernel/install.conf", Whole),
-    ("/etc/kernel/tries", Whole),
-    ("/usr/lib/kernel/cmdline", Whole),
-    ("/usr/lib/kernel/install.conf", Whole),
-    ("/usr/lib/bootc/kargs.d/*", Whole),
-    ("/proc/cmdline", Whole),
-    // Modules.
-    ("/etc/modprobe.d/*", Whole),
-    ("/run/modprobe.d/*", Whole),
-    ("/usr/local/lib/modprobe.d/*", Whole),
-    ("/usr/lib/modprobe.d/*", Whole),
-    ("/lib/modprobe.d/*", Whole),
-    ("/etc/modules-load.d/*", Whole),
-    ("/run/modules-load.d/*", Whole),
-    ("/usr/local/lib/modules-load.d/*", Whole),
-    ("/usr/lib/modules-load.d/*", Whole),
-    ("/etc/modules", Whole),
-    ("/proc/modules", Whole),
-    ("/sys/module/*", Names),
-    ("/sys/module/*/initstate", Whole),
-    ("/sys/module/*/refcnt", Whole),
-    ("/sys/module/*/version", Whole),
-    ("/sys/module/*/taint", Whole),
-    ("/sys/module/*/holders", Names),
-    ("/sys/module/*/parameters/*", Whole),
-    ("/usr/lib/modules/*/vmlinuz", Presence),
-    ("/lib/modules/*/modules.builtin", Whole),
-    ("/lib/modules/*/modules.dep", Whole),
-    ("/lib/modules/*/modules.symbols", Whole),
+    // GPU driver.
     ("/proc/driver/nvidia/version", Whole),
     ("/proc/driver/nvidia/params", Whole),
-    // IOMMU, drivers, interfaces.
-    ("/sys/kernel/iommu_groups/*/type", Whole),
+    // Drivers, RDMA links.
     ("/sys/bus/pci/drivers", Names),
-    ("/sys/class/net/*/flags", Whole),
-    ("/sys/class/net/*/operstate", Whole),
     ("/sys/class/infiniband/*/ports/*/state", Whole),
     ("/sys/class/infiniband/*/ports/*/phys_state", Whole),
     ("/sys/class/infiniband/*/ports/*/link_layer", Whole),
     ("/sys/class/infiniband/*/ports/*/rate", Whole),
-    ("/etc/systemd/network/*", Whole),
-    ("/run/systemd/network/*", Whole),
-    ("/etc/sriov-operator", Presence),
     // What would make a reboot something else than a reboot.
     ("/sys/kernel/kexec_loaded", Whole),
     ("/run/systemd/shutdown/scheduled", Presence),
@@ -110,22 +37,6 @@ const PATHS: &[(&str, Take)] = &[
     ("/run/ostree-booted", Presence),
     ("/sysroot/ostree", Presence),
     ("/usr/bin/bootc", Presence),
-    ("/usr/bin/bootctl", Presence),
-    ("/usr/bin/dracut", Presence),
-    ("/usr/bin/grub2-editenv", Presence),
-    ("/usr/bin/grub-editenv", Presence),
-    ("/usr/bin/kernel-install", Presence),
-    ("/usr/bin/mlxconfig", Presence),
-    ("/usr/bin/mstconfig", Presence),
-    ("/usr/bin/rpm-ostree", Presence),
-    ("/usr/bin/ukify", Presence),
-    ("/usr/sbin/grub-mkconfig", Presence),
-    ("/usr/sbin/grub2-mkconfig", Presence),
-    ("/usr/sbin/grubby", Presence),
-    ("/usr/sbin/modprobe", Presence),
-    ("/usr/sbin/update-bootloader", Presence),
-    ("/usr/sbin/update-grub", Presence),
-    ("/usr/sbin/update-initramfs", Presence),
 ];
 
 /// Attributes of a function that no scan reads.
@@ -135,7 +46,7 @@ const ATTRIBUTES: [&str; 4] = ["driver_override", "sriov_offset", "sriov_stride"
 pub fn read_all(recorder: &Recorder) {
     observe(recorder, Depth::Plan);
     let facts = observe(recorder, Depth::Thorough);
-    for (pattern, take) in PATHS {
+    for (pattern, take) in KINDS.iter().flat_map(|kind| kind.recorded).chain(PATHS) {
         for path in expand(recorder, pattern) {
             match take {
                 Whole => drop(recorder.read(&path)),

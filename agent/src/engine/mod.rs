@@ -1,5 +1,13 @@
 //! The road: profile and facts make desired state; each kind compares it with the host; the sections make the plan.
-//! Synchronous, and read-only: nothing in here can write.
+//! Synchronous. Planning ([`prepare`], [`plan`]) holds a reader only; [`apply`] and [`revert`] walk the way back and forth
+//! under the host's lock.
+
+mod change;
+mod prepare;
+pub mod profile_source;
+
+pub use change::{Applied, Reverted, Target, apply, may_change, revert};
+pub use prepare::{Planned, Request, RoadError, choose, prepare, prepare_loaded};
 
 use crate::desired::Desired;
 use crate::facts::{CpuVendor, Facts};

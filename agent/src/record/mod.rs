@@ -2,12 +2,13 @@
 //! over everything that planning and inspecting may read, for any profile. What leaves here holds no secrets (`redact`).
 
 mod manifest;
+mod redact;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use super::snapshot::{Config, Node, Snapshot};
-use super::{ConfigSpace, HostKind, ReadCost, ReadError, Reader, redact};
+use crate::host::snapshot::{Config, Node, Snapshot};
+use crate::host::{ConfigSpace, HostKind, ReadCost, ReadError, Reader};
 use crate::value::PciAddress;
 
 /// Record everything that planning and inspecting may read.

@@ -1,0 +1,131 @@
+//! Replacing, making and removing a file. The ledger has what was there before, so it also knows what an earlier run of
+//! the same change did before it was cut short.
+
+use similar::TextDiff;
+
+use super::{Failure, FoundFile, Operation, Store, Task, UndoList, expect, expect_written, tool};
+use crate::ledger::{Author, FileState, Ledger, Sha, Unfinished};
+use crate::plan::FileContent;
+
+/// Mode of a new file: configuration that everybody may read.
+const NEW_FILE: u32 = 0o644;
+
+/// [`crate::plan::Action::ReplaceFile`].
+pub(super) struct ReplaceFile<'a> {
+    pub path: &'a str,
+    pub before: Option<&'a FileContent>,
+    pub after: Option<&'a FileContent>,
+}
+
+impl Operation for ReplaceFile<'_> {
+    fn describe(&self) -> String {
+        format!("{} {}", if self.after.is_some() { "write" } else { "remove" }, self.path)
+    }
+
+    fn diff(&self) -> String {
+        let text = |content: Option<&FileContent>| {
+            content
+                .map(|content| String::from_utf8_lossy(&content.bytes).into_owned())
+                .unwrap_or_default()
+        };
+        let (old, new) = (text(self.before), text(self.after));
+        let relative = self.path.trim_start_matches('/');
+        let name = |prefix: &str, there: bool| {
+            if there { format!("{prefix}/{relative}") } else { "/dev/null".to_owned() }
+        };
+        let diff = TextDiff::from_lines(old.as_str(), new.as_str());
+        diff.unified_diff()
+            .header(&name("a", self.before.is_some()), &name("b", self.after.is_some()))
+            .to_string()
+    }
+
+    fn plan_line(&self, subject: &str) -> Option<String> {
+        (self.path != subject).then(|| self.describe())
+    }
+
+    fn target(&self) -> Option<String> {
+        Some(self.path.to_owned())
+    }
+
+    fn is_done(&self, store: &Store, _task: Task) -> bool {
+        store.file(self.path).is_ok_and(|found| holds(&found, self.after))
+    }
+
+    fn record(
+        &self,
+        store: &mut Store,
+        ledger: &mut Ledger,
+        task: Task,
+        first: bool,
+    ) -> Result<(), String> {
+        let found = store.file(self.path)?;
+        if holds(&found, self.after) {
+            return Ok(());
+        }
+        if first {
+            let as_planned = holds(&found, self.before);
+            expect(as_planned, self.path, "something else")?;
+        }
+        store.save_content(&found)?;
+        let to_be = self.after.map(|after| Sha::of(&after.bytes));
+        let author = Author { kind: task.change.kind, change: &task.change.id };
+        let readers = tool::generators(task.change);
+        ledger.begin_file(self.path, author, &found.state, to_be, &readers);
+        if self.after.is_some() {
+            ledger.directories.extend(store.missing_directories(self.path)?);
+        }
+        Ok(())
+    }
+
+    fn execute(&self, store: &mut Store, _task: Task, _undo: &mut UndoList) -> Result<(), Failure> {
+        let now = store.file(self.path)?;
+        if holds(&now, self.after) {
+            return Ok(());
+        }
+        expect(holds(&now, self.before), self.path, "something else")?;
+        match self.after {
+            Some(content) => store.writer.replace_file(self.path, &content.bytes, NEW_FILE),
+            None => store.writer.remove_file(self.path),
+        }
+        .map_err(|error| error.to_string())?;
+        let now = store.file(self.path)?;
+        Ok(expect_written(holds(&now, self.after), self.path)?)
+    }
+
+    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), String> {
+        settle(store, ledger, self.path)
+    }
+}
+
+/// Whether a file has this content; `None` = not there.
+fn holds(file: &FoundFile, content: Option<&FileContent>) -> bool {
+    file.bytes.as_ref() == content.map(|content| &content.bytes)
+}
+
+/// Enter in `ledger` that the change of a file is over.
+pub(crate) fn settle(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), String> {
+    ledger.settle_file(path, &store.file(path)?.state);
+    Ok(())
+}
+
+/// Put a file back that a failed change, or a run of it that was cut short, has begun to write. `false`: it was still
+/// as before.
+pub(crate) fn undo(store: &mut Store, path: &str) -> Result<bool, String> {
+    let unfinished = store.ledger.files.get(path).and_then(|record| record.unfinished.clone());
+    let Some(Unfinished { before, .. }) = unfinished else { return Ok(false) };
+    let changed = store.file(path)?.state != before;
+    store.restore_file(path, &before)?;
+    store.ledger.settle_file(path, &before);
+    Ok(changed)
+}
+
+/// Put a file back that still holds `before`.
+pub(crate) fn put_back(
+    store: &mut Store,
+    path: &str,
+    before: Option<&FileContent>,
+    to: &FileState,
+) -> Result<(), String> {
+    expect(holds(&store.file(path)?, before), path, "something else")?;
+    store.restore_file(path, to)
+}

@@ -1,0 +1,164 @@
+//! Running one of the host's own tools. The files that it may rewrite are saved first.
+
+use super::{Failure, Operation, Store, Task, Undo, UndoList, file};
+use crate::host::{ToolEnd, ToolOutput};
+use crate::ledger::{Author, Generator, Ledger, Sha, UndoTool, Unfinished};
+use crate::plan::{Action, Change, WayBack};
+
+/// [`Action::RunTool`].
+pub(super) struct RunTool<'a> {
+    pub argv: &'a [String],
+    pub purpose: &'a str,
+    pub touches: &'a [String],
+    pub way_back: &'a WayBack,
+    pub limit_s: u32,
+}
+
+impl Operation for RunTool<'_> {
+    fn describe(&self) -> String {
+        format!("run {}", self.argv.join(" "))
+    }
+
+    fn diff(&self) -> String {
+        format!("# run: {}\n", self.argv.join(" "))
+    }
+
+    fn plan_line(&self, _subject: &str) -> Option<String> {
+        Some(self.describe())
+    }
+
+    /// A tool has run if it is not owed and the files that it reads are as we left them when it last succeeded.
+    /// Equal files alone prove nothing: others may have written them and not run it. Without files, the change's
+    /// checks are all there is to go by.
+    fn is_done(&self, store: &Store, task: Task) -> bool {
+        let Task { change, .. } = task;
+        if store.ledger.owes(change.kind, self.argv) {
+            return false;
+        }
+        let settled = |path: &str, content: Option<Sha>| {
+            store
+                .ledger
+                .files
+                .get(path)
+                .is_some_and(|record| record.unfinished.is_none() && record.ours == [content])
+        };
+        let mut files = change.actions.iter().filter_map(|action| match action {
+            Action::ReplaceFile { path, after, .. } => {
+                Some(settled(path, after.as_ref().map(|after| Sha::of(&after.bytes))))
+            }
+            _ => None,
+        });
+        match files.next() {
+            Some(first) => first && files.all(|settled| settled),
+            None => change.actions.iter().any(|action| matches!(action, Action::Verify(_))),
+        }
+    }
+
+    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), Failure> {
+        let generator = (*self.way_back == WayBack::Repeat).then(|| self.generator());
+        let author = Author { kind: task.change.kind, change: &task.change.id };
+        save_touched(store, author, self.touches, generator.as_ref())?;
+        let WayBack::Run { argv: back } = self.way_back else {
+            return run(store, self.argv, self.limit_s);
+        };
+        let record = UndoTool {
+            kind: task.change.kind.into(),
+            argv: back.clone(),
+            purpose: self.purpose.to_owned(),
+            limit_s: self.limit_s,
+        };
+        // Before it runs: a run that is cut short may have done its work.
+        store.update_ledger(|ledger| ledger.begin_undo(record.clone()))?;
+        run(store, self.argv, self.limit_s).inspect_err(|_| store.ledger.drop_undo(&record))?;
+        undo.push(Box::new(RunBack { record }));
+        Ok(())
+    }
+
+    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), String> {
+        self.touches.iter().try_for_each(|path| file::settle(store, ledger, path))
+    }
+}
+
+impl RunTool<'_> {
+    fn generator(&self) -> Generator {
+        Generator {
+            argv: self.argv.to_vec(),
+            purpose: self.purpose.to_owned(),
+            limit_s: self.limit_s,
+        }
+    }
+}
+
+/// Runs the tool that undoes another.
+struct RunBack {
+    record: UndoTool,
+}
+
+impl Undo for RunBack {
+    fn subject(&self) -> String {
+        self.record.purpose.clone()
+    }
+
+    fn run(&self, store: &mut Store) -> Result<(), String> {
+        run(store, &self.record.argv, self.record.limit_s).map_err(|failure| failure.why)?;
+        store.ledger.drop_undo(&self.record);
+        Ok(())
+    }
+}
+
+/// The tools of a change that make files from others.
+pub(super) fn generators(change: &Change) -> Vec<Generator> {
+    let tools = change.actions.iter().filter_map(|action| match action {
+        Action::RunTool { argv, purpose, way_back: WayBack::Repeat, limit_s, .. } => {
+            Some(Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s })
+        }
+        _ => None,
+    });
+    tools.collect()
+}
+
+/// Save what a tool may rewrite, and enter in the ledger that it is about to.
+fn save_touched(
+    store: &mut Store,
+    author: Author,
+    touches: &[String],
+    generator: Option<&Generator>,
+) -> Result<(), String> {
+    let mut before = Vec::new();
+    for path in touches {
+        let found = store.file(path)?;
+        store.save_content(&found)?;
+        before.push((path, found.state));
+    }
+    store.update_ledger(|ledger| {
+        for (path, state) in &before {
+            ledger.begin_tool_file(path, author, state, generator.cloned());
+        }
+    })
+}
+
+/// Run a tool; anything but exit status 0 is a failure.
+pub(super) fn run(store: &mut Store, argv: &[String], limit_s: u32) -> Result<(), Failure> {
+    let ToolOutput { end, output } = store.writer.run_tool(argv, limit_s);
+    match end {
+        ToolEnd::Exited(0) => Ok(()),
+        end => Err(Failure { why: format!("{}: {end}", argv.join(" ")), output: Some(output) }),
+    }
+}
+
+/// Run a tool again, to make the files `makes` from those that were put back. If it fails, its files must not stay
+/// half-made: those that still were bedplate's work become what they were before bedplate came (nobody else has made them
+/// since), the others what they were before the tool.
+pub(crate) fn repeat(store: &mut Store, tool: &Generator, makes: &[String]) -> Result<(), Failure> {
+    save_touched(store, Author { kind: "", change: "revert" }, makes, Some(tool))?;
+    let Err(mut failure) = run(store, &tool.argv, tool.limit_s) else { return Ok(()) };
+    for path in makes {
+        let Some(record) = store.ledger.files.get(path) else { continue };
+        let Some(Unfinished { before, .. }) = record.unfinished.clone() else { continue };
+        let to = if record.knows(before.sha()) { record.original.clone() } else { before };
+        if let Err(why) = store.restore_file(path, &to) {
+            failure.why = format!("{}; and {path} could not be put back: {why}", failure.why);
+        }
+    }
+    Err(failure)
+}

@@ -1,0 +1,40 @@
+//! Reading something back: the change has failed if it is not so.
+
+use super::{Failure, Operation, Store, Task, UndoList};
+use crate::apply::Answer;
+use crate::plan::Check;
+
+/// [`crate::plan::Action::Verify`].
+pub(super) struct Verify<'a> {
+    pub check: &'a Check,
+}
+
+impl Operation for Verify<'_> {
+    fn describe(&self) -> String {
+        match self.check {
+            Check::NextBoot { .. } => "verify what the next boot will carry".into(),
+            Check::ModuleLive { module } => format!("verify that module {module} is live"),
+        }
+    }
+
+    fn diff(&self) -> String {
+        String::new()
+    }
+
+    fn is_done(&self, store: &Store, task: Task) -> bool {
+        verify(store, task, self.check).is_ok()
+    }
+
+    fn execute(&self, store: &mut Store, task: Task, _undo: &mut UndoList) -> Result<(), Failure> {
+        Ok(verify(store, task, self.check)?)
+    }
+}
+
+/// Whether the check holds; otherwise what is instead. What could not be found out does not hold.
+pub(super) fn verify(store: &Store, task: Task, check: &Check) -> Result<(), String> {
+    match (task.checker)(check, store.reader) {
+        Answer::Holds => Ok(()),
+        Answer::Not(why) => Err(why),
+        Answer::Unknown(why) => Err(format!("it cannot be told: {why}")),
+    }
+}

@@ -1,0 +1,153 @@
+//! Giving VFs a driver: by name, one by one, through `driver_override` (handbook §5.1). Which VFs a PF has is only known
+//! once they are there.
+
+use super::attribute::{same_value, settle, to_write};
+use super::{Failure, Operation, Store, Task, Undo, UndoList};
+use crate::ledger::Ledger;
+use crate::value::PciAddress;
+
+const DEVICES: &str = "/sys/bus/pci/devices";
+const DRIVERS: &str = "/sys/bus/pci/drivers";
+
+/// [`crate::plan::Action::BindVfs`].
+pub(super) struct BindVfs<'a> {
+    pub pf: PciAddress,
+    pub count: u16,
+    pub driver: &'a str,
+    pub limit_s: u32,
+}
+
+impl Operation for BindVfs<'_> {
+    fn describe(&self) -> String {
+        format!("bind the first {} VFs of {} to {}", self.count, self.pf, self.driver)
+    }
+
+    fn diff(&self) -> String {
+        format!("+{}: {} VFs bound to {}\n", self.pf, self.count, self.driver)
+    }
+
+    fn is_done(&self, store: &Store, _task: Task) -> bool {
+        self.unbound(store).is_ok_and(|unbound| unbound.is_empty())
+    }
+
+    /// Bind the VFs that are not bound. They come to be within the change, so the ledger gets them here.
+    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), Failure> {
+        let BindVfs { driver, limit_s, .. } = *self;
+        let vfs = self.unbound(store)?;
+        if !vfs.is_empty() && store.reader.exists(&format!("{DRIVERS}/{driver}")) == Ok(false) {
+            return Err(format!("there is no PCI driver {driver}: modprobe {driver} first").into());
+        }
+        let mut found = Vec::new();
+        for vf in &vfs {
+            found.push(store.attribute(&driver_override(vf))?);
+        }
+        let boot = store.boot_id()?;
+        store.update_ledger(|ledger| {
+            for (vf, now) in vfs.iter().zip(&found) {
+                let (path, values) = (driver_override(vf), (now.as_str(), driver));
+                ledger.begin_attribute(&path, task.change.kind, &boot, values, limit_s);
+            }
+        })?;
+        for (vf, now) in vfs.iter().zip(found) {
+            let (vf, driver) = (vf.clone(), driver.to_owned());
+            let bound = Bound { vf, driver, driver_override: now, limit_s };
+            undo.push(Box::new(bound.clone()));
+            bound.bind(store)?;
+        }
+        Ok(())
+    }
+
+    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), String> {
+        for vf in self.vfs(store)? {
+            settle(store, ledger, &driver_override(&vf))?;
+        }
+        Ok(())
+    }
+}
+
+impl BindVfs<'_> {
+    /// The first `count` VFs of the PF, by their addresses.
+    fn vfs(&self, store: &Store) -> Result<Vec<String>, String> {
+        let pf = self.pf;
+        (0..self.count)
+            .map(|number| {
+                let link = store.reader.link(&format!("{DEVICES}/{pf}/virtfn{number}"));
+                let target =
+                    link.map_err(|error| format!("VF {number} of {pf} is missing: {error}"))?;
+                Ok(target.rsplit('/').next().unwrap_or(&target).to_owned())
+            })
+            .collect()
+    }
+
+    /// Those VFs that do not have the driver. One that has another is an error: whatever bound it uses it.
+    fn unbound(&self, store: &Store) -> Result<Vec<String>, String> {
+        let mut without = Vec::new();
+        for vf in self.vfs(store)? {
+            match driver_of(store, &vf)? {
+                None => without.push(vf),
+                Some(bound) if bound == self.driver => {}
+                Some(bound) => return Err(format!("VF {vf} is bound to {bound}: plan again")),
+            }
+        }
+        Ok(without)
+    }
+}
+
+/// A VF and the driver it is given.
+#[derive(Clone)]
+struct Bound {
+    vf: String,
+    driver: String,
+    /// What `driver_override` read before.
+    driver_override: String,
+    limit_s: u32,
+}
+
+impl Bound {
+    fn bind(&self, store: &mut Store) -> Result<(), String> {
+        let Bound { vf, driver, limit_s, .. } = self;
+        store.write_attribute(&driver_override(vf), driver, *limit_s)?;
+        store.write_attribute(&format!("{DRIVERS}/{driver}/bind"), vf, *limit_s)?;
+        let bound = driver_of(store, vf)?;
+        if bound.as_ref() == Some(driver) {
+            return Ok(());
+        }
+        Err(format!(
+            "VF {vf} has {} after it was given to {driver}",
+            bound.map_or("no driver".to_owned(), |bound| format!("driver {bound}"))
+        ))
+    }
+}
+
+impl Undo for Bound {
+    fn subject(&self) -> String {
+        format!("driver of {}", self.vf)
+    }
+
+    /// Take the driver from the VF again, and let it forget the driver's name.
+    fn run(&self, store: &mut Store) -> Result<(), String> {
+        let Bound { vf, driver, driver_override: was, limit_s } = self;
+        if driver_of(store, vf)?.as_ref() == Some(driver) {
+            store.write_attribute(&format!("{DRIVERS}/{driver}/unbind"), vf, *limit_s)?;
+        }
+        let path = driver_override(vf);
+        if !same_value(&store.attribute(&path)?, was) {
+            store.write_attribute(&path, to_write(was), *limit_s)?;
+        }
+        store.ledger.settle_attribute(&path, was);
+        Ok(())
+    }
+}
+
+/// Where a VF is told its driver's name.
+fn driver_override(vf: &str) -> String {
+    format!("{DEVICES}/{vf}/driver_override")
+}
+
+fn driver_of(store: &Store, vf: &str) -> Result<Option<String>, String> {
+    match store.reader.link(&format!("{DEVICES}/{vf}/driver")) {
+        Ok(target) => Ok(target.rsplit('/').next().map(str::to_owned)),
+        Err(error) if error.is_absent() => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
