@@ -145,7 +145,7 @@ impl Port<'_> {
         {
             section.notes.push(self.note(format!(
                 "reads {} although the kernel was booted with {} for it: this kernel misreads the argument \
-                 (handbook §1.4), or somebody has written the register since",
+                 (fixed by Linux commit 9cf8a952d57b; handbook §1.4), or somebody has written the register since",
                 shown(control),
                 said.1.config_acs_flags(said.0)
             )));
@@ -192,7 +192,7 @@ impl Port<'_> {
             return Some((
                 format!(
                     "{functions} below it is bound to vfio-pci: with ACS cleared now, a guest could reach its \
-                     neighbours while its IOMMU group still says that it cannot (handbook §3.3)"
+                     neighbours while its IOMMU group still says that it cannot (Linux drivers/iommu/iommu.c; handbook §3.3)"
                 ),
                 "stop the guest and unbind the function from vfio-pci, or set acs.persistence = \"cmdline\", which \
                  clears ACS before IOMMU groups are made",
@@ -202,7 +202,7 @@ impl Port<'_> {
         matches!(lockdown, "integrity" | "confidentiality").then(|| {
             (
                 format!(
-                    "kernel lockdown ({lockdown}) refuses every write to PCI config space (handbook §3.1)"
+                    "kernel lockdown ({lockdown}) refuses every write to PCI config space (Linux drivers/pci/pci-sysfs.c; handbook §3.1)"
                 ),
                 "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or switch \
                  lockdown (Secure Boot) off",

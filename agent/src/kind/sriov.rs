@@ -242,7 +242,7 @@ impl Pf<'_> {
         if makes && self.function.class >> 8 == 0x0207 {
             notes.push(note(
                 "InfiniBand VFs stay down until they have GUIDs (`ip link set PF vf N node_guid …`, `port_guid …`), \
-                 which bedplate does not set (handbook §5.2)",
+                 which bedplate does not set (Linux include/uapi/linux/if_link.h; handbook §5.2)",
             ));
         }
         notes
@@ -272,7 +272,7 @@ impl Pf<'_> {
         if self.needs_iommu() && self.context.facts.iommu.active.known().is_some_and(Vec::is_empty)
         {
             return blocker(
-                "its VFs are to go to vfio-pci, which needs an IOMMU, and none is active (handbook §4)".to_owned(),
+                "its VFs are to go to vfio-pci, which needs an IOMMU, and none is active (Linux Documentation/driver-api/vfio.rst)".to_owned(),
                 "switch VT-d or AMD-Vi on in the BIOS and on the kernel command line ([iommu] of the profile), and \
                  reboot"
                     .to_owned(),
