@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 /// A value and its place in the TOML text. Compares by value alone, so that it can be a map key.
 #[derive(Debug, Clone)]
-pub(in crate::profile) struct At<T> {
+pub(crate) struct At<T> {
     /// The value.
     pub value: T,
     /// Its bytes.

@@ -10,11 +10,10 @@ use serde::de::{IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::at::At;
-use crate::profile::model::ModuleLoad;
 
 /// A plain value, or a table that says more.
 #[derive(Debug, Clone)]
-pub(in crate::profile) enum Entry<S, T> {
+pub(crate) enum Entry<S, T> {
     /// Just the value.
     Short(S),
     /// With its reason.
@@ -71,7 +70,7 @@ impl<S: JsonSchema, T: JsonSchema> JsonSchema for Entry<S, T> {
 
 /// One string or several.
 #[derive(Debug, Clone)]
-pub(in crate::profile) struct OneOrMany<T>(pub Vec<At<T>>);
+pub(crate) struct OneOrMany<T>(pub Vec<At<T>>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -127,95 +126,3 @@ impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
         json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
     }
 }
-
-/// A kernel argument.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub(in crate::profile) struct ArgText(
-    /// One kernel argument, `name` or `name=value`, without boot loader quoting.
-    #[schemars(length(min = 1, max = 2047), regex(pattern = r#"^([^\s"]|"[^"]*")+$"#))]
-    pub String,
-);
-
-/// A kernel argument with its reason.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::profile) struct ArgTable {
-    /// One kernel argument, `name` or `name=value`, without boot loader quoting.
-    pub arg: At<ArgText>,
-    /// Why it is wanted; shown in plans.
-    #[schemars(example = &"invalidate lazily: RDMA registrations are long-lived")]
-    pub why: Option<At<String>>,
-    /// Where the fact stands: a kernel file, a vendor page.
-    #[schemars(example = &"drivers/iommu/Kconfig")]
-    pub source: Option<At<String>>,
-}
-
-/// An entry of `cmdline.args` and `cmdline.absent`.
-pub(in crate::profile) type ArgEntry = At<Entry<ArgText, ArgTable>>;
-
-/// A module name.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub(in crate::profile) struct ModuleText(
-    /// A kernel module's name; `-` and `_` are the same.
-    // 55 = MODULE_NAME_LEN on 64-bit kernels less the NUL (include/linux/moduleparam.h).
-    #[schemars(regex(pattern = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,54}$"))]
-    pub String,
-);
-
-/// A module with its reason.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::profile) struct ModuleTable {
-    /// The module's name; `-` and `_` are the same.
-    pub name: At<ModuleText>,
-    /// When it is loaded. Default: `modules.load_default`. Only for `modules.load`.
-    pub load: Option<At<ModuleLoad>>,
-    /// Why; shown in plans.
-    #[schemars(example = &"user-space verbs need /dev/infiniband/uverbsN")]
-    pub why: Option<At<String>>,
-    /// Where the fact stands.
-    #[schemars(example = &"rdma-core kernel-boot/modules/rdma.conf")]
-    pub source: Option<At<String>>,
-}
-
-/// An entry of the module lists.
-pub(in crate::profile) type ModuleEntry = At<Entry<ModuleText, ModuleTable>>;
-
-/// A value of a module parameter.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(in crate::profile) enum Scalar {
-    /// Text, as modprobe.d takes it.
-    Text(String),
-    /// A number.
-    Number(i64),
-    /// Written as 1 or 0.
-    Truth(bool),
-}
-
-impl fmt::Display for Scalar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Scalar::Text(text) => f.write_str(text),
-            Scalar::Number(number) => write!(f, "{number}"),
-            Scalar::Truth(truth) => write!(f, "{}", u8::from(*truth)),
-        }
-    }
-}
-
-/// A module parameter's value with its reason.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::profile) struct OptionTable {
-    /// The value; `true` and `false` are written as 1 and 0.
-    pub value: Scalar,
-    /// Why; shown in plans.
-    pub why: Option<At<String>>,
-    /// Where the fact stands.
-    pub source: Option<At<String>>,
-}
-
-/// A value in `modules.options.MODULE`.
-pub(in crate::profile) type OptionEntry = At<Entry<Scalar, OptionTable>>;
