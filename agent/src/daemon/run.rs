@@ -45,6 +45,8 @@ pub struct Options {
     pub root: PathBuf,
     /// The program that does rounds: this one.
     pub worker: PathBuf,
+    /// Time between two reminders of a reboot that is left to people: a day.
+    pub remind_every: Duration,
 }
 
 /// Why it cannot run.
@@ -133,6 +135,7 @@ impl Daemon {
         let restart = Restart::new(&options.root, boot_id);
         let devices = restart.store().devices();
         let now = Instant::now();
+        let reminder = Reminder::new(options.remind_every);
         let mut daemon = Daemon {
             options,
             shown,
@@ -158,7 +161,7 @@ impl Daemon {
             bursts: Bursts::default(),
             busy: Busy::default(),
             told: Told::default(),
-            reminder: Reminder::default(),
+            reminder,
             unusable: None,
             work: None,
             profile_gone: None,

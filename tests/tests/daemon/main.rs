@@ -3,12 +3,15 @@
 mod absent;
 mod boot;
 mod bus;
+mod by_itself;
 mod called_off;
 mod came;
+mod heard;
 mod held;
 mod lock;
 mod logind;
 mod node;
+mod quiet;
 mod reboots;
 mod replaced;
 mod rig;
