@@ -1,8 +1,7 @@
 //! The plan: what differs, what would be done about it, and what stands in the way. Pure data;
 //! no I/O and no decisions. Only `apply` interprets [`Action`].
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+mod form;
 
 use serde::{Deserialize, Serialize};
 
@@ -65,36 +64,9 @@ impl Why {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FileContent {
     /// Exact bytes. Boot configuration is text, but not always UTF-8: other people's bytes are kept.
-    #[serde(serialize_with = "lossy", deserialize_with = "text")]
+    #[serde(serialize_with = "form::lossy", deserialize_with = "form::text")]
     #[schemars(with = "String")]
     pub bytes: Vec<u8>,
-}
-
-/// Kinds are few, and named where they are declared; a name that was written down is one of theirs again. Bounded all the
-/// same: a name that is read is kept for as long as the program runs.
-fn known_kind<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<KindName, D::Error> {
-    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    const MOST: usize = 64;
-    let name = String::deserialize(deserializer)?;
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(name) = known.get(name.as_str()) {
-        return Ok(name);
-    }
-    if known.len() >= MOST || name.len() > 32 {
-        return Err(serde::de::Error::custom(format!("`{name}` is no kind of managed thing")));
-    }
-    let name: &'static str = name.leak();
-    known.insert(name);
-    Ok(name)
-}
-
-/// Bytes that are no UTF-8 are not what they were: a plan that was read back is to be shown, not to be applied.
-fn text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-    String::deserialize(deserializer).map(String::into_bytes)
-}
-
-fn lossy<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&String::from_utf8_lossy(bytes))
 }
 
 /// Something that must be true of the host after the actions before it; the executor reads it back.
@@ -251,7 +223,7 @@ pub struct Change {
     /// Stable name within the plan, `kind/subject`.
     pub id: String,
     /// The kind it belongs to (`cmdline`, `modules`, `acs`, `sriov`).
-    #[serde(deserialize_with = "known_kind")]
+    #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
     /// Title for people: `/etc/default/grub.d/zz-bedplate.cfg`, `port 0000:17:00.0`.
     pub subject: String,
@@ -285,7 +257,7 @@ impl Change {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Blocker {
     /// The kind it belongs to.
-    #[serde(deserialize_with = "known_kind")]
+    #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
     /// What it is about.
     pub subject: String,
@@ -301,7 +273,7 @@ pub struct Blocker {
 )]
 pub struct Unknown {
     /// The kind it matters to.
-    #[serde(deserialize_with = "known_kind")]
+    #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
     /// What could not be read.
     pub subject: String,
@@ -315,7 +287,7 @@ pub struct Unknown {
 )]
 pub struct Settled {
     /// The kind it belongs to.
-    #[serde(deserialize_with = "known_kind")]
+    #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
     /// What.
     pub subject: String,
@@ -329,7 +301,7 @@ pub struct Settled {
 )]
 pub struct Note {
     /// The kind it belongs to.
-    #[serde(deserialize_with = "known_kind")]
+    #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
     /// What it is about.
     pub subject: String,
@@ -391,7 +363,7 @@ pub struct Unseen {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Pending {
     /// The kind it belongs to.
-    #[serde(deserialize_with = "known_kind")]
+    #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
     /// What waits.
     pub subject: String,

@@ -1,10 +1,11 @@
+mod left_alone;
 mod resolving;
 
 use super::*;
 use crate::desired::{AcsPersistence, Desired, DesiredAcs, DesiredCmdline, DesiredModules};
 use crate::facts::Facts;
 use crate::ledger::Ledger;
-use crate::plan::Why;
+use crate::plan::{Action, Change, Effect, Why};
 use crate::profile::model::{AcsPolicy, PfSelector, Sriov, SriovCount, SriovManaged, SriovRule};
 use crate::topology::fixture::{Files, Machine, at, facts, lab};
 
@@ -274,80 +275,6 @@ fn a_pf_without_its_driver_cannot_make_vfs() {
     machine.get(PF).driver = Some("vfio-pci".into());
     assert!(plan_of(&one(2, VfDriver::Auto), &machine).blockers[0].reason.contains("guest"));
     assert_eq!(plan_of(&one(0, VfDriver::Auto), &machine).blockers, [], "nothing is to be done");
-}
-
-#[test]
-fn where_the_operator_is_bedplate_is_not() {
-    let files = Files::new(&[("/etc/sriov-operator/pci/0000:24:00.0", "{}")]);
-    let section = plan_with(&one(2, VfDriver::Auto), &lab().facts(), &files);
-    assert_eq!((section.changes.len(), section.notes.len()), (0, 1));
-    assert!(
-        section.notes[0].subject.contains(PF)
-            && section.notes[0].text.contains("/etc/sriov-operator")
-    );
-
-    let mut files = Files::default();
-    files.denied.insert("/etc/sriov-operator".into());
-    let section = plan_with(&one(2, VfDriver::Auto), &lab().facts(), &files);
-    assert_eq!(
-        (section.changes.len(), section.unknowns.len()),
-        (0, 1),
-        "not knowing is no leave to write"
-    );
-
-    let mut external = one(2, VfDriver::Auto);
-    external.managed = SriovManaged::External;
-    let resolved = resolve(&external, &lab().facts());
-    assert_eq!((resolved.vfs.len(), resolved.notes.len()), (0, 1));
-}
-
-#[test]
-fn link_files_that_set_counts_are_pointed_out() {
-    let files = Files::new(&[
-        ("/etc/systemd/network/10-fabric.link", "[Link]\n SR-IOVVirtualFunctions=8\n"),
-        ("/etc/systemd/network/20-other.link", "[Link]\n#SR-IOVVirtualFunctions=8\n"),
-    ]);
-    let notes = plan_with(&one(2, VfDriver::Auto), &lab().facts(), &files).notes;
-    assert_eq!(
-        notes.iter().map(|note| note.subject.as_str()).collect::<Vec<_>>(),
-        ["/etc/systemd/network/10-fabric.link"]
-    );
-}
-
-#[test]
-fn counts_that_cannot_be_read_are_unknown() {
-    let mut machine = lab();
-    if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
-        sriov.enabled = Reading::Unknown("EIO".into());
-    }
-    let section = plan_of(&one(2, VfDriver::Auto), &machine);
-    assert_eq!((section.changes.len(), section.unknowns.len()), (0, 1));
-    if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
-        sriov.total = Reading::Unknown("EIO".into());
-    }
-    let resolved = resolve(&one(2, VfDriver::Auto), &machine.facts());
-    assert_eq!((resolved.vfs.len(), resolved.unknowns.len()), (0, 1));
-    let blind = facts(Reading::Unknown("no /sys".into()));
-    assert_eq!(resolve(&one(2, VfDriver::Auto), &blind).unknowns.len(), 1);
-}
-
-#[test]
-fn an_image_leaves_vfs_to_the_machine() {
-    let image = Facts { host: HostKind::Image, ..facts(Reading::Unknown("no /sys".into())) };
-    let resolved = resolve(&one(2, VfDriver::Auto), &image);
-    assert_eq!((resolved.notes.len(), resolved.unknowns.len()), (1, 0));
-    let known = Facts { host: HostKind::Image, ..lab().facts() };
-    let section = plan_with(&one(2, VfDriver::Auto), &known, &Files::default());
-    assert!(the_change(&section).deferred.is_some());
-}
-
-#[test]
-fn infiniband_vfs_want_guids() {
-    let mut machine = lab();
-    machine.get(PF).class = 0x020700;
-    let section = plan_of(&one(2, VfDriver::Auto), &machine);
-    assert!(section.notes[0].text.contains("GUID"));
-    the_change(&section);
 }
 
 /// Does what the plan's actions say to the machine, as Linux would.

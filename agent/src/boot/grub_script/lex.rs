@@ -1,0 +1,190 @@
+//! Words and separators of GRUB's script language (`grub-core/script/yylex.l`).
+
+use super::{NotUnderstood, Part, Token, Word};
+
+pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, NotUnderstood> {
+    let mut all = Vec::new();
+    let mut at = 0;
+    while let Some(c) = char_at(text, at) {
+        let single = |token| (token, at + 1);
+        let (token, next) = match c {
+            ' ' | '\t' => {
+                at += 1;
+                continue;
+            }
+            '\\' if text[at..].starts_with("\\\n") => {
+                at += 2;
+                continue;
+            }
+            '#' => {
+                at = text[at..].find('\n').map_or(text.len(), |end| at + end);
+                continue;
+            }
+            '\n' | ';' if text[at..].starts_with(";;") => (Token::Other(";;"), at + 2),
+            '\n' | ';' => single(Token::End),
+            '{' => single(Token::Open),
+            '}' => single(Token::Close),
+            '|' => single(Token::Other("|")),
+            '&' => single(Token::Other("&")),
+            '<' => single(Token::Other("<")),
+            '>' => single(Token::Other(">")),
+            _ => {
+                let word = word(text, at)?;
+                let end = word.end;
+                (Token::Word(word), end)
+            }
+        };
+        all.push((at, token));
+        at = next;
+    }
+    Ok(all)
+}
+
+fn char_at(text: &str, at: usize) -> Option<char> {
+    text.get(at..)?.chars().next()
+}
+
+/// Collects text and variables of one word.
+struct WordBuilder {
+    parts: Vec<Part>,
+    quoted: bool,
+}
+
+impl WordBuilder {
+    /// Whether what was read so far could be the start of a device or path, in which wildcards are expanded
+    /// (`grub-core/commands/wildcard.c`).
+    fn may_be_path(&self) -> bool {
+        match self.parts.first() {
+            Some(Part::Text(text)) => text.is_empty() || text.starts_with(['/', '(']),
+            _ => true,
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        match self.parts.last_mut() {
+            Some(Part::Text(last)) => last.push_str(text),
+            _ => self.parts.push(Part::Text(text.to_owned())),
+        }
+    }
+}
+
+fn word(text: &str, start: usize) -> Result<Word, NotUnderstood> {
+    let mut builder = WordBuilder { parts: Vec::new(), quoted: false };
+    let mut at = start;
+    while let Some(c) = char_at(text, at) {
+        match c {
+            ' ' | '\t' | '\n' | ';' | '{' | '}' | '|' | '&' | '<' | '>' => break,
+            '\'' => at = single_quoted(text, at, &mut builder)?,
+            '"' => at = double_quoted(text, at, &mut builder)?,
+            '$' => at = variable(text, at, false, &mut builder)?,
+            '\\' => at = escape(text, at, &mut builder)?,
+            '*' | '?' if builder.may_be_path() => {
+                return Err(NotUnderstood::at(
+                    text,
+                    at,
+                    "GRUB takes this for a pattern of file names; put quotes round it",
+                ));
+            }
+            _ => {
+                builder.text(c.encode_utf8(&mut [0; 4]));
+                at += c.len_utf8();
+            }
+        }
+    }
+    if matches!(&text[start..at], "[[" | "]]") {
+        return Err(NotUnderstood::at(text, start, "GRUB reserves this word; put quotes round it"));
+    }
+    Ok(Word { parts: builder.parts, start, end: at, quoted: builder.quoted })
+}
+
+fn escape(text: &str, at: usize, builder: &mut WordBuilder) -> Result<usize, NotUnderstood> {
+    let rest = &text[at + 1..];
+    let mut bytes = rest.bytes();
+    // Some builds of GRUB keep `\x41` as it is, others drop the backslash.
+    let hex = bytes.next() == Some(b'x')
+        && bytes.by_ref().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    match rest.chars().next() {
+        None => Err(NotUnderstood::at(text, at, "a backslash at the end escapes nothing")),
+        Some(_) if hex => {
+            Err(NotUnderstood::at(text, at, "builds of GRUB differ in what they make of `\\x`"))
+        }
+        Some('\n') => Ok(at + 2),
+        Some(c) => {
+            builder.quoted = true;
+            builder.text(c.encode_utf8(&mut [0; 4]));
+            Ok(at + 1 + c.len_utf8())
+        }
+    }
+}
+
+fn single_quoted(text: &str, at: usize, builder: &mut WordBuilder) -> Result<usize, NotUnderstood> {
+    let inside = &text[at + 1..];
+    let end = inside
+        .find('\'')
+        .ok_or_else(|| NotUnderstood::at(text, at, "this quote is never closed"))?;
+    builder.quoted = true;
+    builder.text(&inside[..end]);
+    Ok(at + end + 2)
+}
+
+fn double_quoted(
+    text: &str,
+    start: usize,
+    builder: &mut WordBuilder,
+) -> Result<usize, NotUnderstood> {
+    builder.quoted = true;
+    builder.text("");
+    let mut at = start + 1;
+    while let Some(c) = char_at(text, at) {
+        match c {
+            '"' => return Ok(at + 1),
+            '$' => at = variable(text, at, true, builder)?,
+            '\\' => match char_at(text, at + 1) {
+                Some('\n') => at += 2,
+                Some(c @ ('$' | '\\' | '"')) => {
+                    builder.text(c.encode_utf8(&mut [0; 4]));
+                    at += 2;
+                }
+                _ => {
+                    builder.text("\\");
+                    at += 1;
+                }
+            },
+            _ => {
+                builder.text(c.encode_utf8(&mut [0; 4]));
+                at += c.len_utf8();
+            }
+        }
+    }
+    Err(NotUnderstood::at(text, start, "this quote is never closed"))
+}
+
+fn variable(
+    text: &str,
+    at: usize,
+    quoted: bool,
+    builder: &mut WordBuilder,
+) -> Result<usize, NotUnderstood> {
+    let rest = &text[at + 1..];
+    let (inside, braces) = match rest.strip_prefix('{') {
+        Some(inside) => (inside, 2),
+        None => (rest, 0),
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let digits = inside.starts_with(|c: char| c.is_ascii_digit());
+    let belongs = |c: char| if digits { c.is_ascii_digit() } else { is_name(c) };
+    let len = match inside.find(|c| !belongs(c)).unwrap_or(inside.len()) {
+        0 if inside.starts_with(['?', '#', '*', '@']) => 1,
+        len => len,
+    };
+    let closed = braces == 0 || inside[len..].starts_with('}');
+    if len == 0 || !closed {
+        return Err(NotUnderstood::at(
+            text,
+            at,
+            "GRUB takes a `$` for a variable, and this is none",
+        ));
+    }
+    builder.parts.push(Part::Var { name: inside[..len].to_owned(), quoted });
+    Ok(at + 1 + len + braces)
+}

@@ -1,0 +1,94 @@
+//! What grub-mkconfig reads: the main file and its drop-ins, and the line that they come to.
+
+use super::{Family, MAIN};
+use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault};
+use crate::boot::grub_quote;
+use crate::cmdline::CommandLine;
+use crate::host::{ReadError, Reader, Reading};
+
+/// One sourced file.
+pub(super) struct Sourced {
+    pub path: String,
+    pub default: GrubDefault,
+}
+
+/// The main file and its drop-ins in the order in which grub-mkconfig sources them.
+pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<Sourced>, ReadError> {
+    let mut paths = vec![MAIN.to_owned()];
+    if let Some(directory) = family.drop_ins {
+        match reader.list(directory) {
+            Ok(names) => paths.extend(
+                names
+                    .iter()
+                    .filter(|name| name.ends_with(".cfg"))
+                    .map(|name| format!("{directory}/{name}")),
+            ),
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut sources = Vec::new();
+    for path in paths {
+        match reader.text(&path) {
+            Ok(text) => sources.push(Sourced { default: grub_default::parse(&text), path }),
+            // grub-mkconfig sources what is there.
+            Err(error) if error.is_absent() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sources)
+}
+
+pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, String> {
+    let files: Vec<&GrubDefault> = sources.iter().map(|source| &source.default).collect();
+    match grub_default::evaluate(&files, variable) {
+        Ok(value) => Ok(value.unwrap_or_default()),
+        Err(error) => {
+            let path = sources.get(error.file).map_or(MAIN, |source| source.path.as_str());
+            let place = &error.source;
+            Err(format!(
+                "{path}:{}:{}: {} (`{}`)",
+                place.line,
+                place.column,
+                place.why,
+                place.text.trim()
+            ))
+        }
+    }
+}
+
+/// The line that a normal entry gets: 10_linux puts the general variable first.
+pub(super) fn line(sources: &[Sourced]) -> Result<CommandLine, String> {
+    let both = format!("{} {}", value(sources, CMDLINE)?, value(sources, CMDLINE_DEFAULT)?);
+    let text = grub_quote::kernel_line(both.trim())
+        .map_err(|error| format!("{MAIN} and drop-ins: {error}"))?;
+    Ok(CommandLine::parse(&text))
+}
+
+/// The configured line. A file that cannot be followed makes it unknown, with a remark that names the place.
+pub fn read(
+    reader: &dyn Reader,
+    family: &Family,
+    remarks: &mut Vec<String>,
+) -> Reading<CommandLine> {
+    let sources = match sources(reader, family) {
+        Ok(sources) if sources.is_empty() => return Reading::Absent,
+        Ok(sources) => sources,
+        Err(error) => return Reading::Unknown(error.to_string()),
+    };
+    match line(&sources) {
+        Ok(line) => Reading::Known(line),
+        Err(why) => {
+            remarks.push(why.clone());
+            // bedplate's own drop-in is all that can be vouched for.
+            own_line(&sources, family).map_or(Reading::Unknown(why), Reading::Known)
+        }
+    }
+}
+
+fn own_line(sources: &[Sourced], family: &Family) -> Option<CommandLine> {
+    let own = family.own()?;
+    let text =
+        sources.iter().find(|source| source.path == own).map_or("", |source| source.default.text());
+    grub_default::parse_drop_in(text, family.variable).ok().map(CommandLine::from_tokens)
+}

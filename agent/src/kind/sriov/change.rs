@@ -1,0 +1,133 @@
+//! What is done about the VFs of one PF: the actions of its change, and its line for people.
+
+use super::{NAME, Need, Pf};
+use crate::kind::some_of;
+use crate::plan::{Action, Change, Deferred, Effect, Item};
+use crate::profile::model::VfDriver;
+
+impl Pf<'_> {
+    pub(super) fn change(&self, present: u16, need: Need, image: bool) -> Change {
+        Change {
+            id: format!("{NAME}/{}", self.wanted.pf),
+            kind: NAME,
+            subject: self.subject(),
+            items: vec![self.item(present, need)],
+            effect: Effect::EveryBoot,
+            actions: self.actions(present, need),
+            disrupts: if need == Need::Destroy { self.what_vanishes(present) } else { Vec::new() },
+            needs: Vec::new(),
+            owns: None,
+            deferred: image.then(|| Deferred {
+                until: "at first boot of the image, by `bedplate apply` on the machine".to_owned(),
+            }),
+        }
+    }
+
+    fn item(&self, present: u16, need: Need) -> Item {
+        let (before, after) = match need {
+            Need::StopProbing => ("driver probing on".to_owned(), "driver probing off".to_owned()),
+            Need::Bind => (format!("{} without driver", vfs(present)), self.goal()),
+            Need::Nothing | Need::Create | Need::Destroy => (vfs(present), self.goal()),
+        };
+        Item {
+            subject: "SR-IOV".to_owned(),
+            before: Some(before),
+            after: Some(after),
+            why: self.wanted.why.clone(),
+        }
+    }
+
+    fn goal(&self) -> String {
+        match (&self.wanted.vf_driver, self.wanted.count) {
+            (VfDriver::Auto, count) | (_, count @ 0) => vfs(count),
+            (_, count) => format!("{} with {}", vfs(count), self.driver_wanted()),
+        }
+    }
+
+    fn what_vanishes(&self, present: u16) -> Vec<String> {
+        let of = |vf: &&crate::value::PciAddress| self.tree.get(**vf).map_or(&[][..], |vf| &vf.net);
+        let names: Vec<String> =
+            self.sriov.vfs.iter().flat_map(|vf| of(&vf).iter().cloned()).collect();
+        let interfaces = match names.len() {
+            0 => String::new(),
+            _ => format!(" and with them {}", some_of(names.into_iter(), 8, "interfaces")),
+        };
+        let again = if self.wanted.count > 0 { ", and come back as new devices" } else { "" };
+        vec![format!("{} vanish{interfaces}{again}", vfs(present))]
+    }
+
+    fn actions(&self, present: u16, need: Need) -> Vec<Action> {
+        let count = self.wanted.count;
+        let numvfs = |before: u16, after: u16| {
+            self.write(
+                "sriov_numvfs",
+                before.to_string(),
+                after.to_string(),
+                limit_s(before.max(after)),
+            )
+        };
+        let autoprobe = |on: bool| {
+            self.write(
+                "sriov_drivers_autoprobe",
+                u8::from(!on).to_string(),
+                u8::from(on).to_string(),
+                10,
+            )
+        };
+        let mut actions = self.load_driver(need);
+        if need == Need::Destroy {
+            actions.push(numvfs(present, 0));
+        }
+        let probed = self.probes();
+        let quiet = self.wanted.vf_driver != VfDriver::Auto && count > 0 && need != Need::Bind;
+        if quiet && probed {
+            actions.push(autoprobe(false));
+        }
+        if matches!(need, Need::Create | Need::Destroy) && count > 0 {
+            actions.push(numvfs(0, count));
+        }
+        if let (VfDriver::Named(driver), true) = (&self.wanted.vf_driver, count > 0) {
+            let driver = driver.clone();
+            actions.push(Action::BindVfs {
+                pf: self.wanted.pf,
+                count,
+                driver,
+                limit_s: limit_s(count),
+            });
+            // VFs without a driver would be picked up by the next one that is loaded: there it stays off.
+            if quiet && probed {
+                actions.push(autoprobe(true));
+            }
+        }
+        actions
+    }
+
+    /// The named driver has to be there before VFs can be bound to it.
+    fn load_driver(&self, need: Need) -> Vec<Action> {
+        match &self.wanted.vf_driver {
+            VfDriver::Named(driver) if self.wanted.count > 0 && need != Need::Nothing => {
+                let there = self.context.reader.exists(&format!("/sys/bus/pci/drivers/{driver}"));
+                // modprobe of a module that is loaded does nothing.
+                let load = || Action::LoadModule { module: driver.replace('-', "_") };
+                (there != Ok(true)).then(load).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn write(&self, attribute: &str, before: String, after: String, limit_s: u32) -> Action {
+        let path = format!("/sys/bus/pci/devices/{}/{attribute}", self.wanted.pf);
+        Action::WriteAttribute { path, before, after, limit_s }
+    }
+}
+
+/// `1 VF`, `8 VFs`.
+pub(super) fn vfs(count: u16) -> String {
+    format!("{count} {}", if count == 1 { "VF" } else { "VFs" })
+}
+
+/// Seconds for making, destroying or binding VFs: the PF's driver goes through them one by one, some ask firmware for
+/// each (handbook §5.1: allow minutes for large counts).
+fn limit_s(count: u16) -> u32 {
+    60 + 5 * u32::from(count)
+}

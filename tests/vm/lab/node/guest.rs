@@ -1,0 +1,93 @@
+//! What is done inside the guest: commands and files, through its agent.
+
+use std::time::Duration;
+
+use super::super::agent::{Agent, Output};
+use super::super::{Result, fail};
+use super::{COMMAND, Node};
+
+impl Node {
+    /// Runs `command` with a shell of the guest.
+    ///
+    /// # Errors
+    /// When it cannot be run or hangs; not when it fails.
+    pub fn run(&self, command: &str) -> Result<Output> {
+        self.run_for(command, COMMAND)
+    }
+
+    /// [`Node::run`] with another bound on its time.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_for(&self, command: &str, limit: Duration) -> Result<Output> {
+        let socket = self.sockets.path().join("agent");
+        let output = Agent::connect(&socket, Duration::from_secs(3))
+            .and_then(|mut agent| agent.run(command, limit))?;
+        self.note(&format!("$ {command}\n{}{}[{}]", output.stdout, output.stderr, output.status));
+        Ok(output)
+    }
+
+    /// Runs a command that has to exit with `status`; gives what it printed.
+    ///
+    /// # Errors
+    /// When it exits otherwise.
+    pub fn expect(&self, status: i64, command: &str) -> Result<String> {
+        let output = self.run(command)?;
+        if output.status == status {
+            return Ok(output.stdout);
+        }
+        fail(format!(
+            "{command}\nexits with {}, not {status}:\n{}{}",
+            output.status, output.stdout, output.stderr
+        ))
+    }
+
+    /// Runs a command that has to succeed; gives what it printed, without the last line's end.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn ok(&self, command: &str) -> Result<String> {
+        Ok(self.expect(0, command)?.trim_end_matches('\n').to_owned())
+    }
+
+    /// Id of the running boot (/proc/sys/kernel/random/boot_id).
+    ///
+    /// # Errors
+    /// When the guest does not answer.
+    pub fn boot_id(&self) -> Result<String> {
+        self.ok("cat /proc/sys/kernel/random/boot_id")
+    }
+
+    /// Writes a file in the guest, with its directory, in one step (rename), readable by all.
+    ///
+    /// # Errors
+    /// When the guest cannot.
+    pub fn put(&self, path: &str, content: impl AsRef<[u8]>) -> Result<()> {
+        let socket = self.sockets.path().join("agent");
+        let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+        self.ok(&format!("mkdir -p '{directory}'"))?;
+        Agent::connect(&socket, Duration::from_secs(3))?
+            .write(&format!("{path}.put"), content.as_ref())?;
+        self.ok(&format!("chmod 644 '{path}.put' && mv '{path}.put' '{path}'"))?;
+        Ok(())
+    }
+
+    /// [`Node::put`] of a program.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_program(&self, path: &str, content: impl AsRef<[u8]>) -> Result<()> {
+        self.put(path, content)?;
+        self.ok(&format!("chmod 755 '{path}'"))?;
+        Ok(())
+    }
+
+    /// Content of a file of the guest.
+    ///
+    /// # Errors
+    /// When the guest cannot read it.
+    pub fn get(&self, path: &str) -> Result<Vec<u8>> {
+        let socket = self.sockets.path().join("agent");
+        Agent::connect(&socket, Duration::from_secs(3))?.read(path)
+    }
+}
