@@ -3,6 +3,7 @@
 use jiff::SignedDuration;
 
 use super::Checker;
+use crate::duration;
 use crate::profile::fragment::{
     AgentFragment, At, MatchFragment, MatchPciFragment, RebootFragment,
 };
@@ -197,7 +198,7 @@ impl Checker<'_> {
         most: SignedDuration,
     ) -> Option<Leaf<u32>> {
         let place = self.place(text.span);
-        let Ok(duration) = text.value.parse::<SignedDuration>() else {
+        let Some(duration) = duration::parse(&text.value) else {
             let message = format!("`{}` is not a length of time", text.value);
             self.error(
                 place,
