@@ -8,6 +8,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::host::write::replace_own_file;
 use crate::reboot::decide::shown;
 use crate::visible::one_line;
 
@@ -74,7 +75,8 @@ impl EnforceHold {
     /// The file cannot be written.
     pub fn keep(&self, root: &Path) -> Result<(), Error> {
         let json = serde_json::to_string_pretty(self).map_err(Error::other)? + "\n";
-        crate::daemon::store::replace(&root.join(HOLD.trim_start_matches('/')), json.as_bytes())
+        let path = root.join(HOLD.trim_start_matches('/'));
+        replace_own_file(&path, json.as_bytes(), 0o600, 0o700)
     }
 
     /// Ends it; whether there was one.

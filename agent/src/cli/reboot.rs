@@ -1,7 +1,5 @@
 //! `bedplate reboot`: what is due, and the operator's word on it.
 
-use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
@@ -9,8 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::exit::AS_ROOT;
 use super::{CliError, Exit, agent, output};
+use crate::duration;
 use crate::host::dir::DirReader;
-use crate::ledger;
+use crate::host::write::replace_own_file;
 use crate::plan::RebootNeed;
 use crate::reboot::hold::{self, Hold, HoldError};
 use crate::reboot::method::bmc;
@@ -61,7 +60,7 @@ pub struct ScheduleArgs {
 #[derive(Debug, Args)]
 pub struct HoldArgs {
     /// How long: 30m, 4h, 2d. Without: until it is released.
-    #[arg(long = "for", value_name = "TIME", value_parser = hold::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = hold::parse_length)]
     length: Option<SignedDuration>,
     /// Why; whoever wonders reads it.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
@@ -115,11 +114,9 @@ fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
 
 /// What a person may ask a reboot to wait for; unlike a hold it may be nothing.
 fn delay(text: &str) -> Result<SignedDuration, HoldError> {
-    let seconds = text.strip_suffix('s').and_then(|seconds| seconds.parse::<u32>().ok());
-    match (text, seconds) {
-        ("now" | "0", _) => Ok(SignedDuration::ZERO),
-        (_, Some(seconds)) => Ok(SignedDuration::from_secs(seconds.into())),
-        _ => hold::parse_duration(text),
+    match (text, duration::parse(text)) {
+        ("now" | "0", _) | (_, Some(SignedDuration::ZERO)) => Ok(SignedDuration::ZERO),
+        _ => hold::parse_length(text),
     }
 }
 
@@ -145,16 +142,8 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     };
     let json =
         hold.to_json().map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
-    let temporary = format!("{}.new", hold::HOLD);
-    let write = || {
-        // As apply makes it: copies of other files are in there.
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(ledger::DIRECTORY)?;
-        let mut file = std::fs::File::create(&temporary)?;
-        file.write_all(json.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, hold::HOLD)
-    };
-    write().map_err(failed)?;
+    // The directory as apply makes it: copies of other files are in there.
+    replace_own_file(Path::new(hold::HOLD), json.as_bytes(), 0o644, 0o700).map_err(failed)?;
     output::report(&format!("{}\n", hold.describe(now)))?;
     Ok(Exit::Done)
 }

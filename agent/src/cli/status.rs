@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jiff::SignedDuration;
 
 use super::{CliError, Exit, agent, output};
 use crate::daemon::devices::Known;
@@ -14,6 +13,7 @@ use crate::daemon::round::Round;
 use crate::daemon::status::{State, Status, Verdict};
 use crate::daemon::store::Store;
 use crate::daemon::work;
+use crate::duration;
 use crate::enforce_hold::{EnforceHold, HOLD};
 use crate::engine::RoadError;
 use crate::host::boot_id;
@@ -53,8 +53,7 @@ fn limit(text: &str) -> Result<Limit, String> {
     if text.is_empty() {
         return Ok(Limit(None));
     }
-    let parsed =
-        text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
+    let parsed = duration::parse(text).and_then(|length| Duration::try_from(length).ok());
     parsed
         .map(|length| Limit(Some(length)))
         .ok_or_else(|| "it is not a length of time such as `10m`".to_owned())

@@ -2,11 +2,11 @@
 //! Node Feature Discovery), and a JSON file. Pure texts, and one place that writes them.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 
 use super::marker;
 use super::status::{STATES, Status, Verdict};
+use crate::host::write::replace_own_file;
 use crate::plan::RebootNeed;
 
 /// Where metrics go if node_exporter's directory (as Debian has it) is not there.
@@ -161,28 +161,9 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
 /// What was written last, by path: the same is not written again, so that nobody is woken for nothing.
 pub type Written = std::collections::BTreeMap<String, String>;
 
-/// A reader sees the old text or the new one. Everybody may read it, whatever the unit's umask.
+/// Everybody may read it, whatever the unit's umask.
 pub(super) fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    // node_exporter reads `*.prom` only, and NFD no hidden files.
-    name.push(".tmp");
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    let temporary = path.with_file_name(hidden);
-    if let Some(directory) = path.parent()
-        && !directory.is_dir()
-    {
-        std::fs::create_dir_all(directory)?;
-        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755))?;
-    }
-    let _ = std::fs::remove_file(&temporary);
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    file.write_all(text)?;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
-    drop(file);
-    std::fs::rename(&temporary, path)
+    replace_own_file(path, text, 0o644, 0o755)
 }
 
 #[cfg(test)]

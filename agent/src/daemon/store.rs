@@ -1,11 +1,11 @@
 //! The daemon's few small files: the record of reboots and what it has announced. Each is replaced whole; the record is on
 //! the disk before anything is done that it has to remember.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::devices::{self, Known};
 use super::logind::{ANNOUNCED, Announced};
+use crate::host::write::replace_own_file;
 use crate::reboot::record::{RECORD, Record};
 
 /// Below which directory they lie (`/`).
@@ -84,26 +84,9 @@ impl Store {
     }
 }
 
-/// Old or new after a power cut, never half. Only root may read it.
-///
-/// # Errors
-/// The system's own.
-pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-    let temporary = path.with_extension("new");
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    // The ledger's directory is for root alone (copies of other files are in it); /run/bedplate is there before this.
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)?;
-    std::fs::File::open(directory)?.sync_all()
+/// Only root may read it; the directory is the ledger's, with copies of other files in it.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    replace_own_file(path, bytes, 0o600, 0o700)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 mod attribute;
 mod meta;
+mod own;
 mod place;
 mod replace;
 mod words;
@@ -18,6 +19,7 @@ use nix::sys::stat::Mode;
 use super::dir::ImageError;
 use super::{FileMeta, ToolOutput, WriteError, Writer, tool, turn};
 use crate::value::PciAddress;
+pub use own::replace_own_file;
 use words::Fault;
 
 /// openat2 says EAGAIN when a rename or mount raced with a `..`; the race cannot last (man openat2).

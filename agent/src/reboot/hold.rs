@@ -4,6 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::duration;
 use crate::host::Reader;
 use crate::visible::one_line;
 
@@ -147,7 +148,7 @@ impl Hold {
                 format!(
                     "held until {} ({} left)",
                     to_second(until),
-                    length(until.duration_since(now))
+                    duration::rough(until.duration_since(now))
                 )
             }
             Some(until) => format!("was held until {}", to_second(until)),
@@ -159,53 +160,22 @@ impl Hold {
     }
 }
 
-/// A length of time such as `30m`, `4h`, `2d`, `1h30m`: days of 24 hours, hours, minutes, the larger unit first.
-///
-/// Not jiff's own parser: it also takes months and years, whose length depends on the day, and `ago`.
+/// A length of time that a hold can have.
 ///
 /// # Errors
 /// [`HoldError::Duration`], [`HoldError::Zero`], [`HoldError::TooLong`].
-pub fn parse_duration(text: &str) -> Result<SignedDuration, HoldError> {
-    let bad = || HoldError::Duration(one_line(text));
-    let too_long = || HoldError::TooLong(one_line(text));
-    let mut units = [('d', 24 * 60), ('h', 60), ('m', 1)].into_iter();
-    let mut minutes: i64 = 0;
-    let mut rest = text;
-    if rest.is_empty() {
-        return Err(bad());
-    }
-    while !rest.is_empty() {
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let unit = rest[digits..].chars().next().ok_or_else(bad)?;
-        // What is left of the units: none comes twice, none after a smaller one.
-        let (_, size) = units.find(|(name, _)| *name == unit).ok_or_else(bad)?;
-        if digits == 0 {
-            return Err(bad());
-        }
-        let count: i64 = rest[..digits].parse().map_err(|_| too_long())?;
-        let part = count.checked_mul(size).ok_or_else(too_long)?;
-        minutes = minutes.checked_add(part).ok_or_else(too_long)?;
-        rest = &rest[digits + unit.len_utf8()..];
-    }
-    match minutes {
-        0 => Err(HoldError::Zero(one_line(text))),
-        _ if minutes > LONGEST.as_mins() => Err(too_long()),
-        _ => Ok(SignedDuration::from_mins(minutes)),
+pub fn parse_length(text: &str) -> Result<SignedDuration, HoldError> {
+    match duration::parse(text) {
+        None => Err(HoldError::Duration(one_line(text))),
+        Some(SignedDuration::ZERO) => Err(HoldError::Zero(one_line(text))),
+        Some(length) if length > LONGEST => Err(HoldError::TooLong(one_line(text))),
+        Some(length) => Ok(length),
     }
 }
 
 /// A time of day nobody counts in nanoseconds.
 fn to_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
-}
-
-/// `2d 3h`, `1h 30m`, `5m`; at least a minute, as `0m left` reads as none.
-fn length(span: SignedDuration) -> String {
-    let minutes = span.as_mins().max(1);
-    let (days, hours, minutes) = (minutes / (24 * 60), minutes / 60 % 24, minutes % 60);
-    let parts = [(days, 'd'), (hours, 'h'), (minutes, 'm')];
-    let named = parts.iter().filter(|(count, _)| *count > 0).take(2);
-    named.map(|(count, unit)| format!("{count}{unit}")).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -251,7 +221,7 @@ mod tests {
     fn a_clock_that_jumps_backwards_never_lifts_a_hold() {
         let hold = Hold::starting(
             at("2026-03-01T08:00:00Z"),
-            Some(parse_duration("4h").unwrap()),
+            Some(parse_length("4h").unwrap()),
             "",
             "ada",
         )
@@ -321,34 +291,21 @@ mod tests {
 
     #[test]
     fn lengths_read_as_written() {
-        for (text, minutes) in [
-            ("30m", 30),
-            ("4h", 240),
-            ("2d", 2880),
-            ("1h30m", 90),
-            ("1d12h", 2160),
-            ("90m", 90),
-            ("0h5m", 5),
-            ("90d", 129_600),
-            ("2160h", 129_600),
-        ] {
-            assert_eq!(parse_duration(text).unwrap(), SignedDuration::from_mins(minutes), "{text}");
+        for (text, minutes) in [("30m", 30), ("2d", 2880), ("90d", 129_600), ("2160h", 129_600)] {
+            assert_eq!(parse_length(text).unwrap(), SignedDuration::from_mins(minutes), "{text}");
         }
     }
 
     #[test]
     fn other_lengths_are_refused() {
-        for text in [
-            "", "4", "h", "4 h", " 4h", "4h ", "-4h", "+4h", "4s", "1.5h", "30m1h", "1h1h", "1y",
-            "2mo", "PT4H", "4h ago", "4H", "٤h", "1h30", "hh", "1é",
-        ] {
-            assert!(matches!(parse_duration(text), Err(HoldError::Duration(_))), "{text:?}");
+        for text in ["", "4", "soon"] {
+            assert!(matches!(parse_length(text), Err(HoldError::Duration(_))), "{text:?}");
         }
         for text in ["0m", "0d0h0m"] {
-            assert!(matches!(parse_duration(text), Err(HoldError::Zero(_))), "{text:?}");
+            assert!(matches!(parse_length(text), Err(HoldError::Zero(_))), "{text:?}");
         }
-        for text in ["91d", "90d1m", "129601m", "9223372036854775807d", "99999999999999999999m"] {
-            assert!(matches!(parse_duration(text), Err(HoldError::TooLong(_))), "{text:?}");
+        for text in ["91d", "90d1m", "129601m"] {
+            assert!(matches!(parse_length(text), Err(HoldError::TooLong(_))), "{text:?}");
         }
     }
 
@@ -378,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_hold_that_would_end_after_all_dates_is_refused() {
-        let day = parse_duration("1d").unwrap();
+        let day = parse_length("1d").unwrap();
         assert!(matches!(
             Hold::starting(Timestamp::MAX, Some(day), "", ""),
             Err(HoldError::NoEnd(_))

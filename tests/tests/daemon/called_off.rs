@@ -108,13 +108,13 @@ fn a_full_disk_does_not_bring_back_what_was_called_off() {
     converged(&rig);
     schedule(&rig, 5);
     // The record's temporary file cannot be written.
-    std::fs::create_dir(rig.path("var/lib/bedplate/reboot.new")).expect("ours");
+    std::fs::create_dir(rig.path("var/lib/bedplate/.reboot.json.tmp")).expect("ours");
     nothing_scheduled(&rig);
     rig.touch();
     rig.settle();
     rig.touch();
     std::thread::sleep(Duration::from_secs(5));
-    std::fs::remove_dir(rig.path("var/lib/bedplate/reboot.new")).expect("ours");
+    std::fs::remove_dir(rig.path("var/lib/bedplate/.reboot.json.tmp")).expect("ours");
     rig.touch();
     rig.settle();
     assert_eq!(schedules(&rig), 1, "{:?}\n{}", rig.asked_of_logind(), rig.read("log"));

@@ -1,6 +1,9 @@
 //! This boot's kernel log.
 
 use std::io::Read as _;
+use std::time::Duration;
+
+use crate::host::child::{self, Keep};
 
 /// This boot's kernel log, as much as is kept. The unit has no /dev/kmsg (ProtectKernelLogs=), but the journal's copy.
 pub fn read() -> Option<String> {
@@ -9,18 +12,11 @@ pub fn read() -> Option<String> {
 
 /// The oldest lines first, which are those of the start; a log full of later troubles is not read to its end.
 fn journal() -> Option<String> {
-    const MOST: u64 = 4 << 20;
-    let mut journalctl = std::process::Command::new("journalctl");
-    journalctl.args(["--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager"]);
-    let (null, piped) = (std::process::Stdio::null, std::process::Stdio::piped());
-    let mut child = journalctl.stdin(null()).stdout(piped).stderr(null()).spawn().ok()?;
-    let mut log = Vec::new();
-    let read = child.stdout.take().map(|stdout| stdout.take(MOST).read_to_end(&mut log));
-    // Done, or not wanted any more.
-    let _ = child.kill();
-    let _ = child.wait();
-    read?.ok()?;
-    Some(String::from_utf8_lossy(&log).into_owned())
+    const MOST: Keep = Keep::Head(4 << 20);
+    const LIMIT: Duration = Duration::from_secs(30);
+    let arguments = ["--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager"];
+    let ran = child::run(&child::find("journalctl").ok()?, arguments, LIMIT, MOST).ok()?;
+    Some(String::from_utf8_lossy(&ran.output).into_owned())
 }
 
 /// /dev/kmsg gives one record a read; without rights there is none.

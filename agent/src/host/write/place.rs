@@ -108,6 +108,14 @@ impl DirWriter {
         }
     }
 
+    /// The path's own last component, be it a link: a new file takes the link's place. Missing directories are made, the
+    /// last one with `mode`.
+    pub(super) fn locate_itself(&mut self, path: &str, mode: u32) -> Result<Place, Fault> {
+        let (parent, name) = split(checked(path)?)?;
+        let directory = self.directory_made(parent, mode)?;
+        Ok(Place { directory, name: name.to_owned(), linked: false })
+    }
+
     /// Whether files can be made in a directory, or the directory itself where it is missing, found out without changing
     /// anything.
     pub fn may_write(&self, path: &str) -> Result<(), WriteError> {

@@ -33,24 +33,34 @@ impl DirWriter {
     pub(super) fn replace(&mut self, path: &str, bytes: &[u8], keep: Keep) -> Result<(), Fault> {
         let place = self.locate_or_make(path)?;
         let found = place.meta()?;
-        let temp_name = temp_name()?;
+        self.put(path, &place, &temp_name()?, bytes, (&keep, found.as_ref()))
+    }
+
+    /// Put a new file with `bytes` in its place, by way of a temporary file beside it.
+    pub(super) fn put(
+        &mut self,
+        path: &str,
+        place: &Place,
+        temp_name: &str,
+        bytes: &[u8],
+        (keep, found): (&Keep, Option<&FileMeta>),
+    ) -> Result<(), Fault> {
         self.pass("create", path)?;
         let flags =
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         // 0600 until it has its owner: nobody may read early what they may not read later.
-        let temp =
-            openat(&place.directory, temp_name.as_str(), flags, Mode::from_bits_truncate(0o600))
-                .map_err(|errno| place.why_not("create a file beside it", errno))?;
-        let filled = self.fill(path, &temp, bytes, &keep, found.as_ref());
+        let temp = openat(&place.directory, temp_name, flags, Mode::from_bits_truncate(0o600))
+            .map_err(|errno| place.why_not("create a file beside it", errno))?;
+        let filled = self.fill(path, &temp, bytes, keep, found);
         let renamed = filled.and_then(|()| {
             self.pass("rename", path)?;
-            renameat(&place.directory, temp_name.as_str(), &place.directory, place.name.as_str())
+            renameat(&place.directory, temp_name, &place.directory, place.name.as_str())
                 .map_err(|errno| place.why_not("put the new file in its place", errno))
         });
         if let Err(fault) = renamed {
             if self.pass("unlink", path).is_ok() {
                 // The fault counts; should this fail too, the next sweep takes the file.
-                let _ = unlinkat(&place.directory, temp_name.as_str(), UnlinkatFlags::NoRemoveDir);
+                let _ = unlinkat(&place.directory, temp_name, UnlinkatFlags::NoRemoveDir);
             }
             return Err(fault);
         }

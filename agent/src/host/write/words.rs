@@ -27,6 +27,15 @@ impl Fault {
     }
 }
 
+impl From<Fault> for std::io::Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::System(_, errno) => errno.into(),
+            Fault::Said(text) => Self::other(text),
+        }
+    }
+}
+
 /// For `map_err`: the step that failed.
 pub(super) fn at(step: &'static str) -> impl Fn(Errno) -> Fault {
     move |errno| Fault::System(step, errno)

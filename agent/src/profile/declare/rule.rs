@@ -80,7 +80,7 @@ impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
 
     fn read(checker: &mut Checker<'_>, key: &str, text: At<String>) -> Option<Leaf<u32>> {
         let place = checker.place(text.span);
-        let Ok(duration) = text.value.parse::<SignedDuration>() else {
+        let Some(duration) = crate::duration::parse(&text.value) else {
             let message = format!("`{}` is not a length of time", text.value);
             let label = "expected something like `10m` or `1h 30m`";
             checker.error(place, "bad-interval", message, label, None);

@@ -1,29 +1,18 @@
 //! The operator's own command that says whether the host is at work: run bounded in time, with a clean environment, and
 //! with everything it started killed at the limit. A command that does not answer is not a "no".
 
-use std::io::{PipeReader, Read};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::process::ExitStatus;
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-
+use crate::host::child::{self, End, Keep, NotStarted, Ran};
 use crate::visible::one_line;
 
-/// The PATH that the command gets, whatever that of whoever calls.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// How many characters of a reason are kept: it goes into one line of a log or a status.
 const REASON: usize = 200;
 /// How much of the output is kept, from its start: more than [`REASON`] characters of UTF-8.
 const KEPT: usize = 4 << 10;
-/// How long to wait for output once the command has ended: something it left in the background may hold the pipe.
-const AFTERMATH: Duration = Duration::from_millis(500);
-/// How often to look whether the command has ended.
-const TICK: Duration = Duration::from_millis(10);
 
 /// What the operator's command says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,22 +42,16 @@ impl Busy {
 /// `PATH`, `LC_ALL=C` and `HOME=/root`, the directory `/`.
 pub fn busy_command(argv: &[String], timeout: Duration) -> Busy {
     match run(argv, timeout) {
-        Ok((status, said)) => answer(status, &said),
+        Ok((status, ran)) => answer(status, &ran.output, &ran.errors),
         Err(why) => Busy::Unknown(format!("the busy command {why}")),
     }
 }
 
-/// What the command printed: the start of its output and of its errors.
-struct Said {
-    output: Vec<u8>,
-    errors: Vec<u8>,
-}
-
-fn answer(status: ExitStatus, said: &Said) -> Busy {
+fn answer(status: ExitStatus, output: &[u8], errors: &[u8]) -> Busy {
     match (status.code(), status.signal()) {
         (Some(0), _) => Busy::Free,
         (Some(1), _) => {
-            let reason = first_line(&said.output);
+            let reason = first_line(output);
             Busy::Busy(reason.unwrap_or_else(|| "the busy command says so, and no reason".into()))
         }
         (code, signal) => {
@@ -76,7 +59,7 @@ fn answer(status: ExitStatus, said: &Said) -> Busy {
                 Some(code) => format!("ended with status {code}, expected 0 or 1"),
                 None => format!("was ended by signal {}", signal.unwrap_or(0)),
             };
-            let words = first_line(&said.errors).or_else(|| first_line(&said.output));
+            let words = first_line(errors).or_else(|| first_line(output));
             let words = words.map(|words| format!(": {words}")).unwrap_or_default();
             Busy::Unknown(format!("the busy command {end}{words}"))
         }
@@ -90,108 +73,31 @@ fn first_line(bytes: &[u8]) -> Option<String> {
     Some(one_line(line).chars().take(REASON).collect())
 }
 
-fn run(argv: &[String], timeout: Duration) -> Result<(ExitStatus, Said), String> {
+fn run(argv: &[String], timeout: Duration) -> Result<(ExitStatus, Ran), String> {
     let (program, arguments) = argv.split_first().ok_or("is empty")?;
     if !Path::new(program).is_absolute() {
         return Err(format!("`{}` is not an absolute path", one_line(program)));
     }
-    let pipe = || std::io::pipe().map_err(|error| format!("has no pipe for its output: {error}"));
-    let ((output, output_end), (errors, errors_end)) = (pipe()?, pipe()?);
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env_clear()
-        .envs([("PATH", PATH), ("LC_ALL", "C"), ("HOME", "/root")])
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(output_end)
-        .stderr(errors_end)
-        .process_group(0);
-    let spawned = command.spawn();
-    // The command holds the pipes' writing ends: while they are open here, the output has no end.
-    drop(command);
-    let mut child = spawned.map_err(|error| format!("cannot be started: {error}"))?;
-    let readers = keep_start(output).and_then(|output| Ok((output, keep_start(errors)?)));
-    let (output, errors) = match readers {
-        Ok(readers) => readers,
-        Err(error) => {
-            end_group(&mut child);
-            return Err(format!("has no thread for its output: {error}"));
-        }
-    };
-    let status = wait(&mut child, timeout)?;
-    let deadline = Instant::now() + AFTERMATH;
-    Ok((status, Said { output: output.by(deadline), errors: errors.by(deadline) }))
-}
-
-fn wait(child: &mut Child, timeout: Duration) -> Result<ExitStatus, String> {
-    let started = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Ok(status),
-            // Compared this way round: an instant that far ahead need not exist.
-            Ok(None) if started.elapsed() < timeout => std::thread::sleep(TICK),
-            Ok(None) => {
-                end_group(child);
-                return Err(format!("did not end within {timeout:?} and was killed"));
-            }
-            Err(error) => {
-                end_group(child);
-                return Err(format!("cannot be waited for: {error}"));
-            }
-        }
-    }
-}
-
-/// Kills what runs in the command's process group and takes its status, so that no zombie stays.
-fn end_group(child: &mut Child) {
-    // The leader has not been reaped, so the group's number is still its own.
-    if let Some(pid) = i32::try_from(child.id()).ok().map(Pid::from_raw) {
-        // ESRCH: all of it has ended already.
-        let _ = killpg(pid, Signal::SIGKILL);
-    }
-    // SIGKILL ends it, unless it hangs in the kernel: then nothing can, and it must not hang us as well.
-    let deadline = Instant::now() + AFTERMATH;
-    while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
-        std::thread::sleep(TICK);
-    }
-}
-
-/// A pipe that is read to its end in a thread, of which the start is kept.
-struct Start {
-    kept: Arc<Mutex<Vec<u8>>>,
-    thread: JoinHandle<()>,
-}
-
-fn keep_start(mut from: PipeReader) -> std::io::Result<Start> {
-    let kept = Arc::new(Mutex::new(Vec::new()));
-    let keep = Arc::clone(&kept);
-    let thread = std::thread::Builder::new().name("busy command".into()).spawn(move || {
-        let mut buffer = [0; KEPT];
-        // Read on when there is enough: a full pipe would stop the command.
-        while let Ok(got @ 1..) = from.read(&mut buffer) {
-            let mut kept = keep.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = KEPT - kept.len();
-            kept.extend_from_slice(&buffer[..got.min(room)]);
-        }
+    let ran = child::run(Path::new(program), arguments, timeout, Keep::Heads(KEPT));
+    let ran = ran.map_err(|error| match error {
+        NotStarted::Pipe(error) => format!("has no pipe for its output: {error}"),
+        NotStarted::Spawn(error) => format!("cannot be started: {error}"),
+        NotStarted::Thread(error) => format!("has no thread for its output: {error}"),
     })?;
-    Ok(Start { kept, thread })
-}
-
-impl Start {
-    /// What there is at the end of the pipe, or at the deadline.
-    fn by(self, deadline: Instant) -> Vec<u8> {
-        while !self.thread.is_finished() && Instant::now() < deadline {
-            std::thread::sleep(TICK);
-        }
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    match ran.end {
+        End::Status(status) => Ok((status, ran)),
+        End::TimedOut => Err(format!("did not end within {timeout:?} and was killed")),
+        End::Lost(error) => Err(format!("cannot be waited for: {error}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
+    const TICK: Duration = Duration::from_millis(10);
     const LONG: Duration = Duration::from_secs(30);
 
     fn sh(script: &str, timeout: Duration) -> Busy {

@@ -3,9 +3,7 @@
 //! at that point (systemd/system-shutdown/bedplate) calls [`power_cycle`]. When the BMC refuses, the hook ends and the
 //! ordinary reboot goes on; the kernel's ipmi_poweroff would power *down* instead (handbook §2.3), hence not that.
 
-use std::fs::{DirBuilder, OpenOptions, Permissions};
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -15,6 +13,7 @@ use super::ipmi::{Code, Ipmi, IpmiError};
 use super::{Env, MethodError, Undo, attribute, ipmi, under};
 use crate::error_chain::chain;
 use crate::host::boot_id::PATH as BOOT_ID;
+use crate::host::write::replace_own_file;
 
 /// Where the request is left. /run is there until the machine is, and never outlives the boot.
 const REQUEST: &str = "/run/bedplate/power-cycle";
@@ -84,24 +83,8 @@ pub(super) fn prepare(env: &Env<'_>, undo: &mut Vec<Undo>) -> Result<(), MethodE
         Request { boot_id, plan: env.plan_hash.into(), requested_at: env.now.to_string() };
     let line = serde_json::to_string(&request).map_err(|error| failed(error.into()))?;
     let path = under(env.root, REQUEST);
-    let new = path.with_extension("new");
     undo.push(Undo::Remove { path: REQUEST.into() });
-    let leave = || {
-        if let Some(directory) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
-        }
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(&new)?;
-        // The umask of whoever calls is not ours.
-        file.set_permissions(Permissions::from_mode(0o644))?;
-        writeln!(file, "{line}")?;
-        std::fs::rename(&new, &path)
-    };
-    leave().map_err(|source| {
-        // Half a request beside the place of a whole one is read by nobody.
-        let _ = std::fs::remove_file(&new);
-        failed(source)
-    })
+    replace_own_file(&path, format!("{line}\n").as_bytes(), 0o644, 0o755).map_err(failed)
 }
 
 /// Have the BMC cycle the power, if that was asked for in this boot. For the shutdown hook only: nothing is shut down
