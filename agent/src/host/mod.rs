@@ -3,6 +3,7 @@
 
 pub mod dir;
 pub mod lock;
+pub mod process;
 pub mod record;
 mod redact;
 pub mod snapshot;
