@@ -7,14 +7,17 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::exit::AS_ROOT;
 use super::{CliError, Exit, agent, output};
+use crate::daemon::status::Status;
 use crate::duration;
 use crate::host::dir::DirReader;
+use crate::host::process;
 use crate::host::write::replace_own_file;
 use crate::plan::RebootNeed;
+use crate::reboot::busy;
 use crate::reboot::hold::{self, Hold, HoldError};
 use crate::reboot::method::bmc;
 use crate::reboot::method::ipmi::Device;
-use crate::report::status as text;
+use crate::report::{holders, status as text};
 
 /// `bedplate reboot`.
 #[derive(Debug, Subcommand)]
@@ -92,13 +95,24 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
         let text = serde_json::to_string_pretty(&status.reboot);
         output::data(&(text? + "\n"))?;
     } else {
-        output::report(&text::reboot(&status))?;
+        output::report(&(text::reboot(&status) + &holders(&status)))?;
     }
     Ok(match status.reboot.need {
         None => Exit::CannotTell,
         Some(RebootNeed::None) => Exit::Done,
         Some(_) => Exit::RebootPending,
     })
+}
+
+/// Who holds the devices, with command lines: for root alone, and only where a reboot may wait for them.
+fn holders(status: &Status) -> String {
+    if !status.reboot.is_needed() || !nix::unistd::geteuid().is_root() {
+        return String::new();
+    }
+    // Why it cannot be told is among the daemon's reasons.
+    busy::holders(Path::new("/proc"))
+        .map(|in_use| holders::held(&in_use, process::describe))
+        .unwrap_or_default()
 }
 
 fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {

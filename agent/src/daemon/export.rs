@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::marker;
 use super::status::{STATES, Status, Verdict};
+use super::{marker, usage};
 use crate::host::write::replace_own_file;
 use crate::plan::RebootNeed;
 
@@ -129,12 +129,13 @@ pub fn read(root: &Path) -> Option<Status> {
 pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     let mut wrong = Vec::new();
-    let mut put = |path: &str, text: String| {
+    // What the daemon itself uses differs at every moment: that alone is no reason to write.
+    let mut put = |path: &str, text: String, usage: fn() -> String| {
         let target = at(path);
         if said.get(path) == Some(&text) && target.exists() {
             return;
         }
-        match replace(&target, text.as_bytes()) {
+        match replace(&target, format!("{text}{}", usage()).as_bytes()) {
             Ok(()) => _ = said.insert(path.to_owned(), text),
             Err(error) => wrong.push(format!("cannot write {path}: {error}")),
         }
@@ -144,12 +145,13 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
     } else {
         METRICS.to_owned()
     };
-    put(&collector, metrics(status));
+    put(&collector, metrics(status), usage::metrics);
     if at(FEATURES).is_dir() {
-        put(&format!("{FEATURES}/bedplate"), features(status));
+        put(&format!("{FEATURES}/bedplate"), features(status), String::new);
     }
     // Serialising a struct of plain data does not fail.
-    put(super::status::FILE, serde_json::to_string_pretty(status).unwrap_or_default() + "\n");
+    let json = serde_json::to_string_pretty(status).unwrap_or_default() + "\n";
+    put(super::status::FILE, json, String::new);
     if let Some(wanted) = marker::is_wanted(status)
         && let Err(error) = marker::set(root, wanted)
     {
@@ -240,7 +242,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mut said = Written::new();
         assert_eq!(write(root.path(), &waiting(), &mut said), [""; 0]);
-        assert!(root.path().join("run/bedplate/bedplate.prom").exists());
+        let prom = std::fs::read_to_string(root.path().join("run/bedplate/bedplate.prom")).unwrap();
+        assert!(prom.contains("\nbedplate_ready 0\n"), "{prom}");
+        assert!(prom.contains("\nprocess_resident_memory_bytes{process=\"bedplate\"} "), "{prom}");
         assert!(!root.path().join("etc/kubernetes").exists());
         let text = std::fs::read_to_string(root.path().join("run/bedplate/status.json")).unwrap();
         assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), waiting());

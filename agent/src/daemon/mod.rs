@@ -26,6 +26,7 @@ pub mod run;
 pub mod status;
 pub mod store;
 pub mod told;
+mod usage;
 pub mod watchdog;
 pub mod withdraw;
 pub mod work;

@@ -6,6 +6,7 @@ pub mod child;
 pub mod dir;
 pub mod lock;
 pub mod module;
+pub mod process;
 pub mod snapshot;
 pub mod tool;
 mod turn;

@@ -72,14 +72,17 @@ pub enum BusyError {
 }
 
 impl InUse {
-    /// Why the host is not to be disturbed, in one line; none when nobody is at work for certain.
-    pub fn reason(&self) -> Option<String> {
+    /// Why the host is not to be disturbed, in one line; none when nobody is at work for certain. `user` says whose a
+    /// process is; everybody reads the line, so its arguments are not in it.
+    pub fn reason(&self, user: impl FnOnce(u32) -> Option<String>) -> Option<String> {
         let first = self.holders.first().map(|holder| {
             let more = match self.processes() {
                 1 => String::new(),
                 all => format!("; other processes that hold devices: {}", all - 1),
             };
-            format!("{} (pid {}) uses {}{more}", holder.comm, holder.pid, holder.device)
+            let user = user(holder.pid).map(|user| format!(", user {}", one_line(&user)));
+            let (comm, pid, user) = (&holder.comm, holder.pid, user.unwrap_or_default());
+            format!("{comm} (pid {pid}{user}) uses {}{more}", holder.device)
         });
         let blind = (self.unreadable > 0).then(|| {
             format!("{} processes could not be looked into for devices they use", self.unreadable)

@@ -1,5 +1,6 @@
 //! What stands around a reboot: what logind has scheduled and whose it is, and what forbids one now.
 
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced};
 use crate::daemon::methods;
 use crate::error_chain::chain;
+use crate::host::process;
 use crate::profile::model::Reboot;
 use crate::reboot::busy::{self, Busy};
 use crate::reboot::decide::{Scheduled, shown};
@@ -124,10 +126,7 @@ impl Restart {
             );
         }
         if settings.busy_devices {
-            match busy::holders(&self.root.join("proc")) {
-                Ok(in_use) => vetoes.extend(in_use.reason()),
-                Err(error) => vetoes.push(error.to_string()),
-            }
+            vetoes.extend(self.busy_devices().await);
         }
         if !settings.busy_command.is_empty() {
             let argv = settings.busy_command.clone();
@@ -140,5 +139,18 @@ impl Restart {
             }
         }
         vetoes
+    }
+
+    /// Who holds a device open. In a thread: what has the names of users may be a slow server.
+    async fn busy_devices(&self) -> Option<String> {
+        let proc = self.root.join("proc");
+        // The processes of a made-up root are not those of this machine.
+        let live = self.root == Path::new("/");
+        let user = move |pid| if live { process::user(pid) } else { None };
+        let look = move || match busy::holders(&proc) {
+            Ok(in_use) => in_use.reason(user),
+            Err(error) => Some(error.to_string()),
+        };
+        tokio::task::spawn_blocking(look).await.unwrap_or_else(|error| Some(error.to_string()))
     }
 }

@@ -6,6 +6,7 @@ mod bls;
 pub mod effective;
 mod files;
 mod grub;
+mod hugepages;
 mod kernel_install;
 mod menu;
 mod ostree;
@@ -124,7 +125,9 @@ fn plan(context: &Context) -> Section {
     let standing = states::compare(context, &edit, &observed);
     states::report(context, &edit, &standing, &mut section);
     effective::report(context, &mut section);
-    if standing.needs_change() {
+    if let Some(obstacle) = too_many_hugepages(wanted, arch, context.facts) {
+        block(&mut section, obstacle);
+    } else if standing.needs_change() {
         // What a kernel default already satisfies is not written: the plan must not do what it does not show.
         let steps = needed(wanted, arch, context, &standing)
             .and_then(|edit| (backend.steps)(context, &edit));
@@ -134,6 +137,12 @@ fn plan(context: &Context) -> Section {
         }
     }
     section
+}
+
+/// From /proc/meminfo by the reader, so that a recorded host is judged by its own memory; an image has none.
+fn too_many_hugepages(wanted: &DesiredCmdline, arch: Arch, facts: &Facts) -> Option<Obstacle> {
+    let tokens = wanted.set.iter().map(|arg| arg.token.as_str());
+    hugepages::too_many(tokens, arch, *facts.memory_bytes.known()?)
 }
 
 fn block(section: &mut Section, obstacle: Obstacle) {
