@@ -8,7 +8,8 @@ pub fn parse(text: &str) -> Option<SignedDuration> {
     let span: Span = text.parse().ok()?;
     let length = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     let signed = text.starts_with(['-', '+']) || length.is_negative();
-    (!signed).then_some(length)
+    // jiff passes over blanks behind a unit.
+    (!signed && text.trim_end() == text).then_some(length)
 }
 
 /// `2d 3h`, `1h 30m`, `5m`: the two largest units. At least a minute, as `0m left` reads as none.

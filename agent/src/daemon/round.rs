@@ -74,8 +74,9 @@ pub struct Difference {
     pub items: Vec<Item>,
 }
 
-/// What became of a change.
+/// What became of a change. An answer that says something else must not read as "done".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Done {
     /// What was to be done.
     pub change: Difference,

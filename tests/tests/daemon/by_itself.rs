@@ -73,8 +73,7 @@ fn a_look_that_the_re_check_starts_is_work() {
 fn a_look_for_the_next_try_is_work() {
     let Some(mut rig) = Rig::new() else { return };
     let mut failed = drifted(&rig);
-    failed["done"] =
-        json!([{ "change": difference(), "end": { "end": "failed", "why": "no such port" } }]);
+    failed["done"] = json!([{ "change": difference(), "failure": "no such port" }]);
     rig.look(&drifted(&rig));
     rig.after(&failed);
     rig.start();

@@ -37,6 +37,8 @@ fn fidelity(case: &mut Case, machine: Machine, provisioned: bool, name: &str) ->
     ] {
         let inside = node.run(&format!("bedplate {words}"))?;
         let outside = Command::new(case.program())
+            // As wide as the lab's agent has it in the guest.
+            .env("COLUMNS", "1000")
             .args(words.split(' '))
             .arg("--snapshot")
             .arg(&file)

@@ -9,7 +9,7 @@ use super::{Server, YES, announced};
 
 const RECORD: &str = "var/lib/bedplate/reboot.json";
 /// Its temporary file: with a directory in its place the record cannot be written.
-const TEMPORARY: &str = "var/lib/bedplate/reboot.new";
+const TEMPORARY: &str = "var/lib/bedplate/.reboot.json.tmp";
 const CANNOT_WRITE: &str = "cannot write /var/lib/bedplate/reboot.json: ";
 
 fn said(status: &Status) -> &str {
