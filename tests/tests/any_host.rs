@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bedplate::cli::host_label;
 use bedplate::demo::HostSpec;
 use bedplate::engine;
+use bedplate::facts::names::Names;
 use bedplate::facts::{Depth, observe};
 use bedplate::host::snapshot::{Node, Snapshot};
 use bedplate::ledger::Ledger;
@@ -142,7 +143,8 @@ fn base(loader: usize) -> Snapshot {
 /// All that can be said of a host.
 fn everything(host: &Snapshot, loaded: &Loaded) -> String {
     let mut facts = observe(host, Depth::Thorough);
-    let mut said = inspect::tables(&facts, 100) + &inspect::tree(&facts);
+    let names = Names::new(host, &facts);
+    let mut said = inspect::tables(&facts, &names, 100) + &inspect::tree(&facts, &names);
     engine::assume_cpu(&mut facts, None, &loaded.profile);
     let plan = engine::plan(&loaded.profile, &facts, host, &Ledger::default()).plan;
     said += &text::plan(&plan, &host_label(&facts), text::Detail { verbose: true });
