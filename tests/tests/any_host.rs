@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bedplate::demo::HostSpec;
 use bedplate::engine;
+use bedplate::facts::names::Names;
 use bedplate::facts::{Depth, observe};
 use bedplate::host::snapshot::{Node, Snapshot};
 use bedplate::ledger::Ledger;
@@ -141,7 +142,8 @@ fn base(loader: usize) -> Snapshot {
 /// All that can be said of a host.
 fn everything(host: &Snapshot, loaded: &Loaded) -> String {
     let mut facts = observe(host, Depth::Thorough);
-    let mut said = inspect::tables(&facts, 100) + &inspect::tree(&facts);
+    let names = Names::new(host, &facts);
+    let mut said = inspect::tables(&facts, &names, 100) + &inspect::tree(&facts, &names);
     engine::assume_cpu(&mut facts, None, &loaded.profile);
     let plan = engine::plan(&loaded.profile, &facts, host, &Ledger::default()).plan;
     said += &text::plan(&plan, &facts.label(), text::Detail { verbose: true });

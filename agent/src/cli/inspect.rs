@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::{CliError, Exit, HostArgs, host, output};
 use crate::facts::Depth;
+use crate::facts::names::Names;
 
 use crate::record;
 use crate::report::inspect;
@@ -41,14 +42,15 @@ pub struct SnapshotArgs {
 pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
     let all_good = host::each(&args.host, |opened| {
         let facts = opened.facts(Depth::Thorough);
+        let names = Names::new(opened.reader.as_ref(), &facts);
         if args.json {
-            let json = inspect::json(&facts, opened.file.as_deref());
+            let json = inspect::json(&facts, &names, opened.file.as_deref());
             output::data(&json?)?;
         } else {
             // A tree is one function a line, as wide as it is deep.
             let text = match args.tree {
-                true => inspect::tree(&facts),
-                false => inspect::tables(&facts, output::columns()),
+                true => inspect::tree(&facts, &names),
+                false => inspect::tables(&facts, &names, output::columns()),
             };
             output::lines(&format!("{}{text}", opened.heading()))?;
         }

@@ -5,6 +5,7 @@ use clap::Args;
 use super::host::{self, Opened};
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
 use crate::engine::{self, Planned};
+use crate::facts::names::Names;
 use crate::plan::{Plan, RebootNeed};
 use crate::report::{diff, json, text};
 
@@ -64,7 +65,11 @@ fn one(args: &PlanArgs, host: &Opened) -> Result<Plan, CliError> {
     } else {
         let text = match args.diff {
             true => diff::plan(&plan),
-            false => text::plan(&plan, &label, text::Detail { verbose: args.verbose }),
+            false => {
+                let names = Names::new(host.reader.as_ref(), &facts);
+                let detail = text::Detail { verbose: args.verbose };
+                text::with_names(&plan, &label, detail, Some(&names))
+            }
         };
         let text = format!("{}{text}", host.heading());
         match args.diff {

@@ -28,6 +28,7 @@ pub fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
         snapshot.insert(&format!("/{name}"), Node::Link(format!("usr/{name}")));
     }
     put(snapshot, "/usr/lib/os-release", &os_release(spec));
+    put(snapshot, crate::facts::names::FILES[0], include_str!("pci.ids"));
     snapshot.insert("/etc/os-release", Node::Link("../usr/lib/os-release".to_owned()));
     put(
         snapshot,

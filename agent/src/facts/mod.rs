@@ -5,6 +5,7 @@ pub mod boot;
 pub mod caps;
 mod detail;
 pub mod gpu;
+pub mod names;
 pub mod os;
 pub mod pci;
 pub mod scan;

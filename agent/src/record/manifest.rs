@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::Recorder;
 use crate::facts::pci::Function;
-use crate::facts::{Depth, caps, observe};
+use crate::facts::{Depth, caps, names, observe};
 use crate::host::Reader;
 use crate::kind::KINDS;
 use crate::kind::Take::{self, Names, Presence, Whole};
@@ -54,6 +54,11 @@ pub fn read_all(recorder: &Recorder) {
                 Presence => drop(recorder.exists(&path)),
             }
         }
+    }
+    // Of a megabyte only the names of what is there.
+    for path in names::FILES {
+        let cut = |bytes: &[u8]| names::excerpt(&String::from_utf8_lossy(bytes), &facts);
+        recorder.read_part(path, |bytes| cut(bytes).into_bytes());
     }
     for function in facts.pci.known().into_iter().flat_map(|tree| tree.functions.values()) {
         of_function(recorder, function);

@@ -31,6 +31,11 @@ impl<'a> Recorder<'a> {
         Recorder { inner, snapshot: RefCell::new(Snapshot::new(running)) }
     }
 
+    /// Record of a file only what `cut` leaves of it.
+    fn read_part(&self, path: &str, cut: impl FnOnce(&[u8]) -> Vec<u8>) {
+        let _ = self.note(path, self.inner.read(path), |bytes| Node::File(cut(bytes)));
+    }
+
     /// What was recorded, without secrets.
     pub fn finish(self) -> Snapshot {
         let mut snapshot = self.snapshot.into_inner();

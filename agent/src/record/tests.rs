@@ -108,3 +108,21 @@ fn refusals_and_absences_are_recorded() {
     assert_eq!(answers(&recorder), expected);
     assert_eq!(answers(&recorder.finish()), expected);
 }
+
+#[test]
+fn of_the_names_of_devices_only_those_of_the_host_are_recorded() {
+    let host = crate::demo::snapshot("hgx").unwrap();
+    let path = crate::facts::names::FILES[0];
+    let whole = host.text(path).unwrap();
+    assert!(whole.contains("\t2330  ") && whole.contains("\t74a1  "));
+    let kept = record(&host).text(path).unwrap();
+    assert!(
+        kept.contains("10de  NVIDIA Corporation\n") && kept.contains("\t2330  GH100"),
+        "{kept}"
+    );
+    assert!(!kept.contains("74a1") && !kept.contains("AMD"), "{kept}");
+    // A host without the file is recorded without it.
+    let mut bare = crate::demo::snapshot("hgx").unwrap();
+    bare.insert(path, Node::Absent);
+    assert!(record(&bare).read(path).unwrap_err().is_absent());
+}

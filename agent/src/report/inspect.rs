@@ -6,10 +6,16 @@ mod tables;
 mod tree;
 mod words;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::wrap;
 use crate::facts::Facts;
+use crate::facts::names::Names;
+use crate::host::Reading;
+
+pub(super) use words::vendor;
 
 /// Version of the JSON form; raised when a field changes its meaning or goes away, not when one is added.
 const VERSION: u32 = 1;
@@ -22,26 +28,48 @@ struct Document<'a> {
     file: Option<&'a str>,
     #[serde(flatten)]
     facts: &'a Facts,
+    /// `10de:2330` → `NVIDIA Corporation GH100 [H100 SXM5 80GB]`, where the host has a pci.ids file.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pci_names: BTreeMap<String, String>,
 }
 
 /// The machine, its GPUs, NICs and the ports above them, and what could not be read, in `width` columns.
-pub fn tables(facts: &Facts, width: usize) -> String {
+pub fn tables(facts: &Facts, names: &Names, width: usize) -> String {
     let cells = u16::try_from(width).unwrap_or(u16::MAX);
     let around = |text: String| wrap::wrap(&text, width);
-    around(summary::block(facts)) + &tables::sections(facts, cells) + &around(gaps::section(facts))
+    around(summary::block(facts))
+        + &tables::sections(facts, names, cells)
+        + &around(gaps::section(facts))
 }
 
 /// The PCI tree, one function a line, virtual functions folded, and what could not be read.
-pub fn tree(facts: &Facts) -> String {
-    tree::lines(facts) + &gaps::section(facts)
+pub fn tree(facts: &Facts, names: &Names) -> String {
+    tree::lines(facts, names) + &gaps::section(facts)
 }
 
 /// All facts, with a version on top. `file`: which snapshot they are from, where several are shown.
 ///
 /// # Errors
 /// What the serialiser says; the facts hold nothing that JSON cannot.
-pub fn json(facts: &Facts, file: Option<&str>) -> Result<String, serde_json::Error> {
-    let document = Document { bedplate_inspect: VERSION, file, facts };
+pub fn json(facts: &Facts, names: &Names, file: Option<&str>) -> Result<String, serde_json::Error> {
+    let pci_names = match &facts.pci {
+        Reading::Known(tree) => tree.functions.values().filter_map(|function| {
+            let device = names.device(function.vendor, function.device)?;
+            let vendor = names.vendor(function.vendor)?;
+            let ids = format!("{}:{}", function.vendor, function.device);
+            Some((ids, format!("{vendor} {device}")))
+        }),
+        Reading::Absent | Reading::Unknown(_) => return document(facts, file, BTreeMap::new()),
+    };
+    document(facts, file, pci_names.collect())
+}
+
+fn document(
+    facts: &Facts,
+    file: Option<&str>,
+    pci_names: BTreeMap<String, String>,
+) -> Result<String, serde_json::Error> {
+    let document = Document { bedplate_inspect: VERSION, file, facts, pci_names };
     serde_json::to_string_pretty(&document).map(|text| text + "\n")
 }
 

@@ -5,6 +5,7 @@ pub mod diff;
 pub mod holders;
 pub mod inspect;
 pub mod json;
+mod names;
 pub mod status;
 pub mod style;
 pub mod text;

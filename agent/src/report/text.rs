@@ -6,8 +6,10 @@ pub use group::{FEW, folded};
 
 use std::fmt::Write as _;
 
+use super::names;
 use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
 use crate::apply::plan_line;
+use crate::facts::names::Names;
 use crate::plan::{Change, Effect, Item, Plan, RebootNeed, Why};
 use crate::visible::one_line;
 
@@ -23,6 +25,11 @@ const NOTES_SHOWN: usize = 3;
 
 /// The whole plan. `host` names the host in the first line.
 pub fn plan(plan: &Plan, host: &str, detail: Detail) -> String {
+    with_names(plan, host, detail, None)
+}
+
+/// The same with the names of PCI devices beside their addresses.
+pub fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<&Names>) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -34,7 +41,7 @@ pub fn plan(plan: &Plan, host: &str, detail: Detail) -> String {
     );
     let kinds = kinds_of(plan);
     for kind in kinds {
-        section(&mut out, plan, kind, detail);
+        section(&mut out, plan, kind, detail, names);
     }
     out.push('\n');
     out.push_str(&summary(plan));
@@ -59,16 +66,16 @@ fn speaks(plan: &Plan, kind: &str) -> bool {
         || body.settled.iter().any(|s| s.kind == kind)
 }
 
-fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail) {
+fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail, names: Option<&Names>) {
     let body = &plan.body;
     let _ = writeln!(out, "\n{}", paint(HEAD, kind));
     let changes: Vec<&Change> = body.changes.iter().filter(|change| change.kind == kind).collect();
     if detail.verbose {
-        changes.iter().for_each(|change| one_change(out, change, detail));
+        changes.iter().for_each(|change| one_change(out, change, detail, names));
     } else {
         group::alike(&changes).iter().for_each(|group| match group.as_slice() {
-            [only] => one_change(out, only, detail),
-            several => group::show(out, several),
+            [only] => one_change(out, only, detail, names),
+            several => group::show(out, several, names),
         });
     }
     for pending in body.pending.iter().filter(|p| p.kind == kind) {
@@ -83,17 +90,15 @@ fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail) {
         );
     }
     for blocker in body.blockers.iter().filter(|b| b.kind == kind) {
-        let _ = writeln!(out, "  {} {}: {}", paint(BAD, "✗"), blocker.subject, blocker.reason);
+        let name = beside(names, &blocker.subject, ", ");
+        let _ =
+            writeln!(out, "  {} {}{name}: {}", paint(BAD, "✗"), blocker.subject, blocker.reason);
         let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), blocker.remedy);
     }
     for unknown in body.unknowns.iter().filter(|u| u.kind == kind) {
-        let _ = writeln!(
-            out,
-            "  {} {}: unknown: {}",
-            paint(WARN, "?"),
-            unknown.subject,
-            unknown.reason
-        );
+        let name = beside(names, &unknown.subject, ", ");
+        let (subject, reason) = (&unknown.subject, &unknown.reason);
+        let _ = writeln!(out, "  {} {subject}{name}: unknown: {reason}", paint(WARN, "?"));
     }
     let notes: Vec<_> = body.notes.iter().filter(|n| n.kind == kind).collect();
     let shown =
@@ -119,11 +124,18 @@ fn section(out: &mut String, plan: &Plan, kind: &str, detail: Detail) {
     }
 }
 
-fn one_change(out: &mut String, change: &Change, detail: Detail) {
+/// The name of the PCI device that a subject is about.
+fn beside(names: Option<&Names>, subject: &str, between: &str) -> String {
+    let name = |names| names::with_ids(names, names::subject(names, subject)?);
+    names.and_then(name).map(|name| format!("{between}{name}")).unwrap_or_default()
+}
+
+fn one_change(out: &mut String, change: &Change, detail: Detail, names: Option<&Names>) {
     let _ = writeln!(
         out,
-        "  {}  {}",
+        "  {}{}  {}",
         change.subject,
+        beside(names, &change.subject, "  "),
         paint(FAINT, &format!("[{}]", when(change.effect)))
     );
     for item in &change.items {

@@ -6,16 +6,21 @@ use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, Width,
 
 use super::words::{NONE, UNKNOWN, class, clean, count, ids, link, node, reading, wrapped};
 use crate::facts::Facts;
+use crate::facts::names::Names;
 use crate::facts::pci::{Acs, Function, PciTree};
 use crate::host::Reading;
+use crate::report::names::counted;
 use crate::report::style::{HEAD, WARN, paint};
 use crate::value::{AcsBits, PciAddress};
 
 /// All tables, or why there are none. Cells are wrapped rather than going beyond `width` columns.
-pub(super) fn sections(facts: &Facts, width: u16) -> String {
+pub(super) fn sections(facts: &Facts, names: &Names, width: u16) -> String {
     match &facts.pci {
         Reading::Known(tree) => {
-            gpus(tree, width) + &nics(tree, width) + &ports(tree, width) + &others(tree)
+            gpus(tree, names, width)
+                + &nics(tree, names, width)
+                + &ports(tree, width)
+                + &others(tree)
         }
         Reading::Absent => format!("\n{}\n", paint(WARN, "This host has no PCI.")),
         Reading::Unknown(_) => format!("\n{}\n", paint(WARN, "PCI functions are unknown.")),
@@ -40,7 +45,7 @@ fn section(title: &str, header: &[&str], rows: Vec<Vec<String>>, width: u16) -> 
     table.set_header(header.to_vec());
     table.add_rows(rows);
     table.set_constraints(constraints);
-    format!("\n{}\n{}\n", paint(HEAD, title), table.trim_fmt())
+    format!("\n{title}\n{}\n", table.trim_fmt())
 }
 
 /// Functions that exist in hardware and that `wanted` picks, in address order.
@@ -51,7 +56,18 @@ fn physical<'a>(
     tree.functions.values().filter(move |function| !function.is_vf() && wanted(function))
 }
 
-fn gpus(tree: &PciTree, width: u16) -> String {
+/// `8 GPUs`, and below it their names, where the host knows them.
+fn titled<'a>(
+    title: String,
+    names: &Names,
+    functions: impl Iterator<Item = &'a Function>,
+) -> String {
+    let mut lines = vec![paint(HEAD, &title)];
+    lines.extend(counted(names, functions).into_iter().map(|line| format!("  {line}")));
+    lines.join("\n")
+}
+
+fn gpus(tree: &PciTree, names: &Names, width: u16) -> String {
     let rows: Vec<Vec<String>> = physical(tree, Function::is_gpu)
         .map(|gpu| {
             vec![
@@ -71,7 +87,7 @@ fn gpus(tree: &PciTree, width: u16) -> String {
             paint(WARN, "No GPU: no function of this host is a GPU or accelerator.")
         );
     }
-    let title = count(rows.len(), "GPU");
+    let title = titled(count(rows.len(), "GPU"), names, physical(tree, Function::is_gpu));
     section(
         &title,
         &["GPU", "what", "NUMA", "link (its best)", "driver", "group", "port above, its ACS"],
@@ -80,7 +96,7 @@ fn gpus(tree: &PciTree, width: u16) -> String {
     )
 }
 
-fn nics(tree: &PciTree, width: u16) -> String {
+fn nics(tree: &PciTree, names: &Names, width: u16) -> String {
     let rows: Vec<Vec<String>> = physical(tree, Function::is_nic)
         .map(|nic| {
             vec![
@@ -89,8 +105,8 @@ fn nics(tree: &PciTree, width: u16) -> String {
                 node(nic),
                 link(nic),
                 driver(nic),
-                names(&nic.net),
-                names(&nic.infiniband),
+                listed(&nic.net),
+                listed(&nic.infiniband),
                 virtual_functions(nic),
             ]
         })
@@ -101,7 +117,7 @@ fn nics(tree: &PciTree, width: u16) -> String {
             paint(WARN, "No NIC: no function of this host is a network controller.")
         );
     }
-    let title = count(rows.len(), "NIC");
+    let title = titled(count(rows.len(), "NIC"), names, physical(tree, Function::is_nic));
     section(
         &title,
         &["NIC", "what", "NUMA", "link (its best)", "driver", "net", "rdma", "VFs"],
@@ -133,7 +149,8 @@ fn ports(tree: &PciTree, width: u16) -> String {
     let mut out = String::new();
     if !rows.is_empty() {
         let header = ["port", "type", "what", "NUMA", "ACS able", "ACS on", "below"];
-        out += &section("Ports above GPUs and NICs", &header, rows, width);
+        let title = paint(HEAD, "Ports above GPUs and NICs");
+        out += &section(&title, &header, rows, width);
     }
     if rest > 0 {
         out += &format!(
@@ -203,7 +220,7 @@ fn driver(function: &Function) -> String {
     function.driver.as_deref().map_or_else(|| NONE.to_owned(), clean)
 }
 
-fn names(names: &[String]) -> String {
+fn listed(names: &[String]) -> String {
     if names.is_empty() { NONE.to_owned() } else { clean(&names.join(" ")) }
 }
 

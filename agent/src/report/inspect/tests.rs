@@ -2,12 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::{json, tables, tree};
+use crate::facts::names::Names;
 use crate::facts::pci::{Acs, Detail, Function, Gap, Link, PciTree, PortType, SriovPf};
 use crate::facts::{CpuVendor, Facts};
 use crate::host::{HostKind, Reading};
 use crate::report::style::terminal;
 use crate::value::{AcsBits, PciAddress, PciId};
+
+fn tables(facts: &Facts, width: usize) -> String {
+    super::tables(facts, &Names::none(facts), width)
+}
+
+fn tree(facts: &Facts) -> String {
+    super::tree(facts, &Names::none(facts))
+}
+
+fn json(facts: &Facts, file: Option<&str>) -> Result<String, serde_json::Error> {
+    super::json(facts, &Names::none(facts), file)
+}
 
 fn at(text: &str) -> PciAddress {
     text.parse().unwrap()

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::words::{UNKNOWN, class, clean, count, ids, link, reading};
 use crate::facts::Facts;
+use crate::facts::names::Names;
 use crate::facts::pci::{Function, Link, PciTree};
 use crate::host::Reading;
+use crate::report::names::name;
 use crate::report::style::{FAINT, HEAD, WARN, paint};
 use crate::value::PciAddress;
 
@@ -13,10 +15,10 @@ use crate::value::PciAddress;
 const DEEPEST: usize = 256;
 
 /// The tree, or why there is none.
-pub(super) fn lines(facts: &Facts) -> String {
+pub(super) fn lines(facts: &Facts, names: &Names) -> String {
     match &facts.pci {
         Reading::Known(tree) if tree.functions.is_empty() => "No PCI functions.\n".to_owned(),
-        Reading::Known(tree) => Drawing::new(tree).draw(),
+        Reading::Known(tree) => Drawing::new(tree, names).draw(),
         Reading::Absent => "This host has no PCI.\n".to_owned(),
         Reading::Unknown(_) => "PCI functions are unknown.\n".to_owned(),
     }
@@ -33,6 +35,7 @@ struct Pending {
 
 struct Drawing<'a> {
     tree: &'a PciTree,
+    names: &'a Names<'a>,
     /// What hangs directly below each bridge, VFs left out.
     children: BTreeMap<PciAddress, Vec<PciAddress>>,
     /// PF → its VFs.
@@ -44,9 +47,10 @@ struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    fn new(tree: &'a PciTree) -> Self {
+    fn new(tree: &'a PciTree, names: &'a Names<'a>) -> Self {
         let mut drawing = Drawing {
             tree,
+            names,
             children: BTreeMap::new(),
             vfs: BTreeMap::new(),
             roots: BTreeMap::new(),
@@ -103,7 +107,7 @@ impl<'a> Drawing<'a> {
             }
             let Some(function) = self.tree.get(next.address) else { continue };
             let corner = if next.last { "└─ " } else { "├─ " };
-            self.out += &format!("{}{corner}{}\n", next.indent, describe(function));
+            self.out += &format!("{}{corner}{}\n", next.indent, describe(function, self.names));
             let below = match (next.depth < DEEPEST, next.last) {
                 (false, _) => next.indent,
                 (true, true) => next.indent + "   ",
@@ -131,12 +135,15 @@ fn push(work: &mut Vec<Pending>, functions: Vec<PciAddress>, indent: &str, depth
     work.extend(pending.rev());
 }
 
-/// One function: address, class, ids, link, NUMA node, ACS, IOMMU group, driver, VFs, names.
-fn describe(function: &Function) -> String {
+/// One function: address, class, name and ids, link, NUMA node, ACS, IOMMU group, driver, VFs, names.
+fn describe(function: &Function, names: &Names) -> String {
     let shown = function.is_gpu() || function.is_nic();
     let address = function.address.to_string();
     let address = if shown { paint(HEAD, &address) } else { address };
-    let mut parts = vec![format!("{address} {}", class(function)), paint(FAINT, &ids(function))];
+    let numbers = || format!("{}:{}", function.vendor, function.device);
+    let what = name(names, function).map(|name| format!("{name} {}", numbers()));
+    let what = what.unwrap_or_else(|| ids(function));
+    let mut parts = vec![format!("{address} {}", class(function)), paint(FAINT, &what)];
     if function.detail.as_ref().is_some_and(|detail| detail.link != Link::default()) {
         parts.push(link(function));
     }

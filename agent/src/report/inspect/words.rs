@@ -48,7 +48,7 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// A vendor's name, if it is one of the usual ones.
-pub(super) fn vendor(id: PciId) -> Option<&'static str> {
+pub(in crate::report) fn vendor(id: PciId) -> Option<&'static str> {
     VENDORS.iter().find(|(known, _)| *known == id.0).map(|(_, name)| *name)
 }
 

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::super::names;
 use super::super::style::{FAINT, WARN, paint};
 use super::{Detail, item_line, when};
+use crate::facts::names::Names;
 use crate::plan::{Change, Item};
 
 /// Reasons or disturbances shown before the rest is counted.
@@ -47,7 +49,7 @@ fn same(one: &Change, other: &Change) -> bool {
 }
 
 /// A group of at least two.
-pub fn show(out: &mut String, group: &[&Change]) {
+pub fn show(out: &mut String, group: &[&Change], names: Option<&Names>) {
     let Some(first) = group.first() else { return };
     let (word, _) = first.subject.split_once(' ').unwrap_or((&first.subject, ""));
     let _ = writeln!(
@@ -61,6 +63,12 @@ pub fn show(out: &mut String, group: &[&Change]) {
         .map(|change| change.subject.split_once(' ').map_or("", |(_, rest)| rest))
         .collect();
     let _ = writeln!(out, "    {}", folded(&subjects, "  "));
+    if let Some(names) = names {
+        let functions = subjects.iter().filter_map(|subject| names::subject(names, subject));
+        for line in names::counted(names, functions) {
+            let _ = writeln!(out, "    {}", paint(FAINT, &line));
+        }
+    }
     for item in &first.items {
         let _ = writeln!(out, "    {}", item_line(item, Detail::default()));
     }

@@ -1,0 +1,97 @@
+//! PCI devices by name beside their numbers: `NVIDIA H100 SXM5 80GB (10de:2330)`. Pure.
+
+use super::inspect::vendor;
+use crate::facts::names::Names;
+use crate::facts::pci::Function;
+use crate::value::PciAddress;
+use crate::visible::one_line;
+
+/// Characters of a name that are shown.
+const LONGEST: usize = 60;
+
+/// `NVIDIA H100 SXM5 80GB`: the product where the file has it in brackets after the chip's name.
+pub(super) fn name(names: &Names, function: &Function) -> Option<String> {
+    let device = names.device(function.vendor, function.device)?;
+    let product = device.strip_suffix(']').and_then(|device| device.rsplit_once('['));
+    let product = product.map_or(device, |(_, product)| product);
+    let vendor = vendor(function.vendor).or_else(|| names.vendor(function.vendor))?;
+    Some(one_line(&format!("{vendor} {product}")).chars().take(LONGEST).collect())
+}
+
+/// The same with the numbers.
+pub(super) fn with_ids(names: &Names, function: &Function) -> Option<String> {
+    let name = name(names, function)?;
+    Some(format!("{name} ({}:{})", function.vendor, function.device))
+}
+
+/// How many of which device there are, in the order met: `8 × NVIDIA H100 SXM5 80GB (10de:2330)`. Those without a name are
+/// left out.
+pub(super) fn counted<'a>(
+    names: &Names,
+    functions: impl Iterator<Item = &'a Function>,
+) -> Vec<String> {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    for name in functions.filter_map(|function| with_ids(names, function)) {
+        match found.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => found.push((name, 1)),
+        }
+    }
+    found.iter().map(|(name, count)| format!("{count} × {name}")).collect()
+}
+
+/// The function that a change or a finding is about: `PF 0000:19:00.0 (ibp25s0)`.
+pub(super) fn subject<'a>(names: &Names<'a>, subject: &str) -> Option<&'a Function> {
+    let mut addresses = subject.split(' ').filter_map(|word| word.parse::<PciAddress>().ok());
+    names.function(addresses.next()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo;
+    use crate::facts::names::FILES;
+    use crate::facts::{Depth, observe};
+    use crate::host::Reader as _;
+    use crate::record::Recorder;
+    use crate::plan::{Plan, RebootNeed, Section, Unknown};
+    use crate::report::text;
+
+    #[test]
+    fn a_device_is_called_by_its_product_and_counted() {
+        let host = demo::snapshot("hgx").unwrap();
+        let facts = observe(&host, Depth::Plan);
+        let names = Names::new(&host, &facts);
+        let gpu = subject(&names, "PF 0000:18:00.0 (eth0)").unwrap();
+        assert_eq!(with_ids(&names, gpu).unwrap(), "NVIDIA H100 SXM5 80GB (10de:2330)");
+        let tree = facts.pci.known().unwrap();
+        let nics = tree.functions.values().filter(|function| function.is_nic());
+        assert_eq!(
+            counted(&names, nics),
+            [
+                "8 × Mellanox ConnectX-7 (15b3:1021)",
+                "2 × Intel Ethernet Controller X550 (8086:1563)"
+            ]
+        );
+        assert_eq!(name(&Names::none(&facts), gpu), None);
+        assert!(subject(&names, "kernel command line").is_none());
+    }
+
+    #[test]
+    fn the_file_is_read_for_the_first_name_and_not_before() {
+        let host = demo::snapshot("hgx").unwrap();
+        let reads = |subject: &str| {
+            let recorder = Recorder::new(&host);
+            let facts = observe(&recorder, Depth::Plan);
+            let names = Names::new(&recorder, &facts);
+            let unknown = Unknown { kind: "sriov", subject: subject.into(), reason: "why".into() };
+            let body = Section { unknowns: vec![unknown], ..Section::default() };
+            let plan = Plan { profile: "p".into(), body, reboot: RebootNeed::None };
+            let shown = text::with_names(&plan, "host", text::Detail::default(), Some(&names));
+            let read = recorder.finish().read(FILES[0]).is_ok();
+            (read, shown.contains("PF 0000:19:00.0, Mellanox ConnectX-7 (15b3:1021): unknown: why"))
+        };
+        assert_eq!(reads("kernel command line"), (false, false));
+        assert_eq!(reads("PF 0000:19:00.0"), (true, true));
+    }
+}
