@@ -53,8 +53,8 @@ mod tests {
     use crate::facts::names::FILES;
     use crate::facts::{Depth, observe};
     use crate::host::Reader as _;
-    use crate::record::Recorder;
     use crate::plan::{Plan, RebootNeed, Section, Unknown};
+    use crate::record::Recorder;
     use crate::report::text;
 
     #[test]

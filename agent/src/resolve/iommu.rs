@@ -32,70 +32,84 @@ pub fn resolve(
             return;
         }
     };
-    let mut add = |token: &str, reason: &str, source: &str| {
-        let mut why = vec![Why::new(reason, source)];
-        why.extend(iommu.why.iter().cloned());
-        cmdline.set.push(WantedArg { token: token.into(), why, from: "iommu" });
-    };
-    match (iommu.mode, vendor) {
-        (IommuMode::Keep, _) => {}
-        (_, CpuVendor::Other) => findings.blockers.push(Blocker {
-            kind: KIND,
-            subject: "IOMMU parameters".into(),
-            reason: "this CPU is neither Intel, AMD nor Arm: bedplate does not know its IOMMU parameters"
-                .into(),
-            remedy: "set iommu.mode = \"keep\" and give the parameters in cmdline.args".into(),
-        }),
-        (IommuMode::Off, CpuVendor::Arm) => findings.blockers.push(Blocker {
-            kind: KIND,
-            subject: "IOMMU off".into(),
-            reason: "no kernel parameter switches an Arm SMMU off; the firmware decides".into(),
-            remedy: "use iommu.mode = \"passthrough\", or switch the SMMU off in firmware and use \"keep\""
-                .into(),
-        }),
-        (IommuMode::Off, CpuVendor::Intel) => {
-            add(
-                "intel_iommu=off",
-                "VT-d stays off: no translation and no ACS redirect asked for by the kernel",
-                INTEL,
-            );
+    match arguments(iommu.mode, vendor) {
+        Ok(arguments) => {
+            cmdline.set.extend(arguments.iter().map(|(token, reason, source)| {
+                let mut why = vec![Why::new(*reason, *source)];
+                why.extend(iommu.why.iter().cloned());
+                WantedArg { token: (*token).into(), why, from: "iommu" }
+            }));
         }
-        (IommuMode::Off, CpuVendor::Amd) => {
-            add(
-                "amd_iommu=off",
-                "AMD-Vi stays off; the kernel still switches ACS on because IVRS is present",
-                AMD,
-            );
-        }
-        (IommuMode::Passthrough, CpuVendor::Intel) => {
-            add("intel_iommu=on", "distributions differ in whether VT-d is on by default", INTEL);
-            add("iommu=pt", PASSTHROUGH, X86);
-        }
-        (IommuMode::Passthrough, CpuVendor::Amd) => {
-            // `amd_iommu=on` is not a value the kernel knows (handbook §1.3): AMD-Vi is on when IVRS is there.
-            add("iommu=pt", PASSTHROUGH, X86);
-        }
-        (IommuMode::Passthrough, CpuVendor::Arm) => {
-            add(
-                "iommu.passthrough=1",
-                "arm64 does not read iommu=; this is the spelling that every architecture reads",
-                CORE,
-            );
-        }
-        (IommuMode::Translated, CpuVendor::Intel) => {
-            add("intel_iommu=on", "distributions differ in whether VT-d is on by default", INTEL);
-            add("iommu=nopt", "host drivers' DMA is translated, whatever the kernel's built-in default", X86);
-        }
-        (IommuMode::Translated, CpuVendor::Amd) => {
-            add("iommu=nopt", "host drivers' DMA is translated, whatever the kernel's built-in default", X86);
-        }
-        (IommuMode::Translated, CpuVendor::Arm) => {
-            add("iommu.passthrough=0", "Grace wants translation on; arm64 does not read iommu=", CORE);
-        }
+        Err(blocker) => findings.blockers.push(blocker),
     }
     contradictions(iommu.mode, vendor, cmdline);
 }
 
+/// A token, why the mode needs it, and the source.
+type Argument = (&'static str, &'static str, &'static str);
+
+/// What the mode needs on the kernel command line of a CPU.
+fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], Blocker> {
+    Ok(match (mode, vendor) {
+        (IommuMode::Keep, _) => &[],
+        (_, CpuVendor::Other) => return Err(unknown_cpu()),
+        (IommuMode::Off, CpuVendor::Arm) => return Err(no_arm_off()),
+        (IommuMode::Off, CpuVendor::Intel) => &[(
+            "intel_iommu=off",
+            "VT-d stays off: no translation and no ACS redirect asked for by the kernel",
+            INTEL,
+        )],
+        (IommuMode::Off, CpuVendor::Amd) => &[(
+            "amd_iommu=off",
+            "AMD-Vi stays off; the kernel still switches ACS on because IVRS is present",
+            AMD,
+        )],
+        (IommuMode::Passthrough, CpuVendor::Intel) => {
+            &[("intel_iommu=on", VTD_ON, INTEL), ("iommu=pt", PASSTHROUGH, X86)]
+        }
+        // `amd_iommu=on` is not a value the kernel knows (handbook §1.3): AMD-Vi is on when IVRS is there.
+        (IommuMode::Passthrough, CpuVendor::Amd) => &[("iommu=pt", PASSTHROUGH, X86)],
+        (IommuMode::Passthrough, CpuVendor::Arm) => &[(
+            "iommu.passthrough=1",
+            "arm64 does not read iommu=; this is the spelling that every architecture reads",
+            CORE,
+        )],
+        (IommuMode::Translated, CpuVendor::Intel) => {
+            &[("intel_iommu=on", VTD_ON, INTEL), ("iommu=nopt", TRANSLATED, X86)]
+        }
+        (IommuMode::Translated, CpuVendor::Amd) => &[("iommu=nopt", TRANSLATED, X86)],
+        (IommuMode::Translated, CpuVendor::Arm) => &[(
+            "iommu.passthrough=0",
+            "Grace wants translation on; arm64 does not read iommu=",
+            CORE,
+        )],
+    })
+}
+
+fn unknown_cpu() -> Blocker {
+    Blocker {
+        kind: KIND,
+        subject: "IOMMU parameters".into(),
+        reason:
+            "this CPU is neither Intel, AMD nor Arm: bedplate does not know its IOMMU parameters"
+                .into(),
+        remedy: "set iommu.mode = \"keep\" and give the parameters in cmdline.args".into(),
+    }
+}
+
+fn no_arm_off() -> Blocker {
+    Blocker {
+        kind: KIND,
+        subject: "IOMMU off".into(),
+        reason: "no kernel parameter switches an Arm SMMU off; the firmware decides".into(),
+        remedy:
+            "use iommu.mode = \"passthrough\", or switch the SMMU off in firmware and use \"keep\""
+                .into(),
+    }
+}
+
+const VTD_ON: &str = "distributions differ in whether VT-d is on by default";
+const TRANSLATED: &str = "host drivers' DMA is translated, whatever the kernel's built-in default";
 const PASSTHROUGH: &str =
     "GPUDirect RDMA needs host drivers' DMA addresses 1:1; VFIO guests keep their own translation";
 const INTEL: &str = "linux drivers/iommu/intel/iommu.c; handbook §1.3";
