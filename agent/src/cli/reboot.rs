@@ -119,11 +119,13 @@ fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
     let at = args.after.map(|after| Timestamp::now() + after).or(args.at);
     let usec = at.map_or(0, crate::daemon::logind::usec);
     let why = args.why.clone();
-    let said = agent::call("nothing was scheduled", move |agent| async move {
+    let (state, said) = agent::call("nothing was scheduled", move |agent| async move {
         agent.schedule_reboot(&why, usec).await
     })?;
     output::report(&format!("{said}\n"))?;
-    Ok(if said.starts_with("announced") { Exit::Done } else { Exit::Blocked })
+    // For `--in 0` its time may have come by now.
+    let coming = ["announced", "under-way"].contains(&state.as_str());
+    Ok(if coming { Exit::Done } else { Exit::Blocked })
 }
 
 /// What a person may ask a reboot to wait for; unlike a hold it may be nothing.

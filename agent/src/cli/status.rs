@@ -156,7 +156,7 @@ fn look(root: &Path) -> Result<Status, CliError> {
 fn judged(status: &mut Status, mut round: Round, mut known: Known) {
     known.miss(&mut round);
     status.take(&round, Vec::new());
-    status.reboot.decision = crate::reboot::decide::Decision::Never;
+    status.reboot.state = crate::reboot::state::RebootState::LeftToPeople;
     status.judge(None);
 }
 

@@ -45,7 +45,10 @@ pub enum Request {
 }
 
 /// A request and where its answer goes.
-pub type Asked = (Request, oneshot::Sender<Result<String, String>>);
+pub type Asked = (Request, oneshot::Sender<Answer>);
+
+/// What is said to it, or why not; the bus has texts only.
+pub type Answer = Result<String, String>;
 
 /// What the bus shows.
 #[derive(Debug)]
@@ -116,16 +119,18 @@ impl Agent {
     }
 
     /// Reboots the host the way the profile says, whatever policy and window are; vetoes, inhibitors and the fleet's lock
-    /// count all the same. `not_before`: microseconds since 1970, 0 = after the profile's delay. Returns what was decided.
+    /// count all the same. `not_before`: microseconds since 1970, 0 = after the profile's delay. Returns the state of the
+    /// reboot then (`announced`, `waiting`, …), and the same for people.
     async fn schedule_reboot(
         &self,
         why: String,
         not_before: u64,
         #[zbus(connection)] connection: &Connection,
         #[zbus(header)] header: Header<'_>,
-    ) -> fdo::Result<String> {
+    ) -> fdo::Result<(String, String)> {
         allowed(connection, &header, "org.bedplate.schedule-reboot").await?;
-        self.ask(Request::ScheduleReboot { why, usec: not_before }).await
+        let text = self.ask(Request::ScheduleReboot { why, usec: not_before }).await?;
+        Ok((self.see(|shown| shown.status.reboot.state.name().to_owned()), text))
     }
 
     /// Takes back a reboot that bedplate announced. Nobody else's.
@@ -279,7 +284,7 @@ pub trait Agent1 {
     /// See [`Agent`].
     fn reload(&self) -> zbus::Result<()>;
     /// See [`Agent`].
-    fn schedule_reboot(&self, why: &str, not_before: u64) -> zbus::Result<String>;
+    fn schedule_reboot(&self, why: &str, not_before: u64) -> zbus::Result<(String, String)>;
     /// See [`Agent`].
     fn cancel_reboot(&self) -> zbus::Result<String>;
     /// See [`Agent`].

@@ -65,6 +65,9 @@ pub fn metrics(status: &Status) -> String {
     };
     let needs = [need(RebootNeed::Reboot, "ordinary"), need(RebootNeed::Cold, "cold")];
     family("reboot_needed", "gauge", "Whether something waits for a boot, by class.", &needs);
+    let states = crate::reboot::state::NAMES
+        .map(|name| (format!("{{state=\"{name}\"}}"), flag(status.reboot.state.name() == name)));
+    family("reboot_state", "gauge", "Where the reboot stands.", &states);
     let asked = [(String::new(), number(status.reboot.asked_for))];
     family("reboots_asked_total", "counter", "Reboots asked for since the daemon started.", &asked);
     let last = status.last_converged.map_or(0.0, |time| time.as_duration().as_secs_f64().floor());
@@ -206,6 +209,8 @@ mod tests {
             "bedplate_state{state=\"starting\"} 1",
             "bedplate_state{state=\"converged\"} 0",
             "bedplate_ready 0",
+            "bedplate_reboot_state{state=\"unknown\"} 1",
+            "bedplate_reboot_state{state=\"announced\"} 0",
             "bedplate_pending_changes{kind=\"acs\",effect=\"every-boot\"} 1",
             "bedplate_pending_changes{kind=\"cmdline\",effect=\"cold-boot\"} 1",
             "bedplate_reboot_needed{class=\"cold\"} 1",

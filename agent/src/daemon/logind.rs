@@ -47,15 +47,38 @@ pub struct Announced {
     pub usec: u64,
     /// Name of what it is for.
     pub plan: String,
-    /// Somebody else has taken it back: it is not announced again in this boot unless somebody asks.
+    /// What has become of it.
     #[serde(default)]
-    pub called_off: bool,
-    /// Who called it off and when, in words.
-    #[serde(default)]
-    pub called_off_by: Option<String>,
+    pub stage: Stage,
     /// What was made ready for it, and is undone when it does not come.
     #[serde(default)]
     pub prepared: Option<Prepared>,
+}
+
+/// What has become of an announcement. All but the first end it: nothing is announced again in this boot unless an
+/// operator asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "stage", rename_all = "kebab-case")]
+pub enum Stage {
+    /// It stands; after its time the machine is going down.
+    #[default]
+    Announced,
+    /// It was called off.
+    CalledOff {
+        /// By whom or what, and when, in words.
+        by: String,
+    },
+    /// Its time has passed, and the machine did not go down.
+    DidNotCome,
+    /// The operator's command that cycles the power was started.
+    CommandRun,
+}
+
+impl Announced {
+    /// Whether logind is to carry it out, or is about to.
+    pub fn stands(&self) -> bool {
+        self.stage == Stage::Announced
+    }
 }
 
 /// Where that is kept.

@@ -13,21 +13,80 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 
 use super::journal::{self, say};
-use super::logind::{self, Announced, ManagerProxy};
+use super::logind::{self, Announced, ManagerProxy, Stage};
 use super::methods;
 use super::round::Round;
 use super::status::{Status, Verdict};
-use super::store::Store;
+use super::store::{Store, StoreError};
 use crate::enforce_hold::EnforceHold;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootPolicy;
 use crate::reboot::came::Came;
-use crate::reboot::decide::{Decision, Scheduled, Situation, decide, shown};
+use crate::reboot::decide::{Scheduled, Situation, decide, shown};
 use crate::reboot::record::{Attempt, Record};
+use crate::reboot::state::{Reason, RebootState, UNFINISHED, WaitsFor, joined};
 use crate::reboot::stuck::Cause;
 
 /// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// Why a step towards a reboot, or away from it, came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum RestartError {
+    /// What has to be remembered cannot be.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// logind does not do it.
+    #[error("{doing}: {error}")]
+    Logind {
+        /// What it was asked.
+        doing: &'static str,
+        /// Its answer.
+        error: zbus::Error,
+    },
+    /// The lock server gives no slot.
+    #[error("{0}")]
+    Lock(String),
+    /// The reboot method could not be prepared.
+    #[error("{0}")]
+    Method(String),
+    /// The operator's command that cycles the power has failed.
+    #[error("{0}")]
+    Command(String),
+    /// Too late.
+    #[error("the machine is going down already")]
+    GoingDown,
+    /// The shutdown that is scheduled is not bedplate's.
+    #[error("what is scheduled is not bedplate's: {kind} at {}", shown(*at))]
+    NotOurs {
+        /// logind's kind.
+        kind: String,
+        /// For when.
+        at: Timestamp,
+    },
+    /// There is nothing to take back.
+    #[error("no reboot of bedplate's is announced")]
+    NothingAnnounced,
+}
+
+impl RestartError {
+    fn schedule(error: zbus::Error) -> Self {
+        RestartError::Logind { doing: "cannot ask logind what is scheduled", error }
+    }
+
+    /// What the reboot waits for after it.
+    fn waits_for(&self) -> WaitsFor {
+        match self {
+            RestartError::Store(_) => WaitsFor::Record,
+            RestartError::Logind { .. } => WaitsFor::Logind,
+            RestartError::Lock(_) => WaitsFor::Lock,
+            RestartError::Method(_) | RestartError::Command(_) => WaitsFor::Method,
+            RestartError::GoingDown
+            | RestartError::NotOurs { .. }
+            | RestartError::NothingAnnounced => WaitsFor::OtherShutdown,
+        }
+    }
+}
 
 /// What is remembered between two steps.
 pub struct Restart {
@@ -43,7 +102,7 @@ pub struct Restart {
     asked_for: u64,
     /// Which reboot this boot follows, once that is known.
     came: Option<Came>,
-    last: Option<Decision>,
+    last: Option<RebootState>,
 }
 
 impl Restart {
@@ -77,8 +136,8 @@ impl Restart {
     /// happens before.
     pub async fn step(&mut self, status: &mut Status, round: &Round) -> Option<Duration> {
         status.reboot.hold = self.hold(Timestamp::now());
-        if let Err(why) = self.fire(status, round).await {
-            say(journal::REBOOT_FAILED, &why);
+        if let Err(error) = self.fire(status, round).await {
+            say(journal::REBOOT_FAILED, &error.to_string());
         }
         let mut record = self.store.record();
         if let Ok(record) = &mut record {
@@ -86,20 +145,20 @@ impl Restart {
             self.settle(record, status, round);
         }
         let (mut again, mut taking) = (None, false);
-        // Deciding to take the lock is followed by deciding anew; that is all the turns there are.
+        // Taking the lock and taking an announcement back are followed by another decision; that is all the turns there are.
         for _ in 0..3 {
             let decision = self.decide(&mut record, status, round).await;
-            status.reboot.decision = decision.clone();
-            taking = decision == Decision::TakeLock;
+            status.reboot.state = decision.clone();
+            taking = decision == RebootState::TakingLock;
             let acted = match (&decision, &mut record) {
-                (Decision::TakeLock, Ok(record)) => self.take_lock(record, round).await,
-                (Decision::Schedule { at }, Ok(record)) => {
+                (RebootState::TakingLock, Ok(record)) => self.take_lock(record, round).await,
+                (RebootState::Announcing { at }, Ok(record)) => {
                     self.announce(record, status, round, *at).await
                 }
-                (Decision::Cancel { why }, Ok(record)) => {
+                (RebootState::CallingOff { why }, Ok(record)) => {
                     self.cancel(record, &why.join("; ")).await
                 }
-                (Decision::Cancel { why }, Err(_)) => {
+                (RebootState::CallingOff { why }, Err(_)) => {
                     self.cancel(&mut Record::default(), &why.join("; ")).await
                 }
                 _ => Ok(false),
@@ -107,31 +166,31 @@ impl Restart {
             match acted {
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(why) => {
-                    if matches!(decision, Decision::Schedule { .. }) {
+                Err(error) => {
+                    let why = error.to_string();
+                    if matches!(decision, RebootState::Announcing { .. }) {
                         self.lock.in_vain(&why);
                     }
                     again = Some(self.lock.again().unwrap_or(LOOK_AGAIN));
-                    status.reboot.decision =
-                        Decision::Wait { why: vec![why], until: None, overdue: false };
+                    status.reboot.state = RebootState::waiting(error.waits_for(), why);
                 }
             }
             break;
         }
         self.tell(status, round);
-        self.note_wait(&mut record, &status.reboot.decision);
-        status.reboot.called_off = self
-            .store
-            .announced()
-            .filter(|announced| announced.called_off)
-            .and_then(|one| one.called_off_by);
+        self.note_wait(&mut record, &status.reboot.state);
+        status.reboot.called_off =
+            self.store.announced().and_then(|announced| match announced.stage {
+                Stage::CalledOff { by } => Some(by),
+                Stage::Announced | Stage::DidNotCome | Stage::CommandRun => None,
+            });
         if let Ok(record) = &record {
             status.reboot.attempts = record.in_a_row(&self.boot_id);
         }
         let lock_again = self.give_back(status, Some(round), taking).await;
         status.reboot.asked_for = self.asked_for;
-        let again = match &status.reboot.decision {
-            Decision::Wait { until, .. } => {
+        let again = match &status.reboot.state {
+            RebootState::Waiting { until, .. } => {
                 let opens = until.map(|until| {
                     let wait = until.duration_since(Timestamp::now());
                     Duration::try_from(wait).unwrap_or(Duration::ZERO).max(Duration::from_secs(1))
@@ -141,7 +200,11 @@ impl Restart {
                 again.or(opens).or(Some(LOOK_AGAIN))
             }
             // What is announced is called off when something comes in the way.
-            Decision::Announced { .. } | Decision::Schedule { .. } => Some(LOOK_AGAIN),
+            RebootState::Announcing { .. }
+            | RebootState::Announced { .. }
+            | RebootState::UnderWay { .. } => Some(LOOK_AGAIN),
+            // What else is in the way is shown as it is.
+            RebootState::CalledOff { .. } | RebootState::Converging => again.or(Some(LOOK_AGAIN)),
             _ => again,
         };
         again.into_iter().chain(lock_again).chain(self.watch_command()).min()
@@ -149,15 +212,15 @@ impl Restart {
 
     /// A request that something was in the way of is remembered as one: whoever lifts a hold hours later does not expect
     /// the machine to go down at once.
-    fn note_wait(&self, record: &mut Result<Record, String>, decision: &Decision) {
-        if !matches!(decision, Decision::Wait { .. }) {
+    fn note_wait(&self, record: &mut Result<Record, StoreError>, state: &RebootState) {
+        if !matches!(state, RebootState::Waiting { .. }) {
             return;
         }
         let Ok(record) = record else { return };
         let Some(asked) = record.asked.as_mut().filter(|asked| !asked.waited) else { return };
         asked.waited = true;
-        if let Err(why) = self.store.keep(record) {
-            say(journal::IMPAIRED, &why);
+        if let Err(error) = self.store.keep(record) {
+            say(journal::IMPAIRED, &error.to_string());
         }
     }
 
@@ -169,18 +232,18 @@ impl Restart {
             record.settle(&self.boot_id);
         }
         if *record != before
-            && let Err(why) = self.store.keep(record)
+            && let Err(error) = self.store.keep(record)
         {
-            say(journal::IMPAIRED, &why);
+            say(journal::IMPAIRED, &error.to_string());
         }
     }
 
     async fn decide(
         &mut self,
-        record: &mut Result<Record, String>,
+        record: &mut Result<Record, StoreError>,
         status: &mut Status,
         round: &Round,
-    ) -> Decision {
+    ) -> RebootState {
         let now = Timestamp::now();
         let scheduled = self.scheduled().await;
         // A reboot that was called off takes an operator's request out of the record.
@@ -192,35 +255,33 @@ impl Restart {
             || (round.need != RebootNeed::None && round.reboot.policy == RebootPolicy::Schedule);
         let (mut vetoes, mut inhibitors) = (Vec::new(), Vec::new());
         if wanted || matches!(scheduled, Ok(Scheduled::Ours(_))) {
-            vetoes = self.vetoes(&round.reboot, asked, now).await;
+            vetoes = self.vetoes(&round.reboot, now).await;
             // What an operator has put back is no cause for a boot; what an operator asks for is.
-            vetoes.extend(status.held.as_ref().filter(|_| !asked).map(EnforceHold::describe));
+            vetoes.extend(status.held.as_ref().filter(|_| !asked).map(enforce_hold));
             let (method, said) = methods::taken(&self.root, &round.reboot, round.need);
             status.reboot.methods = said;
             status.reboot.method = method;
             let rehearsed =
                 record.as_ref().is_ok_and(|record| record.rehearsed(&self.boot_id, &round.hash));
-            if round.reboot.rehearse && rehearsed && scheduled == Ok(Scheduled::Nothing) {
+            if round.reboot.rehearse && rehearsed && matches!(scheduled, Ok(Scheduled::Nothing)) {
                 // Before a slot is asked for that nothing would come of.
-                vetoes.push(
-                    "it was rehearsed in this boot; `rehearse = false` in [reboot] does it".into(),
-                );
+                let text = "it was rehearsed in this boot; `rehearse = false` in [reboot] does it";
+                vetoes.push(Reason::new(WaitsFor::Rehearsal, text));
             }
             if method.is_none() {
-                vetoes.push("no method of the profile can restart this host".into());
+                let text = "no method of the profile can restart this host";
+                vetoes.push(Reason::new(WaitsFor::Method, text));
             }
             match &self.logind {
-                None => {
-                    vetoes.push("there is no systemd-logind on the bus to reboot through".into())
-                }
+                None => vetoes.push(Reason::new(WaitsFor::Logind, NO_LOGIND)),
                 Some(logind) => match logind.list_inhibitors().await {
                     Ok(all) => inhibitors = logind::in_the_way(&all),
-                    Err(error) => vetoes.push(format!("cannot ask logind for inhibitors: {error}")),
+                    Err(error) => vetoes.push(no_inhibitors(&error)),
                 },
             }
         }
-        let scheduled = scheduled.unwrap_or_else(|why| {
-            vetoes.push(why);
+        let scheduled = scheduled.unwrap_or_else(|error| {
+            vetoes.push(Reason::new(error.waits_for(), error.to_string()));
             Scheduled::Nothing
         });
         self.inhibited_since = match inhibitors.is_empty() {
@@ -228,7 +289,9 @@ impl Restart {
             false => self.inhibited_since.or_else(|| Some(Instant::now())),
         };
         let inhibited = self.inhibited_since.map_or(Duration::ZERO, |since| since.elapsed());
-        status.reboot.vetoes = vetoes.iter().chain(&inhibitors).cloned().collect();
+        let texts = vetoes.iter().map(Reason::to_string);
+        status.reboot.vetoes = texts.chain(inhibitors.iter().cloned()).collect();
+        let unreadable = record.as_ref().err().map(StoreError::to_string);
         let locked = round.reboot.fleetlock.as_ref().map(|server| {
             let held = record.as_ref().ok().and_then(|record| record.lock.as_ref());
             held.is_some_and(|held| held.certain && held.server == *server)
@@ -241,8 +304,9 @@ impl Restart {
             boot_id: &self.boot_id,
             now,
             settings: &round.reboot,
-            record: record.as_ref().map_err(|why| why.as_str()),
+            record: record.as_ref().map_err(|_| unreadable.as_deref().unwrap_or_default()),
             vetoes: &vetoes,
+            called_off: self.called_off(),
             inhibitors: &inhibitors,
             inhibited_for: SignedDuration::try_from(inhibited).unwrap_or(SignedDuration::MAX),
             scheduled,
@@ -256,7 +320,7 @@ impl Restart {
         status: &mut Status,
         round: &Round,
         at: Timestamp,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, RestartError> {
         let Some(logind) = self.logind.clone() else { return Ok(false) };
         let Some(method) = status.reboot.method else { return Ok(false) };
         let settings = &round.reboot;
@@ -284,15 +348,14 @@ impl Restart {
             Err(why) => {
                 record.call_off(&self.boot_id);
                 self.store.keep(record)?;
-                return Err(why);
+                return Err(RestartError::Method(why));
             }
         };
         let announced = Announced {
             kind: methods::kind(prepared.as_ref()),
             usec: logind::usec(at),
             plan: round.hash.clone(),
-            called_off: false,
-            called_off_by: None,
+            stage: Stage::Announced,
             prepared,
         };
         self.store.announce(Some(&announced))?;
@@ -310,7 +373,10 @@ impl Restart {
             self.store.announce(None)?;
             record.call_off(&self.boot_id);
             self.store.keep(record)?;
-            return Err(format!("logind does not schedule the reboot: {error}"));
+            return Err(RestartError::Logind {
+                doing: "logind does not schedule the reboot",
+                error,
+            });
         }
         self.seen_ours = Some(Timestamp::now());
         self.asked_for += 1;
@@ -318,17 +384,17 @@ impl Restart {
             journal::REBOOT_SCHEDULED,
             &format!("a reboot is announced for {} ({}): {why}", shown(at), method),
         );
-        status.reboot.decision = Decision::Announced { at };
+        status.reboot.state = RebootState::Announced { at };
         Ok(false)
     }
 
     /// Takes bedplate's own announcement back.
-    async fn cancel(&mut self, record: &mut Record, why: &str) -> Result<bool, String> {
+    async fn cancel(&mut self, record: &mut Record, why: &str) -> Result<bool, RestartError> {
         let Some(logind) = self.logind.clone() else { return Ok(false) };
-        logind
-            .cancel_scheduled_shutdown()
-            .await
-            .map_err(|error| format!("logind does not take the reboot back: {error}"))?;
+        logind.cancel_scheduled_shutdown().await.map_err(|error| RestartError::Logind {
+            doing: "logind does not take the reboot back",
+            error,
+        })?;
         if let Some(announced) = self.store.announced() {
             methods::take_back(&self.root, announced.prepared.as_ref());
         }
@@ -345,27 +411,42 @@ impl Restart {
 
     /// Says what is new.
     fn tell(&mut self, status: &Status, round: &Round) {
-        let decision = &status.reboot.decision;
-        if self.last.as_ref() == Some(decision) {
+        let state = &status.reboot.state;
+        if self.last.as_ref() == Some(state) {
             return;
         }
-        match decision {
-            Decision::Stuck { why } => {
+        match state {
+            RebootState::Stuck { why } => {
                 let cause = round.cause.as_ref().map(Cause::words).unwrap_or_default();
                 say(journal::STUCK, &format!("{why}: {cause}"));
             }
-            Decision::Wait { why, until, overdue } => {
+            RebootState::Waiting { why, until, overdue } => {
                 let until = until.map(|at| format!(" (until {})", shown(at))).unwrap_or_default();
                 let late = if *overdue { "for longer than `inhibitor_wait`: " } else { "" };
                 say(
                     journal::REBOOT_WAITS,
-                    &format!("a reboot waits: {late}{}{until}", why.join("; ")),
+                    &format!("a reboot waits: {late}{}{until}", joined(why)),
                 );
             }
+            RebootState::Converging => {
+                say(journal::REBOOT_WAITS, &format!("a reboot waits: {UNFINISHED}"));
+            }
+            RebootState::CalledOff { .. } => say(journal::REBOOT_WAITS, &state.to_string()),
             _ => {}
         }
-        self.last = Some(decision.clone());
+        self.last = Some(state.clone());
     }
+}
+
+/// What is said where there is no bus, or no logind on it.
+const NO_LOGIND: &str = "there is no systemd-logind on the bus to reboot through";
+
+fn enforce_hold(hold: &EnforceHold) -> Reason {
+    Reason::new(WaitsFor::EnforceHold, hold.describe())
+}
+
+fn no_inhibitors(error: &zbus::Error) -> Reason {
+    Reason::new(WaitsFor::Logind, format!("cannot ask logind for inhibitors: {error}"))
 }
 
 fn reason(round: &Round, record: &Record) -> String {

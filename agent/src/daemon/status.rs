@@ -12,8 +12,8 @@ use crate::enforce_hold::EnforceHold;
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootMethod, RebootPolicy};
 use crate::reboot::came::Came;
-use crate::reboot::decide::Decision;
 use crate::reboot::record::Held;
+use crate::reboot::state::RebootState;
 
 /// Format version of [`Status`] as JSON.
 pub const VERSION: u32 = 1;
@@ -195,8 +195,8 @@ pub struct RebootStatus {
     pub need: Option<RebootNeed>,
     /// The profile's policy.
     pub policy: Option<RebootPolicy>,
-    /// What was decided.
-    pub decision: Decision,
+    /// Where it stands.
+    pub state: RebootState,
     /// How it would be done; `None`: no method works here.
     pub method: Option<RebootMethod>,
     /// What was said of the methods.
@@ -229,7 +229,7 @@ impl Default for RebootStatus {
         RebootStatus {
             need: None,
             policy: None,
-            decision: Decision::CannotTell { why: NOT_LOOKED.into() },
+            state: RebootState::Unknown { why: NOT_LOOKED.into() },
             method: None,
             methods: Vec::new(),
             plan: String::new(),
@@ -298,7 +298,7 @@ impl Status {
         self.reboot.plan.clone_from(&round.hash);
         if round.need == RebootNeed::None {
             // What was decided about a reboot that is no longer needed says nothing of the host any more.
-            self.reboot.decision = Decision::NotNeeded;
+            self.reboot.state = RebootState::Idle;
         }
         self.judge(round.failure());
     }
@@ -334,7 +334,7 @@ impl Status {
     /// Whether a reboot is due cannot be told either.
     fn untold(&mut self, why: String) {
         self.reboot.need = None;
-        self.reboot.decision = Decision::CannotTell { why: why.clone() };
+        self.reboot.state = RebootState::Unknown { why: why.clone() };
         self.reason = why;
     }
 
@@ -361,7 +361,7 @@ impl Status {
         };
         let failed = failed
             .or_else(|| self.failed.first().map(|one| format!("{}: {}", one.subject, one.why)));
-        let (state, reason) = if let Decision::Stuck { why } = &self.reboot.decision {
+        let (state, reason) = if let RebootState::Stuck { why } = &self.reboot.state {
             (State::Stuck, why.clone())
         } else if !self.contested.is_empty() {
             let what = subjects(&mut self.contested.iter().map(|one| one.id.clone()));

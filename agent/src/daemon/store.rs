@@ -6,12 +6,36 @@ use std::path::{Path, PathBuf};
 use super::devices::{self, Known};
 use super::logind::{ANNOUNCED, Announced};
 use crate::host::write::replace_own_file;
-use crate::reboot::record::{RECORD, Record};
+use crate::reboot::record::{RECORD, Record, RecordError};
 
 /// Below which directory they lie (`/`).
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
+}
+
+/// Why one of them cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be read.
+    #[error("cannot read {path}: {error}")]
+    Read {
+        /// Which file.
+        path: &'static str,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// It was read, and is no record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// It cannot be written.
+    #[error("cannot write {path}: {error}")]
+    Write {
+        /// Which file.
+        path: &'static str,
+        /// What the system says.
+        error: std::io::Error,
+    },
 }
 
 impl Store {
@@ -24,25 +48,25 @@ impl Store {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// The record. One that is not there is empty; one that cannot be read is an error, in words.
+    /// The record. One that is not there is empty.
     ///
     /// # Errors
-    /// Why it cannot be used; then nothing may be rebooted.
-    pub fn record(&self) -> Result<Record, String> {
+    /// [`StoreError`]; then nothing may be rebooted, since nobody would count.
+    pub fn record(&self) -> Result<Record, StoreError> {
         match std::fs::read_to_string(self.at(RECORD)) {
-            Ok(text) => Record::parse(&text).map_err(|error| error.to_string()),
+            Ok(text) => Ok(Record::parse(&text)?),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Record::default()),
-            Err(error) => Err(format!("cannot read {RECORD}: {error}")),
+            Err(error) => Err(StoreError::Read { path: RECORD, error }),
         }
     }
 
     /// Keeps the record.
     ///
     /// # Errors
-    /// Why it is not kept, in words.
-    pub fn keep(&self, record: &Record) -> Result<(), String> {
+    /// [`StoreError::Write`].
+    pub fn keep(&self, record: &Record) -> Result<(), StoreError> {
         replace(&self.at(RECORD), record.render().as_bytes())
-            .map_err(|error| format!("cannot write {RECORD}: {error}"))
+            .map_err(|error| StoreError::Write { path: RECORD, error })
     }
 
     /// What the profile's rules selected last. One that cannot be understood is made again.
@@ -54,10 +78,10 @@ impl Store {
     /// Keeps that.
     ///
     /// # Errors
-    /// Why it is not kept, in words.
-    pub fn keep_devices(&self, known: &Known) -> Result<(), String> {
+    /// [`StoreError::Write`].
+    pub fn keep_devices(&self, known: &Known) -> Result<(), StoreError> {
         replace(&self.at(devices::FILE), known.render().as_bytes())
-            .map_err(|error| format!("cannot write {}: {error}", devices::FILE))
+            .map_err(|error| StoreError::Write { path: devices::FILE, error })
     }
 
     /// What was announced in this boot. A file that cannot be understood says nothing.
@@ -68,8 +92,8 @@ impl Store {
     /// Keeps what was announced.
     ///
     /// # Errors
-    /// Why it is not kept, in words.
-    pub fn announce(&self, announced: Option<&Announced>) -> Result<(), String> {
+    /// [`StoreError::Write`].
+    pub fn announce(&self, announced: Option<&Announced>) -> Result<(), StoreError> {
         let path = self.at(ANNOUNCED);
         let done = match announced {
             Some(announced) => {
@@ -80,7 +104,7 @@ impl Store {
                 done => done,
             },
         };
-        done.map_err(|error| format!("cannot write {ANNOUNCED}: {error}"))
+        done.map_err(|error| StoreError::Write { path: ANNOUNCED, error })
     }
 }
 
@@ -92,12 +116,13 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::logind::Stage;
 
     #[test]
     fn what_is_kept_reads_back_and_what_is_damaged_is_an_error() {
         let root = tempfile::tempdir().unwrap();
         let store = Store::new(root.path());
-        assert_eq!(store.record(), Ok(Record::default()));
+        assert_eq!(store.record().unwrap(), Record::default());
         let at = jiff::Timestamp::UNIX_EPOCH;
         let asked = crate::reboot::record::Asked {
             why: "w".into(),
@@ -107,16 +132,15 @@ mod tests {
         };
         let record = Record { asked: Some(asked), ..Record::default() };
         store.keep(&record).unwrap();
-        assert_eq!(store.record(), Ok(record));
+        assert_eq!(store.record().unwrap(), record);
         std::fs::write(root.path().join("var/lib/bedplate/reboot.json"), "{\"version\":1,")
             .unwrap();
-        assert!(store.record().unwrap_err().contains("reboot.json"));
+        assert!(matches!(store.record(), Err(StoreError::Record(RecordError::Damaged(_)))));
         let announced = Announced {
             kind: "reboot".into(),
             usec: 7,
             plan: "p".into(),
-            called_off: false,
-            called_off_by: None,
+            stage: Stage::Announced,
             prepared: None,
         };
         store.announce(Some(&announced)).unwrap();

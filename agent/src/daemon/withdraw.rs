@@ -23,7 +23,7 @@ const LOGIND_LIMIT: Duration = Duration::from_secs(5);
 pub async fn call_off(root: &Path) -> Result<Option<String>, String> {
     let store = Store::new(root);
     let Some(announced) = store.announced() else { return Ok(None) };
-    let cancelled = if announced.called_off {
+    let cancelled = if !announced.stands() {
         false
     } else {
         let ours = (announced.kind.as_str(), announced.usec);
@@ -46,7 +46,7 @@ pub async fn call_off(root: &Path) -> Result<Option<String>, String> {
             )
         })?;
     }
-    store.announce(None)?;
+    store.announce(None).map_err(|error| error.to_string())?;
     Ok(cancelled.then(|| {
         format!("the reboot announced for {} is taken back", shown(logind::time(announced.usec)))
     }))

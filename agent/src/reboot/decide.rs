@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::record::{Asked, MOST_IN_A_ROW, Record};
+use super::state::{Reason, RebootState, UNFINISHED, WaitsFor};
 use crate::plan::RebootNeed;
 use crate::profile::Window;
 use crate::profile::model::{Reboot, RebootPolicy};
@@ -28,7 +29,9 @@ pub struct Situation<'a> {
     /// What was asked for before; `Err`: it cannot be read.
     pub record: Result<&'a Record, &'a str>,
     /// What forbids a reboot now: an operator's hold, busy devices, a busy command, a loaded kexec kernel.
-    pub vetoes: &'a [String],
+    pub vetoes: &'a [Reason],
+    /// Whether what was announced in this boot was called off, or did not come.
+    pub called_off: bool,
     /// Block inhibitors, by who and why, and for how long they have been in the way.
     pub inhibitors: &'a [String],
     /// Since when inhibitors have been in the way.
@@ -49,83 +52,13 @@ pub enum Scheduled {
     Ours(Timestamp),
     /// bedplate's own reboot, whose time has come: the machine is going down.
     Underway(Timestamp),
-    /// Somebody else's shutdown, in words.
-    Foreign(String),
-}
-
-/// What is to be done now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "decision", rename_all = "kebab-case")]
-pub enum Decision {
-    /// Whether a reboot is due is not known.
-    CannotTell {
-        /// Why, in words.
-        why: String,
-    },
-    /// Nothing waits for a boot.
-    NotNeeded,
-    /// The policy leaves it to people.
-    Never,
-    /// The policy leaves it to whoever reads /run/reboot-required.
-    Mark,
-    /// The boots that were given did not help: no more of them.
-    Stuck {
-        /// In words.
-        why: String,
-    },
-    /// Something is in the way.
-    Wait {
-        /// What, in words; never empty.
-        why: Vec<String>,
-        /// When the next window opens, if it is that.
-        until: Option<Timestamp>,
-        /// Whether it is worth an alarm: an inhibitor has been there for longer than allowed.
-        overdue: bool,
-    },
-    /// Ask the lock server for a slot; then decide again.
-    TakeLock,
-    /// Announce a reboot for this time.
-    Schedule {
-        /// When.
-        at: Timestamp,
-    },
-    /// It is announced.
-    Announced {
+    /// A shutdown that is not bedplate's.
+    Foreign {
+        /// logind's kind: `reboot`, `poweroff`, …
+        kind: String,
         /// For when.
         at: Timestamp,
     },
-    /// Take back bedplate's own announcement.
-    Cancel {
-        /// Why, in words.
-        why: Vec<String>,
-    },
-}
-
-impl Decision {
-    /// In a line, for people.
-    pub fn words(&self) -> String {
-        match self {
-            Decision::CannotTell { why } => format!("cannot tell yet: {why}"),
-            Decision::NotNeeded => "no reboot is needed".into(),
-            Decision::Never => {
-                "left to people (policy `never`): `bedplate reboot schedule` does it in good order"
-                    .into()
-            }
-            Decision::Mark => {
-                "left to whoever reads /run/reboot-required: the profile's policy is `mark`".into()
-            }
-            Decision::Stuck { why } => format!("stuck: {why}"),
-            Decision::Wait { why, until: Some(until), .. } => {
-                format!("waits until {}: {}", shown(*until), why.join("; "))
-            }
-            Decision::Wait { why, until: None, .. } => format!("waits: {}", why.join("; ")),
-            Decision::TakeLock => "asks for a slot of the fleet's lock".into(),
-            Decision::Schedule { at } | Decision::Announced { at } => {
-                format!("announced for {}", shown(*at))
-            }
-            Decision::Cancel { why } => format!("taken back: {}", why.join("; ")),
-        }
-    }
 }
 
 /// For people, in UTC: a log is read in other places than it is written.
@@ -142,83 +75,94 @@ const NO_HELP: &str = "the host was rebooted for this, and it is not in effect";
 /// What is said where the profile's windows are still to be chosen.
 const NO_WINDOW: &str = "no window of the profile ever opens: write one in [reboot] `windows`, or run `bedplate reboot schedule`";
 
-/// The decision.
-pub fn decide(situation: &Situation<'_>) -> Decision {
+/// The state that follows from what is so now: `taking-lock`, `announcing` and `calling-off` are for the caller to do.
+pub fn decide(situation: &Situation<'_>) -> RebootState {
     // Nothing more is announced, and nothing is called off: the attempt that is under way has to stay counted.
     if let Scheduled::Underway(at) = situation.scheduled {
-        return Decision::Announced { at };
+        return RebootState::UnderWay { at };
     }
     let ours = matches!(situation.scheduled, Scheduled::Ours(_));
-    let call_off = |why: String, otherwise: Decision| match ours {
-        true => Decision::Cancel { why: vec![why] },
+    let call_off = |why: String, otherwise: RebootState| match ours {
+        true => RebootState::CallingOff { why: vec![why] },
         false => otherwise,
     };
     let record = match situation.record {
         Ok(record) => record,
         // Without the record nobody counts: the loop guard is gone.
-        Err(why) => return call_off(why.to_owned(), wait(why.to_owned())),
+        Err(why) => {
+            return call_off(why.to_owned(), RebootState::waiting(WaitsFor::Record, why));
+        }
     };
     let asked = record.asked.as_ref().filter(|asked| asked.boot_id == situation.boot_id);
     if situation.need == RebootNeed::None && asked.is_none() {
         if situation.refused && record.was_for_passthrough(situation.boot_id) {
-            return call_off(NO_HELP.into(), Decision::Stuck { why: NO_HELP.into() });
+            return call_off(NO_HELP.into(), RebootState::Stuck { why: NO_HELP.into() });
         }
-        return call_off("nothing waits for a boot any more".into(), Decision::NotNeeded);
+        return call_off("nothing waits for a boot any more".into(), RebootState::Idle);
     }
     if asked.is_none() {
         match situation.settings.policy {
             RebootPolicy::Never => {
-                return call_off("the profile's policy is `never`".into(), Decision::Never);
+                return call_off(
+                    "the profile's policy is `never`".into(),
+                    RebootState::LeftToPeople,
+                );
             }
             RebootPolicy::Mark => {
-                return call_off("the profile's policy is `mark`".into(), Decision::Mark);
+                return call_off(
+                    "the profile's policy is `mark`".into(),
+                    RebootState::LeftToOthers,
+                );
             }
             RebootPolicy::Schedule => {}
         }
         if let Some(why) = stuck(situation, record) {
-            return call_off(why.clone(), Decision::Stuck { why });
+            return call_off(why.clone(), RebootState::Stuck { why });
         }
         if situation.unfinished {
-            let why = "not everything is written that the boot is for".to_owned();
-            return call_off(why.clone(), wait(why));
+            return call_off(UNFINISHED.to_owned(), RebootState::Converging);
         }
     }
     let window = if asked.is_some() { Ok(None) } else { window(situation) };
-    let mut why: Vec<String> = situation.vetoes.to_vec();
-    if let Scheduled::Foreign(schedule) = &situation.scheduled {
-        why.push(format!("somebody else has scheduled a shutdown: {schedule}"));
+    let mut why: Vec<Reason> = situation.vetoes.to_vec();
+    if let Scheduled::Foreign { kind, at } = &situation.scheduled {
+        let text =
+            format!("a shutdown that is not bedplate's is scheduled: {kind} at {}", shown(*at));
+        why.push(Reason::new(WaitsFor::OtherShutdown, text));
     }
-    why.extend(situation.inhibitors.iter().map(|who| format!("a block inhibitor: {who}")));
+    let inhibitor =
+        |who: &String| Reason::new(WaitsFor::Inhibitor, format!("a block inhibitor: {who}"));
+    why.extend(situation.inhibitors.iter().map(inhibitor));
     let until = match &window {
         Ok(_) => None,
         Err((reason, until)) => {
-            why.push(reason.clone());
+            why.push(Reason::new(WaitsFor::Window, reason.clone()));
             *until
         }
     };
+    if situation.called_off && asked.is_none() && !ours {
+        return RebootState::CalledOff { why };
+    }
     if !why.is_empty() {
         if ours {
-            return Decision::Cancel { why };
+            let why = why.iter().map(Reason::to_string).collect();
+            return RebootState::CallingOff { why };
         }
         let bound = SignedDuration::from_secs(i64::from(situation.settings.inhibitor_wait_s));
         let overdue = !situation.inhibitors.is_empty() && situation.inhibited_for >= bound;
-        return Decision::Wait { why, until, overdue };
+        return RebootState::Waiting { why, until, overdue };
     }
     if let Scheduled::Ours(at) = situation.scheduled {
-        return Decision::Announced { at };
+        return RebootState::Announced { at };
     }
     let at = match time(situation, asked, window.ok().flatten()) {
         Ok(at) => at,
-        Err(why) => return wait(why),
+        Err(why) => return RebootState::waiting(WaitsFor::Window, why),
     };
     if situation.locked == Some(false) {
-        return Decision::TakeLock;
+        return RebootState::TakingLock;
     }
-    Decision::Schedule { at }
-}
-
-fn wait(why: String) -> Decision {
-    Decision::Wait { why: vec![why], until: None, overdue: false }
+    RebootState::Announcing { at }
 }
 
 /// The loop guard.

@@ -12,4 +12,5 @@ pub mod identity;
 pub mod kexec;
 pub mod method;
 pub mod record;
+pub mod state;
 pub mod stuck;

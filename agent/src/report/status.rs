@@ -9,7 +9,8 @@ use crate::daemon::pace::{CLEARS, Contested, Failed};
 use crate::daemon::status::{State, Status, Verdict};
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootPolicy};
-use crate::reboot::decide::{Decision, shown};
+use crate::reboot::decide::shown;
+use crate::reboot::state::{CALLED_OFF, Reason, RebootState};
 use crate::report::text::when;
 
 /// How a hold on reboots ends.
@@ -93,11 +94,7 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     };
     list("somebody else keeps changing", status.contested.iter().map(contested).collect());
     if live && (status.reboot.is_needed() || status.state == State::Stuck) {
-        let _ = writeln!(
-            out,
-            "\nreboot: {} (`bedplate reboot status`)",
-            status.reboot.decision.words()
-        );
+        let _ = writeln!(out, "\nreboot: {} (`bedplate reboot status`)", status.reboot.state);
     }
     out
 }
@@ -136,21 +133,22 @@ pub fn reboot(status: &Status) -> String {
     if let Some(hold) = &reboot.hold {
         let _ = writeln!(out, "hold      {hold}; {RELEASES}");
     }
-    let decision = match &reboot.decision {
-        decision @ Decision::Stuck { .. } => paint(BAD, &decision.words()),
-        Decision::Wait { why, until, .. } => match until {
-            Some(until) => format!("waits until {}", shown(*until)),
-            None if why.len() == 1 => format!("waits: {}", why[0]),
-            None => "waits".to_owned(),
-        },
-        decision => decision.words(),
+    let state = match &reboot.state {
+        state @ RebootState::Stuck { .. } => paint(BAD, &state.to_string()),
+        RebootState::Waiting { until: Some(until), .. } => {
+            format!("waits until {}", shown(*until))
+        }
+        RebootState::Waiting { why, .. } if why.len() > 1 => "waits".to_owned(),
+        RebootState::CalledOff { .. } => CALLED_OFF.to_owned(),
+        state => state.to_string(),
     };
-    let _ = writeln!(out, "now       {decision}");
-    if let Decision::Wait { why, .. } = &reboot.decision
-        && (why.len() > 1 || matches!(&reboot.decision, Decision::Wait { until: Some(_), .. }))
-    {
-        why.iter().for_each(|why| _ = writeln!(out, "  in the way  {why}"));
-    }
+    let _ = writeln!(out, "now       {state}");
+    let in_the_way: &[Reason] = match &reboot.state {
+        RebootState::Waiting { why, until, .. } if why.len() > 1 || until.is_some() => why,
+        RebootState::CalledOff { why } => why,
+        _ => &[],
+    };
+    in_the_way.iter().for_each(|why| _ = writeln!(out, "  in the way  {why}"));
     if let Some(by) = &reboot.called_off {
         let _ = writeln!(out, "  called off  {by}; `bedplate reboot schedule` asks for it again");
     }
@@ -174,10 +172,11 @@ pub fn reboot(status: &Status) -> String {
     if let Some(came) = &reboot.came {
         let _ = writeln!(out, "last boot {}", came.words);
     }
-    let hint = match (&reboot.decision, reboot.need) {
-        (Decision::Announced { .. }, _) => "`bedplate reboot cancel` takes it back",
+    let hint = match (&reboot.state, reboot.need) {
+        (RebootState::Announced { .. }, _) => "`bedplate reboot cancel` takes it back",
         (_, None | Some(RebootNeed::None)) => return out,
-        (Decision::Stuck { .. }, _) => "mend the cause, then: bedplate reboot schedule",
+        (RebootState::UnderWay { .. }, _) => return out,
+        (RebootState::Stuck { .. }, _) => "fix the cause, then: bedplate reboot schedule",
         _ => "do it now: bedplate reboot schedule",
     };
     let _ = writeln!(out, "{hint}");

@@ -2,17 +2,18 @@
 //! at a decision that no look precedes.
 
 use bedplate::daemon::status::{State, Verdict};
-use bedplate::reboot::decide::Decision;
+use bedplate::reboot::state::RebootState;
 use serde_json::json;
 
 use super::rig::{Rig, difference, drifted, mended, right, until, waiting};
 
 /// Where the hold lies that the operator's file leads to. Nobody watches it, so that writing it is no event.
-const ELSEWHERE: &str = "var/lib/elsewhere";
-const HOLD: &str = r#"{"version":1,"since":"2026-03-01T12:00:00Z","why":"broken NIC","by":"ada"}"#;
+pub const ELSEWHERE: &str = "var/lib/elsewhere";
+pub const HOLD: &str =
+    r#"{"version":1,"since":"2026-03-01T12:00:00Z","why":"broken NIC","by":"ada"}"#;
 
 /// The operator's hold on enforcement as a link that leads to nothing yet.
-fn with_a_link_for_a_hold(rig: &Rig) {
+pub fn with_a_link_for_a_hold(rig: &Rig) {
     rig.write("var/lib/bedplate/README", "");
     let link = rig.path("var/lib/bedplate/enforce-hold.json");
     std::os::unix::fs::symlink(rig.path(ELSEWHERE), link).expect("ours");
@@ -29,13 +30,13 @@ fn a_hold_counts_at_a_decision_that_no_look_precedes() {
     with_a_link_for_a_hold(&rig);
     rig.look(&waiting(&rig));
     rig.start();
-    rig.until("announced", |status| matches!(status.reboot.decision, Decision::Announced { .. }));
+    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
     let looks = rig.calls().len();
     rig.write(ELSEWHERE, HOLD);
     // Signals of logind ask for a decision only.
     rig.inhibit(&[]);
     let status = rig.until("held", |status| status.held.is_some());
-    assert!(matches!(status.reboot.decision, Decision::Wait { .. }), "{:?}", status.reboot);
+    assert!(matches!(status.reboot.state, RebootState::Waiting { .. }), "{:?}", status.reboot);
     assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
     assert_eq!(rig.calls().len(), looks, "{:?}", rig.calls());
 }

@@ -2,7 +2,7 @@
 
 use bedplate::daemon::status::{State, Status};
 use bedplate::reboot::came::{By, Came};
-use bedplate::reboot::decide::Decision;
+use bedplate::reboot::state::RebootState;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn announced(rig: &mut Rig) -> Timestamp {
     rig.look(&waiting(rig));
     rig.start();
     let is_announced =
-        |status: Status| matches!(status.reboot.decision, Decision::Announced { .. });
+        |status: Status| matches!(status.reboot.state, RebootState::Announced { .. });
     until("announced", || rig.status().is_some_and(is_announced));
     let due = record(rig)["attempts"][0]["due"].clone();
     serde_json::from_value(due).expect("a time")

@@ -1,26 +1,26 @@
 //! Signals of logind: they are heard after logind was restarted.
 
-use bedplate::reboot::decide::Decision;
+use bedplate::daemon::status::State;
 
-use super::rig::{Rig, waiting};
+use super::by_itself::{ELSEWHERE, HOLD, with_a_link_for_a_hold};
+use super::rig::{Rig, right};
 
-fn announced(rig: &Rig) {
-    rig.until("announced", |status| matches!(status.reboot.decision, Decision::Announced { .. }));
-}
-
-fn calls_off_by_a_signal(rig: &Rig) {
+/// A host that is right: nothing but a signal of logind makes the daemon decide, and so read the hold that no event tells of.
+fn decides_by_a_signal(rig: &Rig) {
     let looks = rig.calls().len();
-    rig.inhibit(&["backup"]);
-    rig.until("called off", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    rig.write(ELSEWHERE, HOLD);
+    rig.inhibit(&[]);
+    rig.until("held", |status| status.held.is_some());
     assert_eq!(rig.calls().len(), looks, "{:?}", rig.calls());
 }
 
 #[test]
 fn a_logind_that_was_restarted_is_heard() {
     let Some(mut rig) = Rig::new() else { return };
-    rig.look(&waiting(&rig));
+    with_a_link_for_a_hold(&rig);
+    rig.look(&right(&rig));
     rig.start();
-    announced(&rig);
+    rig.until("converged", |status| status.state == State::Converged);
     rig.restart_logind();
-    calls_off_by_a_signal(&rig);
+    decides_by_a_signal(&rig);
 }

@@ -2,7 +2,7 @@
 //! one: program, daemon and worker run in namespaces of their own, where `/etc`, `/run` and `/var/lib` are the rig's.
 
 use bedplate::daemon::status::{State, Verdict};
-use bedplate::reboot::decide::Decision;
+use bedplate::reboot::state::RebootState;
 use bedplate_tests::program;
 use serde_json::json;
 
@@ -47,10 +47,10 @@ fn a_held_host_is_not_rebooted_for_what_differs() {
     // The unit's StateDirectory=.
     rig.write("var/lib/bedplate/README", "");
     rig.start();
-    rig.until("announced", |status| matches!(status.reboot.decision, Decision::Announced { .. }));
+    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
     rig.write(HOLD, TEXT);
-    let held = |decision: &Decision| matches!(decision, Decision::Wait { why, .. } if why.iter().any(|why| why == SAID));
-    rig.until("it waits for the hold", |status| held(&status.reboot.decision));
+    let held = |state: &RebootState| matches!(state, RebootState::Waiting { why, .. } if why.iter().any(|why| why.text == SAID));
+    rig.until("it waits for the hold", |status| held(&status.reboot.state));
     assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
     // An operator's own word counts.
     let (code, said) = rig.run(&["reboot", "schedule", "--in", "2h", "--why", "new firmware"]);

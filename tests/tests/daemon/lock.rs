@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use bedplate::daemon::status::State;
-use bedplate::reboot::decide::Decision;
+use bedplate::reboot::state::RebootState;
 use serde_json::{Value, json};
 
 use super::rig::{Rig, right, until, waiting};
@@ -107,7 +107,7 @@ impl Server {
 }
 
 pub fn announced(rig: &Rig) -> bool {
-    rig.status().is_some_and(|status| matches!(status.reboot.decision, Decision::Announced { .. }))
+    rig.status().is_some_and(|status| matches!(status.reboot.state, RebootState::Announced { .. }))
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn no_slot_no_reboot() {
         rig.look(&server.in_profile(waiting(&rig)));
         rig.start();
         let status =
-            rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
-        let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
-        assert!(why[0].starts_with("no slot of the fleet's lock yet: "), "{why:?}");
+            rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+        let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
+        assert!(why[0].text.starts_with("no slot of the fleet's lock yet: "), "{why:?}");
         rig.touch();
         rig.settle();
         assert_eq!(rig.asked_of_logind(), [""; 0], "{answer}");
@@ -171,7 +171,7 @@ fn a_dead_server_means_no_reboot() {
         json!({ "url": format!("http://{address}/"), "group": "default" });
     rig.look(&round);
     rig.start();
-    rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
 

@@ -2,7 +2,7 @@
 //! announced, and no command is run.
 
 use bedplate::daemon::status::State;
-use bedplate::reboot::decide::Decision;
+use bedplate::reboot::state::RebootState;
 use serde_json::json;
 
 use super::rig::{Rig, until, waiting};
@@ -68,7 +68,7 @@ fn nothing_is_announced_while_the_profile_is_gone() {
         rig.look(&waiting(&rig));
         rig.inhibit(&["backup"]);
         rig.start();
-        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+        rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
         let in_time = in_the_quiet_seconds(&rig, || rig.inhibit(&[]), || asked(&rig, "schedule"));
         assert!(!asked(&rig, "schedule"), "{:?}", rig.asked_of_logind());
         if in_time {

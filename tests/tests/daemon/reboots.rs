@@ -1,13 +1,13 @@
 //! Reboots: announced once, called off by whatever comes in the way, counted by boot, never in a loop.
 
 use bedplate::daemon::status::State;
-use bedplate::reboot::decide::Decision;
+use bedplate::reboot::state::{RebootState, WaitsFor};
 use serde_json::json;
 
 use super::rig::{Rig, right, until, waiting};
 
 fn announced(rig: &Rig) -> bool {
-    rig.status().is_some_and(|status| matches!(status.reboot.decision, Decision::Announced { .. }))
+    rig.status().is_some_and(|status| matches!(status.reboot.state, RebootState::Announced { .. }))
 }
 
 fn schedules(rig: &Rig) -> usize {
@@ -130,7 +130,7 @@ fn a_logind_that_refuses_costs_no_attempt() {
     rig.login.lock().expect("not poisoned").refuses = true;
     rig.look(&waiting(&rig));
     rig.start();
-    rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"attempts\": []"));
     assert!(rig.logged("logind does not schedule the reboot: "));
     rig.login.lock().expect("not poisoned").refuses = false;
@@ -146,12 +146,10 @@ fn somebody_elses_schedule_is_left_alone() {
     rig.look(&waiting(&rig));
     rig.start();
     let status =
-        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
-    let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
-    assert!(
-        why[0].starts_with("somebody else has scheduled a shutdown: poweroff at 2096-10-02"),
-        "{why:?}"
-    );
+        rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+    let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
+    assert_eq!(why[0].waits_for, WaitsFor::OtherShutdown);
+    assert!(why[0].text.contains("is scheduled: poweroff at 2096-10-02"), "{why:?}");
     assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
 
@@ -168,7 +166,7 @@ fn who_takes_the_announcement_back_is_heard() {
     // `shutdown -c`
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
-    rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
     rig.kill();
     rig.start();
     rig.settle();
@@ -176,7 +174,7 @@ fn who_takes_the_announcement_back_is_heard() {
     // Until somebody asks.
     let said =
         rig.runtime.block_on(async { rig.agent().await?.schedule_reboot("an operator", 0).await });
-    assert!(said.expect("root may").starts_with("announced for"));
+    assert_eq!(said.expect("root may").0, "announced");
     assert_eq!(schedules(&rig), 2);
 }
 
@@ -187,7 +185,7 @@ fn inhibitors_are_waited_for_by_their_signal() {
     rig.look(&waiting(&rig));
     rig.start();
     let status =
-        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+        rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     assert_eq!(status.reboot.vetoes, ["backup (process 42): a job"]);
     assert_eq!(schedules(&rig), 0);
     let begun = std::time::Instant::now();
@@ -213,7 +211,7 @@ fn a_hold_takes_the_announcement_back_and_its_end_brings_it_again() {
     );
     until("taken back", || !announced(&rig));
     let status =
-        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+        rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     assert!(
         status.reboot.vetoes.iter().any(|veto| veto.contains("a demo")),
         "{:?}",
@@ -235,7 +233,7 @@ fn a_loaded_kexec_kernel_and_a_busy_command_are_in_the_way() {
     rig.look(&round);
     rig.start();
     let status =
-        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+        rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     assert!(status.reboot.vetoes[0].contains("kexec --unload"), "{:?}", status.reboot.vetoes);
     assert_eq!(status.reboot.vetoes[1], "the busy command says: 3 jobs");
     assert_eq!(schedules(&rig), 0);
@@ -252,8 +250,8 @@ fn a_closed_window_is_waited_for() {
     rig.look(&round);
     rig.start();
     let status =
-        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
-    let Decision::Wait { until, .. } = status.reboot.decision else { unreachable!() };
+        rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+    let RebootState::Waiting { until, .. } = status.reboot.state else { unreachable!() };
     assert!(until.is_some());
     assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
@@ -271,9 +269,9 @@ fn a_rehearsal_is_one_and_changes_nothing() {
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
     let status =
-        rig.until("rehearsed", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
-    let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
-    assert!(why[0].contains("rehearse"), "{why:?}");
+        rig.until("rehearsed", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+    let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
+    assert_eq!(why[0].waits_for, WaitsFor::Rehearsal, "{why:?}");
     assert_eq!(schedules(&rig), 1);
     // And it was no attempt.
     rig.reboot("boot-2");
@@ -322,7 +320,7 @@ fn a_method_that_cannot_work_is_not_promised() {
     rig.look(&round);
     rig.start();
     let status =
-        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+        rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     assert_eq!(status.reboot.vetoes, ["no method of the profile can restart this host"]);
     assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
@@ -361,9 +359,9 @@ fn a_record_that_cannot_be_read_means_no_reboot() {
     rig.look(&waiting(&rig));
     rig.start();
     let status =
-        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
-    let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
-    assert!(why[0].contains("reboot.json"), "{why:?}");
+        rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+    let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
+    assert_eq!(why[0].waits_for, WaitsFor::Record, "{why:?}");
     assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
 
@@ -386,7 +384,7 @@ fn an_observer_reboots_nothing() {
     rig.look(&round);
     rig.start();
     let status = rig.until("waits", |status| status.state == State::WaitingForBoot);
-    assert_eq!(status.reboot.decision, Decision::Never);
+    assert_eq!(status.reboot.state, RebootState::LeftToPeople);
     assert_eq!(rig.asked_of_logind(), [""; 0]);
     assert!(!rig.path("run/reboot-required").exists());
 }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use bedplate::reboot::decide::Decision;
+use bedplate::reboot::state::RebootState;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -93,11 +93,11 @@ fn rig(server: &Server, authorities: &str) -> Option<Rig> {
 
 /// Nothing was asked of the server, nothing of logind, and whoever looks reads exactly these words.
 fn refused(rig: &Rig, server: &Server, words: &str) {
-    let waits = |decision: &Decision| matches!(decision, Decision::Wait { .. });
-    let status = rig.until("waits", |status| waits(&status.reboot.decision));
-    let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
+    let waits = |state: &RebootState| matches!(state, RebootState::Waiting { .. });
+    let status = rig.until("waits", |status| waits(&status.reboot.state));
+    let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
     let fault = format!("no safe connection to {}/v1/pre-reboot: {words}", server.url);
-    assert_eq!(why, [format!("no slot of the fleet's lock yet: {fault}")]);
+    assert_eq!(why[0].text, format!("no slot of the fleet's lock yet: {fault}"));
     let in_file = || {
         let text = rig.read("run/bedplate/status.json");
         let file: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Restart;
+use super::{Restart, RestartError};
 use crate::daemon::journal::{self, say};
-use crate::daemon::logind::{self, Announced};
+use crate::daemon::logind::{self, Announced, Stage};
 use crate::daemon::methods;
 use crate::error_chain::chain;
 use crate::host::process;
@@ -16,6 +16,7 @@ use crate::reboot::busy::{self, Busy};
 use crate::reboot::decide::{Scheduled, shown};
 use crate::reboot::hold::{self, Hold};
 use crate::reboot::kexec;
+use crate::reboot::state::{Reason, WaitsFor};
 
 /// The operator's busy check.
 const BUSY_LIMIT: Duration = Duration::from_secs(60);
@@ -23,12 +24,9 @@ const BUSY_LIMIT: Duration = Duration::from_secs(60);
 pub(super) const GOING_DOWN_US: i64 = 15 * 60 * 1_000_000;
 
 impl Restart {
-    pub(super) async fn scheduled(&mut self) -> Result<Scheduled, String> {
+    pub(super) async fn scheduled(&mut self) -> Result<Scheduled, RestartError> {
         let Some(logind) = &self.logind else { return Ok(Scheduled::Nothing) };
-        let (kind, usec) = logind
-            .scheduled_shutdown()
-            .await
-            .map_err(|error| format!("cannot ask logind what is scheduled: {error}"))?;
+        let (kind, usec) = logind.scheduled_shutdown().await.map_err(RestartError::schedule)?;
         let announced = self.store.announced();
         if kind.is_empty() {
             return self.gone(announced);
@@ -37,13 +35,13 @@ impl Restart {
             Some(announced) if announced.kind == kind && announced.usec == usec => {
                 Scheduled::Ours(logind::time(usec))
             }
-            _ => Scheduled::Foreign(format!("{kind} at {}", shown(logind::time(usec)))),
+            _ => Scheduled::Foreign { kind, at: logind::time(usec) },
         })
     }
 
     /// logind has nothing scheduled: what has become of bedplate's own announcement?
-    pub(super) fn gone(&self, announced: Option<Announced>) -> Result<Scheduled, String> {
-        let Some(announced) = announced.filter(|announced| !announced.called_off) else {
+    pub(super) fn gone(&self, announced: Option<Announced>) -> Result<Scheduled, RestartError> {
+        let Some(announced) = announced.filter(Announced::stands) else {
             return Ok(Scheduled::Nothing);
         };
         let late = i64::try_from(logind::usec(Timestamp::now())).unwrap_or(i64::MAX)
@@ -71,8 +69,8 @@ impl Restart {
             record.call_off(&self.boot_id);
         }
         self.store.keep(&record)?;
-        let off =
-            Announced { called_off: true, called_off_by: by.clone(), prepared: None, ..announced };
+        let stage = by.clone().map_or(Stage::DidNotCome, |by| Stage::CalledOff { by });
+        let off = Announced { stage, prepared: None, ..announced };
         self.store.announce(Some(&off))?;
         if let Some(by) = by {
             let text = format!(
@@ -98,44 +96,42 @@ impl Restart {
         hold.is_in_force(now).then(|| hold.describe(now))
     }
 
-    pub(super) async fn vetoes(
-        &self,
-        settings: &Reboot,
-        asked: bool,
-        now: Timestamp,
-    ) -> Vec<String> {
+    /// Whether what was announced in this boot has ended without a reboot, or with the operator's command.
+    pub(super) fn called_off(&self) -> bool {
+        self.store.announced().is_some_and(|announced| !announced.stands())
+    }
+
+    pub(super) async fn vetoes(&self, settings: &Reboot, now: Timestamp) -> Vec<Reason> {
         let mut vetoes = Vec::new();
-        vetoes.extend(self.hold(now));
-        vetoes.extend(kexec::block(&self.root).map(|block| chain(&block)));
-        let announced = self.store.announced();
+        vetoes.extend(self.hold(now).map(|hold| Reason::new(WaitsFor::Hold, hold)));
+        let kexec = kexec::block(&self.root);
+        vetoes.extend(kexec.map(|block| Reason::new(WaitsFor::Kexec, chain(&block))));
         let was_run = |announced: &Announced| {
             let since = logind::usec(now).saturating_sub(announced.usec);
-            announced.called_off
-                && announced.prepared.is_some()
-                && since < GOING_DOWN_US.unsigned_abs()
+            announced.stage == Stage::CommandRun && since < GOING_DOWN_US.unsigned_abs()
         };
-        if let Some(run) = announced.as_ref().filter(|announced| was_run(announced)) {
+        if let Some(run) = self.store.announced().filter(was_run) {
             let at = shown(logind::time(run.usec));
-            vetoes.push(format!(
+            let text = format!(
                 "the command that cycles the power was run after {at}: it may take minutes"
-            ));
-        } else if announced.is_some_and(|announced| announced.called_off) && !asked {
-            vetoes.push(
-                "the announced reboot was called off; `bedplate reboot schedule` asks for it again"
-                    .into(),
             );
+            vetoes.push(Reason::new(WaitsFor::PowerCommand, text));
         }
+        let devices = |text: String| Reason::new(WaitsFor::Devices, text);
         if settings.busy_devices {
-            vetoes.extend(self.busy_devices().await);
+            vetoes.extend(self.busy_devices().await.map(devices));
         }
         if !settings.busy_command.is_empty() {
             let argv = settings.busy_command.clone();
             let busy =
                 tokio::task::spawn_blocking(move || busy::busy_command(&argv, BUSY_LIMIT)).await;
+            let command = |text: String| Reason::new(WaitsFor::BusyCommand, text);
             match busy.unwrap_or_else(|error| Busy::Unknown(error.to_string())) {
                 Busy::Free => {}
-                Busy::Busy(why) => vetoes.push(format!("the busy command says: {why}")),
-                Busy::Unknown(why) => vetoes.push(format!("the busy command cannot tell: {why}")),
+                Busy::Busy(why) => vetoes.push(command(format!("the busy command says: {why}"))),
+                Busy::Unknown(why) => {
+                    vetoes.push(command(format!("the busy command did not answer: {why}")));
+                }
             }
         }
         vetoes

@@ -26,9 +26,9 @@ impl Restart {
         };
         record.note_waiting(&self.boot_id, round.need != RebootNeed::None);
         if *record != before
-            && let Err(why) = self.store.keep(record)
+            && let Err(error) = self.store.keep(record)
         {
-            say(journal::IMPAIRED, &why);
+            say(journal::IMPAIRED, &error.to_string());
         }
         if let Some(came) = news {
             say(journal::REBOOT_CAME, &format!("the last reboot: {}", came.words));

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{LOOK_AGAIN, Restart};
+use super::{LOOK_AGAIN, Restart, RestartError, enforce_hold, no_inhibitors};
 use crate::daemon::journal::{self, say};
-use crate::daemon::logind::{self, Announced};
+use crate::daemon::logind::{self, Announced, Stage};
 use crate::daemon::methods;
 use crate::daemon::round::Round;
 use crate::daemon::status::Status;
-use crate::enforce_hold::EnforceHold;
 use crate::error_chain::chain;
 use crate::host::write::DirWriter;
 use crate::reboot::method::{Next, Prepared, command};
+use crate::reboot::state::{Reason, WaitsFor, joined};
 
 /// Before its time the announcement has to be seen at logind: one that was not seen since may have been called off.
 const SEEN_BEFORE: SignedDuration = SignedDuration::from_secs(5);
@@ -31,7 +31,7 @@ const UNSEEN: &str = "its time passed while bedplate could not see whether it wa
 /// Whether a command is announced and not run yet.
 pub(super) fn waits(announced: &Announced) -> bool {
     let runs_command = |prepared: &Prepared| prepared.next == Next::RunCommand;
-    !announced.called_off && announced.prepared.as_ref().is_some_and(runs_command)
+    announced.stands() && announced.prepared.as_ref().is_some_and(runs_command)
 }
 
 impl Restart {
@@ -50,7 +50,11 @@ impl Restart {
     ///
     /// # Errors
     /// Why it was not run, or failed.
-    pub(super) async fn fire(&mut self, status: &Status, round: &Round) -> Result<(), String> {
+    pub(super) async fn fire(
+        &mut self,
+        status: &Status,
+        round: &Round,
+    ) -> Result<(), RestartError> {
         let Some(announced) = self.store.announced().filter(waits) else { return Ok(()) };
         let (now, at) = (Timestamp::now(), logind::time(announced.usec));
         if now.duration_since(at) > LATEST {
@@ -59,8 +63,7 @@ impl Restart {
         }
         let Some(logind) = self.logind.clone() else { return Ok(()) };
         let asked = logind.scheduled_shutdown().await;
-        let (kind, usec) =
-            asked.map_err(|error| format!("cannot ask logind what is scheduled: {error}"))?;
+        let (kind, usec) = asked.map_err(RestartError::schedule)?;
         if kind == announced.kind && usec == announced.usec {
             self.seen_ours = Some(now);
             return Ok(());
@@ -70,26 +73,30 @@ impl Restart {
             return Ok(());
         }
         let seen = self.seen_ours.is_some_and(|seen| at.duration_since(seen) <= SEEN_BEFORE);
-        let mut why = self.vetoes(&round.reboot, true, now).await;
-        why.extend(status.held.as_ref().map(EnforceHold::describe));
+        let mut why = self.vetoes(&round.reboot, now).await;
+        why.extend(status.held.as_ref().map(enforce_hold));
         match logind.list_inhibitors().await {
-            Ok(all) => why.extend(logind::in_the_way(&all)),
-            Err(error) => why.push(format!("cannot ask logind for inhibitors: {error}")),
+            Ok(all) => {
+                let inhibitor = |who| Reason::new(WaitsFor::Inhibitor, who);
+                why.extend(logind::in_the_way(&all).into_iter().map(inhibitor));
+            }
+            Err(error) => why.push(no_inhibitors(&error)),
         }
         if !seen {
-            why.push(UNSEEN.into());
+            why.push(Reason::new(WaitsFor::Logind, UNSEEN));
         }
         if !kind.is_empty() {
-            why.push(format!("another shutdown is scheduled: {kind}"));
+            let text = format!("another shutdown is scheduled: {kind}");
+            why.push(Reason::new(WaitsFor::OtherShutdown, text));
         }
         let Some(command) = methods::command(&round.reboot).filter(|_| why.is_empty()) else {
-            self.call_off_command(announced, &why.join("; "))?;
+            self.call_off_command(announced, &joined(&why))?;
             return Ok(());
         };
         let mut record = self.store.record()?;
         record.asked = None;
         self.store.keep(&record)?;
-        self.store.announce(Some(&Announced { called_off: true, ..announced }))?;
+        self.store.announce(Some(&Announced { stage: Stage::CommandRun, ..announced }))?;
         say(
             journal::REBOOT_SCHEDULED,
             "running the command of the profile that cycles this host's power",
@@ -98,7 +105,8 @@ impl Restart {
             move || command::run(&command, &mut DirWriter::live()).map_err(|error| chain(&error));
         let grace = tokio::task::spawn_blocking(run)
             .await
-            .unwrap_or_else(|error| Err(error.to_string()))?;
+            .unwrap_or_else(|error| Err(error.to_string()))
+            .map_err(RestartError::Command)?;
         say(
             journal::REBOOT_WAITS,
             &format!("the power should be cycled within {} s", grace.as_secs()),
@@ -108,18 +116,17 @@ impl Restart {
 
     /// The command is not run, nor asked for again by itself in this boot. The record first: a request that is left in it
     /// would be announced again.
-    pub(super) fn call_off_command(&self, announced: Announced, why: &str) -> Result<(), String> {
+    pub(super) fn call_off_command(
+        &self,
+        announced: Announced,
+        why: &str,
+    ) -> Result<(), RestartError> {
         let mut record = self.store.record()?;
         record.call_off(&self.boot_id);
         record.asked = None;
         self.store.keep(&record)?;
-        let by = Some(format!("at its time: {why}"));
-        self.store.announce(Some(&Announced {
-            called_off: true,
-            called_off_by: by,
-            prepared: None,
-            ..announced
-        }))?;
+        let stage = Stage::CalledOff { by: format!("at its time: {why}") };
+        self.store.announce(Some(&Announced { stage, prepared: None, ..announced }))?;
         let text = format!("the command that cycles this host's power was not run: {why}");
         say(journal::REBOOT_CALLED_OFF, &text);
         Ok(())

@@ -11,18 +11,19 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::around::GOING_DOWN_US;
-use super::{LOOK_AGAIN, Restart};
+use super::{LOOK_AGAIN, Restart, RestartError};
 use crate::daemon::journal::{self, say};
-use crate::daemon::logind;
+use crate::daemon::logind::{self, Stage};
 use crate::daemon::round::Round;
 use crate::daemon::status::Status;
 use crate::error_chain::chain;
 use crate::plan::RebootNeed;
 use crate::profile::model::FleetLock;
-use crate::reboot::decide::{Decision, Scheduled};
+use crate::reboot::decide::Scheduled;
 use crate::reboot::fleetlock::{self, Client, Released};
 use crate::reboot::identity;
 use crate::reboot::record::{Held, Record};
+use crate::reboot::state::RebootState;
 
 /// A lock server that takes longer is as good as none.
 const SERVER_LIMIT: Duration = Duration::from_secs(20);
@@ -137,20 +138,20 @@ impl Restart {
         &mut self,
         record: &mut Record,
         round: &Round,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, RestartError> {
         let Some(server) = round.reboot.fleetlock.clone() else { return Ok(false) };
         if self.lock.take.left().is_some() {
-            return Err(self.lock.take.why.clone());
+            return Err(RestartError::Lock(self.lock.take.why.clone()));
         }
         // The record has room for one slot: that of a server that the profile no longer names would be forgotten.
         if let Some(old) =
             record.lock.as_ref().map(|held| held.server.clone()).filter(|old| *old != server)
         {
             self.release(record, &old, false).await.map_err(|why| {
-                format!(
+                RestartError::Lock(format!(
                     "the slot of {} has to be given back before {} is asked: {why}",
                     old.url, server.url
-                )
+                ))
             })?;
         }
         // Kept first: an answer that gets lost may have been yes, and such a slot has to be given back.
@@ -175,7 +176,7 @@ impl Restart {
                 let waits = format!("no slot of the fleet's lock yet: {why}");
                 self.lock.take.failed(&waits);
                 self.lock.said = Some(why);
-                Err(waits)
+                Err(RestartError::Lock(waits))
             }
         }
     }
@@ -189,14 +190,14 @@ impl Restart {
         taking: bool,
     ) -> Option<Duration> {
         // A reboot is announced, so whatever kept one from being announced is over.
-        if matches!(status.reboot.decision, Decision::Announced { .. }) {
+        if status.reboot.state.is_coming() {
             self.lock.take = Pause::default();
         }
         let is_well = |before: &[String]| round.is_some_and(|round| is_well(status, round, before));
         let (mut unused, mut well, mut again) = (None, false, None);
         let kept = match self.store.record() {
             Ok(record) => record.lock,
-            Err(why) => return self.cannot_keep(status, round, &why),
+            Err(error) => return self.cannot_keep(status, round, &error.to_string()),
         };
         match kept {
             Some(held) => {
@@ -219,7 +220,7 @@ impl Restart {
         // Read again: that a reboot was called off may have been found out only now.
         let mut record = match self.store.record() {
             Ok(record) => record,
-            Err(why) => return self.cannot_keep(status, round, &why),
+            Err(error) => return self.cannot_keep(status, round, &error.to_string()),
         };
         if let Some(server) = unused {
             // That it failed is in the journal.
@@ -245,7 +246,8 @@ impl Restart {
         if let Some(held) = record.lock.as_mut().filter(|held| held.certain) {
             // Kept first: an answer that gets lost may have been yes, and without a slot there is no reboot.
             held.certain = false;
-            if let Err(why) = self.store.keep(record) {
+            if let Err(error) = self.store.keep(record) {
+                let why = error.to_string();
                 self.lock.not_given_back(server, true, &why);
                 return Err(why);
             }
@@ -258,8 +260,8 @@ impl Restart {
                 let (journal, status) = words(&released, &server.url, well);
                 say(journal::LOCK, &journal);
                 self.lock.said = Some(status);
-                if held && let Err(why) = self.store.keep(record) {
-                    say(journal::IMPAIRED, &why);
+                if held && let Err(error) = self.store.keep(record) {
+                    say(journal::IMPAIRED, &error.to_string());
                 }
                 Ok(())
             }
@@ -275,19 +277,19 @@ impl Restart {
         match self.scheduled().await {
             Err(_) | Ok(Scheduled::Ours(_) | Scheduled::Underway(_)) => return true,
             // Whoever asked for it, this host will be away; of a poweroff nobody knows for how long.
-            Ok(Scheduled::Foreign(what)) => {
-                return ["reboot", "kexec", "soft-reboot"]
-                    .contains(&what.split(' ').next().unwrap_or(""));
+            Ok(Scheduled::Foreign { kind, .. }) => {
+                return ["reboot", "kexec", "soft-reboot"].contains(&kind.as_str());
             }
             Ok(Scheduled::Nothing) => {}
         }
         let Some(announced) = self.store.announced() else { return false };
         let waited = logind::usec(Timestamp::now()).saturating_sub(announced.usec);
-        match announced.called_off {
-            // The operator's command was run, and the power may be cycled at any moment.
-            true => announced.prepared.is_some() && waited < GOING_DOWN_US.unsigned_abs(),
+        match announced.stage {
+            // The power may be cycled at any moment.
+            Stage::CommandRun => waited < GOING_DOWN_US.unsigned_abs(),
             // It is not known what has become of it: there is no logind to ask.
-            false => self.logind.is_none(),
+            Stage::Announced => self.logind.is_none(),
+            Stage::CalledOff { .. } | Stage::DidNotCome => false,
         }
     }
 }
@@ -306,7 +308,7 @@ fn is_well(status: &Status, round: &Round, before: &[String]) -> bool {
         && round.need == RebootNeed::None
         && round.failure().is_none()
         && status.contested.is_empty()
-        && !matches!(status.reboot.decision, Decision::Stuck { .. })
+        && !matches!(status.reboot.state, RebootState::Stuck { .. })
         && troubles(round).iter().all(|trouble| before.contains(trouble))
 }
 

@@ -2,10 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Restart;
 use super::fire::waits;
+use super::{Restart, RestartError};
 use crate::daemon::journal::{self, say};
-use crate::daemon::logind::Announced;
+use crate::daemon::logind::{Announced, Stage};
 use crate::daemon::status::Status;
 use crate::reboot::decide::{Scheduled, shown};
 use crate::reboot::record::Asked;
@@ -17,7 +17,7 @@ impl Restart {
         if matches!(self.scheduled().await, Ok(Scheduled::Ours(_))) {
             let mut record = self.store.record().unwrap_or_default();
             if let Err(error) = self.cancel(&mut record, why).await {
-                say(journal::REBOOT_FAILED, &error);
+                say(journal::REBOOT_FAILED, &error.to_string());
             }
         }
         // It fails: the next look comes by itself, and with it the next try.
@@ -28,30 +28,30 @@ impl Restart {
     ///
     /// # Errors
     /// Why it cannot even be noted.
-    pub fn wish(
+    pub fn request(
         &self,
         why: String,
         not_before: Option<Timestamp>,
         delay_s: u32,
-    ) -> Result<(), String> {
+    ) -> Result<(), RestartError> {
         let mut record = self.store.record()?;
         let soon = Timestamp::now().saturating_add(SignedDuration::from_secs(i64::from(delay_s)));
         let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
         record.asked = Some(Asked { why, boot_id: self.boot_id.clone(), at, waited: false });
         // What others took back before does not count against somebody who asks now.
-        if self.store.announced().is_some_and(|announced| announced.called_off) {
+        if self.store.announced().is_some_and(|announced| !announced.stands()) {
             self.store.announce(None)?;
         }
-        self.store.keep(&record)
+        Ok(self.store.keep(&record)?)
     }
 
-    /// An operator takes back a wish or bedplate's own announcement.
+    /// An operator withdraws a request, or bedplate's own announcement.
     ///
     /// # Errors
     /// Why nothing was taken back.
-    pub async fn unwish(&mut self, uid: u32) -> Result<String, String> {
+    pub async fn withdraw(&mut self, uid: u32) -> Result<String, RestartError> {
         let mut record = self.store.record()?;
-        let wished = record.asked.take().is_some();
+        let requested = record.asked.take().is_some();
         self.store.keep(&record)?;
         match self.scheduled().await? {
             Scheduled::Ours(at) => {
@@ -62,29 +62,23 @@ impl Restart {
                         "by user {uid} with `bedplate reboot cancel`, at {}",
                         shown(Timestamp::now())
                     );
-                    let off = Announced {
-                        called_off: true,
-                        called_off_by: Some(by),
-                        prepared: None,
-                        ..announced
-                    };
+                    let stage = Stage::CalledOff { by };
+                    let off = Announced { stage, prepared: None, ..announced };
                     self.store.announce(Some(&off))?;
                 }
                 Ok(format!("the reboot announced for {} is taken back", shown(at)))
             }
-            Scheduled::Underway(_) => Err("the machine is going down already".into()),
-            Scheduled::Foreign(schedule) => {
-                Err(format!("what is scheduled is not bedplate's: {schedule}"))
-            }
+            Scheduled::Underway(_) => Err(RestartError::GoingDown),
+            Scheduled::Foreign { kind, at } => Err(RestartError::NotOurs { kind, at }),
             Scheduled::Nothing if self.store.announced().as_ref().is_some_and(waits) => {
-                let announced = self.store.announced().ok_or("nothing is announced any more")?;
+                let announced = self.store.announced().ok_or(RestartError::NothingAnnounced)?;
                 self.call_off_command(announced, &format!("user {uid}, `bedplate reboot cancel`"))?;
                 Ok("the command that cycles the power is not run".into())
             }
-            Scheduled::Nothing if wished => {
+            Scheduled::Nothing if requested => {
                 Ok("the request is taken back; nothing was announced yet".into())
             }
-            Scheduled::Nothing => Err("no reboot of bedplate's is announced".into()),
+            Scheduled::Nothing => Err(RestartError::NothingAnnounced),
         }
     }
 }

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 
 use super::Daemon;
-use crate::daemon::bus::Request;
-use crate::reboot::decide::Decision;
+use crate::daemon::bus::{Answer, Request};
+use crate::reboot::state::RebootState;
 
 impl Daemon {
-    pub(super) async fn answer(&mut self, request: Request) -> Result<String, String> {
+    pub(super) async fn answer(&mut self, request: Request) -> Answer {
         match request {
             Request::Plan => {
                 self.look(false).await;
@@ -30,7 +30,7 @@ impl Daemon {
                 self.schedule(why, at).await
             }
             Request::CancelReboot { uid } => {
-                let said = self.restart.unwish(uid).await;
+                let said = self.restart.withdraw(uid).await.map_err(|error| error.to_string());
                 self.decide().await;
                 said
             }
@@ -59,15 +59,16 @@ impl Daemon {
         let Some(round) = &self.round else {
             return Err(refused("the host has not been looked at yet"));
         };
-        self.restart.wish(why, at, round.reboot.delay_s)?;
+        let kept = self.restart.request(why, at, round.reboot.delay_s);
+        kept.map_err(|error| error.to_string())?;
         self.decide().await;
-        let words = self.status.reboot.decision.words();
-        Ok(match self.status.reboot.decision {
-            Decision::Wait { .. } => format!(
-                "{words}\nThe request stays, for this boot: once nothing is in the way the reboot is announced, with the \
+        let state = self.status.reboot.state.to_string();
+        Ok(match self.status.reboot.state {
+            RebootState::Waiting { .. } => format!(
+                "{state}\nThe request stays, for this boot: once nothing is in the way the reboot is announced, with the \
                  profile's whole delay. `bedplate reboot cancel` withdraws it."
             ),
-            _ => words,
+            _ => state,
         })
     }
 
@@ -83,7 +84,8 @@ impl Daemon {
             return Ok("no GPU or NIC is missing".into());
         }
         self.devices.forget(&gone);
-        self.restart.store().keep_devices(&self.devices)?;
+        let kept = self.restart.store().keep_devices(&self.devices);
+        kept.map_err(|error| error.to_string())?;
         self.look(true).await;
         self.settle().await;
         let names: Vec<String> =

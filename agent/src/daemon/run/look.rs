@@ -106,9 +106,9 @@ impl Daemon {
         let before = self.devices.clone();
         self.devices.miss(round);
         if self.devices != before
-            && let Err(why) = self.restart.store().keep_devices(&self.devices)
+            && let Err(error) = self.restart.store().keep_devices(&self.devices)
         {
-            say(journal::IMPAIRED, &why);
+            say(journal::IMPAIRED, &error.to_string());
         }
     }
 

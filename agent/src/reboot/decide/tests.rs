@@ -1,6 +1,7 @@
 use super::*;
 use crate::profile::model::{FleetLock, RebootMethod};
 use crate::reboot::record::{Asked, Attempt};
+use crate::reboot::state::{NAMES, may_follow};
 
 const BOOT: &str = "b-now";
 
@@ -52,6 +53,7 @@ fn free<'a>(settings: &'a Reboot, record: &'a Record) -> Situation<'a> {
         settings,
         record: Ok(record),
         vetoes: &[],
+        called_off: false,
         inhibitors: &[],
         inhibited_for: SignedDuration::ZERO,
         scheduled: Scheduled::Nothing,
@@ -62,9 +64,9 @@ fn free<'a>(settings: &'a Reboot, record: &'a Record) -> Situation<'a> {
 /// All that can be, combined: what must never happen does not, and each decision is reached.
 #[test]
 fn every_combination() {
-    let vetoes = vec!["busy".to_owned()];
+    let vetoes = vec![Reason::new(WaitsFor::Devices, "busy")];
     let inhibitors = vec!["backup".to_owned()];
-    let foreign = Scheduled::Foreign("poweroff at 04:00".into());
+    let foreign = Scheduled::Foreign { kind: "poweroff".into(), at: now() };
     let ours = Scheduled::Ours(now());
     let underway = Scheduled::Underway(now());
     let mut seen = std::collections::BTreeMap::new();
@@ -88,7 +90,7 @@ fn every_combination() {
                         at: now(),
                         waited: false,
                     });
-                    for number in 0..(3 * 2 * 2 * 2 * 4 * 3 * 2 * 2) {
+                    for number in 0..(3 * 2 * 2 * 2 * 4 * 3 * 2 * 2 * 2) {
                         let mut digits = number;
                         let mut digit = |base: usize| {
                             let digit = digits % base;
@@ -107,10 +109,14 @@ fn every_combination() {
                         let locked = [None, Some(false), Some(true)][digit(3)];
                         let readable = digit(2) == 0;
                         let refused = digit(2) == 1;
+                        // What is scheduled was not called off.
+                        let called_off = digit(2) == 1
+                            && (scheduled == Scheduled::Nothing || scheduled == foreign);
                         let situation = Situation {
                             need,
                             unfinished,
                             refused,
+                            called_off,
                             vetoes: if vetoed { &vetoes } else { &[] },
                             inhibitors: if inhibited { &inhibitors } else { &[] },
                             scheduled: scheduled.clone(),
@@ -119,12 +125,28 @@ fn every_combination() {
                             ..free(&settings, &record)
                         };
                         let decision = decide(&situation);
-                        let name = serde_json::to_value(&decision).unwrap()["decision"].to_string();
-                        *seen.entry(name).or_insert(0) += 1;
+                        *seen.entry(decision.name()).or_insert(0) += 1;
+                        // Whatever state may have led to this moment.
+                        for before in NAMES.into_iter().filter(|before| match *before {
+                            "announced" => scheduled == ours || scheduled == underway || called_off,
+                            "under-way" => scheduled == underway || called_off,
+                            // The caller does these at once, and decides again with what came of it.
+                            "announcing" | "taking-lock" | "calling-off" => false,
+                            "unknown" => true,
+                            _ => scheduled == Scheduled::Nothing || scheduled == foreign,
+                        }) {
+                            // An operator may ask before bedplate has seen that it was called off.
+                            let asked_again = called_off && wish;
+                            assert!(
+                                asked_again || may_follow(before, decision.name()),
+                                "{before} → {}: {situation:?}",
+                                decision.name()
+                            );
+                        }
                         if scheduled == underway {
                             assert_eq!(
                                 decision,
-                                Decision::Announced { at: now() },
+                                RebootState::UnderWay { at: now() },
                                 "{situation:?}"
                             );
                             continue;
@@ -138,60 +160,70 @@ fn every_combination() {
                                     && policy == RebootPolicy::Schedule
                                     && windows != ["02:00-03:00 UTC"]
                                     && !unfinished
+                                    && !called_off
                                     && history != 1
                                     && history != 2));
                         let context = format!("{situation:?}: {decision:?}");
                         match &decision {
-                            Decision::CannotTell { .. } => {
-                                panic!("only who has not looked says that: {context}")
+                            RebootState::Unknown { .. } | RebootState::UnderWay { .. } => {
+                                panic!("not of what was seen: {context}")
                             }
-                            Decision::Schedule { .. } => {
+                            RebootState::CalledOff { .. } => {
+                                assert!(called_off && !wish && !allowed, "{context}")
+                            }
+                            RebootState::Converging => {
+                                assert!(unfinished && !wish && !allowed, "{context}")
+                            }
+                            RebootState::Announcing { .. } => {
                                 assert!(allowed && locked != Some(false), "{context}");
                                 assert_eq!(scheduled, Scheduled::Nothing, "{context}");
                             }
-                            Decision::TakeLock => {
+                            RebootState::TakingLock => {
                                 assert!(allowed && locked == Some(false), "{context}")
                             }
-                            Decision::Announced { .. } => {
+                            RebootState::Announced { .. } => {
                                 assert!(allowed && scheduled == ours, "{context}")
                             }
-                            Decision::Cancel { why } => {
+                            RebootState::CallingOff { why } => {
                                 assert!(
                                     !allowed && scheduled == ours && !why.is_empty(),
                                     "{context}"
                                 );
                             }
-                            Decision::Wait { why, .. } => {
+                            RebootState::Waiting { why, .. } => {
                                 assert!(!allowed && !why.is_empty(), "{context}")
                             }
-                            Decision::Stuck { .. } => {
+                            RebootState::Stuck { .. } => {
                                 assert!(!wish && (history == 1 || history == 2), "{context}")
                             }
                             // What was rebooted for and refused must not be taken for done.
-                            Decision::NotNeeded => {
+                            RebootState::Idle => {
                                 let tried = history == 1 || history == 2;
                                 assert!(
                                     need == RebootNeed::None && !wish && !(refused && tried),
                                     "{context}"
                                 );
                             }
-                            Decision::Never => {
+                            RebootState::LeftToPeople => {
                                 assert!(policy == RebootPolicy::Never && !wish, "{context}")
                             }
-                            Decision::Mark => {
+                            RebootState::LeftToOthers => {
                                 assert!(policy == RebootPolicy::Mark && !wish, "{context}")
                             }
                         }
                         // Nothing of ours stays announced once it is not allowed, and nothing allowed is left undone.
                         if !allowed && scheduled == ours {
-                            assert!(matches!(decision, Decision::Cancel { .. }), "{context}");
+                            assert!(
+                                matches!(decision, RebootState::CallingOff { .. }),
+                                "{context}"
+                            );
                         }
                         if allowed {
                             let acts = matches!(
                                 decision,
-                                Decision::Schedule { .. }
-                                    | Decision::TakeLock
-                                    | Decision::Announced { .. }
+                                RebootState::Announcing { .. }
+                                    | RebootState::TakingLock
+                                    | RebootState::Announced { .. }
                             );
                             assert!(acts, "{context}");
                         }
@@ -200,21 +232,23 @@ fn every_combination() {
             }
         }
     }
-    assert_eq!(seen.len(), 9, "{seen:?}");
+    assert_eq!(seen.len(), NAMES.len() - 1, "all but `unknown`: {seen:?}");
 }
 
 #[test]
 fn the_time_is_after_the_delay_and_inside_the_window() {
     let record = Record::default();
     let mut settings = settings(RebootPolicy::Schedule, &["02:00-05:00 UTC"]);
-    let at = |text: &str| Decision::Schedule { at: text.parse().unwrap() };
+    let at = |text: &str| RebootState::Announcing { at: text.parse().unwrap() };
     assert_eq!(decide(&free(&settings, &record)), at("2026-03-03T03:05:00Z"));
     // More jitter than the window has room for: the delay alone.
     settings.jitter_s = 86_400 * 365;
     assert_eq!(decide(&free(&settings, &record)), at("2026-03-03T03:05:00Z"));
     settings.jitter_s = 600;
-    let Decision::Schedule { at: jittered } = decide(&free(&settings, &record)) else { panic!() };
-    let Decision::Schedule { at: other } =
+    let RebootState::Announcing { at: jittered } = decide(&free(&settings, &record)) else {
+        panic!()
+    };
+    let RebootState::Announcing { at: other } =
         decide(&Situation { boot_id: "b-other", ..free(&settings, &record) })
     else {
         panic!()
@@ -224,7 +258,7 @@ fn the_time_is_after_the_delay_and_inside_the_window() {
     // Not even room for the delay.
     let late =
         Situation { now: "2026-03-03T04:58:00Z".parse().unwrap(), ..free(&settings, &record) };
-    assert!(matches!(decide(&late), Decision::Wait { until: None, .. }));
+    assert!(matches!(decide(&late), RebootState::Waiting { until: None, .. }));
 }
 
 #[test]
@@ -232,8 +266,13 @@ fn a_closed_window_says_when_the_next_one_opens() {
     let record = Record::default();
     let settings =
         settings(RebootPolicy::Schedule, &["Sun 02:00-05:00 UTC", "Fri 02:00-05:00 UTC"]);
-    let Decision::Wait { why, until, .. } = decide(&free(&settings, &record)) else { panic!() };
-    assert_eq!(why, ["the window `Fri 02:00-05:00 UTC` is not open"]);
+    let RebootState::Waiting { why, until, .. } = decide(&free(&settings, &record)) else {
+        panic!()
+    };
+    assert_eq!(
+        why,
+        [Reason::new(WaitsFor::Window, "the window `Fri 02:00-05:00 UTC` is not open")]
+    );
     assert_eq!(until, Some("2026-03-06T02:00:00Z".parse().unwrap()));
 }
 
@@ -243,9 +282,9 @@ fn a_clock_that_jumps_takes_the_announcement_back() {
     let record = Record::default();
     let settings = settings(RebootPolicy::Schedule, &["Tue 02:00-05:00 UTC"]);
     let ours = Situation { scheduled: Scheduled::Ours(now()), ..free(&settings, &record) };
-    assert!(matches!(decide(&ours), Decision::Announced { .. }));
+    assert!(matches!(decide(&ours), RebootState::Announced { .. }));
     let jumped = Situation { now: "2027-01-01T03:00:00Z".parse().unwrap(), ..ours };
-    assert!(matches!(decide(&jumped), Decision::Cancel { .. }));
+    assert!(matches!(decide(&jumped), RebootState::CallingOff { .. }));
 }
 
 /// Boots are counted by their ids: no clock, however wrong, gives a second attempt.
@@ -257,7 +296,7 @@ fn no_clock_makes_a_second_attempt() {
     for year in ["1970-01-01", "2000-01-01", "2026-03-03", "2100-01-01"] {
         let now = format!("{year}T03:00:00Z").parse().unwrap();
         let stuck = decide(&Situation { now, ..free(&settings, &record) });
-        assert!(matches!(stuck, Decision::Stuck { .. }), "{year}: {stuck:?}");
+        assert!(matches!(stuck, RebootState::Stuck { .. }), "{year}: {stuck:?}");
     }
 }
 
@@ -273,7 +312,7 @@ fn an_inhibitor_that_stays_is_reported_and_not_forced() {
             inhibited_for,
             ..free(&settings, &record)
         }) {
-            Decision::Wait { overdue, .. } => overdue,
+            RebootState::Waiting { overdue, .. } => overdue,
             other => panic!("{other:?}"),
         }
     };
@@ -286,7 +325,7 @@ fn a_wish_is_for_one_boot() {
     let asked = Asked { why: "me".into(), boot_id: "b-1".into(), at: now(), waited: false };
     let record = Record { asked: Some(asked), ..Record::default() };
     let settings = settings(RebootPolicy::Never, &[]);
-    assert_eq!(decide(&free(&settings, &record)), Decision::Never);
+    assert_eq!(decide(&free(&settings, &record)), RebootState::LeftToPeople);
 }
 
 /// A request for now, and one that had to wait: nobody expects the machine to go down when a hold ends.
@@ -299,7 +338,7 @@ fn a_request_that_waited_is_announced_with_the_whole_delay() {
         record.asked = Some(Asked { why: "me".into(), boot_id: BOOT.into(), at, waited });
         assert_eq!(
             decide(&free(&settings, &record)),
-            Decision::Schedule { at: now() + SignedDuration::from_secs(after) }
+            RebootState::Announcing { at: now() + SignedDuration::from_secs(after) }
         );
     }
 }
@@ -309,11 +348,11 @@ fn a_request_that_waited_is_announced_with_the_whole_delay() {
 fn a_window_that_is_not_chosen_never_opens() {
     let record = Record::default();
     let settings = settings(RebootPolicy::Schedule, &["never"]);
-    let Decision::Wait { why, until: None, .. } = decide(&free(&settings, &record)) else {
+    let RebootState::Waiting { why, until: None, .. } = decide(&free(&settings, &record)) else {
         panic!("no wait")
     };
-    assert!(why[0].contains("write one in [reboot] `windows`"), "{why:?}");
+    assert!(why[0].text.contains("write one in [reboot] `windows`"), "{why:?}");
     let asked = Asked { why: "w".into(), boot_id: BOOT.into(), at: now(), waited: false };
     let record = Record { asked: Some(asked), ..Record::default() };
-    assert_eq!(decide(&free(&settings, &record)), Decision::Schedule { at: now() });
+    assert_eq!(decide(&free(&settings, &record)), RebootState::Announcing { at: now() });
 }

@@ -2,7 +2,7 @@
 //! that was away is there again. It is kept while the host goes down, and when it has come back and is not well.
 
 use bedplate::daemon::status::{State, Status};
-use bedplate::reboot::decide::Decision;
+use bedplate::reboot::state::RebootState;
 use serde_json::{Value, json};
 
 use super::super::rig::{Rig, right, until, waiting};
@@ -36,7 +36,7 @@ fn holding(rig: &mut Rig, server: &Server, round: impl FnOnce(&Rig) -> Value) {
 }
 
 fn waits(status: &Status) -> bool {
-    matches!(status.reboot.decision, Decision::Wait { .. })
+    matches!(status.reboot.state, RebootState::Waiting { .. })
 }
 
 fn said(status: &Status) -> &str {
@@ -174,7 +174,9 @@ fn whoever_calls_the_reboot_off_gives_the_slot_back() {
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
     assert_eq!(asked(&server, 2), [TAKE, GIVE]);
-    rig.until("given back", |status| waits(status) && status.reboot.lock.is_none());
+    rig.until("given back", |status| {
+        matches!(status.reboot.state, RebootState::CalledOff { .. }) && status.reboot.lock.is_none()
+    });
     // The attempt that did not come is none.
     assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"attempts\": []"));
 }
@@ -230,10 +232,10 @@ fn a_logind_that_refuses_gives_the_slot_back() {
     rig.touch();
     rig.settle();
     assert_eq!(server.asked(), [TAKE, GIVE]);
-    let Decision::Wait { why, .. } = rig.status().expect("it answers").reboot.decision else {
+    let RebootState::Waiting { why, .. } = rig.status().expect("it answers").reboot.state else {
         unreachable!()
     };
-    assert!(why[0].starts_with("logind does not schedule the reboot: "), "{why:?}");
+    assert!(why[0].text.starts_with("logind does not schedule the reboot: "), "{why:?}");
     rig.login.lock().expect("not poisoned").refuses = false;
     until("announced", || announced(&rig));
 }
@@ -268,8 +270,11 @@ fn a_slot_of_a_server_that_the_profile_left_goes_back_first() {
     rig.look(&new.in_profile(round));
     rig.reboot("boot-2");
     let status = rig.until("waits", waits);
-    let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
-    assert!(why[0].contains("has to be given back before") && new.asked().is_empty(), "{why:?}");
+    let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
+    assert!(
+        why[0].text.contains("has to be given back before") && new.asked().is_empty(),
+        "{why:?}"
+    );
     old.at_steady_state(&[YES]);
     until("announced", || announced(&rig));
     assert_eq!(

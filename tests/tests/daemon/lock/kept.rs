@@ -2,7 +2,7 @@
 //! could not be remembered, and it is said why.
 
 use bedplate::daemon::status::Status;
-use bedplate::reboot::decide::Decision;
+use bedplate::reboot::state::RebootState;
 
 use super::super::rig::{Rig, right, until, waiting};
 use super::{Server, YES, announced};
@@ -46,9 +46,9 @@ fn no_slot_is_asked_for_that_a_full_disk_would_forget() {
     rig.look(&server.in_profile(waiting(&rig)));
     rig.start();
     let status =
-        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
-    let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
-    assert!(why[0].starts_with(CANNOT_WRITE), "{why:?}");
+        rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+    let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
+    assert!(why[0].text.starts_with(CANNOT_WRITE), "{why:?}");
     assert_eq!(server.asked(), [""; 0]);
     std::fs::remove_dir(rig.path(TEMPORARY)).expect("ours");
     rig.touch();
