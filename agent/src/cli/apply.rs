@@ -8,6 +8,8 @@ use clap::Args;
 use super::{CliError, Exit, HostArgs, ProfileArgs, host, output, plan as plan_command};
 use crate::apply::{self, ApplyReport, Event};
 use crate::engine::{self, Planned, Request, RoadError, Target, profile_source};
+use crate::facts::names::Names;
+use crate::host::Reader;
 use crate::plan::{Action, Plan, RebootNeed};
 use crate::report::{applied, json, text};
 
@@ -76,12 +78,12 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let first = engine::prepare(host.reader.as_ref(), &request)?;
     output::lints(&first.loaded);
     if first.plan.is_empty() {
-        return nothing(args, &first);
+        return nothing(args, host.reader.as_ref(), &first);
     }
     let target = args.target.target();
     engine::may_change(&target)?;
     if !args.json {
-        output::status(shown(args, &first).trim_end());
+        output::status(shown(args, host.reader.as_ref(), &first).trim_end());
     }
     let question = match guessed {
         true => {
@@ -123,17 +125,18 @@ pub fn still_running(arguments: &[String]) {
     }
 }
 
-fn shown(args: &ApplyArgs, planned: &Planned) -> String {
+fn shown(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> String {
     let detail = text::Detail { verbose: args.verbose };
-    text::plan(&planned.plan, &planned.facts.label(), detail)
+    let names = Names::new(reader, &planned.facts);
+    text::with_names(&planned.plan, &planned.facts.label(), detail, Some(&names))
 }
 
-fn nothing(args: &ApplyArgs, planned: &Planned) -> Result<Exit, CliError> {
+fn nothing(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> Result<Exit, CliError> {
     let report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
     if args.json {
         output::data(&json::applied(&report, &planned.plan)?)?;
     } else {
-        output::report(&shown(args, planned))?;
+        output::report(&shown(args, reader, planned))?;
     }
     Ok(exit(&report, &planned.plan))
 }
