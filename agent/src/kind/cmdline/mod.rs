@@ -9,6 +9,7 @@ mod grub;
 mod kernel_install;
 mod menu;
 mod ostree;
+pub(crate) mod section;
 mod states;
 
 pub use states::check_line;

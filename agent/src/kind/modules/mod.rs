@@ -5,6 +5,7 @@ mod conf;
 mod files;
 mod installed;
 mod running;
+pub(crate) mod section;
 mod waits;
 
 pub use running::is_live;

@@ -2,11 +2,11 @@
 
 use super::NAME;
 use super::installed::{Installed, installed};
+use crate::desired::ModuleLoad;
 use crate::desired::WantedModule;
 use crate::host::{HostKind, Reader, Reading};
 use crate::kind::Context;
 use crate::plan::{Action, Blocker, Change, Check, Effect, Item, Section, Settled, Unknown, Why};
-use crate::profile::model::ModuleLoad;
 use crate::value::ModuleName;
 
 /// Whether the module is live or built in. A directory in /sys/module without `initstate` is built-in code
