@@ -1,10 +1,10 @@
 //! What the profile comes to on given facts: typed desired state of every kind. Pure.
 //! Kinds diff it against what they observe; `render` writes it out for others.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::plan::{Blocker, Note, Unknown, Why};
-use crate::profile::model::{AcsPolicy, ModuleLoad, SriovCount, VfDriver};
 use crate::value::{AcsBits, ModuleName, PciAddress};
 
 /// A kernel argument that is wanted, in the profile's spelling (`iommu=pt`, `pci=realloc`, `hugepages=64`).
@@ -36,6 +36,16 @@ pub struct DesiredCmdline {
     pub absent: Vec<UnwantedArg>,
     /// Keys (`pci=config_acs`) about which nothing is known now: if bedplate put them there, they stay.
     pub keep: Vec<String>,
+}
+
+/// When a listed module is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModuleLoad {
+    /// Written to modules-load.d only.
+    Boot,
+    /// Written and loaded now.
+    Now,
 }
 
 /// A module wanted loaded.
@@ -75,6 +85,18 @@ pub struct DesiredModules {
     pub unload: Vec<(ModuleName, Vec<Why>)>,
 }
 
+/// What to do about ACS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AcsPolicy {
+    /// Clear what redirects peer-to-peer on the paths between GPUs and NICs below a common switch; leave the rest.
+    DirectP2p,
+    /// Write 0 to every port that has ACS, as the field's setpci loops mean to.
+    Clear,
+    /// Change nothing, report.
+    Keep,
+}
+
 /// One port whose ACS control is to have these bits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WantedAcs {
@@ -111,6 +133,30 @@ pub struct DesiredAcs {
     pub ports: Vec<WantedAcs>,
     /// How it lasts.
     pub persistence: AcsPersistence,
+}
+
+/// How many VFs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SriovCount {
+    /// Exactly.
+    Number(u16),
+    /// sriov_totalvfs.
+    Max,
+    /// As many as there are GPUs nearest to this PF.
+    PerGpu,
+}
+
+/// What driver new VFs get.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VfDriver {
+    /// Whatever the kernel probes.
+    Auto,
+    /// None: sriov_drivers_autoprobe=0.
+    None,
+    /// This one, through driver_override (`vfio-pci`).
+    Named(String),
 }
 
 /// VFs wanted on one PF.

@@ -28,6 +28,7 @@ pub mod render;
 pub mod report;
 pub mod resolve;
 pub mod revert;
+mod section;
 pub mod topology;
 pub mod value;
 pub mod visible;

@@ -132,8 +132,8 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::desired::ModuleLoad;
     use crate::desired::WantedOption;
-    use crate::profile::model::ModuleLoad;
 
     fn modules() -> DesiredModules {
         let load = |name: &str, why| WantedModule {

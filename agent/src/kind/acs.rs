@@ -2,6 +2,7 @@
 //! [`resolve`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
 
 mod resolve;
+pub(crate) mod section;
 mod support;
 #[cfg(test)]
 mod tests;
@@ -10,12 +11,11 @@ mod token;
 use std::collections::BTreeSet;
 
 use crate::cmdline::{CommandLine, pci_suboption};
-use crate::desired::{AcsPersistence, WantedAcs};
+use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs};
 use crate::facts::Facts;
 use crate::facts::pci::Acs;
 use crate::host::{HostKind, Reading};
 use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, Note, Section, Settled, Why};
-use crate::profile::model::AcsPolicy;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 

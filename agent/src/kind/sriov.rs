@@ -4,16 +4,16 @@
 mod change;
 mod paths;
 mod resolve;
+pub(crate) mod section;
 #[cfg(test)]
 mod tests;
 mod usage;
 
-use crate::desired::WantedVfs;
+use crate::desired::{VfDriver, WantedVfs};
 use crate::facts::pci::{Function, PciTree, SriovPf};
 use crate::facts::{Depth, observe};
 use crate::host::{HostKind, ReadError, Reader, Reading};
 use crate::plan::{Blocker, Note, Section, Settled, Unknown};
-use crate::profile::model::VfDriver;
 use crate::value::PciAddress;
 
 use super::{Context, Kind, some_of};

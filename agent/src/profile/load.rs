@@ -2,17 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::argument;
-use super::declare::{Leaf, Origin, Overlay};
-use super::diagnostic::{Diagnostic, ProfileErrors};
 use super::lints;
 use super::root::{Checked, Layer, Profile, check, finish};
-use super::sections::cmdline::ParamLayer;
 use super::sections::matching::MatchLayer;
 use super::shipped::Shipped;
-use super::source::{Place, SourceFile, Sources};
 use super::suggest::nearest;
 use super::syntax;
+use crate::section::{Diagnostic, Origin, Overlay, Place, ProfileErrors, SourceFile, Sources};
 
 /// A text of a profile and what to call it in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +40,9 @@ pub fn load(layers: &[LayerText<'_>], shipped: &[Shipped]) -> Result<Loaded, Pro
     let mut sources = Sources::default();
     let mut errors = Vec::new();
     let merged = merge_all(&mut sources, layers, shipped, &mut errors);
-    errors.extend(whole_contradictions(&sources, &merged, errors.is_empty()));
+    if errors.is_empty() {
+        errors = merged.contradictions(&sources);
+    }
     if !errors.is_empty() {
         errors.sort_by_key(Diagnostic::order);
         return Err(ProfileErrors(errors));
@@ -151,39 +149,6 @@ fn unknown_shipped(sources: &Sources, name: &str, place: Place, shipped: &[Shipp
     )
     .label("not known")
     .help(help)
-}
-
-/// Arguments of different files that merging by key leaves standing against each other (`iommu=pt` wanted in one,
-/// `iommu` with any value unwanted in another).
-fn whole_contradictions(
-    sources: &Sources,
-    merged: &Layer,
-    files_are_good: bool,
-) -> Option<Diagnostic> {
-    if !files_are_good {
-        return None;
-    }
-    let params = || merged.cmdline.params.values();
-    let set: Vec<&Leaf<String>> = params().flat_map(ParamLayer::set).collect();
-    let absent: Vec<&Leaf<String>> = params().flat_map(ParamLayer::absent).collect();
-    let texts =
-        |list: &[&Leaf<String>]| list.iter().map(|leaf| leaf.value.clone()).collect::<Vec<_>>();
-    let (set_texts, absent_texts) = (texts(&set), texts(&absent));
-    let set_texts: Vec<&str> = set_texts.iter().map(String::as_str).collect();
-    let absent_texts: Vec<&str> = absent_texts.iter().map(String::as_str).collect();
-    let error = argument::together(&set_texts, &absent_texts).err()?;
-    let text = error.to_string();
-    let place = |list: &[&Leaf<String>]| {
-        list.iter().find(|leaf| text.contains(&format!("`{}`", leaf.value))).map(|leaf| leaf.place)
-    };
-    let (first, second) = (place(&set), place(&absent));
-    let at = second.or(first)?;
-    let mut finding =
-        Diagnostic::error(sources, at, "contradiction", text.clone()).label("against this");
-    if let Some(other) = first.filter(|first| *first != at) {
-        finding = finding.also(sources, other, "wanted here");
-    }
-    Some(finding)
 }
 
 /// A file's name without directories and `.toml`.

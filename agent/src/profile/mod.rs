@@ -6,9 +6,6 @@
 
 pub mod model;
 
-mod argument;
-mod declare;
-mod diagnostic;
 mod example;
 mod explain;
 mod lints;
@@ -18,21 +15,20 @@ mod root;
 mod schema;
 mod sections;
 mod shipped;
-mod source;
+mod show;
 mod structure;
 mod suggest;
 mod syntax;
 mod window;
 
-pub use declare::Origin;
-pub use diagnostic::{Diagnostic, ProfileErrors, Severity, render_all};
+pub use crate::section::{Diagnostic, Origin, ProfileErrors, Severity, render_all};
 pub use example::{EXAMPLE, Ports, for_host};
 pub use explain::{Explained, about, explain, explained, explained_keys, similar_key};
 pub use load::{LayerText, Loaded, load};
 pub use matching::{MatchError, Misfit, asks_for_match, misfits_of, pick};
-pub use root::show;
 pub use schema::schema;
 pub use shipped::{Shipped, shipped};
+pub use show::show;
 pub use suggest::nearest;
 pub use window::{NEVER, Window, WindowError};
 

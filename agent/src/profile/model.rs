@@ -2,13 +2,12 @@
 //! stand where its keys are declared.
 
 pub use super::root::Profile;
-pub use super::sections::acs::{Acs, AcsPersist, AcsPolicy};
 pub use super::sections::agent::{Agent, AgentMode};
-pub use super::sections::cmdline::{Cmdline, CmdlineArg};
-pub use super::sections::iommu::{Iommu, IommuMode};
 pub use super::sections::matching::{Match, MatchPci, PciIdPair};
-pub use super::sections::modules::{GpuDirect, Module, ModuleLoad, ModuleOption, Modules};
 pub use super::sections::reboot::{FleetLock, Reboot, RebootMethod, RebootPolicy};
-pub use super::sections::sriov::{
-    PfSelector, Sriov, SriovCount, SriovManaged, SriovRule, VfDriver,
-};
+pub use crate::desired::{AcsPolicy, ModuleLoad, SriovCount, VfDriver};
+pub use crate::kind::acs::section::{Acs, AcsPersist};
+pub use crate::kind::cmdline::section::iommu::{Iommu, IommuMode};
+pub use crate::kind::cmdline::section::{Cmdline, CmdlineArg};
+pub use crate::kind::modules::section::{GpuDirect, Module, ModuleOption, Modules};
+pub use crate::kind::sriov::section::{PfSelector, Sriov, SriovManaged, SriovRule};

@@ -1,4 +1,5 @@
-//! The profile's root table: the keys outside of sections, and a row for each section.
+//! The profile's root table: the keys outside of sections, and a row for each section. A kind's own section is declared in
+//! the kind's folder; what it needs here is its row.
 //!
 //! A file is read into a [`Fragment`], checked into a [`Layer`], layers are merged, and the merged one is finished into a
 //! [`Profile`]. The doc comments here are read by operators, in their editor and in `bedplate profile explain`.
@@ -8,21 +9,23 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::declare::{
-    At, Checker, Entry, Finisher, Leaf, Origin, Printer, Section, overlay_fields,
-};
-use super::diagnostic::Diagnostic;
-use super::load::Loaded;
 use super::sections;
 use super::sections::matching::{Match, MatchFragment, MatchLayer, MatchWord};
-use super::source::{Place, Sources};
+use crate::kind;
+use crate::section::{
+    At, Checker, Diagnostic, Entry, Finisher, Leaf, Linter, Origin, Place, Printer, Section,
+    Sources, overlay_fields,
+};
 
 /// The schema version that this bedplate reads.
 pub(super) const SCHEMA_VERSION: i64 = 1;
 
 /// Makes the root table of its sections, in the order in which `profile show` writes them.
 macro_rules! root {
-    ($( $(#[doc = $doc:tt])* $name:ident: $($module:ident)::+::{$model:ident, $layer:ident}; )*) => {
+    ($(
+        $(#[doc = $doc:tt])*
+        $name:ident: $($module:ident)::+::{$model:ident, $layer:ident};
+    )*) => {
         /// What a host is to be like, for GPUDirect RDMA. Files are merged in this order: the shipped profiles named by
         /// `extends`, the profile itself, then the files of `profile.d` by name. A later file replaces single values, and
         /// entries of lists by their name.
@@ -40,7 +43,10 @@ macro_rules! root {
             pub name: Option<At<String>>,
 
             /// One line for people. Not inherited.
-            #[schemars(extend("default" = ""), example = &"8 x H100 with ConnectX-7 on the same switches")]
+            #[schemars(
+                extend("default" = ""),
+                example = &"8 x H100 with ConnectX-7 on the same switches"
+            )]
             pub description: Option<At<String>>,
 
             /// A shipped profile to start from. `bedplate profile list` names them. Only the profile itself may say this, not
@@ -103,12 +109,35 @@ macro_rules! root {
                 }
             }
 
-            fn show(&self, profile: &Profile, out: &mut Printer<'_>) {
+            /// Writes it as TOML.
+            pub fn show(&self, profile: &Profile, out: &mut Printer<'_>) {
                 out.line("schema = 1", None);
                 out.scalar("name", &profile.name);
                 out.scalar("description", &profile.description);
                 self.matching.show(&profile.matching, out);
                 $( self.$name.show(&profile.$name, out); )*
+            }
+
+            /// What is wrong only now that all files are merged.
+            pub fn contradictions(&self, sources: &Sources) -> Vec<Diagnostic> {
+                [$( self.$name.contradiction(sources) ),*].into_iter().flatten().collect()
+            }
+
+            /// Runs the lints of each section.
+            pub fn lint(&self, profile: &Profile, linter: &mut Linter<'_>) {
+                $( linter.run(<$($module)::+::$layer as Section>::LINTS, |find| {
+                    find(&self.$name, &profile.$name)
+                }); )*
+            }
+
+            /// The lints of all sections, by their ids.
+            #[cfg(test)]
+            pub fn lint_ids() -> Vec<&'static str> {
+                let mut ids = Vec::new();
+                $( ids.extend(
+                    <$($module)::+::$layer as Section>::LINTS.iter().map(|lint| lint.id)
+                ); )*
+                ids
             }
         }
     };
@@ -117,20 +146,20 @@ macro_rules! root {
 root! {
     /// How the IOMMU treats the DMA of host drivers. bedplate turns this into the parameters that the CPU and the
     /// kernel of the host need.
-    iommu: sections::iommu::{Iommu, IommuLayer};
+    iommu: kind::cmdline::section::iommu::{Iommu, IommuLayer};
 
     /// Kernel arguments. The profile owns the parameters it names and nothing else on the line.
-    cmdline: sections::cmdline::{Cmdline, CmdlineLayer};
+    cmdline: kind::cmdline::section::{Cmdline, CmdlineLayer};
 
     /// Kernel modules: what is loaded, kept out, and with which parameters.
-    modules: sections::modules::{Modules, ModulesLayer};
+    modules: kind::modules::section::{Modules, ModulesLayer};
 
     /// PCIe Access Control Services: whether traffic between a GPU and a NIC below one switch may go straight through
     /// it, or is sent up to the root complex.
-    acs: sections::acs::{Acs, AcsLayer};
+    acs: kind::acs::section::{Acs, AcsLayer};
 
     /// Virtual functions of network cards.
-    sriov: sections::sriov::{Sriov, SriovLayer};
+    sriov: kind::sriov::section::{Sriov, SriovLayer};
 
     /// What to do when a change needs the machine to start again.
     reboot: sections::reboot::{Reboot, RebootLayer};
@@ -180,12 +209,4 @@ pub(super) fn finish(
     let mut finisher = Finisher::new(sources);
     let profile = layer.finish(stem, &mut finisher);
     (profile, finisher.into_origins())
-}
-
-/// The merged profile as TOML: every value, defaults too, in one order. Reading it back gives the same profile. With
-/// `with_origin`, each line says which file and line it comes from.
-pub fn show(loaded: &Loaded, with_origin: bool) -> String {
-    let mut out = Printer::new(with_origin.then_some(&loaded.origins));
-    loaded.layer.show(&loaded.profile, &mut out);
-    out.into_text()
 }

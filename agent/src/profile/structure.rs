@@ -5,10 +5,9 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostic::Diagnostic;
 use super::schema;
-use super::source::{Place, Sources};
 use super::suggest::{alternatives, nearest};
+use crate::section::{Diagnostic, Place, Sources};
 
 /// Everything in which a file differs from the schema.
 pub(super) fn check(

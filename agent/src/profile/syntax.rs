@@ -5,11 +5,10 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use super::diagnostic::Diagnostic;
 use super::root::{Fragment, SCHEMA_VERSION};
 use super::shipped::shipped;
-use super::source::{Place, Sources};
 use super::structure;
+use crate::section::{Diagnostic, Place, Sources};
 
 /// More than this many complaints of the TOML parser about one file only repeat each other.
 const MOST_SYNTAX_ERRORS: usize = 5;

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::desired::{AcsPersistence, DesiredAcs, WantedAcs, WantedArg};
+use crate::desired::{AcsPersistence, AcsPolicy, DesiredAcs, WantedAcs, WantedArg};
 use crate::facts::pci::{Acs, Function, PciTree};
 use crate::facts::{Facts, Os};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
 use crate::plan::{Blocker, Note, Unknown, Why};
-use crate::profile::model::{self, AcsPersist, AcsPolicy};
 use crate::topology::{Pair, Role, Topology};
 use crate::value::{AcsBits, PciAddress, PciId};
 
 use super::NAME;
+use super::section::{self, AcsPersist};
 use super::support::{Support, kernel_acs_support};
 use super::token;
 
@@ -36,7 +36,7 @@ pub struct Resolved {
 type Targets = BTreeMap<PciAddress, Vec<Why>>;
 
 /// Which bits of which ports the profile wants, and how they are to last.
-pub fn resolve(profile: &model::Acs, facts: &Facts) -> Resolved {
+pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
     let mut resolved = Resolved {
         acs: DesiredAcs {
             policy: profile.policy,
@@ -73,7 +73,7 @@ impl Resolved {
     }
 }
 
-fn on_tree(profile: &model::Acs, facts: &Facts, tree: &PciTree, resolved: &mut Resolved) {
+fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut Resolved) {
     let topology = Topology::new(tree);
     let pairs = topology.pairs();
     let targets = match profile.policy {
@@ -216,7 +216,7 @@ fn policy_mask(policy: AcsPolicy, persistence: AcsPersistence) -> AcsBits {
 }
 
 fn wanted_ports(
-    profile: &model::Acs,
+    profile: &section::Acs,
     persistence: AcsPersistence,
     readable: &Readable,
     vfio: &BTreeMap<PciAddress, Vec<PciAddress>>,
@@ -238,7 +238,7 @@ fn wanted_ports(
 
 /// Chooses how the bits last, and sets ports and argument accordingly.
 fn persist(
-    profile: &model::Acs,
+    profile: &section::Acs,
     os: &Os,
     ports: &dyn Fn(AcsPersistence) -> Vec<WantedAcs>,
     resolved: &mut Resolved,
@@ -278,7 +278,7 @@ fn persist(
     }
 }
 
-fn argument_why(profile: &model::Acs) -> Vec<Why> {
+fn argument_why(profile: &section::Acs) -> Vec<Why> {
     let lasting = Why::new(
         "a register written live is lost at reset, error recovery and reboot; the kernel re-applies its own arguments",
         "Linux drivers/pci/pci.c; handbook §3.4",
@@ -287,7 +287,7 @@ fn argument_why(profile: &model::Acs) -> Vec<Why> {
 }
 
 /// How the bits can last on the kernel that boots next, or why the command line cannot do it.
-fn choose(profile: &model::Acs, os: &Os) -> Result<AcsPersistence, String> {
+fn choose(profile: &section::Acs, os: &Os) -> Result<AcsPersistence, String> {
     if profile.persistence == AcsPersist::Live {
         return Ok(AcsPersistence::Live);
     }

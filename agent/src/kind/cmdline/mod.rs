@@ -11,6 +11,7 @@ mod kernel_install;
 mod menu;
 mod ostree;
 mod paths;
+pub(crate) mod section;
 mod states;
 
 pub use states::check_line;

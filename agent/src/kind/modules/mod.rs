@@ -6,6 +6,7 @@ mod files;
 mod installed;
 mod paths;
 mod running;
+pub(crate) mod section;
 mod waits;
 
 use super::{Context, Kind, no_labels};

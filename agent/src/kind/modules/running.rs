@@ -2,12 +2,12 @@
 
 use super::NAME;
 use super::installed::{Installed, installed};
+use crate::desired::ModuleLoad;
 use crate::desired::WantedModule;
 use crate::host::module::is_live;
 use crate::host::{HostKind, Reading};
 use crate::kind::Context;
 use crate::plan::{Action, Blocker, Change, Check, Effect, Item, Section, Settled, Unknown, Why};
-use crate::profile::model::ModuleLoad;
 use crate::value::ModuleName;
 
 /// Modules wanted now, and those that no boot can load.

@@ -1,9 +1,9 @@
 //! What is done about the VFs of one PF: the actions of its change, and its line for people.
 
 use super::{NAME, Need, Pf};
+use crate::desired::VfDriver;
 use crate::kind::some_of;
 use crate::plan::{Action, Change, Deferred, Effect, Item};
-use crate::profile::model::VfDriver;
 
 impl Pf<'_> {
     pub(super) fn change(&self, present: u16, need: Need, image: bool) -> Change {

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use glob::Pattern;
 
-use crate::desired::WantedVfs;
+use crate::desired::{SriovCount, WantedVfs};
 use crate::facts::Facts;
 use crate::facts::pci::{Function, PciTree};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
 use crate::plan::{Blocker, Note, Unknown, Why};
-use crate::profile::model::{PfSelector, Sriov, SriovCount, SriovManaged, SriovRule};
 use crate::topology::Topology;
 use crate::value::PciId;
 
 use super::NAME;
+use super::section::{PfSelector, Sriov, SriovManaged, SriovRule};
 
 /// Mellanox, now NVIDIA: how many VFs there can be is set in the NIC's firmware (handbook §5.2).
 const MELLANOX: PciId = PciId(0x15b3);

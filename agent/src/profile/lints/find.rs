@@ -2,11 +2,8 @@
 
 use super::{Arg, Hit, Parameter, View};
 use crate::facts::{Arch, CpuVendor};
-use crate::profile::model::{
-    AcsPolicy, IommuMode, PciIdPair, PfSelector, RebootPolicy, SriovManaged, VfDriver,
-};
-use crate::profile::sections::cmdline::Argument;
-use crate::profile::window::NEVER;
+use crate::kind::cmdline::section::Argument;
+use crate::profile::model::{AcsPolicy, IommuMode, PciIdPair, VfDriver};
 use crate::value::PciId;
 
 pub(super) fn args(view: &View<'_>, test: fn(&Arg) -> bool) -> Vec<Hit> {
@@ -15,13 +12,6 @@ pub(super) fn args(view: &View<'_>, test: fn(&Arg) -> bool) -> Vec<Hit> {
 
 pub(super) fn parameters(view: &View<'_>, test: fn(&Parameter) -> bool) -> Vec<Hit> {
     view.parameters.iter().filter(|parameter| test(parameter)).map(Parameter::hit).collect()
-}
-
-pub(super) fn modules(view: &View<'_>, names: &[&str]) -> Vec<Hit> {
-    view.loaded()
-        .filter(|(name, _)| names.contains(name))
-        .map(|(name, place)| Hit::new(place, name))
-        .collect()
 }
 
 fn is_for_arm(view: &View<'_>) -> bool {
@@ -208,35 +198,4 @@ pub(super) fn module_option_on_cmdline(view: &View<'_>) -> Vec<Hit> {
         let rdma = parameter.module.starts_with("ib_") || parameter.module.starts_with("rdma_");
         parameter.on_cmdline && (rdma || LOADABLE.contains(&parameter.module.as_str()))
     })
-}
-
-pub(super) fn vfs_everywhere(view: &View<'_>) -> Vec<Hit> {
-    let devices = view.layer.sriov.devices.0.iter();
-    let open = devices.filter(|(_, leaf)| leaf.value.select == PfSelector::default());
-    open.map(|(name, leaf)| Hit::new(leaf.place, name)).collect()
-}
-
-pub(super) fn rules_unused(view: &View<'_>) -> Vec<Hit> {
-    let external = view.profile.sriov.managed == SriovManaged::External;
-    let devices = view.layer.sriov.devices.0.iter().filter(|_| external);
-    devices.map(|(name, leaf)| Hit::new(leaf.place, name)).collect()
-}
-
-/// A reboot is asked for, and when is left open.
-pub(super) fn no_window_yet(view: &View<'_>) -> Vec<Hit> {
-    let open =
-        |windows: &[String]| !windows.is_empty() && windows.iter().all(|window| window == NEVER);
-    let windows = view.layer.reboot.windows.as_ref().filter(|leaf| open(&leaf.value));
-    let asked = view.profile.reboot.policy == RebootPolicy::Schedule;
-    windows
-        .filter(|_| asked)
-        .map(|leaf| Hit::new(leaf.place, "windows = [\"never\"]"))
-        .into_iter()
-        .collect()
-}
-
-pub(super) fn windows_unused(view: &View<'_>) -> Vec<Hit> {
-    let windows = view.layer.reboot.windows.as_ref().filter(|leaf| !leaf.value.is_empty());
-    let unused = view.profile.reboot.policy != RebootPolicy::Schedule;
-    windows.filter(|_| unused).map(|leaf| Hit::new(leaf.place, "windows")).into_iter().collect()
 }

@@ -1,71 +1,25 @@
-//! Findings in a valid profile: what can never be right, and what is seldom meant. Each is a row of [`rows::ROWS`] with
-//! its reason, the source of that reason, and what to write instead. What a profile wants *absent* is never a finding.
+//! Lints that look at several sections: what one says that another makes wrong or pointless, on the kernel command line
+//! above all. A lint of one section stands with it.
 
 mod find;
 mod rows;
 
-use super::declare::Leaf;
-use super::diagnostic::{Diagnostic, Severity};
-use super::root::{Layer, Profile};
-use super::sections::cmdline::ParamLayer;
-use super::source::{Place, Sources};
+use crate::kind::cmdline::section::ParamLayer;
+use crate::section::{Diagnostic, Hit, Leaf, Lint, Linter, Place, Severity, Sources};
 
-/// Runs every row over a merged profile. A place has one finding: the first row that finds it has it.
+use super::root::{Layer, Profile};
+
+/// Everything that any lint finds in a merged profile.
 pub(super) fn lint(sources: &Sources, layer: &Layer, profile: &Profile) -> Vec<Diagnostic> {
     let view = View::new(layer, profile);
-    let mut found: Vec<(Place, Diagnostic)> = Vec::new();
-    for row in rows::ROWS {
-        for hit in (row.find)(&view) {
-            if found.iter().any(|(place, _)| *place == hit.place) {
-                continue;
-            }
-            found.push((hit.place, row.diagnostic(sources, &hit)));
-        }
-    }
-    found.sort_by_key(|(_, finding)| finding.order());
-    found.into_iter().map(|(_, finding)| finding).collect()
+    let mut linter = Linter::new(sources);
+    linter.run(rows::ROWS, |find| find(&view));
+    layer.lint(profile, &mut linter);
+    linter.into_findings()
 }
 
 /// One lint.
-struct Row {
-    /// Stable word for it.
-    id: &'static str,
-    /// How bad.
-    severity: Severity,
-    /// Where it applies.
-    find: fn(&View<'_>) -> Vec<Hit>,
-    /// What is the matter, after the quoted subject.
-    reason: &'static str,
-    /// Where the fact stands.
-    source: &'static str,
-    /// What to do instead.
-    remedy: &'static str,
-}
-
-impl Row {
-    fn diagnostic(&self, sources: &Sources, hit: &Hit) -> Diagnostic {
-        let message = format!("`{}` {}", hit.subject, self.reason);
-        let mut finding = Diagnostic::error(sources, hit.place, self.id, message)
-            .help(self.remedy)
-            .help(format!("see {}", self.source));
-        finding.severity = self.severity;
-        finding
-    }
-}
-
-/// One place where a row applies.
-struct Hit {
-    /// Where.
-    place: Place,
-    /// What, in the profile's words.
-    subject: String,
-}
-
-impl Hit {
-    fn new(place: Place, subject: impl Into<String>) -> Self {
-        Hit { place, subject: subject.into() }
-    }
-}
+type Row = Lint<for<'a> fn(&View<'a>) -> Vec<Hit>>;
 
 /// A kernel argument, cut into name and value.
 struct Arg {
@@ -137,10 +91,7 @@ impl<'a> View<'a> {
 
     /// Modules wanted loaded, with their places.
     fn loaded(&self) -> impl Iterator<Item = (&str, Place)> {
-        self.layer.modules.lists.names.0.iter().filter_map(|(name, module)| {
-            let leaf = module.load.as_ref()?;
-            leaf.value.is_some().then_some((name.as_str(), leaf.place))
-        })
+        self.layer.modules.lists.loaded()
     }
 }
 

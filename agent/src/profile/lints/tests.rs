@@ -1,5 +1,5 @@
 use super::super::{LayerText, load, render_all, shipped};
-use super::{Severity, rows};
+use super::{Layer, Severity, rows};
 
 /// The ids of the findings in a profile without `schema`.
 fn ids(text: &str) -> Vec<&'static str> {
@@ -95,8 +95,9 @@ fn each_row_finds_its_sample_and_nothing_else() {
 #[test]
 fn each_row_has_a_sample() {
     let samples = samples();
-    for row in rows::ROWS {
-        assert!(samples.iter().any(|(id, _)| *id == row.id), "{}", row.id);
+    let ids = rows::ROWS.iter().map(|row| row.id).chain(Layer::lint_ids());
+    for lint in ids {
+        assert!(samples.iter().any(|(id, _)| *id == lint), "{lint}");
     }
 }
 

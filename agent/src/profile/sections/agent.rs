@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::declare::{DAY, Length, section};
+use crate::section::{DAY, Length, section};
 
 /// Whether the daemon writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Arch, CpuVendor};
-use crate::profile::declare::{
+use crate::section::{
     At, Checker, Finisher, Leaf, OneOrMany, Pattern, Printer, section, toml_text,
 };
 use crate::value::{NotAValue, PciId};
@@ -44,7 +44,6 @@ section! {
         /// PCI functions that must be there. A later file replaces the whole list.
         pci: At<Vec<At<MatchPciFragment>>>;
     }
-    before {}
     after {
         /// PCI ids that must be there, with how many.
         pci: Vec<MatchPci> = finish_pci;

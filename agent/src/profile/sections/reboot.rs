@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::declare::{
-    At, Checker, DAY, Finisher, Leaf, Length, Printer, Rule, Section, section,
-};
 use crate::profile::window::{NEVER, Window};
+use crate::section::{
+    At, Checker, DAY, Finisher, Hit, Leaf, Length, Lint, Printer, Rule, Section, SectionLint,
+    Severity, section,
+};
 
 /// A job that blocks a reboot for longer is one that somebody should hear of.
 const WEEK: u32 = 7 * DAY;
@@ -118,12 +119,12 @@ section! {
         /// A FleetLock server, which lets only so many hosts reboot at a time.
         fleetlock: FleetLockFragment;
     }
-    before {}
     after {
         /// Where the slots are.
         fleetlock: Option<FleetLock> = finish_fleetlock;
     }
     show show_fleetlock;
+    lints LINTS;
 }
 
 section! {
@@ -296,4 +297,39 @@ impl Rule for Group {
     fn shown(value: &String) -> impl Serialize {
         value
     }
+}
+
+const LINTS: &[SectionLint<RebootLayer, Reboot>] = &[
+    Lint {
+        id: "no-window-yet",
+        severity: Severity::Warning,
+        find: no_window_yet,
+        reason: "never opens: whatever waits for a boot, bedplate does not reboot this host by itself",
+        source: "bedplate profile explain reboot.windows",
+        remedy: "write when it may be rebooted, such as `windows = [\"Sat,Sun 02:00-05:00 Europe/Amsterdam\"]`, or \
+                 `policy = \"never\"` to leave it to people",
+    },
+    Lint {
+        id: "windows-unused",
+        severity: Severity::Warning,
+        find: windows_unused,
+        reason: "is not used: only `policy = \"schedule\"` reboots by itself",
+        source: "bedplate profile explain reboot.policy",
+        remedy: "drop the windows, or set `policy` to `schedule`",
+    },
+];
+
+/// A reboot is asked for, and when is left open.
+fn no_window_yet(section: &RebootLayer, model: &Reboot) -> Vec<Hit> {
+    let open =
+        |windows: &[String]| !windows.is_empty() && windows.iter().all(|window| window == NEVER);
+    let asked = model.policy == RebootPolicy::Schedule;
+    let windows = section.windows.as_ref().filter(|leaf| asked && open(&leaf.value));
+    windows.map(|leaf| Hit::new(leaf.place, "windows = [\"never\"]")).into_iter().collect()
+}
+
+fn windows_unused(section: &RebootLayer, model: &Reboot) -> Vec<Hit> {
+    let unused = model.policy != RebootPolicy::Schedule;
+    let windows = section.windows.as_ref().filter(|leaf| unused && !leaf.value.is_empty());
+    windows.map(|leaf| Hit::new(leaf.place, "windows")).into_iter().collect()
 }

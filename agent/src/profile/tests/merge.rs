@@ -4,10 +4,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::profile::declare::Overlay;
 use crate::profile::root::{Layer, check};
-use crate::profile::source::{SourceFile, Sources};
 use crate::profile::syntax;
+use crate::section::{Overlay, SourceFile, Sources};
 
 fn merged(earlier: &str, later: &str) -> Loaded {
     let (earlier, later) = (format!("schema = 1\n{earlier}"), format!("schema = 1\n{later}"));

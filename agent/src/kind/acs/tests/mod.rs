@@ -1,17 +1,17 @@
 mod any_tree;
 mod limits;
 
+use super::section::AcsPersist;
 use super::*;
 use crate::desired::{Desired, DesiredCmdline, DesiredModules};
 use crate::facts::Facts;
 use crate::facts::pci::PciTree;
 use crate::ledger::Ledger;
 use crate::plan::Why;
-use crate::profile::model::{self, AcsPersist};
 use crate::topology::fixture::{ACS, Files, Machine, at, facts, hgx, lab};
 
-fn profile(policy: AcsPolicy, persistence: AcsPersist) -> model::Acs {
-    model::Acs {
+fn profile(policy: AcsPolicy, persistence: AcsPersist) -> section::Acs {
+    section::Acs {
         policy,
         persistence,
         root_port: true,
@@ -19,7 +19,7 @@ fn profile(policy: AcsPolicy, persistence: AcsPersist) -> model::Acs {
     }
 }
 
-fn direct() -> model::Acs {
+fn direct() -> section::Acs {
     profile(AcsPolicy::DirectP2p, AcsPersist::Auto)
 }
 
@@ -42,7 +42,7 @@ fn plan_on(resolved: &Resolved, facts: &Facts, reader: &Files) -> Section {
     plan(&Context { profile: "test", desired: &desired, facts, reader, ledger: &ledger })
 }
 
-fn plan_of(profile: &model::Acs, facts: &Facts) -> Section {
+fn plan_of(profile: &section::Acs, facts: &Facts) -> Section {
     plan_on(&resolve(profile, facts), facts, &Files::default())
 }
 
@@ -129,7 +129,7 @@ fn an_eight_gpu_machine_keeps_acs_everywhere_else() {
     let planned: Vec<_> = resolved.acs.ports.iter().map(|wanted| wanted.port).collect();
     assert_eq!(touched(facts.pci.known().unwrap()), planned);
 
-    let without = resolve(&model::Acs { root_port: false, ..direct() }, &facts);
+    let without = resolve(&section::Acs { root_port: false, ..direct() }, &facts);
     assert_eq!(without.acs.ports.len(), 4 * 4);
     assert!(without.acs.ports.iter().all(|wanted| !wanted.port.to_string().ends_with("6:01.0")));
 }

@@ -1,12 +1,14 @@
 mod left_alone;
 mod resolving;
 
+use super::section::{PfSelector, Sriov, SriovManaged, SriovRule};
 use super::*;
-use crate::desired::{AcsPersistence, Desired, DesiredAcs, DesiredCmdline, DesiredModules};
+use crate::desired::{
+    AcsPersistence, AcsPolicy, Desired, DesiredAcs, DesiredCmdline, DesiredModules, SriovCount,
+};
 use crate::facts::Facts;
 use crate::ledger::Ledger;
 use crate::plan::{Action, Change, Effect, Why};
-use crate::profile::model::{AcsPolicy, PfSelector, Sriov, SriovCount, SriovManaged, SriovRule};
 use crate::topology::fixture::{Files, Machine, at, facts, lab};
 
 const PF: &str = "0000:24:00.0";

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::{
-    DEFAULT_LOAD, Module, ModuleEntry, ModuleLoad, ModuleOption, Modules, ModulesLayer,
-    OptionEntry, Parameters, Scalar,
+    DEFAULT_LOAD, Module, ModuleEntry, ModuleOption, Modules, ModulesLayer, OptionEntry,
+    Parameters, Scalar,
 };
-use crate::profile::declare::{
-    At, Checker, Entry, Finisher, Keyed, Leaf, ListEntry, Overlay, Printer, Reason, key_of,
+use crate::desired::ModuleLoad;
+use crate::section::{
+    At, Checker, Entry, Finisher, Keyed, Leaf, ListEntry, Overlay, Place, Printer, Reason, key_of,
     overlay_fields, quoted, toml_text,
 };
-use crate::profile::source::Place;
 use crate::value::ModuleName;
 
 /// What is said of modules by name.
@@ -22,6 +22,16 @@ pub(crate) struct ListsLayer {
     pub options: Options,
 }
 overlay_fields!(ListsLayer { names, options });
+
+impl ListsLayer {
+    /// Modules wanted loaded, with their places.
+    pub fn loaded(&self) -> impl Iterator<Item = (&str, Place)> {
+        self.names.0.iter().filter_map(|(name, module)| {
+            let leaf = module.load.as_ref()?;
+            leaf.value.is_some().then_some((name.as_str(), leaf.place))
+        })
+    }
+}
 
 /// Parameters by module and name.
 #[derive(Debug, Clone, Default, PartialEq)]

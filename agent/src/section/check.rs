@@ -3,9 +3,8 @@
 
 use std::ops::Range;
 
-use super::{At, InFile, Leaf, Rule};
-use crate::profile::diagnostic::Diagnostic;
-use crate::profile::source::{Place, Sources};
+use super::{At, Leaf};
+use crate::section::{Diagnostic, Place, Sources};
 
 /// The file that is being checked, and what is wrong in it.
 pub(crate) struct Checker<'a> {
@@ -41,11 +40,6 @@ impl<'a> Checker<'a> {
     /// A value without a reason of its own.
     pub fn bare<T>(&self, at: At<T>) -> Leaf<T> {
         Leaf::bare(at.value, self.place(at.span))
-    }
-
-    /// What a key's rule makes of its value, if the file gives it.
-    pub fn value<R: Rule>(&mut self, key: &str, given: InFile<R>) -> Option<Leaf<R::Value>> {
-        given.and_then(|at| R::read(self, key, at))
     }
 
     /// A value with the reason beside it.

@@ -67,7 +67,7 @@ pub(super) enum Unwanted {
 ///
 /// # Errors
 /// [`EditError`] names the two entries that contradict each other.
-pub(super) fn together(args: &[&str], absent: &[&str]) -> Result<(), EditError> {
+pub(super) fn together<T: AsRef<str>>(args: &[T], absent: &[T]) -> Result<(), EditError> {
     Edit::new(ARCH, args, absent).map(|_| ())
 }
 

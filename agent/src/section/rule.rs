@@ -29,6 +29,15 @@ pub(crate) trait Rule {
 /// A key's value in one file, if the file gives it.
 pub(crate) type InFile<R> = Option<At<<R as Rule>::File>>;
 
+/// What a key's rule makes of its value, if the file gives it.
+pub(crate) fn read_key<R: Rule>(
+    checker: &mut Checker<'_>,
+    key: &str,
+    given: InFile<R>,
+) -> Option<Leaf<R::Value>> {
+    given.and_then(|at| R::read(checker, key, at))
+}
+
 /// A value that is in the profile what it is in the file.
 pub(crate) struct Plain<T>(PhantomData<T>);
 

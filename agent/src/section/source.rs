@@ -43,7 +43,7 @@ impl SourceFile {
 
 /// A stretch of one of the [`Sources`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Index of the file.
     pub file: usize,
     /// First byte.
@@ -61,7 +61,7 @@ impl Place {
 
 /// All texts of one profile, in the order they are merged.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Sources(Vec<Arc<SourceFile>>);
+pub(crate) struct Sources(Vec<Arc<SourceFile>>);
 
 impl Sources {
     /// Takes a file in and says its index.

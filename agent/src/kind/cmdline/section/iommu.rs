@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::declare::section;
+use crate::section::section;
 
 /// How the IOMMU is to treat host drivers' DMA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

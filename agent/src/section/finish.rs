@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Leaf;
 use crate::plan::Why;
-use crate::profile::source::Sources;
+use crate::section::Sources;
 
 /// Where a value of the merged profile was said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -2,19 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::declare::section;
-
-/// What to do about ACS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum AcsPolicy {
-    /// Clear what redirects peer-to-peer on the paths between GPUs and NICs below a common switch; leave the rest.
-    DirectP2p,
-    /// Write 0 to every port that has ACS, as the field's setpci loops mean to.
-    Clear,
-    /// Change nothing, report.
-    Keep,
-}
+use crate::desired::AcsPolicy;
+use crate::section::section;
 
 /// How the profile wants ACS to last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -1,6 +1,6 @@
-//! How a section of the profile is declared: [`section!`] takes its keys, each with its meaning, type, rule and default
-//! in one place, and makes of them what a file may hold (and so the JSON Schema and `profile explain`), how layers are
-//! merged, the typed model, and the section's part of `profile show`.
+//! How a section of the profile is declared. [`section!`] takes its keys, each with its meaning, type, rule and default in
+//! one place, and makes of them what a file may hold (and so the JSON Schema and `profile explain`), how layers are merged,
+//! the typed model, and the section's part of `profile show`. Nothing here knows a section.
 //!
 //! ```text
 //! section! {
@@ -16,32 +16,41 @@
 //! ```
 //!
 //! Without a key of its own a field is called as in the file; without a rule the value is taken as it stands; without a
-//! default the model has an `Option`. What does not merge value by value is a `special`: it has a layer type of its own,
-//! and functions that read, finish and show it.
+//! default the model has an `Option`. A `reason` is the pair of keys `why` and `source`, which explain one of the others.
+//!
+//! What does not merge value by value is a `special`: its keys have a layer type of their own, which says how it merges, a
+//! function that reads them, one for each field they come to in the model (`before` or `after` the fields of the other keys),
+//! and one that shows them. `merged` names what checks the section once all files are merged, and `lints` its table of lints.
 
 mod at;
 mod check;
+mod diagnostic;
 mod entry;
 mod finish;
 mod layer;
+mod lint;
 mod print;
 mod rule;
+mod source;
 
 pub(crate) use at::At;
 pub(crate) use check::{Checker, Reason};
+pub use diagnostic::{Diagnostic, ProfileErrors, Severity, render_all};
 pub(crate) use entry::{Entry, OneOrMany};
 pub use finish::Origin;
 pub(crate) use finish::{Finisher, key_of, quoted};
 pub(crate) use layer::{Keyed, Leaf, Overlay, overlay_fields};
+pub(crate) use lint::{Hit, Lint, Linter, SectionLint};
 pub(crate) use print::{ListEntry, Printer, toml_text};
-pub(crate) use rule::{DAY, InFile, Length, Pattern, Plain, Rule};
+pub(crate) use rule::{DAY, InFile, Length, Pattern, Plain, Rule, read_key};
+pub(crate) use source::{Place, SourceFile, Sources};
 
 /// A section, as its merged layer stands for it.
-pub(crate) trait Section: Overlay + Default {
+pub(crate) trait Section: Overlay + Default + 'static {
     /// One file's section as TOML has it.
     type File;
     /// The section in the merged profile.
-    type Model;
+    type Model: 'static;
 
     /// Checks what one file says.
     fn read(file: Self::File, checker: &mut Checker<'_>) -> Self;
@@ -49,6 +58,14 @@ pub(crate) trait Section: Overlay + Default {
     fn finish(&self, finisher: &mut Finisher<'_>) -> Self::Model;
     /// Writes it as TOML.
     fn show(&self, model: &Self::Model, out: &mut Printer<'_>);
+
+    /// What is wrong only once all files are merged.
+    fn contradiction(&self, _: &Sources) -> Option<Diagnostic> {
+        None
+    }
+
+    /// What is valid but seldom or never right, as far as this section alone tells.
+    const LINTS: &'static [SectionLint<Self, Self::Model>] = &[];
 }
 
 /// Declares a section; see the head of this module.
@@ -69,13 +86,15 @@ macro_rules! section {
         $(special $special:ident: $special_layer:ty = $read:path {
             $( $(#[$of_special:meta])* $special_key:ident: $special_type:ty; )*
         }
-        before {
+        $(before {
             $( $(#[$of_before:meta])* $before:ident: $before_type:ty = $finish_before:path; )*
-        }
-        after {
+        })?
+        $(after {
             $( $(#[$of_after:meta])* $after:ident: $after_type:ty = $finish_after:path; )*
-        }
+        })?
         show $show:path;)?
+        $(merged $contradiction:path;)?
+        $(lints $lints:path;)?
     ) => {
         #[doc = concat!("`[", $name, "]`.")]
         #[derive(Debug, Clone, Default, serde::Deserialize, schemars::JsonSchema)]
@@ -85,18 +104,18 @@ macro_rules! section {
                 $(#[doc = $doc])*
                 $(#[schemars($($schema)*)])?
                 $(#[serde(rename = $key)])?
-                #[schemars(extend("default" = $crate::profile::declare::default_in_file!(
+                #[schemars(extend("default" = $crate::section::default_in_file!(
                     ($type $(, $rule)?) $($default)?
                 )))]
-                pub $field: $crate::profile::declare::InFile<
-                    $crate::profile::declare::rule_of!($type $(, $rule)?)
+                pub $field: $crate::section::InFile<
+                    $crate::section::rule_of!($type $(, $rule)?)
                 >,
             )*
             $(
                 $(#[$of_why])*
-                pub why: Option<$crate::profile::declare::At<String>>,
+                pub why: Option<$crate::section::At<String>>,
                 $(#[$of_source])*
-                pub source: Option<$crate::profile::declare::At<String>>,
+                pub source: Option<$crate::section::At<String>>,
             )?
             $($( $(#[$of_special])* pub $special_key: Option<$special_type>, )*)?
         }
@@ -104,40 +123,40 @@ macro_rules! section {
         #[doc = concat!("`[", $name, "]`, as merged so far.")]
         #[derive(Debug, Clone, Default, PartialEq)]
         pub(crate) struct $layer {
-            $( pub $field: Option<$crate::profile::declare::Leaf<$type>>, )*
+            $( pub $field: Option<$crate::section::Leaf<$type>>, )*
             $( pub $special: $special_layer, )?
         }
-        $crate::profile::declare::overlay_fields!($layer { $($field,)* $($special,)? });
+        $crate::section::overlay_fields!($layer { $($field,)* $($special,)? });
 
         $(#[$of_model])*
         pub struct $model {
-            $($( $(#[$of_before])* pub $before: $before_type, )*)?
+            $($($( $(#[$of_before])* pub $before: $before_type, )*)?)?
             $(
                 $(#[doc = $doc])*
-                pub $field: $crate::profile::declare::model_type!($type $(, $default)?),
+                pub $field: $crate::section::model_type!($type $(, $default)?),
             )*
-            $($( $(#[$of_after])* pub $after: $after_type, )*)?
+            $($($( $(#[$of_after])* pub $after: $after_type, )*)?)?
             $(
                 #[doc = concat!("Where and why the profile gives `", stringify!($reasoned), "`.")]
                 pub why: Vec<$crate::plan::Why>,
             )?
         }
 
-        impl $crate::profile::declare::Section for $layer {
+        impl $crate::section::Section for $layer {
             type File = $fragment;
             type Model = $model;
 
-            fn read(file: $fragment, checker: &mut $crate::profile::declare::Checker<'_>) -> Self {
+            fn read(file: $fragment, checker: &mut $crate::section::Checker<'_>) -> Self {
                 $( let given = file.$reasoned.is_some(); )?
                 $(
                     let $field =
-                        checker.value::<$crate::profile::declare::rule_of!($type $(, $rule)?)>(
-                            $crate::profile::declare::key!($name, $field $(, $key)?), file.$field,
+                        $crate::section::read_key::<$crate::section::rule_of!($type $(, $rule)?)>(
+                            checker, $crate::section::key!($name, $field $(, $key)?), file.$field,
                         );
                 )*
                 $(
                     let reason =
-                        $crate::profile::declare::Reason { why: file.why, source: file.source };
+                        $crate::section::Reason { why: file.why, source: file.source };
                     let key = stringify!($reasoned);
                     let $reasoned = checker.explained($name, key, given, $reasoned, reason);
                 )?
@@ -145,31 +164,44 @@ macro_rules! section {
                 $layer { $($field,)* $($special,)? }
             }
 
-            fn finish(&self, finisher: &mut $crate::profile::declare::Finisher<'_>) -> $model {
+            fn finish(&self, finisher: &mut $crate::section::Finisher<'_>) -> $model {
                 $model {
-                    $($( $before: $finish_before(self, finisher), )*)?
-                    $( $field: $crate::profile::declare::finish_key!(
+                    $($($( $before: $finish_before(self, finisher), )*)?)?
+                    $( $field: $crate::section::finish_key!(
                         finisher,
-                        $crate::profile::declare::key!($name, $field $(, $key)?),
+                        $crate::section::key!($name, $field $(, $key)?),
                         &self.$field
                         $(, $default)?
                     ), )*
-                    $($( $after: $finish_after(self, finisher), )*)?
+                    $($($( $after: $finish_after(self, finisher), )*)?)?
                     $( why: finisher.whys(&self.$reasoned), )?
                 }
             }
 
-            fn show(&self, model: &$model, out: &mut $crate::profile::declare::Printer<'_>) {
+            fn show(&self, model: &$model, out: &mut $crate::section::Printer<'_>) {
                 out.section($name);
                 $(
-                    out.value::<$crate::profile::declare::rule_of!($type $(, $rule)?)>(
-                        $crate::profile::declare::key!($name, $field $(, $key)?),
-                        $crate::profile::declare::given!(&model.$field $(, $default)?),
+                    out.value::<$crate::section::rule_of!($type $(, $rule)?)>(
+                        $crate::section::key!($name, $field $(, $key)?),
+                        $crate::section::given!(&model.$field $(, $default)?),
                         &self.$field,
                     );
                 )*
                 $( $show(self, model, out); )?
             }
+
+            $(
+                fn contradiction(
+                    &self,
+                    sources: &$crate::section::Sources,
+                ) -> Option<$crate::section::Diagnostic> {
+                    $contradiction(self, sources)
+                }
+            )?
+
+            $(
+                const LINTS: &'static [$crate::section::SectionLint<Self, $model>] = $lints;
+            )?
         }
     };
 }
@@ -178,15 +210,15 @@ pub(crate) use section;
 /// The rule of a key that names one, or the rule that takes values as they stand.
 macro_rules! rule_of {
     ($type:ty, $rule:ty) => { $rule };
-    ($type:ty) => { $crate::profile::declare::Plain<$type> };
+    ($type:ty) => { $crate::section::Plain<$type> };
 }
 pub(crate) use rule_of;
 
 /// A key's default as the schema has it; null, which the schema drops, where there is none.
 macro_rules! default_in_file {
     (($type:ty $(, $rule:ty)?) $default:expr) => {
-        <$crate::profile::declare::rule_of!($type $(, $rule)?)
-            as $crate::profile::declare::Rule>::in_file(&$default)
+        <$crate::section::rule_of!($type $(, $rule)?)
+            as $crate::section::Rule>::in_file(&$default)
     };
     (($type:ty $(, $rule:ty)?)) => { serde_json::Value::Null };
 }

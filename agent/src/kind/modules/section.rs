@@ -6,23 +6,15 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::desired::ModuleLoad;
 use crate::plan::Why;
-use crate::profile::declare::{At, Entry, section};
+use crate::section::{At, Entry, section};
 use crate::value::ModuleName;
 
+mod lints;
 mod lists;
 
 pub(crate) use lists::ListsLayer;
-
-/// When a listed module is loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ModuleLoad {
-    /// Written to modules-load.d only.
-    Boot,
-    /// Written and loaded now.
-    Now,
-}
 
 /// GPU memory registration path (handbook §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -98,8 +90,8 @@ section! {
         /// Unloaded now if loaded.
         unload: Vec<Module> = lists::unload;
     }
-    after {}
     show lists::show;
+    lints lints::LINTS;
 }
 
 /// One module of `[modules]`.

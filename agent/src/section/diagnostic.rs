@@ -7,7 +7,7 @@ use std::sync::Arc;
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Message, Renderer, Snippet};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::source::{Place, SourceFile, Sources};
+use super::{Place, SourceFile, Sources};
 use crate::visible::{steers, visible};
 
 /// How bad it is.
@@ -58,7 +58,7 @@ impl Spot {
 }
 
 impl Diagnostic {
-    pub(super) fn error(
+    pub(crate) fn error(
         sources: &Sources,
         place: Place,
         id: &'static str,
@@ -75,22 +75,22 @@ impl Diagnostic {
         }
     }
 
-    pub(super) fn label(mut self, label: impl Into<String>) -> Self {
+    pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    pub(super) fn help(mut self, help: impl Into<String>) -> Self {
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         self.help.push(help.into());
         self
     }
 
-    pub(super) fn maybe_help(mut self, help: Option<String>) -> Self {
+    pub(crate) fn maybe_help(mut self, help: Option<String>) -> Self {
         self.help.extend(help);
         self
     }
 
-    pub(super) fn also(
+    pub(crate) fn also(
         mut self,
         sources: &Sources,
         place: Place,
@@ -101,7 +101,7 @@ impl Diagnostic {
     }
 
     /// Where it comes in a list of findings: by file in merge order, then by place.
-    pub(super) fn order(&self) -> (usize, usize) {
+    pub(crate) fn order(&self) -> (usize, usize) {
         (self.at.index, self.at.span.start)
     }
 

@@ -3,7 +3,7 @@
 //! Merging is associative, and merging a layer with itself changes nothing: that is why everything here is a value on
 //! which the later layer has the last word, or an ordered map of such values in which the first mention gives the place.
 
-use crate::profile::source::Place;
+use crate::section::Place;
 
 /// Joining an earlier and a later layer.
 pub(crate) trait Overlay {
@@ -97,9 +97,9 @@ impl<V: Overlay> Overlay for Keyed<V> {
 /// Implements [`Overlay`] field by field.
 macro_rules! overlay_fields {
     ($name:ident { $($field:ident),* $(,)? }) => {
-        impl $crate::profile::declare::Overlay for $name {
+        impl $crate::section::Overlay for $name {
             fn overlay(self, later: Self) -> Self {
-                $name { $($field: $crate::profile::declare::Overlay::overlay(self.$field, later.$field)),* }
+                $name { $($field: $crate::section::Overlay::overlay(self.$field, later.$field)),* }
             }
         }
     };

@@ -3,12 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::desired::{SriovCount, VfDriver};
 use crate::plan::Why;
-use crate::profile::declare::{
-    At, Checker, Finisher, Keyed, Leaf, Pattern, Printer, Reason, Rule, key_of, section, toml_text,
+use crate::section::{
+    At, Checker, Finisher, Keyed, Leaf, Pattern, Place, Printer, Reason, Rule, key_of, section,
+    toml_text,
 };
-use crate::profile::source::Place;
 use crate::value::{PciAddress, PciId};
+
+mod lints;
 
 /// Who creates VFs on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -33,36 +36,12 @@ section! {
         #[schemars(extend("default" = [] as [&str; 0]))]
         devices: Vec<At<DeviceFragment>>;
     }
-    before {}
     after {
         /// In order; the first rule that selects a PF has it.
         rules: Vec<SriovRule> = finish_rules;
     }
     show show_rules;
-}
-
-/// How many VFs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SriovCount {
-    /// Exactly.
-    Number(u16),
-    /// sriov_totalvfs.
-    Max,
-    /// As many as there are GPUs nearest to this PF.
-    PerGpu,
-}
-
-/// What driver new VFs get.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum VfDriver {
-    /// Whatever the kernel probes.
-    Auto,
-    /// None: sriov_drivers_autoprobe=0.
-    None,
-    /// This one, through driver_override (`vfio-pci`).
-    Named(String),
+    lints lints::LINTS;
 }
 
 /// Which PFs one `[[sriov.devices]]` entry takes; every condition given must hold.

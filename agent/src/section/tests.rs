@@ -5,7 +5,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::profile::source::{SourceFile, Sources};
 
 section! {
     /// `[lamp]`.

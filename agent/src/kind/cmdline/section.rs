@@ -5,11 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::cmdline::{EditError, MAX_LINE_BYTES, TokenError};
 use crate::plan::Why;
-use crate::profile::argument::{self, Owned, Unwanted};
-use crate::profile::declare::{
-    At, Checker, Entry, Finisher, Keyed, Leaf, ListEntry, Overlay, Printer, Reason, key_of, section,
+use crate::section::{
+    At, Checker, Diagnostic, Entry, Finisher, Keyed, Leaf, ListEntry, Overlay, Place, Printer,
+    Reason, Sources, key_of, section,
 };
-use crate::profile::source::Place;
+
+mod argument;
+pub mod iommu;
+
+use argument::{Owned, Unwanted};
 
 section! {
     /// `[cmdline]`.
@@ -40,8 +44,8 @@ section! {
         /// In order.
         absent: Vec<CmdlineArg> = finish_absent;
     }
-    after {}
     show show_params;
+    merged merged_contradiction;
 }
 
 /// One argument of `[cmdline]`.
@@ -296,4 +300,28 @@ fn show_params(section: &CmdlineLayer, _: &Cmdline, out: &mut Printer<'_>) {
         params().flat_map(ParamLayer::absent).map(|leaf| entry("cmdline.absent", leaf)).collect();
     out.list("args", &args);
     out.list("absent", &absent);
+}
+
+/// Arguments of different files that merging by key leaves standing against each other (`iommu=pt` wanted in one,
+/// `iommu` with any value unwanted in another).
+fn merged_contradiction(section: &CmdlineLayer, sources: &Sources) -> Option<Diagnostic> {
+    let params = || section.params.values();
+    let set: Vec<&Leaf<String>> = params().flat_map(ParamLayer::set).collect();
+    let absent: Vec<&Leaf<String>> = params().flat_map(ParamLayer::absent).collect();
+    let texts = |list: &[&Leaf<String>]| -> Vec<String> {
+        list.iter().map(|leaf| leaf.value.clone()).collect()
+    };
+    let error = argument::together(&texts(&set), &texts(&absent)).err()?;
+    let text = error.to_string();
+    let place = |list: &[&Leaf<String>]| {
+        list.iter().find(|leaf| text.contains(&format!("`{}`", leaf.value))).map(|leaf| leaf.place)
+    };
+    let (first, second) = (place(&set), place(&absent));
+    let at = second.or(first)?;
+    let mut finding =
+        Diagnostic::error(sources, at, "contradiction", text.clone()).label("against this");
+    if let Some(other) = first.filter(|first| *first != at) {
+        finding = finding.also(sources, other, "wanted here");
+    }
+    Some(finding)
 }

@@ -1,0 +1,36 @@
+//! Rules that select too much, or are not used.
+
+use super::{PfSelector, Sriov, SriovLayer, SriovManaged};
+use crate::section::{Hit, Lint, SectionLint, Severity};
+
+/// The section's lints.
+pub(super) const LINTS: &[SectionLint<SriovLayer, Sriov>] = &[
+    Lint {
+        id: "vfs-everywhere",
+        severity: Severity::Warning,
+        find: vfs_everywhere,
+        reason: "selects every device that can have virtual functions, GPUs and NVMe drives among them",
+        source: "drivers/pci/iov.c",
+        remedy: "give `select` a vendor, driver, interface or address",
+    },
+    Lint {
+        id: "rules-unused",
+        severity: Severity::Warning,
+        find: rules_unused,
+        reason: "is not used: `managed` in [sriov] leaves virtual functions to somebody else",
+        source: "bedplate profile explain sriov.managed",
+        remedy: "drop the rule, or set `managed` to `bedplate`",
+    },
+];
+
+fn vfs_everywhere(section: &SriovLayer, _: &Sriov) -> Vec<Hit> {
+    let devices = section.devices.0.iter();
+    let open = devices.filter(|(_, leaf)| leaf.value.select == PfSelector::default());
+    open.map(|(name, leaf)| Hit::new(leaf.place, name)).collect()
+}
+
+fn rules_unused(section: &SriovLayer, model: &Sriov) -> Vec<Hit> {
+    let external = model.managed == SriovManaged::External;
+    let devices = section.devices.0.iter().filter(|_| external);
+    devices.map(|(name, leaf)| Hit::new(leaf.place, name)).collect()
+}
