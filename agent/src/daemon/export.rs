@@ -2,10 +2,10 @@
 //! Node Feature Discovery), and a JSON file. Pure texts, and one place that writes them.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 
 use super::marker;
+use super::public_file::replace;
 use super::status::{STATES, Status, Verdict};
 use crate::plan::RebootNeed;
 
@@ -57,7 +57,7 @@ pub fn metrics(status: &Status) -> String {
     family(
         "contested",
         "gauge",
-        "Values that somebody else keeps changing.",
+        "Values that something else keeps changing.",
         &count(status.contested.len()),
     );
     let need = |need: RebootNeed, name: &str| {
@@ -84,13 +84,18 @@ pub fn metrics(status: &Status) -> String {
         "When the daemon last said all this; alert when it is older than two intervals.",
         &[(String::new(), beat)],
     );
-    let looks = [(String::new(), number(status.looks))];
-    family("looks_total", "counter", "Looks at the host since the daemon started.", &looks);
+    let observations = [(String::new(), number(status.observations))];
+    family(
+        "observations_total",
+        "counter",
+        "Observations of the host since the daemon started.",
+        &observations,
+    );
     let took = number(status.last_round_ms) / 1000.0;
     family(
         "last_round_seconds",
         "gauge",
-        "How long the last look or change took.",
+        "How long the last observation or change took.",
         &[(String::new(), took)],
     );
     out
@@ -163,30 +168,6 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
 
 /// What was written last, by path: the same is not written again, so that nobody is woken for nothing.
 pub type Written = std::collections::BTreeMap<String, String>;
-
-/// A reader sees the old text or the new one. Everybody may read it, whatever the unit's umask.
-pub(super) fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    // node_exporter reads `*.prom` only, and NFD no hidden files.
-    name.push(".tmp");
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    let temporary = path.with_file_name(hidden);
-    if let Some(directory) = path.parent()
-        && !directory.is_dir()
-    {
-        std::fs::create_dir_all(directory)?;
-        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755))?;
-    }
-    let _ = std::fs::remove_file(&temporary);
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    file.write_all(text)?;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
-    drop(file);
-    std::fs::rename(&temporary, path)
-}
 
 #[cfg(test)]
 mod tests {

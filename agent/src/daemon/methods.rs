@@ -74,7 +74,7 @@ pub fn ready(
     at: Timestamp,
 ) -> Result<Prepared, String> {
     with(root, settings, plan, at, |env| prepare(method, env))
-        .map_err(|error| super::restart::chain(&error))
+        .map_err(|error| super::error_chain::chain(&error))
 }
 
 /// What logind is asked for. The operator's command runs when its time has come; until then logind tells everybody, and
@@ -93,6 +93,6 @@ pub fn take_back(root: &Path, prepared: Option<&Prepared>) {
     if let Some(prepared) = prepared
         && let Err(error) = undo(prepared, root)
     {
-        say(journal::REBOOT_FAILED, &super::restart::chain(&error));
+        say(journal::REBOOT_FAILED, &super::error_chain::chain(&error));
     }
 }

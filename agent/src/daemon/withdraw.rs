@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::logind::{self, ManagerProxy};
 use super::store::Store;
-use super::{export, marker, restart};
+use super::{error_chain, export, marker};
 use crate::reboot::decide::shown;
 use crate::reboot::method::undo;
 
@@ -41,7 +41,7 @@ pub async fn call_off(root: &Path) -> Result<Option<String>, String> {
             format!(
                 "cannot undo what was prepared for the announced reboot ({}): {}. Nothing was removed; try again",
                 prepared.method,
-                restart::chain(&error)
+                error_chain::chain(&error)
             )
         })?;
     }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Restart, RestartError, chain};
+use super::{Restart, RestartError};
+use crate::daemon::error_chain::chain;
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced, Stage};
 use crate::daemon::methods;

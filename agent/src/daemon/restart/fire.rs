@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{LOOK_AGAIN, Restart, RestartError, chain, enforce_hold, no_inhibitors};
+use super::{LOOK_AGAIN, Restart, RestartError, enforce_hold, no_inhibitors};
+use crate::daemon::error_chain::chain;
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced, Stage};
 use crate::daemon::methods;
