@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{CliError, Exit};
-use crate::daemon::{boot, journal};
+use crate::daemon::{early_boot, journal};
 
 /// `bedplate boot`.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ pub fn run(args: &BootArgs) -> Result<Exit, CliError> {
     let worker = args.worker.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::while_doing("cannot begin", error))?;
-    let done = runtime.block_on(boot::put_back(&worker, &args.state_root));
+    let done = runtime.block_on(early_boot::put_back(&worker, &args.state_root));
     // Neither a child that hangs nor whoever waits for it holds up the boot.
     runtime.shutdown_background();
     match done {

@@ -239,7 +239,7 @@ async fn allowed(connection: &Connection, header: &Header<'_>, action: &str) -> 
 }
 
 /// Tells the bus what is different now.
-pub async fn tell(
+pub async fn signal_changes(
     emitter: &SignalEmitter<'_>,
     agent: &Agent,
     before: &Status,
@@ -309,8 +309,17 @@ pub async fn serve(agent: Agent) -> zbus::Result<zbus::Connection> {
         .await
 }
 
+/// What of the bus is no longer heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    /// The bus itself: the connection has ended.
+    Bus,
+    /// Signals of systemd-logind, on a bus that is there.
+    LogindSignals,
+}
+
 /// Waits until the connection has ended, and says so.
-pub async fn watch(connection: Connection, to: mpsc::Sender<()>) {
+pub async fn watch(connection: Connection, to: mpsc::Sender<Lost>) {
     let mut messages = zbus::MessageStream::from(&connection);
     // Nothing may keep the connection but what uses it.
     drop(connection);
@@ -320,5 +329,5 @@ pub async fn watch(connection: Connection, to: mpsc::Sender<()>) {
         }
     }
     // The loop listens for as long as it lives.
-    let _ = to.send(()).await;
+    let _ = to.send(Lost::Bus).await;
 }

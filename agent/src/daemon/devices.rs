@@ -64,8 +64,9 @@ impl Known {
                 round.unknowns.push(Unknown {
                     kind: "host",
                     subject: "PCI devices".into(),
-                    reason: "whether the GPUs and NICs of this host are all here cannot be told"
-                        .into(),
+                    reason:
+                        "bedplate cannot tell whether all GPUs and NICs of this host are present"
+                            .into(),
                 });
             }
             return;

@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::public_file::replace;
 use super::status::{STATES, Status, Verdict};
 use super::{marker, usage};
-use crate::host::write::replace_own_file;
 use crate::plan::RebootNeed;
 
 /// Where metrics go if node_exporter's directory (as Debian has it) is not there.
@@ -57,7 +57,7 @@ pub fn metrics(status: &Status) -> String {
     family(
         "contested",
         "gauge",
-        "Values that somebody else keeps changing.",
+        "Values that something else keeps changing.",
         &count(status.contested.len()),
     );
     let need = |need: RebootNeed, name: &str| {
@@ -84,13 +84,18 @@ pub fn metrics(status: &Status) -> String {
         "When the daemon last said all this; alert when it is older than two intervals.",
         &[(String::new(), beat)],
     );
-    let looks = [(String::new(), number(status.looks))];
-    family("looks_total", "counter", "Looks at the host since the daemon started.", &looks);
+    let observations = [(String::new(), number(status.observations))];
+    family(
+        "observations_total",
+        "counter",
+        "Observations of the host since the daemon started.",
+        &observations,
+    );
     let took = number(status.last_round_ms) / 1000.0;
     family(
         "last_round_seconds",
         "gauge",
-        "How long the last look or change took.",
+        "How long the last observation or change took.",
         &[(String::new(), took)],
     );
     out
@@ -165,11 +170,6 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
 
 /// What was written last, by path: the same is not written again, so that nobody is woken for nothing.
 pub type Written = std::collections::BTreeMap<String, String>;
-
-/// Everybody may read it, whatever the unit's umask.
-pub(super) fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    replace_own_file(path, text, 0o644, 0o755)
-}
 
 #[cfg(test)]
 mod tests {

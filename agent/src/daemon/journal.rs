@@ -62,7 +62,7 @@ messages! {
     /// Something waits for a boot.
     REBOOT_NEEDED Warning "49fdda36c64a4b7899d84f11b13fcf78";
     /// A reboot has been left to people for days.
-    REBOOT_OWED Warning "7a8ce45c5bbe4532a4b4a9f1213cdcab";
+    REBOOT_LEFT_TO_PEOPLE Warning "7a8ce45c5bbe4532a4b4a9f1213cdcab";
     /// A reboot is announced.
     REBOOT_SCHEDULED Warning "d45d437b23c44c6495b448573cc1cdd2";
     /// bedplate's own announcement was taken back.

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::export::replace;
+use super::public_file::replace;
 use super::status::{State, Status};
 use crate::profile::model::RebootPolicy;
 

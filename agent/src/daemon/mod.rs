@@ -2,30 +2,31 @@
 //!
 //! The daemon itself touches nothing of the host. Each look and each change is a [`round`], done by a child process that
 //! walks the same road as `bedplate apply`: a driver that hangs in a sysfs write hangs there, and the memory of a plan
-//! goes with it. `pace` (what may be tried again, and when), `status` (what is said of it all) and the exports are pure;
+//! goes with it. `backoff` (what may be tried again, and when), `status` (what is said of it all) and the exports are pure;
 //! `run` is the loop; `bus`, `events` and `logind` are its edges.
 
-pub mod boot;
-pub mod burst;
+pub mod backoff;
 pub mod bus;
+pub mod debounce;
 pub mod devices;
+pub mod early_boot;
 pub mod events;
 pub mod export;
 pub mod fingerprint;
 pub mod journal;
+pub mod logged;
 pub mod logind;
 pub mod marker;
 pub mod methods;
 pub mod observe;
-pub mod pace;
 pub mod pages;
+pub mod public_file;
 pub mod remind;
 pub mod restart;
 pub mod round;
 pub mod run;
 pub mod status;
 pub mod store;
-pub mod told;
 mod usage;
 pub mod watchdog;
 pub mod withdraw;

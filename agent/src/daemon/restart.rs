@@ -1,11 +1,15 @@
 //! The reboot as the daemon sees to it: gathers what [`decide`] has to know, does what it says, and remembers that before
 //! doing it. Everything that fails on the way leaves the host running.
 
+mod announce;
 mod around;
 mod came;
+mod error;
 mod fire;
 mod lock;
 mod operator;
+
+pub use error::RestartError;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,7 +17,7 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 
 use super::journal::{self, say};
-use super::logind::{self, Announced, ManagerProxy, Stage};
+use super::logind::{self, ManagerProxy, Stage};
 use super::methods;
 use super::round::Round;
 use super::status::{Status, Verdict};
@@ -23,70 +27,12 @@ use crate::plan::RebootNeed;
 use crate::profile::model::RebootPolicy;
 use crate::reboot::came::Came;
 use crate::reboot::decide::{Scheduled, Situation, decide, shown};
-use crate::reboot::record::{Attempt, Record};
+use crate::reboot::record::Record;
 use crate::reboot::state::{Reason, RebootState, UNFINISHED, WaitsFor, joined};
 use crate::reboot::stuck::Cause;
 
 /// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-
-/// Why a step towards a reboot, or away from it, came to nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum RestartError {
-    /// What has to be remembered cannot be.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// logind does not do it.
-    #[error("{doing}: {error}")]
-    Logind {
-        /// What it was asked.
-        doing: &'static str,
-        /// Its answer.
-        error: zbus::Error,
-    },
-    /// The lock server gives no slot.
-    #[error("{0}")]
-    Lock(String),
-    /// The reboot method could not be prepared.
-    #[error("{0}")]
-    Method(String),
-    /// The operator's command that cycles the power has failed.
-    #[error("{0}")]
-    Command(String),
-    /// Too late.
-    #[error("the machine is going down already")]
-    GoingDown,
-    /// The shutdown that is scheduled is not bedplate's.
-    #[error("what is scheduled is not bedplate's: {kind} at {}", shown(*at))]
-    NotOurs {
-        /// logind's kind.
-        kind: String,
-        /// For when.
-        at: Timestamp,
-    },
-    /// There is nothing to take back.
-    #[error("no reboot of bedplate's is announced")]
-    NothingAnnounced,
-}
-
-impl RestartError {
-    fn schedule(error: zbus::Error) -> Self {
-        RestartError::Logind { doing: "cannot ask logind what is scheduled", error }
-    }
-
-    /// What the reboot waits for after it.
-    fn waits_for(&self) -> WaitsFor {
-        match self {
-            RestartError::Store(_) => WaitsFor::Record,
-            RestartError::Logind { .. } => WaitsFor::Logind,
-            RestartError::Lock(_) => WaitsFor::Lock,
-            RestartError::Method(_) | RestartError::Command(_) => WaitsFor::Method,
-            RestartError::GoingDown
-            | RestartError::NotOurs { .. }
-            | RestartError::NothingAnnounced => WaitsFor::OtherShutdown,
-        }
-    }
-}
 
 /// What is remembered between two steps.
 pub struct Restart {
@@ -314,101 +260,6 @@ impl Restart {
         })
     }
 
-    async fn announce(
-        &mut self,
-        record: &mut Record,
-        status: &mut Status,
-        round: &Round,
-        at: Timestamp,
-    ) -> Result<bool, RestartError> {
-        let Some(logind) = self.logind.clone() else { return Ok(false) };
-        let Some(method) = status.reboot.method else { return Ok(false) };
-        let settings = &round.reboot;
-        // Remembered before it is asked for: a power cut in between costs an attempt, never a loop.
-        record.attempt(Attempt {
-            plan: round.hash.clone(),
-            boot_id: self.boot_id.clone(),
-            at: Timestamp::now(),
-            due: Some(at),
-            method,
-            rehearsal: settings.rehearse,
-            passthrough: round.pending.iter().any(|pending| {
-                pending.subject.starts_with("iommu=")
-                    || pending.subject.starts_with("iommu.passthrough")
-            }),
-            followed: false,
-        });
-        self.store.keep(record)?;
-        let prepared = match settings.rehearse {
-            true => Ok(None),
-            false => methods::ready(&self.root, method, settings, &round.hash, at).map(Some),
-        };
-        let prepared = match prepared {
-            Ok(prepared) => prepared,
-            Err(why) => {
-                record.call_off(&self.boot_id);
-                self.store.keep(record)?;
-                return Err(RestartError::Method(why));
-            }
-        };
-        let announced = Announced {
-            kind: methods::kind(prepared.as_ref()),
-            usec: logind::usec(at),
-            plan: round.hash.clone(),
-            stage: Stage::Announced,
-            prepared,
-        };
-        self.store.announce(Some(&announced))?;
-        let why = reason(round, record);
-        let wall = format!(
-            "bedplate reboots this host at {}: {why} (`bedplate reboot status`)",
-            shown(at)
-        );
-        let asked = async {
-            logind.set_wall_message(&wall, true).await?;
-            logind.schedule_shutdown(&announced.kind, announced.usec).await
-        };
-        if let Err(error) = asked.await {
-            methods::take_back(&self.root, announced.prepared.as_ref());
-            self.store.announce(None)?;
-            record.call_off(&self.boot_id);
-            self.store.keep(record)?;
-            return Err(RestartError::Logind {
-                doing: "logind does not schedule the reboot",
-                error,
-            });
-        }
-        self.seen_ours = Some(Timestamp::now());
-        self.asked_for += 1;
-        say(
-            journal::REBOOT_SCHEDULED,
-            &format!("a reboot is announced for {} ({}): {why}", shown(at), method),
-        );
-        status.reboot.state = RebootState::Announced { at };
-        Ok(false)
-    }
-
-    /// Takes bedplate's own announcement back.
-    async fn cancel(&mut self, record: &mut Record, why: &str) -> Result<bool, RestartError> {
-        let Some(logind) = self.logind.clone() else { return Ok(false) };
-        logind.cancel_scheduled_shutdown().await.map_err(|error| RestartError::Logind {
-            doing: "logind does not take the reboot back",
-            error,
-        })?;
-        if let Some(announced) = self.store.announced() {
-            methods::take_back(&self.root, announced.prepared.as_ref());
-        }
-        record.call_off(&self.boot_id);
-        if let Some(asked) = &mut record.asked {
-            // It is announced again when it can be, and then with the whole delay.
-            asked.waited = true;
-        }
-        self.store.keep(record)?;
-        self.store.announce(None)?;
-        say(journal::REBOOT_CANCELLED, &format!("the announced reboot is taken back: {why}"));
-        Ok(true)
-    }
-
     /// Says what is new.
     fn tell(&mut self, status: &Status, round: &Round) {
         let state = &status.reboot.state;
@@ -447,19 +298,4 @@ fn enforce_hold(hold: &EnforceHold) -> Reason {
 
 fn no_inhibitors(error: &zbus::Error) -> Reason {
     Reason::new(WaitsFor::Logind, format!("cannot ask logind for inhibitors: {error}"))
-}
-
-fn reason(round: &Round, record: &Record) -> String {
-    if let Some(asked) = &record.asked {
-        return asked.why.clone();
-    }
-    let subjects: Vec<&str> =
-        round.pending.iter().map(|pending| pending.subject.as_str()).collect();
-    match subjects.as_slice() {
-        [] => format!("profile {}", round.profile),
-        [first] => format!("{first} of profile {}", round.profile),
-        [first, more @ ..] => {
-            format!("{first} and {} more of profile {}", more.len(), round.profile)
-        }
-    }
 }

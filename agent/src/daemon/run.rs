@@ -14,23 +14,24 @@ use jiff::{SignedDuration, Timestamp};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::JoinHandle;
 use zbus::Connection;
 
-use super::burst::Bursts;
-use super::bus::{self, Agent, Asked, Shared, Shown};
+use super::backoff::Backoff;
+use super::bus::{self, Agent, Asked, Lost, Shared, Shown};
+use super::debounce::Debounce;
 use super::devices::Known;
 use super::events::{self, Files, Trigger};
 use super::export::{self, Written};
 use super::fingerprint;
 use super::journal::{self, say};
+use super::logged::Logged;
 use super::logind;
-use super::pace::Pace;
 use super::pages;
 use super::remind::Reminder;
 use super::restart::Restart;
 use super::round::Round;
 use super::status::{State, Status, Work};
-use super::told::Told;
 use super::watchdog::{self, Busy, notify};
 use crate::host::boot_id;
 use crate::kind::Watch;
@@ -82,16 +83,20 @@ struct Daemon {
     bus: Option<Connection>,
     /// While there is no bus: when to try again, and how long to wait after that.
     bus_again: Option<(Instant, Duration)>,
-    /// Says that the bus is gone: apart from triggers, of which one may be dropped.
-    to_lost: Sender<()>,
-    lost: Receiver<()>,
+    /// Says what is no longer heard: apart from triggers, of which one may be dropped.
+    to_lost: Sender<Lost>,
+    lost: Receiver<Lost>,
+    /// Listens to signals of logind for as long as there is this bus.
+    listening: Option<JoinHandle<()>>,
+    /// That they do not arrive was logged.
+    unheard: bool,
     to_triggers: Sender<Trigger>,
     triggers: Receiver<Trigger>,
     to_asked: Sender<Asked>,
     asked: Receiver<Asked>,
     files: Option<Files>,
     restart: Restart,
-    pace: Pace,
+    backoff: Backoff,
     status: Status,
     round: Option<Round>,
     written: Written,
@@ -100,9 +105,9 @@ struct Daemon {
     retry: Option<Instant>,
     decide_again: Option<Instant>,
     recheck: Instant,
-    bursts: Bursts,
+    debounce: Debounce,
     busy: Busy,
-    told: Told,
+    logged: Logged,
     reminder: Reminder,
     /// Why the host cannot be looked at or the profile not be used.
     unusable: Option<String>,
@@ -143,13 +148,15 @@ impl Daemon {
             bus_again: None,
             to_lost,
             lost,
+            listening: None,
+            unheard: false,
             to_triggers,
             triggers,
             to_asked,
             asked,
             files,
             restart,
-            pace: Pace::default(),
+            backoff: Backoff::default(),
             status,
             round: None,
             written: Written::new(),
@@ -158,9 +165,9 @@ impl Daemon {
             retry: None,
             decide_again: None,
             recheck: now,
-            bursts: Bursts::default(),
+            debounce: Debounce::default(),
             busy: Busy::default(),
-            told: Told::default(),
+            logged: Logged::default(),
             reminder,
             unusable: None,
             work: None,
@@ -204,7 +211,7 @@ impl Daemon {
         notify(&[NotifyState::Ready, NotifyState::Status("looking at the host")]);
         self.look(true).await;
         loop {
-            if self.bursts.ends().is_none() {
+            if self.debounce.ends().is_none() {
                 pages::give_back();
             }
             let wake = self.wake();
@@ -215,7 +222,7 @@ impl Daemon {
                 () = received(&mut interrupt) => break,
                 () = received(&mut hangup) => Happened::Reload,
                 Some(asked) = self.asked.recv() => Happened::Asked(asked),
-                Some(()) = self.lost.recv() => Happened::Disconnected,
+                Some(lost) = self.lost.recv() => Happened::Lost(lost),
                 Some(trigger) = self.triggers.recv() => Happened::Trigger(trigger),
                 () = tokio::time::sleep_until(wake.into()) => Happened::Due,
             };
@@ -227,7 +234,8 @@ impl Daemon {
                     // Whoever asked may have gone.
                     let _ = answer.send(said);
                 }
-                Happened::Disconnected => self.disconnected().await,
+                Happened::Lost(Lost::Bus) => self.disconnected().await,
+                Happened::Lost(Lost::LogindSignals) => self.listen_again().await,
                 Happened::Trigger(trigger) => self.heard(trigger).await,
                 Happened::Due => self.due().await,
             }
@@ -244,23 +252,23 @@ impl Daemon {
     /// Something has happened. From here until it was looked at, nothing that was said of the host counts.
     async fn heard(&mut self, trigger: Trigger) {
         self.gather(trigger);
-        if self.work.is_none() && self.bursts.is_of_the_host() {
-            self.at_work("looking at what has changed").await;
+        if self.work.is_none() && self.debounce.is_of_the_host() {
+            self.working_on("looking at what has changed").await;
         }
-        self.burst_over().await;
+        self.debounced().await;
     }
 
     /// Adds an event, and those that came with it, to the burst.
     fn gather(&mut self, trigger: Trigger) {
         let now = Instant::now();
-        self.bursts.add(&trigger, now);
+        self.debounce.add(&trigger, now);
         while let Ok(more) = self.triggers.try_recv() {
-            self.bursts.add(&more, now);
+            self.debounce.add(&more, now);
         }
     }
 
     /// Says that something is under way, and what.
-    async fn at_work(&mut self, what: &str) {
+    async fn working_on(&mut self, what: &str) {
         let since = Timestamp::now();
         self.work = Some(Work { what: what.to_owned(), since });
         self.publish().await;
@@ -270,13 +278,13 @@ impl Daemon {
     fn remind(&mut self) {
         let Some(round) = &self.round else { return };
         if let Some(text) = self.reminder.due(&self.status, &round.reboot, Instant::now()) {
-            say(journal::REBOOT_OWED, &text);
+            say(journal::REBOOT_LEFT_TO_PEOPLE, &text);
         }
     }
 
     /// When the loop comes around although nothing happens.
     fn wake(&self) -> Instant {
-        [self.retry, self.decide_again, self.bursts.ends(), self.bus_again.map(|(at, _)| at)]
+        [self.retry, self.decide_again, self.debounce.ends(), self.bus_again.map(|(at, _)| at)]
             .into_iter()
             .flatten()
             .fold(self.recheck, Instant::min)
@@ -284,11 +292,11 @@ impl Daemon {
 
     async fn due(&mut self) {
         self.connect_again().await;
-        self.burst_over().await;
+        self.debounced().await;
         let now = Instant::now();
         if self.retry.is_some_and(|at| at <= now) {
             self.retry = None;
-            self.at_work("looking at the host").await;
+            self.working_on("looking at the host").await;
             return self.look(true).await;
         }
         if self.recheck <= now {
@@ -297,7 +305,7 @@ impl Daemon {
             if fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch))
                 != self.seen
             {
-                self.at_work("looking at the host").await;
+                self.working_on("looking at the host").await;
                 return self.look(true).await;
             }
             self.beat();
@@ -327,13 +335,13 @@ impl Daemon {
     }
 
     /// Does what a burst asks for once there is quiet, or when it has gone on for too long.
-    async fn burst_over(&mut self) {
-        let Some(burst) = self.bursts.over(Instant::now()) else { return };
-        tracing::debug!("{} events, the first: {}", burst.count, burst.first);
-        if burst.profile {
-            self.pace.forget();
+    async fn debounced(&mut self) {
+        let Some(batch) = self.debounce.over(Instant::now()) else { return };
+        tracing::debug!("{} events, the first: {}", batch.count, batch.first);
+        if batch.profile {
+            self.backoff.forget();
         }
-        match burst.other {
+        match batch.other {
             true => self.look(true).await,
             false => self.decide().await,
         }
@@ -346,8 +354,8 @@ impl Daemon {
             Ok(begun) => notify(&[NotifyState::Reloading, begun]),
             Err(_) => notify(&[NotifyState::Reloading]),
         }
-        self.pace.forget();
-        self.at_work("looking at the host").await;
+        self.backoff.forget();
+        self.working_on("looking at the host").await;
         self.look(true).await;
         notify(&[NotifyState::Ready]);
     }
@@ -374,7 +382,7 @@ impl Daemon {
 
     async fn publish(&mut self) {
         let now = match &self.work {
-            Some(work) => self.status.at_work(work),
+            Some(work) => self.status.working_on(work),
             None => self.status.clone(),
         };
         for wrong in export::write(&self.options.root, &now, &mut self.written) {
@@ -392,8 +400,8 @@ impl Daemon {
         {
             let agent = object.get().await;
             // A bus that does not take a signal is no reason to stop, nor one that takes its time.
-            let told = bus::tell(object.signal_emitter(), &agent, &before, &now);
-            let _ = tokio::time::timeout(SIGNAL_LIMIT, told).await;
+            let signals = bus::signal_changes(object.signal_emitter(), &agent, &before, &now);
+            let _ = tokio::time::timeout(SIGNAL_LIMIT, signals).await;
         }
     }
 }
@@ -408,7 +416,7 @@ async fn received(signal: &mut Signal) {
 enum Happened {
     Reload,
     Asked(Asked),
-    Disconnected,
+    Lost(Lost),
     Trigger(Trigger),
     Due,
 }

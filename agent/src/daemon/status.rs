@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::pace::{Contested, Failed};
+use super::backoff::{Contested, Failed};
 use super::round::{Difference, Round};
 use crate::enforce_hold::EnforceHold;
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
@@ -152,9 +152,9 @@ pub struct Status {
     pub last_converged: Option<Timestamp>,
     /// How long the last round took, in milliseconds.
     pub last_round_ms: u64,
-    /// Looks at the host since the daemon started; what a burst of events costs shows here.
+    /// Observations of the host since the daemon started; what a burst of events costs shows here.
     #[serde(default)]
-    pub looks: u64,
+    pub observations: u64,
     /// What differs.
     pub changes: Vec<Difference>,
     /// What people have to deal with.
@@ -271,7 +271,7 @@ impl Status {
             work: None,
             last_converged: None,
             last_round_ms: 0,
-            looks: 0,
+            observations: 0,
             changes: Vec::new(),
             blockers: Vec::new(),
             unknowns: Vec::new(),
@@ -328,7 +328,7 @@ impl Status {
         self.state = State::Stopped;
         self.verdict = Verdict::NotReady;
         self.work = None;
-        self.reason = "the daemon was stopped: nobody keeps this host right".into();
+        self.reason = "the daemon was stopped: nothing keeps this host as its profile says".into();
     }
 
     /// Whether a reboot is due cannot be told either.
@@ -340,7 +340,7 @@ impl Status {
 
     /// As it is shown while something is being done: `ready` would be older than what is going on.
     #[must_use]
-    pub fn at_work(&self, work: &Work) -> Self {
+    pub fn working_on(&self, work: &Work) -> Self {
         let mut shown = self.clone();
         shown.state = State::Working;
         shown.verdict = Verdict::NotReady;
@@ -365,7 +365,7 @@ impl Status {
             (State::Stuck, why.clone())
         } else if !self.contested.is_empty() {
             let what = subjects(&mut self.contested.iter().map(|one| one.id.clone()));
-            (State::Contested, format!("somebody else keeps changing {what}"))
+            (State::Contested, format!("something else keeps changing {what}"))
         } else if let Some(failed) = failed {
             (State::Failed, failed)
         } else if !self.blockers.is_empty() {

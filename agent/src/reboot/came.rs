@@ -57,7 +57,7 @@ pub struct Came {
 }
 
 /// What the BMC says of the last restart; an error is why it says nothing, in words.
-pub type Told = Result<RestartCause, String>;
+pub type BmcAnswer = Result<RestartCause, String>;
 
 /// Judges the boot `boot_id`, whose kernel started at `began`. `announced`: what bedplate announced in the boot before;
 /// `waited`: something waited for a boot. A boot that nothing was announced for and nothing waited for is nobody's news.
@@ -66,7 +66,7 @@ pub fn judge(
     announced: Option<&Attempt>,
     waited: bool,
     began: Option<Timestamp>,
-    bmc: &Told,
+    bmc: &BmcAnswer,
 ) -> Option<Came> {
     let (by, words) = match announced {
         Some(announced) => of_announced(announced, began, bmc),
@@ -87,7 +87,7 @@ pub fn judge(
     })
 }
 
-fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &Told) -> (By, String) {
+fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &BmcAnswer) -> (By, String) {
     let what = match announced.method {
         RebootMethod::Ordinary => "an ordinary reboot",
         RebootMethod::Firmware => "a reset by the firmware",
@@ -134,7 +134,7 @@ fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &Told) -> (B
 }
 
 /// Whether the BMC did it is for the BMC to say: the hook at the end of the shutdown has nowhere to leave a word.
-fn of_bmc(as_announced: &str, time: &str, bmc: &Told) -> (By, String) {
+fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (By, String) {
     let unknown = |why: &str| {
         let text = format!("bedplate had announced a power cycle by the BMC for {time}");
         (By::Unknown, format!("{text}; whether the BMC did it is not known: {why}"))

@@ -22,7 +22,7 @@ pub struct Situation<'a> {
     pub refused: bool,
     /// This boot.
     pub boot_id: &'a str,
-    /// Now.
+    /// The moment that the decision is for.
     pub now: Timestamp,
     /// `[reboot]`.
     pub settings: &'a Reboot,

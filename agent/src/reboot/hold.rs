@@ -116,7 +116,7 @@ impl Hold {
 
     /// The hold for a file that is there but cannot be read: in force until somebody mends or removes it.
     pub fn unreadable(reason: &str) -> Hold {
-        let why = format!("{HOLD} cannot be understood ({reason}); mend or remove it");
+        let why = format!("{HOLD} cannot be understood ({reason}); fix or remove it");
         Hold { until: None, why, by: "bedplate".into() }
     }
 

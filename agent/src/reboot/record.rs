@@ -32,7 +32,7 @@ pub struct Record {
     /// The lock that is held, or may be.
     #[serde(default)]
     pub lock: Option<Held>,
-    /// The operator's wish, until it is fulfilled or taken back.
+    /// The operator's request, until it is fulfilled or taken back.
     #[serde(default)]
     pub asked: Option<Asked>,
     /// The boot in which something was last known to wait for a boot.
@@ -216,13 +216,13 @@ impl Record {
         self.waiting = waits.then(|| boot_id.to_owned());
     }
 
-    /// Whether something waited for the boot `boot_id`: a change, or an operator's wish.
+    /// Whether something waited for the boot `boot_id`: a change, or an operator's request.
     pub fn has_waited(&self, boot_id: &str) -> bool {
-        let wished = self.asked.as_ref().map(|asked| &asked.boot_id);
-        self.waiting.iter().chain(wished).any(|waited_in| waited_in != boot_id)
+        let requested = self.asked.as_ref().map(|asked| &asked.boot_id);
+        self.waiting.iter().chain(requested).any(|waited_in| waited_in != boot_id)
     }
 
-    /// Forgets an operator's wish that another boot has fulfilled.
+    /// Forgets an operator's request that another boot has fulfilled.
     pub fn booted(&mut self, boot_id: &str) {
         if self.asked.as_ref().is_some_and(|asked| asked.boot_id != boot_id) {
             self.asked = None;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::style::{BAD, GOOD, HEAD, WARN, paint};
-use crate::daemon::pace::{CLEARS, Contested, Failed};
+use crate::daemon::backoff::{CLEARS, Contested, Failed};
 use crate::daemon::status::{State, Status, Verdict};
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootPolicy};
@@ -92,7 +92,7 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
             one.id, one.times, one.found
         )
     };
-    list("somebody else keeps changing", status.contested.iter().map(contested).collect());
+    list("something else keeps changing", status.contested.iter().map(contested).collect());
     if live && (status.reboot.is_needed() || status.state == State::Stuck) {
         let _ = writeln!(out, "\nreboot: {} (`bedplate reboot status`)", status.reboot.state);
     }

@@ -153,6 +153,16 @@ impl Rig {
         self.logind = serve_logind(&self.runtime, &self.address(), &self.login);
     }
 
+    /// Has the bus take another configuration.
+    pub fn configure_bus(&self, change: impl FnOnce(String) -> String) {
+        self.write("bus.conf", &change(self.read("bus.conf")));
+        let bus = async {
+            let bus = zbus::fdo::DBusProxy::new(&self.logind).await?;
+            bus.reload_config().await.map_err(zbus::Error::from)
+        };
+        self.runtime.block_on(bus).expect("the bus takes it");
+    }
+
     /// The bus ends, and stays away.
     pub fn stop_bus(&mut self) {
         let _ = self.bus.kill();

@@ -150,7 +150,7 @@ fn an_authority_of_the_same_name_is_another() {
     let (authority, old) = (Authority::new("Fleet CA"), Authority::new("Fleet CA"));
     let server = authority.server(&HERE, VALID);
     let Some(rig) = rig(&server, &old.pem()) else { return };
-    let fault = "its signature does not fit the key that this host's trust store has for its CA; if that CA was made anew, \
+    let fault = "its signature does not fit the key that this host's trust store has for its CA; if that CA was reissued, \
                  install the CA's present certificate";
     refused(&rig, &server, &format!("{NOT_TRUSTED}{fault}"));
 }
@@ -180,7 +180,7 @@ fn a_certificate_counts_in_its_time_only() {
     let expired =
         "it expired at 2021-01-01T00:00:00Z; renew it, or set this host's clock if that is wrong";
     let early = "it is not valid before 2119-01-01T00:00:00Z; set this host's clock if that is wrong, or have the \
-                 certificate made anew";
+                 certificate reissued";
     for (years, fault) in [((2020, 2021), expired), ((2119, 2120), early)] {
         let server = authority.server(&HERE, years);
         let Some(rig) = rig(&server, &authority.pem()) else { return };

@@ -8,7 +8,7 @@ use crate::daemon::round::Round;
 use crate::error_chain::chain;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootMethod;
-use crate::reboot::came::{Came, Told, began, judge};
+use crate::reboot::came::{BmcAnswer, Came, began, judge};
 use crate::reboot::method::ipmi::{self, Code, Device, IpmiError};
 use crate::reboot::record::Record;
 
@@ -57,7 +57,7 @@ impl Restart {
     }
 
     /// Away from the loop: a BMC may take seconds.
-    async fn ask_bmc(&self) -> Told {
+    async fn ask_bmc(&self) -> BmcAnswer {
         let device = Device::at(self.root.join("dev/ipmi0"));
         let asked = tokio::task::spawn_blocking(move || {
             for _ in 1..AGAIN.1 {

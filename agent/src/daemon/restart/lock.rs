@@ -34,9 +34,9 @@ pub(super) struct Lock {
     take: Pause,
     give: Pause,
     /// The server was told in this boot that this host is well.
-    told_well: bool,
+    reported_well: bool,
     /// Why no slot could be given back, as it is in the journal: said once for each reason.
-    told: Option<String>,
+    logged: Option<String>,
     /// What became of the last request, for the status.
     said: Option<String>,
 }
@@ -90,9 +90,9 @@ impl Lock {
 
     /// Says why a slot is not given back, once for each reason.
     fn kept(&mut self, why: &str) {
-        if self.told.as_deref() != Some(why) {
+        if self.logged.as_deref() != Some(why) {
             say(journal::LOCK_KEPT, why);
-            self.told = Some(why.to_owned());
+            self.logged = Some(why.to_owned());
         }
     }
 }
@@ -211,7 +211,7 @@ impl Restart {
                     unused = (!self.goes_down().await).then_some(held.server);
                 }
             }
-            None if !self.lock.told_well && is_well(&[]) => {
+            None if !self.lock.reported_well && is_well(&[]) => {
                 well = true;
                 unused = round.and_then(|round| round.reboot.fleetlock.clone());
             }
@@ -255,8 +255,8 @@ impl Restart {
         match self.ask(server, Client::steady_state).await {
             Ok(released) => {
                 record.lock = None;
-                self.lock.told_well |= well;
-                (self.lock.give, self.lock.told) = (Pause::default(), None);
+                self.lock.reported_well |= well;
+                (self.lock.give, self.lock.logged) = (Pause::default(), None);
                 let (journal, status) = words(&released, &server.url, well);
                 say(journal::LOCK, &journal);
                 self.lock.said = Some(status);

@@ -14,9 +14,9 @@ impl Daemon {
                 self.unusable.clone().map_or_else(|| Ok(self.plan()), Err)
             }
             Request::Reconcile => {
-                self.pace.forget();
+                self.backoff.forget();
                 self.retry = None;
-                self.at_work("looking at the host").await;
+                self.working_on("looking at the host").await;
                 self.look(true).await;
                 self.settle().await;
                 self.unusable.clone().map_or_else(|| Ok(self.status.state.name().to_owned()), Err)
@@ -44,9 +44,9 @@ impl Daemon {
             while let Ok(more) = self.triggers.try_recv() {
                 self.gather(more);
             }
-            let Some(quiet) = self.bursts.ends() else { return };
+            let Some(quiet) = self.debounce.ends() else { return };
             tokio::time::sleep_until(quiet.into()).await;
-            self.burst_over().await;
+            self.debounced().await;
         }
     }
 

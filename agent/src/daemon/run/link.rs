@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::Daemon;
-use crate::daemon::bus::{self, Agent};
+use crate::daemon::bus::{self, Agent, Lost};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, ManagerProxy};
 
 /// A bus that takes longer is as good as none.
 const BUS_LIMIT: Duration = Duration::from_secs(5);
+/// Wait before signals of logind are subscribed to again.
+const LISTEN_AGAIN: Duration = Duration::from_secs(2);
+const UNHEARD: &str = "signals of systemd-logind do not arrive: inhibitors and cancelled shutdowns are noticed late, and there may be no reboots";
 /// Waits between tries to get back on the bus: the first, and the longest.
 pub(super) const BUS_AGAIN: (Duration, Duration) =
     (Duration::from_secs(1), Duration::from_secs(60));
@@ -27,14 +30,36 @@ impl Daemon {
         let (bus, logind) = timeout(BUS_LIMIT, connecting)
             .await
             .unwrap_or_else(|_| Err(zbus::Error::Failure("it does not answer".into())))?;
-        if let Some(logind) = logind.clone() {
-            tokio::spawn(logind::watch(logind, self.to_triggers.clone()));
-        }
         tokio::spawn(bus::watch(bus.clone(), self.to_lost.clone()));
-        self.restart.set_logind(logind);
+        self.listen(logind);
         self.bus = Some(bus);
         self.bus_again = None;
         Ok(())
+    }
+
+    fn listen(&mut self, logind: Option<ManagerProxy<'static>>) {
+        self.listening = logind.clone().map(|logind| {
+            let (triggers, lost) = (self.to_triggers.clone(), self.to_lost.clone());
+            tokio::spawn(async move {
+                logind::watch(logind, triggers).await;
+                // The end of the bus, which is the usual reason, ends this task meanwhile.
+                tokio::time::sleep(LISTEN_AGAIN).await;
+                // The loop listens for as long as it lives.
+                let _ = lost.send(Lost::LogindSignals).await;
+            })
+        });
+        self.restart.set_logind(logind);
+    }
+
+    /// The bus is there and has refused a subscription, say. A client that has failed at one stays useless: another one.
+    pub(super) async fn listen_again(&mut self) {
+        let Some(bus) = &self.bus else { return };
+        if !std::mem::replace(&mut self.unheard, true) {
+            say(journal::IMPAIRED, UNHEARD);
+        }
+        let logind = ManagerProxy::new(bus).await.ok();
+        self.listen(logind);
+        self.decide().await;
     }
 
     /// The bus has gone; it comes back when dbus is started again.
@@ -42,6 +67,9 @@ impl Daemon {
         // A second word about the same connection.
         if self.bus.take().is_none() {
             return;
+        }
+        if let Some(listening) = self.listening.take() {
+            listening.abort();
         }
         self.restart.set_logind(None);
         self.bus_again = Some((Instant::now() + BUS_AGAIN.0, BUS_AGAIN.0));

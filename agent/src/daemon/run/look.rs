@@ -5,12 +5,12 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::Daemon;
+use crate::daemon::backoff::CLEARS;
 use crate::daemon::fingerprint;
 use crate::daemon::journal::{self, say};
-use crate::daemon::pace::CLEARS;
+use crate::daemon::logged;
 use crate::daemon::round::Round;
 use crate::daemon::status::{Verdict, Work};
-use crate::daemon::told;
 use crate::daemon::work::{self, Said, WorkError};
 use crate::enforce_hold::EnforceHold;
 use crate::error_chain::chain;
@@ -20,7 +20,7 @@ impl Daemon {
     /// Looks at the host; in mode `enforce`, and if `act`, puts right what may be put right now.
     pub(super) async fn look(&mut self, act: bool) {
         let begun = Instant::now();
-        self.status.looks += 1;
+        self.status.observations += 1;
         let act = act && !self.held();
         let round = match work::look(&self.options.worker).await {
             Ok(seen) if self.old_profile_may_come_back(&seen) => Ok(seen),
@@ -53,19 +53,19 @@ impl Daemon {
     /// Whether an operator holds enforcement; says so when that changes.
     pub(super) fn held(&mut self) -> bool {
         let held = EnforceHold::load(&self.options.root);
-        told::held(self.status.held.as_ref(), held.as_ref());
+        logged::held(self.status.held.as_ref(), held.as_ref());
         self.status.held = held;
         self.status.held.is_some()
     }
 
     /// What is contested may also be right by now, and no longer contested.
     fn worth_a_try(&self, seen: &Round) -> bool {
-        !seen.changes.is_empty() || self.pace.is_contested()
+        !seen.changes.is_empty() || self.backoff.is_contested()
     }
 
     async fn put_right(&mut self, seen: Round) -> Round {
-        self.told.differences(&seen);
-        let admitted = self.pace.admit(&seen.changes, self.born.elapsed());
+        self.logged.differences(&seen);
+        let admitted = self.backoff.admit(&seen.changes, self.born.elapsed());
         for contested in &admitted.contested {
             let text = format!(
                 "{} was changed back {} times and is left alone; last seen: {}; {CLEARS}",
@@ -82,20 +82,20 @@ impl Daemon {
             // Another bedplate is at it, or a tool hangs: what the host is, is known all the same.
             Err(error) => seen.clone().failed(&admitted.now, &chain(&error)),
         };
-        if let Some(next) = self.pace.note(&done.done, self.born.elapsed()) {
+        if let Some(next) = self.backoff.note(&done.done, self.born.elapsed()) {
             let next = self.born + next;
             self.retry = Some(self.retry.map_or(next, |retry| retry.min(next)));
         }
-        told::ended(&seen.hash, &done);
+        logged::ended(&seen.hash, &done);
         done
     }
 
     async fn apply(&mut self, seen: &Round, only: &[String]) -> Result<Round, WorkError> {
-        self.at_work("putting the host right").await;
+        self.working_on("putting the host right").await;
         let mut work = work::apply(&self.options.worker, seen, only)?;
         loop {
             match work.next().await {
-                Said::At(what) => self.at_work(&what).await,
+                Said::At(what) => self.working_on(&what).await,
                 Said::Ended(end) => return end,
             }
         }
@@ -121,16 +121,16 @@ impl Daemon {
         self.profile_gone = None;
         self.miss(&mut round);
         let was = self.status.verdict;
-        self.status.failed = self.pace.failed(&round.changes);
-        self.status.take(&round, self.pace.contested());
+        self.status.failed = self.backoff.failed(&round.changes);
+        self.status.take(&round, self.backoff.contested());
         if let Some(files) = &self.files {
             files.set(&round.watch);
         }
         self.watch_own_files();
-        self.told.differences(&round);
-        self.told.blockers(&round);
-        self.told.need(round.need, &self.status.reason);
-        self.told.unknowns(&round);
+        self.logged.differences(&round);
+        self.logged.blockers(&round);
+        self.logged.need(round.need, &self.status.reason);
+        self.logged.unknowns(&round);
         if self.status.verdict == Verdict::Ready {
             self.status.last_converged = Some(Timestamp::now());
             if was != Verdict::Ready {
@@ -152,7 +152,7 @@ impl Daemon {
         if let Ok(more) = self.triggers.try_recv() {
             self.gather(more);
         }
-        if self.bursts.is_of_the_host() {
+        if self.debounce.is_of_the_host() {
             self.work =
                 Some(Work { what: "looking at what has changed".into(), since: Timestamp::now() });
         }

@@ -49,7 +49,7 @@ impl Daemon {
     pub(super) async fn wait_for_profile(&mut self) {
         self.retry = self.profile_gone.map(|gone| gone + PROFILE_QUIET);
         self.decide_again = None;
-        self.at_work("the profile is gone: waiting for it to come back").await;
+        self.working_on("the profile is gone: waiting for it to come back").await;
     }
 
     pub(super) async fn unusable(&mut self, why: String) {

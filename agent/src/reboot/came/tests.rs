@@ -28,12 +28,12 @@ fn announced(method: RebootMethod) -> Attempt {
 }
 
 /// What comes of it when the boot begins so many seconds after the announced time.
-fn after(method: RebootMethod, seconds: i64, bmc: &Told) -> Came {
+fn after(method: RebootMethod, seconds: i64, bmc: &BmcAnswer) -> Came {
     let began = due() + SignedDuration::from_secs(seconds);
     judge("b-2", Some(&announced(method)), true, Some(began), bmc).unwrap()
 }
 
-fn told() -> Vec<Told> {
+fn told() -> Vec<BmcAnswer> {
     let causes = (0..=15).map(|byte| Ok(RestartCause::of(byte)));
     causes.chain([Err("it did not answer".to_owned())]).collect()
 }

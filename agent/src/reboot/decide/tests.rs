@@ -74,7 +74,7 @@ fn every_combination() {
         for windows in [&[][..], &["02:00-05:00 UTC"], &["02:00-03:00 UTC"]] {
             let settings = settings(policy, windows);
             for history in 0..4 {
-                for wish in [false, true] {
+                for requested in [false, true] {
                     let mut record = Record::default();
                     match history {
                         1 => record.attempt(tried("p", "b-1")),
@@ -84,7 +84,7 @@ fn every_combination() {
                         3 => record.attempt(tried("p", BOOT)),
                         _ => {}
                     }
-                    record.asked = wish.then(|| Asked {
+                    record.asked = requested.then(|| Asked {
                         why: "me".into(),
                         boot_id: BOOT.into(),
                         at: now(),
@@ -136,7 +136,7 @@ fn every_combination() {
                             _ => scheduled == Scheduled::Nothing || scheduled == foreign,
                         }) {
                             // An operator may ask before bedplate has seen that it was called off.
-                            let asked_again = called_off && wish;
+                            let asked_again = called_off && requested;
                             assert!(
                                 asked_again || may_follow(before, decision.name()),
                                 "{before} → {}: {situation:?}",
@@ -155,7 +155,7 @@ fn every_combination() {
                             && !vetoed
                             && !inhibited
                             && scheduled != foreign
-                            && (wish
+                            && (requested
                                 || (need != RebootNeed::None
                                     && policy == RebootPolicy::Schedule
                                     && windows != ["02:00-03:00 UTC"]
@@ -169,10 +169,10 @@ fn every_combination() {
                                 panic!("not of what was seen: {context}")
                             }
                             RebootState::CalledOff { .. } => {
-                                assert!(called_off && !wish && !allowed, "{context}")
+                                assert!(called_off && !requested && !allowed, "{context}")
                             }
                             RebootState::Converging => {
-                                assert!(unfinished && !wish && !allowed, "{context}")
+                                assert!(unfinished && !requested && !allowed, "{context}")
                             }
                             RebootState::Announcing { .. } => {
                                 assert!(allowed && locked != Some(false), "{context}");
@@ -194,21 +194,21 @@ fn every_combination() {
                                 assert!(!allowed && !why.is_empty(), "{context}")
                             }
                             RebootState::Stuck { .. } => {
-                                assert!(!wish && (history == 1 || history == 2), "{context}")
+                                assert!(!requested && (history == 1 || history == 2), "{context}")
                             }
                             // What was rebooted for and refused must not be taken for done.
                             RebootState::Idle => {
                                 let tried = history == 1 || history == 2;
                                 assert!(
-                                    need == RebootNeed::None && !wish && !(refused && tried),
+                                    need == RebootNeed::None && !requested && !(refused && tried),
                                     "{context}"
                                 );
                             }
                             RebootState::LeftToPeople => {
-                                assert!(policy == RebootPolicy::Never && !wish, "{context}")
+                                assert!(policy == RebootPolicy::Never && !requested, "{context}")
                             }
                             RebootState::LeftToOthers => {
-                                assert!(policy == RebootPolicy::Mark && !wish, "{context}")
+                                assert!(policy == RebootPolicy::Mark && !requested, "{context}")
                             }
                         }
                         // Nothing of ours stays announced once it is not allowed, and nothing allowed is left undone.
@@ -319,9 +319,9 @@ fn an_inhibitor_that_stays_is_reported_and_not_forced() {
     assert!(!waits(3599) && waits(3600) && waits(1_000_000));
 }
 
-/// A wish of an earlier boot was fulfilled by this one.
+/// A request of an earlier boot was fulfilled by this one.
 #[test]
-fn a_wish_is_for_one_boot() {
+fn a_request_is_for_one_boot() {
     let asked = Asked { why: "me".into(), boot_id: "b-1".into(), at: now(), waited: false };
     let record = Record { asked: Some(asked), ..Record::default() };
     let settings = settings(RebootPolicy::Never, &[]);

@@ -19,7 +19,7 @@ pub enum TlsFault {
     /// Signed in the name of somebody whom this host trusts, with another key.
     #[error(
         "the server's certificate is not trusted: its signature does not fit the key that this host's trust store has for \
-         its CA; if that CA was made anew, install the CA's present certificate"
+         its CA; if that CA was reissued, install the CA's present certificate"
     )]
     AnotherKey,
     /// There is nobody whom this host trusts.
@@ -47,7 +47,7 @@ pub enum TlsFault {
     /// Not before another day; or this host lives in the past, as one with an empty clock battery does.
     #[error(
         "the server's certificate is not trusted: it is not valid before {0}; set this host's clock if that is wrong, or \
-         have the certificate made anew"
+         have the certificate reissued"
     )]
     NotYet(String),
     /// What `openssl req -x509` makes unless told otherwise.
@@ -57,7 +57,7 @@ pub enum TlsFault {
     )]
     AuthoritysOwn,
     /// Any other fault of a certificate.
-    #[error("the server's certificate is not trusted: {0}; have it made anew")]
+    #[error("the server's certificate is not trusted: {0}; have it reissued")]
     Certificate(String),
     /// Another protocol, mostly HTTP as it is.
     #[error(

@@ -53,7 +53,7 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
         // Somebody counts on it, and undo could not tell it from ours.
         Ok(alarm) => {
             return Err(format!(
-                "an alarm is set already ({ALARM} reads `{alarm}`); clear it with `echo 0 > {ALARM}` if nobody needs it"
+                "an alarm is set already ({ALARM} reads `{alarm}`); clear it with `echo 0 > {ALARM}` if nothing needs it"
             ));
         }
         Err(error) => return Err(chain(&error)),

@@ -15,14 +15,14 @@ const LONGEST: Duration = Duration::from_secs(32);
 
 /// What is gathered, and for how long.
 #[derive(Debug)]
-pub struct Bursts {
+pub struct Debounce {
     limit: Duration,
-    under_way: Option<Burst>,
+    under_way: Option<Batch>,
 }
 
 /// Events that came one after the other.
 #[derive(Debug)]
-pub struct Burst {
+pub struct Batch {
     /// The first one, for a log.
     pub first: String,
     /// How many.
@@ -35,16 +35,16 @@ pub struct Burst {
     end: Instant,
 }
 
-impl Default for Bursts {
+impl Default for Debounce {
     fn default() -> Self {
-        Bursts { limit: SHORTEST, under_way: None }
+        Debounce { limit: SHORTEST, under_way: None }
     }
 }
 
-impl Bursts {
+impl Debounce {
     /// Adds an event to the burst that is under way, or begins one.
     pub fn add(&mut self, trigger: &Trigger, now: Instant) {
-        let burst = self.under_way.get_or_insert_with(|| Burst {
+        let batch = self.under_way.get_or_insert_with(|| Batch {
             first: trigger.what.clone(),
             count: 0,
             profile: false,
@@ -52,27 +52,27 @@ impl Bursts {
             quiet: now,
             end: now + self.limit,
         });
-        burst.count += 1;
-        burst.profile |= trigger.profile;
-        burst.other |= trigger.what != logind::CHANGED;
-        burst.quiet = now + QUIET;
+        batch.count += 1;
+        batch.profile |= trigger.profile;
+        batch.other |= trigger.what != logind::CHANGED;
+        batch.quiet = now + QUIET;
     }
 
     /// Whether a burst is under way that may have changed the host.
     pub fn is_of_the_host(&self) -> bool {
-        self.under_way.as_ref().is_some_and(|burst| burst.other)
+        self.under_way.as_ref().is_some_and(|batch| batch.other)
     }
 
     /// When the burst that is under way will be over, as far as is known now.
     pub fn ends(&self) -> Option<Instant> {
-        self.under_way.as_ref().map(|burst| burst.quiet.min(burst.end))
+        self.under_way.as_ref().map(|batch| batch.quiet.min(batch.end))
     }
 
     /// Takes the burst if it is over.
-    pub fn over(&mut self, now: Instant) -> Option<Burst> {
-        let burst = self.under_way.take_if(|burst| burst.quiet.min(burst.end) <= now)?;
-        self.limit = if burst.quiet > now { (self.limit * 2).min(LONGEST) } else { SHORTEST };
-        Some(burst)
+    pub fn over(&mut self, now: Instant) -> Option<Batch> {
+        let batch = self.under_way.take_if(|batch| batch.quiet.min(batch.end) <= now)?;
+        self.limit = if batch.quiet > now { (self.limit * 2).min(LONGEST) } else { SHORTEST };
+        Some(batch)
     }
 }
 
@@ -86,30 +86,30 @@ mod tests {
 
     #[test]
     fn quiet_ends_a_burst() {
-        let (mut bursts, begun) = (Bursts::default(), Instant::now());
-        assert_eq!(bursts.ends(), None);
-        bursts.add(&event(logind::CHANGED), begun);
+        let (mut debounce, begun) = (Debounce::default(), Instant::now());
+        assert_eq!(debounce.ends(), None);
+        debounce.add(&event(logind::CHANGED), begun);
         let almost = begun + QUIET - Duration::from_millis(1);
-        assert!(bursts.over(almost).is_none());
-        bursts.add(&event("profile"), almost);
-        assert_eq!(bursts.ends(), Some(almost + QUIET));
-        let burst = bursts.over(almost + QUIET).unwrap();
-        assert_eq!((burst.count, burst.profile, burst.other), (2, true, true));
-        assert_eq!((bursts.ends(), bursts.over(almost + QUIET).is_some()), (None, false));
-        bursts.add(&event(logind::CHANGED), begun);
-        assert!(!bursts.over(begun + QUIET).unwrap().other);
+        assert!(debounce.over(almost).is_none());
+        debounce.add(&event("profile"), almost);
+        assert_eq!(debounce.ends(), Some(almost + QUIET));
+        let batch = debounce.over(almost + QUIET).unwrap();
+        assert_eq!((batch.count, batch.profile, batch.other), (2, true, true));
+        assert_eq!((debounce.ends(), debounce.over(almost + QUIET).is_some()), (None, false));
+        debounce.add(&event(logind::CHANGED), begun);
+        assert!(!debounce.over(begun + QUIET).unwrap().other);
     }
 
     /// An event every 10 ms for five minutes: a look after 1, 2, 4 … 32, 32 seconds; then quiet, and 1 again.
     #[test]
     fn events_without_end_cost_ever_fewer_looks() {
-        let (mut bursts, begun) = (Bursts::default(), Instant::now());
+        let (mut debounce, begun) = (Debounce::default(), Instant::now());
         let mut looks = Vec::new();
         let mut last = begun;
         for tick in 0..30_000 {
             let now = begun + Duration::from_millis(tick * 10);
-            bursts.add(&event("uevent"), now);
-            if bursts.over(now).is_some() {
+            debounce.add(&event("uevent"), now);
+            if debounce.over(now).is_some() {
                 looks.push((now - last).as_secs());
                 last = now;
             }
@@ -117,8 +117,8 @@ mod tests {
         assert_eq!(looks[..6], [1, 2, 4, 8, 16, 32]);
         assert!(looks[6..].iter().all(|wait| *wait == 32) && looks.len() == 13, "{looks:?}");
         let quiet = begun + Duration::from_secs(400);
-        bursts.over(quiet).unwrap();
-        bursts.add(&event("uevent"), quiet);
-        assert_eq!(bursts.limit, SHORTEST);
+        debounce.over(quiet).unwrap();
+        debounce.add(&event("uevent"), quiet);
+        assert_eq!(debounce.limit, SHORTEST);
     }
 }

@@ -25,11 +25,11 @@ const QUIET: Duration = Duration::from_secs(60 * 60);
 const LONGEST_QUIET: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How something contested is cleared, for people.
-pub const CLEARS: &str = "`bedplate reconcile` tries it now, bedplate by itself after an hour in which nobody changes it";
+pub const CLEARS: &str = "`bedplate reconcile` tries it now; bedplate tries it by itself after an hour without another change";
 
 /// What is remembered of each change, by its id.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct Backoff {
     changes: BTreeMap<String, Memory>,
 }
 
@@ -87,7 +87,7 @@ pub struct Admitted {
     pub contested: Vec<Contested>,
 }
 
-impl Pace {
+impl Backoff {
     /// Which of the differences may be applied at `now` (a monotonic clock's reading).
     pub fn admit(&mut self, found: &[Difference], now: Duration) -> Admitted {
         let mut admitted = self.unclaimed(found, now);
@@ -277,114 +277,118 @@ mod tests {
 
     #[test]
     fn the_third_time_it_is_taken_back_it_is_left_alone() {
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         for at in 0..3 {
-            assert_eq!(pace.admit(&[found("a")], s(at)).now, ["a"], "{at}");
-            pace.note(&[done("a")], s(at));
+            assert_eq!(backoff.admit(&[found("a")], s(at)).now, ["a"], "{at}");
+            backoff.note(&[done("a")], s(at));
         }
-        let last = pace.admit(&[found("a"), found("b")], s(3));
+        let last = backoff.admit(&[found("a"), found("b")], s(3));
         assert_eq!(last.now, ["b"]);
         let contested = Contested { id: "a".into(), found: "ACS control: 001d".into(), times: 3 };
         assert_eq!(
-            (last.contested.as_slice(), pace.contested().as_slice()),
+            (last.contested.as_slice(), backoff.contested().as_slice()),
             (&[contested.clone()][..], &[contested][..])
         );
         // Said once.
-        let later = pace.admit(&[found("a")], s(100));
+        let later = backoff.admit(&[found("a")], s(100));
         assert_eq!(later, Admitted { next: Some(s(3603)), ..Admitted::default() });
-        pace.forget();
-        assert_eq!(pace.admit(&[found("a")], s(101)).now, ["a"]);
+        backoff.forget();
+        assert_eq!(backoff.admit(&[found("a")], s(101)).now, ["a"]);
     }
 
     /// Contested at second 3.
-    fn fought_over() -> Pace {
-        let mut pace = Pace::default();
+    fn fought_over() -> Backoff {
+        let mut backoff = Backoff::default();
         for at in 0..3 {
-            pace.admit(&[found("a")], s(at));
-            pace.note(&[done("a")], s(at));
+            backoff.admit(&[found("a")], s(at));
+            backoff.note(&[done("a")], s(at));
         }
-        assert_eq!(pace.admit(&[found("a")], s(3)).contested.len(), 1);
-        pace
+        assert_eq!(backoff.admit(&[found("a")], s(3)).contested.len(), 1);
+        backoff
     }
 
     #[test]
     fn after_an_hour_of_quiet_it_is_tried_once_more() {
-        let mut pace = fought_over();
-        let early = pace.admit(&[found("a")], s(3602));
-        assert_eq!((early.now.len(), early.next, pace.contested().len()), (0, Some(s(3603)), 1));
-        assert_eq!(pace.admit(&[found("a")], s(3603)).now, ["a"]);
-        assert_eq!(pace.contested(), []);
-        pace.note(&[done("a")], s(3603));
+        let mut backoff = fought_over();
+        let early = backoff.admit(&[found("a")], s(3602));
+        assert_eq!((early.now.len(), early.next, backoff.contested().len()), (0, Some(s(3603)), 1));
+        assert_eq!(backoff.admit(&[found("a")], s(3603)).now, ["a"]);
+        assert_eq!(backoff.contested(), []);
+        backoff.note(&[done("a")], s(3603));
         // Taken back again: contested at once, and for longer.
-        let again = pace.admit(&[found("a")], s(3700));
+        let again = backoff.admit(&[found("a")], s(3700));
         assert_eq!(
             (again.now.len(), again.contested.len(), again.next),
             (0, 1, Some(s(3700 + 7200)))
         );
-        assert_eq!(pace.admit(&[found("a")], s(3700 + 7200)).now, ["a"]);
-        pace.note(&[done("a")], s(3700 + 7200));
+        assert_eq!(backoff.admit(&[found("a")], s(3700 + 7200)).now, ["a"]);
+        backoff.note(&[done("a")], s(3700 + 7200));
         // It stayed for longer than that: this is another fight, which begins at the beginning.
         let later = s(3700 + 3 * 7200);
-        assert_eq!(pace.admit(&[found("a")], later).now, ["a"]);
-        assert_eq!(pace.contested(), []);
+        assert_eq!(backoff.admit(&[found("a")], later).now, ["a"]);
+        assert_eq!(backoff.contested(), []);
     }
 
     #[test]
     fn whoever_touches_it_begins_the_quiet_again() {
         let mut other = found("a");
         other.items[0].before = Some("0000".into());
-        let mut pace = fought_over();
-        assert_eq!(pace.admit(&[other.clone()], s(3000)).next, Some(s(6600)));
-        assert!(pace.contested()[0].found.contains("0000"), "what is there now");
+        let mut backoff = fought_over();
+        assert_eq!(backoff.admit(&[other.clone()], s(3000)).next, Some(s(6600)));
+        assert!(backoff.contested()[0].found.contains("0000"), "what is there now");
         // Right, by another hand: that is a change too.
-        assert_eq!(pace.admit(&[], s(6000)).next, Some(s(9600)));
-        assert!(pace.is_contested());
-        assert_eq!(pace.admit(&[], s(9600)), Admitted::default());
-        assert!(!pace.is_contested());
+        assert_eq!(backoff.admit(&[], s(6000)).next, Some(s(9600)));
+        assert!(backoff.is_contested());
+        assert_eq!(backoff.admit(&[], s(9600)), Admitted::default());
+        assert!(!backoff.is_contested());
         // What differs after that is drift like any other.
-        assert_eq!(pace.admit(&[other], s(9700)).now, ["a"]);
+        assert_eq!(backoff.admit(&[other], s(9700)).now, ["a"]);
     }
 
     #[test]
     fn the_last_failure_is_known_until_it_is_done() {
-        let mut pace = Pace::default();
-        pace.note(&[failed("a")], s(0));
-        pace.note(&[failed("a")], s(5));
-        let remembered = pace.failed(&[found("b"), found("a")]);
+        let mut backoff = Backoff::default();
+        backoff.note(&[failed("a")], s(0));
+        backoff.note(&[failed("a")], s(5));
+        let remembered = backoff.failed(&[found("b"), found("a")]);
         assert_eq!(
             (remembered.len(), remembered[0].why.as_str(), remembered[0].times),
             (1, "no", 2)
         );
-        assert_eq!(pace.failed(&[]), [], "it does not differ any more");
-        pace.note(&[done("a")], s(10));
-        assert_eq!(pace.failed(&[found("a")]), []);
+        assert_eq!(backoff.failed(&[]), [], "it does not differ any more");
+        backoff.note(&[done("a")], s(10));
+        assert_eq!(backoff.failed(&[found("a")]), []);
     }
 
     #[test]
     fn a_reset_once_in_a_while_is_no_fight() {
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         for round in 0..50 {
-            assert_eq!(pace.admit(&[found("a")], s(round * 601)).now, ["a"]);
-            pace.note(&[done("a")], s(round * 601));
+            assert_eq!(backoff.admit(&[found("a")], s(round * 601)).now, ["a"]);
+            backoff.note(&[done("a")], s(round * 601));
         }
     }
 
     #[test]
     fn failures_wait_longer_and_longer_up_to_an_hour() {
-        let mut pace = Pace::default();
+        let mut backoff = Backoff::default();
         let mut now = Duration::ZERO;
         let mut waits = Vec::new();
         for _ in 0..14 {
-            assert_eq!(pace.admit(&[found("a")], now).now, ["a"]);
-            let next = pace.note(&[failed("a")], now).unwrap();
-            let early = pace.admit(&[found("a")], next - Duration::from_millis(1));
+            assert_eq!(backoff.admit(&[found("a")], now).now, ["a"]);
+            let next = backoff.note(&[failed("a")], now).unwrap();
+            let early = backoff.admit(&[found("a")], next - Duration::from_millis(1));
             assert_eq!((early.now.len(), early.next), (0, Some(next)));
             waits.push((next - now).as_secs());
             now = next;
         }
         assert_eq!(waits[..4], [5, 10, 20, 40]);
         assert_eq!(waits[10..], [3600; 4]);
-        pace.note(&[done("a")], now);
-        assert_eq!(pace.note(&[failed("a")], now), Some(now + s(5)), "a success in between counts");
+        backoff.note(&[done("a")], now);
+        assert_eq!(
+            backoff.note(&[failed("a")], now),
+            Some(now + s(5)),
+            "a success in between counts"
+        );
     }
 }

@@ -41,14 +41,14 @@ pub fn held(before: Option<&EnforceHold>, now: Option<&EnforceHold>) {
 
 /// What was said of the last round.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Logged {
     differences: Vec<Difference>,
     blockers: Vec<String>,
     unknowns: Vec<String>,
     need: Option<RebootNeed>,
 }
 
-impl Told {
+impl Logged {
     /// Says what is found to differ.
     pub fn differences(&mut self, round: &Round) {
         for change in &round.changes {

@@ -10,8 +10,8 @@ use tokio::process::Command;
 use tokio::time::{Instant, timeout_at};
 
 use super::journal::{self, say};
+use super::logged;
 use super::round::Round;
-use super::told;
 use super::work::{self, WorkError};
 use crate::enforce_hold::EnforceHold;
 use crate::profile::model::AgentMode;
@@ -25,7 +25,7 @@ const UNTIL_KNOWN: Duration = Duration::from_secs(120);
 /// [`WorkError`]: the host or the profile cannot be looked at.
 pub async fn put_back(worker: &Path, root: &Path) -> Result<bool, WorkError> {
     if let Some(hold) = EnforceHold::load(root) {
-        told::held(None, Some(&hold));
+        logged::held(None, Some(&hold));
         return Ok(true);
     }
     let begun = Instant::now();
@@ -79,10 +79,10 @@ async fn udev(until: Instant) {
 }
 
 fn report(round: &Round) -> bool {
-    told::ended(&round.hash, round);
+    logged::ended(&round.hash, round);
     let missing: Vec<_> = round.changes.iter().filter(|change| change.live).collect();
     for change in &missing {
-        told::differs(&round.hash, change);
+        logged::differs(&round.hash, change);
     }
     missing.is_empty()
 }

@@ -1,0 +1,10 @@
+//! Files that other programs read: metrics, labels, status, `/run/reboot-required`.
+
+use std::path::Path;
+
+use crate::host::write::replace_own_file;
+
+/// A reader sees the old text or the new one. Everybody may read it, whatever the unit's umask.
+pub(super) fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    replace_own_file(path, text, 0o644, 0o755)
+}

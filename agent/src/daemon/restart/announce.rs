@@ -1,0 +1,130 @@
+//! The announcement: given to logind, and taken back.
+
+use jiff::Timestamp;
+
+use super::{Restart, RestartError};
+use crate::daemon::journal::{self, say};
+use crate::daemon::logind::{self, Announced, Stage};
+use crate::daemon::methods;
+use crate::daemon::round::Round;
+use crate::daemon::status::Status;
+use crate::reboot::decide::shown;
+use crate::reboot::record::{Attempt, Record};
+use crate::reboot::state::RebootState;
+
+impl Restart {
+    /// Has logind announce a reboot, and remembers it before.
+    pub(super) async fn announce(
+        &mut self,
+        record: &mut Record,
+        status: &mut Status,
+        round: &Round,
+        at: Timestamp,
+    ) -> Result<bool, RestartError> {
+        let Some(logind) = self.logind.clone() else { return Ok(false) };
+        let Some(method) = status.reboot.method else { return Ok(false) };
+        let settings = &round.reboot;
+        // Remembered before it is asked for: a power cut in between costs an attempt, never a loop.
+        record.attempt(Attempt {
+            plan: round.hash.clone(),
+            boot_id: self.boot_id.clone(),
+            at: Timestamp::now(),
+            due: Some(at),
+            method,
+            rehearsal: settings.rehearse,
+            passthrough: round.pending.iter().any(|pending| {
+                pending.subject.starts_with("iommu=")
+                    || pending.subject.starts_with("iommu.passthrough")
+            }),
+            followed: false,
+        });
+        self.store.keep(record)?;
+        let prepared = match settings.rehearse {
+            true => Ok(None),
+            false => methods::ready(&self.root, method, settings, &round.hash, at).map(Some),
+        };
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(why) => {
+                record.call_off(&self.boot_id);
+                self.store.keep(record)?;
+                return Err(RestartError::Method(why));
+            }
+        };
+        let announced = Announced {
+            kind: methods::kind(prepared.as_ref()),
+            usec: logind::usec(at),
+            plan: round.hash.clone(),
+            stage: Stage::Announced,
+            prepared,
+        };
+        self.store.announce(Some(&announced))?;
+        let why = reason(round, record);
+        let wall = format!(
+            "bedplate reboots this host at {}: {why} (`bedplate reboot status`)",
+            shown(at)
+        );
+        let asked = async {
+            logind.set_wall_message(&wall, true).await?;
+            logind.schedule_shutdown(&announced.kind, announced.usec).await
+        };
+        if let Err(error) = asked.await {
+            methods::take_back(&self.root, announced.prepared.as_ref());
+            self.store.announce(None)?;
+            record.call_off(&self.boot_id);
+            self.store.keep(record)?;
+            return Err(RestartError::Logind {
+                doing: "logind does not schedule the reboot",
+                error,
+            });
+        }
+        self.seen_ours = Some(Timestamp::now());
+        self.asked_for += 1;
+        say(
+            journal::REBOOT_SCHEDULED,
+            &format!("a reboot is announced for {} ({}): {why}", shown(at), method),
+        );
+        status.reboot.state = RebootState::Announced { at };
+        Ok(false)
+    }
+
+    /// Takes bedplate's own announcement back.
+    pub(super) async fn cancel(
+        &mut self,
+        record: &mut Record,
+        why: &str,
+    ) -> Result<bool, RestartError> {
+        let Some(logind) = self.logind.clone() else { return Ok(false) };
+        logind.cancel_scheduled_shutdown().await.map_err(|error| RestartError::Logind {
+            doing: "logind does not take the reboot back",
+            error,
+        })?;
+        if let Some(announced) = self.store.announced() {
+            methods::take_back(&self.root, announced.prepared.as_ref());
+        }
+        record.call_off(&self.boot_id);
+        if let Some(asked) = &mut record.asked {
+            // It is announced again when it can be, and then with the whole delay.
+            asked.waited = true;
+        }
+        self.store.keep(record)?;
+        self.store.announce(None)?;
+        say(journal::REBOOT_CANCELLED, &format!("the announced reboot is taken back: {why}"));
+        Ok(true)
+    }
+}
+
+fn reason(round: &Round, record: &Record) -> String {
+    if let Some(asked) = &record.asked {
+        return asked.why.clone();
+    }
+    let subjects: Vec<&str> =
+        round.pending.iter().map(|pending| pending.subject.as_str()).collect();
+    match subjects.as_slice() {
+        [] => format!("profile {}", round.profile),
+        [first] => format!("{first} of profile {}", round.profile),
+        [first, more @ ..] => {
+            format!("{first} and {} more of profile {}", more.len(), round.profile)
+        }
+    }
+}
