@@ -6,7 +6,7 @@ pub(crate) mod action;
 mod change;
 mod store;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::host::{Reader, Writer};
 use crate::ledger::{Entry, EntryResult, Ledger};
@@ -52,7 +52,7 @@ pub struct Executor<'a> {
 }
 
 /// What became of a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
     /// Done, and read back.
@@ -88,8 +88,26 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// Why the change did not come about, in one line; `None`: it did, as far as this host can take it.
+    pub fn failure(&self) -> Option<String> {
+        match self {
+            Outcome::Done | Outcome::AlreadyDone | Outcome::Owed { .. } => None,
+            Outcome::Deferred { until } => Some(format!("waits until {until}")),
+            Outcome::Failed { action, why, output, restored } => {
+                let last = output.as_deref().and_then(|text| text.trim().lines().last());
+                let said = last.map(|line| format!(" ({})", line.trim())).unwrap_or_default();
+                let stays = |left: &Left| format!("; {} stays: {}", left.subject, left.why);
+                let left: String = restored.left.iter().map(stays).collect();
+                Some(format!("failed to {action}: {why}{said}{left}"))
+            }
+            Outcome::Blocked { by } => Some(format!("not tried: {} failed", by.join(", "))),
+        }
+    }
+}
+
 /// What was taken back after a failure.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Restored {
     /// Subjects that are as they were before the change.
     pub back: Vec<String>,
@@ -98,7 +116,7 @@ pub struct Restored {
 }
 
 /// Something that stayed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Left {
     /// What.
     pub subject: String,
@@ -107,7 +125,7 @@ pub struct Left {
 }
 
 /// One change, afterwards.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ChangeReport {
     /// The change's id.
     pub id: String,
@@ -121,13 +139,13 @@ pub struct ChangeReport {
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Its actions that only the running machine can take, and that wait for it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)] // Not there is a shape of its own: the schema must not ask for it.
     pub deferred: Vec<String>,
 }
 
 /// The whole apply.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ApplyReport {
     /// Every change of the plan, in its order.
     pub changes: Vec<ChangeReport>,

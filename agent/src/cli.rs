@@ -13,10 +13,10 @@ mod output;
 mod plan;
 mod profile;
 mod profile_init;
-mod profile_source;
 mod reboot;
 mod release;
 mod render;
+mod revert;
 mod round;
 mod status;
 mod withdraw;
@@ -26,9 +26,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::engine::Request;
+use crate::engine::profile_source::Choice;
 use crate::facts::CpuVendor;
 pub use exit::{CliError, Exit};
-pub use host::label as host_label;
 
 /// Make a bare-metal GPU host a true base for GPUDirect RDMA.
 ///
@@ -61,11 +62,11 @@ enum Command {
     /// Make the host what the profile says; the second run does nothing.
     Apply(apply::ApplyArgs),
     /// Put back what bedplate found before it changed anything.
-    Revert(apply::RevertArgs),
+    Revert(revert::RevertArgs),
     /// End a hold (`bedplate revert --hold`): the daemon makes the host what its profile says again.
     Release(release::ReleaseArgs),
     /// Show what bedplate did on this host.
-    History(apply::HistoryArgs),
+    History(revert::HistoryArgs),
     /// Show what the host is: CPU, boot loader, IOMMU, GPUs, NICs, the PCI tree.
     Inspect(inspect::InspectArgs),
     /// Record a host in one file that every reading command can replay anywhere.
@@ -137,6 +138,15 @@ pub struct ProfileArgs {
     cpu: Option<CpuChoice>,
 }
 
+impl ProfileArgs {
+    /// What to plan; a dry run needs no right to read the ledger.
+    fn request(&self) -> Request<'_> {
+        let choice = self.profile.as_deref().map_or(Choice::HostOrShipped, Choice::Named);
+        let cpu = self.cpu.map(Into::into);
+        Request { choice, cpu, live_only: false, needs_ledger: false }
+    }
+}
+
 /// CPU vendors that can be assumed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum CpuChoice {
@@ -168,9 +178,9 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Plan(args) => plan::run(&args),
         Command::Apply(args) => apply::run(&args),
-        Command::Revert(args) => apply::revert(&args),
+        Command::Revert(args) => revert::run(&args),
         Command::Release(args) => release::run(&args),
-        Command::History(args) => apply::history(&args),
+        Command::History(args) => revert::history(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Snapshot(args) => inspect::snapshot(&args),
         Command::Render(args) => render::run(&args),

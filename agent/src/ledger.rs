@@ -16,13 +16,11 @@ use crate::value::PciAddress;
 pub use record::{Author, RegisterKey};
 
 /// Where bedplate keeps its state, inside the host. Not for everybody's eyes: it holds copies of other files.
-pub const DIRECTORY: &str = "/var/lib/bedplate";
+pub const DIRECTORY: &str = crate::host::lock::DIRECTORY;
 /// The ledger itself.
 pub const LEDGER: &str = "/var/lib/bedplate/ledger.json";
 /// Saved file contents, named by their SHA-256.
 pub const BLOBS: &str = "/var/lib/bedplate/blobs";
-/// The lock against a second instance.
-pub const LOCK: &str = "/var/lib/bedplate/lock";
 
 /// The format this program reads and writes.
 pub const VERSION: u32 = 1;

@@ -23,6 +23,7 @@ pub mod modules_conf;
 pub mod plan;
 pub mod profile;
 pub mod reboot;
+pub mod record;
 pub mod render;
 pub mod report;
 pub mod resolve;

@@ -1,9 +1,15 @@
 //! The plan: what differs, what would be done about it, and what stands in the way. Pure data;
 //! no I/O and no decisions. Only `apply` interprets [`Action`].
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use serde::{Deserialize, Serialize};
 
 use crate::value::PciAddress;
+
+/// The name of a kind, as its row in the table says it. (A name of its own keeps serde from borrowing it.)
+pub type KindName = &'static str;
 
 /// When a change counts (ordered from the least to the most disruptive to wait for).
 #[derive(
@@ -32,7 +38,9 @@ pub enum Effect {
 }
 
 /// A reason that can be checked: the claim, and where it comes from.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Why {
     /// One sentence.
     pub reason: String,
@@ -54,12 +62,35 @@ impl Why {
 }
 
 /// A text file's content and mode, as it is to be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FileContent {
     /// Exact bytes. Boot configuration is text, but not always UTF-8: other people's bytes are kept.
-    #[serde(serialize_with = "lossy")]
+    #[serde(serialize_with = "lossy", deserialize_with = "text")]
     #[schemars(with = "String")]
     pub bytes: Vec<u8>,
+}
+
+/// Kinds are few, and named where they are declared; a name that was written down is one of theirs again. Bounded all the
+/// same: a name that is read is kept for as long as the program runs.
+fn known_kind<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<KindName, D::Error> {
+    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    const MOST: usize = 64;
+    let name = String::deserialize(deserializer)?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = known.get(name.as_str()) {
+        return Ok(name);
+    }
+    if known.len() >= MOST || name.len() > 32 {
+        return Err(serde::de::Error::custom(format!("`{name}` is no kind of managed thing")));
+    }
+    let name: &'static str = name.leak();
+    known.insert(name);
+    Ok(name)
+}
+
+/// Bytes that are no UTF-8 are not what they were: a plan that was read back is to be shown, not to be applied.
+fn text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    String::deserialize(deserializer).map(String::into_bytes)
 }
 
 fn lossy<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
@@ -67,7 +98,7 @@ fn lossy<S: serde::Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::
 }
 
 /// Something that must be true of the host after the actions before it; the executor reads it back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "check", rename_all = "kebab-case")]
 pub enum Check {
     /// The default boot entry carries every token of `present`, and none of `absent`, by the kernel's own rules.
@@ -85,7 +116,7 @@ pub enum Check {
 }
 
 /// The closed set of things that can be done to a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum Action {
     /// Make the file at `path` hold `after` (`None`: be absent). Refused if it no longer holds `before`.
@@ -179,7 +210,7 @@ impl Action {
 }
 
 /// What `revert` does about a tool that has run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "by", rename_all = "kebab-case")]
 pub enum WayBack {
     /// It makes its files from others (`update-grub`): it runs again once those are back.
@@ -194,14 +225,14 @@ pub enum WayBack {
 }
 
 /// Why a change is shown but cannot be made on this host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Deferred {
     /// Who has to do it, and when: `at first boot of the image, by bedplate apply`.
     pub until: String,
 }
 
 /// One line of a change for people: a kernel parameter, a module, a port's bits, a VF count.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Item {
     /// What differs.
     pub subject: String,
@@ -215,12 +246,13 @@ pub struct Item {
 
 /// One unit of work: it is done whole or taken back whole. Its items say what differs and why;
 /// its actions say what is done about all of them together (one file, one `update-grub`, however many parameters).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Change {
     /// Stable name within the plan, `kind/subject`.
     pub id: String,
     /// The kind it belongs to (`cmdline`, `modules`, `acs`, `sriov`).
-    pub kind: &'static str,
+    #[serde(deserialize_with = "known_kind")]
+    pub kind: KindName,
     /// Title for people: `/etc/default/grub.d/zz-bedplate.cfg`, `port 0000:17:00.0`.
     pub subject: String,
     /// What differs; never empty.
@@ -250,10 +282,11 @@ impl Change {
 }
 
 /// Something the operator has to deal with: bedplate will not, and says what would.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Blocker {
     /// The kind it belongs to.
-    pub kind: &'static str,
+    #[serde(deserialize_with = "known_kind")]
+    pub kind: KindName,
     /// What it is about.
     pub subject: String,
     /// Why it cannot be planned.
@@ -263,10 +296,13 @@ pub struct Blocker {
 }
 
 /// Something that could not be read, so that nothing is claimed about it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Unknown {
     /// The kind it matters to.
-    pub kind: &'static str,
+    #[serde(deserialize_with = "known_kind")]
+    pub kind: KindName,
     /// What could not be read.
     pub subject: String,
     /// Why, and what would help (`run as root`).
@@ -274,10 +310,13 @@ pub struct Unknown {
 }
 
 /// Something already as the profile wants it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Settled {
     /// The kind it belongs to.
-    pub kind: &'static str,
+    #[serde(deserialize_with = "known_kind")]
+    pub kind: KindName,
     /// What.
     pub subject: String,
     /// Its value and how it is satisfied.
@@ -285,10 +324,13 @@ pub struct Settled {
 }
 
 /// A remark that changes nothing (`PF 0000:18:00.0 is managed by the SR-IOV operator: left alone`).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Note {
     /// The kind it belongs to.
-    pub kind: &'static str,
+    #[serde(deserialize_with = "known_kind")]
+    pub kind: KindName,
     /// What it is about.
     pub subject: String,
     /// The remark.
@@ -310,7 +352,7 @@ pub enum RebootNeed {
 }
 
 /// What one kind has to say; [`Plan`] is the sections put together.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Section {
     /// Ordered differences.
     pub changes: Vec<Change>,
@@ -346,10 +388,11 @@ pub struct Unseen {
 }
 
 /// A difference that only a boot will close: configuration and next boot are right, the running kernel is older.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Pending {
     /// The kind it belongs to.
-    pub kind: &'static str,
+    #[serde(deserialize_with = "known_kind")]
+    pub kind: KindName,
     /// What waits.
     pub subject: String,
     /// What the running system has.
@@ -361,7 +404,7 @@ pub struct Pending {
 }
 
 /// The whole dry run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Plan {
     /// The profile's name.
     pub profile: String,

@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use bedplate::cli::host_label;
 use bedplate::demo::HostSpec;
 use bedplate::engine;
 use bedplate::facts::{Depth, observe};
@@ -145,7 +144,7 @@ fn everything(host: &Snapshot, loaded: &Loaded) -> String {
     let mut said = inspect::tables(&facts, 100) + &inspect::tree(&facts);
     engine::assume_cpu(&mut facts, None, &loaded.profile);
     let plan = engine::plan(&loaded.profile, &facts, host, &Ledger::default()).plan;
-    said += &text::plan(&plan, &host_label(&facts), text::Detail { verbose: true });
+    said += &text::plan(&plan, &facts.label(), text::Detail { verbose: true });
     said += &diff::plan(&plan);
     json::plan(&plan, "host").expect("a plan is JSON");
     style::terminal(&said)

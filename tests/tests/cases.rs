@@ -6,14 +6,13 @@
 
 use std::path::{Path, PathBuf};
 
-use bedplate::cli::host_label;
-use bedplate::facts::{Depth, Facts, observe};
+use bedplate::engine::{self, Planned};
+use bedplate::facts::Facts;
 use bedplate::host::Reader;
 use bedplate::host::snapshot::Snapshot;
-use bedplate::ledger::Ledger;
+use bedplate::plan::Plan;
 use bedplate::profile::{LayerText, Loaded, load, render_all, shipped};
 use bedplate::report::{diff, json, style, text};
-use bedplate::{engine, plan::Plan};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() {
@@ -49,9 +48,9 @@ fn case(directory: &Path) -> Result<(), String> {
             return expect(directory, "error.txt", &rendered);
         }
     };
-    let (plan, facts) = planned(&loaded, &host)?;
+    let Planned { plan, facts, .. } = planned(&loaded, &host)?;
     invariants(&loaded, &host, &plan, &facts)?;
-    let label = host_label(&facts);
+    let label = facts.label();
     let mut shown = plain(&text::plan(&plan, &label, text::Detail { verbose: true }));
     if !loaded.lints.is_empty() {
         shown = format!("{}\n{shown}", render_all(&loaded.lints, false).trim_end());
@@ -82,27 +81,31 @@ fn profile(directory: &Path) -> Result<Result<Loaded, String>, String> {
     Ok(load(&texts, shipped()).map_err(|errors| errors.render(false)))
 }
 
-fn planned(loaded: &Loaded, host: &dyn Reader) -> Result<(Plan, Facts), String> {
-    let mut facts = observe(host, Depth::Plan);
-    engine::assume_cpu(&mut facts, None, &loaded.profile);
-    let ledger = Ledger::load(host).map_err(|error| error.to_string())?;
-    Ok((engine::plan(&loaded.profile, &facts, host, &ledger).plan, facts))
+fn planned(loaded: &Loaded, host: &dyn Reader) -> Result<Planned, String> {
+    engine::prepare_loaded(host, loaded.clone()).map_err(|error| error.to_string())
 }
 
 /// What must hold of every plan.
 fn invariants(loaded: &Loaded, host: &Snapshot, plan: &Plan, facts: &Facts) -> Result<(), String> {
-    if planned(loaded, host)?.0 != *plan {
+    if planned(loaded, host)?.plan != *plan {
         return Err("the same host gave another plan".into());
     }
-    let label = host_label(facts);
+    let label = facts.label();
     let document = json::plan(plan, &label).map_err(|error| error.to_string())?;
     let value = serde_json::from_str(&document).map_err(|error| error.to_string())?;
     if let Some(error) = validator().iter_errors(&value).next() {
         return Err(format!("plan --json breaks its schema at {}: {error}", error.instance_path()));
     }
+    let mut written = plan.clone();
+    // What the ledger is to remember is not shown.
+    written.body.unseen.clear();
+    let read_back: Plan = serde_json::from_str(&document).map_err(|error| error.to_string())?;
+    if read_back != written {
+        return Err(format!("the plan that was read back differs: {read_back:#?}"));
+    }
     let replayed = Snapshot::from_text(&host.to_text()).map_err(|error| error.to_string())?;
-    let (again, facts) = planned(loaded, &replayed)?;
-    if json::plan(&again, &host_label(&facts)).map_err(|error| error.to_string())? != document {
+    let Planned { plan: again, facts, .. } = planned(loaded, &replayed)?;
+    if json::plan(&again, &facts.label()).map_err(|error| error.to_string())? != document {
         return Err("the plan of the written and reread snapshot differs".into());
     }
     let mut ids: Vec<&str> = plan.body.changes.iter().map(|change| change.id.as_str()).collect();

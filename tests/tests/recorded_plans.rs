@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bedplate::cli::host_label;
 use bedplate::facts::{Depth, observe};
 use bedplate::host::Reader;
-use bedplate::host::record::record;
 use bedplate::host::snapshot::Snapshot;
 use bedplate::ledger::Ledger;
 use bedplate::profile::{LayerText, Loaded, load, shipped};
+use bedplate::record::record;
 use bedplate::{engine, report::json};
 
 fn read(directory: &Path, name: &str) -> Option<String> {
@@ -33,8 +32,7 @@ fn plan(loaded: &Loaded, host: &dyn Reader) -> String {
     let mut facts = observe(host, Depth::Plan);
     engine::assume_cpu(&mut facts, None, &loaded.profile);
     let ledger = Ledger::load(host).unwrap();
-    json::plan(&engine::plan(&loaded.profile, &facts, host, &ledger).plan, &host_label(&facts))
-        .unwrap()
+    json::plan(&engine::plan(&loaded.profile, &facts, host, &ledger).plan, &facts.label()).unwrap()
 }
 
 fn cases() -> Vec<PathBuf> {

@@ -65,22 +65,22 @@ impl NoAnswer {
         }
     }
 
-    /// An error of a command that can do nothing without the daemon, and why it cannot.
+    /// An error of a command that can do nothing without the daemon; `needs` comes first, and says so.
     pub fn kept_from(&self, needs: &str) -> CliError {
-        CliError::Plain(format!("{needs}, and {}", self.sentence()))
+        self.error(format!("{needs}{self}"))
     }
 
-    fn sentence(&self) -> String {
+    fn error(&self, text: String) -> CliError {
         match self.remedy() {
-            Some(remedy) => format!("{self}: {remedy}"),
-            None => self.to_string(),
+            Some(remedy) => CliError::host(text).hinting(remedy),
+            None => CliError::host(text),
         }
     }
 }
 
 impl From<NoAnswer> for CliError {
     fn from(why: NoAnswer) -> Self {
-        CliError::Plain(why.sentence())
+        why.error(why.to_string())
     }
 }
 
@@ -155,7 +155,7 @@ pub fn call<T, F: Future<Output = zbus::Result<T>>>(
 ) -> Result<T, CliError> {
     with(None, act).map_err(|why| match why {
         NoAnswer::NoBus | NoAnswer::NotRunning | NoAnswer::SetUp(_) => {
-            CliError::Plain(format!("{undone}: {}", why.sentence()))
+            why.kept_from(&format!("{undone}: "))
         }
         // It may have begun, or has said so itself.
         _ => why.into(),
@@ -187,8 +187,8 @@ mod tests {
             NoAnswer::Refused,
             NoAnswer::OtherVersion,
         ] {
-            let text = why.sentence();
-            assert!(!text.contains("org.freedesktop") && text.contains(": "), "{text}");
+            let text = why.to_string();
+            assert!(!text.contains("org.freedesktop") && why.remedy().is_some(), "{text}");
         }
     }
 }

@@ -1,10 +1,12 @@
 //! `bedplate daemon`: the resident part. systemd starts it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
 use super::{CliError, Exit};
+use crate::daemon::remind::DAY;
 use crate::daemon::run::{self, Options};
 
 /// `bedplate daemon`.
@@ -16,14 +18,20 @@ pub struct DaemonArgs {
     /// Have rounds done by this program instead of this one.
     #[arg(long, value_name = "PROGRAM", hide = true)]
     worker: Option<PathBuf>,
+    /// Remind of a reboot that is left to people after so many seconds, not after a day.
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    remind_every: Option<u64>,
 }
 
 /// Runs it.
 pub fn run(args: &DaemonArgs) -> Result<Exit, CliError> {
     // The file that is mapped, also when a package manager has put another one in its place.
     let own = || PathBuf::from("/proc/self/exe");
-    let options =
-        Options { root: args.state_root.clone(), worker: args.worker.clone().unwrap_or_else(own) };
+    let options = Options {
+        root: args.state_root.clone(),
+        worker: args.worker.clone().unwrap_or_else(own),
+        remind_every: args.remind_every.map_or(DAY, Duration::from_secs),
+    };
     run::run(options).map_err(|error| CliError::while_doing("the daemon cannot run", error))?;
     Ok(Exit::Done)
 }

@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use super::output;
+use crate::engine::RoadError;
+use crate::engine::profile_source::SourceError;
 use crate::error_chain::causes;
 
 /// How a command ended, as its exit status (DESIGN §7).
@@ -40,21 +42,59 @@ impl Exit {
     }
 }
 
+/// The hint where a file of root's cannot be written.
+pub const AS_ROOT: &str = "run as root";
+
+/// Who has to act on an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Whoever asked: a profile, a name or an option says what cannot be done.
+    Request,
+    /// Whoever looks after the host: something on it cannot be read, written or reached.
+    Host,
+    /// bedplate's developers.
+    Bedplate,
+    /// Nobody: the reader of our output has gone.
+    None,
+}
+
+impl Fault {
+    fn status(self) -> u8 {
+        match self {
+            Fault::None => 0,
+            Fault::Request | Fault::Host | Fault::Bedplate => 1,
+        }
+    }
+}
+
 /// What ends a command early.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// An error with its own words; the chain below it is printed once, here at the top.
+    /// The request cannot be met as it was made.
+    #[error("{what}")]
+    Request {
+        /// Why, as a sentence.
+        what: String,
+        /// What to do instead.
+        hint: Option<String>,
+    },
+    /// The host does not allow it; the chain below it is printed once, here at the top.
     #[error("{doing}")]
-    While {
+    Host {
         /// What was being done, to what.
         doing: String,
+        /// What to do about it.
+        hint: Option<String>,
         /// Why it failed.
         #[source]
-        source: Box<dyn Error + Send + Sync>,
+        source: Option<Box<dyn Error + Send + Sync>>,
     },
-    /// A sentence that says everything.
-    #[error("{0}")]
-    Plain(String),
+    /// A value of ours has no form to be shown in.
+    #[error("cannot write JSON")]
+    Json(#[from] serde_json::Error),
+    /// The road was not walked to its end.
+    #[error(transparent)]
+    Road(RoadError),
     /// Text that is already laid out (profile diagnostics).
     #[error("{0}")]
     Rendered(String),
@@ -64,12 +104,70 @@ pub enum CliError {
 }
 
 impl CliError {
-    /// An error with what was being done.
+    /// The host did not allow what was being done.
     pub fn while_doing(
         doing: impl Into<String>,
         source: impl Error + Send + Sync + 'static,
     ) -> Self {
-        CliError::While { doing: doing.into(), source: Box::new(source) }
+        CliError::Host { doing: doing.into(), hint: None, source: Some(Box::new(source)) }
+    }
+
+    /// Something of the host is in the way, and the sentence says what.
+    pub fn host(what: impl Into<String>) -> Self {
+        CliError::Host { doing: what.into(), hint: None, source: None }
+    }
+
+    /// The request cannot be met.
+    pub fn request(what: impl Into<String>) -> Self {
+        CliError::Request { what: what.into(), hint: None }
+    }
+
+    /// The same, with what to do.
+    #[must_use]
+    pub fn hinting(mut self, text: impl Into<String>) -> Self {
+        if let CliError::Request { hint, .. } | CliError::Host { hint, .. } = &mut self {
+            *hint = Some(text.into());
+        }
+        self
+    }
+
+    /// Who has to act.
+    pub fn fault(&self) -> Fault {
+        match self {
+            CliError::Request { .. } | CliError::Rendered(_) => Fault::Request,
+            CliError::Road(RoadError::Profile(source)) => match source {
+                SourceError::Host(_) => Fault::Host,
+                _ => Fault::Request,
+            },
+            CliError::Host { .. } | CliError::Road(_) => Fault::Host,
+            CliError::Json(_) => Fault::Bedplate,
+            CliError::BrokenPipe => Fault::None,
+        }
+    }
+
+    fn hint(&self) -> Option<&str> {
+        match self {
+            CliError::Request { hint, .. } | CliError::Host { hint, .. } => hint.as_deref(),
+            CliError::Json(_) => Some("this is a bug of bedplate: report it with the command"),
+            _ => None,
+        }
+    }
+}
+
+impl From<RoadError> for CliError {
+    fn from(error: RoadError) -> Self {
+        match error {
+            RoadError::Profile(SourceError::Invalid(findings)) => {
+                CliError::Rendered(output::findings(&findings))
+            }
+            error => CliError::Road(error),
+        }
+    }
+}
+
+impl From<SourceError> for CliError {
+    fn from(error: SourceError) -> Self {
+        RoadError::Profile(error).into()
     }
 }
 
@@ -89,10 +187,11 @@ pub fn usage(error: &clap::Error) -> ExitCode {
 pub fn conclude(result: Result<Exit, CliError>) -> ExitCode {
     match result {
         Ok(exit) => ExitCode::from(exit.status()),
-        Err(CliError::BrokenPipe) => ExitCode::SUCCESS,
         Err(error) => {
-            print(&error);
-            ExitCode::from(1)
+            if error.fault() != Fault::None {
+                print(&error);
+            }
+            ExitCode::from(error.fault().status())
         }
     }
 }
@@ -106,6 +205,10 @@ pub fn print(error: &CliError) {
         for cause in causes(error) {
             text.push_str("\n  because ");
             text.push_str(&cause.to_string());
+        }
+        if let Some(hint) = error.hint() {
+            text.push_str("\n  hint: ");
+            text.push_str(hint);
         }
         output::status(&text);
     }

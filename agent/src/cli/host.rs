@@ -3,11 +3,10 @@
 use super::{CliError, HostArgs, exit, output};
 use crate::demo;
 use crate::facts::{Depth, Facts, observe};
+use crate::host::Reader;
 use crate::host::dir::DirReader;
 use crate::host::snapshot::Snapshot;
-use crate::host::{ReadError, Reader};
-use crate::ledger::{Ledger, LedgerError};
-use crate::plan::Unknown;
+use crate::ledger::Ledger;
 use crate::report::style::{HEAD, paint};
 
 /// A host that is open for reading.
@@ -33,18 +32,6 @@ impl Opened {
         Ledger::load(self.reader.as_ref()).map_err(|error| {
             CliError::while_doing("cannot tell what bedplate did on this host before", error)
         })
-    }
-
-    /// The same for a plan, which needs no rights: a ledger that only root may read is one more thing that is not known.
-    pub fn ledger_if_readable(&self) -> Result<(Ledger, Option<Unknown>), CliError> {
-        match Ledger::load(self.reader.as_ref()) {
-            Err(LedgerError::Unreadable(error @ ReadError::Denied { .. })) => {
-                let subject = "what bedplate did here before".to_owned();
-                let unknown = Unknown { kind: "host", subject, reason: error.to_string() };
-                Ok((Ledger::default(), Some(unknown)))
-            }
-            _ => self.ledger().map(|ledger| (ledger, None)),
-        }
     }
 
     /// The line that stands above a report where several hosts are reported one after the other.
@@ -93,7 +80,7 @@ fn one(args: &HostArgs, files: Vec<String>) -> Result<Opened, CliError> {
         return open_image(dir).map(Opened::alone);
     }
     if let Some(name) = &args.demo {
-        let unknown = || CliError::Plain(format!("no demo host is called `{name}`"));
+        let unknown = || CliError::request(format!("no demo host is called `{name}`"));
         return demo::snapshot(name).map(Opened::alone).ok_or_else(unknown);
     }
     match files.as_slice() {
@@ -101,7 +88,7 @@ fn one(args: &HostArgs, files: Vec<String>) -> Result<Opened, CliError> {
         [file] => snapshot(file).map(Opened::alone),
         several => {
             let count = several.len();
-            Err(CliError::Plain(format!(
+            Err(CliError::request(format!(
                 "this command takes one host, and --snapshot names {count} files"
             )))
         }
@@ -154,23 +141,7 @@ fn expand(pattern: &str) -> Result<Vec<String>, CliError> {
     let files = files
         .map_err(|error| CliError::while_doing(format!("cannot look for {pattern}"), error))?;
     if files.is_empty() {
-        return Err(CliError::Plain(format!("no file matches --snapshot {pattern}")));
+        return Err(CliError::request(format!("no file matches --snapshot {pattern}")));
     }
     Ok(files)
-}
-
-/// How plans and tables name a host: by what it is, not by where its bytes came from, so that a recorded host
-/// is called what the machine itself was called.
-pub fn label(facts: &Facts) -> String {
-    let parts = [
-        joined(&[facts.dmi.sys_vendor.known(), facts.dmi.product_name.known()]),
-        facts.os.pretty.known().cloned().unwrap_or_default(),
-        facts.os.kernel.known().map(|release| format!("Linux {release}")).unwrap_or_default(),
-    ];
-    let said: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    if said.is_empty() { "unknown machine".to_owned() } else { said.join(", ") }
-}
-
-fn joined(parts: &[Option<&String>]) -> String {
-    parts.iter().flatten().map(|part| part.as_str()).collect::<Vec<_>>().join(" ")
 }

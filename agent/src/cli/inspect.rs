@@ -8,7 +8,7 @@ use clap::Args;
 use super::{CliError, Exit, HostArgs, host, output};
 use crate::facts::Depth;
 
-use crate::host::record;
+use crate::record;
 use crate::report::inspect;
 
 /// `bedplate inspect`.
@@ -43,9 +43,7 @@ pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
         let facts = opened.facts(Depth::Thorough);
         if args.json {
             let json = inspect::json(&facts, opened.file.as_deref());
-            output::data(&json.map_err(|error| {
-                CliError::while_doing("cannot write the facts as JSON", error)
-            })?)?;
+            output::data(&json?)?;
         } else {
             // A tree is one function a line, as wide as it is deep.
             let text = match args.tree {

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use super::CliError;
 use crate::facts::Facts;
 use crate::host::ReadCost;
+use crate::profile::{self, Diagnostic, Loaded};
 use crate::report::style::{BAD, WARN, paint, terminal};
 use crate::report::wrap;
 
@@ -110,4 +111,26 @@ pub fn cost(cost: ReadCost, facts: &Facts) {
         "{functions} functions, {} system calls, {} config-space dwords",
         cost.syscalls, cost.config_dwords
     ));
+}
+
+/// Findings shown at once; the rest is counted.
+const MOST_FINDINGS: usize = 20;
+
+/// What is wrong with a profile, with places underlined.
+pub fn findings(findings: &[Diagnostic]) -> String {
+    // Laid out before it reaches the stream that would strip its colour.
+    let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+    let shown = findings.get(..MOST_FINDINGS).unwrap_or(findings);
+    let text = profile::render_all(shown, colour);
+    match findings.len() - shown.len() {
+        0 => text,
+        more => format!("{}\n\n… and {more} more", text.trim_end()),
+    }
+}
+
+/// Lint findings of a profile, to stderr.
+pub fn lints(loaded: &Loaded) {
+    if !loaded.lints.is_empty() {
+        diagnostics(&findings(&loaded.lints));
+    }
 }

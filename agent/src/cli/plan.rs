@@ -3,10 +3,8 @@
 use clap::Args;
 
 use super::host::{self, Opened};
-use super::profile_source;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
-use crate::engine;
-use crate::facts::Depth;
+use crate::engine::{self, Planned};
 use crate::plan::{Plan, RebootNeed};
 use crate::report::{diff, json, text};
 
@@ -40,7 +38,7 @@ pub struct PlanArgs {
 /// Plans every host that was named.
 pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
     if args.json_schema {
-        output::data(&json::document(&json::plan_schema()).map_err(bad_json)?)?;
+        output::data(&json::document(&json::plan_schema())?)?;
         return Ok(Exit::Done);
     }
     let mut worst = Exit::Done;
@@ -57,15 +55,12 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
 }
 
 fn one(args: &PlanArgs, host: &Opened) -> Result<Plan, CliError> {
-    let mut facts = host.facts(Depth::Plan);
-    let chosen = profile_source::load(&args.profile, host.reader.as_ref(), &facts)?;
-    engine::assume_cpu(&mut facts, args.profile.cpu.map(Into::into), &chosen.profile);
-    let (ledger, unknown) = host.ledger_if_readable()?;
-    let mut plan = engine::plan(&chosen.profile, &facts, host.reader.as_ref(), &ledger).plan;
-    plan.body.unknowns.extend(unknown);
-    let label = host::label(&facts);
+    let reader = host.reader.as_ref();
+    let Planned { facts, loaded, plan, .. } = engine::prepare(reader, &args.profile.request())?;
+    output::lints(&loaded);
+    let label = facts.label();
     if args.json {
-        output::data(&json::plan_from(host.file.as_deref(), &plan, &label).map_err(bad_json)?)?;
+        output::data(&json::plan_from(host.file.as_deref(), &plan, &label)?)?;
     } else {
         let text = match args.diff {
             true => diff::plan(&plan),
@@ -81,10 +76,6 @@ fn one(args: &PlanArgs, host: &Opened) -> Result<Plan, CliError> {
         output::cost(host.reader.cost(), &facts);
     }
     Ok(plan)
-}
-
-fn bad_json(error: serde_json::Error) -> CliError {
-    CliError::while_doing("cannot write the plan as JSON", error)
 }
 
 /// What a plan's exit status is under `--exit-code`.

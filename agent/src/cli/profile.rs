@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::profile_init::{self, InitArgs};
-use super::profile_source::{self, Layer};
 use super::{CliError, Exit, HostArgs, ProfileArgs, exit, host, output};
+use crate::engine;
+use crate::engine::profile_source::{self, Chosen, Layer, SourceError};
 use crate::facts::Depth;
 use crate::profile;
 use crate::report::json;
@@ -82,15 +83,11 @@ pub fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
         ProfileCommand::Show(args) => show(args),
         ProfileCommand::Check(args) => check(args),
         ProfileCommand::Schema => {
-            output::data(&json::document(&profile::schema()).map_err(bad_json)?)?;
+            output::data(&json::document(&profile::schema())?)?;
             Ok(Exit::Done)
         }
         ProfileCommand::Explain(args) => explain(args),
     }
-}
-
-fn bad_json(error: serde_json::Error) -> CliError {
-    CliError::while_doing("cannot write JSON", error)
 }
 
 /// One line of the list.
@@ -103,7 +100,7 @@ struct Row {
 fn rows() -> Result<Vec<Row>, CliError> {
     let row = |shipped: &profile::Shipped| {
         let loaded = profile_source::finish(&[Layer::of_shipped(shipped)])?;
-        Ok(Row { name: shipped.name, description: loaded.profile.description })
+        Ok::<_, CliError>(Row { name: shipped.name, description: loaded.profile.description })
     };
     profile::shipped().iter().map(row).collect()
 }
@@ -111,7 +108,7 @@ fn rows() -> Result<Vec<Row>, CliError> {
 fn list(args: &ListArgs) -> Result<Exit, CliError> {
     let rows = rows()?;
     if args.json {
-        output::data(&json::document(&rows).map_err(bad_json)?)?;
+        output::data(&json::document(&rows)?)?;
         return Ok(Exit::Done);
     }
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
@@ -132,10 +129,12 @@ fn list(args: &ListArgs) -> Result<Exit, CliError> {
 
 fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     let opened = host::open_one(&args.host)?;
-    let facts = opened.facts(Depth::Plan);
-    let loaded = profile_source::load(&args.profile, opened.reader.as_ref(), &facts)?;
+    let mut facts = opened.facts(Depth::Plan);
+    let reader = opened.reader.as_ref();
+    let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
+    output::lints(&loaded);
     let text = match args.json {
-        true => json::document(&loaded.profile).map_err(bad_json)?,
+        true => json::document(&loaded.profile)?,
         false => profile::show(&loaded, args.origin),
     };
     output::data(&text)?;
@@ -159,12 +158,13 @@ fn check_installed(args: &CheckArgs) -> Result<Exit, CliError> {
     let host = host::open_one(&args.host)?;
     let (profiles, layers) = profile_source::installed(host.reader.as_ref())?;
     if profiles.is_empty() {
-        return Err(CliError::Plain(format!(
-            "no profile is installed on this host, neither {} nor a file in {}: write one with \
-             `bedplate profile init`, or name the file to check",
+        let none = format!(
+            "no profile is installed on this host, neither {} nor a file in {}",
             profile_source::HOST_PROFILE,
             profile_source::HOST_PROFILES
-        )));
+        );
+        let hint = "write one with `bedplate profile init`, or name the file to check";
+        return Err(CliError::request(none).hinting(hint));
     }
     let mut worst = Exit::Done;
     for profile in profiles {
@@ -181,14 +181,14 @@ fn check_installed(args: &CheckArgs) -> Result<Exit, CliError> {
 fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
     let names = layers.iter().map(Layer::path).collect::<Vec<_>>().join(" + ");
     let loaded = match profile_source::finish(layers) {
-        Err(error @ CliError::Rendered(_)) => {
-            exit::print(&error);
+        Err(error @ SourceError::Invalid(_)) => {
+            exit::print(&error.into());
             output::status(&format!("{names}: {}", paint(BAD, "not good")));
             return Ok(Exit::Failed);
         }
         loaded => loaded?,
     };
-    profile_source::print_lints(&loaded);
+    output::lints(&loaded);
     if loaded.lints.is_empty() {
         output::status(&format!("{names}: {}", paint(GOOD, "good")));
         return Ok(Exit::Done);
@@ -216,10 +216,9 @@ fn explain(args: &ExplainArgs) -> Result<Exit, CliError> {
         Some(text) => output::data(&text)?,
         None => {
             let meant = profile::similar_key(key).map(|near| format!("did you mean `{near}`? "));
-            return Err(CliError::Plain(format!(
-                "no key is called `{key}`: {}`bedplate profile explain` lists them all",
-                meant.unwrap_or_default()
-            )));
+            let hint =
+                format!("{}`bedplate profile explain` lists them all", meant.unwrap_or_default());
+            return Err(CliError::request(format!("no key is called `{key}`")).hinting(hint));
         }
     }
     Ok(Exit::Done)

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{CliError, Exit, HostArgs, host, output, profile_source};
+use super::{CliError, Exit, HostArgs, host, output};
+use crate::engine::profile_source;
 use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
 use crate::host::write::DirWriter;
@@ -52,17 +53,16 @@ pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
         && writer.file_meta(path).map_err(cannot)?.is_some()
     {
         // An operator's work may be in it.
-        return Err(CliError::Plain(format!(
-            "{path} is there already and stays as it is: look at what would be written with `bedplate profile init -o -`, \
-             or write over it with --force"
-        )));
+        let hint = "look at what would be written with `bedplate profile init -o -`, or write over it with --force";
+        let there = format!("{path} is there already and stays as it is");
+        return Err(CliError::request(there).hinting(hint));
     }
     let facts = host.facts(Depth::Plan);
     let base = match &args.extends {
         Some(name) => name.clone(),
         None => best(&facts)?,
     };
-    let text = profile::for_host(&host::label(&facts), &base, &ports(&facts));
+    let text = profile::for_host(&facts.label(), &base, &ports(&facts));
     let Target::File(mut writer, path) = target else {
         output::data(&text)?;
         return Ok(Exit::Done);
@@ -91,7 +91,7 @@ fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
             let named = |path: PathBuf| path.to_str().map(str::to_owned);
             let path = std::path::absolute(out).ok().and_then(named);
             let path = path.ok_or_else(|| {
-                CliError::Plain(format!(
+                CliError::request(format!(
                     "cannot write the profile: {} is not a path in UTF-8",
                     out.display()
                 ))
@@ -113,17 +113,15 @@ fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
 /// The name of the shipped profile that fits best.
 fn best(facts: &Facts) -> Result<String, CliError> {
     let path = profile_source::best_shipped(facts).map_err(|error| {
-        CliError::while_doing(
-            "cannot tell which shipped profile is for this host: name one with --extends",
-            error,
-        )
+        CliError::while_doing("cannot tell which shipped profile is for this host", error)
+            .hinting("name one with --extends")
     })?;
     let named = |shipped: &&Shipped| shipped.path() == path;
     profile::shipped()
         .iter()
         .find(named)
         .map(|shipped| shipped.name.to_owned())
-        .ok_or_else(|| CliError::Plain(format!("{path} is not a shipped profile")))
+        .ok_or_else(|| CliError::request(format!("{path} is not a shipped profile")))
 }
 
 /// The models of NIC ports that can have virtual functions, most ports first.

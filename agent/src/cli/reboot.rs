@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 
+use super::exit::AS_ROOT;
 use super::{CliError, Exit, agent, output};
 use crate::duration;
 use crate::host::dir::DirReader;
@@ -86,12 +87,10 @@ pub fn run(command: &RebootCommand) -> Result<Exit, CliError> {
 
 fn status(args: &StatusArgs) -> Result<Exit, CliError> {
     let status =
-        agent::status().map_err(|why| why.kept_from("the daemon decides about reboots"))?;
+        agent::status().map_err(|why| why.kept_from("the daemon decides about reboots, and "))?;
     if args.json {
         let text = serde_json::to_string_pretty(&status.reboot);
-        output::data(
-            &(text.map_err(|error| CliError::while_doing("cannot write JSON", error))? + "\n"),
-        )?;
+        output::data(&(text? + "\n"))?;
     } else {
         output::report(&text::reboot(&status))?;
     }
@@ -138,8 +137,9 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     let now = Timestamp::now();
     let hold = Hold::starting(now, args.length, &args.why, &super::release::operator())
         .map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
-    let failed =
-        |error| CliError::while_doing(format!("cannot write {}: are you root?", hold::HOLD), error);
+    let failed = |error| {
+        CliError::while_doing(format!("cannot write {}", hold::HOLD), error).hinting(AS_ROOT)
+    };
     let json =
         hold.to_json().map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
     // The directory as apply makes it: copies of other files are in there.
@@ -153,7 +153,7 @@ fn power_cycle() -> Result<Exit, CliError> {
     // systemd-shutdown takes the place of the first process; its name is cut to 15 bytes (prctl(2), PR_SET_NAME).
     let first = std::fs::read_to_string("/proc/1/comm").unwrap_or_default();
     if !first.starts_with("systemd-shutdow") && first.trim() != "shutdown" {
-        return Err(CliError::Plain("the machine is not shutting down: nothing is done".into()));
+        return Err(CliError::request("the machine is not shutting down: nothing is done"));
     }
     let failed = bmc::power_cycle(Path::new("/"), &Device::first(), bmc::ACTS_WITHIN);
     Err(CliError::while_doing("the BMC did not cycle the power", failed))
@@ -165,7 +165,7 @@ fn release() -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     }
     std::fs::remove_file(hold::HOLD).map_err(|error| {
-        CliError::while_doing(format!("cannot remove {}: are you root?", hold::HOLD), error)
+        CliError::while_doing(format!("cannot remove {}", hold::HOLD), error).hinting(AS_ROOT)
     })?;
     output::report("the hold is taken back\n")?;
     Ok(Exit::Done)

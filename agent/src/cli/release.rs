@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::Args;
 use jiff::Timestamp;
 
+use super::exit::AS_ROOT;
 use super::{CliError, Exit, agent, output};
 use crate::daemon::export;
 use crate::enforce_hold::{EnforceHold, HOLD};
@@ -28,7 +29,7 @@ pub struct ReleaseArgs {}
 /// Gives the host back to its daemon.
 pub fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
     let released = EnforceHold::release(Path::new(HOST)).map_err(|error| {
-        CliError::while_doing(format!("cannot remove {HOLD}: are you root?"), error)
+        CliError::while_doing(format!("cannot remove {HOLD}"), error).hinting(AS_ROOT)
     })?;
     let reboots =
         || Hold::load(&DirReader::live()).is_some_and(|hold| hold.is_in_force(Timestamp::now()));
@@ -93,7 +94,7 @@ impl Setting {
             let hold =
                 EnforceHold::starting(Timestamp::now(), "`bedplate revert --hold`", &operator());
             hold.keep(root).map_err(|error| {
-                CliError::while_doing(format!("cannot write {HOLD}: are you root?"), error)
+                CliError::while_doing(format!("cannot write {HOLD}"), error).hinting(AS_ROOT)
             })?;
         }
         Ok(Setting { ours })

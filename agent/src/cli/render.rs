@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::host;
-use super::profile_source;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
 use crate::engine;
+use crate::engine::profile_source::Chosen;
 use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::Writer as _;
 use crate::host::write::DirWriter;
@@ -79,8 +79,9 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
         (Some(cpu), false) => Facts::of_vendor(CpuVendor::from(cpu)),
         _ => opened.facts(Depth::Plan),
     };
-    let loaded = profile_source::load(&args.profile, opened.reader.as_ref(), &facts)?;
-    engine::assume_cpu(&mut facts, args.profile.cpu.map(Into::into), &loaded.profile);
+    let reader = opened.reader.as_ref();
+    let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
+    output::lints(&loaded);
     let desired = resolve(&loaded.profile, &facts);
     let mut options = Options::new(&loaded.profile.name);
     options.grub_family = match args.family {
@@ -101,10 +102,7 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
 
 fn emit(args: &RenderArgs, rendered: &Rendered) -> Result<(), CliError> {
     if args.json {
-        output::data(
-            &json::document(rendered)
-                .map_err(|error| CliError::while_doing("cannot write JSON", error))?,
-        )?;
+        output::data(&json::document(rendered)?)?;
     } else if let Some(dir) = &args.out {
         for file in &rendered.files {
             write(dir, file)?;

@@ -8,12 +8,14 @@ use clap::Args;
 
 use super::{CliError, Exit, agent, output};
 use crate::daemon::devices::Known;
+use crate::daemon::observe::{self, ObserveError};
 use crate::daemon::round::Round;
 use crate::daemon::status::{State, Status, Verdict};
 use crate::daemon::store::Store;
 use crate::daemon::work;
 use crate::duration;
 use crate::enforce_hold::{EnforceHold, HOLD};
+use crate::engine::RoadError;
 use crate::host::boot_id;
 use crate::host::dir::DirReader;
 use crate::reboot::decide::shown;
@@ -90,8 +92,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
 /// Prints it; the exit status says where the host stands.
 fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliError> {
     if json {
-        let text = serde_json::to_string_pretty(status)
-            .map_err(|error| CliError::while_doing("cannot write JSON", error))?;
+        let text = serde_json::to_string_pretty(status)?;
         output::data(&(text + "\n"))?;
     } else {
         output::report(&text::status(status, live, jiff::Timestamp::now()))?;
@@ -136,9 +137,14 @@ fn look(root: &Path) -> Result<Status, CliError> {
     let now = jiff::Timestamp::now();
     let hold = Hold::load(&DirReader::live()).filter(|hold| !hidden && hold.is_in_force(now));
     status.reboot.hold = hold.map(|hold| hold.describe(now));
-    let Some(round) = super::round::look_only()? else {
-        status.without_profile(super::profile_source::no_own_profile());
-        return Ok(status);
+    let round = match observe::look() {
+        Ok(round) => round,
+        Err(ObserveError::Road(error @ RoadError::NoProfile)) => {
+            status.without_profile(error.to_string());
+            return Ok(status);
+        }
+        Err(ObserveError::Road(error)) => return Err(error.into()),
+        Err(error) => return Err(CliError::while_doing("cannot look at this host", error)),
     };
     // Only root may read what was here before; others are told nothing of a device that is gone.
     judged(&mut status, round, Store::new(root).devices());

@@ -26,7 +26,7 @@ pub fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
-        if let Some(said) = runtime.block_on(call_off(root)).map_err(CliError::Plain)? {
+        if let Some(said) = runtime.block_on(call_off(root)).map_err(CliError::host)? {
             output::status(&said);
         }
     }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::round::{Device, Obstacle, Round};
+use super::round::{Device, Round};
+use crate::plan::{Blocker, Unknown};
 
 /// Where it is kept: across boots, since a device is lost at a boot more often than not.
 pub const FILE: &str = "/var/lib/bedplate/devices.json";
@@ -60,17 +61,16 @@ impl Known {
     pub fn miss(&mut self, round: &mut Round) {
         let Some(seen) = &round.devices else {
             if !self.devices.is_empty() {
-                round.unknowns.push(Obstacle {
-                    kind: "host".into(),
+                round.unknowns.push(Unknown {
+                    kind: "host",
                     subject: "PCI devices".into(),
                     reason: "whether the GPUs and NICs of this host are all here cannot be told"
                         .into(),
-                    remedy: String::new(),
                 });
             }
             return;
         };
-        round.blockers.extend(self.update(seen).iter().map(obstacle));
+        round.blockers.extend(self.update(seen).iter().map(blocker));
     }
 
     /// What is gone of one kind. Addresses change when a bridge gets another bus number, so that several may be new after
@@ -107,9 +107,9 @@ impl Known {
 }
 
 /// What people have to know of it.
-pub fn obstacle((address, what): &(String, String)) -> Obstacle {
-    Obstacle {
-        kind: "host".into(),
+pub fn blocker((address, what): &(String, String)) -> Blocker {
+    Blocker {
+        kind: "host",
         subject: format!("{what} at {address}"),
         reason: "it was here when this host was last complete, and it is gone".into(),
         remedy: format!(
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(gone(&mut known, &[device("d", "NIC", true)]), [""; 0], "nothing was about c");
         assert_eq!(Known::parse("{}"), None);
         assert!(
-            obstacle(&("0000:18:00.0".into(), "NIC 15b3:1021".into()))
+            blocker(&("0000:18:00.0".into(), "NIC 15b3:1021".into()))
                 .remedy
                 .contains("--forget-missing")
         );

@@ -2,16 +2,17 @@
 //! triggers comes out; what has changed is for a look at the host to find.
 
 use std::collections::BTreeMap;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, AsRawFd, RawFd};
 
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-use rustix::net::netlink::{self, SocketAddrNetlink};
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+use nix::errno::Errno;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
+};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::Sender;
 
-use super::round::Watch;
+use crate::kind::Watch;
 
 /// Something has happened that may be drift.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,24 +33,19 @@ const KERNEL: u32 = 1;
 /// # Errors
 /// When the socket cannot be had (some containers).
 pub fn uevents(to: Sender<Trigger>) -> std::io::Result<()> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(
-        AddressFamily::NETLINK,
-        SocketType::DGRAM,
-        flags,
-        Some(netlink::KOBJECT_UEVENT),
-    )?;
-    rustix::net::bind(&socket, &SocketAddrNetlink::new(0, KERNEL))?;
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let protocol = SockProtocol::NetlinkKObjectUEvent;
+    let socket = socket(AddressFamily::Netlink, SockType::Datagram, flags, protocol)?;
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, KERNEL))?;
     let socket = registered(socket)?;
     tokio::spawn(async move {
         let mut buffer = vec![0; UEVENT];
         while let Ok(mut ready) = socket.readable().await {
-            let read = ready.try_io(|socket| {
-                Ok(rustix::net::recv(socket.get_ref(), buffer.as_mut_slice(), RecvFlags::empty())?)
-            });
+            let read = ready
+                .try_io(|socket| Ok(recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?));
             let trigger = match read {
                 Err(_would_block) => continue,
-                Ok(Ok((length, _))) => relevant(&buffer[..length.min(UEVENT)]),
+                Ok(Ok(length)) => relevant(&buffer[..length]),
                 // ENOBUFS: more came than the socket holds. Something of it may have mattered.
                 Ok(Err(_)) => Some(Trigger { what: "uevents were lost".into(), profile: false }),
             };
@@ -66,7 +62,7 @@ pub fn uevents(to: Sender<Trigger>) -> std::io::Result<()> {
 // What is deprecated is registering a descriptor that somebody else may close; an owned one nobody else closes. The other
 // way is unsafe code.
 #[allow(deprecated)]
-fn registered(descriptor: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+fn registered<T: AsRawFd>(descriptor: T) -> std::io::Result<AsyncFd<T>> {
     AsyncFd::new(descriptor)
 }
 
@@ -82,10 +78,19 @@ fn relevant(message: &[u8]) -> Option<Trigger> {
     (counts && !virtual_net).then(|| Trigger { what: format!("uevent {head}"), profile: false })
 }
 
+/// An inotify instance, as the runtime takes it.
+struct Instance(Inotify);
+
+impl AsRawFd for Instance {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
 /// Watches over files, directories and sysfs attributes.
 pub struct Files {
-    descriptor: std::sync::Arc<AsyncFd<OwnedFd>>,
-    watched: std::sync::Arc<std::sync::Mutex<BTreeMap<i32, String>>>,
+    descriptor: std::sync::Arc<AsyncFd<Instance>>,
+    watched: std::sync::Arc<std::sync::Mutex<BTreeMap<WatchDescriptor, String>>>,
 }
 
 impl Files {
@@ -94,7 +99,7 @@ impl Files {
     /// # Errors
     /// When inotify cannot be had.
     pub fn new(to: Sender<Trigger>) -> std::io::Result<Self> {
-        let descriptor = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let descriptor = Instance(Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?);
         let descriptor = std::sync::Arc::new(registered(descriptor)?);
         let watched = std::sync::Arc::new(std::sync::Mutex::new(BTreeMap::new()));
         tokio::spawn(read(descriptor.clone(), watched.clone(), to));
@@ -103,16 +108,17 @@ impl Files {
 
     /// Watches all of these, whatever was watched before. What cannot be watched is left to the slow re-check.
     pub fn set(&self, watch: &Watch) {
-        let files = WatchFlags::CLOSE_WRITE
-            | WatchFlags::MOVED_TO
-            | WatchFlags::MOVED_FROM
-            | WatchFlags::DELETE;
+        let files = AddWatchFlags::IN_CLOSE_WRITE
+            | AddWatchFlags::IN_MOVED_TO
+            | AddWatchFlags::IN_MOVED_FROM
+            | AddWatchFlags::IN_DELETE;
         let wanted = watch.directories.iter().map(|path| (path, files));
-        let wanted = wanted.chain(watch.attributes.iter().map(|path| (path, WatchFlags::MODIFY)));
+        let wanted =
+            wanted.chain(watch.attributes.iter().map(|path| (path, AddWatchFlags::IN_MODIFY)));
         let mut watched = lock(&self.watched);
         for (path, mask) in wanted {
             // Watching a file twice gives the same number again.
-            if let Ok(number) = inotify::add_watch(self.descriptor.get_ref(), path.as_str(), mask) {
+            if let Ok(number) = self.descriptor.get_ref().0.add_watch(path.as_str(), mask) {
                 watched.insert(number, path.clone());
             }
         }
@@ -125,34 +131,33 @@ fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 async fn read(
-    descriptor: std::sync::Arc<AsyncFd<OwnedFd>>,
-    watched: std::sync::Arc<std::sync::Mutex<BTreeMap<i32, String>>>,
+    descriptor: std::sync::Arc<AsyncFd<Instance>>,
+    watched: std::sync::Arc<std::sync::Mutex<BTreeMap<WatchDescriptor, String>>>,
     to: Sender<Trigger>,
 ) {
-    let mut buffer = [MaybeUninit::uninit(); 4096];
     while let Ok(mut ready) = descriptor.readable().await {
-        let mut reader = inotify::Reader::new(descriptor.get_ref(), &mut buffer);
-        loop {
-            match reader.next() {
-                Ok(event) => {
-                    let mut watched = lock(&watched);
-                    if event.events().contains(ReadFlags::IGNORED) {
-                        // The file is gone; a device that comes back has new ones.
-                        watched.remove(&event.wd());
-                        continue;
-                    }
-                    let path = watched.get(&event.wd()).cloned().unwrap_or_default();
-                    let name = event.file_name().map(|name| name.to_string_lossy().into_owned());
-                    drop(watched);
-                    if let Some(trigger) = of_file(&path, name.as_deref()) {
-                        let _ = to.try_send(trigger);
-                    }
-                }
-                Err(rustix::io::Errno::AGAIN) => break,
-                Err(_) => return,
+        let events = match descriptor.get_ref().0.read_events() {
+            Ok(events) => events,
+            Err(Errno::EAGAIN) => {
+                ready.clear_ready();
+                continue;
+            }
+            Err(_) => return,
+        };
+        for event in events {
+            let mut watched = lock(&watched);
+            if event.mask.contains(AddWatchFlags::IN_IGNORED) {
+                // The file is gone; a device that comes back has new ones.
+                watched.remove(&event.wd);
+                continue;
+            }
+            let path = watched.get(&event.wd).cloned().unwrap_or_default();
+            drop(watched);
+            let name = event.name.map(|name| name.to_string_lossy().into_owned());
+            if let Some(trigger) = of_file(&path, name.as_deref()) {
+                let _ = to.try_send(trigger);
             }
         }
-        ready.clear_ready();
     }
 }
 

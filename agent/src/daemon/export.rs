@@ -169,9 +169,9 @@ pub(super) fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::round::{Difference, Waiting};
+    use crate::daemon::round::Difference;
     use crate::daemon::status::State;
-    use crate::plan::Effect;
+    use crate::plan::{Effect, Pending};
 
     fn waiting() -> Status {
         let mut status = Status::starting("b".into());
@@ -184,8 +184,8 @@ mod tests {
             live: true,
             items: Vec::new(),
         });
-        status.pending.push(Waiting {
-            kind: "cmdline".into(),
+        status.pending.push(Pending {
+            kind: "cmdline",
             subject: "iommu=pt".into(),
             running: None,
             next: Some("iommu=pt".into()),

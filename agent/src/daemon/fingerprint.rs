@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
-use super::round::Watch;
+use crate::kind::Watch;
 
 /// Cheap signs that something may have changed, none of them in config space: the count of uevents (VFs that
 /// come and go are some), modules, sizes and times of files. Nothing for which the kernel waits for a driver: the daemon
@@ -31,4 +31,44 @@ pub fn of(root: &Path, watch: Option<&Watch>) -> u64 {
         }
     }
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each sign is one: what changes it changes the fingerprint, and nothing else does.
+    #[test]
+    fn what_is_a_sign_of_a_change_and_what_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let file = root.path().join(path.trim_start_matches('/'));
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        let directory = root.path().join("etc/modprobe.d").display().to_string();
+        let watch = Watch { directories: vec![directory], attributes: Vec::new() };
+        let mut last = of(root.path(), Some(&watch));
+        for (path, text, counts) in [
+            ("sys/kernel/uevent_seqnum", "7\n", true),
+            ("sys/kernel/uevent_seqnum", "8\n", true),
+            ("proc/modules", "loop 1 0 - Live\n", true),
+            ("proc/modules", "loop 1 9 - Live\n", false),
+            ("proc/modules", "loop 1 9 - Live\nib_core 1 0 - Live\n", true),
+            (crate::enforce_hold::HOLD, "one", true),
+            (crate::enforce_hold::HOLD, "another", true),
+            (crate::reboot::hold::HOLD, "one", true),
+            ("etc/modprobe.d/a.conf", "one", true),
+            ("etc/modprobe.d/a.conf", "more", true),
+            ("etc/hosts", "one", false),
+        ] {
+            write(path, text);
+            let now = of(root.path(), Some(&watch));
+            assert_eq!(now != last, counts, "{path}: {text}");
+            last = now;
+        }
+        std::fs::remove_file(root.path().join(crate::enforce_hold::HOLD.trim_start_matches('/')))
+            .unwrap();
+        assert_ne!(of(root.path(), Some(&watch)), last, "a hold that ends");
+    }
 }

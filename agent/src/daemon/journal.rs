@@ -6,7 +6,8 @@ use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::round::{Difference, Value};
+use super::round::Difference;
+use crate::plan::Item;
 
 /// A kind of message, for ever: programs and the catalog know it by its id (journald: MESSAGE_ID).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +122,8 @@ pub fn say(message: Message, text: &str) {
 
 /// Logs one message for every value of a change.
 pub fn say_of(message: Message, plan: &str, change: &Difference, text: &str) {
-    let nothing = Value { subject: change.subject.clone(), before: None, after: None };
+    let nothing =
+        Item { subject: change.subject.clone(), before: None, after: None, why: Vec::new() };
     let items =
         if change.items.is_empty() { std::slice::from_ref(&nothing) } else { &change.items };
     for item in items {

@@ -16,6 +16,7 @@ pub mod journal;
 pub mod logind;
 pub mod marker;
 pub mod methods;
+pub mod observe;
 pub mod pace;
 pub mod pages;
 pub mod remind;

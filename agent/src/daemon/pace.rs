@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::round::{Difference, Done, End};
+use super::round::{Difference, Done};
+use crate::plan::Item;
 
 /// First wait after a failure.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
@@ -130,13 +131,13 @@ impl Pace {
         let mut next: Option<Duration> = None;
         for done in done {
             let memory = self.changes.entry(done.change.id.clone()).or_default();
-            match done.end {
-                End::Done => {
+            match &done.failure {
+                None => {
                     memory.done = true;
                     memory.failures = 0;
                     memory.failed = None;
                 }
-                End::Failed { ref why } => {
+                Some(why) => {
                     memory.failures = memory.failures.saturating_add(1);
                     memory.failed = Some(Failed {
                         id: done.change.id.clone(),
@@ -234,7 +235,7 @@ impl Memory {
 }
 
 fn seen(difference: &Difference) -> String {
-    let one = |value: &super::round::Value| {
+    let one = |value: &Item| {
         format!("{}: {}", value.subject, value.before.as_deref().unwrap_or("absent"))
     };
     difference.items.iter().map(one).collect::<Vec<_>>().join("; ")
@@ -243,12 +244,15 @@ fn seen(difference: &Difference) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::round::Value;
     use crate::plan::Effect;
 
     fn found(id: &str) -> Difference {
-        let value =
-            Value { subject: "ACS control".into(), before: Some("001d".into()), after: None };
+        let value = Item {
+            subject: "ACS control".into(),
+            before: Some("001d".into()),
+            after: None,
+            why: Vec::new(),
+        };
         Difference {
             id: id.into(),
             kind: "acs".into(),
@@ -260,11 +264,11 @@ mod tests {
     }
 
     fn done(id: &str) -> Done {
-        Done { change: found(id), end: End::Done }
+        Done { change: found(id), failure: None }
     }
 
     fn failed(id: &str) -> Done {
-        Done { change: found(id), end: End::Failed { why: "no".into() } }
+        Done { change: found(id), failure: Some("no".into()) }
     }
 
     const fn s(seconds: u64) -> Duration {

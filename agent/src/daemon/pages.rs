@@ -2,9 +2,9 @@
 //! parsing, TOML, TLS) is mapped by then, 64 KiB around every place that ran, and would stay for days although a sleeping
 //! daemon needs a tenth of it. Two thirds of what it held were such pages.
 
-use std::ffi::c_void;
+use std::ptr::NonNull;
 
-use rustix::mm::{Advice, madvise};
+use nix::sys::mman::{MmapAdvise, madvise};
 
 /// Unmaps the code of the program and its libraries. The kernel maps again, page by page, what runs next; that costs some
 /// fifty minor faults.
@@ -13,18 +13,13 @@ use rustix::mm::{Advice, madvise};
 pub fn give_back() {
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
     for (start, length) in maps.lines().filter_map(code) {
+        let Some(start) = NonNull::new(std::ptr::without_provenance_mut(start)) else { continue };
         #[expect(unsafe_code, reason = "no other way to tell the kernel")]
         // SAFETY: a mapping that is not writable and comes from a file holds just what the file holds, and after
         // MADV_DONTNEED a private mapping is filled from the file again (madvise(2)). Relocated data is no such mapping:
         // `code` takes executable ones only, and there are no relocations in them (no DT_TEXTREL; the linker refuses it).
         // The length is the mapping's own, so nothing else is touched.
-        let _ = unsafe {
-            madvise(
-                std::ptr::without_provenance_mut::<c_void>(start),
-                length,
-                Advice::LinuxDontNeed,
-            )
-        };
+        let _ = unsafe { madvise(start, length, MmapAdvise::MADV_DONTNEED) };
     }
 }
 

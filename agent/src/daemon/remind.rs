@@ -8,26 +8,32 @@ use crate::profile::NEVER;
 use crate::profile::model::{Reboot, RebootPolicy};
 
 /// Between two reminders, and between what was said when the need arose and the first.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Since when, and when it was last said.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reminder {
+    every: Duration,
     since: Option<Instant>,
     said: Option<Instant>,
 }
 
 impl Reminder {
-    /// What is to be said now, if a day has passed since it was last said.
+    /// One that speaks up this often: once a [`DAY`], but in tests of the loop.
+    pub fn new(every: Duration) -> Self {
+        Reminder { every, since: None, said: None }
+    }
+
+    /// What is to be said now, if it was last said long enough ago.
     pub fn due(&mut self, status: &Status, settings: &Reboot, now: Instant) -> Option<String> {
         let Some(why) = left_to_people(settings).filter(|_| status.reboot.is_needed()) else {
-            *self = Reminder::default();
+            *self = Reminder::new(self.every);
             return None;
         };
         let since = *self.since.get_or_insert(now);
         // What made it needed was said at once.
         let last = *self.said.get_or_insert(now);
-        if now.saturating_duration_since(last) < DAY {
+        if now.saturating_duration_since(last) < self.every {
             return None;
         }
         self.said = Some(now);
@@ -79,7 +85,7 @@ mod tests {
     #[test]
     fn once_a_day_for_as_long_as_it_is_due() {
         let (mut reminder, settings, status) =
-            (Reminder::default(), settings("policy = \"never\""), waiting());
+            (Reminder::new(DAY), settings("policy = \"never\""), waiting());
         let begun = Instant::now();
         let said: Vec<u32> = (0..=73)
             .filter(|hour| reminder.due(&status, &settings, begun + HOUR * *hour).is_some())
@@ -90,7 +96,7 @@ mod tests {
     #[test]
     fn it_says_for_how_long_and_what_to_do() {
         let (mut reminder, settings, status) =
-            (Reminder::default(), settings("policy = \"never\""), waiting());
+            (Reminder::new(DAY), settings("policy = \"never\""), waiting());
         let begun = Instant::now();
         assert_eq!(reminder.due(&status, &settings, begun), None);
         let said = reminder.due(&status, &settings, begun + HOUR * 49).unwrap();
@@ -103,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_need_that_comes_again_is_counted_from_then() {
-        let (mut reminder, settings) = (Reminder::default(), settings("policy = \"never\""));
+        let (mut reminder, settings) = (Reminder::new(DAY), settings("policy = \"never\""));
         let begun = Instant::now();
         assert_eq!(reminder.due(&waiting(), &settings, begun), None);
         assert_eq!(reminder.due(&Status::starting("b".into()), &settings, begun + HOUR * 23), None);
@@ -121,7 +127,7 @@ mod tests {
             ("policy = \"schedule\"", false),
             ("policy = \"mark\"", false),
         ] {
-            let (mut reminder, settings) = (Reminder::default(), settings(reboot));
+            let (mut reminder, settings) = (Reminder::new(DAY), settings(reboot));
             reminder.due(&waiting(), &settings, begun);
             assert_eq!(
                 reminder.due(&waiting(), &settings, begun + DAY).is_some(),

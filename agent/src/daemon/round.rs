@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Effect, Item, Plan, RebootNeed};
+use crate::kind::Watch;
+use crate::plan::{Blocker, Change, Effect, Item, Pending, Plan, RebootNeed, Unknown};
 use crate::profile::model::{Agent, Reboot};
 use crate::reboot::stuck::Cause;
 
@@ -33,11 +34,11 @@ pub struct Round {
     /// What still differs and this host could take.
     pub changes: Vec<Difference>,
     /// What people have to deal with.
-    pub blockers: Vec<Obstacle>,
+    pub blockers: Vec<Blocker>,
     /// What could not be read.
-    pub unknowns: Vec<Obstacle>,
+    pub unknowns: Vec<Unknown>,
     /// What waits for a boot.
-    pub pending: Vec<Waiting>,
+    pub pending: Vec<Pending>,
     /// What the host waits for.
     pub need: RebootNeed,
     /// Names what waits, in a way that is the same before a boot and after one that did not help.
@@ -55,7 +56,7 @@ pub struct Round {
     pub plan_json: String,
 }
 
-/// One change of the plan.
+/// One change of the plan without its actions: what the status shows to everybody holds no file's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// `kind/subject`.
@@ -70,18 +71,7 @@ pub struct Difference {
     #[serde(default)]
     pub live: bool,
     /// What differs.
-    pub items: Vec<Value>,
-}
-
-/// Before and after.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Value {
-    /// What.
-    pub subject: String,
-    /// Observed; `None` = absent.
-    pub before: Option<String>,
-    /// Wanted; `None` = absent.
-    pub after: Option<String>,
+    pub items: Vec<Item>,
 }
 
 /// What became of a change.
@@ -89,49 +79,8 @@ pub struct Value {
 pub struct Done {
     /// What was to be done.
     pub change: Difference,
-    /// How it ended.
-    pub end: End,
-}
-
-/// How a change ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "end", rename_all = "kebab-case")]
-pub enum End {
-    /// Done, and read back (or it was so already).
-    Done,
-    /// Failed and taken back, or not tried because another failed.
-    Failed {
-        /// Why.
-        why: String,
-    },
-}
-
-/// A blocker or an unknown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Obstacle {
-    /// Its kind.
-    pub kind: String,
-    /// What it is about.
-    pub subject: String,
-    /// Why.
-    pub reason: String,
-    /// What to do; empty for an unknown.
-    pub remedy: String,
-}
-
-/// What waits for a boot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiting {
-    /// Its kind.
-    pub kind: String,
-    /// What.
-    pub subject: String,
-    /// What runs.
-    pub running: Option<String>,
-    /// What the next boot brings.
-    pub next: Option<String>,
-    /// Which boot.
-    pub effect: Effect,
+    /// Why it failed and was taken back, or was not tried; `None`: it is done, and was read back.
+    pub failure: Option<String>,
 }
 
 /// A GPU or a NIC.
@@ -145,30 +94,16 @@ pub struct Device {
     pub selected: bool,
 }
 
-/// Paths whose change may be drift.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Watch {
-    /// Directories in which files come, go and are written.
-    pub directories: Vec<String>,
-    /// Sysfs files that somebody may write to: `config` of ports with ACS, `sriov_numvfs`, `reset`.
-    pub attributes: Vec<String>,
-}
-
 impl Difference {
     /// Of a plan's change.
-    pub fn of(change: &crate::plan::Change) -> Self {
-        let value = |item: &Item| Value {
-            subject: item.subject.clone(),
-            before: item.before.clone(),
-            after: item.after.clone(),
-        };
+    pub fn of(change: &Change) -> Self {
         Difference {
             id: change.id.clone(),
             kind: change.kind.to_owned(),
             subject: change.subject.clone(),
             effect: change.effect,
             live: change.is_live(),
-            items: change.items.iter().map(value).collect(),
+            items: change.items.clone(),
         }
     }
 }
@@ -193,21 +128,22 @@ pub fn hash(plan: &Plan) -> String {
 }
 
 impl Round {
-    /// These changes came to nothing.
+    /// These changes were not done: the worker came to no end.
     #[must_use]
     pub fn failed(mut self, only: &[String], why: &str) -> Self {
         let tried = self.changes.iter().filter(|change| only.contains(&change.id));
-        let end = || End::Failed { why: why.to_owned() };
-        self.done = tried.map(|change| Done { change: change.clone(), end: end() }).collect();
+        let failed =
+            |change: &Difference| Done { change: change.clone(), failure: Some(why.to_owned()) };
+        self.done = tried.map(failed).collect();
         self
     }
 
     /// The first change that failed, and why.
     pub fn failure(&self) -> Option<String> {
-        self.done.iter().find_map(|done| match &done.end {
-            End::Failed { why } => Some(format!("{}: {why}", done.change.subject)),
-            End::Done => None,
-        })
+        let failed = |done: &Done| {
+            done.failure.as_ref().map(|why| format!("{}: {why}", done.change.subject))
+        };
+        self.done.iter().find_map(failed)
     }
 
     /// Whether the host is what the profile says, as far as can be seen, without waiting for anything.

@@ -28,11 +28,12 @@ use super::pace::Pace;
 use super::pages;
 use super::remind::Reminder;
 use super::restart::Restart;
-use super::round::{Round, Watch};
+use super::round::Round;
 use super::status::{State, Status, Work};
 use super::told::Told;
 use super::watchdog::{self, Busy, notify};
 use crate::host::boot_id;
+use crate::kind::Watch;
 
 /// What the bus may take for the signals of one change.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
@@ -44,6 +45,8 @@ pub struct Options {
     pub root: PathBuf,
     /// The program that does rounds: this one.
     pub worker: PathBuf,
+    /// Time between two reminders of a reboot that is left to people: a day.
+    pub remind_every: Duration,
 }
 
 /// Why it cannot run.
@@ -132,6 +135,7 @@ impl Daemon {
         let restart = Restart::new(&options.root, boot_id);
         let devices = restart.store().devices();
         let now = Instant::now();
+        let reminder = Reminder::new(options.remind_every);
         let mut daemon = Daemon {
             options,
             shown,
@@ -157,7 +161,7 @@ impl Daemon {
             bursts: Bursts::default(),
             busy: Busy::default(),
             told: Told::default(),
-            reminder: Reminder::default(),
+            reminder,
             unusable: None,
             work: None,
             profile_gone: None,

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::pace::{Contested, Failed};
-use super::round::{Difference, Obstacle, Round, Waiting};
+use super::round::{Difference, Round};
 use crate::enforce_hold::EnforceHold;
-use crate::plan::RebootNeed;
+use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootMethod, RebootPolicy};
 use crate::reboot::came::Came;
 use crate::reboot::decide::Decision;
@@ -158,11 +158,11 @@ pub struct Status {
     /// What differs.
     pub changes: Vec<Difference>,
     /// What people have to deal with.
-    pub blockers: Vec<Obstacle>,
+    pub blockers: Vec<Blocker>,
     /// What could not be read.
-    pub unknowns: Vec<Obstacle>,
+    pub unknowns: Vec<Unknown>,
     /// What waits for a boot.
-    pub pending: Vec<Waiting>,
+    pub pending: Vec<Pending>,
     /// What others keep changing.
     pub contested: Vec<Contested>,
     /// What was tried and failed, and is tried again.
@@ -403,7 +403,7 @@ impl Status {
             *counts.entry((change.kind.clone(), effect_name(change.effect))).or_default() += 1;
         }
         for pending in &self.pending {
-            *counts.entry((pending.kind.clone(), effect_name(pending.effect))).or_default() += 1;
+            *counts.entry((pending.kind.to_owned(), effect_name(pending.effect))).or_default() += 1;
         }
         counts
     }

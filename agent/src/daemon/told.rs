@@ -1,16 +1,16 @@
 //! What is said of a round in the log; what still is as it was is not said again.
 
 use super::journal::{self, say, say_of};
-use super::round::{Difference, End, Obstacle, Round};
+use super::round::{Difference, Round};
 use crate::enforce_hold::EnforceHold;
-use crate::plan::RebootNeed;
+use crate::plan::{RebootNeed, Unknown};
 
 /// Says what became of a round's changes, and what went wrong beside them. `plan`: the hash of what they were part of.
 pub fn ended(plan: &str, round: &Round) {
     for done in &round.done {
-        match &done.end {
-            End::Done => say_of(journal::DONE, plan, &done.change, "done"),
-            End::Failed { why } => {
+        match &done.failure {
+            None => say_of(journal::DONE, plan, &done.change, "done"),
+            Some(why) => {
                 say_of(journal::FAILED, plan, &done.change, &format!("failed ({why})"));
             }
         }
@@ -79,7 +79,7 @@ impl Told {
 
     /// Says what could not be read.
     pub fn unknowns(&mut self, round: &Round) {
-        let words = |one: &Obstacle| {
+        let words = |one: &Unknown| {
             format!("{} {} could not be read: {}", one.kind, one.subject, one.reason)
         };
         let unknowns: Vec<String> = round.unknowns.iter().map(words).collect();

@@ -220,6 +220,20 @@ pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
 }
 
 impl Facts {
+    /// How plans and tables name a host: by what it is, not by where its bytes came from, so that a recorded host is called
+    /// what the machine itself was called.
+    pub fn label(&self) -> String {
+        let machine = [self.dmi.sys_vendor.known(), self.dmi.product_name.known()];
+        let machine: Vec<&str> = machine.into_iter().flatten().map(String::as_str).collect();
+        let parts = [
+            machine.join(" "),
+            self.os.pretty.known().cloned().unwrap_or_default(),
+            self.os.kernel.known().map(|release| format!("Linux {release}")).unwrap_or_default(),
+        ];
+        let said: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        if said.is_empty() { "unknown machine".to_owned() } else { said.join(", ") }
+    }
+
     /// A machine of which nothing is known but its maker's CPU: what image builds resolve a profile against.
     pub fn of_vendor(vendor: CpuVendor) -> Facts {
         fn unknown<T>() -> Reading<T> {

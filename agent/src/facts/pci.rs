@@ -178,6 +178,11 @@ pub struct SriovCapability {
 }
 
 impl Function {
+    /// The path of one of its sysfs attributes.
+    pub fn attribute(&self, name: &str) -> String {
+        format!("/sys/bus/pci/devices/{}/{name}", self.address)
+    }
+
     /// PCI-to-PCI bridge (class 0x0604).
     pub fn is_bridge(&self) -> bool {
         self.class >> 8 == 0x0604

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 /// Where programs are looked for, and the PATH they get, whatever that of the caller.
 const STANDARD: [&str; 6] =
@@ -151,9 +152,9 @@ fn wait(child: &mut Child, limit: Duration) -> End {
 /// Kills what runs in the program's process group and takes its status, so that no zombie stays.
 fn kill_group(child: &mut Child) {
     // The leader has not been reaped, so the group's number is still its own.
-    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+    if let Some(pid) = i32::try_from(child.id()).ok().map(Pid::from_raw) {
         // ESRCH: all of it has ended already.
-        let _ = kill_process_group(pid, Signal::KILL);
+        let _ = killpg(pid, Signal::SIGKILL);
     }
     // SIGKILL ends it, unless it hangs in the kernel: then nothing can, and it must not hang us as well.
     let deadline = Instant::now() + AFTERMATH;

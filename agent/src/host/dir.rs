@@ -8,8 +8,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags};
-use rustix::io::Errno;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat};
+use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
+use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, fstatfs};
+use nix::sys::uio::pread;
+use rustix::fs::{FileType, RawDir};
 
 use self::functions::{DEVICES, Functions};
 use super::{ConfigSpace, HostKind, ReadCost, ReadError, Reader};
@@ -21,8 +25,8 @@ const LARGEST: usize = 16 << 20;
 const BUFFER: usize = 64 << 10;
 /// openat2 says EAGAIN when a rename or mount raced with a `..`; the race cannot last (man openat2).
 const RACES: u64 = 128;
-/// `f_type` of sysfs and of procfs (include/uapi/linux/magic.h).
-const KERNEL_FILESYSTEMS: [u64; 2] = [0x6265_6572, 0x9fa0];
+/// What the kernel makes up itself.
+const KERNEL_FILESYSTEMS: [FsType; 2] = [SYSFS_MAGIC, PROC_SUPER_MAGIC];
 
 /// Why an image root cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -78,12 +82,12 @@ impl DirReader {
     pub fn image(directory: &Path) -> Result<Self, ImageError> {
         let failed =
             |errno: Errno| ImageError::Root { path: directory.to_owned(), source: errno.into() };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(CWD, directory, flags, Mode::empty()).map_err(failed)?;
-        let own = rustix::fs::fstat(&fd).map_err(failed)?.st_dev;
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let fd = openat(AT_FDCWD, directory, flags, Mode::empty()).map_err(failed)?;
+        let own = fstat(&fd).map_err(failed)?.st_dev;
         match inside(&fd, "/", flags).0 {
             // Container runtimes older than the call answer EPERM.
-            Err(Errno::NOSYS | Errno::PERM) => {
+            Err(Errno::ENOSYS | Errno::EPERM) => {
                 return Err(ImageError::NoOpenat2 { path: directory.to_owned() });
             }
             Err(errno) => return Err(failed(errno)),
@@ -120,15 +124,15 @@ impl DirReader {
     }
 
     /// Open a path inside the host. Never blocks on a FIFO and never gains a controlling terminal.
-    fn open(&self, path: &str, flags: OFlags) -> Result<OwnedFd, ReadError> {
-        let mut flags = flags | OFlags::CLOEXEC;
-        if !flags.contains(OFlags::PATH) {
+    fn open(&self, path: &str, flags: OFlag) -> Result<OwnedFd, ReadError> {
+        let mut flags = flags | OFlag::O_CLOEXEC;
+        if !flags.contains(OFlag::O_PATH) {
             // openat2 refuses these together with O_PATH, which opens nothing anyway.
-            flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
+            flags |= OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         }
         let Root::Image { fd: root, foreign } = &self.root else {
             self.count(2);
-            return rustix::fs::openat(CWD, path, flags, Mode::empty())
+            return openat(AT_FDCWD, path, flags, Mode::empty())
                 .map_err(|errno| error(path, errno));
         };
         if foreign.iter().any(|mount| is_below(path, mount.path)) {
@@ -153,19 +157,19 @@ impl DirReader {
 
     fn device_of(&self, fd: &OwnedFd) -> Option<u64> {
         self.count(1);
-        rustix::fs::fstat(fd).ok().map(|stat| stat.st_dev)
+        fstat(fd).ok().map(|stat| stat.st_dev)
     }
 
     fn read_up_to(&self, path: &str, limit: usize, whole: bool) -> Result<Vec<u8>, ReadError> {
-        let fd = self.open(path, OFlags::RDONLY)?;
+        let fd = self.open(path, OFlag::O_RDONLY)?;
         let failed = |errno| error(path, errno);
         // Elsewhere than in the kernel's own trees a path can be a device or a pipe: reading one has side effects.
         if !is_below(path, "/sys") && !is_below(path, "/proc") {
             self.count(1);
-            let stat = rustix::fs::fstat(&fd).map_err(failed)?;
-            match FileType::from_raw_mode(stat.st_mode) {
-                FileType::RegularFile => {}
-                FileType::Directory => return Err(error(path, Errno::ISDIR)),
+            let stat = fstat(&fd).map_err(failed)?;
+            match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+                SFlag::S_IFREG => {}
+                SFlag::S_IFDIR => return Err(error(path, Errno::EISDIR)),
                 _ => return Err(refused(path, "it is not a regular file")),
             }
         }
@@ -174,7 +178,7 @@ impl DirReader {
         loop {
             let room = buffer.len().min(limit - bytes.len());
             self.count(1);
-            let got = rustix::io::read(&fd, &mut buffer[..room]).map_err(failed)?;
+            let got = nix::unistd::read(&fd, &mut buffer[..room]).map_err(failed)?;
             bytes.extend_from_slice(&buffer[..got]);
             // A sysfs attribute comes whole in one read. Files of /proc do not: only 0 is their end.
             let ended = got == 0 || (got < room && is_below(path, "/sys"));
@@ -192,13 +196,14 @@ impl DirReader {
         path: &str,
         mut each: impl FnMut(&OwnedFd, &str, FileType) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
-        let fd = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let fd = self.open(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
         let mut space: Vec<MaybeUninit<u8>> = vec![MaybeUninit::uninit(); BUFFER / 2];
         let mut directory = RawDir::new(&fd, &mut space);
         loop {
             self.count(u64::from(directory.is_buffer_empty()));
             let Some(entry) = directory.next() else { return Ok(()) };
-            let entry = entry.map_err(|errno| error(path, errno))?;
+            let entry =
+                entry.map_err(|errno| error(path, Errno::from_raw(errno.raw_os_error())))?;
             let name = entry.file_name().to_string_lossy();
             if name != "." && name != ".." {
                 each(&fd, &name, entry.file_type())?;
@@ -208,9 +213,7 @@ impl DirReader {
 
     fn read_link_at(&self, directory: BorrowedFd, name: &str) -> Result<String, Errno> {
         self.count(1);
-        let mut buffer = self.buffer.borrow_mut();
-        let length = rustix::fs::readlinkat_raw(directory, name, &mut buffer[..])?;
-        Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+        Ok(readlinkat(directory, name)?.to_string_lossy().into_owned())
     }
 }
 
@@ -243,7 +246,7 @@ impl Reader for DirReader {
     fn link(&self, path: &str) -> Result<String, ReadError> {
         let failed = |errno| error(path, errno);
         let Root::Image { .. } = &self.root else {
-            return self.read_link_at(CWD, path).map_err(failed);
+            return self.read_link_at(AT_FDCWD, path).map_err(failed);
         };
         if let Some((directory, name)) =
             self.functions.borrow().as_ref().and_then(|known| known.link(path))
@@ -252,7 +255,7 @@ impl Reader for DirReader {
         }
         let (directory, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", path));
         let directory = if directory.is_empty() { "/" } else { directory };
-        let fd = self.open(directory, OFlags::PATH | OFlags::DIRECTORY)?;
+        let fd = self.open(directory, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
         self.read_link_at(fd.as_fd(), name).map_err(failed)
     }
 
@@ -263,7 +266,7 @@ impl Reader for DirReader {
                 match self.read_link_at(directory.as_fd(), name) {
                     Ok(text) => links.push((name.to_owned(), text)),
                     // Not a link after all, or gone since.
-                    Err(Errno::INVAL | Errno::NOENT) => {}
+                    Err(Errno::EINVAL | Errno::ENOENT) => {}
                     Err(errno) => return Err(error(&format!("{path}/{name}"), errno)),
                 }
             }
@@ -283,11 +286,11 @@ impl Reader for DirReader {
         let found = match self.root {
             Root::Live => {
                 self.count(1);
-                rustix::fs::statat(CWD, path, AtFlags::empty())
+                fstatat(AT_FDCWD, path, AtFlags::empty())
                     .map(drop)
                     .map_err(|errno| error(path, errno))
             }
-            Root::Image { .. } => self.open(path, OFlags::PATH).map(drop),
+            Root::Image { .. } => self.open(path, OFlag::O_PATH).map(drop),
         };
         match found {
             Ok(()) => Ok(true),
@@ -298,7 +301,7 @@ impl Reader for DirReader {
 
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
         let path = format!("{DEVICES}/{address}/config");
-        let fd = self.open(&path, OFlags::RDONLY)?;
+        let fd = self.open(&path, OFlag::O_RDONLY)?;
         Ok(Box::new(DirConfig { reader: self, fd, path }))
     }
 
@@ -316,7 +319,7 @@ struct DirConfig<'a> {
 impl ConfigSpace for DirConfig<'_> {
     fn read(&self, offset: u16, buffer: &mut [u8]) -> Result<usize, ReadError> {
         self.reader.count(1);
-        let got = rustix::io::pread(&self.fd, &mut *buffer, u64::from(offset))
+        let got = pread(&self.fd, &mut *buffer, offset.into())
             .map_err(|errno| error(&self.path, errno))?;
         let start = u64::from(offset);
         let dwords =
@@ -327,13 +330,14 @@ impl ConfigSpace for DirConfig<'_> {
 }
 
 /// openat2 with everything resolved inside `root`; the second value is how many calls it took.
-fn inside(root: &OwnedFd, path: &str, flags: OFlags) -> (Result<OwnedFd, Errno>, u64) {
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+fn inside(root: &OwnedFd, path: &str, flags: OFlag) -> (Result<OwnedFd, Errno>, u64) {
+    let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    let how = OpenHow::new().flags(flags).resolve(resolve);
     let mut calls = 0;
     loop {
         calls += 1;
-        match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN) if calls < RACES => {}
+        match openat2(root, path, how) {
+            Err(Errno::EAGAIN) if calls < RACES => {}
             opened => return (opened, calls),
         }
     }
@@ -342,11 +346,11 @@ fn inside(root: &OwnedFd, path: &str, flags: OFlags) -> (Result<OwnedFd, Errno>,
 /// The device number of `path` if it is a mount that belongs to the machine at work, not to the image:
 /// a kernel filesystem, or a `/run` of its own (an image that is not running has nothing there).
 fn foreign_mount(root: &OwnedFd, path: &str, own: u64) -> Option<u64> {
-    let (fd, _) = inside(root, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC);
+    let (fd, _) = inside(root, path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC);
     let fd = fd.ok()?;
-    let device = rustix::fs::fstat(&fd).ok()?.st_dev;
+    let device = fstat(&fd).ok()?.st_dev;
     let kernel_made =
-        rustix::fs::fstatfs(&fd).is_ok_and(|fs| KERNEL_FILESYSTEMS.contains(&(fs.f_type as u64)));
+        fstatfs(&fd).is_ok_and(|fs| KERNEL_FILESYSTEMS.contains(&fs.filesystem_type()));
     (kernel_made || (path == "/run" && device != own)).then_some(device)
 }
 
@@ -361,8 +365,8 @@ fn refused(path: &str, reason: &str) -> ReadError {
 fn error(path: &str, errno: Errno) -> ReadError {
     let path = path.to_owned();
     match errno {
-        Errno::NOENT | Errno::NOTDIR => ReadError::NotFound { path },
-        Errno::ACCESS | Errno::PERM => ReadError::Denied { path },
+        Errno::ENOENT | Errno::ENOTDIR => ReadError::NotFound { path },
+        Errno::EACCES | Errno::EPERM => ReadError::Denied { path },
         errno => {
             let words = std::io::Error::from(errno).to_string();
             let reason = words.split(" (os error").next().unwrap_or(&words).to_owned();

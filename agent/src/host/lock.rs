@@ -1,18 +1,23 @@
 //! One bedplate at a time on one host: a lock on a file inside the host. It is the only thing here.
 
-use std::os::fd::OwnedFd;
+use std::fs::{File, TryLockError};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
-use rustix::io::{Errno, FdFlags};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::sys::stat::{Mode, fstat, major, minor};
 
 use super::write::DirWriter;
 use super::{WriteError, Writer as _};
-use crate::ledger;
+
+/// Where bedplate keeps what it remembers of a host.
+pub const DIRECTORY: &str = "/var/lib/bedplate";
+/// The lock's file in it.
+const LOCK: &str = "/var/lib/bedplate/lock";
 
 /// The lock of a host, held until it is dropped and every tool started meanwhile has ended.
 #[derive(Debug)]
 pub struct HostLock {
-    _file: OwnedFd,
+    _file: File,
 }
 
 /// Why the lock was not had.
@@ -39,7 +44,7 @@ pub enum LockError {
     #[error("cannot make the lock file")]
     Make(#[source] WriteError),
     /// The lock file cannot be opened or locked.
-    #[error("cannot lock {}: {reason}", ledger::LOCK)]
+    #[error("cannot lock {}: {reason}", LOCK)]
     Lock {
         /// The system's words.
         reason: String,
@@ -49,21 +54,23 @@ pub enum LockError {
 impl DirWriter {
     /// Take the host's lock, or say who has it. A lock file that is there is opened and nothing of it is changed.
     pub fn lock(&mut self) -> Result<HostLock, LockError> {
-        let failed =
-            |errno: Errno| LockError::Lock { reason: std::io::Error::from(errno).to_string() };
-        self.make_directory(ledger::DIRECTORY, 0o700).map_err(LockError::Make)?;
+        let unusable = |error: std::io::Error| LockError::Lock { reason: error.to_string() };
+        let failed = |errno: Errno| unusable(errno.into());
+        self.make_directory(DIRECTORY, 0o700).map_err(LockError::Make)?;
         // Not by replace_file: two instances would each lock a file of their own.
-        let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW;
+        let flags = OFlag::O_RDONLY | OFlag::O_CREAT | OFlag::O_NOFOLLOW;
         let file =
-            self.create_inside(ledger::LOCK, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            self.create_inside(LOCK, flags, Mode::from_bits_truncate(0o600)).map_err(failed)?;
+        let file = File::from(file);
+        // flock(2), by the standard library: nix's guard would unlock for the tools that inherit the lock, too.
+        match file.try_lock() {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(held_by(holder(&file))),
-            Err(errno) => return Err(failed(errno)),
+            Err(TryLockError::WouldBlock) => return Err(held_by(holder(&file))),
+            Err(TryLockError::Error(error)) => return Err(unusable(error)),
         }
         // Tools inherit the lock: should bedplate be killed, the next one does not start an update-grub
         // beside the one that is still at work.
-        rustix::io::fcntl_setfd(&file, FdFlags::empty()).map_err(failed)?;
+        fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty())).map_err(failed)?;
         Ok(HostLock { _file: file })
     }
 }
@@ -78,11 +85,10 @@ fn held_by(pid: Option<u32>) -> LockError {
 }
 
 /// Who has the lock on `file`, as `/proc/locks` tells (man proc_locks): `1: FLOCK ADVISORY WRITE PID MAJ:MIN:INODE 0 EOF`.
-fn holder(file: &OwnedFd) -> Option<u32> {
-    let stat = rustix::fs::fstat(file).ok()?;
+fn holder(file: &File) -> Option<u32> {
+    let stat = fstat(file).ok()?;
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    let device =
-        format!("{:02x}:{:02x}", rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let device = format!("{:02x}:{:02x}", major(stat.st_dev), minor(stat.st_dev));
     let named: Vec<(bool, u32)> = locks
         .lines()
         .filter_map(|line| {

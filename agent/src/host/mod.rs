@@ -6,8 +6,6 @@ pub mod child;
 pub mod dir;
 pub mod lock;
 pub mod module;
-pub mod record;
-mod redact;
 pub mod snapshot;
 pub mod tool;
 mod turn;

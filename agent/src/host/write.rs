@@ -12,8 +12,9 @@ mod words;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
-use rustix::io::Errno;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::sys::stat::Mode;
 
 use super::dir::ImageError;
 use super::{FileMeta, ToolOutput, WriteError, Writer, tool, turn};
@@ -49,13 +50,13 @@ impl DirWriter {
     pub fn image(directory: &Path, chroot_tools: bool) -> Result<Self, ImageError> {
         let failed = |source| ImageError::Root { path: directory.to_owned(), source };
         let absolute = directory.canonicalize().map_err(failed)?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(CWD, &absolute, flags, Mode::empty())
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let fd = openat(AT_FDCWD, &absolute, flags, Mode::empty())
             .map_err(|errno| failed(errno.into()))?;
         let writer = Self::new(Root::Image { fd, directory: absolute, chroot_tools });
-        match writer.open_inside("/", OFlags::PATH | OFlags::DIRECTORY) {
+        match writer.open_inside("/", OFlag::O_PATH | OFlag::O_DIRECTORY) {
             // Container runtimes older than the call answer EPERM.
-            Err(Errno::NOSYS | Errno::PERM) => {
+            Err(Errno::ENOSYS | Errno::EPERM) => {
                 Err(ImageError::NoOpenat2 { path: directory.to_owned() })
             }
             Err(errno) => Err(failed(errno.into())),
@@ -74,7 +75,7 @@ impl DirWriter {
     }
 
     /// Open a path inside the host: no symbolic link, `..` or magic link of an image leaves it.
-    pub(super) fn open_inside(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    pub(super) fn open_inside(&self, path: &str, flags: OFlag) -> Result<OwnedFd, Errno> {
         self.create_inside(path, flags, Mode::empty())
     }
 
@@ -82,21 +83,22 @@ impl DirWriter {
     pub(super) fn create_inside(
         &self,
         path: &str,
-        flags: OFlags,
+        flags: OFlag,
         mode: Mode,
     ) -> Result<OwnedFd, Errno> {
-        let flags = flags | OFlags::CLOEXEC;
+        let flags = flags | OFlag::O_CLOEXEC;
         let Root::Image { fd: root, .. } = &self.root else {
-            return rustix::fs::openat(CWD, path, flags, mode);
+            return openat(AT_FDCWD, path, flags, mode);
         };
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+        let how = OpenHow::new().flags(flags).mode(mode).resolve(resolve);
         for _ in 1..RACES {
-            match rustix::fs::openat2(root, path, flags, mode, resolve) {
-                Err(Errno::AGAIN) => {}
+            match openat2(root, path, how) {
+                Err(Errno::EAGAIN) => {}
                 opened => return opened,
             }
         }
-        rustix::fs::openat2(root, path, flags, mode, resolve)
+        openat2(root, path, how)
     }
 
     /// Ask the gate.

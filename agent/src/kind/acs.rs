@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 
 use crate::cmdline::{CommandLine, pci_suboption};
 use crate::desired::{AcsPersistence, WantedAcs};
+use crate::facts::Facts;
 use crate::facts::pci::Acs;
 use crate::host::{HostKind, Reading};
 use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, Note, Section, Settled, Why};
@@ -18,7 +19,7 @@ use crate::profile::model::AcsPolicy;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
-use super::{Context, Kind, some_of};
+use super::{Context, Kind, Watch, no_labels, some_of};
 
 pub use resolve::{Resolved, resolve};
 pub use support::{Support, kernel_acs_support};
@@ -31,7 +32,20 @@ pub const KIND: Kind = Kind {
     name: NAME,
     about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)",
     plan,
+    watch,
+    recorded: &[],
+    labels: no_labels,
 };
+
+/// Config space of the ports, which `setpci` and drivers write to, and resets, which bring the bits back.
+fn watch(facts: &Facts) -> Watch {
+    let tree = facts.pci.known().into_iter();
+    let ports = tree
+        .flat_map(|tree| tree.functions.values())
+        .filter(|function| function.acs.known().is_some());
+    let paths = ports.flat_map(|port| ["config", "reset"].map(|name| port.attribute(name)));
+    Watch { attributes: paths.collect(), ..Watch::default() }
+}
 
 fn plan(context: &Context) -> Section {
     let mut section = Section::default();
@@ -131,7 +145,7 @@ impl Port<'_> {
         {
             section.notes.push(self.note(format!(
                 "reads {} although the kernel was booted with {} for it: this kernel misreads the argument \
-                 (handbook §1.4), or somebody has written the register since",
+                 (fixed by Linux commit 9cf8a952d57b; handbook §1.4), or somebody has written the register since",
                 shown(control),
                 said.1.config_acs_flags(said.0)
             )));
@@ -178,7 +192,7 @@ impl Port<'_> {
             return Some((
                 format!(
                     "{functions} below it is bound to vfio-pci: with ACS cleared now, a guest could reach its \
-                     neighbours while its IOMMU group still says that it cannot (handbook §3.3)"
+                     neighbours while its IOMMU group still says that it cannot (Linux drivers/iommu/iommu.c; handbook §3.3)"
                 ),
                 "stop the guest and unbind the function from vfio-pci, or set acs.persistence = \"cmdline\", which \
                  clears ACS before IOMMU groups are made",
@@ -188,7 +202,7 @@ impl Port<'_> {
         matches!(lockdown, "integrity" | "confidentiality").then(|| {
             (
                 format!(
-                    "kernel lockdown ({lockdown}) refuses every write to PCI config space (handbook §3.1)"
+                    "kernel lockdown ({lockdown}) refuses every write to PCI config space (Linux drivers/pci/pci-sysfs.c; handbook §3.1)"
                 ),
                 "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or switch \
                  lockdown (Secure Boot) off",

@@ -11,6 +11,7 @@ use crate::facts::Facts;
 use crate::host::Reader;
 use crate::ledger::Ledger;
 use crate::plan::Section;
+use serde::{Deserialize, Serialize};
 
 /// What a kind gets to look at.
 pub struct Context<'a> {
@@ -34,6 +35,47 @@ pub struct Kind {
     pub about: &'static str,
     /// Observe and compare.
     pub plan: fn(&Context) -> Section,
+    /// Where a change of what it manages shows.
+    pub watch: fn(&Facts) -> Watch,
+    /// What a snapshot records beside what facts are made of.
+    pub recorded: &'static [(&'static str, Take)],
+    /// What schedulers may select nodes by: name and value.
+    pub labels: fn(&Facts, &dyn Reader) -> Vec<(&'static str, String)>,
+}
+
+/// What a snapshot records of a path; `*` in it stands for any part of one component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// The whole file (or the link itself and the file behind it).
+    Whole,
+    /// A directory's names.
+    Names,
+    /// That it is there, or not.
+    Presence,
+}
+
+/// Paths whose change may be drift.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watch {
+    /// Directories in which files come, go and are written.
+    pub directories: Vec<String>,
+    /// Sysfs files that others may write to: `config` of ports with ACS, `sriov_numvfs`, `reset`.
+    pub attributes: Vec<String>,
+}
+
+impl Watch {
+    /// These directories.
+    pub fn directories(paths: &[&str]) -> Self {
+        Watch {
+            directories: paths.iter().map(|&path| path.to_owned()).collect(),
+            ..Watch::default()
+        }
+    }
+}
+
+/// A kind without labels.
+fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
+    Vec::new()
 }
 
 /// Every kind, in the order in which plans show and apply them.

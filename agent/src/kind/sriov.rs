@@ -1,6 +1,7 @@
 //! SR-IOV: how many VFs each PF has, and which driver they get. [`resolve`] says what is wanted; the plan here
 //! compares PFs with it and refuses to destroy VFs that somebody uses. Writing is `apply`'s business.
 
+mod paths;
 mod resolve;
 #[cfg(test)]
 mod tests;
@@ -42,8 +43,14 @@ pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
 const OPERATOR: &str = "/etc/sriov-operator";
 
 /// The kind's row in the table.
-pub const KIND: Kind =
-    Kind { name: NAME, about: "SR-IOV virtual functions and their drivers", plan };
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "SR-IOV virtual functions and their drivers",
+    plan,
+    watch: paths::watch,
+    recorded: paths::RECORDED,
+    labels: paths::labels,
+};
 
 fn plan(context: &Context) -> Section {
     let mut section = Section::default();
@@ -235,7 +242,7 @@ impl Pf<'_> {
         if makes && self.function.class >> 8 == 0x0207 {
             notes.push(note(
                 "InfiniBand VFs stay down until they have GUIDs (`ip link set PF vf N node_guid …`, `port_guid …`), \
-                 which bedplate does not set (handbook §5.2)",
+                 which bedplate does not set (Linux include/uapi/linux/if_link.h; handbook §5.2)",
             ));
         }
         notes
@@ -265,7 +272,7 @@ impl Pf<'_> {
         if self.needs_iommu() && self.context.facts.iommu.active.known().is_some_and(Vec::is_empty)
         {
             return blocker(
-                "its VFs are to go to vfio-pci, which needs an IOMMU, and none is active (handbook §4)".to_owned(),
+                "its VFs are to go to vfio-pci, which needs an IOMMU, and none is active (Linux Documentation/driver-api/vfio.rst)".to_owned(),
                 "switch VT-d or AMD-Vi on in the BIOS and on the kernel command line ([iommu] of the profile), and \
                  reboot"
                     .to_owned(),

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::argument;
-use super::check::{Checked, check};
+use super::declare::{Leaf, Origin, Overlay};
 use super::diagnostic::{Diagnostic, ProfileErrors};
-use super::finish::{Origin, finish};
-use super::layer::{Layer, Leaf, MatchLayer, Overlay, ParamLayer};
 use super::lints;
-use super::model::Profile;
+use super::root::{Checked, Layer, Profile, check, finish};
+use super::sections::cmdline::ParamLayer;
+use super::sections::matching::MatchLayer;
 use super::shipped::Shipped;
 use super::source::{Place, SourceFile, Sources};
 use super::suggest::nearest;
@@ -163,7 +163,7 @@ fn whole_contradictions(
     if !files_are_good {
         return None;
     }
-    let params = || merged.cmdline.values();
+    let params = || merged.cmdline.params.values();
     let set: Vec<&Leaf<String>> = params().flat_map(ParamLayer::set).collect();
     let absent: Vec<&Leaf<String>> = params().flat_map(ParamLayer::absent).collect();
     let texts =

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use super::fragment::Fragment;
+use super::root::Fragment;
 
 /// Made once: the checks, `explain` and `schema` all read the same tree.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {

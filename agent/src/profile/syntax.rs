@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::diagnostic::Diagnostic;
-use super::fragment::{Fragment, SCHEMA_VERSION};
+use super::root::{Fragment, SCHEMA_VERSION};
 use super::shipped::shipped;
 use super::source::{Place, Sources};
 use super::structure;

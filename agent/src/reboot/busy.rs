@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
+use nix::errno::Errno;
 
 use crate::visible::one_line;
 
@@ -152,8 +152,7 @@ fn devices(fds: &Path) -> (BTreeSet<String>, bool) {
 
 /// The process, or the file, went away while we looked: it uses nothing any more.
 fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound
-        || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ESRCH as i32)
 }
 
 /// The device that a link of `/proc/PID/fd` leads to, if it is one that work is done on.

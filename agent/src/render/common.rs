@@ -61,11 +61,13 @@ pub(super) fn live_acs(desired: &Desired, instead: &str) -> Vec<Inexpressible> {
     if desired.acs.persistence != AcsPersistence::Live {
         return Vec::new();
     }
-    let item = |wanted: &WantedAcs| Inexpressible {
+    let item = |wanted: &WantedAcs| {
+        Inexpressible {
         what: format!("ACS control of port {}: {}", wanted.port, acs_bits(wanted)),
-        why: "a config-space write lasts until the next reset; no file holds it (handbook §3.4)"
+        why: "a config-space write lasts until the next reset; no file holds it (Linux drivers/pci/pci.c; handbook §3.4)"
             .to_owned(),
         instead: instead.to_owned(),
+    }
     };
     desired.acs.ports.iter().map(item).collect()
 }
@@ -83,11 +85,13 @@ fn acs_bits(wanted: &WantedAcs) -> String {
 
 /// VF counts, for targets without words for them.
 pub(super) fn vfs(desired: &Desired, instead: &str) -> Vec<Inexpressible> {
-    let item = |wanted: &WantedVfs| Inexpressible {
+    let item = |wanted: &WantedVfs| {
+        Inexpressible {
         what: format!("{} VFs on {}{}", wanted.count, wanted.pf, vf_driver(&wanted.vf_driver)),
-        why: "sriov_numvfs is a sysfs attribute and starts at 0 with every boot (handbook §5.1)"
+        why: "sriov_numvfs is a sysfs attribute and starts at 0 with every boot (Linux drivers/pci/iov.c; handbook §5.1)"
             .to_owned(),
         instead: instead.to_owned(),
+    }
     };
     desired.sriov.iter().map(item).collect()
 }
@@ -123,7 +127,7 @@ pub(super) fn address_note(desired: &Desired) -> Option<String> {
     let named = desired.cmdline.set.iter().any(|wanted| wanted.from == "acs");
     named.then(|| {
         "the ACS list in `pci=` names ports by address: it fits only machines with the PCI numbering it was made \
-         from (handbook §1.4)"
+         from (Linux kernel-parameters.txt; handbook §1.4)"
             .to_owned()
     })
 }

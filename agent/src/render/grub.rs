@@ -39,7 +39,7 @@ pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, R
 
 fn rebuild_note(command: &str) -> String {
     format!(
-        "options of a module that is in the initramfs count only once it is rebuilt: run `{command}` in the image (handbook §9)"
+        "options of a module that is in the initramfs count only once it is rebuilt: run `{command}` in the image (initramfs-tools(7), dracut(8); handbook §9)"
     )
 }
 

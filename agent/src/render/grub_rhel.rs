@@ -43,7 +43,7 @@ pub(super) fn render(
     }
     if carried.iter().any(|token| token.name() == "pci") {
         rendered.notes.push(
-            "grubby may delete every other `pci=` argument when it adds one: if the image sets `pci=` elsewhere, put it into the profile (handbook §10.3)"
+            "grubby may delete every other `pci=` argument when it adds one: if the image sets `pci=` elsewhere, put it into the profile (grubby(8); handbook §10.3)"
                 .to_owned(),
         );
     }

@@ -159,14 +159,14 @@ fn notes(desired: &Desired, arguments: bool, files: bool) -> Vec<String> {
     }
     if !desired.modules.options.is_empty() {
         notes.push(
-            "modules that the initramfs loads do not see modprobe.d there: give theirs as `module.parameter=value` in [cmdline] (handbook §1.6, §9)"
+            "modules that the initramfs loads do not see modprobe.d there: give theirs as `module.parameter=value` in [cmdline] (libkmod; handbook §1.6, §9)"
                 .to_owned(),
         );
     }
     notes.extend(address_note(desired));
     if names_nvidia_modules(desired) {
         notes.push(
-            "with the GPU Operator the NVIDIA modules exist only in its driver container: there, leave them out of the profile and set their parameters in the operator's kernelModuleConfig (handbook §9, §12.36)"
+            "with the GPU Operator the NVIDIA modules exist only in its driver container: there, leave them out of the profile and set their parameters in the operator's kernelModuleConfig (NVIDIA GPU Operator documentation; handbook §9)"
                 .to_owned(),
         );
     }

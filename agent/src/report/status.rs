@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::daemon::pace::{CLEARS, Contested, Failed};
 use crate::daemon::status::{State, Status, Verdict};
-use crate::plan::RebootNeed;
+use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootPolicy};
 use crate::reboot::decide::{Decision, shown};
 use crate::report::text::when;
@@ -67,17 +67,15 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
         format!("{} {}  [{}]", change.kind, change.subject, when(change.effect))
     };
     list("not as the profile says", status.changes.iter().map(differs).collect());
-    let waits = |pending: &crate::daemon::round::Waiting| {
+    let waits = |pending: &Pending| {
         format!("{} {}  [{}]", pending.kind, pending.subject, when(pending.effect))
     };
     list("waits for a boot", status.pending.iter().map(waits).collect());
-    let blocker = |one: &crate::daemon::round::Obstacle| {
+    let blocker = |one: &Blocker| {
         format!("{} {}: {}\n      do: {}", one.kind, one.subject, one.reason, one.remedy)
     };
     list("for people", status.blockers.iter().map(blocker).collect());
-    let unknown = |one: &crate::daemon::round::Obstacle| {
-        format!("{} {}: {}", one.kind, one.subject, one.reason)
-    };
+    let unknown = |one: &Unknown| format!("{} {}: {}", one.kind, one.subject, one.reason);
     list("could not be read", status.unknowns.iter().map(unknown).collect());
     let failed = |one: &Failed| {
         let times = if one.times == 1 { String::new() } else { format!(" {} times", one.times) };

@@ -111,7 +111,7 @@ fn the_first_boot_pays_what_the_image_build_owed() {
 
 #[test]
 fn tools_run_inside_the_image_when_asked() {
-    if !rustix::process::geteuid().is_root() {
+    if !nix::unistd::geteuid().is_root() {
         return unchecked("chroot needs root");
     }
     let machine = machine();

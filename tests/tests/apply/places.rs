@@ -150,7 +150,7 @@ fn owner_mode_and_attributes_are_kept_and_restored() {
     let machine = Machine::new();
     machine.put("/etc/file", "old\n");
     let path = machine.at("/etc/file");
-    let root = rustix::process::geteuid().is_root();
+    let root = nix::unistd::geteuid().is_root();
     if root {
         std::os::unix::fs::chown(&path, Some(1234), Some(2345)).unwrap();
     }

@@ -36,9 +36,12 @@ fn without_a_bus_commands_say_so_in_words() {
                 _ => "error: the daemon decides about reboots, and ",
             };
             assert!(stderr.starts_with(undone), "{args:?}: {stderr}");
-            assert!(stderr.contains("the system bus cannot be reached: "), "{args:?}: {stderr}");
+            assert!(
+                stderr.contains("the system bus cannot be reached\n  hint: "),
+                "{args:?}: {stderr}"
+            );
             assert!(stderr.contains(REMEDY), "{args:?}: {stderr}");
-            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+            assert_eq!(stderr.lines().count(), 2, "{stderr}");
         }
     }
 }

@@ -94,8 +94,7 @@ fn a_device_that_hangs_does_not_hold_up_the_boot() {
 fn what_could_not_be_put_back_is_named() {
     let Some(rig) = Rig::new() else { return };
     let mut failed = drifted(&rig);
-    failed["done"] =
-        json!([{ "change": difference(), "end": { "end": "failed", "why": "no such port" } }]);
+    failed["done"] = json!([{ "change": difference(), "failure": "no such port" }]);
     failed["warnings"] = json!(["the history was not written: No space left on device"]);
     rig.look(&drifted(&rig));
     rig.after(&failed);

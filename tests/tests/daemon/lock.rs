@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::rig::{Rig, right, until, waiting};
 
 mod given_back;
+mod kept;
 
 /// A server that answers each request with the next of its answers, the last one for ever.
 pub struct Server {

@@ -3,12 +3,15 @@
 mod absent;
 mod boot;
 mod bus;
+mod by_itself;
 mod called_off;
 mod came;
+mod heard;
 mod held;
 mod lock;
 mod logind;
 mod node;
+mod quiet;
 mod reboots;
 mod replaced;
 mod rig;
@@ -159,8 +162,7 @@ fn who_takes_it_back_three_times_has_it() {
 fn what_fails_is_tried_again_later() {
     let Some(mut rig) = Rig::new() else { return };
     let mut failed = drifted(&rig);
-    failed["done"] =
-        json!([{ "change": difference(), "end": { "end": "failed", "why": "no such port" } }]);
+    failed["done"] = json!([{ "change": difference(), "failure": "no such port" }]);
     rig.look(&drifted(&rig));
     rig.after(&failed);
     rig.start();
@@ -362,7 +364,7 @@ fn others_may_read_and_not_change() {
     else {
         return;
     };
-    if !rustix::process::geteuid().is_root() {
+    if !nix::unistd::geteuid().is_root() {
         return fixtures::unchecked("only root can become somebody else");
     }
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -24,6 +24,8 @@ pub struct Rig {
     pub login: Arc<Mutex<Login>>,
     pub logind: zbus::Connection,
     pub runtime: tokio::runtime::Runtime,
+    /// More arguments of the daemon.
+    pub args: Vec<&'static str>,
     bus: Child,
     daemon: Option<Child>,
 }
@@ -61,7 +63,7 @@ impl Rig {
         let login = Arc::new(Mutex::new(Login::default()));
         let address = format!("unix:path={}", dir.path().join("bus").display());
         let logind = serve_logind(&runtime, &address, &login);
-        let rig = Rig { dir, login, logind, runtime, bus, daemon: None };
+        let rig = Rig { dir, login, logind, runtime, args: Vec::new(), bus, daemon: None };
         rig.write("proc/sys/kernel/random/boot_id", "boot-1\n");
         rig.write("sys/kernel/kexec_loaded", "0\n");
         rig.write("etc/machine-id", "0123456789abcdef0123456789abcdef\n");
@@ -95,13 +97,13 @@ impl Rig {
     }
 
     /// A program that logs how it was called, answers `after.json` to `--only` (once: then that is what a look finds) and
-    /// `look.json` otherwise. With a file `fails` it fails with its text.
+    /// `look.json` otherwise. With a file `fails` it fails with its text; with a file `wait` a look lasts until that is gone.
     fn worker(&self) {
         let text = format!(
             "#!/bin/sh\ncd {} || exit 1\necho \"$*\" >>calls\n\
              if [ -e fails ]; then cat fails >&2; exit 1; fi\n\
              if [ -e no-profile ]; then echo 'there is no profile' >&2; exit 78; fi\n\
-             case \"$*\" in *--only*) if [ -e at ]; then cat at; while [ -e at ]; do sleep 0.02; done; fi ;; esac\n\
+             case \"$*\" in *--only*) if [ -e at ]; then cat at; while [ -e at ]; do sleep 0.02; done; fi ;; *) while [ -e wait ]; do sleep 0.02; done ;; esac\n\
              if [ -e slow ]; then sleep \"$(cat slow)\"; fi\n\
              case \"$*\" in *--settings*) sed 's/.*\"agent\":\\({{[^}}]*}}\\).*/\\1/' look.json ;; *--only*) cp next.json look.json.new; mv look.json.new look.json; cat after.json ;; \
              *) cat look.json ;; esac\n",
@@ -139,9 +141,16 @@ impl Rig {
     /// SIGTERM, and waits for its end.
     pub fn stop(&mut self) {
         let Some(mut daemon) = self.daemon.take() else { return };
-        let pid = rustix::process::Pid::from_child(&daemon);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        let pid = nix::unistd::Pid::from_raw(daemon.id().cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it runs");
         assert!(daemon.wait().expect("it ends").success());
+    }
+
+    /// logind alone is restarted: another connection has its name, on the same bus.
+    pub fn restart_logind(&mut self) {
+        let name = "org.freedesktop.login1";
+        self.runtime.block_on(self.logind.release_name(name)).expect("it has the name");
+        self.logind = serve_logind(&self.runtime, &self.address(), &self.login);
     }
 
     /// The bus ends, and stays away.
@@ -174,6 +183,7 @@ impl Rig {
             .arg("daemon")
             .arg(format!("--state-root={}", self.dir.path().display()))
             .arg(format!("--worker={}", self.path("worker").display()))
+            .args(&self.args)
             .env("DBUS_SYSTEM_BUS_ADDRESS", self.address())
             .env("SSL_CERT_FILE", self.path(AUTHORITIES))
             .env_remove("SSL_CERT_DIR")
@@ -342,7 +352,7 @@ pub fn with_devices(mut round: Value, devices: &[&str]) -> Value {
 pub fn difference() -> Value {
     json!({
         "id": "acs/0000:22:00.0", "kind": "acs", "subject": "port 0000:22:00.0", "effect": "every-boot", "live": true,
-        "items": [{ "subject": "ACS control", "before": "001d", "after": "0011" }]
+        "items": [{ "subject": "ACS control", "before": "001d", "after": "0011", "why": [] }]
     })
 }
 
@@ -356,7 +366,7 @@ pub fn drifted(rig: &Rig) -> Value {
 /// A round that has done it.
 pub fn mended(rig: &Rig) -> Value {
     let mut round = right(rig);
-    round["done"] = json!([{ "change": difference(), "end": { "end": "done" } }]);
+    round["done"] = json!([{ "change": difference(), "failure": null }]);
     round
 }
 

@@ -159,7 +159,7 @@ impl Node {
     fn has_crashed(&self) -> bool {
         let mut process = self.process.borrow_mut();
         let status = process.as_mut().and_then(|child| child.try_wait().ok().flatten());
-        status.and_then(|status| status.signal()) == Some(rustix::process::Signal::ABORT.as_raw())
+        status.and_then(|status| status.signal()) == Some(nix::sys::signal::Signal::SIGABRT as i32)
     }
 
     /// Cuts the power: what the guest had not written to its disk is gone. [`Node::boot`] starts it again.

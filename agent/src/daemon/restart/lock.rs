@@ -76,6 +76,17 @@ impl Lock {
 }
 
 impl Lock {
+    /// A server that holds a slot of this host (`held`), or may, could not be told that it is not needed.
+    fn not_given_back(&mut self, server: &FleetLock, held: bool, why: &str) {
+        self.give.failed(why);
+        let what = match held {
+            true => format!("the slot of {} is not given back yet", server.url),
+            false => format!("{} is not told yet that this host is well", server.url),
+        };
+        self.kept(&format!("{what}; this is tried again: {why}"));
+        self.said = Some(format!("{what}: {why}"));
+    }
+
     /// Says why a slot is not given back, once for each reason.
     fn kept(&mut self, why: &str) {
         if self.told.as_deref() != Some(why) {
@@ -230,16 +241,15 @@ impl Restart {
         if self.lock.give.left().is_some() {
             return Err(self.lock.give.why.clone());
         }
+        let held = record.lock.is_some();
         if let Some(held) = record.lock.as_mut().filter(|held| held.certain) {
             // Kept first: an answer that gets lost may have been yes, and without a slot there is no reboot.
             held.certain = false;
             if let Err(why) = self.store.keep(record) {
-                self.lock.give.failed(&why);
-                self.lock.kept(&why);
+                self.lock.not_given_back(server, true, &why);
                 return Err(why);
             }
         }
-        let held = record.lock.is_some();
         match self.ask(server, Client::steady_state).await {
             Ok(released) => {
                 record.lock = None;
@@ -254,13 +264,7 @@ impl Restart {
                 Ok(())
             }
             Err(why) => {
-                self.lock.give.failed(&why);
-                let what = match held {
-                    true => format!("the slot of {} is not given back yet", server.url),
-                    false => format!("{} is not told yet that this host is well", server.url),
-                };
-                self.lock.kept(&format!("{what}; this is tried again: {why}"));
-                self.lock.said = Some(format!("{what}: {why}"));
+                self.lock.not_given_back(server, held, &why);
                 Err(why)
             }
         }
@@ -290,8 +294,9 @@ impl Restart {
 
 /// What people have to deal with on this host, and what cannot be read of it.
 fn troubles(round: &Round) -> Vec<String> {
-    let troubles = round.blockers.iter().chain(&round.unknowns);
-    troubles.map(|trouble| format!("{}: {}", trouble.subject, trouble.reason)).collect()
+    let blockers = round.blockers.iter().map(|one| (&one.subject, &one.reason));
+    let troubles = blockers.chain(round.unknowns.iter().map(|one| (&one.subject, &one.reason)));
+    troubles.map(|(subject, reason)| format!("{subject}: {reason}")).collect()
 }
 
 /// Whether nothing is wrong with this host but what was known `before` it was rebooted.

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
-use rustix::io::Errno;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 
 /// Directory of the PCI functions: links into [`REAL_DEVICES`].
 pub(super) const DEVICES: &str = "/sys/bus/pci/devices";
@@ -26,10 +26,10 @@ pub(super) struct Functions {
 impl Functions {
     /// From the links of [`DEVICES`], if that directory is where it seems to be.
     pub(super) fn new(root: &OwnedFd, links: &[(String, String)]) -> Option<Self> {
-        let open = |path| {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
-            openat2(root, path, flags, Mode::empty(), resolve).ok()
+        let open = |path: &str| {
+            let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+            let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_SYMLINKS;
+            openat2(root, path, OpenHow::new().flags(flags).resolve(resolve)).ok()
         };
         open(DEVICES)?;
         let real = |text: &str| {
@@ -42,14 +42,15 @@ impl Functions {
     }
 
     /// Open something in a function's real directory; `None` = take the long way.
-    pub(super) fn open(&mut self, path: &str, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
+    pub(super) fn open(&mut self, path: &str, flags: OFlag) -> Option<Result<OwnedFd, Errno>> {
         let (function, name) = split(path)?;
         let real = format!("{}/{name}", self.real.get(function)?);
-        let resolve =
-            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match openat2(&self.fd, real, flags, Mode::empty(), resolve) {
+        let resolve = ResolveFlag::RESOLVE_BENEATH
+            | ResolveFlag::RESOLVE_NO_SYMLINKS
+            | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+        match openat2(&self.fd, real.as_str(), OpenHow::new().flags(flags).resolve(resolve)) {
             // A link or a `..` on the way, or a race.
-            Err(Errno::LOOP | Errno::XDEV | Errno::AGAIN) => None,
+            Err(Errno::ELOOP | Errno::EXDEV | Errno::EAGAIN) => None,
             opened => {
                 if opened.is_ok() && self.seen != function {
                     function.clone_into(&mut self.seen);

@@ -3,8 +3,9 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
-use rustix::io::Errno;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::uio::pwrite;
 
 use super::words::{Fault, at, plain};
 use super::{DirWriter, Root};
@@ -15,9 +16,9 @@ impl DirWriter {
         self.only_live()?;
         self.pass("write an attribute", path)?;
         let fd =
-            self.open_inside(path, OFlags::WRONLY | OFlags::NOCTTY).map_err(
+            self.open_inside(path, OFlag::O_WRONLY | OFlag::O_NOCTTY).map_err(
                 |errno| match errno {
-                    Errno::NOENT => Fault::said("this kernel or device has no such attribute"),
+                    Errno::ENOENT => Fault::said("this kernel or device has no such attribute"),
                     errno => at("open it")(errno),
                 },
             )?;
@@ -27,7 +28,7 @@ impl DirWriter {
         let (tell, told) = mpsc::channel();
         let spawned = std::thread::Builder::new().name("attribute".into()).spawn(move || {
             // Nobody listening any more is the timeout's business.
-            let _ = tell.send(rustix::io::write(&fd, text.as_bytes()));
+            let _ = tell.send(nix::unistd::write(&fd, text.as_bytes()));
         });
         spawned.map_err(|error| Fault::said(format!("start a thread: {error}")))?;
         match told.recv_timeout(Duration::from_secs(limit_s.into())) {
@@ -47,13 +48,13 @@ impl DirWriter {
     pub(super) fn config_word(&mut self, path: &str, offset: u16, value: u16) -> Result<(), Fault> {
         self.only_live()?;
         self.pass("write config space", path)?;
-        let fd = self.open_inside(path, OFlags::WRONLY).map_err(at("open it"))?;
-        match rustix::io::pwrite(&fd, &value.to_le_bytes(), offset.into()) {
+        let fd = self.open_inside(path, OFlag::O_WRONLY).map_err(at("open it"))?;
+        match pwrite(&fd, &value.to_le_bytes(), offset.into()) {
             Ok(2) => Ok(()),
             Ok(written) => Err(Fault::said(format!(
                 "the kernel took {written} of 2 bytes at offset {offset:#x}"
             ))),
-            Err(Errno::PERM) => Err(Fault::said(
+            Err(Errno::EPERM) => Err(Fault::said(
                 "the kernel does not permit it: kernel lockdown (Secure Boot, see /sys/kernel/security/lockdown) \
                  forbids config-space writes to everybody; use the kernel command line (pci=) instead",
             )),
@@ -75,30 +76,30 @@ impl DirWriter {
 fn attribute_words(path: &str, errno: Errno) -> String {
     if !path.ends_with("/sriov_numvfs") {
         return match errno {
-            Errno::PERM | Errno::ACCESS => format!("{}; run as root", plain(errno)),
-            Errno::BUSY => "the kernel says it is in use".into(),
-            Errno::INVAL => "the kernel does not take this value".into(),
+            Errno::EPERM | Errno::EACCES => format!("{}; run as root", plain(errno)),
+            Errno::EBUSY => "the kernel says it is in use".into(),
+            Errno::EINVAL => "the kernel does not take this value".into(),
             errno => plain(errno),
         };
     }
     match errno {
-        Errno::NOENT => "no driver is bound to the device, or its driver has no SR-IOV through sysfs: \
+        Errno::ENOENT => "no driver is bound to the device, or its driver has no SR-IOV through sysfs: \
                          load the driver of the PF first"
             .into(),
-        Errno::BUSY => "VFs are there already: they have to go (write 0) before another number comes".into(),
-        Errno::RANGE => "it is more than sriov_totalvfs: raise the firmware's limit first".into(),
-        Errno::INVAL => "the kernel does not take this number".into(),
-        Errno::NOMEM => "there is not enough MMIO space or not enough bus numbers for so many VFs: \
+        Errno::EBUSY => "VFs are there already: they have to go (write 0) before another number comes".into(),
+        Errno::ERANGE => "it is more than sriov_totalvfs: raise the firmware's limit first".into(),
+        Errno::EINVAL => "the kernel does not take this number".into(),
+        Errno::ENOMEM => "there is not enough MMIO space or not enough bus numbers for so many VFs: \
                          the kernel log says which; look at pci=realloc, ARI and SR-IOV in the firmware setup"
             .into(),
-        Errno::IO => {
+        Errno::EIO => {
             "the device reports a wrong number of initial VFs: reset its firmware configuration".into()
         }
-        Errno::NODEV | Errno::NOSYS => {
+        Errno::ENODEV | Errno::ENOSYS => {
             "it depends on another function (dep_link) that has its VFs switched off, or its driver cannot"
                 .into()
         }
-        Errno::PERM | Errno::ACCESS => format!("{}; run as root", plain(errno)),
+        Errno::EPERM | Errno::EACCES => format!("{}; run as root", plain(errno)),
         errno => format!("{}: the kernel log says more", plain(errno)),
     }
 }

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Gid, Mode, Uid, XattrFlags};
-use rustix::io::Errno;
+use nix::errno::Errno;
+use nix::sys::stat::{Mode, fchmod, fstat};
+use nix::sys::statfs::{MSDOS_SUPER_MAGIC, fstatfs};
+use nix::unistd::{Gid, Uid, fchown};
+use rustix::fs::XattrFlags;
 
-use super::words::{Fault, at};
+use super::words::{Fault, at, from_rustix};
 use crate::host::FileMeta;
 
 /// Longest list of names and longest value (include/uapi/linux/limits.h, XATTR_LIST_MAX, XATTR_SIZE_MAX).
 const LONGEST: usize = 64 << 10;
-/// `f_type` of FAT (include/uapi/linux/magic.h): the EFI system partition.
-const FAT: u64 = 0x4d44;
 /// Signatures of the content (they would be wrong for other content), and an overlay's private notes about one inode.
 const NOT_KEPT: [&str; 4] = ["security.ima", "security.evm", "trusted.overlay.", "user.overlay."];
 /// An ACL of one's own.
@@ -20,7 +21,7 @@ const ACL: &str = "system.posix_acl_access";
 
 /// What is kept of `file` when it is replaced.
 pub(super) fn read(file: &OwnedFd) -> Result<FileMeta, Fault> {
-    let stat = rustix::fs::fstat(file).map_err(at("look at it"))?;
+    let stat = fstat(file).map_err(at("look at it"))?;
     let xattrs = xattrs(file)?.into_iter().map(|(name, value)| (name, hex(&value))).collect();
     Ok(FileMeta { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid, xattrs })
 }
@@ -30,12 +31,14 @@ pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
     let had = xattrs(file)?;
     // A directory's default ACL is inherited by new files, and would change what the mode means: first it goes.
     if had.contains_key(ACL) && !meta.xattrs.contains_key(ACL) {
-        rustix::fs::fremovexattr(file, ACL).map_err(at("take off an inherited ACL"))?;
+        rustix::fs::fremovexattr(file, ACL)
+            .map_err(from_rustix)
+            .map_err(at("take off an inherited ACL"))?;
     }
-    let stat = rustix::fs::fstat(file).map_err(at("look at it"))?;
+    let stat = fstat(file).map_err(at("look at it"))?;
     if (stat.st_uid, stat.st_gid) != (meta.uid, meta.gid) {
         let (uid, gid) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
-        rustix::fs::fchown(file, Some(uid), Some(gid)).map_err(at("keep its owner"))?;
+        fchown(file, Some(uid), Some(gid)).map_err(at("keep its owner"))?;
     }
     give_mode(file, meta.mode)?;
     for (name, value) in &meta.xattrs {
@@ -44,36 +47,39 @@ pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
         if had.get(name) == Some(&value) {
             continue;
         }
-        rustix::fs::fsetxattr(file, name, &value, XattrFlags::empty()).map_err(|errno| {
-            Fault::said(format!("keep its attribute {name}: {}", super::words::plain(errno)))
-        })?;
+        rustix::fs::fsetxattr(file, name, &value, XattrFlags::empty())
+            .map_err(from_rustix)
+            .map_err(|errno| {
+                Fault::said(format!("keep its attribute {name}: {}", super::words::plain(errno)))
+            })?;
     }
     Ok(())
 }
 
 /// Give `file` a mode, whatever the umask; chown(2) may have taken set-id bits, so this comes after it.
 pub(super) fn give_mode(file: &OwnedFd, mode: u32) -> Result<(), Fault> {
-    let stat = rustix::fs::fstat(file).map_err(at("look at it"))?;
+    let stat = fstat(file).map_err(at("look at it"))?;
     if stat.st_mode & 0o7777 == mode {
         return Ok(());
     }
-    rustix::fs::fchmod(file, Mode::from_raw_mode(mode)).or_else(fat_has_no_modes(file))
+    fchmod(file, Mode::from_bits_truncate(mode)).or_else(fat_has_no_modes(file))
 }
 
 /// FAT takes its modes from the mount and answers EPERM to others: nothing is lost by going on.
 pub(super) fn fat_has_no_modes(file: &OwnedFd) -> impl Fn(Errno) -> Result<(), Fault> {
-    move |errno| match rustix::fs::fstatfs(file) {
-        Ok(fs) if fs.f_type as u64 == FAT => Ok(()),
+    move |errno| match fstatfs(file) {
+        // FAT: the EFI system partition.
+        Ok(fs) if fs.filesystem_type() == MSDOS_SUPER_MAGIC => Ok(()),
         _ => Err(at("set its mode")(errno)),
     }
 }
 
 fn xattrs(file: &OwnedFd) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
     let mut buffer = vec![0; LONGEST];
-    let length = match rustix::fs::flistxattr(file, &mut buffer[..]) {
+    let length = match rustix::fs::flistxattr(file, &mut buffer[..]).map_err(from_rustix) {
         Ok(length) => length,
         // A file system without them.
-        Err(Errno::NOTSUP | Errno::NOSYS) => 0,
+        Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => 0,
         Err(errno) => return Err(at("read its attributes")(errno)),
     };
     let names: Vec<String> = buffer[..length]
@@ -84,12 +90,12 @@ fn xattrs(file: &OwnedFd) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
         .collect();
     let mut all = BTreeMap::new();
     for name in names {
-        match rustix::fs::fgetxattr(file, &name, &mut buffer[..]) {
+        match rustix::fs::fgetxattr(file, &name, &mut buffer[..]).map_err(from_rustix) {
             Ok(length) => {
                 all.insert(name, buffer[..length].to_vec());
             }
             // Listed but not there: some file systems list what a security module would answer.
-            Err(Errno::NODATA | Errno::NOTSUP) => {}
+            Err(Errno::ENODATA | Errno::EOPNOTSUPP) => {}
             Err(errno) => return Err(at("read its attributes")(errno)),
         }
     }

@@ -4,8 +4,11 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Access, AtFlags, FileType, IFlags, Mode, OFlags};
-use rustix::io::Errno;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat, readlinkat};
+use nix::sys::stat::{Mode, SFlag, fchmod, fstatat, mkdirat};
+use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, unlinkat};
+use rustix::fs::IFlags;
 
 use super::words::{Fault, at};
 use super::{DirWriter, meta};
@@ -46,7 +49,7 @@ impl DirWriter {
                 self.can_be_made(parent)?;
                 return Ok(Located::NoDirectory(parent.into()));
             };
-            match rustix::fs::readlinkat(&directory, name, Vec::new()) {
+            match readlinkat(&directory, name) {
                 Ok(text) => {
                     let text = text.into_string().map_err(|_| {
                         Fault::said(
@@ -59,23 +62,23 @@ impl DirWriter {
                         format!("{}/{text}", parent.trim_end_matches('/'))
                     };
                 }
-                Err(Errno::NOENT) if linked => return Err(dangling(&at_path)),
+                Err(Errno::ENOENT) if linked => return Err(dangling(&at_path)),
                 // EINVAL: something that is not a link.
-                Err(Errno::NOENT | Errno::INVAL) => {
+                Err(Errno::ENOENT | Errno::EINVAL) => {
                     let name = name.to_owned();
                     return Ok(Located::Found(Place { directory, name, linked }));
                 }
                 Err(errno) => return Err(at("look at it")(errno)),
             }
         }
-        Err(at("follow its links")(Errno::LOOP))
+        Err(at("follow its links")(Errno::ELOOP))
     }
 
     /// A directory that is not there can be made, unless a link that leads nowhere has its name or that of one above.
     fn can_be_made(&self, path: &str) -> Result<(), Fault> {
         let (parent, name) = split(path)?;
         let Some(directory) = self.directory(parent)? else { return self.can_be_made(parent) };
-        match rustix::fs::readlinkat(&directory, name, Vec::new()) {
+        match readlinkat(&directory, name) {
             Ok(_) => Err(dangling(path)),
             Err(_) => Ok(()),
         }
@@ -83,10 +86,10 @@ impl DirWriter {
 
     /// Open a directory; `None` = not there.
     fn directory(&self, path: &str) -> Result<Option<OwnedFd>, Fault> {
-        match self.open_inside(path, OFlags::RDONLY | OFlags::DIRECTORY) {
+        match self.open_inside(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY) {
             Ok(fd) => Ok(Some(fd)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(Errno::NOTDIR) => {
+            Err(Errno::ENOENT) => Ok(None),
+            Err(Errno::ENOTDIR) => {
                 Err(Fault::said(format!("{path} is not a directory: move it out of the way")))
             }
             Err(errno) => Err(at("open its directory")(errno)),
@@ -119,17 +122,17 @@ impl DirWriter {
         let mut there = path;
         loop {
             let tried =
-                self.open_inside(there, OFlags::PATH | OFlags::DIRECTORY).and_then(|directory| {
-                    rustix::fs::accessat(
+                self.open_inside(there, OFlag::O_PATH | OFlag::O_DIRECTORY).and_then(|directory| {
+                    faccessat(
                         &directory,
                         ".",
-                        Access::WRITE_OK | Access::EXEC_OK,
+                        AccessFlags::W_OK | AccessFlags::X_OK,
                         AtFlags::empty(),
                     )
                 });
             match (tried, there.rsplit_once('/')) {
                 (Ok(()), _) => return Ok(()),
-                (Err(Errno::NOENT), Some((parent, name))) if !name.is_empty() => {
+                (Err(Errno::ENOENT), Some((parent, name))) if !name.is_empty() => {
                     there = if parent.is_empty() { "/" } else { parent };
                 }
                 (Err(errno), _) => return Err(at("access")(errno).about("write in", there)),
@@ -145,19 +148,18 @@ impl DirWriter {
         let (parent, name) = split(path)?;
         let parent = self.directory_made(parent, 0o755)?;
         self.pass("make a directory", path)?;
-        match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode)) {
+        match mkdirat(&parent, name, Mode::from_bits_truncate(mode)) {
             Ok(()) => {}
-            Err(Errno::EXIST) => return Err(dangling(path)),
+            Err(Errno::EEXIST) => return Err(dangling(path)),
             Err(errno) => return Err(at("make its directory")(errno)),
         }
         let Some(made) = self.directory(path)? else {
             return Err(Fault::said(format!("{path} went away while it was made: run again")));
         };
         // The process's umask may have taken bits away.
-        rustix::fs::fchmod(&made, Mode::from_raw_mode(mode))
-            .or_else(meta::fat_has_no_modes(&made))?;
+        fchmod(&made, Mode::from_bits_truncate(mode)).or_else(meta::fat_has_no_modes(&made))?;
         self.pass("sync a directory", path)?;
-        rustix::fs::fsync(&parent).map_err(at("sync its directory"))?;
+        fsync(&parent).map_err(at("sync its directory"))?;
         Ok(made)
     }
 
@@ -166,15 +168,15 @@ impl DirWriter {
         let (parent, name) = split(checked(path)?)?;
         let Some(directory) = self.directory(parent)? else { return Ok(true) };
         self.pass("remove a directory", path)?;
-        match rustix::fs::unlinkat(&directory, name, AtFlags::REMOVEDIR) {
+        match unlinkat(&directory, name, UnlinkatFlags::RemoveDir) {
             Ok(()) => {}
-            Err(Errno::NOENT) => return Ok(true),
+            Err(Errno::ENOENT) => return Ok(true),
             // A mount point counts as used (EBUSY).
-            Err(Errno::NOTEMPTY | Errno::EXIST | Errno::BUSY) => return Ok(false),
+            Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::EBUSY) => return Ok(false),
             Err(errno) => return Err(at("remove it")(errno)),
         }
         self.pass("sync a directory", path)?;
-        rustix::fs::fsync(&directory).map_err(at("sync its directory"))?;
+        fsync(&directory).map_err(at("sync its directory"))?;
         Ok(true)
     }
 }
@@ -182,13 +184,16 @@ impl DirWriter {
 impl Place {
     /// The file that is here, open for reading; `None` = nothing. Refuses what is not a regular file.
     pub(super) fn file(&self) -> Result<Option<OwnedFd>, Fault> {
-        let flags =
-            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let flags = OFlag::O_RDONLY
+            | OFlag::O_NOFOLLOW
+            | OFlag::O_NONBLOCK
+            | OFlag::O_NOCTTY
+            | OFlag::O_CLOEXEC;
         // Looked at before it is opened: opening a device can do something.
-        match rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-                FileType::RegularFile => {}
-                FileType::Directory => {
+        match fstatat(&self.directory, self.name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(stat) => match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+                SFlag::S_IFREG => {}
+                SFlag::S_IFDIR => {
                     return Err(Fault::said(
                         "there is a directory where a file should be: move it out of the way",
                     ));
@@ -200,12 +205,12 @@ impl Place {
                     ));
                 }
             },
-            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::ENOENT) => return Ok(None),
             Err(errno) => return Err(at("look at it")(errno)),
         }
-        match rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty()) {
+        match openat(&self.directory, self.name.as_str(), flags, Mode::empty()) {
             Ok(fd) => Ok(Some(fd)),
-            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::ENOENT) => Ok(None),
             Err(errno) => Err(at("open it")(errno)),
         }
     }
@@ -221,7 +226,7 @@ impl Place {
             rustix::fs::ioctl_getflags(fd)
                 .is_ok_and(|flags| flags.intersects(IFlags::IMMUTABLE | IFlags::APPEND))
         };
-        if errno == Errno::PERM {
+        if errno == Errno::EPERM {
             if self.file().ok().flatten().is_some_and(|file| flagged(&file)) {
                 return Fault::said(format!(
                     "{step}: it is immutable or append-only: chattr -i -a it first"

@@ -2,12 +2,15 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
-use rustix::io::Errno;
+use nix::dir::{Dir, Type};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat, renameat};
+use nix::sys::stat::Mode;
+use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::place::{Located, Place};
-use super::words::{Fault, at};
+use super::words::{Fault, at, from_rustix};
 use super::{DirWriter, meta};
 use crate::host::FileMeta;
 
@@ -44,26 +47,25 @@ impl DirWriter {
     ) -> Result<(), Fault> {
         self.pass("create", path)?;
         let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         // 0600 until it has its owner: nobody may read early what they may not read later.
-        let temp =
-            rustix::fs::openat(&place.directory, temp_name, flags, Mode::from_raw_mode(0o600))
-                .map_err(|errno| place.why_not("create a file beside it", errno))?;
+        let temp = openat(&place.directory, temp_name, flags, Mode::from_bits_truncate(0o600))
+            .map_err(|errno| place.why_not("create a file beside it", errno))?;
         let filled = self.fill(path, &temp, bytes, keep, found);
         let renamed = filled.and_then(|()| {
             self.pass("rename", path)?;
-            rustix::fs::renameat(&place.directory, temp_name, &place.directory, &place.name)
+            renameat(&place.directory, temp_name, &place.directory, place.name.as_str())
                 .map_err(|errno| place.why_not("put the new file in its place", errno))
         });
         if let Err(fault) = renamed {
             if self.pass("unlink", path).is_ok() {
                 // The fault counts; should this fail too, the next sweep takes the file.
-                let _ = rustix::fs::unlinkat(&place.directory, temp_name, AtFlags::empty());
+                let _ = unlinkat(&place.directory, temp_name, UnlinkatFlags::NoRemoveDir);
             }
             return Err(fault);
         }
         self.pass("sync a directory", path)?;
-        rustix::fs::fsync(&place.directory).map_err(at("sync its directory"))
+        fsync(&place.directory).map_err(at("sync its directory"))
     }
 
     fn fill(
@@ -77,8 +79,8 @@ impl DirWriter {
         self.pass("write", path)?;
         let mut rest = bytes;
         while !rest.is_empty() {
-            let written = match rustix::io::write(temp, rest) {
-                Err(Errno::INTR) => 0,
+            let written = match nix::unistd::write(temp, rest) {
+                Err(Errno::EINTR) => 0,
                 written => written.map_err(at("write the new file"))?,
             };
             rest = &rest[written..];
@@ -90,7 +92,7 @@ impl DirWriter {
             (Keep::Found { new_mode }, None) => meta::give_mode(temp, *new_mode)?,
         }
         self.pass("sync", path)?;
-        rustix::fs::fsync(temp).map_err(at("sync the new file"))
+        fsync(temp).map_err(at("sync the new file"))
     }
 
     /// Remove a file.
@@ -106,10 +108,10 @@ impl DirWriter {
             return Ok(());
         }
         self.pass("unlink", path)?;
-        rustix::fs::unlinkat(&place.directory, &place.name, AtFlags::empty())
+        unlinkat(&place.directory, place.name.as_str(), UnlinkatFlags::NoRemoveDir)
             .map_err(|errno| place.why_not("remove it", errno))?;
         self.pass("sync a directory", path)?;
-        rustix::fs::fsync(&place.directory).map_err(at("sync its directory"))
+        fsync(&place.directory).map_err(at("sync its directory"))
     }
 
     /// Remove the temporary files of killed runs from the directory that holds `path`.
@@ -118,8 +120,8 @@ impl DirWriter {
         let stale = stale(&place)?;
         for name in &stale {
             self.pass("unlink", path)?;
-            match rustix::fs::unlinkat(&place.directory, name, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => {}
+            match unlinkat(&place.directory, name.as_str(), UnlinkatFlags::NoRemoveDir) {
+                Ok(()) | Err(Errno::ENOENT) => {}
                 Err(errno) => return Err(at("remove a temporary file of an earlier run")(errno)),
             }
         }
@@ -129,11 +131,14 @@ impl DirWriter {
 
 fn stale(place: &Place) -> Result<Vec<String>, Fault> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(&place.directory).map_err(at("list its directory"))? {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut directory = Dir::openat(&place.directory, ".", flags, Mode::empty())
+        .map_err(at("list its directory"))?;
+    for entry in directory.iter() {
         let entry = entry.map_err(at("list its directory"))?;
         if let Ok(name) = entry.file_name().to_str()
             && is_temp_name(name)
-            && matches!(entry.file_type(), FileType::RegularFile | FileType::Unknown)
+            && matches!(entry.file_type(), Some(Type::File) | None)
         {
             names.push(name.to_owned());
         }
@@ -144,8 +149,9 @@ fn stale(place: &Place) -> Result<Vec<String>, Fault> {
 
 fn temp_name() -> Result<String, Fault> {
     let mut random = [0_u8; TEMP_DIGITS / 2];
-    let got =
-        getrandom(&mut random[..], GetRandomFlags::empty()).map_err(at("get random bytes"))?;
+    let got = getrandom(&mut random[..], GetRandomFlags::empty())
+        .map_err(from_rustix)
+        .map_err(at("get random bytes"))?;
     if got < random.len() {
         return Err(Fault::said("the kernel gave too few random bytes for a file name: run again"));
     }

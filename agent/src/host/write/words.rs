@@ -1,6 +1,6 @@
 //! What the system said about a failed write, in words that name the remedy. No I/O.
 
-use rustix::io::Errno;
+use nix::errno::Errno;
 
 use crate::host::WriteError;
 
@@ -44,20 +44,25 @@ pub(super) fn at(step: &'static str) -> impl Fn(Errno) -> Fault {
 fn system(step: &str, errno: Errno) -> String {
     let words = plain(errno);
     let remedy = match errno {
-        Errno::NOSPC => "free some space on its file system and run again",
-        Errno::DQUOT => "the quota of its file system is used up: raise it or free some space",
-        Errno::ROFS => {
+        Errno::ENOSPC => "free some space on its file system and run again",
+        Errno::EDQUOT => "the quota of its file system is used up: raise it or free some space",
+        Errno::EROFS => {
             "its file system is mounted read-only: remount it writable, or on an image-based system change the image"
         }
-        Errno::ACCESS => "run as root",
-        Errno::PERM => {
+        Errno::EACCES => "run as root",
+        Errno::EPERM => {
             "run as root; if you are root, its file system or a security module forbids it"
         }
-        Errno::BUSY => "something is mounted over it, or uses it: see findmnt",
-        Errno::LOOP | Errno::XDEV => "its symbolic links lead in a circle or out of this host",
+        Errno::EBUSY => "something is mounted over it, or uses it: see findmnt",
+        Errno::ELOOP | Errno::EXDEV => "its symbolic links lead in a circle or out of this host",
         _ => return format!("{step}: {words}"),
     };
     format!("{step}: {words}; {remedy}")
+}
+
+/// The error of a call that only rustix has.
+pub(super) fn from_rustix(errno: rustix::io::Errno) -> Errno {
+    Errno::from_raw(errno.raw_os_error())
 }
 
 /// The system's own words, without the number.

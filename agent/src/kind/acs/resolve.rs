@@ -160,7 +160,7 @@ fn readings(
         };
         match &function.acs {
             Reading::Known(_) if has_odd_layout(function) => {
-                let text = "left alone: this Intel PCH port keeps its ACS control elsewhere (handbook §3.1)";
+                let text = "left alone: this Intel PCH port keeps its ACS control elsewhere (Linux drivers/pci/quirks.c; handbook §3.1)";
                 resolved.note(format!("port {port}"), text);
             }
             Reading::Known(acs) => readable.push((port, *acs, why)),
@@ -343,7 +343,7 @@ fn remark_on_topology(
     };
     if !alone.is_empty() {
         let text = "shares no PCIe switch with a NIC: traffic between them passes the root complex, and ACS on the \
-                    way changes nothing about it (handbook §3.2)";
+                    way changes nothing about it (Linux drivers/pci/p2pdma.c; handbook §3.2)";
         resolved.note(named(alone), text);
     }
     if !cut_off.is_empty() {
@@ -356,7 +356,7 @@ fn remark_on_topology(
     let functions: Vec<_> =
         tree.functions.values().filter(data_direct).map(|f| f.address.to_string()).collect();
     if !functions.is_empty() {
-        let text = "Data Direct DMA function of a ConnectX-8: its path wants other ACS flags (handbook §3.2), which \
+        let text = "Data Direct DMA function of a ConnectX-8: its path wants other ACS flags (handbook §14.1), which \
                     bedplate does not set; see `rdma_topo` of rdma-core";
         resolved.note(some_of(functions.into_iter(), 8, "functions"), text);
     }

@@ -9,6 +9,7 @@ mod grub;
 mod kernel_install;
 mod menu;
 mod ostree;
+mod paths;
 mod states;
 
 pub use states::check_line;
@@ -27,6 +28,9 @@ pub const KIND: Kind = Kind {
     name: NAME,
     about: "kernel command line: configured, next boot, running, effective",
     plan,
+    watch: paths::watch,
+    recorded: paths::RECORDED,
+    labels: paths::labels,
 };
 
 /// Its name, also in the ledger.

@@ -4,15 +4,22 @@
 mod conf;
 mod files;
 mod installed;
+mod paths;
 mod running;
 mod waits;
 
-use super::{Context, Kind};
+use super::{Context, Kind, no_labels};
 use crate::plan::Section;
 
 /// The row of the table of kinds.
-pub const KIND: Kind =
-    Kind { name: NAME, about: "modules-load.d, modprobe.d, and what is loaded now", plan };
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "modules-load.d, modprobe.d, and what is loaded now",
+    plan,
+    watch: paths::watch,
+    recorded: paths::RECORDED,
+    labels: no_labels,
+};
 
 const NAME: &str = "modules";
 

@@ -2,10 +2,10 @@
 
 use super::{Arg, Hit, Parameter, View};
 use crate::facts::{Arch, CpuVendor};
-use crate::profile::layer::Argument;
 use crate::profile::model::{
     AcsPolicy, IommuMode, PciIdPair, PfSelector, RebootPolicy, SriovManaged, VfDriver,
 };
+use crate::profile::sections::cmdline::Argument;
 use crate::profile::window::NEVER;
 use crate::value::PciId;
 
@@ -98,7 +98,7 @@ pub(super) fn iommu_by_hand(view: &View<'_>) -> Vec<Hit> {
 pub(super) fn two_spellings(view: &View<'_>) -> Vec<Hit> {
     let name = |token: &str| token.split('=').next().map(crate::cmdline::fold_name);
     let arguments =
-        view.layer.cmdline.values().flat_map(|param| param.arguments.values()).flatten();
+        view.layer.cmdline.params.values().flat_map(|param| param.arguments.values()).flatten();
     let mut hits = Vec::new();
     for argument in arguments {
         let Argument::Set(tokens) = &argument.value else { continue };

@@ -4,9 +4,10 @@
 mod find;
 mod rows;
 
+use super::declare::Leaf;
 use super::diagnostic::{Diagnostic, Severity};
-use super::layer::{Layer, Leaf, ParamLayer};
-use super::model::Profile;
+use super::root::{Layer, Profile};
+use super::sections::cmdline::ParamLayer;
 use super::source::{Place, Sources};
 
 /// Runs every row over a merged profile. A place has one finding: the first row that finds it has it.
@@ -110,7 +111,7 @@ struct View<'a> {
 impl<'a> View<'a> {
     fn new(layer: &'a Layer, profile: &'a Profile) -> Self {
         let args: Vec<Arg> =
-            layer.cmdline.values().flat_map(ParamLayer::set).filter_map(arg).collect();
+            layer.cmdline.params.values().flat_map(ParamLayer::set).filter_map(arg).collect();
         let on_cmdline = args.iter().filter_map(|arg| {
             let (module, name) = arg.name.split_once('.')?;
             let (module, name) = (module.to_owned(), name.to_owned());
@@ -122,20 +123,21 @@ impl<'a> View<'a> {
                 on_cmdline: true,
             })
         });
-        let in_options = layer.modules.options.0.iter().map(|((module, name), leaf)| Parameter {
-            place: leaf.place,
-            module: module.to_string(),
-            name: name.clone(),
-            text: format!("{module}.{name}"),
-            on_cmdline: false,
-        });
+        let in_options =
+            layer.modules.lists.options.0.iter().map(|((module, name), leaf)| Parameter {
+                place: leaf.place,
+                module: module.to_string(),
+                name: name.clone(),
+                text: format!("{module}.{name}"),
+                on_cmdline: false,
+            });
         let parameters = on_cmdline.chain(in_options).collect();
         View { layer, profile, args, parameters }
     }
 
     /// Modules wanted loaded, with their places.
     fn loaded(&self) -> impl Iterator<Item = (&str, Place)> {
-        self.layer.modules.names.0.iter().filter_map(|(name, module)| {
+        self.layer.modules.lists.names.0.iter().filter_map(|(name, module)| {
             let leaf = module.load.as_ref()?;
             leaf.value.is_some().then_some((name.as_str(), leaf.place))
         })

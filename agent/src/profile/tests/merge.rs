@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::profile::check::check;
-use crate::profile::layer::{Layer, Overlay};
+use crate::profile::declare::Overlay;
+use crate::profile::root::{Layer, check};
 use crate::profile::source::{SourceFile, Sources};
 use crate::profile::syntax;
 
@@ -251,16 +251,16 @@ proptest! {
     fn the_later_layer_has_the_last_word([a, b] in layers::<2>()) {
         // Every token that the later layer wants is wanted in the end, and nothing it clears is.
         let wanted = |layer: &Layer| -> Vec<String> {
-            layer.cmdline.values().flat_map(|p| p.set()).map(|leaf| leaf.value.clone()).collect()
+            layer.cmdline.params.values().flat_map(|p| p.set()).map(|leaf| leaf.value.clone()).collect()
         };
         let cleared: Vec<String> =
-            b.cmdline.0.iter().filter(|(_, p)| p.cleared.is_some()).map(|(name, _)| name.clone()).collect();
+            b.cmdline.params.0.iter().filter(|(_, p)| p.cleared.is_some()).map(|(name, _)| name.clone()).collect();
         let whole = a.overlay(b.clone());
         for token in wanted(&b) {
             prop_assert!(wanted(&whole).contains(&token), "{} is lost", token);
         }
         for name in cleared {
-            prop_assert!(!whole.cmdline.get(&name).is_some_and(|param| param.sets_something()), "{} is back", name);
+            prop_assert!(!whole.cmdline.params.get(&name).is_some_and(|param| param.sets_something()), "{} is back", name);
         }
     }
 }

@@ -102,6 +102,24 @@ fn what_is_shown_loads_as_the_same_profile() {
     }
 }
 
+/// The schema's defaults, written out, ask for what an empty profile asks for.
+#[test]
+fn the_schema_says_the_defaults_that_count() {
+    let mut text = "schema = 1\n".to_owned();
+    let mut written = 0;
+    for key in explained_keys().iter().filter(|key| key.contains('.')) {
+        let default = explained(key).and_then(|found| found.default);
+        // Keys of list entries and of a FleetLock server count only where there is one.
+        let top = !key.contains("devices.") && !key.contains("pci.") && !key.contains("fleetlock");
+        if let Some(default) = default.filter(|_| top) {
+            text += &format!("{key} = {default}\n");
+            written += 1;
+        }
+    }
+    assert!(written > 20, "{text}");
+    assert_eq!(data(&good(&text)), data(&good("schema = 1\n")));
+}
+
 #[test]
 fn origins_are_shown_line_by_line() {
     let profile = "schema = 1\nextends = \"generic-intel\"\n[cmdline]\nargs = [\"foo=1\"]\n";

@@ -3,7 +3,7 @@
 
 use std::io::Read as _;
 
-use rustix::io::Errno;
+use nix::errno::Errno;
 use serde::Deserialize;
 use ureq::Body;
 use ureq::http::{Response, header};
@@ -142,9 +142,9 @@ fn hint(error: &ureq::Error) -> &'static str {
         }
         _ => return "",
     };
-    match Errno::from_io_error(error) {
+    match error.raw_os_error().map(Errno::from_raw) {
         // By the unit's RestrictAddressFamilies= and IPAddressDeny=, or by a firewall of this host.
-        Some(Errno::AFNOSUPPORT | Errno::PERM | Errno::ACCESS) => {
+        Some(Errno::EAFNOSUPPORT | Errno::EPERM | Errno::EACCES) => {
             " (this host does not let bedplate use the network: is bedplate.service.d/fleetlock.conf in place?)"
         }
         // The standard library has no kind for a failed look-up.

@@ -6,8 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use nix::errno::Errno;
 use proptest::prelude::*;
-use rustix::io::Errno;
 
 use super::*;
 
@@ -374,14 +374,14 @@ fn a_closed_network_is_told_with_what_opens_it() {
     let shown = |error| {
         LockError::unanswered("http://h/v1/pre-reboot".into(), ureq::Error::Io(error)).to_string()
     };
-    for errno in [Errno::AFNOSUPPORT, Errno::PERM, Errno::ACCESS] {
+    for errno in [Errno::EAFNOSUPPORT, Errno::EPERM, Errno::EACCES] {
         assert_eq!(
             shown(errno.into()),
             "http://h/v1/pre-reboot does not answer (this host does not let bedplate use the network: is \
              bedplate.service.d/fleetlock.conf in place?)"
         );
     }
-    assert_eq!(shown(Errno::CONNREFUSED.into()), "http://h/v1/pre-reboot does not answer");
+    assert_eq!(shown(Errno::ECONNREFUSED.into()), "http://h/v1/pre-reboot does not answer");
     // Longer than a label may be (RFC 1035, section 2.3.4): no name server is asked.
     let url = format!("http://{}/", "x".repeat(64));
     let unknown = client(&url, LONG).pre_reboot().unwrap_err();

@@ -91,14 +91,14 @@ pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, R
         "set [acs] persistence = \"cmdline\" where the kernel is known good: the schematic then carries it",
     ));
     rendered.inexpressible.extend(unloads(desired, |module| {
-        format!("add `module_blacklist={module}` to [cmdline] and reboot (handbook §1.6)")
+        format!("add `module_blacklist={module}` to [cmdline] and reboot (Linux kernel/module/main.c; handbook §1.6)")
     }));
     rendered.notes.extend(address_note(desired));
     if names_nvidia_modules(desired)
         && !options.talos_extensions.iter().any(|name| name.contains("nvidia"))
     {
         rendered.notes.push(
-            "Talos has NVIDIA modules only in system extensions: name one for the schematic, such as siderolabs/nvidia-open-gpu-kernel-modules-lts (handbook §10.4)"
+            "Talos has NVIDIA modules only in system extensions: name one for the schematic, such as siderolabs/nvidia-open-gpu-kernel-modules-lts (docs.siderolabs.com; handbook §10.4)"
                 .to_owned(),
         );
     }
@@ -146,7 +146,7 @@ fn install(arguments: &[String], version: Version, notes: &mut Vec<String>) -> O
     Some(match version.arguments {
         Arguments::Install => {
             notes.push(
-                "machine.install.extraKernelArgs counts only on nodes booted by GRUB; with systemd-boot (UEFI installs since 1.10) only the schematic does: see bootedWithUKI in `talosctl get securitystate` (handbook §10.4)"
+                "machine.install.extraKernelArgs counts only on nodes booted by GRUB; with systemd-boot (UEFI installs since 1.10) only the schematic does: see bootedWithUKI in `talosctl get securitystate` (docs.siderolabs.com; handbook §10.4)"
                     .to_owned(),
             );
             Install { extra_kernel_args: arguments.to_vec(), grub_use_uki_cmdline: None }
@@ -189,7 +189,7 @@ fn vf_driver_choice(wanted: &WantedVfs) -> Option<Inexpressible> {
     };
     Some(Inexpressible {
         what: format!("VFs of {}{}", wanted.pf, vf_driver(&wanted.vf_driver)),
-        why: "machine.sysfs is written in no promised order, and autoprobe must be off before the VFs appear (handbook §5.1)"
+        why: "machine.sysfs is written in no promised order, and autoprobe must be off before the VFs appear (Linux Documentation/ABI/testing/sysfs-bus-pci; handbook §5.1)"
             .to_owned(),
         instead,
     })
@@ -208,7 +208,7 @@ fn modprobe_only(desired: &Desired) -> Vec<Inexpressible> {
                 "Talos gives parameters only to modules in its own list, and {module} is not to be loaded"
             ),
             instead: format!(
-                "add {module} to [modules] load, or `{module}.{setting}` to [cmdline] (handbook §1.6)"
+                "add {module} to [modules] load, or `{module}.{setting}` to [cmdline] (Linux kernel-parameters.rst; handbook §1.6)"
             ),
         }
     });
@@ -216,7 +216,7 @@ fn modprobe_only(desired: &Desired) -> Vec<Inexpressible> {
         what: format!("blacklist module {module}"),
         why: "Talos has no modprobe.d".to_owned(),
         instead: format!(
-            "add `module_blacklist={module}` to [cmdline]: stronger, the kernel then refuses the module altogether (handbook §1.6)"
+            "add `module_blacklist={module}` to [cmdline]: stronger, the kernel then refuses the module altogether (Linux kernel/module/main.c; handbook §1.6)"
         ),
     });
     options.chain(blacklist).collect()

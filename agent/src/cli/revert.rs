@@ -1,0 +1,130 @@
+//! `bedplate revert` and `history`.
+
+use clap::Args;
+
+use super::apply::{TargetArgs, agreed, still_running};
+use super::{CliError, Exit, HostArgs, host, output, release};
+use crate::engine::{self, Reverted};
+use crate::report::{applied, json};
+use crate::revert::{RevertPlan, Step};
+
+/// `bedplate revert`.
+#[derive(Debug, Args)]
+pub struct RevertArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Show what would be put back, and leave.
+    #[arg(long)]
+    dry_run: bool,
+    /// With `--dry-run`: end with 2 if there is anything to put back.
+    #[arg(long, requires = "dry_run")]
+    exit_code: bool,
+    /// Put back what others have changed since, too.
+    #[arg(long)]
+    force: bool,
+    /// Keep the daemon from undoing it: it only observes, over reboots too, until `bedplate release`. Without, a revert is
+    /// refused while a daemon enforces the profile.
+    #[arg(long, conflicts_with = "root")]
+    hold: bool,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+    /// Name every port and file, however many.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Machine-readable report.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `bedplate history`.
+#[derive(Debug, Args)]
+pub struct HistoryArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    /// Machine-readable.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Puts back what the ledger recorded.
+pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
+    let target = args.target.target();
+    // Says what of an image is not read.
+    host::open_one(&args.target.host())?;
+    let shown = Reverted::plan(&target, args.force)?;
+    if args.dry_run || shown.steps.is_empty() {
+        return only_shown(args, &shown);
+    }
+    if args.target.is_live()
+        && !args.hold
+        && let Some(why) = release::refusal()
+    {
+        output::status(&why);
+        return Ok(Exit::Blocked);
+    }
+    engine::may_change(&target)?;
+    if !args.json {
+        output::status(applied::revert_plan(&shown, args.verbose).trim_end());
+    }
+    if !args.yes && !agreed("put this back")? {
+        return Err(CliError::request("nothing was changed"));
+    }
+    // Before the lock: a worker of the daemon that gets it next has to see the hold.
+    let mut hold = release::Setting::set(args.hold)?;
+    let mut locked = || {
+        if args.target.is_live() {
+            hold.stays();
+        }
+    };
+    let mut watch = |step: &Step| {
+        if !args.json && matches!(step, Step::Tool { .. } | Step::Attribute { .. }) {
+            output::status(&format!("… {}", step.subject()));
+        }
+    };
+    let now = jiff::Timestamp::now();
+    let done = engine::revert(&target, args.force, &mut locked, &mut watch, now)?;
+    if args.json {
+        output::data(&json::document(&done.report)?)?;
+    } else {
+        output::report(&applied::reverted(&done.report, args.verbose))?;
+    }
+    for warning in &done.report.warnings {
+        output::warn(warning);
+    }
+    still_running(&done.still_in_effect);
+    Ok(match (done.report.succeeded(), done.plan.refused.is_empty()) {
+        (false, _) => Exit::Failed,
+        (true, false) => Exit::Blocked,
+        (true, true) if !done.still_in_effect.is_empty() => Exit::RebootPending,
+        (true, true) => Exit::Done,
+    })
+}
+
+fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
+    // Asked for all the same: the daemon leaves this host as it is from here on.
+    if !args.dry_run && args.hold {
+        release::Setting::set(true)?.stays();
+    }
+    if args.json {
+        output::data(&json::document(shown)?)?;
+    } else {
+        output::report(&applied::revert_plan(shown, args.verbose))?;
+    }
+    Ok(match (shown.refused.is_empty(), shown.steps.is_empty()) {
+        (false, _) => Exit::Blocked,
+        (true, false) if args.exit_code => Exit::Changes,
+        (true, _) => Exit::Done,
+    })
+}
+
+/// Shows what was done.
+pub fn history(args: &HistoryArgs) -> Result<Exit, CliError> {
+    let ledger = host::open_one(&args.host)?.ledger()?;
+    if args.json {
+        output::data(&json::document(&ledger.history)?)?;
+    } else {
+        output::report(&applied::history(&ledger))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,211 @@
+//! What the daemon's worker does: looks at the host, and applies the changes that the daemon names. It walks the same road
+//! as `plan` and `apply`, in a process of its own.
+
+mod kernel_log;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::round::{self, Device, Difference, Done, Round};
+use crate::apply::{self, Event};
+use crate::desired::Desired;
+use crate::enforce_hold::EnforceHold;
+use crate::engine::profile_source::Choice;
+use crate::engine::{self, Applied, Planned, Request, RoadError, Target};
+use crate::facts::pci::Function;
+use crate::facts::{Depth, Facts};
+use crate::host::Reader;
+use crate::host::dir::DirReader;
+use crate::kind::{Context, KINDS, Watch, cmdline};
+use crate::plan::{Action, Change};
+use crate::profile::model::Agent;
+use crate::reboot::stuck::Cause;
+use crate::report::json;
+use crate::topology::Topology;
+use crate::value::PciAddress;
+
+/// Only what the operator has put on the host: nothing is enforced on a guess.
+const REQUEST: Request<'static> =
+    Request { choice: Choice::HostOnly, cpu: None, live_only: false, needs_ledger: false };
+
+/// What the daemon names.
+#[derive(Debug, Clone, Copy)]
+pub struct Selected<'a> {
+    /// Ids of the changes to apply.
+    pub changes: &'a [String],
+    /// Files that the profile has to be read from: those that the changes were planned from.
+    pub profile_files: &'a [String],
+}
+
+/// Looks at the host.
+///
+/// # Errors
+/// [`ObserveError`].
+pub fn look() -> Result<Round, ObserveError> {
+    let reader = DirReader::live();
+    let planned = engine::prepare(&reader, &REQUEST)?;
+    Ok(seen(&reader, &planned, Vec::new(), Vec::new())?)
+}
+
+/// Applies what was selected and looks at the host; `at` is told what is being done.
+///
+/// # Errors
+/// [`ObserveError`].
+pub fn apply(selected: &Selected<'_>, at: &mut dyn FnMut(&str)) -> Result<Round, ObserveError> {
+    let mut select = |planned: &mut Planned| {
+        // A hold is in force before a revert takes the lock: the one that has the lock afterwards sees it.
+        let held = EnforceHold::load(Path::new("/")).is_some();
+        // The changes were named by a profile that may be gone by now, and another one in its place.
+        let replaced =
+            !selected.profile_files.iter().all(|file| planned.profile_files.contains(file));
+        let takes = |change: &Change| !held && !replaced && selected.changes.contains(&change.id);
+        planned.plan.body.changes.retain(takes);
+        Ok(())
+    };
+    let mut watch = |event: Event<'_>| {
+        if let Some(what) = doing(&event) {
+            at(&what);
+        }
+    };
+    let now = jiff::Timestamp::now();
+    let Applied { before, report, after, .. } =
+        engine::apply(&Target::Live, &REQUEST, &mut select, &mut watch, now)?;
+    let ended = before.plan.body.changes.iter().zip(&report.changes).map(|(change, report)| Done {
+        change: Difference::of(change),
+        failure: report.outcome.failure(),
+    });
+    Ok(seen(&DirReader::live(), &after?, ended.collect(), report.warnings)?)
+}
+
+/// What the profile says to the daemon, without asking anything that a driver answers.
+///
+/// # Errors
+/// [`RoadError`].
+pub fn settings() -> Result<Agent, RoadError> {
+    let reader = DirReader::live();
+    let mut facts = crate::facts::observe(&reader, Depth::Identity);
+    Ok(engine::choose(&reader, &mut facts, &REQUEST)?.loaded.profile.agent)
+}
+
+/// Why the worker has nothing to report.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// The host was not planned for, or not changed.
+    #[error(transparent)]
+    Road(#[from] RoadError),
+    /// The plan has no JSON form.
+    #[error("cannot write JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+/// What is being done, before it is done: a tool or a driver takes its time.
+fn doing(event: &Event<'_>) -> Option<String> {
+    match event {
+        Event::Action(_, Action::RunTool { argv, .. }) => Some(argv.join(" ")),
+        Event::Action(_, Action::Verify(_)) => None,
+        Event::Action(_, action) => Some(apply::describe(action)),
+        _ => None,
+    }
+}
+
+fn seen(
+    reader: &dyn Reader,
+    planned: &Planned,
+    done: Vec<Done>,
+    warnings: Vec<String>,
+) -> Result<Round, serde_json::Error> {
+    let Planned { facts, loaded, plan, desired, .. } = planned;
+    let takes = |change: &&Change| change.deferred.is_none();
+    Ok(Round {
+        profile: loaded.profile.name.clone(),
+        profile_files: planned.profile_files.clone(),
+        agent: loaded.profile.agent.clone(),
+        reboot: loaded.profile.reboot.clone(),
+        done,
+        warnings,
+        changes: plan.body.changes.iter().filter(takes).map(Difference::of).collect(),
+        blockers: plan.body.blockers.clone(),
+        unknowns: plan.body.unknowns.clone(),
+        pending: plan.body.pending.clone(),
+        need: engine::waits_for(plan),
+        hash: round::hash(plan),
+        cause: cause(reader, planned),
+        watch: watch(facts, reader),
+        devices: devices(facts, desired),
+        facts: labels(facts, reader),
+        plan_json: json::plan(plan, &facts.label())?,
+    })
+}
+
+/// Why what waits on the command line is not in effect.
+fn cause(reader: &dyn Reader, planned: &Planned) -> Option<Cause> {
+    let body = &planned.plan.body;
+    let waits = body.pending.iter().any(|pending| pending.kind == cmdline::NAME)
+        || body.changes.iter().any(|change| change.kind == cmdline::NAME)
+        || body.blockers.iter().any(|blocker| blocker.subject == cmdline::effective::SUBJECT);
+    if !waits {
+        return None;
+    }
+    let context = Context {
+        profile: &planned.loaded.profile.name,
+        desired: &planned.desired,
+        facts: &planned.facts,
+        reader,
+        ledger: &planned.ledger,
+    };
+    match cmdline::why_not_in_effect(&context, None) {
+        // Only then is there something to look for.
+        Some(Cause::Rejected { .. }) => {
+            cmdline::why_not_in_effect(&context, kernel_log::read().as_deref())
+        }
+        cause => cause,
+    }
+}
+
+/// GPUs and NICs; `None`: the PCI devices cannot be read, which is not the same as none there. The profile is about every
+/// GPU, about PFs that a rule gives VFs, and about NICs next to a GPU.
+fn devices(facts: &Facts, desired: &Desired) -> Option<Vec<Device>> {
+    let tree = facts.pci.known()?;
+    let near: BTreeSet<PciAddress> = Topology::new(tree)
+        .pairs()
+        .iter()
+        .filter(|pair| !pair.peer_is_gpu)
+        .map(|pair| pair.peer)
+        .collect();
+    let selected = |function: &Function| {
+        function.is_gpu()
+            || near.contains(&function.address)
+            || desired.sriov.iter().any(|wanted| wanted.pf == function.address)
+    };
+    let functions = tree.functions.values().filter(|function| !function.is_vf());
+    let devices =
+        functions.filter(|function| function.is_gpu() || function.is_nic()).map(|function| {
+            let what = if function.is_gpu() { "GPU" } else { "NIC" };
+            Device {
+                address: function.address.to_string(),
+                what: format!("{what} {}:{}", function.vendor, function.device),
+                selected: selected(function),
+            }
+        });
+    Some(devices.collect())
+}
+
+/// Where drift can be seen coming: the profile's own directories, and what every kind names. Writes to sysfs by programs show
+/// in inotify like writes to files (fsnotify hooks in vfs_write); what the kernel does by itself comes as a uevent instead.
+fn watch(facts: &Facts, reader: &dyn Reader) -> Watch {
+    let own = ["/etc/bedplate", "/etc/bedplate/profile.d", "/etc/bedplate/profiles"];
+    let kinds = KINDS.iter().map(|kind| (kind.watch)(facts));
+    let (mut directories, mut attributes) = (BTreeSet::new(), BTreeSet::new());
+    for watch in std::iter::once(Watch::directories(&own)).chain(kinds) {
+        directories.extend(watch.directories);
+        attributes.extend(watch.attributes);
+    }
+    let directories = directories.into_iter().filter(|path| reader.exists(path) == Ok(true));
+    Watch { directories: directories.collect(), attributes: attributes.into_iter().collect() }
+}
+
+/// What schedulers select nodes by.
+fn labels(facts: &Facts, reader: &dyn Reader) -> BTreeMap<String, String> {
+    let labels = KINDS.iter().flat_map(|kind| (kind.labels)(facts, reader));
+    labels.map(|(name, value)| (name.to_owned(), value)).collect()
+}

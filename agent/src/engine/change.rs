@@ -1,0 +1,166 @@
+//! Lock → plan again → apply → observe again, and the way back: the one place where a host is changed.
+
+use std::path::PathBuf;
+
+use super::{Planned, Request, RoadError, prepare};
+use crate::apply::{self, ApplyReport, Event, Executor};
+use crate::checker;
+use crate::facts::{Depth, Facts, observe};
+use crate::host::dir::DirReader;
+use crate::host::write::DirWriter;
+use crate::host::{HostKind, Reader};
+use crate::kind::cmdline;
+use crate::ledger::{self, Ledger};
+use crate::plan::Check;
+use crate::revert::{self, RevertPlan, RevertReport, Step};
+
+/// The host that is changed.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// The running machine.
+    Live,
+    /// A root directory that is not running.
+    Image {
+        /// The directory.
+        root: PathBuf,
+        /// Whether the image's own tools are run inside it.
+        chroot_tools: bool,
+    },
+}
+
+impl Target {
+    /// Opens it for reading, afresh: an open reader may know directories that are gone.
+    ///
+    /// # Errors
+    /// [`RoadError::Image`].
+    pub fn reader(&self) -> Result<DirReader, RoadError> {
+        match self {
+            Target::Live => Ok(DirReader::live()),
+            Target::Image { root, .. } => DirReader::image(root).map_err(RoadError::Image),
+        }
+    }
+
+    fn writer(&self) -> Result<DirWriter, RoadError> {
+        match self {
+            Target::Live => Ok(DirWriter::live()),
+            Target::Image { root, chroot_tools } => {
+                DirWriter::image(root, *chroot_tools).map_err(RoadError::Writer)
+            }
+        }
+    }
+}
+
+/// Whether the host can be changed at all: better said before an operator is asked.
+///
+/// # Errors
+/// [`RoadError::Writer`], [`RoadError::Unwritable`].
+pub fn may_change(target: &Target) -> Result<(), RoadError> {
+    target.writer()?.may_write(ledger::DIRECTORY).map_err(RoadError::Unwritable)
+}
+
+/// What came of applying a plan.
+#[derive(Debug)]
+pub struct Applied {
+    /// What was planned under the lock, and done.
+    pub before: Planned,
+    /// What became of it.
+    pub report: ApplyReport,
+    /// What the host is now. That it cannot be looked at does not undo what was done.
+    pub after: Result<Planned, RoadError>,
+    /// Arguments that were taken off the command line and stay in effect until the next boot: no later plan can tell of
+    /// them.
+    pub still_in_effect: Vec<String>,
+}
+
+/// Takes the host's lock, plans again under it, does what `select` leaves of the plan, and observes the host again.
+///
+/// # Errors
+/// [`RoadError`], and what `select` refuses with; then nothing was changed.
+pub fn apply(
+    target: &Target,
+    request: &Request<'_>,
+    select: &mut dyn FnMut(&mut Planned) -> Result<(), RoadError>,
+    watch: &mut dyn FnMut(Event<'_>),
+    now: jiff::Timestamp,
+) -> Result<Applied, RoadError> {
+    let mut writer = target.writer()?;
+    let _lock = writer.lock().map_err(RoadError::Lock)?;
+    // What was planned before the lock may be done by now, by another bedplate or an operator.
+    let reader = target.reader()?;
+    let mut before = prepare(&reader, request)?;
+    select(&mut before)?;
+    let facts = &before.facts;
+    let check = |check: &Check, reader: &dyn Reader| checker::check(reader, facts, check);
+    let executor = Executor { reader: &reader, writer: &mut writer, checker: &check, watch };
+    let owned = owned_arguments(&before.ledger);
+    let report = apply::apply(&before.plan, &mut before.ledger, executor, now);
+    let mut still_in_effect = Vec::new();
+    let after = target.reader().and_then(|reader| {
+        let mut after = prepare(&reader, request)?;
+        still_in_effect = in_effect_until_boot(&reader, &after.facts, &owned);
+        if !still_in_effect.is_empty() {
+            after.plan.reboot = after.plan.reboot.max(before.plan.reboot);
+        }
+        Ok(after)
+    });
+    Ok(Applied { before, report, after, still_in_effect })
+}
+
+/// What came of a revert.
+#[derive(Debug)]
+pub struct Reverted {
+    /// What was planned under the lock, and done.
+    pub plan: RevertPlan,
+    /// What became of it.
+    pub report: RevertReport,
+    /// Arguments that were taken off the command line and stay in effect until the next boot.
+    pub still_in_effect: Vec<String>,
+}
+
+impl Reverted {
+    /// What `bedplate revert` would do now.
+    ///
+    /// # Errors
+    /// [`RoadError`].
+    pub fn plan(target: &Target, force: bool) -> Result<RevertPlan, RoadError> {
+        let (reader, writer) = (target.reader()?, target.writer()?);
+        Ok(revert::plan(&Ledger::load(&reader)?, &reader, &writer, force))
+    }
+}
+
+/// Takes the host's lock and puts back what the ledger recorded; `locked` is called once the lock is had.
+///
+/// # Errors
+/// [`RoadError`]; then nothing was changed.
+pub fn revert(
+    target: &Target,
+    force: bool,
+    locked: &mut dyn FnMut(),
+    watch: &mut dyn FnMut(&Step),
+    now: jiff::Timestamp,
+) -> Result<Reverted, RoadError> {
+    let mut writer = target.writer()?;
+    let _lock = writer.lock().map_err(RoadError::Lock)?;
+    locked();
+    let reader = target.reader()?;
+    let mut ledger = Ledger::load(&reader)?;
+    let owned = owned_arguments(&ledger);
+    let plan = revert::plan(&ledger, &reader, &writer, force);
+    let report = revert::run(&plan, &mut ledger, &reader, &mut writer, watch, now);
+    let reader = target.reader()?;
+    let still_in_effect = in_effect_until_boot(&reader, &observe(&reader, Depth::Plan), &owned);
+    Ok(Reverted { plan, report, still_in_effect })
+}
+
+/// The kernel arguments that are bedplate's own.
+fn owned_arguments(ledger: &Ledger) -> Vec<String> {
+    ledger.owned.get(cmdline::NAME).cloned().unwrap_or_default()
+}
+
+/// Those of them that were taken off the command line and are in effect all the same.
+fn in_effect_until_boot(reader: &dyn Reader, facts: &Facts, owned: &[String]) -> Vec<String> {
+    match reader.kind() {
+        HostKind::Live => cmdline::gone_at_next_boot(reader, facts, owned),
+        HostKind::Image | HostKind::Snapshot => Vec::new(),
+    }
+}

@@ -1,0 +1,132 @@
+//! The road: profile and facts make desired state; each kind compares it with the host; the sections make the plan.
+//! Synchronous. Planning ([`prepare`], [`plan`]) holds a reader only; [`apply`] and [`revert`] walk the way back and forth
+//! under the host's lock.
+
+mod change;
+mod prepare;
+pub mod profile_source;
+
+pub use change::{Applied, Reverted, Target, apply, may_change, revert};
+pub use prepare::{Planned, Request, RoadError, choose, prepare, prepare_loaded};
+
+use crate::desired::Desired;
+use crate::facts::{CpuVendor, Facts};
+use crate::host::{HostKind, Reader, Reading};
+use crate::kind::{Context, KINDS};
+use crate::ledger::Ledger;
+use crate::plan::{Change, Deferred, Effect, Note, Plan, RebootNeed, Section};
+use crate::profile::model::Profile;
+use crate::resolve;
+
+/// What planning came to.
+pub struct Outcome {
+    /// The plan.
+    pub plan: Plan,
+    /// The desired state it is for.
+    pub desired: Desired,
+}
+
+/// Fills in what the caller says of a machine that cannot be asked (an image has no CPU).
+pub fn assume_cpu(facts: &mut Facts, said: Option<CpuVendor>, profile: &Profile) {
+    if let Some(vendor) = said {
+        facts.cpu.vendor = Reading::Known(vendor);
+    } else if facts.cpu.vendor.known().is_none()
+        && let Some(vendor) = profile.matching.cpu_vendor
+    {
+        facts.cpu.vendor = Reading::Known(vendor);
+    }
+}
+
+/// Compare and plan.
+pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledger) -> Outcome {
+    let desired = resolve::resolve(profile, facts);
+    let context = Context { profile: &profile.name, desired: &desired, facts, reader, ledger };
+    let mut body = Section {
+        blockers: desired.blockers.clone(),
+        unknowns: desired.unknowns.clone(),
+        notes: desired.notes.clone(),
+        ..Section::default()
+    };
+    no_accelerator(facts, &mut body);
+    for kind in KINDS {
+        append(&mut body, (kind.plan)(&context));
+    }
+    if facts.host != HostKind::Live {
+        defer_live_changes(facts.host, &mut body.changes);
+    }
+    let reboot = reboot_need(facts.host, &body);
+    Outcome { plan: Plan { profile: profile.name.clone(), body, reboot }, desired }
+}
+
+fn append(body: &mut Section, more: Section) {
+    body.changes.extend(more.changes);
+    body.blockers.extend(more.blockers);
+    body.unknowns.extend(more.unknowns);
+    body.settled.extend(more.settled);
+    body.notes.extend(more.notes);
+    body.pending.extend(more.pending);
+    body.unseen.extend(more.unseen);
+}
+
+/// A machine without a GPU is worth a word: most of what a profile asks for has no subject there.
+fn no_accelerator(facts: &Facts, body: &mut Section) {
+    let note = |text: String| Note { kind: "host", subject: "GPUs".into(), text };
+    match &facts.pci {
+        Reading::Known(tree) if !tree.functions.values().any(|function| function.is_gpu()) => {
+            body.notes.push(note(format!(
+                "no GPU among the {} PCI functions of this host: ACS and per-GPU VF counts have nothing to act on",
+                tree.functions.len()
+            )));
+        }
+        Reading::Absent => body.notes.push(note(
+            "this host shows no PCI devices: ACS and VFs have nothing to act on".into(),
+        )),
+        Reading::Known(_) | Reading::Unknown(_) => {}
+    }
+}
+
+/// An image is not running: what only a running machine has is shown, and left for its first boot.
+/// A snapshot keeps the plan of the host it was recorded from.
+fn defer_live_changes(host: HostKind, changes: &mut [Change]) {
+    if host != HostKind::Image {
+        return;
+    }
+    for change in changes.iter_mut().filter(|change| change.deferred.is_none()) {
+        if change.actions.iter().any(crate::plan::Action::is_live) {
+            change.deferred = Some(Deferred {
+                until: "the image runs: `bedplate apply` on the machine itself does it".into(),
+            });
+        }
+    }
+}
+
+/// One named predicate for what the plan asks of the machine's power state. A change whose effect is unknown does not
+/// exist: every change names one, and the most disruptive wins (DESIGN §8.5).
+fn reboot_need(host: HostKind, body: &Section) -> RebootNeed {
+    if host == HostKind::Image {
+        return RebootNeed::None;
+    }
+    let planned =
+        body.changes.iter().filter(|change| change.deferred.is_none()).map(|change| change.effect);
+    let pending = body.pending.iter().map(|pending| pending.effect);
+    planned.chain(pending).map(need_of).max().unwrap_or(RebootNeed::None)
+}
+
+/// What the host waits for now: what is written already and counts with the next boot. What is still to be written asks for
+/// nothing before it is there, and memory for nothing at all: a fresh plan is the only witness.
+pub fn waits_for(plan: &Plan) -> RebootNeed {
+    plan.body
+        .pending
+        .iter()
+        .map(|pending| need_of(pending.effect))
+        .max()
+        .unwrap_or(RebootNeed::None)
+}
+
+fn need_of(effect: Effect) -> RebootNeed {
+    match effect {
+        Effect::Now | Effect::EveryBoot => RebootNeed::None,
+        Effect::NextBoot => RebootNeed::Reboot,
+        Effect::ColdBoot => RebootNeed::Cold,
+    }
+}

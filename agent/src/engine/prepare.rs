@@ -1,0 +1,137 @@
+//! Host → facts → profile → plan: the one place where these are put together.
+
+use super::profile_source::{self, Choice, Chosen, SourceError};
+use super::{Outcome, assume_cpu, plan};
+use crate::desired::Desired;
+use crate::facts::{CpuVendor, Depth, Facts, observe};
+use crate::host::dir::ImageError;
+use crate::host::lock::LockError;
+use crate::host::{ReadError, Reader, WriteError};
+use crate::ledger::{Ledger, LedgerError};
+use crate::plan::{Change, Plan, Unknown};
+use crate::profile::Loaded;
+
+/// What to plan.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Which profile.
+    pub choice: Choice<'a>,
+    /// CPU vendor to assume of a host that cannot be asked.
+    pub cpu: Option<CpuVendor>,
+    /// Only changes that act on the running machine and need no boot.
+    pub live_only: bool,
+    /// Whether a ledger that only root may read is an error: who applies has to know it, a dry run needs no rights.
+    pub needs_ledger: bool,
+}
+
+/// A plan, with everything that it was made from.
+#[derive(Debug)]
+pub struct Planned {
+    /// What the host is.
+    pub facts: Facts,
+    /// The profile.
+    pub loaded: Loaded,
+    /// The files of the host that the profile was read from.
+    pub profile_files: Vec<String>,
+    /// What the profile comes to on this host.
+    pub desired: Desired,
+    /// What bedplate did here before.
+    pub ledger: Ledger,
+    /// The difference.
+    pub plan: Plan,
+}
+
+/// Why a host was not planned for, or not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RoadError {
+    /// There is no profile that could be used.
+    #[error(transparent)]
+    Profile(#[from] SourceError),
+    /// The operator has put no profile on the host, and no other was asked for.
+    #[error("{}", profile_source::no_own_profile())]
+    NoProfile,
+    /// The ledger cannot be used.
+    #[error("cannot tell what bedplate did on this host before")]
+    Ledger(#[from] LedgerError),
+    /// The directory that is to stand for the host cannot be used.
+    #[error("cannot use --root")]
+    Image(#[source] ImageError),
+    /// The host cannot be written to.
+    #[error("cannot change this host")]
+    Writer(#[source] ImageError),
+    /// bedplate could not keep its ledger there: it changes nothing without.
+    #[error("cannot change this host")]
+    Unwritable(#[source] WriteError),
+    /// Another bedplate is at work.
+    #[error("cannot start")]
+    Lock(#[source] LockError),
+    /// What was agreed to is not what would be done.
+    #[error("the host has changed since this plan was shown: run apply again")]
+    HostChanged,
+}
+
+/// The profile for a host with these facts, which then know the CPU vendor that was said or that the profile is for.
+///
+/// # Errors
+/// [`RoadError::Profile`], [`RoadError::NoProfile`].
+pub fn choose(
+    reader: &dyn Reader,
+    facts: &mut Facts,
+    request: &Request<'_>,
+) -> Result<Chosen, RoadError> {
+    let chosen = profile_source::choose(request.choice, reader, facts)?;
+    let chosen = chosen.ok_or(RoadError::NoProfile)?;
+    assume_cpu(facts, request.cpu, &chosen.loaded.profile);
+    Ok(chosen)
+}
+
+/// Observes the host, chooses the profile and plans.
+///
+/// # Errors
+/// [`RoadError`].
+pub fn prepare(reader: &dyn Reader, request: &Request<'_>) -> Result<Planned, RoadError> {
+    let mut facts = observe(reader, Depth::Plan);
+    let chosen = choose(reader, &mut facts, request)?;
+    planned(reader, facts, chosen, request)
+}
+
+/// The same with a profile that is there already.
+///
+/// # Errors
+/// [`RoadError::Ledger`].
+pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, RoadError> {
+    let mut facts = observe(reader, Depth::Plan);
+    assume_cpu(&mut facts, None, &loaded.profile);
+    let chosen = Chosen { loaded, files: Vec::new() };
+    let choice = Choice::HostOnly;
+    let request = Request { choice, cpu: None, live_only: false, needs_ledger: true };
+    planned(reader, facts, chosen, &request)
+}
+
+fn planned(
+    reader: &dyn Reader,
+    facts: Facts,
+    chosen: Chosen,
+    request: &Request<'_>,
+) -> Result<Planned, RoadError> {
+    let (ledger, unknown) = ledger(reader, request.needs_ledger)?;
+    let Chosen { loaded, files } = chosen;
+    let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &ledger);
+    plan.body.unknowns.extend(unknown);
+    if request.live_only {
+        plan.body.changes.retain(Change::is_live);
+    }
+    Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan })
+}
+
+/// A ledger that only root may read is one more thing that is not known, where a plan is all that is wanted.
+fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>), LedgerError> {
+    match Ledger::load(reader) {
+        Err(LedgerError::Unreadable(error @ ReadError::Denied { .. })) if !needed => {
+            let subject = "what bedplate did here before".to_owned();
+            let unknown = Unknown { kind: "host", subject, reason: error.to_string() };
+            Ok((Ledger::default(), Some(unknown)))
+        }
+        loaded => loaded.map(|ledger| (ledger, None)),
+    }
+}

@@ -1,0 +1,284 @@
+//! Which profile: what the command line names, else what the host keeps in /etc/bedplate, else the shipped profile
+//! that fits the hardware best. Reads files; what they mean is the profile module's business.
+
+mod error;
+
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::facts::Facts;
+use crate::host::{ReadError, Reader};
+use crate::profile::{self, LayerText, Loaded, MatchError, Shipped};
+
+pub use error::SourceError;
+
+/// The host's own profile.
+pub const HOST_PROFILE: &str = "/etc/bedplate/profile.toml";
+/// Profiles of a mixed fleet, of which the best match is taken.
+pub const HOST_PROFILES: &str = "/etc/bedplate/profiles";
+/// Layers laid over the profile, in sorted order.
+pub const HOST_LAYERS: &str = "/etc/bedplate/profile.d";
+
+/// Longest text that is taken for a profile. A kernel command line ends at 2 KiB (handbook §1), and the shipped
+/// profiles are shorter than 8 KiB with all their comments.
+const MOST_BYTES: usize = 128 * 1024;
+
+/// Which profile is asked for.
+#[derive(Debug, Clone, Copy)]
+pub enum Choice<'a> {
+    /// A shipped profile's name, a file, or a directory of which the best match is taken.
+    Named(&'a str),
+    /// What the operator has put on the host, else the shipped profile that fits the hardware best.
+    HostOrShipped,
+    /// Only what the operator has put on the host: nothing is enforced on a guess.
+    HostOnly,
+}
+
+/// A profile, merged and validated, and where it came from.
+#[derive(Debug)]
+pub struct Chosen {
+    /// It.
+    pub loaded: Loaded,
+    /// The files of the host that it was read from.
+    pub files: Vec<String>,
+}
+
+/// One text of a profile.
+#[derive(Debug, Clone)]
+pub struct Layer {
+    path: String,
+    text: String,
+}
+
+impl Layer {
+    /// A shipped profile as a layer.
+    pub fn of_shipped(shipped: &Shipped) -> Self {
+        Layer { path: shipped.path(), text: shipped.text.to_owned() }
+    }
+
+    /// What messages call it.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn of_a_bearable_size(self) -> Result<Self, SourceError> {
+        match self.text.len() <= MOST_BYTES {
+            true => Ok(self),
+            false => Err(SourceError::TooLarge { path: self.path }),
+        }
+    }
+}
+
+/// The profile for this host; `None`: [`Choice::HostOnly`], and there is none.
+///
+/// # Errors
+/// [`SourceError`].
+pub fn choose(
+    choice: Choice<'_>,
+    reader: &dyn Reader,
+    facts: &Facts,
+) -> Result<Option<Chosen>, SourceError> {
+    let base = match choice {
+        Choice::Named(name) => matched(named(name, facts)?, facts)?,
+        Choice::HostOrShipped => match own(reader, facts)? {
+            Some(layers) => layers,
+            None => vec![matching_shipped(facts)?],
+        },
+        Choice::HostOnly => match own(reader, facts)? {
+            Some(layers) => layers,
+            None => return Ok(None),
+        },
+    };
+    let layers: Vec<Layer> = base.into_iter().chain(host_files(reader, HOST_LAYERS)?).collect();
+    let of_host = layers.iter().filter(|layer| layer.path.starts_with('/'));
+    let files = of_host.map(|layer| layer.path.clone()).collect();
+    Ok(Some(Chosen { loaded: finish(&layers)?, files }))
+}
+
+/// Whether the profile would be the shipped one that fits the hardware best: neither the command line nor the host names one.
+///
+/// # Errors
+/// [`SourceError`].
+pub fn is_guessed(choice: Choice<'_>, reader: &dyn Reader) -> Result<bool, SourceError> {
+    Ok(matches!(choice, Choice::HostOrShipped)
+        && host_profile(reader)?.is_none()
+        && host_files(reader, HOST_PROFILES)?.is_empty())
+}
+
+/// Why such a guess is not applied to the running machine unasked.
+pub fn no_profile_named() -> String {
+    format!(
+        "there is no profile: {HOST_PROFILE} is not there, and {HOST_PROFILES} holds none. Nothing was changed: name one with \
+         --profile (`bedplate profile list`), or put one in /etc/bedplate (`bedplate profile init`)"
+    )
+}
+
+/// What to tell a host that has none.
+pub fn no_own_profile() -> String {
+    format!(
+        "there is no profile: {HOST_PROFILE} is not there, and {HOST_PROFILES} holds none. Nothing is enforced. Put one there \
+         (`extends = \"NAME\"` names a shipped one, `match = \"auto\"` takes the one that fits best; `bedplate profile list`)"
+    )
+}
+
+/// Merge and validate; errors come with place and remedy.
+///
+/// # Errors
+/// [`SourceError::Invalid`].
+pub fn finish(layers: &[Layer]) -> Result<Loaded, SourceError> {
+    let texts: Vec<LayerText> =
+        layers.iter().map(|layer| LayerText { path: &layer.path, text: &layer.text }).collect();
+    profile::load(&texts, profile::shipped()).map_err(|errors| SourceError::Invalid(errors.0))
+}
+
+/// A profile that says `match = "auto"` is laid over the shipped one that fits the hardware best.
+fn matched(layer: Layer, facts: &Facts) -> Result<Vec<Layer>, SourceError> {
+    match profile::asks_for_match(&layer.text) {
+        true => Ok(vec![matching_shipped(facts)?, layer]),
+        false => Ok(vec![layer]),
+    }
+}
+
+fn matching_shipped(facts: &Facts) -> Result<Layer, SourceError> {
+    best(profile::shipped().iter().map(Layer::of_shipped).collect(), facts, "the shipped profiles")
+}
+
+/// A file, or, where there is none of that name, a shipped profile.
+///
+/// # Errors
+/// [`SourceError`].
+pub fn file_or_shipped(path: &Path) -> Result<Layer, SourceError> {
+    let shipped = profile::shipped().iter().find(|shipped| Path::new(shipped.name) == path);
+    match shipped {
+        Some(shipped) if !path.exists() => Ok(Layer::of_shipped(shipped)),
+        _ => read_file(path),
+    }
+}
+
+/// A shipped name, a file, or a directory.
+///
+/// # Errors
+/// [`SourceError`].
+pub fn named(name: &str, facts: &Facts) -> Result<Layer, SourceError> {
+    let looks_like_path = name.contains('/') || name.ends_with(".toml");
+    if !looks_like_path
+        && let Some(shipped) = profile::shipped().iter().find(|shipped| shipped.name == name)
+    {
+        return Ok(Layer::of_shipped(shipped));
+    }
+    let path = Path::new(name);
+    if path.is_dir() {
+        return best(directory(path)?, facts, name);
+    }
+    if !path.exists() && !looks_like_path {
+        return Err(SourceError::UnknownName { name: name.to_owned() });
+    }
+    read_file(path)
+}
+
+/// One file of the machine that bedplate runs on.
+///
+/// # Errors
+/// [`SourceError`].
+pub fn read_file(path: &Path) -> Result<Layer, SourceError> {
+    let shown = path.display().to_string();
+    let mut bytes = Vec::new();
+    // A device or a pipe may never end.
+    let limit = MOST_BYTES as u64 + 1;
+    let read = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    read.map_err(|source| SourceError::Unreadable { path: shown.clone(), source })?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| SourceError::NotText { path: shown.clone() })?;
+    Layer { path: shown, text }.of_a_bearable_size()
+}
+
+fn directory(dir: &Path) -> Result<Vec<Layer>, SourceError> {
+    let listed = std::fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    let directory = || dir.display().to_string();
+    let entries =
+        listed.map_err(|source| SourceError::Unlisted { directory: directory(), source })?;
+    let mut paths: Vec<_> = entries.into_iter().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    paths.iter().map(|path| read_file(path)).collect()
+}
+
+/// What is installed in the host's /etc/bedplate: the profiles that it may use, and the layers laid over any of them.
+///
+/// # Errors
+/// [`SourceError`].
+pub fn installed(reader: &dyn Reader) -> Result<(Vec<Layer>, Vec<Layer>), SourceError> {
+    let profiles = match host_profile(reader)? {
+        Some(profile) => vec![profile],
+        None => host_files(reader, HOST_PROFILES)?,
+    };
+    Ok((profiles, host_files(reader, HOST_LAYERS)?))
+}
+
+fn host_profile(reader: &dyn Reader) -> Result<Option<Layer>, SourceError> {
+    match reader.text(HOST_PROFILE) {
+        Ok(text) => Layer { path: HOST_PROFILE.into(), text }.of_a_bearable_size().map(Some),
+        Err(error) if error.is_absent() => Ok(None),
+        Err(error) => Err(SourceError::Host(error)),
+    }
+}
+
+/// What the operator has put on the host; `None`: nothing.
+fn own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Vec<Layer>>, SourceError> {
+    if let Some(profile) = host_profile(reader)? {
+        return matched(profile, facts).map(Some);
+    }
+    let fleet = host_files(reader, HOST_PROFILES)?;
+    if fleet.is_empty() {
+        Ok(None)
+    } else {
+        best(fleet, facts, HOST_PROFILES).map(|layer| Some(vec![layer]))
+    }
+}
+
+/// What messages call the shipped profile that fits the hardware best.
+///
+/// # Errors
+/// None fits, or several do.
+pub fn best_shipped(facts: &Facts) -> Result<String, MatchError> {
+    let row = |shipped: &Shipped| {
+        let layer = LayerText { path: &shipped.path(), text: shipped.text };
+        let loaded = profile::load(&[layer], profile::shipped());
+        // A test holds that every shipped profile loads.
+        (shipped.path(), loaded.map(|loaded| loaded.profile.matching).unwrap_or_default())
+    };
+    let conditions: Vec<_> = profile::shipped().iter().map(row).collect();
+    profile::pick(&conditions, facts).map(str::to_owned)
+}
+
+fn best(mut candidates: Vec<Layer>, facts: &Facts, place: &str) -> Result<Layer, SourceError> {
+    if candidates.is_empty() {
+        return Err(SourceError::Empty { place: place.to_owned() });
+    }
+    let mut conditions = Vec::new();
+    for candidate in &candidates {
+        let loaded = finish(std::slice::from_ref(candidate))?;
+        conditions.push((candidate.path.clone(), loaded.profile.matching));
+    }
+    let chosen = profile::pick(&conditions, facts)
+        .map_err(|source| SourceError::NoMatch { place: place.to_owned(), source })?;
+    let at = candidates.iter().position(|candidate| candidate.path == chosen);
+    at.map(|at| candidates.swap_remove(at))
+        .ok_or_else(|| SourceError::Empty { place: place.to_owned() })
+}
+
+fn host_files(reader: &dyn Reader, dir: &str) -> Result<Vec<Layer>, SourceError> {
+    let names = match reader.list(dir) {
+        Ok(names) => names,
+        Err(error) if error.is_absent() => return Ok(Vec::new()),
+        // A snapshot made without this directory has none to lay over.
+        Err(ReadError::NotRecorded { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(SourceError::Host(error)),
+    };
+    let files = names.into_iter().filter(|name| name.ends_with(".toml")).map(|name| {
+        let path = format!("{dir}/{name}");
+        let text = reader.text(&path).map_err(SourceError::Host)?;
+        Layer { path, text }.of_a_bearable_size()
+    });
+    files.collect()
+}

@@ -1,0 +1,33 @@
+//! Where VFs show: what a snapshot records, what the daemon watches, what labels say.
+
+use crate::facts::Facts;
+use crate::host::Reader;
+use crate::kind::{Take, Watch};
+
+/// Recorded in snapshots.
+pub const RECORDED: &[(&str, Take)] = &[
+    ("/sys/class/net/*/flags", Take::Whole),
+    ("/sys/class/net/*/operstate", Take::Whole),
+    ("/etc/systemd/network/*", Take::Whole),
+    ("/run/systemd/network/*", Take::Whole),
+    ("/etc/sriov-operator", Take::Presence),
+    ("/usr/bin/mlxconfig", Take::Presence),
+    ("/usr/bin/mstconfig", Take::Presence),
+];
+
+/// VF counts, and resets, which take VFs away.
+pub fn watch(facts: &Facts) -> Watch {
+    let tree = facts.pci.known().into_iter();
+    let pfs = tree
+        .flat_map(|tree| tree.functions.values())
+        .filter(|function| function.sriov.known().is_some());
+    let paths = pfs.flat_map(|pf| ["sriov_numvfs", "reset"].map(|name| pf.attribute(name)));
+    Watch { attributes: paths.collect(), ..Watch::default() }
+}
+
+/// How many VFs there are.
+pub fn labels(facts: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
+    let Some(tree) = facts.pci.known() else { return Vec::new() };
+    let vfs = tree.functions.values().filter(|function| function.physfn.is_some()).count();
+    vec![("vfs", vfs.to_string())]
+}

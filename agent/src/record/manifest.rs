@@ -1,0 +1,113 @@
+//! What is recorded: the paths that kinds name, those that no kind does, and what is read of every PCI function. Whatever
+//! planning or inspecting reads has to be among them or be read by [`crate::facts::observe`].
+
+use std::ops::ControlFlow;
+
+use super::Recorder;
+use crate::facts::pci::Function;
+use crate::facts::{Depth, caps, observe};
+use crate::host::Reader;
+use crate::kind::KINDS;
+use crate::kind::Take::{self, Names, Presence, Whole};
+
+/// Paths that no kind records; `*` stands for any part of one component.
+const PATHS: &[(&str, Take)] = &[
+    // GPU driver.
+    ("/proc/driver/nvidia/version", Whole),
+    ("/proc/driver/nvidia/params", Whole),
+    // Drivers, RDMA links.
+    ("/sys/bus/pci/drivers", Names),
+    ("/sys/class/infiniband/*/ports/*/state", Whole),
+    ("/sys/class/infiniband/*/ports/*/phys_state", Whole),
+    ("/sys/class/infiniband/*/ports/*/link_layer", Whole),
+    ("/sys/class/infiniband/*/ports/*/rate", Whole),
+    // What would make a reboot something else than a reboot.
+    ("/sys/kernel/kexec_loaded", Whole),
+    ("/run/systemd/shutdown/scheduled", Presence),
+    ("/run/reboot-required", Presence),
+    // bedplate's own.
+    ("/etc/bedplate/profile.toml", Whole),
+    ("/etc/bedplate/profile.d/*", Whole),
+    ("/etc/bedplate/profiles/*", Whole),
+    ("/var/lib/bedplate/*", Whole),
+    // Kinds of host, and the tools that a plan may name.
+    ("/.dockerenv", Presence),
+    ("/run/.containerenv", Presence),
+    ("/run/systemd/container", Presence),
+    ("/run/ostree-booted", Presence),
+    ("/sysroot/ostree", Presence),
+    ("/usr/bin/bootc", Presence),
+];
+
+/// Attributes of a function that no scan reads.
+const ATTRIBUTES: [&str; 4] = ["driver_override", "sriov_offset", "sriov_stride", "ari_enabled"];
+
+/// Read everything through the recorder. Answers do not matter here: each is recorded, refusals too.
+pub fn read_all(recorder: &Recorder) {
+    observe(recorder, Depth::Plan);
+    let facts = observe(recorder, Depth::Thorough);
+    for (pattern, take) in KINDS.iter().flat_map(|kind| kind.recorded).chain(PATHS) {
+        for path in expand(recorder, pattern) {
+            match take {
+                Whole => drop(recorder.read(&path)),
+                Names => drop(recorder.list(&path)),
+                Presence => drop(recorder.exists(&path)),
+            }
+        }
+    }
+    for function in facts.pci.known().into_iter().flat_map(|tree| tree.functions.values()) {
+        of_function(recorder, function);
+    }
+}
+
+/// The paths that a pattern stands for.
+fn expand(recorder: &Recorder, pattern: &str) -> Vec<String> {
+    let mut paths = vec![String::new()];
+    for part in pattern.split('/').skip(1) {
+        let Some((before, after)) = part.split_once('*') else {
+            paths.iter_mut().for_each(|path| *path = format!("{path}/{part}"));
+            continue;
+        };
+        let fits = |name: &String| {
+            name.len() >= before.len() + after.len()
+                && name.starts_with(before)
+                && name.ends_with(after)
+        };
+        paths = paths
+            .into_iter()
+            .flat_map(|path| {
+                let names = recorder.list(&path).unwrap_or_default();
+                names.into_iter().filter(fits).map(move |name| format!("{path}/{name}"))
+            })
+            .collect();
+    }
+    paths
+}
+
+fn of_function(recorder: &Recorder, function: &Function) {
+    let directory = format!("{}/{}", crate::facts::scan::DEVICES, function.address);
+    let _ = recorder.link(&format!("{directory}/driver"));
+    if function.is_nic() || function.is_gpu() || function.is_vf() {
+        for name in ATTRIBUTES {
+            let _ = recorder.read(&format!("{directory}/{name}"));
+        }
+        let _ = recorder.link(&format!("{directory}/physfn"));
+    }
+    let Ok(config) = recorder.config(function.address) else { return };
+    let _ = config.read(0, &mut [0; 256]);
+    let mut found = Vec::new();
+    let _ = caps::extended(config.as_ref(), |id, at| {
+        found.push((id, at));
+        ControlFlow::<()>::Continue(())
+    });
+    for (id, at) in found {
+        // ACS with its egress vector, ATS, SR-IOV. Others keep their header only: a serial number is one of them.
+        let length = match id {
+            0x000d => 16,
+            0x000f => 8,
+            0x0010 => 64,
+            _ => continue,
+        };
+        let _ = config.read(at, &mut vec![0; length]);
+    }
+}

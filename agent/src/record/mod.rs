@@ -1,0 +1,266 @@
+//! Host → snapshot. A [`Recorder`] is a reader that remembers every answer another reader gives; [`record`] drives it
+//! over everything that planning and inspecting may read, for any profile. What leaves here holds no secrets (`redact`).
+
+mod manifest;
+mod redact;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use crate::host::snapshot::{Config, Node, Snapshot};
+use crate::host::{ConfigSpace, HostKind, ReadCost, ReadError, Reader};
+use crate::value::PciAddress;
+
+/// Record everything that planning and inspecting may read.
+pub fn record(reader: &dyn Reader) -> Snapshot {
+    let recorder = Recorder::new(reader);
+    manifest::read_all(&recorder);
+    recorder.finish()
+}
+
+/// Reads through another reader and remembers what it said.
+pub struct Recorder<'a> {
+    inner: &'a dyn Reader,
+    snapshot: RefCell<Snapshot>,
+}
+
+impl<'a> Recorder<'a> {
+    /// Record what is read from `inner` through this.
+    pub fn new(inner: &'a dyn Reader) -> Self {
+        let running = inner.kind() != HostKind::Image;
+        Recorder { inner, snapshot: RefCell::new(Snapshot::new(running)) }
+    }
+
+    /// What was recorded, without secrets.
+    pub fn finish(self) -> Snapshot {
+        let mut snapshot = self.snapshot.into_inner();
+        snapshot.forget_listed_absences();
+        redact::snapshot(snapshot)
+    }
+
+    /// The path without links, with every link on the way recorded; `None` = it ends on the way, and that is recorded.
+    fn walk(&self, path: &str, follow: bool) -> Option<String> {
+        let mut rest: Vec<String> = parts(path);
+        let mut at = String::new();
+        let mut links = 0;
+        while let Some(name) = rest.pop() {
+            if name == ".." {
+                at.truncate(at.rfind('/').unwrap_or(0));
+                continue;
+            }
+            let next = format!("{at}/{name}");
+            match self.step(&at, &next)? {
+                Some(target) if follow || !rest.is_empty() => {
+                    links += 1;
+                    if links > 40 {
+                        return None;
+                    }
+                    if target.starts_with('/') {
+                        at.clear();
+                    }
+                    rest.extend(parts(&target));
+                }
+                _ => at = next,
+            }
+        }
+        Some(at)
+    }
+
+    /// Whether the entry `next` of the directory `at` is a link, and to where; `None` = it cannot be reached.
+    fn step(&self, at: &str, next: &str) -> Option<Option<String>> {
+        match self.snapshot.borrow().node(next) {
+            Some(Node::Link(target)) => return Some(Some(target.clone())),
+            Some(Node::Absent) => return None,
+            Some(_) => return Some(None),
+            None => {}
+        }
+        match self.inner.link(next) {
+            Ok(target) => {
+                self.merge(next, Node::Link(target.clone()));
+                Some(Some(target))
+            }
+            Err(ReadError::NotFound { .. }) => {
+                self.merge(next, Node::Absent);
+                None
+            }
+            Err(ReadError::Denied { .. }) => {
+                self.merge(at, Node::Denied);
+                None
+            }
+            Err(ReadError::NotRecorded { .. }) => None,
+            // There, and not a link.
+            Err(ReadError::Failed { .. }) => Some(None),
+        }
+    }
+
+    /// Put a node unless what is there already says more.
+    fn merge(&self, path: &str, node: Node) {
+        let worth = |node: &Node| match node {
+            Node::Absent | Node::Present | Node::Dir(None) => 0,
+            Node::Denied | Node::Failed(_) | Node::Start(_) => 1,
+            Node::File(_) | Node::Link(_) | Node::Dir(Some(_)) | Node::Config(_) => 2,
+        };
+        let mut snapshot = self.snapshot.borrow_mut();
+        let better = snapshot.node(path).is_none_or(|known| match (known, &node) {
+            (Node::Start(known), Node::Start(new)) => new.len() > known.len(),
+            (Node::Present, Node::Dir(None)) => true,
+            (known, new) => worth(new) > worth(known),
+        });
+        if better {
+            snapshot.insert(path, node);
+        }
+    }
+
+    /// Record that reading `path` failed.
+    fn fail(&self, path: &str, error: &ReadError) {
+        let Some(at) = self.walk(path, true) else { return };
+        match error {
+            ReadError::Denied { .. } if self.inner.exists(path) == Ok(true) => {
+                self.merge(&at, Node::Denied)
+            }
+            ReadError::Failed { reason, .. } if reason == "Is a directory" => {
+                self.merge(&at, Node::Dir(None))
+            }
+            ReadError::Failed { reason, .. } => self.merge(&at, Node::Failed(reason.clone())),
+            // A directory was wanted, and this is none.
+            ReadError::NotFound { .. } if self.inner.exists(path) == Ok(true) => {
+                self.merge(&at, Node::Present)
+            }
+            ReadError::NotFound { .. }
+            | ReadError::Denied { .. }
+            | ReadError::NotRecorded { .. } => {}
+        }
+    }
+
+    /// Record an answer; failures, too.
+    fn note<T>(
+        &self,
+        path: &str,
+        answer: Result<T, ReadError>,
+        node: impl FnOnce(&T) -> Node,
+    ) -> Result<T, ReadError> {
+        match &answer {
+            Ok(value) => {
+                if let Some(at) = self.walk(path, true) {
+                    self.merge(&at, node(value));
+                }
+            }
+            Err(error) => self.fail(path, error),
+        }
+        answer
+    }
+}
+
+/// Components in reverse order.
+fn parts(path: &str) -> Vec<String> {
+    path.split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .rev()
+        .map(str::to_owned)
+        .collect()
+}
+
+impl Reader for Recorder<'_> {
+    fn kind(&self) -> HostKind {
+        self.inner.kind()
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        self.note(path, self.inner.read(path), |bytes| Node::File(bytes.clone()))
+    }
+
+    fn read_start(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError> {
+        self.note(path, self.inner.read_start(path, limit), |bytes| {
+            if bytes.len() < limit { Node::File(bytes.clone()) } else { Node::Start(bytes.clone()) }
+        })
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, ReadError> {
+        self.note(path, self.inner.list(path), |names| Node::Dir(Some(names.clone())))
+    }
+
+    fn link(&self, path: &str) -> Result<String, ReadError> {
+        let answer = self.inner.link(path);
+        if let (Some(at), Err(ReadError::Failed { .. })) = (self.walk(path, false), &answer) {
+            self.merge(&at, Node::Present);
+        }
+        answer
+    }
+
+    fn links(&self, path: &str) -> Result<Vec<(String, String)>, ReadError> {
+        let names = self.list(path)?;
+        let links = self.inner.links(path)?;
+        if let Some(at) = self.walk(path, true) {
+            let targets: BTreeMap<&str, &str> =
+                links.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+            for name in names {
+                let node = targets
+                    .get(name.as_str())
+                    .map_or(Node::Present, |text| Node::Link((*text).to_owned()));
+                self.merge(&format!("{at}/{name}"), node);
+            }
+        }
+        Ok(links)
+    }
+
+    fn exists(&self, path: &str) -> Result<bool, ReadError> {
+        let answer = self.inner.exists(path);
+        if let (Some(at), Ok(true)) = (self.walk(path, true), &answer) {
+            self.merge(&at, Node::Present);
+        }
+        answer
+    }
+
+    fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
+        let path = format!("/sys/bus/pci/devices/{address}/config");
+        let inner = match self.inner.config(address) {
+            Ok(inner) => inner,
+            Err(error) => {
+                self.fail(&path, &error);
+                return Err(error);
+            }
+        };
+        let at = self.walk(&path, true).unwrap_or(path);
+        let known = matches!(self.snapshot.borrow().node(&at), Some(Node::Config(_)));
+        if !known {
+            let config = Config { length: reach(inner.as_ref()), ..Config::default() };
+            self.merge(&at, Node::Config(config));
+        }
+        Ok(Box::new(RecordedConfig { recorder: self, inner, at }))
+    }
+
+    fn cost(&self) -> ReadCost {
+        self.inner.cost()
+    }
+}
+
+/// How far config space can be read: all of it, the conventional part, or what an unprivileged reader gets.
+fn reach(config: &dyn ConfigSpace) -> u16 {
+    // A recording may hold other parts only; past its end it says so.
+    let ends = |end: u16| {
+        matches!(config.read(end - 4, &mut [0; 4]), Ok(4) | Err(ReadError::NotRecorded { .. }))
+    };
+    [4096, 256, 128].into_iter().find(|end| ends(*end)).unwrap_or(64)
+}
+
+struct RecordedConfig<'a> {
+    recorder: &'a Recorder<'a>,
+    inner: Box<dyn ConfigSpace + 'a>,
+    at: String,
+}
+
+impl ConfigSpace for RecordedConfig<'_> {
+    fn read(&self, offset: u16, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        let got = self.inner.read(offset, buffer)?;
+        let mut snapshot = self.recorder.snapshot.borrow_mut();
+        if let Some(Node::Config(config)) = snapshot.node_mut(&self.at)
+            && config.get(offset, got).is_none()
+        {
+            config.add(offset, &buffer[..got]);
+        }
+        Ok(got)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! What the daemon does without any event: the re-check, the next try of what failed, the reminder, and what it reads anew
+//! at a decision that no look precedes.
+
+use bedplate::daemon::status::{State, Verdict};
+use bedplate::reboot::decide::Decision;
+use serde_json::json;
+
+use super::rig::{Rig, difference, drifted, mended, right, until, waiting};
+
+/// Where the hold lies that the operator's file leads to. Nobody watches it, so that writing it is no event.
+const ELSEWHERE: &str = "var/lib/elsewhere";
+const HOLD: &str = r#"{"version":1,"since":"2026-03-01T12:00:00Z","why":"broken NIC","by":"ada"}"#;
+
+/// The operator's hold on enforcement as a link that leads to nothing yet.
+fn with_a_link_for_a_hold(rig: &Rig) {
+    rig.write("var/lib/bedplate/README", "");
+    let link = rig.path("var/lib/bedplate/enforce-hold.json");
+    std::os::unix::fs::symlink(rig.path(ELSEWHERE), link).expect("ours");
+}
+
+fn checked_every_second(mut round: serde_json::Value) -> serde_json::Value {
+    round["agent"]["interval_s"] = json!(1);
+    round
+}
+
+#[test]
+fn a_hold_counts_at_a_decision_that_no_look_precedes() {
+    let Some(mut rig) = Rig::new() else { return };
+    with_a_link_for_a_hold(&rig);
+    rig.look(&waiting(&rig));
+    rig.start();
+    rig.until("announced", |status| matches!(status.reboot.decision, Decision::Announced { .. }));
+    let looks = rig.calls().len();
+    rig.write(ELSEWHERE, HOLD);
+    // Signals of logind ask for a decision only.
+    rig.inhibit(&[]);
+    let status = rig.until("held", |status| status.held.is_some());
+    assert!(matches!(status.reboot.decision, Decision::Wait { .. }), "{:?}", status.reboot);
+    assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
+    assert_eq!(rig.calls().len(), looks, "{:?}", rig.calls());
+}
+
+#[test]
+fn the_re_check_finds_a_hold() {
+    let Some(mut rig) = Rig::new() else { return };
+    with_a_link_for_a_hold(&rig);
+    rig.look(&checked_every_second(right(&rig)));
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged && status.held.is_none());
+    rig.write(ELSEWHERE, HOLD);
+    rig.until("held", |status| status.held.is_some());
+}
+
+/// The re-check has found a sign of a change: until the host was looked at it is not called ready.
+#[test]
+fn a_look_that_the_re_check_starts_is_work() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&checked_every_second(right(&rig)));
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged);
+    rig.write("wait", "");
+    rig.write("sys/kernel/uevent_seqnum", "7\n");
+    let status = rig.until("looking", |status| status.state == State::Working);
+    assert_eq!(
+        (status.verdict, status.reason.as_str()),
+        (Verdict::NotReady, "looking at the host")
+    );
+    std::fs::remove_file(rig.path("wait")).expect("ours");
+    rig.until("converged", |status| status.state == State::Converged);
+}
+
+#[test]
+fn a_look_for_the_next_try_is_work() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut failed = drifted(&rig);
+    failed["done"] =
+        json!([{ "change": difference(), "end": { "end": "failed", "why": "no such port" } }]);
+    rig.look(&drifted(&rig));
+    rig.after(&failed);
+    rig.start();
+    rig.until("failed", |status| status.state == State::Failed);
+    rig.write("wait", "");
+    let status = rig.until("looking", |status| status.state == State::Working);
+    assert_eq!(status.reason, "looking at the host");
+    rig.after(&mended(&rig));
+    std::fs::remove_file(rig.path("wait")).expect("ours");
+    rig.until("converged", |status| status.state == State::Converged);
+}
+
+#[test]
+fn the_loop_reminds_of_a_reboot_that_is_left_to_people() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.args = vec!["--remind-every=1"];
+    let mut round = checked_every_second(waiting(&rig));
+    round["reboot"]["policy"] = json!("never");
+    rig.look(&round);
+    rig.start();
+    until("reminded", || rig.logged("for a reboot for iommu=pt, and bedplate does not reboot it"));
+}

@@ -1,0 +1,76 @@
+//! A slot when bedplate's own record fails it: a full disk, or a record that cannot be read. No server is asked for what
+//! could not be remembered, and it is said why.
+
+use bedplate::daemon::status::Status;
+use bedplate::reboot::decide::Decision;
+
+use super::super::rig::{Rig, right, until, waiting};
+use super::{Server, YES, announced};
+
+const RECORD: &str = "var/lib/bedplate/reboot.json";
+/// Its temporary file: with a directory in its place the record cannot be written.
+const TEMPORARY: &str = "var/lib/bedplate/.reboot.json.tmp";
+const CANNOT_WRITE: &str = "cannot write /var/lib/bedplate/reboot.json: ";
+
+fn said(status: &Status) -> &str {
+    status.reboot.lock_said.as_deref().unwrap_or_default()
+}
+
+#[test]
+fn a_damaged_record_keeps_a_slot_and_says_so() {
+    let Some(mut rig) = Rig::new() else { return };
+    let server = Server::start(&[YES]);
+    rig.write(RECORD, "{\"version\":1,");
+    rig.look(&server.in_profile(right(&rig)));
+    rig.start();
+    let why = "a slot of the fleet's lock may be held and cannot be given back: ";
+    let status = rig.until("said", |status| said(status).starts_with(why));
+    assert!(said(&status).contains("/var/lib/bedplate/reboot.json"), "{}", said(&status));
+    let (_, text) = rig.run(&["reboot", "status"]);
+    assert!(text.contains("may be held"), "{text}");
+    for _ in 0..2 {
+        let looks = rig.calls().len();
+        rig.touch();
+        until("it has looked", || rig.calls().len() > looks);
+    }
+    rig.settle();
+    assert_eq!(rig.read("log").matches(why).count(), 1, "once: {}", rig.read("log"));
+    assert_eq!(server.asked(), [""; 0]);
+}
+
+#[test]
+fn no_slot_is_asked_for_that_a_full_disk_would_forget() {
+    let Some(mut rig) = Rig::new() else { return };
+    let server = Server::start(&[YES]);
+    std::fs::create_dir_all(rig.path(TEMPORARY)).expect("ours");
+    rig.look(&server.in_profile(waiting(&rig)));
+    rig.start();
+    let status =
+        rig.until("waits", |status| matches!(status.reboot.decision, Decision::Wait { .. }));
+    let Decision::Wait { why, .. } = status.reboot.decision else { unreachable!() };
+    assert!(why[0].starts_with(CANNOT_WRITE), "{why:?}");
+    assert_eq!(server.asked(), [""; 0]);
+    std::fs::remove_dir(rig.path(TEMPORARY)).expect("ours");
+    rig.touch();
+    until("announced", || announced(&rig));
+    assert_eq!(server.asked(), ["/v1/pre-reboot"]);
+}
+
+#[test]
+fn a_full_disk_keeps_the_slot_and_says_so() {
+    let Some(mut rig) = Rig::new() else { return };
+    let server = Server::start(&[YES]);
+    rig.look(&server.in_profile(waiting(&rig)));
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.look(&server.in_profile(right(&rig)));
+    std::fs::create_dir(rig.path(TEMPORARY)).expect("ours");
+    rig.reboot("boot-2");
+    let status = rig.until("said", |status| said(status).contains("is not given back yet: "));
+    assert!(said(&status).contains(CANNOT_WRITE), "{}", said(&status));
+    assert!(rig.logged("is not given back yet; this is tried again: cannot write"));
+    assert_eq!(server.asked(), ["/v1/pre-reboot"]);
+    std::fs::remove_dir(rig.path(TEMPORARY)).expect("ours");
+    rig.until("given back", |status| status.reboot.lock.is_none());
+    assert_eq!(server.asked(), ["/v1/pre-reboot", "/v1/steady-state"]);
+}

@@ -1,0 +1,210 @@
+//! What the repository's texts cite of `docs/` is there: sections of the handbook and of the design, files that the
+//! documents name, and the targets of their links.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The documents that are cited by section, under the names by which they are cited.
+const CITED: [&str; 2] = ["handbook", "design"];
+/// Documents whose links, and paths of source files, must lead somewhere.
+const LINKING: [&str; 4] =
+    ["README.md", "docs/architecture.md", "docs/design.md", "docs/handbook.md"];
+/// Directories that are not the repository's text.
+const SKIPPED: [&str; 3] = [".git", "target", "node_modules"];
+
+type Sections = BTreeMap<&'static str, BTreeSet<String>>;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn document(name: &str) -> String {
+    let path = root().join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Every text of the repository, by its path in it.
+fn texts() -> BTreeMap<String, String> {
+    let root = root();
+    let (mut open, mut found) = (vec![root.clone()], BTreeMap::new());
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory).expect("a directory of the repository") {
+            let entry = entry.expect("an entry");
+            let kind = entry.file_type().expect("its type");
+            if kind.is_dir() && !SKIPPED.iter().any(|name| entry.file_name() == *name) {
+                open.push(entry.path());
+            } else if kind.is_file()
+                && let Ok(text) = std::fs::read_to_string(entry.path())
+            {
+                let path = entry.path();
+                let path = path.strip_prefix(&root).expect("below the root");
+                found.insert(path.display().to_string(), text);
+            }
+        }
+    }
+    found
+}
+
+/// The sections of a document: `3` and `3.1` by their headings, `12.40` by an entry of a numbered list in section 12.
+fn sections(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut chapter = None;
+    for line in text.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            chapter = heading.split_once(". ").map(|(number, _)| number.to_owned());
+            found.extend(chapter.clone());
+        } else if let Some(heading) = line.strip_prefix("### ") {
+            let number = heading.split(' ').next().unwrap_or_default();
+            assert!(found.insert(number.to_owned()), "two sections are called {number}");
+            // Lists below it are its own.
+            chapter = None;
+        } else if let (Some(chapter), Some((number, _))) = (&chapter, line.split_once(". "))
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            let number = format!("{chapter}.{number}");
+            assert!(found.insert(number.clone()), "two sections are called {number}");
+        }
+    }
+    found
+}
+
+/// Every citation in a text: `handbook §3.2`, `design §6, §7`, also where the line is broken in between. A `§` without a
+/// name is a section of the document itself, and in other texts one of another source.
+fn citations(text: &str, own: Option<&'static str>) -> Vec<(&'static str, String)> {
+    let text = text.to_lowercase();
+    let gap = |character: char| character.is_whitespace() || "/!#|,".contains(character);
+    let (mut found, mut name, mut end) = (Vec::new(), None, 0);
+    for (at, sign) in text.match_indices('§') {
+        let before = text[end..at].trim_matches(gap);
+        if end == 0 || !matches!(before, "" | "and") {
+            let before = before.strip_suffix(".md").unwrap_or(before);
+            name = CITED.into_iter().find(|name| before.ends_with(name)).or(own);
+        }
+        let after = &text[at + sign.len()..];
+        let length = after.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(after.len());
+        let number = after[..length].trim_end_matches('.');
+        end = at + sign.len() + number.len();
+        found.extend(name.map(|name| (name, number.to_owned())));
+    }
+    found
+}
+
+/// Citations that lead nowhere.
+fn dangling(text: &str, own: Option<&'static str>, sections: &Sections) -> Vec<String> {
+    citations(text, own)
+        .into_iter()
+        .filter(|(name, number)| !sections[name].contains(number))
+        .map(|(name, number)| format!("{name} §{number}"))
+        .collect()
+}
+
+fn shipped() -> Sections {
+    CITED.map(|name| (name, sections(&document(&format!("docs/{name}.md"))))).into()
+}
+
+#[test]
+fn every_citation_is_of_a_section_that_ships() {
+    let sections = shipped();
+    let (mut found, mut wrong) = (0, Vec::new());
+    for (path, text) in texts() {
+        // What is wrong on purpose is here.
+        if path.ends_with("tests/docs.rs") {
+            continue;
+        }
+        let own = CITED.into_iter().find(|name| path == format!("docs/{name}.md"));
+        found += citations(&text, own).len();
+        wrong.extend(
+            dangling(&text, own, &sections).into_iter().map(|cited| format!("{path}: {cited}")),
+        );
+    }
+    assert!(wrong.is_empty(), "cited and not in docs/:\n{}", wrong.join("\n"));
+    assert!(found > 200, "only {found} citations were found: are the texts looked at?");
+}
+
+#[test]
+fn a_citation_that_leads_nowhere_is_found() {
+    let sections: Sections = [
+        (
+            "handbook",
+            sections("## 3. ACS\n### 3.1 Finding it\n## 12. Errors\n\n1. one\n40. forty\n"),
+        ),
+        ("design", sections("## 8. Rules\n4. Reboots\n")),
+    ]
+    .into();
+    let wrong = |text| dangling(text, None, &sections);
+    for right in [
+        "handbook §3",
+        "(Handbook §3.1; design §8.4)",
+        "handbook §12.40.",
+        "handbook\n/// §3.1, §12.1",
+        "Microsoft PE/COFF specification §99, §98",
+    ] {
+        assert!(wrong(right).is_empty(), "{right}: {:?}", wrong(right));
+    }
+    assert_eq!(wrong("// (handbook §3.9)"), ["handbook §3.9"]);
+    assert_eq!(wrong("DESIGN §8.5"), ["design §8.5"]);
+    assert_eq!(wrong("design.md §4"), ["design §4"]);
+    assert_eq!(wrong("handbook §3.1, §3.2"), ["handbook §3.2"]);
+    assert_eq!(wrong("handbook\n    //! §41"), ["handbook §41"]);
+    assert_eq!(wrong("handbook §12.41"), ["handbook §12.41"]);
+    assert_eq!(wrong("design §8 and §9"), ["design §9"]);
+    let own = dangling("§3.1 and §7; design §8; see §8", Some("handbook"), &sections);
+    assert_eq!(own, ["handbook §7", "handbook §8"]);
+}
+
+/// Paths of source files in a document: words that end in `.rs`, without what stands for several.
+fn sources(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| c.is_whitespace() || "`(),;:".contains(c))
+        .filter(|word| word.ends_with(".rs") && !word.contains('*'))
+        .collect()
+}
+
+#[test]
+fn files_that_the_architecture_names_are_there() {
+    let text = document("docs/architecture.md");
+    let named = sources(&text);
+    assert!(named.len() > 30, "{named:?}");
+    // The picture names a few by their name alone, beside another one of the same directory.
+    let all = texts();
+    let missing: Vec<&&str> = named
+        .iter()
+        .filter(|name| !all.keys().any(|path| path.ends_with(&format!("/{name}"))))
+        .collect();
+    assert!(missing.is_empty(), "named in docs/architecture.md, and not there: {missing:?}");
+}
+
+#[test]
+fn rooms_of_the_layout_are_there() {
+    let text = document("docs/design.md");
+    let layout = text.split("\n## ").find(|section| section.starts_with("4. Layout"));
+    let rows = layout.unwrap_or_default().lines();
+    let rows = rows.filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let rooms: Vec<&str> = rows
+        .flat_map(|cell| cell.split('`'))
+        .filter(|name| name.ends_with('/') || name.ends_with(".rs"))
+        .collect();
+    assert!(rooms.len() > 25, "{rooms:?}");
+    for room in rooms {
+        assert!(root().join("agent/src").join(room).exists(), "agent/src/{room} is not there");
+    }
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut links = 0;
+    for path in LINKING {
+        let text = document(path);
+        for (at, _) in text.match_indices("](") {
+            let target = text[at + 2..].split(')').next().unwrap_or_default();
+            let file = target.split('#').next().unwrap_or_default();
+            if target.contains("://") || file.is_empty() {
+                continue;
+            }
+            links += 1;
+            let file = root().join(path).with_file_name("").join(file);
+            assert!(file.exists(), "{path} links to {target}, which is not there");
+        }
+    }
+    assert!(links >= 5, "only {links} links were found");
+}
