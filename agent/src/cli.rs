@@ -17,9 +17,9 @@ mod reboot;
 mod release;
 mod render;
 mod revert;
-mod round;
 mod status;
 mod withdraw;
+mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -92,7 +92,7 @@ enum Command {
     Boot(boot::BootArgs),
     /// One look at the host or one change of it, for the daemon.
     #[command(hide = true)]
-    Round(round::RoundArgs),
+    Worker(worker::WorkerArgs),
     /// Remove what bedplate tells others about this host, before it is uninstalled.
     #[command(hide = true)]
     Withdraw(withdraw::WithdrawArgs),
@@ -191,7 +191,7 @@ pub fn main() -> ExitCode {
         Command::Reboot(command) => reboot::run(&command),
         Command::Daemon(args) => daemon::run(&args),
         Command::Boot(args) => boot::run(&args),
-        Command::Round(args) => round::run(&args),
+        Command::Worker(args) => worker::run(&args),
         Command::Withdraw(args) => withdraw::run(&args),
         Command::Man(args) => meta::man(&args),
     };

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::exit::AS_ROOT;
 use super::{CliError, Exit, agent, output};
+use crate::daemon::show as text;
 use crate::daemon::status::Status;
 use crate::duration;
 use crate::host::dir::DirReader;
@@ -17,7 +18,7 @@ use crate::reboot::busy;
 use crate::reboot::hold::{self, Hold, HoldError};
 use crate::reboot::method::bmc;
 use crate::reboot::method::ipmi::Device;
-use crate::report::{holders, status as text};
+use crate::report::holders;
 
 /// `bedplate reboot`.
 #[derive(Debug, Subcommand)]

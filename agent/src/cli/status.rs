@@ -8,11 +8,12 @@ use clap::Args;
 
 use super::{CliError, Exit, agent, output};
 use crate::daemon::devices::Known;
+use crate::daemon::observation::Observation;
 use crate::daemon::observe::{self, ObserveError};
-use crate::daemon::round::Round;
+use crate::daemon::show as text;
 use crate::daemon::status::{State, Status, Verdict};
 use crate::daemon::store::Store;
-use crate::daemon::work;
+use crate::daemon::worker;
 use crate::duration;
 use crate::enforce_hold::{EnforceHold, HOLD};
 use crate::engine::RoadError;
@@ -20,7 +21,6 @@ use crate::host::boot_id;
 use crate::host::dir::DirReader;
 use crate::reboot::decide::shown;
 use crate::reboot::hold::Hold;
-use crate::report::status as text;
 
 /// Reading the profile takes milliseconds.
 const SETTINGS_LIMIT: Duration = Duration::from_secs(60);
@@ -137,8 +137,8 @@ fn look(root: &Path) -> Result<Status, CliError> {
     let now = jiff::Timestamp::now();
     let hold = Hold::load(&DirReader::live()).filter(|hold| !hidden && hold.is_in_force(now));
     status.reboot.hold = hold.map(|hold| hold.describe(now));
-    let round = match observe::look() {
-        Ok(round) => round,
+    let observation = match observe::observe() {
+        Ok(observation) => observation,
         Err(ObserveError::Road(error @ RoadError::NoProfile)) => {
             status.without_profile(error.to_string());
             return Ok(status);
@@ -147,15 +147,15 @@ fn look(root: &Path) -> Result<Status, CliError> {
         Err(error) => return Err(CliError::while_doing("cannot look at this host", error)),
     };
     // Only root may read what was here before; others are told nothing of a device that is gone.
-    judged(&mut status, round, Store::new(root).devices());
+    judged(&mut status, observation, Store::new(root).devices());
     Ok(status)
 }
 
 /// What the daemon expects to be here is expected here, too: a device that is gone differs from nothing. Only looked at:
 /// what is kept is the daemon's.
-fn judged(status: &mut Status, mut round: Round, mut known: Known) {
-    known.miss(&mut round);
-    status.take(&round, Vec::new());
+fn judged(status: &mut Status, mut observation: Observation, mut known: Known) {
+    known.miss(&mut observation);
+    status.take(&observation, Vec::new());
     status.reboot.state = crate::reboot::state::RebootState::LeftToPeople;
     status.judge(None);
 }
@@ -198,7 +198,7 @@ fn ready_timeout(worker: Option<&Path>, limit: Duration) -> Duration {
     let read = || {
         let program = worker.unwrap_or(Path::new("/proc/self/exe"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        let agent = runtime.block_on(work::settings(program, limit));
+        let agent = runtime.block_on(worker::settings(program, limit));
         runtime.shutdown_background();
         agent.ok()
     };
@@ -233,13 +233,13 @@ pub fn reconcile(args: &ReconcileArgs) -> Result<Exit, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::round::Device;
+    use crate::daemon::observation::Device;
 
     fn gpu() -> Device {
         Device { address: "0000:18:00.0".into(), what: "GPU 10de:2330".into(), selected: true }
     }
 
-    fn round(devices: Option<Vec<Device>>) -> Round {
+    fn round(devices: Option<Vec<Device>>) -> Observation {
         serde_json::from_value(serde_json::json!({
             "profile": "p",
             "agent": { "mode": "observe", "interval_s": 900, "boot_timeout_s": 5, "ready_timeout_s": 600 },

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::round::{Difference, Done};
+use super::observation::{Difference, Done};
 use crate::plan::Item;
 
 /// First wait after a failure.

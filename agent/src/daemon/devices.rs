@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::round::{Device, Round};
+use super::observation::{Device, Observation};
 use crate::plan::{Blocker, Unknown};
 
 /// Where it is kept: across boots, since a device is lost at a boot more often than not.
@@ -58,10 +58,10 @@ impl Known {
     }
 
     /// As [`Known::update`]; what is gone is for people. Where the PCI devices cannot be read nothing can be told.
-    pub fn miss(&mut self, round: &mut Round) {
-        let Some(seen) = &round.devices else {
+    pub fn miss(&mut self, observation: &mut Observation) {
+        let Some(seen) = &observation.devices else {
             if !self.devices.is_empty() {
-                round.unknowns.push(Unknown {
+                observation.unknowns.push(Unknown {
                     kind: "host",
                     subject: "PCI devices".into(),
                     reason:
@@ -71,7 +71,7 @@ impl Known {
             }
             return;
         };
-        round.blockers.extend(self.update(seen).iter().map(blocker));
+        observation.blockers.extend(self.update(seen).iter().map(blocker));
     }
 
     /// What is gone of one kind. Addresses change when a bridge gets another bus number, so that several may be new after

@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::journal::{self, say};
 use super::logged;
-use super::round::Round;
-use super::work::{self, WorkError};
+use super::observation::Observation;
+use super::worker::{self, WorkError};
 use crate::enforce_hold::EnforceHold;
 use crate::profile::model::AgentMode;
 
@@ -29,7 +29,7 @@ pub async fn put_back(worker: &Path, root: &Path) -> Result<bool, WorkError> {
         return Ok(true);
     }
     let begun = Instant::now();
-    let agent = match work::settings(worker, UNTIL_KNOWN).await {
+    let agent = match worker::settings(worker, UNTIL_KNOWN).await {
         Err(WorkError::Limit { limit }) => return Ok(late(limit, "reading the profile")),
         Err(WorkError::NoProfile(why)) => {
             say(journal::NO_PROFILE, &why);
@@ -46,19 +46,19 @@ pub async fn put_back(worker: &Path, root: &Path) -> Result<bool, WorkError> {
     udev(begun + limit / 2).await;
     match live(worker, begun + limit).await {
         Err(WorkError::Limit { .. }) => Ok(late(limit, "putting back what the reboot took away")),
-        round => Ok(report(&round?)),
+        observation => Ok(report(&observation?)),
     }
 }
 
 /// A look, and the live changes that it asks for.
-async fn live(worker: &Path, until: Instant) -> Result<Round, WorkError> {
+async fn live(worker: &Path, until: Instant) -> Result<Observation, WorkError> {
     let left = || until.saturating_duration_since(Instant::now());
-    let seen = work::look_within(worker, left()).await?;
+    let seen = worker::observe_within(worker, left()).await?;
     let live = seen.changes.iter().filter(|change| change.live);
     let live: Vec<String> = live.map(|change| change.id.clone()).collect();
     match live.is_empty() {
         true => Ok(seen),
-        false => work::apply_within(worker, &seen, &live, left()).await,
+        false => worker::apply_within(worker, &seen, &live, left()).await,
     }
 }
 
@@ -78,11 +78,11 @@ async fn udev(until: Instant) {
     }
 }
 
-fn report(round: &Round) -> bool {
-    logged::ended(&round.hash, round);
-    let missing: Vec<_> = round.changes.iter().filter(|change| change.live).collect();
+fn report(observation: &Observation) -> bool {
+    logged::ended(&observation.hash, observation);
+    let missing: Vec<_> = observation.changes.iter().filter(|change| change.live).collect();
     for change in &missing {
-        logged::differs(&round.hash, change);
+        logged::differs(&observation.hash, change);
     }
     missing.is_empty()
 }

@@ -91,7 +91,7 @@ pub fn metrics(status: &Status) -> String {
         "Observations of the host since the daemon started.",
         &observations,
     );
-    let took = number(status.last_round_ms) / 1000.0;
+    let took = number(status.last_observation_ms) / 1000.0;
     family(
         "last_round_seconds",
         "gauge",
@@ -174,7 +174,7 @@ pub type Written = std::collections::BTreeMap<String, String>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::round::Difference;
+    use crate::daemon::observation::Difference;
     use crate::daemon::status::State;
     use crate::plan::{Effect, Pending};
 

@@ -6,7 +6,7 @@ use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::round::Difference;
+use super::observation::Difference;
 use crate::plan::Item;
 
 /// A kind of message, for ever: programs and the catalog know it by its id (journald: MESSAGE_ID).

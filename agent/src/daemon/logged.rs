@@ -1,13 +1,13 @@
-//! What is said of a round in the log; what still is as it was is not said again.
+//! What is said of an observation in the log; what still is as it was is not said again.
 
 use super::journal::{self, say, say_of};
-use super::round::{Difference, Round};
+use super::observation::{Difference, Observation};
 use crate::enforce_hold::EnforceHold;
 use crate::plan::{RebootNeed, Unknown};
 
-/// Says what became of a round's changes, and what went wrong beside them. `plan`: the hash of what they were part of.
-pub fn ended(plan: &str, round: &Round) {
-    for done in &round.done {
+/// Says what became of the changes that were applied, and what went wrong beside them. `plan`: the hash of what they were part of.
+pub fn ended(plan: &str, observation: &Observation) {
+    for done in &observation.done {
         match &done.failure {
             None => say_of(journal::DONE, plan, &done.change, "done"),
             Some(why) => {
@@ -15,7 +15,7 @@ pub fn ended(plan: &str, round: &Round) {
             }
         }
     }
-    for warning in &round.warnings {
+    for warning in &observation.warnings {
         say(journal::IMPAIRED, warning);
     }
 }
@@ -39,7 +39,7 @@ pub fn held(before: Option<&EnforceHold>, now: Option<&EnforceHold>) {
     }
 }
 
-/// What was said of the last round.
+/// What was said of the last observation.
 #[derive(Debug, Default)]
 pub struct Logged {
     differences: Vec<Difference>,
@@ -50,18 +50,18 @@ pub struct Logged {
 
 impl Logged {
     /// Says what is found to differ.
-    pub fn differences(&mut self, round: &Round) {
-        for change in &round.changes {
+    pub fn differences(&mut self, observation: &Observation) {
+        for change in &observation.changes {
             if !self.differences.contains(change) {
-                differs(&round.hash, change);
+                differs(&observation.hash, change);
             }
         }
-        self.differences.clone_from(&round.changes);
+        self.differences.clone_from(&observation.changes);
     }
 
     /// Says what people have to deal with.
-    pub fn blockers(&mut self, round: &Round) {
-        let blockers: Vec<String> = round
+    pub fn blockers(&mut self, observation: &Observation) {
+        let blockers: Vec<String> = observation
             .blockers
             .iter()
             .map(|blocker| {
@@ -78,11 +78,11 @@ impl Logged {
     }
 
     /// Says what could not be read.
-    pub fn unknowns(&mut self, round: &Round) {
+    pub fn unknowns(&mut self, observation: &Observation) {
         let words = |one: &Unknown| {
             format!("{} {} could not be read: {}", one.kind, one.subject, one.reason)
         };
-        let unknowns: Vec<String> = round.unknowns.iter().map(words).collect();
+        let unknowns: Vec<String> = observation.unknowns.iter().map(words).collect();
         for unknown in unknowns.iter().filter(|unknown| !self.unknowns.contains(unknown)) {
             say(journal::UNREAD, unknown);
         }

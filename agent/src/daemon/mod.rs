@@ -1,6 +1,6 @@
 //! The resident part: keeps the host what the profile says, tells what it knows, and sees to the reboot.
 //!
-//! The daemon itself touches nothing of the host. Each look and each change is a [`round`], done by a child process that
+//! The daemon itself touches nothing of the host. Each [`observation`] and each change is made by a child process, the [`worker`], that
 //! walks the same road as `bedplate apply`: a driver that hangs in a sysfs write hangs there, and the memory of a plan
 //! goes with it. `backoff` (what may be tried again, and when), `status` (what is said of it all) and the exports are pure;
 //! `run` is the loop; `bus`, `events` and `logind` are its edges.
@@ -18,16 +18,17 @@ pub mod logged;
 pub mod logind;
 pub mod marker;
 pub mod methods;
+pub mod observation;
 pub mod observe;
 pub mod pages;
 pub mod public_file;
 pub mod remind;
 pub mod restart;
-pub mod round;
 pub mod run;
+pub mod show;
 pub mod status;
 pub mod store;
 mod usage;
 pub mod watchdog;
 pub mod withdraw;
-pub mod work;
+pub mod worker;

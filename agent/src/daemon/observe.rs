@@ -6,7 +6,7 @@ mod kernel_log;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::round::{self, Device, Difference, Done, Round};
+use super::observation::{self, Device, Difference, Done, Observation};
 use crate::apply::{self, Event};
 use crate::desired::Desired;
 use crate::enforce_hold::EnforceHold;
@@ -16,10 +16,10 @@ use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
 use crate::host::Reader;
 use crate::host::dir::DirReader;
+use crate::kind::cmdline::diagnosis::Cause;
 use crate::kind::{Context, KINDS, Watch, cmdline};
 use crate::plan::{Action, Change};
 use crate::profile::model::Agent;
-use crate::reboot::stuck::Cause;
 use crate::report::json;
 use crate::topology::Topology;
 use crate::value::PciAddress;
@@ -41,7 +41,7 @@ pub struct Selected<'a> {
 ///
 /// # Errors
 /// [`ObserveError`].
-pub fn look() -> Result<Round, ObserveError> {
+pub fn observe() -> Result<Observation, ObserveError> {
     let reader = DirReader::live();
     let planned = engine::prepare(&reader, &REQUEST)?;
     Ok(seen(&reader, &planned, Vec::new(), Vec::new())?)
@@ -51,7 +51,10 @@ pub fn look() -> Result<Round, ObserveError> {
 ///
 /// # Errors
 /// [`ObserveError`].
-pub fn apply(selected: &Selected<'_>, at: &mut dyn FnMut(&str)) -> Result<Round, ObserveError> {
+pub fn apply(
+    selected: &Selected<'_>,
+    at: &mut dyn FnMut(&str),
+) -> Result<Observation, ObserveError> {
     let mut select = |planned: &mut Planned| {
         // A hold is in force before a revert takes the lock: the one that has the lock afterwards sees it.
         let held = EnforceHold::load(Path::new("/")).is_some();
@@ -113,10 +116,10 @@ fn seen(
     planned: &Planned,
     done: Vec<Done>,
     warnings: Vec<String>,
-) -> Result<Round, serde_json::Error> {
+) -> Result<Observation, serde_json::Error> {
     let Planned { facts, loaded, plan, desired, .. } = planned;
     let takes = |change: &&Change| change.deferred.is_none();
-    Ok(Round {
+    Ok(Observation {
         profile: loaded.profile.name.clone(),
         profile_files: planned.profile_files.clone(),
         agent: loaded.profile.agent.clone(),
@@ -128,7 +131,7 @@ fn seen(
         unknowns: plan.body.unknowns.clone(),
         pending: plan.body.pending.clone(),
         need: engine::waits_for(plan),
-        hash: round::hash(plan),
+        hash: observation::hash(plan),
         cause: cause(reader, planned),
         watch: watch(facts, reader),
         devices: devices(facts, desired),

@@ -19,17 +19,17 @@ use jiff::{SignedDuration, Timestamp};
 use super::journal::{self, say};
 use super::logind::{self, ManagerProxy, Stage};
 use super::methods;
-use super::round::Round;
+use super::observation::Observation;
 use super::status::{Status, Verdict};
 use super::store::{Store, StoreError};
 use crate::enforce_hold::EnforceHold;
+use crate::kind::cmdline::diagnosis::Cause;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootPolicy;
 use crate::reboot::came::Came;
 use crate::reboot::decide::{Scheduled, Situation, decide, shown};
 use crate::reboot::record::Record;
 use crate::reboot::state::{Reason, RebootState, UNFINISHED, WaitsFor, joined};
-use crate::reboot::stuck::Cause;
 
 /// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -80,26 +80,30 @@ impl Restart {
 
     /// Decides and acts, once; writes what came of it into the status. Returns when to come again, if nothing else
     /// happens before.
-    pub async fn step(&mut self, status: &mut Status, round: &Round) -> Option<Duration> {
+    pub async fn step(
+        &mut self,
+        status: &mut Status,
+        observation: &Observation,
+    ) -> Option<Duration> {
         status.reboot.hold = self.hold(Timestamp::now());
-        if let Err(error) = self.fire(status, round).await {
+        if let Err(error) = self.fire(status, observation).await {
             say(journal::REBOOT_FAILED, &error.to_string());
         }
         let mut record = self.store.record();
         if let Ok(record) = &mut record {
-            status.reboot.came = self.came(record, round).await;
-            self.settle(record, status, round);
+            status.reboot.came = self.came(record, observation).await;
+            self.settle(record, status, observation);
         }
         let (mut again, mut taking) = (None, false);
         // Taking the lock and taking an announcement back are followed by another decision; that is all the turns there are.
         for _ in 0..3 {
-            let decision = self.decide(&mut record, status, round).await;
+            let decision = self.decide(&mut record, status, observation).await;
             status.reboot.state = decision.clone();
             taking = decision == RebootState::TakingLock;
             let acted = match (&decision, &mut record) {
-                (RebootState::TakingLock, Ok(record)) => self.take_lock(record, round).await,
+                (RebootState::TakingLock, Ok(record)) => self.take_lock(record, observation).await,
                 (RebootState::Announcing { at }, Ok(record)) => {
-                    self.announce(record, status, round, *at).await
+                    self.announce(record, status, observation, *at).await
                 }
                 (RebootState::CallingOff { why }, Ok(record)) => {
                     self.cancel(record, &why.join("; ")).await
@@ -123,7 +127,7 @@ impl Restart {
             }
             break;
         }
-        self.tell(status, round);
+        self.tell(status, observation);
         self.note_wait(&mut record, &status.reboot.state);
         status.reboot.called_off =
             self.store.announced().and_then(|announced| match announced.stage {
@@ -133,7 +137,7 @@ impl Restart {
         if let Ok(record) = &record {
             status.reboot.attempts = record.in_a_row(&self.boot_id);
         }
-        let lock_again = self.give_back(status, Some(round), taking).await;
+        let lock_again = self.give_back(status, Some(observation), taking).await;
         status.reboot.asked_for = self.asked_for;
         let again = match &status.reboot.state {
             RebootState::Waiting { until, .. } => {
@@ -171,10 +175,10 @@ impl Restart {
     }
 
     /// A host that is right forgets what was tried.
-    fn settle(&self, record: &mut Record, status: &Status, round: &Round) {
+    fn settle(&self, record: &mut Record, status: &Status, observation: &Observation) {
         let before = record.clone();
         record.booted(&self.boot_id);
-        if round.is_right() && status.verdict == Verdict::Ready {
+        if observation.is_right() && status.verdict == Verdict::Ready {
             record.settle(&self.boot_id);
         }
         if *record != before
@@ -188,7 +192,7 @@ impl Restart {
         &mut self,
         record: &mut Result<Record, StoreError>,
         status: &mut Status,
-        round: &Round,
+        observation: &Observation,
     ) -> RebootState {
         let now = Timestamp::now();
         let scheduled = self.scheduled().await;
@@ -198,18 +202,23 @@ impl Restart {
         }
         let asked = record.as_ref().is_ok_and(|record| record.asked.is_some());
         let wanted = asked
-            || (round.need != RebootNeed::None && round.reboot.policy == RebootPolicy::Schedule);
+            || (observation.need != RebootNeed::None
+                && observation.reboot.policy == RebootPolicy::Schedule);
         let (mut vetoes, mut inhibitors) = (Vec::new(), Vec::new());
         if wanted || matches!(scheduled, Ok(Scheduled::Ours(_))) {
-            vetoes = self.vetoes(&round.reboot, now).await;
+            vetoes = self.vetoes(&observation.reboot, now).await;
             // What an operator has put back is no cause for a boot; what an operator asks for is.
             vetoes.extend(status.held.as_ref().filter(|_| !asked).map(enforce_hold));
-            let (method, said) = methods::taken(&self.root, &round.reboot, round.need);
+            let (method, said) = methods::taken(&self.root, &observation.reboot, observation.need);
             status.reboot.methods = said;
             status.reboot.method = method;
-            let rehearsed =
-                record.as_ref().is_ok_and(|record| record.rehearsed(&self.boot_id, &round.hash));
-            if round.reboot.rehearse && rehearsed && matches!(scheduled, Ok(Scheduled::Nothing)) {
+            let rehearsed = record
+                .as_ref()
+                .is_ok_and(|record| record.rehearsed(&self.boot_id, &observation.hash));
+            if observation.reboot.rehearse
+                && rehearsed
+                && matches!(scheduled, Ok(Scheduled::Nothing))
+            {
                 // Before a slot is asked for that nothing would come of.
                 let text = "it was rehearsed in this boot; `rehearse = false` in [reboot] does it";
                 vetoes.push(Reason::new(WaitsFor::Rehearsal, text));
@@ -238,18 +247,18 @@ impl Restart {
         let texts = vetoes.iter().map(Reason::to_string);
         status.reboot.vetoes = texts.chain(inhibitors.iter().cloned()).collect();
         let unreadable = record.as_ref().err().map(StoreError::to_string);
-        let locked = round.reboot.fleetlock.as_ref().map(|server| {
+        let locked = observation.reboot.fleetlock.as_ref().map(|server| {
             let held = record.as_ref().ok().and_then(|record| record.lock.as_ref());
             held.is_some_and(|held| held.certain && held.server == *server)
         });
         decide(&Situation {
-            need: round.need,
-            plan: &round.hash,
-            unfinished: !round.changes.is_empty(),
-            refused: matches!(round.cause, Some(Cause::Rejected { .. })),
+            need: observation.need,
+            plan: &observation.hash,
+            unfinished: !observation.changes.is_empty(),
+            refused: matches!(observation.cause, Some(Cause::Rejected { .. })),
             boot_id: &self.boot_id,
             now,
-            settings: &round.reboot,
+            settings: &observation.reboot,
             record: record.as_ref().map_err(|_| unreadable.as_deref().unwrap_or_default()),
             vetoes: &vetoes,
             called_off: self.called_off(),
@@ -261,14 +270,14 @@ impl Restart {
     }
 
     /// Says what is new.
-    fn tell(&mut self, status: &Status, round: &Round) {
+    fn tell(&mut self, status: &Status, observation: &Observation) {
         let state = &status.reboot.state;
         if self.last.as_ref() == Some(state) {
             return;
         }
         match state {
             RebootState::Stuck { why } => {
-                let cause = round.cause.as_ref().map(Cause::words).unwrap_or_default();
+                let cause = observation.cause.as_ref().map(Cause::words).unwrap_or_default();
                 say(journal::STUCK, &format!("{why}: {cause}"));
             }
             RebootState::Waiting { why, until, overdue } => {

@@ -1,8 +1,8 @@
-//! The loop: waits for something to happen, has a round done, and tells what came of it. Idle, it sleeps.
+//! The loop: waits for something to happen, has the host observed, and tells what came of it. Idle, it sleeps.
 
 mod answer;
 mod link;
-mod look;
+mod pass;
 mod unusable;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -27,10 +27,10 @@ use super::fingerprint;
 use super::journal::{self, say};
 use super::logged::Logged;
 use super::logind;
+use super::observation::Observation;
 use super::pages;
 use super::remind::Reminder;
 use super::restart::Restart;
-use super::round::Round;
 use super::status::{State, Status, Work};
 use super::watchdog::{self, Busy, notify};
 use crate::host::boot_id;
@@ -98,7 +98,7 @@ struct Daemon {
     restart: Restart,
     backoff: Backoff,
     status: Status,
-    round: Option<Round>,
+    observation: Option<Observation>,
     written: Written,
     born: Instant,
     seen: u64,
@@ -158,7 +158,7 @@ impl Daemon {
             restart,
             backoff: Backoff::default(),
             status,
-            round: None,
+            observation: None,
             written: Written::new(),
             born: now,
             seen: 0,
@@ -276,8 +276,8 @@ impl Daemon {
 
     /// Once a day, by the re-checks: a reboot that is left to people is still due.
     fn remind(&mut self) {
-        let Some(round) = &self.round else { return };
-        if let Some(text) = self.reminder.due(&self.status, &round.reboot, Instant::now()) {
+        let Some(observation) = &self.observation else { return };
+        if let Some(text) = self.reminder.due(&self.status, &observation.reboot, Instant::now()) {
             say(journal::REBOOT_LEFT_TO_PEOPLE, &text);
         }
     }
@@ -302,8 +302,10 @@ impl Daemon {
         if self.recheck <= now {
             self.recheck = now + self.interval();
             // A look reads config space; without any sign of a change there is no need.
-            if fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch))
-                != self.seen
+            if fingerprint::of(
+                &self.options.root,
+                self.observation.as_ref().map(|observation| &observation.watch),
+            ) != self.seen
             {
                 self.working_on("looking at the host").await;
                 return self.look(true).await;
@@ -319,7 +321,8 @@ impl Daemon {
     /// What is said counts from now on for two intervals.
     fn beat(&mut self) {
         let now = Timestamp::now();
-        let seconds = self.round.as_ref().map_or(900, |round| round.agent.interval_s);
+        let seconds =
+            self.observation.as_ref().map_or(900, |observation| observation.agent.interval_s);
         self.status.heartbeat = Some(now);
         self.status.fresh_until =
             now.checked_add(SignedDuration::from_secs(2 * i64::from(seconds))).ok();
@@ -327,7 +330,9 @@ impl Daemon {
 
     /// The time between re-checks, a tenth more or less, so that a fleet started at once spreads out.
     fn interval(&self) -> Duration {
-        let seconds = u64::from(self.round.as_ref().map_or(900, |round| round.agent.interval_s));
+        let seconds = u64::from(
+            self.observation.as_ref().map_or(900, |observation| observation.agent.interval_s),
+        );
         let mut hasher = DefaultHasher::new();
         (self.status.boot_id.as_str(), self.born.elapsed().as_secs()).hash(&mut hasher);
         Duration::from_secs(seconds * 9 / 10)
@@ -363,16 +368,16 @@ impl Daemon {
     /// Sees to the reboot, and tells everybody where the host stands.
     async fn decide(&mut self) {
         self.held();
-        if let Some(round) = &self.round
+        if let Some(observation) = &self.observation
             && self.unusable.is_none()
             // What was decided on a profile that may be gone does not act.
             && self.profile_gone.is_none()
         {
-            let again = self.restart.step(&mut self.status, round).await;
+            let again = self.restart.step(&mut self.status, observation).await;
             self.decide_again = again.map(|wait| Instant::now() + wait);
-            self.status.judge(round.failure());
+            self.status.judge(observation.failure());
             if self.status.state == State::Stuck
-                && let Some(cause) = &round.cause
+                && let Some(cause) = &observation.cause
             {
                 self.status.reason = format!("{}: {}", self.status.reason, cause.words());
             }

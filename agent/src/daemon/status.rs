@@ -1,5 +1,5 @@
 //! What the daemon says of the host, in one value: the bus, `bedplate status`, metrics, labels and the log all show it.
-//! Pure data, and how it follows from a round.
+//! Pure data, and how it follows from an observation.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::backoff::{Contested, Failed};
-use super::round::{Difference, Round};
+use super::observation::{Difference, Observation};
 use crate::enforce_hold::EnforceHold;
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootMethod, RebootPolicy};
@@ -150,8 +150,8 @@ pub struct Status {
     pub work: Option<Work>,
     /// When the host was last found right.
     pub last_converged: Option<Timestamp>,
-    /// How long the last round took, in milliseconds.
-    pub last_round_ms: u64,
+    /// How long the last observation took, in milliseconds.
+    pub last_observation_ms: u64,
     /// Observations of the host since the daemon started; what a burst of events costs shows here.
     #[serde(default)]
     pub observations: u64,
@@ -270,7 +270,7 @@ impl Status {
             fresh_until: None,
             work: None,
             last_converged: None,
-            last_round_ms: 0,
+            last_observation_ms: 0,
             observations: 0,
             changes: Vec::new(),
             blockers: Vec::new(),
@@ -283,27 +283,27 @@ impl Status {
         }
     }
 
-    /// Takes over what a round found.
-    pub fn take(&mut self, round: &Round, contested: Vec<Contested>) {
-        self.profile.clone_from(&round.profile);
-        self.mode = Some(round.agent.mode);
-        self.changes.clone_from(&round.changes);
-        self.blockers.clone_from(&round.blockers);
-        self.unknowns.clone_from(&round.unknowns);
-        self.pending.clone_from(&round.pending);
-        self.facts.clone_from(&round.facts);
+    /// Takes over what an observation found.
+    pub fn take(&mut self, observation: &Observation, contested: Vec<Contested>) {
+        self.profile.clone_from(&observation.profile);
+        self.mode = Some(observation.agent.mode);
+        self.changes.clone_from(&observation.changes);
+        self.blockers.clone_from(&observation.blockers);
+        self.unknowns.clone_from(&observation.unknowns);
+        self.pending.clone_from(&observation.pending);
+        self.facts.clone_from(&observation.facts);
         self.contested = contested;
-        self.reboot.need = Some(round.need);
-        self.reboot.policy = Some(round.reboot.policy);
-        self.reboot.plan.clone_from(&round.hash);
-        if round.need == RebootNeed::None {
+        self.reboot.need = Some(observation.need);
+        self.reboot.policy = Some(observation.reboot.policy);
+        self.reboot.plan.clone_from(&observation.hash);
+        if observation.need == RebootNeed::None {
             // What was decided about a reboot that is no longer needed says nothing of the host any more.
             self.reboot.state = RebootState::Idle;
         }
-        self.judge(round.failure());
+        self.judge(observation.failure());
     }
 
-    /// The round could not be done at all.
+    /// The observation could not be done at all.
     pub fn fail(&mut self, why: String) {
         self.state = State::Error;
         self.verdict = Verdict::CannotTell;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
-/// Longest time in which the loop may not come around: what a round may take, and some.
+/// Longest time in which the loop may not come around: what an observation may take, and some.
 const STALLED: Duration = Duration::from_secs(25 * 60);
 
 /// Since when the loop has been at something, in milliseconds after it began; 0: it waits for something to do.

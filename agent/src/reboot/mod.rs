@@ -13,4 +13,3 @@ pub mod kexec;
 pub mod method;
 pub mod record;
 pub mod state;
-pub mod stuck;

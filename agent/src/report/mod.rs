@@ -6,7 +6,6 @@ pub mod holders;
 pub mod inspect;
 pub mod json;
 mod names;
-pub mod status;
 pub mod style;
 pub mod text;
 pub mod wrap;

@@ -6,7 +6,6 @@ use jiff::SignedDuration;
 use serde::Serialize;
 
 use super::{At, Checker, Leaf};
-use crate::duration;
 
 /// How a key's value is read and written.
 pub(crate) trait Rule {

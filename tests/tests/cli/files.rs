@@ -146,7 +146,7 @@ fn the_pages_are_well_formed() {
 }
 
 /// Commands that are for units, for the daemon and for packagers.
-const HIDDEN: [&str; 4] = ["reboot power-cycle", "boot", "round", "man"];
+const HIDDEN: [&str; 4] = ["reboot power-cycle", "boot", "worker", "man"];
 
 #[test]
 fn completions_of_every_shell() {
@@ -158,7 +158,8 @@ fn completions_of_every_shell() {
         for word in ["plan", "revert", "exit-code", "schedule"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
-        for word in ["power-cycle", "round", "worker", "state-root", "early in a boot", "man pages"]
+        for word in
+            ["power-cycle", "worker", "worker", "state-root", "early in a boot", "man pages"]
         {
             assert!(!script.contains(word), "{shell}: {word}");
         }
@@ -191,7 +192,7 @@ fn bash_offers_what_the_help_shows() {
         commands.contains(&"plan".to_owned()) && commands.contains(&"reboot".to_owned()),
         "{commands:?}"
     );
-    for hidden in ["boot", "round", "man"] {
+    for hidden in ["boot", "worker", "man"] {
         assert!(!commands.contains(&hidden.to_owned()), "{commands:?}");
     }
     let reboot = offered("bedplate reboot");

@@ -48,7 +48,7 @@ fn what_acts_on_the_machine_is_put_back_and_nothing_else() {
     rig.after(&both(mended(&rig)));
     let (output, _) = boot(&rig, "exit 0");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert_eq!(rig.calls(), ["round --settings", "round", "round --only=acs/0000:22:00.0"]);
+    assert_eq!(rig.calls(), ["worker --settings", "worker", "worker --only=acs/0000:22:00.0"]);
     assert_eq!(rig.read("settled"), "settle --timeout=2\n", "half of the five seconds");
     assert!(said(&output).contains("done: port 0000:22:00.0"), "{}", said(&output));
 }
@@ -61,7 +61,7 @@ fn an_observer_puts_nothing_back() {
     rig.look(&round);
     let (output, _) = boot(&rig, "exit 0");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert_eq!(rig.calls(), ["round --settings"]);
+    assert_eq!(rig.calls(), ["worker --settings"]);
 }
 
 #[test]
@@ -72,7 +72,11 @@ fn a_udev_that_never_ends_leaves_time_for_the_rest() {
     let (output, took) = boot(&rig, "exec sleep 1000");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(said(&output).contains("going on without it"), "{}", said(&output));
-    assert!(rig.calls().contains(&"round --only=acs/0000:22:00.0".to_owned()), "{:?}", rig.calls());
+    assert!(
+        rig.calls().contains(&"worker --only=acs/0000:22:00.0".to_owned()),
+        "{:?}",
+        rig.calls()
+    );
     assert!(took < Duration::from_secs(60), "{took:?}");
 }
 

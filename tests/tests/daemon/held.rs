@@ -34,7 +34,7 @@ fn a_held_host_is_only_observed_until_it_is_released() {
         // It outlives the boot.
         rig.reboot("boot-2");
     }
-    assert!(rig.calls().iter().all(|call| call == "round"), "{:?}", rig.calls());
+    assert!(rig.calls().iter().all(|call| call == "worker"), "{:?}", rig.calls());
     std::fs::remove_file(rig.path(HOLD)).expect("ours");
     rig.until("converged", |status| status.state == State::Converged && status.held.is_none());
     assert!(rig.logged("enforcement is no longer held"));
@@ -158,7 +158,7 @@ fn a_revert_beside_a_daemon_that_enforces() {
     rig.settle();
     assert!(!node.applied(), "the daemon has undone the revert");
     // Neither the worker under the lock, nor the next daemon, nor the next boot.
-    let (code, said) = node.run(&["round", "--only=modules/etc/modules-load.d/bedplate.conf"]);
+    let (code, said) = node.run(&["worker", "--only=modules/etc/modules-load.d/bedplate.conf"]);
     assert!(code == Some(0) && said.contains("\"done\":[]"), "{said}");
     drop(daemon);
     let _daemon = node.daemon();

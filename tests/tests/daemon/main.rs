@@ -34,7 +34,7 @@ fn what_differs_is_put_right_and_told() {
     rig.start();
     let status = rig.until("converged", |status| status.state == State::Converged);
     assert_eq!(status.verdict, Verdict::Ready);
-    assert_eq!(rig.calls()[..2], ["round", "round --only=acs/0000:22:00.0"]);
+    assert_eq!(rig.calls()[..2], ["worker", "worker --only=acs/0000:22:00.0"]);
     assert!(rig.logged("not as the profile says: port 0000:22:00.0 ACS control: 001d → 0011"));
     assert!(rig.logged("done: port 0000:22:00.0"));
     // The same in files, for whoever has no bus.
@@ -89,7 +89,7 @@ fn an_observer_never_applies() {
     rig.touch();
     rig.settle();
     assert!(
-        rig.calls().len() >= 2 && rig.calls().iter().all(|call| call == "round"),
+        rig.calls().len() >= 2 && rig.calls().iter().all(|call| call == "worker"),
         "{:?}",
         rig.calls()
     );
@@ -397,7 +397,7 @@ fn others_may_read_and_not_change() {
         // busctl has words of its own for this error.
         assert!(!refused.status.success() && said.contains("Access denied"), "{words:?}: {said}");
     }
-    assert!(rig.calls().iter().all(|call| call == "round"), "{:?}", rig.calls());
+    assert!(rig.calls().iter().all(|call| call == "worker"), "{:?}", rig.calls());
     assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
 

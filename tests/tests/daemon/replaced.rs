@@ -66,9 +66,9 @@ fn the_worker_applies_nothing_of_a_profile_that_took_its_place() {
     let Some(rig) = Rig::new() else { return };
     let Some(node) = node(&rig, &this_machine()) else { return };
     let only = format!("--only=modules//{LIST}").replace("//", "/");
-    let (code, said) = node.run(&["round", &only, "--profile-file=/etc/bedplate/elsewhere.toml"]);
+    let (code, said) = node.run(&["worker", &only, "--profile-file=/etc/bedplate/elsewhere.toml"]);
     assert!(code == Some(0) && said.contains("\"done\":[]") && !node.applied(), "{said}");
-    let (code, said) = node.run(&["round", &only, "--profile-file=/etc/bedplate/profile.toml"]);
+    let (code, said) = node.run(&["worker", &only, "--profile-file=/etc/bedplate/profile.toml"]);
     assert!(code == Some(0) && node.applied(), "{said}");
 }
 

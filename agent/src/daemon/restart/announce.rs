@@ -6,7 +6,7 @@ use super::{Restart, RestartError};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced, Stage};
 use crate::daemon::methods;
-use crate::daemon::round::Round;
+use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
 use crate::reboot::decide::shown;
 use crate::reboot::record::{Attempt, Record};
@@ -18,21 +18,21 @@ impl Restart {
         &mut self,
         record: &mut Record,
         status: &mut Status,
-        round: &Round,
+        observation: &Observation,
         at: Timestamp,
     ) -> Result<bool, RestartError> {
         let Some(logind) = self.logind.clone() else { return Ok(false) };
         let Some(method) = status.reboot.method else { return Ok(false) };
-        let settings = &round.reboot;
+        let settings = &observation.reboot;
         // Remembered before it is asked for: a power cut in between costs an attempt, never a loop.
         record.attempt(Attempt {
-            plan: round.hash.clone(),
+            plan: observation.hash.clone(),
             boot_id: self.boot_id.clone(),
             at: Timestamp::now(),
             due: Some(at),
             method,
             rehearsal: settings.rehearse,
-            passthrough: round.pending.iter().any(|pending| {
+            passthrough: observation.pending.iter().any(|pending| {
                 pending.subject.starts_with("iommu=")
                     || pending.subject.starts_with("iommu.passthrough")
             }),
@@ -41,7 +41,7 @@ impl Restart {
         self.store.keep(record)?;
         let prepared = match settings.rehearse {
             true => Ok(None),
-            false => methods::ready(&self.root, method, settings, &round.hash, at).map(Some),
+            false => methods::ready(&self.root, method, settings, &observation.hash, at).map(Some),
         };
         let prepared = match prepared {
             Ok(prepared) => prepared,
@@ -54,12 +54,12 @@ impl Restart {
         let announced = Announced {
             kind: methods::kind(prepared.as_ref()),
             usec: logind::usec(at),
-            plan: round.hash.clone(),
+            plan: observation.hash.clone(),
             stage: Stage::Announced,
             prepared,
         };
         self.store.announce(Some(&announced))?;
-        let why = reason(round, record);
+        let why = reason(observation, record);
         let wall = format!(
             "bedplate reboots this host at {}: {why} (`bedplate reboot status`)",
             shown(at)
@@ -114,17 +114,17 @@ impl Restart {
     }
 }
 
-fn reason(round: &Round, record: &Record) -> String {
+fn reason(observation: &Observation, record: &Record) -> String {
     if let Some(asked) = &record.asked {
         return asked.why.clone();
     }
     let subjects: Vec<&str> =
-        round.pending.iter().map(|pending| pending.subject.as_str()).collect();
+        observation.pending.iter().map(|pending| pending.subject.as_str()).collect();
     match subjects.as_slice() {
-        [] => format!("profile {}", round.profile),
-        [first] => format!("{first} of profile {}", round.profile),
+        [] => format!("profile {}", observation.profile),
+        [first] => format!("{first} of profile {}", observation.profile),
         [first, more @ ..] => {
-            format!("{first} and {} more of profile {}", more.len(), round.profile)
+            format!("{first} and {} more of profile {}", more.len(), observation.profile)
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Restart;
 use crate::daemon::journal::{self, say};
-use crate::daemon::round::Round;
+use crate::daemon::observation::Observation;
 use crate::error_chain::chain;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootMethod;
@@ -18,13 +18,17 @@ const AGAIN: (Duration, u32) = (Duration::from_secs(1), 5);
 impl Restart {
     /// What is known of the reboot that this boot follows. Before the record is settled: a host that is right forgets
     /// what was announced.
-    pub(super) async fn came(&mut self, record: &mut Record, round: &Round) -> Option<Came> {
+    pub(super) async fn came(
+        &mut self,
+        record: &mut Record,
+        observation: &Observation,
+    ) -> Option<Came> {
         let before = record.clone();
         let news = match self.came.is_some() {
             true => None,
             false => self.find_out(record).await,
         };
-        record.note_waiting(&self.boot_id, round.need != RebootNeed::None);
+        record.note_waiting(&self.boot_id, observation.need != RebootNeed::None);
         if *record != before
             && let Err(error) = self.store.keep(record)
         {

@@ -10,7 +10,7 @@ use super::{LOOK_AGAIN, Restart, RestartError, enforce_hold, no_inhibitors};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced, Stage};
 use crate::daemon::methods;
-use crate::daemon::round::Round;
+use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
 use crate::error_chain::chain;
 use crate::host::write::DirWriter;
@@ -53,7 +53,7 @@ impl Restart {
     pub(super) async fn fire(
         &mut self,
         status: &Status,
-        round: &Round,
+        observation: &Observation,
     ) -> Result<(), RestartError> {
         let Some(announced) = self.store.announced().filter(waits) else { return Ok(()) };
         let (now, at) = (Timestamp::now(), logind::time(announced.usec));
@@ -73,7 +73,7 @@ impl Restart {
             return Ok(());
         }
         let seen = self.seen_ours.is_some_and(|seen| at.duration_since(seen) <= SEEN_BEFORE);
-        let mut why = self.vetoes(&round.reboot, now).await;
+        let mut why = self.vetoes(&observation.reboot, now).await;
         why.extend(status.held.as_ref().map(enforce_hold));
         match logind.list_inhibitors().await {
             Ok(all) => {
@@ -89,7 +89,7 @@ impl Restart {
             let text = format!("another shutdown is scheduled: {kind}");
             why.push(Reason::new(WaitsFor::OtherShutdown, text));
         }
-        let Some(command) = methods::command(&round.reboot).filter(|_| why.is_empty()) else {
+        let Some(command) = methods::command(&observation.reboot).filter(|_| why.is_empty()) else {
             self.call_off_command(announced, &joined(&why))?;
             return Ok(());
         };

@@ -14,7 +14,7 @@ use super::around::GOING_DOWN_US;
 use super::{LOOK_AGAIN, Restart, RestartError};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Stage};
-use crate::daemon::round::Round;
+use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
 use crate::error_chain::chain;
 use crate::plan::RebootNeed;
@@ -102,10 +102,10 @@ impl Restart {
     fn cannot_keep(
         &mut self,
         status: &mut Status,
-        round: Option<&Round>,
+        observation: Option<&Observation>,
         why: &str,
     ) -> Option<Duration> {
-        round.and_then(|round| round.reboot.fleetlock.as_ref())?;
+        observation.and_then(|observation| observation.reboot.fleetlock.as_ref())?;
         let text =
             format!("a slot of the fleet's lock may be held and cannot be given back: {why}");
         self.lock.kept(&text);
@@ -137,9 +137,9 @@ impl Restart {
     pub(super) async fn take_lock(
         &mut self,
         record: &mut Record,
-        round: &Round,
+        observation: &Observation,
     ) -> Result<bool, RestartError> {
-        let Some(server) = round.reboot.fleetlock.clone() else { return Ok(false) };
+        let Some(server) = observation.reboot.fleetlock.clone() else { return Ok(false) };
         if self.lock.take.left().is_some() {
             return Err(RestartError::Lock(self.lock.take.why.clone()));
         }
@@ -160,7 +160,7 @@ impl Restart {
             certain: false,
             since: Timestamp::now(),
             boot_id: self.boot_id.clone(),
-            before: troubles(round),
+            before: troubles(observation),
         };
         record.lock = Some(held.clone());
         self.store.keep(record)?;
@@ -186,18 +186,20 @@ impl Restart {
     pub(super) async fn give_back(
         &mut self,
         status: &mut Status,
-        round: Option<&Round>,
+        observation: Option<&Observation>,
         taking: bool,
     ) -> Option<Duration> {
         // A reboot is announced, so whatever kept one from being announced is over.
         if status.reboot.state.is_coming() {
             self.lock.take = Pause::default();
         }
-        let is_well = |before: &[String]| round.is_some_and(|round| is_well(status, round, before));
+        let is_well = |before: &[String]| {
+            observation.is_some_and(|observation| is_well(status, observation, before))
+        };
         let (mut unused, mut well, mut again) = (None, false, None);
         let kept = match self.store.record() {
             Ok(record) => record.lock,
-            Err(error) => return self.cannot_keep(status, round, &error.to_string()),
+            Err(error) => return self.cannot_keep(status, observation, &error.to_string()),
         };
         match kept {
             Some(held) => {
@@ -213,14 +215,14 @@ impl Restart {
             }
             None if !self.lock.reported_well && is_well(&[]) => {
                 well = true;
-                unused = round.and_then(|round| round.reboot.fleetlock.clone());
+                unused = observation.and_then(|observation| observation.reboot.fleetlock.clone());
             }
             None => {}
         }
         // Read again: that a reboot was called off may have been found out only now.
         let mut record = match self.store.record() {
             Ok(record) => record,
-            Err(error) => return self.cannot_keep(status, round, &error.to_string()),
+            Err(error) => return self.cannot_keep(status, observation, &error.to_string()),
         };
         if let Some(server) = unused {
             // That it failed is in the journal.
@@ -295,21 +297,22 @@ impl Restart {
 }
 
 /// What people have to deal with on this host, and what cannot be read of it.
-fn troubles(round: &Round) -> Vec<String> {
-    let blockers = round.blockers.iter().map(|one| (&one.subject, &one.reason));
-    let troubles = blockers.chain(round.unknowns.iter().map(|one| (&one.subject, &one.reason)));
+fn troubles(observation: &Observation) -> Vec<String> {
+    let blockers = observation.blockers.iter().map(|one| (&one.subject, &one.reason));
+    let troubles =
+        blockers.chain(observation.unknowns.iter().map(|one| (&one.subject, &one.reason)));
     troubles.map(|(subject, reason)| format!("{subject}: {reason}")).collect()
 }
 
 /// Whether nothing is wrong with this host but what was known `before` it was rebooted.
-fn is_well(status: &Status, round: &Round, before: &[String]) -> bool {
-    round.changes.is_empty()
-        && round.pending.is_empty()
-        && round.need == RebootNeed::None
-        && round.failure().is_none()
+fn is_well(status: &Status, observation: &Observation, before: &[String]) -> bool {
+    observation.changes.is_empty()
+        && observation.pending.is_empty()
+        && observation.need == RebootNeed::None
+        && observation.failure().is_none()
         && status.contested.is_empty()
         && !matches!(status.reboot.state, RebootState::Stuck { .. })
-        && troubles(round).iter().all(|trouble| before.contains(trouble))
+        && troubles(observation).iter().all(|trouble| before.contains(trouble))
 }
 
 /// What is said of a slot that was given back: in the journal, and in the status.

@@ -56,10 +56,10 @@ impl Daemon {
         if let Some(why) = &self.unusable {
             return Err(refused(why));
         }
-        let Some(round) = &self.round else {
+        let Some(observation) = &self.observation else {
             return Err(refused("the host has not been looked at yet"));
         };
-        let kept = self.restart.request(why, at, round.reboot.delay_s);
+        let kept = self.restart.request(why, at, observation.reboot.delay_s);
         kept.map_err(|error| error.to_string())?;
         self.decide().await;
         let state = self.status.reboot.state.to_string();
@@ -73,10 +73,10 @@ impl Daemon {
     }
 
     async fn forget_missing(&mut self) -> Result<String, String> {
-        let Some(round) = &self.round else {
+        let Some(observation) = &self.observation else {
             return Err("the host has not been looked at yet".into());
         };
-        let Some(seen) = &round.devices else {
+        let Some(seen) = &observation.devices else {
             return Err("nothing is forgotten: the PCI devices cannot be read now".into());
         };
         let gone = self.devices.update(seen);
@@ -94,6 +94,9 @@ impl Daemon {
     }
 
     pub(super) fn plan(&self) -> String {
-        self.round.as_ref().map(|round| round.plan_json.clone()).unwrap_or_default()
+        self.observation
+            .as_ref()
+            .map(|observation| observation.plan_json.clone())
+            .unwrap_or_default()
     }
 }

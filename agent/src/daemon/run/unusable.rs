@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Daemon;
 use crate::daemon::journal::{self, say};
-use crate::daemon::round::Round;
+use crate::daemon::observation::Observation;
 use crate::daemon::status::State;
 
 /// A profile that cannot be used is tried again by itself, for what was missing may have come.
@@ -15,7 +15,7 @@ const PROFILE_QUIET: Duration = Duration::from_secs(2);
 impl Daemon {
     /// The operator's profile is not there. Nothing is enforced on a guess; what was decided before does not act either.
     pub(super) async fn without_profile(&mut self, why: String) {
-        let enforced = self.round.is_some() && self.status.state != State::NoProfile;
+        let enforced = self.observation.is_some() && self.status.state != State::NoProfile;
         if enforced && self.profile_may_come_back() {
             return self.wait_for_profile().await;
         }
@@ -29,14 +29,14 @@ impl Daemon {
 
     /// Whether a file that the profile in force was read from is gone, and others stand in for it only until it is back: the
     /// profiles of a fleet, say, or the same profile without a layer.
-    pub(super) fn old_profile_may_come_back(&mut self, seen: &Round) -> bool {
-        let mut before = self.round.iter().flat_map(|round| &round.profile_files);
+    pub(super) fn old_profile_may_come_back(&mut self, seen: &Observation) -> bool {
+        let mut before = self.observation.iter().flat_map(|observation| &observation.profile_files);
         before.any(|file| !seen.profile_files.contains(file)) && self.profile_may_come_back()
     }
 
     /// The same, where the host could not be looked at.
     pub(super) fn old_profile_is_gone(&mut self) -> bool {
-        let mut before = self.round.iter().flat_map(|round| &round.profile_files);
+        let mut before = self.observation.iter().flat_map(|observation| &observation.profile_files);
         let there = |file: &String| self.options.root.join(file.trim_start_matches('/')).exists();
         !before.all(there) && self.profile_may_come_back()
     }

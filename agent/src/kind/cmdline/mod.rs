@@ -3,6 +3,7 @@
 //! here the two meet the host. One file a back end, one row each in `backend`.
 
 mod bls;
+pub mod diagnosis;
 pub mod effective;
 mod files;
 mod grub;
@@ -23,7 +24,7 @@ use crate::error_chain::chain;
 use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{Reader, Reading};
 use crate::plan::{Action, Blocker, Change, Effect, Section};
-use crate::reboot::stuck::{self, Cause, Seen};
+use diagnosis::{Cause, Seen};
 
 /// The row of the table of kinds.
 pub const KIND: Kind = Kind {
@@ -300,7 +301,7 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
         kernels,
         log,
     };
-    Some(stuck::cause(&seen, &edit, &states::kernel_defaults(context.reader, context.facts)))
+    Some(diagnosis::cause(&seen, &edit, &states::kernel_defaults(context.reader, context.facts)))
 }
 
 /// Those of `tokens` that the running kernel was booted with and that the next boot does without: what has been taken

@@ -9,9 +9,9 @@ use crate::daemon::backoff::CLEARS;
 use crate::daemon::fingerprint;
 use crate::daemon::journal::{self, say};
 use crate::daemon::logged;
-use crate::daemon::round::Round;
+use crate::daemon::observation::Observation;
 use crate::daemon::status::{Verdict, Work};
-use crate::daemon::work::{self, Said, WorkError};
+use crate::daemon::worker::{self, Said, WorkError};
 use crate::enforce_hold::EnforceHold;
 use crate::error_chain::chain;
 use crate::profile::model::{AgentMode, RebootPolicy};
@@ -22,19 +22,21 @@ impl Daemon {
         let begun = Instant::now();
         self.status.observations += 1;
         let act = act && !self.held();
-        let round = match work::look(&self.options.worker).await {
+        let observation = match worker::observe(&self.options.worker).await {
             Ok(seen) if self.old_profile_may_come_back(&seen) => Ok(seen),
             Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.worth_a_try(&seen) => {
-                Ok(self.put_right(seen).await)
+                Ok(self.remediate(seen).await)
             }
             seen => seen,
         };
         let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.status.last_round_ms = took;
+        self.status.last_observation_ms = took;
         self.work = None;
-        match round {
-            Ok(round) if self.old_profile_may_come_back(&round) => self.wait_for_profile().await,
-            Ok(round) => self.take(round).await,
+        match observation {
+            Ok(observation) if self.old_profile_may_come_back(&observation) => {
+                self.wait_for_profile().await
+            }
+            Ok(observation) => self.take(observation).await,
             Err(WorkError::NoProfile(why)) => self.without_profile(why).await,
             // What stands in for it meanwhile need not even be usable.
             Err(_) if self.old_profile_is_gone() => self.wait_for_profile().await,
@@ -59,11 +61,11 @@ impl Daemon {
     }
 
     /// What is contested may also be right by now, and no longer contested.
-    fn worth_a_try(&self, seen: &Round) -> bool {
+    fn worth_a_try(&self, seen: &Observation) -> bool {
         !seen.changes.is_empty() || self.backoff.is_contested()
     }
 
-    async fn put_right(&mut self, seen: Round) -> Round {
+    async fn remediate(&mut self, seen: Observation) -> Observation {
         self.logged.differences(&seen);
         let admitted = self.backoff.admit(&seen.changes, self.born.elapsed());
         for contested in &admitted.contested {
@@ -90,9 +92,13 @@ impl Daemon {
         done
     }
 
-    async fn apply(&mut self, seen: &Round, only: &[String]) -> Result<Round, WorkError> {
+    async fn apply(
+        &mut self,
+        seen: &Observation,
+        only: &[String],
+    ) -> Result<Observation, WorkError> {
         self.working_on("putting the host right").await;
-        let mut work = work::apply(&self.options.worker, seen, only)?;
+        let mut work = worker::apply(&self.options.worker, seen, only)?;
         loop {
             match work.next().await {
                 Said::At(what) => self.working_on(&what).await,
@@ -102,9 +108,9 @@ impl Daemon {
     }
 
     /// GPUs and NICs that the profile was about and that are gone are for people.
-    fn miss(&mut self, round: &mut Round) {
+    fn miss(&mut self, observation: &mut Observation) {
         let before = self.devices.clone();
-        self.devices.miss(round);
+        self.devices.miss(observation);
         if self.devices != before
             && let Err(error) = self.restart.store().keep_devices(&self.devices)
         {
@@ -112,41 +118,45 @@ impl Daemon {
         }
     }
 
-    async fn take(&mut self, mut round: Round) {
-        if round.agent.mode == AgentMode::Observe {
+    async fn take(&mut self, mut observation: Observation) {
+        if observation.agent.mode == AgentMode::Observe {
             // Who only looks reboots nothing either.
-            round.reboot.policy = RebootPolicy::Never;
+            observation.reboot.policy = RebootPolicy::Never;
         }
         self.unusable = None;
         self.profile_gone = None;
-        self.miss(&mut round);
+        self.miss(&mut observation);
         let was = self.status.verdict;
-        self.status.failed = self.backoff.failed(&round.changes);
-        self.status.take(&round, self.backoff.contested());
+        self.status.failed = self.backoff.failed(&observation.changes);
+        self.status.take(&observation, self.backoff.contested());
         if let Some(files) = &self.files {
-            files.set(&round.watch);
+            files.set(&observation.watch);
         }
         self.watch_own_files();
-        self.logged.differences(&round);
-        self.logged.blockers(&round);
-        self.logged.need(round.need, &self.status.reason);
-        self.logged.unknowns(&round);
+        self.logged.differences(&observation);
+        self.logged.blockers(&observation);
+        self.logged.need(observation.need, &self.status.reason);
+        self.logged.unknowns(&observation);
         if self.status.verdict == Verdict::Ready {
             self.status.last_converged = Some(Timestamp::now());
             if was != Verdict::Ready {
                 say(
                     journal::CONVERGED,
-                    &format!("this host is what profile {} says", round.profile),
+                    &format!("this host is what profile {} says", observation.profile),
                 );
             }
         }
-        if self.round.as_ref().map(|old| old.agent.interval_s) != Some(round.agent.interval_s) {
-            self.round = Some(round.clone());
+        if self.observation.as_ref().map(|old| old.agent.interval_s)
+            != Some(observation.agent.interval_s)
+        {
+            self.observation = Some(observation.clone());
             self.recheck = Instant::now() + self.interval();
         }
-        self.round = Some(round);
-        self.seen =
-            fingerprint::of(&self.options.root, self.round.as_ref().map(|round| &round.watch));
+        self.observation = Some(observation);
+        self.seen = fingerprint::of(
+            &self.options.root,
+            self.observation.as_ref().map(|observation| &observation.watch),
+        );
         self.beat();
         // What happened meanwhile is not in what was just seen.
         if let Ok(more) = self.triggers.try_recv() {

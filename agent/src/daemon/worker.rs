@@ -1,4 +1,4 @@
-//! The child that does a round. It is this program again, so that what hangs in a driver hangs there, and what a plan
+//! The child that observes the host and applies changes. It is this program again, so that what hangs in a driver hangs there, and what a plan
 //! needs of memory goes with it.
 
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::round::{AT, NO_PROFILE, Round};
+use super::observation::{AT, NO_PROFILE, Observation};
 use crate::profile::model::Agent;
 
 /// A look takes milliseconds on the largest hosts; a sysfs that does not answer is worth a word soon.
@@ -20,7 +20,7 @@ const LOOK_LIMIT: Duration = Duration::from_secs(60);
 /// Changes run update-grub, rebuild initramfs, create VFs; each is bounded by itself.
 const APPLY_LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// Why there is no round.
+/// Why there is no observation.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
     /// The program cannot be started.
@@ -55,15 +55,15 @@ pub enum WorkError {
 ///
 /// # Errors
 /// [`WorkError`].
-pub async fn look(program: &Path) -> Result<Round, WorkError> {
-    look_within(program, LOOK_LIMIT).await
+pub async fn observe(program: &Path) -> Result<Observation, WorkError> {
+    observe_within(program, LOOK_LIMIT).await
 }
 
 /// Looks at the host, within a limit.
 ///
 /// # Errors
 /// [`WorkError`].
-pub async fn look_within(program: &Path, limit: Duration) -> Result<Round, WorkError> {
+pub async fn observe_within(program: &Path, limit: Duration) -> Result<Observation, WorkError> {
     ended(start(program, &[], limit)?).await
 }
 
@@ -73,10 +73,10 @@ pub async fn look_within(program: &Path, limit: Duration) -> Result<Round, WorkE
 /// [`WorkError`]; what was done meanwhile is in the ledger.
 pub async fn apply_within(
     program: &Path,
-    seen: &Round,
+    seen: &Observation,
     only: &[String],
     limit: Duration,
-) -> Result<Round, WorkError> {
+) -> Result<Observation, WorkError> {
     ended(start(program, &changes(seen, only), limit)?).await
 }
 
@@ -92,11 +92,15 @@ pub async fn settings(program: &Path, limit: Duration) -> Result<Agent, WorkErro
 ///
 /// # Errors
 /// As above.
-pub fn apply(program: &Path, seen: &Round, only: &[String]) -> Result<Work<Round>, WorkError> {
+pub fn apply(
+    program: &Path,
+    seen: &Observation,
+    only: &[String],
+) -> Result<Work<Observation>, WorkError> {
     start(program, &changes(seen, only), APPLY_LIMIT)
 }
 
-fn changes(seen: &Round, only: &[String]) -> Vec<String> {
+fn changes(seen: &Observation, only: &[String]) -> Vec<String> {
     let changes = only.iter().map(|id| format!("--only={id}"));
     changes.chain(seen.profile_files.iter().map(|file| format!("--profile-file={file}"))).collect()
 }
@@ -129,7 +133,7 @@ async fn ended<T: DeserializeOwned>(mut work: Work<T>) -> Result<T, WorkError> {
 
 fn start<T>(program: &Path, arguments: &[String], limit: Duration) -> Result<Work<T>, WorkError> {
     let mut command = Command::new(program);
-    command.arg("round").args(arguments);
+    command.arg("worker").args(arguments);
     // Logs of the child are told by the daemon, with their fields.
     command.env_remove("JOURNAL_STREAM").env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

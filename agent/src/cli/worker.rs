@@ -1,15 +1,15 @@
-//! `bedplate round`, hidden: what the daemon has its child do. One look at the host, or one change of it, as JSON.
+//! `bedplate worker`, hidden: what the daemon has its child do. It observes the host, or applies changes first; JSON.
 
 use clap::Args;
 
 use super::{CliError, Exit, output};
+use crate::daemon::observation;
 use crate::daemon::observe::{self, ObserveError, Selected};
-use crate::daemon::round;
 use crate::engine::RoadError;
 
-/// `bedplate round`.
+/// `bedplate worker`.
 #[derive(Debug, Args)]
-pub struct RoundArgs {
+pub struct WorkerArgs {
     /// Apply this change of the plan, by its id; without any: only look.
     #[arg(long, value_name = "ID")]
     only: Vec<String>,
@@ -22,15 +22,15 @@ pub struct RoundArgs {
 }
 
 /// Does it and prints what came of it.
-pub fn run(args: &RoundArgs) -> Result<Exit, CliError> {
+pub fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
     let said = match (args.settings, args.only.is_empty()) {
         (true, _) => observe::settings().map_err(ObserveError::from).and_then(|said| json(&said)),
-        (false, true) => observe::look().and_then(|seen| json(&seen)),
+        (false, true) => observe::observe().and_then(|seen| json(&seen)),
         (false, false) => {
             let selected = Selected { changes: &args.only, profile_files: &args.profile_file };
             // The daemon reads it; if it has gone, nobody does.
             let mut at = |what: &str| {
-                let _ = output::data(&format!("{}{}\n", round::AT, what.replace('\n', " ")));
+                let _ = output::data(&format!("{}{}\n", observation::AT, what.replace('\n', " ")));
             };
             observe::apply(&selected, &mut at).and_then(|seen| json(&seen))
         }

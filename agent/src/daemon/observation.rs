@@ -1,23 +1,23 @@
 //! One look at the host, or one change of it, as the worker tells the daemon: pure data. The worker is this program
-//! itself (`bedplate round`, hidden); both ends are always the same build.
+//! itself (`bedplate worker`, hidden); both ends are always the same build.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::kind::Watch;
+use crate::kind::cmdline::diagnosis::Cause;
 use crate::plan::{Blocker, Change, Effect, Item, Pending, Plan, RebootNeed, Unknown};
 use crate::profile::model::{Agent, Reboot};
-use crate::reboot::stuck::Cause;
 
 /// With this the worker begins a line that says what it is at; the answer is the last line of its output.
 pub const AT: &str = "at ";
 /// The worker's exit status where the operator has put no profile (sysexits.h: EX_CONFIG).
 pub const NO_PROFILE: i32 = 78;
 
-/// What one round came to.
+/// What was observed, after what was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Round {
+pub struct Observation {
     /// The profile's name.
     pub profile: String,
     /// The files of the host that it was read from.
@@ -27,7 +27,7 @@ pub struct Round {
     pub agent: Agent,
     /// `[reboot]`.
     pub reboot: Reboot,
-    /// What was done, if the round was to do something.
+    /// What was applied before, if the worker was to apply something.
     pub done: Vec<Done>,
     /// What went wrong beside the changes: the ledger or the history not written, something left lying.
     pub warnings: Vec<String>,
@@ -128,7 +128,7 @@ pub fn hash(plan: &Plan) -> String {
     crate::ledger::Sha::of(lines.concat().as_bytes()).as_str()[..16].to_owned()
 }
 
-impl Round {
+impl Observation {
     /// These changes were not done: the worker came to no end.
     #[must_use]
     pub fn failed(mut self, only: &[String], why: &str) -> Self {

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use super::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::daemon::backoff::{CLEARS, Contested, Failed};
 use crate::daemon::status::{State, Status, Verdict};
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootPolicy};
 use crate::reboot::decide::shown;
 use crate::reboot::state::{CALLED_OFF, Reason, RebootState};
+use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::report::text::when;
 
 /// How a hold on reboots ends.
@@ -64,7 +64,7 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
             lines.iter().for_each(|line| _ = writeln!(out, "  {line}"));
         }
     };
-    let differs = |change: &crate::daemon::round::Difference| {
+    let differs = |change: &crate::daemon::observation::Difference| {
         format!("{} {}  [{}]", change.kind, change.subject, when(change.effect))
     };
     list("not as the profile says", status.changes.iter().map(differs).collect());
