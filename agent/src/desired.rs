@@ -191,6 +191,6 @@ pub struct Desired {
     pub blockers: Vec<Blocker>,
     /// What could not be resolved for want of facts.
     pub unknowns: Vec<Unknown>,
-    /// Remarks (PFs managed by somebody else …).
+    /// Remarks (PFs managed by another program or an operator …).
     pub notes: Vec<Note>,
 }

@@ -193,7 +193,7 @@ pub struct FileRecord {
     /// While a change of it is not finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<Unfinished>,
-    /// Somebody else changed it between two changes of ours: the original is not the whole truth any more.
+    /// Another program or an operator changed it between two changes of ours: the original is not the whole truth any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub edited: bool,
     /// The tool that makes it from other files, if one does.

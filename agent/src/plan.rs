@@ -28,7 +28,7 @@ pub type KindName = &'static str;
 pub enum Effect {
     /// As soon as it is done, and it lasts.
     Now,
-    /// As soon as it is done, but a reboot undoes it: somebody has to do it again at every boot.
+    /// As soon as it is done, but a reboot undoes it: it has to be done again at every boot.
     EveryBoot,
     /// When the kernel starts again.
     NextBoot,

@@ -1,5 +1,5 @@
 //! The way back: what the ledger recorded, put back where it is still bedplate's work. [`plan`] only reads and can be
-//! printed; [`run`] does it with the executor's own steps. What somebody else has changed since is refused, each
+//! printed; [`run`] does it with the executor's own steps. What another program or an operator has changed since is refused, each
 //! thing by itself, unless it is forced.
 
 mod run;
@@ -25,7 +25,7 @@ pub use run::{RevertReport, StepOutcome, StepReport, run};
 pub struct RevertPlan {
     /// Steps, in order.
     pub steps: Vec<Step>,
-    /// Records that stay, because putting them back would undo somebody else's work or is not possible.
+    /// Records that stay, because putting them back would undo another program or an operator's work or is not possible.
     pub refused: Vec<Refused>,
     /// Tools of the image that have to run once the files are back, since they are not run from here.
     pub owed: Vec<Vec<String>>,
@@ -215,7 +215,7 @@ fn plan_attribute(
         return;
     }
     if !force && !record.ours.contains(&now) {
-        return plan.refuse(path, format!("somebody else has set it to {now:?} since"), FORCE);
+        return plan.refuse(path, format!("it was set to {now:?} since, not by bedplate"), FORCE);
     }
     let pf = pf_of(path).filter(|_| now != "0");
     if let Some(users) = pf.filter(|_| !force).map(|pf| sriov::users_of_vfs(reader, pf))
@@ -296,10 +296,10 @@ fn plan_file(
     let ours = record.knows(found.state.sha())
         || record.unfinished.as_ref().is_some_and(|cut| cut.before.sha() == found.state.sha());
     if !force && !ours {
-        return plan.refuse(path, "somebody else has changed it since", FORCE);
+        return plan.refuse(path, "it was changed since, not by bedplate", FORCE);
     }
     if !force && record.edited {
-        let reason = "somebody else changed it between two changes of bedplate's: the original lacks their work";
+        let reason = "it was edited between two changes of bedplate's: putting the original back would lose that edit";
         return plan.refuse(path, reason, FORCE);
     }
     let after = match record.original.sha().map(|sha| saved_content(reader, sha)).transpose() {

@@ -13,7 +13,7 @@ const FIRST_BOOT: &str = "at the first boot, by bedplate apply on the running ma
 struct Parts<'a> {
     /// To be done now.
     now: Vec<&'a Action>,
-    /// Tools that somebody has to run in the image; checks that depend on them wait as well.
+    /// Tools that an operator has to run in the image; checks that depend on them wait as well.
     owed: Vec<&'a Action>,
     /// For the running machine only.
     later: Vec<&'a Action>,

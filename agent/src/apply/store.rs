@@ -77,8 +77,7 @@ impl<'a> Store<'a> {
 
     /// Which boot of the kernel this is.
     pub fn boot_id(&self) -> Result<String, String> {
-        boot_id::of(self.reader)
-            .map_err(|error| format!("which boot this is cannot be told: {error}"))
+        boot_id::of(self.reader).map_err(|error| format!("cannot tell which boot this is: {error}"))
     }
 
     /// Save a content, so that the ledger can name it.

@@ -48,9 +48,9 @@ pub const AS_ROOT: &str = "run as root";
 /// Who has to act on an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Whoever asked: a profile, a name or an option says what cannot be done.
+    /// Who asked: a profile, a name or an option says what cannot be done.
     Request,
-    /// Whoever looks after the host: something on it cannot be read, written or reached.
+    /// Who looks after the host: something on it cannot be read, written or reached.
     Host,
     /// bedplate's developers.
     Bedplate,

@@ -22,7 +22,7 @@ const EXIT_STATUS: [(&str, &str); 7] = [
     ),
     ("3", "A reboot is pending."),
     ("4", "Blocked, or not ready: an operator has to decide or to repair something."),
-    ("5", "`reboot status`: whether a reboot is due cannot be told yet."),
+    ("5", "`reboot status`: bedplate cannot tell yet whether a reboot is due."),
     ("64", "The command line was not understood."),
 ];
 

@@ -89,7 +89,7 @@ pub fn status(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{shown}");
 }
 
-/// Diagnostics, laid out and coloured by whoever made them from harmless text.
+/// Diagnostics, laid out and coloured by who made them from harmless text.
 pub fn diagnostics(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", text.trim_end());
 }

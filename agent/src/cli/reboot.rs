@@ -66,7 +66,7 @@ pub struct HoldArgs {
     /// How long: 30m, 4h, 2d. Without: until it is released.
     #[arg(long = "for", value_name = "TIME", value_parser = hold::parse_length)]
     length: Option<SignedDuration>,
-    /// Why; whoever wonders reads it.
+    /// Why; who wonders reads it.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     why: String,
 }

@@ -60,7 +60,7 @@ pub enum ApplyError {
     #[error("the kernel command line cannot be changed")]
     Line(#[from] LineError),
     /// What is left of a list parameter cannot be written.
-    #[error("the arguments of `{param}` cannot be rewritten; mend them by hand")]
+    #[error("the arguments of `{param}` cannot be rewritten; correct them by hand")]
     Unwritable {
         /// Folded parameter name.
         param: String,

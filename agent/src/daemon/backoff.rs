@@ -1,4 +1,4 @@
-//! What may be tried again, and when: a change that fails is tried ever more seldom, and one that somebody else takes
+//! What may be tried again, and when: a change that fails is tried ever more seldom, and one that another program or an operator takes
 //! back three times is left alone until an hour has passed in which nobody touched it. Pure; time is an argument (of a clock that no one sets).
 
 use std::collections::BTreeMap;
@@ -170,7 +170,7 @@ impl Backoff {
         found.iter().filter_map(of).collect()
     }
 
-    /// Forgets everything: somebody asked for it, or the profile is another one.
+    /// Forgets everything: an operator asked for it, or the profile is another one.
     pub fn forget(&mut self) {
         self.changes.clear();
     }

@@ -19,7 +19,7 @@ pub const NAME: &str = "org.bedplate.Agent1";
 /// Its object.
 pub const PATH: &str = "/org/bedplate/Agent1";
 
-/// What somebody asks of the loop. The answer goes back as text.
+/// What is asked of the loop over the bus. The answer goes back as text.
 #[derive(Debug)]
 pub enum Request {
     /// Look at the host and answer with the plan as JSON.

@@ -43,7 +43,7 @@ messages! {
     FAILED Error "bc983823642049bfbb11899ad1712159";
     /// Something beside the changes went wrong: less is seen, kept or told than should be.
     IMPAIRED Error "e3cbe730db5848c0a66646996961c1f7";
-    /// Somebody else keeps changing something.
+    /// Another program or an operator keeps changing something.
     CONTESTED Error "60823d6c7df04d89880a3c9264e99a03";
     /// An operator holds enforcement.
     HELD Warning "16b31505794844c5ab87ee3c53979774";

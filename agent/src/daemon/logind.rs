@@ -37,7 +37,7 @@ pub trait Manager {
     fn prepare_for_shutdown(&self, start: bool) -> zbus::Result<()>;
 }
 
-/// What bedplate has scheduled, kept in /run so that a daemon that starts anew knows its own schedule, and that a boot
+/// What bedplate has scheduled, kept in /run so that a daemon that starts again knows its own schedule, and that a boot
 /// forgets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announced {

@@ -56,7 +56,7 @@ pub enum RunError {
     /// The runtime cannot be had.
     #[error("cannot set up the daemon")]
     SetUp(#[source] std::io::Error),
-    /// Somebody has its name.
+    /// Another program has its name.
     #[error("{} is taken on the bus: is a second daemon running?", bus::NAME)]
     Name,
 }
@@ -231,7 +231,7 @@ impl Daemon {
                 Happened::Reload => self.reload().await,
                 Happened::Asked((request, answer)) => {
                     let said = self.answer(request).await;
-                    // Whoever asked may have gone.
+                    // Who asked may have gone.
                     let _ = answer.send(said);
                 }
                 Happened::Lost(Lost::Bus) => self.disconnected().await,

@@ -19,7 +19,7 @@ use crate::reboot::state::RebootState;
 pub const VERSION: u32 = 1;
 /// What is known before the first look.
 const NOT_LOOKED: &str = "the host has not been looked at yet";
-/// Where the daemon keeps it for whoever has no bus. Everybody may read it.
+/// Where the daemon keeps it for who has no bus. Everybody may read it.
 pub const FILE: &str = "/run/bedplate/status.json";
 
 /// Where the host stands.
@@ -32,7 +32,7 @@ pub enum State {
     Starting,
     /// As the profile says.
     Converged,
-    /// It differs: about to be mended, or only observed.
+    /// It differs: about to be fixed, or only observed.
     Drifted,
     /// As the profile says, but for what a boot brings.
     WaitingForBoot,
@@ -40,7 +40,7 @@ pub enum State {
     Blocked,
     /// Something was tried and failed; it is tried again.
     Failed,
-    /// Somebody else keeps changing it.
+    /// Another program or an operator keeps changing it.
     Contested,
     /// Boots did not help.
     Stuck,

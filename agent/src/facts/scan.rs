@@ -129,7 +129,7 @@ impl Scan<'_> {
             {
                 self.gap(
                     address,
-                    "its place in the PCI tree cannot be told: its entry is not a link".to_owned(),
+                    "its place in the PCI tree is not known: its entry is not a link".to_owned(),
                 );
                 places.push((address, Place { root: String::new(), parent: None }));
             }

@@ -50,7 +50,7 @@ pub struct Ran {
 /// How a program ended.
 #[derive(Debug)]
 pub enum End {
-    /// By itself, or by somebody's signal.
+    /// By itself, or by a signal from outside.
     Status(ExitStatus),
     /// It was killed at the limit, with everything it had started.
     TimedOut,

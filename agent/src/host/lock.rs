@@ -23,7 +23,7 @@ pub struct HostLock {
 /// Why the lock was not had.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Somebody has it.
+    /// Another bedplate has it.
     #[error(
         "another bedplate is at work on this host{}: wait until it is done",
         .pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
@@ -32,7 +32,7 @@ pub enum LockError {
         /// Who, where the system tells.
         pid: Option<u32>,
     },
-    /// Somebody was killed, and what it started has the lock still.
+    /// A bedplate was killed, and what it started has the lock still.
     #[error(
         "a bedplate that was killed (process {pid}) has left a tool at work on this host: wait until that has ended"
     )]

@@ -145,7 +145,7 @@ impl Port<'_> {
         {
             section.notes.push(self.note(format!(
                 "reads {} although the kernel was booted with {} for it: this kernel misreads the argument \
-                 (fixed by Linux commit 9cf8a952d57b; handbook §1.4), or somebody has written the register since",
+                 (fixed by Linux commit 9cf8a952d57b; handbook §1.4), or something has written the register since",
                 shown(control),
                 said.1.config_acs_flags(said.0)
             )));

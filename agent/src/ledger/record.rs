@@ -72,9 +72,9 @@ impl Ledger {
             readers: Vec::new(),
         });
         let known = record.knows(now.sha());
-        // A tool's product may have been made anew by anybody: that is no edit.
+        // A tool's product may have been made again by anybody: that is no edit.
         record.edited |= !known && record.generator.is_none();
-        // A change that was cut short keeps what was there before it, unless somebody else has been here since.
+        // A change that was cut short keeps what was there before it, unless another program or an operator has been here since.
         // Of a tool that was cut short nothing is known: what it left may be half a file.
         let before = match record.unfinished.take() {
             Some(earlier) if known || record.generator.is_some() => earlier.before,

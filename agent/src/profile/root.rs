@@ -176,7 +176,7 @@ pub(super) struct Checked {
     pub extends: Option<(String, Place)>,
 }
 
-/// Checks one file: texts become values, and what only its own author can mend is reported.
+/// Checks one file: texts become values, and what only its own author can fix is reported.
 pub(super) fn check(
     sources: &Sources,
     file: usize,

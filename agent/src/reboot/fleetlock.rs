@@ -133,7 +133,7 @@ impl Client {
         let config = Agent::config_builder()
             .timeout_global(Some(timeout))
             .http_status_as_error(false)
-            // A redirected POST loses its body or its method; the URL is to be mended instead.
+            // A redirected POST loses its body or its method; the URL is to be fixed instead.
             .max_redirects(0)
             // Calls are minutes apart: a kept connection would be a dead one.
             .max_idle_connections(0)

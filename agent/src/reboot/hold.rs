@@ -114,7 +114,7 @@ impl Hold {
         })
     }
 
-    /// The hold for a file that is there but cannot be read: in force until somebody mends or removes it.
+    /// The hold for a file that is there but cannot be read: in force until an operator corrects or removes it.
     pub fn unreadable(reason: &str) -> Hold {
         let why = format!("{HOLD} cannot be understood ({reason}); fix or remove it");
         Hold { until: None, why, by: "bedplate".into() }
@@ -230,7 +230,7 @@ mod tests {
         assert!(hold.is_in_force(at("2026-03-01T09:00:00Z")));
         assert!(hold.is_in_force(at("1970-01-01T00:00:00Z")));
         assert!(hold.is_in_force(Timestamp::MIN));
-        // Lapsed, then the clock is set back: it holds again, which can be mended; a reboot cannot.
+        // Lapsed, then the clock is set back: it holds again, which can be fixed; a reboot cannot.
         assert!(!hold.is_in_force(at("2026-03-01T12:00:01Z")));
         assert!(hold.is_in_force(at("2026-03-01T11:00:00Z")));
         assert!(hold.describe(Timestamp::MIN).starts_with("held until 2026-03-01T12:00:00Z ("));

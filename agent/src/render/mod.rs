@@ -25,7 +25,7 @@ pub const FILE_MODE: u32 = 0o644;
 /// Mode of a script.
 pub const SCRIPT_MODE: u32 = 0o755;
 
-/// Somebody who takes files.
+/// Takes the files of other programs.
 pub struct Target {
     /// Name, as on the command line.
     pub name: &'static str,
@@ -132,7 +132,7 @@ pub struct Rendered {
     pub files: Vec<OutFile>,
     /// What is wanted and not in the files.
     pub inexpressible: Vec<Inexpressible>,
-    /// What whoever uses the files has to know.
+    /// What who uses the files has to know.
     pub notes: Vec<String>,
 }
 

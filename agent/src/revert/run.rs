@@ -167,7 +167,7 @@ fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>) {
     ledger.owned.retain(|kind, _| kinds.contains(kind));
     ledger.owed.retain(|owed| kinds.contains(&owed.kind));
     ledger.waiting.retain(|record| kinds.contains(&record.kind));
-    // A directory in which somebody has put something is theirs now; one above a file that stays is still ours.
+    // A directory in which others have put something is theirs now; one above a file that stays is still ours.
     let above =
         |path: &String| ledger.files.keys().any(|file| file.starts_with(&format!("{path}/")));
     let kept: BTreeSet<String> =

@@ -243,7 +243,7 @@ fn revert(ops: &Operator) -> Result<()> {
     ops.types(
         4,
         "bedplate revert --hold --yes",
-        &["zz-bedplate.cfg: somebody else changed it", "--force"],
+        &["zz-bedplate.cfg: it was edited between", "--force"],
     )?;
     ops.types(3, "bedplate revert --hold --force --yes", &[])?;
     until(node, "held", "bedplate status | grep -q 'held: only observes'")?;

@@ -35,6 +35,6 @@ pub(super) fn verify(store: &Store, task: Task, check: &Check) -> Result<(), Str
     match (task.checker)(check, store.reader) {
         Answer::Holds => Ok(()),
         Answer::Not(why) => Err(why),
-        Answer::Unknown(why) => Err(format!("it cannot be told: {why}")),
+        Answer::Unknown(why) => Err(format!("cannot tell: {why}")),
     }
 }

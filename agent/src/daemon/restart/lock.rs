@@ -1,7 +1,7 @@
 //! The fleet's turn: takes a slot of the lock server before a reboot, and gives it back as soon as no reboot is to come
 //! of it. A server that fails is left alone for a while, and is then asked again without any event.
 //!
-//! A slot that nobody uses starves the fleet: it is given back when the reboot is called off, by whoever or whatever it
+//! A slot that nobody uses starves the fleet: it is given back when the reboot is called off, by who or whatever it
 //! was (people, a hold, an inhibitor, a busy device, a closed window), and asked for again when the way is free. It is kept
 //! while a reboot is announced or under way, and by a host that came back from it and is not well: what a reboot has
 //! broken here it would break on the next host too.
@@ -278,7 +278,7 @@ impl Restart {
     async fn goes_down(&mut self) -> bool {
         match self.scheduled().await {
             Err(_) | Ok(Scheduled::Ours(_) | Scheduled::Underway(_)) => return true,
-            // Whoever asked for it, this host will be away; of a poweroff nobody knows for how long.
+            // Who asked for it, this host will be away; of a poweroff nobody knows for how long.
             Ok(Scheduled::Foreign { kind, .. }) => {
                 return ["reboot", "kexec", "soft-reboot"].contains(&kind.as_str());
             }

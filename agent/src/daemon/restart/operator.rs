@@ -38,7 +38,7 @@ impl Restart {
         let soon = Timestamp::now().saturating_add(SignedDuration::from_secs(i64::from(delay_s)));
         let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
         record.asked = Some(Asked { why, boot_id: self.boot_id.clone(), at, waited: false });
-        // What others took back before does not count against somebody who asks now.
+        // What others took back before does not count against an operator who asks now.
         if self.store.announced().is_some_and(|announced| !announced.stands()) {
             self.store.announce(None)?;
         }

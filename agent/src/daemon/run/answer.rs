@@ -38,7 +38,7 @@ impl Daemon {
         }
     }
 
-    /// Sees to the events of what was just done, so that whoever asked is told of a host that was looked at after it.
+    /// Sees to the events of what was just done, so that who asked is told of a host that was looked at after it.
     async fn settle(&mut self) {
         for _ in 0..3 {
             while let Ok(more) = self.triggers.try_recv() {

@@ -17,7 +17,7 @@ use crate::host::FileMeta;
 /// Names of temporary files: hidden, and with an end that no `*.cfg`, `*.conf` or `*.rules` reader takes.
 const TEMP_START: &str = ".bedplate-";
 const TEMP_END: &str = ".tmp";
-/// Random hex digits between the two: not to be guessed by whoever may write the directory.
+/// Random hex digits between the two: not to be guessed by who may write the directory.
 const TEMP_DIGITS: usize = 16;
 
 /// What the new file gets besides its content.
@@ -101,7 +101,7 @@ impl DirWriter {
         if place.linked {
             // Neither the link nor what it leads to can be taken for what was meant.
             return Err(Fault::said(
-                "it is a symbolic link that somebody else made: remove it by hand",
+                "it is a symbolic link, and not bedplate's: remove it by hand",
             ));
         }
         if place.file()?.is_none() {

@@ -24,7 +24,7 @@ pub struct Seen<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "kebab-case")]
 pub enum Cause {
-    /// The configuration no longer has it: somebody has edited it since, or another file overrides it.
+    /// The configuration no longer has it: it was edited since, or another file overrides it.
     Overridden,
     /// The configuration has it, the default entry has not.
     NotRegenerated,
@@ -49,8 +49,8 @@ impl Cause {
     /// For people, with what to do.
     pub fn words(&self) -> String {
         match self {
-            Cause::Overridden => "the boot configuration no longer carries it: another file overrides it, or somebody \
-                 took it out; see `bedplate plan -v`"
+            Cause::Overridden => "the boot configuration no longer carries it: another file overrides it, or it was \
+                 taken out; see `bedplate plan -v`"
                 .into(),
             Cause::NotRegenerated => "the configuration is as wanted and the default boot entry is not: it was not \
                  regenerated, is written by hand, or a variable in it adds to it; see `bedplate plan -v`"
@@ -68,7 +68,7 @@ impl Cause {
             Cause::Rejected { said: None } => "the kernel was booted with it and it is not in effect; look for the \
                  argument in `journalctl -k -b`, and at the firmware's settings (VT-d, AMD-Vi, SR-IOV)"
                 .into(),
-            Cause::Unknown => "the cause cannot be told from here; see `bedplate plan -v`".into(),
+            Cause::Unknown => "bedplate cannot tell the cause; see `bedplate plan -v`".into(),
         }
     }
 }

@@ -128,7 +128,7 @@ fn refused(translated: &[PciAddress], all: usize) -> Blocker {
             "the kernel was booted with it, and {}{more} of {all} GPU and NIC functions are translated all the same",
             named.join(", ")
         ),
-        remedy: "look for the cause: somebody wrote to /sys/kernel/iommu_groups/*/type since the boot (a boot undoes \
+        remedy: "look for the cause: something wrote to /sys/kernel/iommu_groups/*/type since the boot (a boot undoes \
                  that), or `journalctl -k -b` tells why the IOMMU cannot pass these devices through"
             .into(),
     }

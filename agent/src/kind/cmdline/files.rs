@@ -31,7 +31,7 @@ pub fn verify(context: &Context) -> Action {
 pub fn cannot(path: &str, error: &dyn Error) -> Obstacle {
     Obstacle {
         reason: format!("{path} cannot be changed safely: {}", chain(error)),
-        remedy: format!("mend {path} by hand, then plan again"),
+        remedy: format!("correct {path} by hand, then plan again"),
     }
 }
 
@@ -43,7 +43,7 @@ pub fn unreadable(error: &ReadError) -> Obstacle {
             "record the host again, as root: `bedplate snapshot`".to_owned()
         }
         ReadError::NotFound { path } | ReadError::Failed { path, .. } => {
-            format!("mend {path} by hand, then plan again")
+            format!("correct {path} by hand, then plan again")
         }
     };
     Obstacle { reason: error.to_string(), remedy }

@@ -29,7 +29,7 @@ pub struct Family {
 }
 
 const MAIN: &str = "/etc/default/grub";
-/// `zz`: after 50-cloudimg-settings.cfg and whatever else sets the variable anew.
+/// `zz`: after 50-cloudimg-settings.cfg and whatever else sets the variable again.
 const OWN: &str = "zz-bedplate.cfg";
 /// grub-mkconfig runs os-prober, which mounts every partition there is.
 const TOOL_LIMIT_S: u32 = 300;
@@ -111,7 +111,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     Ok(Steps { subject, actions, disrupts: Vec::new() })
 }
 
-/// Refused here, because the check after the regeneration would refuse it every time anew.
+/// Refused here, because the check after the regeneration would refuse it every time again.
 fn passed_over(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<(), Obstacle> {
     let (Ok(menu), Reading::Known(configured)) =
         (Menu::read(reader, family.configuration(reader)), read(reader, family, &mut Vec::new()))
@@ -130,7 +130,7 @@ fn regenerate(context: &Context, family: &Family) -> Result<Action, Obstacle> {
         (None, Some(tool)) if context.facts.host == HostKind::Image => tool,
         _ => {
             return Err(Obstacle {
-                reason: format!("{configuration} cannot be made anew: its tool is not installed"),
+                reason: format!("{configuration} cannot be regenerated: its tool is not installed"),
                 remedy: format!(
                     "install the package with {}",
                     family.tools.first().map_or("grub-mkconfig", |tool| tool.0)
@@ -140,7 +140,7 @@ fn regenerate(context: &Context, family: &Family) -> Result<Action, Obstacle> {
     };
     Ok(Action::RunTool {
         argv: argv.iter().map(|word| word.replace('%', configuration)).collect(),
-        purpose: format!("make {configuration} anew"),
+        purpose: format!("regenerate {configuration}"),
         touches: vec![configuration.to_owned()],
         way_back: WayBack::Repeat,
         limit_s: TOOL_LIMIT_S,
@@ -247,11 +247,11 @@ fn cut(sources: &[Sourced], removed: &[String]) -> Result<Vec<Sourced>, Obstacle
                 value(&sources[..result.len()], variable).ok().zip(value(&result, variable).ok());
             let after =
                 before.as_ref().and_then(|(was, _)| source.default.value(variable, Some(was)).ok());
-            // A value that cannot be followed here is left alone: a later file sets the variable anew, or else the
+            // A value that cannot be followed here is left alone: a later file sets the variable again, or else the
             // line as a whole could not have been read.
             let (Some((was, is)), Some(after)) = (before, after) else { continue };
             let after = after.unwrap_or_default();
-            // What this file adds: all of it where the variable is set anew, the rest where it builds on itself.
+            // What this file adds: all of it where the variable is set again, the rest where it builds on itself.
             let (base, part) = match after.strip_prefix(was.as_str()) {
                 Some(part) if !was.is_empty() => (is.as_str(), part),
                 _ => ("", after.as_str()),

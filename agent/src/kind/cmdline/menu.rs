@@ -1,5 +1,5 @@
 //! GRUB's menu as the configuration made it: which entry boots, and whether that entry gets its arguments from the
-//! variables that bedplate writes. An entry that somebody wrote by hand does not, and neither does a recovery entry: no
+//! variables that bedplate writes. An entry that an operator wrote by hand does not, and neither does a recovery entry: no
 //! regeneration ever brings an argument there.
 
 use std::collections::BTreeSet;

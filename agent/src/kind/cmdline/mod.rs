@@ -194,7 +194,7 @@ fn edit_of(
     let absent: Vec<&str> = wanted.absent.iter().map(|arg| arg.token.as_str()).collect();
     let bad = |error: &dyn std::error::Error| Obstacle {
         reason: chain(error),
-        remedy: "mend the profile: `bedplate profile check` shows the place".into(),
+        remedy: "correct the profile: `bedplate profile check` shows the place".into(),
     };
     let edit = Edit::new(arch, set, &absent).map_err(|error| bad(&error))?;
     let disowned = disowned(&edit, arch, context, &wanted.keep);

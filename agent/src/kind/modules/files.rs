@@ -88,7 +88,7 @@ pub fn modprobe(context: &Context, section: &mut Section) {
                 kind: NAME,
                 subject: MODPROBE.into(),
                 reason: error.to_string(),
-                remedy: "mend the option in the profile".into(),
+                remedy: "correct the option in the profile".into(),
             });
             return;
         }

@@ -60,7 +60,7 @@ pub fn resolve(profile: &Sriov, facts: &Facts) -> Resolved {
         let pfs = claims.iter().flatten().map(|pf| pf.address.to_string()).collect::<Vec<_>>();
         if !pfs.is_empty() {
             let text =
-                "left alone: the profile says that somebody else makes their VFs (sriov.managed)";
+                "left alone: the profile says that another tool makes their VFs (sriov.managed)";
             resolved.note(format!("PF {}", some_of(pfs.into_iter(), 8, "PFs")), text);
         }
         return resolved;

@@ -17,9 +17,9 @@ mod lints;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SriovManaged {
-    /// bedplate, unless it sees somebody else doing it.
+    /// bedplate, unless it sees another program or an operator doing it.
     Bedplate,
-    /// Somebody else: left alone, and said so.
+    /// Another program or an operator: left alone, and said so.
     External,
 }
 

@@ -8,7 +8,7 @@ use crate::section::{
     Severity, section,
 };
 
-/// A job that blocks a reboot for longer is one that somebody should hear of.
+/// A job that blocks a reboot for longer is one that an operator should hear of.
 const WEEK: u32 = 7 * DAY;
 
 /// What to do about a needed reboot.

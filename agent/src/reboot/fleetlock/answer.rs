@@ -11,7 +11,7 @@ use ureq::http::{Response, header};
 use super::tls::TlsFault;
 use crate::visible::steers;
 
-/// How much of a body is read. The protocol's are a line; what is longer comes from somebody else.
+/// How much of a body is read. The protocol's are a line; what is longer comes from another program or an operator.
 const BODY: u64 = 64 << 10;
 /// How many characters of a server's words are kept: they go into one line of a log.
 const VALUE: usize = 200;
@@ -49,7 +49,7 @@ pub enum LockError {
         /// The server's explanation.
         value: String,
     },
-    /// The request itself is wrong, or went to the wrong place: an operator must mend the configuration.
+    /// The request itself is wrong, or went to the wrong place: an operator must fix the configuration.
     #[error(
         "the FleetLock server refuses this host: status {status}, {kind}: {value}{}",
         refused_hint(kind)

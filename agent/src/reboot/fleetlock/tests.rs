@@ -60,7 +60,7 @@ fn error_body(kind: &str, value: &str) -> String {
     serde_json::json!({ "kind": kind, "value": value }).to_string()
 }
 
-/// Without the proxies of whoever runs the tests.
+/// Without the proxies of who runs the tests.
 fn client(base: &str, timeout: Duration) -> Client {
     Client::with_proxy(base, "default", ID, timeout, None).unwrap()
 }
@@ -231,7 +231,7 @@ fn what_stands_between_is_told_from_the_server() {
         assert!(failed.is_temporary());
         assert!(matches!(failed, LockError::Server { status, .. } if status == expected), "{line}");
     }
-    // Whoever is not allowed in does not hold a slot for it.
+    // Who is not allowed in does not hold a slot for it.
     assert!(matches!(
         answer("403 Forbidden", &error_body("forbidden", "")),
         LockError::Refused { .. }

@@ -16,7 +16,7 @@ pub enum TlsFault {
          drop-in of bedplate.service"
     )]
     UnknownAuthority,
-    /// Signed in the name of somebody whom this host trusts, with another key.
+    /// Signed in the name of an authority that this host trusts, with another key.
     #[error(
         "the server's certificate is not trusted: its signature does not fit the key that this host's trust store has for \
          its CA; if that CA was reissued, install the CA's present certificate"

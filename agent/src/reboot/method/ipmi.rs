@@ -19,7 +19,7 @@ const RESTART_CAUSE: u8 = 0x07;
 /// v2.0 §28.3; `IPMI_CHASSIS_POWER_CYCLE`, `drivers/char/ipmi/ipmi_poweroff.c`).
 const POWER_CYCLE: u8 = 0x02;
 /// How long an answer is waited for. The driver itself gives a BMC 5 s for each step of a transfer before it tries
-/// anew (`IBF_RETRY_TIMEOUT`, `drivers/char/ipmi/ipmi_kcs_sm.c`), so less would give up before it does.
+/// again (`IBF_RETRY_TIMEOUT`, `drivers/char/ipmi/ipmi_kcs_sm.c`), so less would give up before it does.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a chassis command came to nothing.

@@ -50,7 +50,7 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
     now(env).map_err(|error| chain(&error))?;
     match attribute::read(env.root, ALARM) {
         Ok(alarm) if alarm.is_empty() || alarm == "0" => {}
-        // Somebody counts on it, and undo could not tell it from ours.
+        // Others count on it, and undo could not tell it from ours.
         Ok(alarm) => {
             return Err(format!(
                 "an alarm is set already ({ALARM} reads `{alarm}`); clear it with `echo 0 > {ALARM}` if nothing needs it"

@@ -17,7 +17,7 @@ pub(super) const LINTS: &[SectionLint<SriovLayer, Sriov>] = &[
         id: "rules-unused",
         severity: Severity::Warning,
         find: rules_unused,
-        reason: "is not used: `managed` in [sriov] leaves virtual functions to somebody else",
+        reason: "is not used: `managed` in [sriov] leaves virtual functions to another tool",
         source: "bedplate profile explain sriov.managed",
         remedy: "drop the rule, or set `managed` to `bedplate`",
     },
