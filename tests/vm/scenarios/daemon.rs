@@ -200,8 +200,8 @@ fn idle(case: &mut Case) -> Result<()> {
 
 /// A thousand events are one look.
 fn storm(node: &Node) -> Result<()> {
-    let looks = || node.ok("bedplate status --json | sed -n 's/.*\"looks\": \\([0-9]*\\).*/\\1/p'");
-    let before: u32 = looks()?.parse()?;
+    let observations = || node.ok("bedplate status --json | sed -n 's/.*\"observations\": \\([0-9]*\\).*/\\1/p'");
+    let before: u32 = observations()?.parse()?;
     let pf = guest::PFS[2];
     let took = node.ok(&format!(
         "s=$(cat /sys/kernel/uevent_seqnum); t=$(date +%s%N); \
@@ -212,8 +212,8 @@ fn storm(node: &Node) -> Result<()> {
     let count = took.split(' ').next().and_then(|count| count.parse::<u32>().ok());
     check!(count.is_some_and(|count| count >= 1000), "{took}");
     std::thread::sleep(Duration::from_secs(10));
-    let after: u32 = looks()?.parse()?;
-    same!(after - before, 1, "looks at the host");
+    let after: u32 = observations()?.parse()?;
+    same!(after - before, 1, "observations of the host");
     Ok(())
 }
 
