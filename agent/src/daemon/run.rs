@@ -1,16 +1,16 @@
 //! The loop: waits for something to happen, has the host observed, and tells what came of it. Idle, it sleeps.
 
 mod answer;
+mod clock;
 mod link;
 mod pass;
 mod unusable;
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -23,7 +23,6 @@ use super::debounce::Debounce;
 use super::devices::Known;
 use super::events::{self, Files, Trigger};
 use super::export::{self, Written};
-use super::fingerprint;
 use super::journal::{self, say};
 use super::logged::Logged;
 use super::logind;
@@ -272,71 +271,6 @@ impl Daemon {
         let since = Timestamp::now();
         self.work = Some(Work { what: what.to_owned(), since });
         self.publish().await;
-    }
-
-    /// Once a day, by the re-checks: a reboot that is left to people is still due.
-    fn remind(&mut self) {
-        let Some(observation) = &self.observation else { return };
-        if let Some(text) = self.reminder.due(&self.status, &observation.reboot, Instant::now()) {
-            say(journal::REBOOT_LEFT_TO_PEOPLE, &text);
-        }
-    }
-
-    /// When the loop comes around although nothing happens.
-    fn wake(&self) -> Instant {
-        [self.retry, self.decide_again, self.debounce.ends(), self.bus_again.map(|(at, _)| at)]
-            .into_iter()
-            .flatten()
-            .fold(self.recheck, Instant::min)
-    }
-
-    async fn due(&mut self) {
-        self.connect_again().await;
-        self.debounced().await;
-        let now = Instant::now();
-        if self.retry.is_some_and(|at| at <= now) {
-            self.retry = None;
-            self.working_on("looking at the host").await;
-            return self.look(true).await;
-        }
-        if self.recheck <= now {
-            self.recheck = now + self.interval();
-            // A look reads config space; without any sign of a change there is no need.
-            if fingerprint::of(
-                &self.options.root,
-                self.observation.as_ref().map(|observation| &observation.watch),
-            ) != self.seen
-            {
-                self.working_on("looking at the host").await;
-                return self.look(true).await;
-            }
-            self.beat();
-            self.publish().await;
-        }
-        if self.decide_again.is_some_and(|at| at <= now) {
-            self.decide().await;
-        }
-    }
-
-    /// What is said counts from now on for two intervals.
-    fn beat(&mut self) {
-        let now = Timestamp::now();
-        let seconds =
-            self.observation.as_ref().map_or(900, |observation| observation.agent.interval_s);
-        self.status.heartbeat = Some(now);
-        self.status.fresh_until =
-            now.checked_add(SignedDuration::from_secs(2 * i64::from(seconds))).ok();
-    }
-
-    /// The time between re-checks, a tenth more or less, so that a fleet started at once spreads out.
-    fn interval(&self) -> Duration {
-        let seconds = u64::from(
-            self.observation.as_ref().map_or(900, |observation| observation.agent.interval_s),
-        );
-        let mut hasher = DefaultHasher::new();
-        (self.status.boot_id.as_str(), self.born.elapsed().as_secs()).hash(&mut hasher);
-        Duration::from_secs(seconds * 9 / 10)
-            + Duration::from_millis(hasher.finish() % (seconds * 200).max(1))
     }
 
     /// Does what a burst asks for once there is quiet, or when it has gone on for too long.

@@ -6,23 +6,24 @@ mod bus;
 mod by_itself;
 mod called_off;
 mod came;
+mod commands;
 mod heard;
 mod held;
 mod lock;
 mod logind;
 mod node;
 mod quiet;
+mod reboot_methods;
 mod reboots;
 mod replaced;
 mod rig;
 mod tls;
 mod truth;
 
-use std::process::Command;
 use std::time::Duration;
 
 use bedplate::daemon::status::{State, Verdict};
-use bedplate_tests::{fixtures, program};
+use bedplate_tests::program;
 use rig::{Rig, difference, drifted, mended, right, until};
 use serde_json::json;
 
@@ -240,165 +241,6 @@ fn without_a_bus_the_host_is_kept_right_all_the_same() {
     });
     let _ = daemon.kill();
     let _ = daemon.wait();
-}
-
-/// The commands people use, against the daemon and without it.
-#[test]
-fn the_commands() {
-    let Some(mut rig) = Rig::new() else { return };
-    let run = Rig::run;
-    let (code, said) = run(&rig, &["reboot", "status"]);
-    assert!(code == Some(1) && said.contains("systemctl start bedplate"), "{said}");
-    let mut round = rig::waiting(&rig);
-    round["reboot"]["policy"] = json!("never");
-    rig.look(&round);
-    rig.start();
-    let (code, said) = run(&rig, &["status"]);
-    assert_eq!(code, Some(3), "{said}");
-    for line in [
-        "not ready: iommu=pt counts only after a boot",
-        "cmdline iommu=pt  [next cold boot]",
-        "left to people",
-    ] {
-        assert!(said.contains(line), "{line} is not in\n{said}");
-    }
-    let (code, said) = run(&rig, &["reboot", "status"]);
-    assert_eq!(code, Some(3), "{said}");
-    for line in [
-        "needed: cold, which is through firmware",
-        "iommu=pt: absent → iommu=pt",
-        "never: people reboot",
-        "bedplate reboot schedule",
-    ] {
-        assert!(said.contains(line), "{line} is not in\n{said}");
-    }
-    let (code, said) = run(&rig, &["reboot", "cancel"]);
-    assert!(code == Some(1) && said.contains("no reboot of bedplate's is announced"), "{said}");
-    let (code, said) = run(&rig, &["reboot", "schedule", "--in", "2h", "--why", "new firmware"]);
-    assert!(code == Some(0) && said.contains("announced for 20"), "{said}");
-    assert!(
-        rig.asked_of_logind().iter().any(|call| call.contains("new firmware")),
-        "{:?}",
-        rig.asked_of_logind()
-    );
-    let (code, said) = run(&rig, &["reboot", "cancel"]);
-    assert!(code == Some(0) && said.contains("is taken back"), "{said}");
-    assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
-    let (code, said) = run(&rig, &["status", "--wait", "1s"]);
-    assert!(
-        code == Some(0) && said.contains("released after 1 s although this host is not ready"),
-        "{said}"
-    );
-    rig.look(&right(&rig));
-    let (code, said) = run(&rig, &["reconcile"]);
-    assert!(code == Some(0) && said.contains("converged"), "{said}");
-    assert_eq!((code, said), run(&rig, &["status"]), "the same words and exit status");
-    rig.look(&round);
-    let (code, said) = run(&rig, &["reconcile"]);
-    assert_eq!((code, said), run(&rig, &["status"]));
-    assert_eq!(code, Some(3), "it waits for a boot");
-    rig.look(&right(&rig));
-    assert_eq!(run(&rig, &["reconcile"]).0, Some(0));
-    let (code, said) = run(&rig, &["status", "--wait"]);
-    assert!(code == Some(0) && said.contains("this host is ready"), "{said}");
-    let (code, said) = run(&rig, &["status", "--json"]);
-    let json: serde_json::Value = serde_json::from_str(&said).expect("JSON alone");
-    assert_eq!(
-        (code, &json["bedplate_status"], &json["verdict"]),
-        (Some(0), &json!(1), &json!("ready"))
-    );
-}
-
-/// Tools that nobody here wrote can read what is on the bus.
-#[test]
-fn busctl_and_gdbus_understand_it() {
-    let Some(mut rig) = Rig::new() else { return };
-    let (Some(busctl), Some(gdbus)) = (fixtures::tool("busctl"), fixtures::tool("gdbus")) else {
-        return;
-    };
-    rig.look(&right(&rig));
-    rig.start();
-    rig.until("converged", |status| status.state == State::Converged);
-    let name = "org.bedplate.Agent1";
-    let shown = Command::new(busctl)
-        .args([&format!("--address={}", rig.address()), "introspect", name, "/org/bedplate/Agent1"])
-        .output()
-        .expect("busctl starts");
-    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
-    for word in [
-        ".Plan",
-        ".Reconcile",
-        ".Reload",
-        ".ScheduleReboot",
-        ".CancelReboot",
-        ".State",
-        "\"converged\"",
-        ".PendingReboot",
-        "\"none\"",
-        ".LastConverged",
-    ] {
-        assert!(text.contains(word), "{word} is not in\n{text}");
-    }
-    let called = Command::new(gdbus)
-        .args([
-            "call",
-            "--address",
-            &rig.address(),
-            "--dest",
-            name,
-            "--object-path",
-            "/org/bedplate/Agent1",
-        ])
-        .args(["--method", "org.bedplate.Agent1.Plan"])
-        .output()
-        .expect("gdbus starts");
-    let text = String::from_utf8_lossy(&called.stdout).into_owned();
-    assert!(text.contains("bedplate_plan"), "{text}{}", String::from_utf8_lossy(&called.stderr));
-}
-
-/// Where there is no polkit, nobody but root changes anything; reading is for everybody.
-#[test]
-fn others_may_read_and_not_change() {
-    let Some(mut rig) = Rig::new() else { return };
-    let (Some(busctl), Some(setpriv)) = (fixtures::tool("busctl"), fixtures::tool("setpriv"))
-    else {
-        return;
-    };
-    if !nix::unistd::geteuid().is_root() {
-        return fixtures::unchecked("only root can become somebody else");
-    }
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(rig.dir.path(), mode).expect("ours");
-    rig.look(&right(&rig));
-    rig.start();
-    rig.until("converged", |status| status.state == State::Converged);
-    let call = |words: &[&str]| {
-        let object = ["org.bedplate.Agent1", "/org/bedplate/Agent1", "org.bedplate.Agent1"];
-        Command::new(&setpriv)
-            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-            .arg(&busctl)
-            .arg(format!("--address={}", rig.address()))
-            .arg(words[0])
-            .args(object)
-            .args(&words[1..])
-            .output()
-            .expect("it starts")
-    };
-    let read = call(&["get-property", "State"]);
-    assert_eq!(String::from_utf8_lossy(&read.stdout), "s \"converged\"\n");
-    for words in [
-        &["call", "Reconcile"][..],
-        &["call", "Reload"],
-        &["call", "CancelReboot"],
-        &["call", "ScheduleReboot", "st", "mine", "0"],
-    ] {
-        let refused = call(words);
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        // busctl has words of its own for this error.
-        assert!(!refused.status.success() && said.contains("Access denied"), "{words:?}: {said}");
-    }
-    assert!(rig.calls().iter().all(|call| call == "worker"), "{:?}", rig.calls());
-    assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
 
 /// Whatever moment it is killed at, the next one goes on.

@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::rig::{Rig, right, until, waiting};
 
-fn announced(rig: &Rig) -> bool {
+pub fn announced(rig: &Rig) -> bool {
     rig.status().is_some_and(|status| matches!(status.reboot.state, RebootState::Announced { .. }))
 }
 
-fn schedules(rig: &Rig) -> usize {
+pub fn schedules(rig: &Rig) -> usize {
     rig.asked_of_logind().iter().filter(|call| call.starts_with("schedule")).count()
 }
 
@@ -254,102 +254,6 @@ fn a_closed_window_is_waited_for() {
     let RebootState::Waiting { until, .. } = status.reboot.state else { unreachable!() };
     assert!(until.is_some());
     assert_eq!(rig.asked_of_logind(), [""; 0]);
-}
-
-#[test]
-fn a_rehearsal_is_one_and_changes_nothing() {
-    let Some(mut rig) = Rig::new() else { return };
-    let mut round = waiting(&rig);
-    round["reboot"]["rehearse"] = json!(true);
-    round["reboot"]["delay_s"] = json!(0);
-    rig.look(&round);
-    rig.start();
-    until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
-    // logind has done its dry run.
-    rig.login.lock().expect("not poisoned").scheduled = None;
-    rig.touch();
-    let status =
-        rig.until("rehearsed", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
-    let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
-    assert_eq!(why[0].waits_for, WaitsFor::Rehearsal, "{why:?}");
-    assert_eq!(schedules(&rig), 1);
-    // And it was no attempt.
-    rig.reboot("boot-2");
-    until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
-}
-
-/// The coldest reset of the platform is asked for when the reboot is announced, and taken back with it.
-#[test]
-fn the_firmware_method_is_prepared_and_undone() {
-    let Some(mut rig) = Rig::new() else { return };
-    rig.write("sys/kernel/reboot/mode", "warm\n");
-    rig.write("sys/kernel/reboot/type", "acpi\n");
-    rig.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
-    let mut round = waiting(&rig);
-    round["reboot"]["methods"] = json!(["bmc", "firmware"]);
-    rig.look(&round);
-    rig.start();
-    until("announced", || announced(&rig));
-    let status = rig.status().expect("it answers");
-    assert_eq!(status.reboot.method.map(|method| method.to_string()), Some("firmware".into()));
-    assert!(
-        status.reboot.methods[0].starts_with("`bmc` cannot be used: "),
-        "{:?}",
-        status.reboot.methods
-    );
-    assert!(
-        status.reboot.methods[1]
-            .starts_with("falling back to `firmware`, as the profile lists it: ")
-    );
-    let written =
-        |rig: &Rig| (rig.read("sys/kernel/reboot/mode"), rig.read("sys/kernel/reboot/type"));
-    assert_eq!(written(&rig), ("cold".into(), "pci".into()));
-    // Another daemon takes it back.
-    rig.kill();
-    rig.start();
-    rig.inhibit(&["apt"]);
-    until("taken back", || !announced(&rig));
-    assert_eq!(written(&rig), ("warm".into(), "acpi".into()));
-}
-
-#[test]
-fn a_method_that_cannot_work_is_not_promised() {
-    let Some(mut rig) = Rig::new() else { return };
-    let mut round = waiting(&rig);
-    round["reboot"]["methods"] = json!(["bmc"]);
-    rig.look(&round);
-    rig.start();
-    let status =
-        rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
-    assert_eq!(status.reboot.vetoes, ["no method of the profile can restart this host"]);
-    assert_eq!(rig.asked_of_logind(), [""; 0]);
-}
-
-/// logind announces and rehearses; then the command runs, once.
-#[test]
-fn the_operators_command_runs_once_when_its_time_has_come() {
-    let Some(mut rig) = Rig::new() else { return };
-    let mut round = waiting(&rig);
-    round["reboot"]["methods"] = json!(["command"]);
-    round["reboot"]["delay_s"] = json!(2);
-    let ran = rig.path("ran");
-    // The probe looks for it below the root.
-    rig.program("bin/sh", "");
-    round["reboot"]["command"] = json!(["/bin/sh", "-c", format!("echo ran >>{}", ran.display())]);
-    rig.look(&round);
-    rig.start();
-    until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
-    assert!(!ran.exists(), "before its time");
-    std::thread::sleep(std::time::Duration::from_millis(2100));
-    rig.login.lock().expect("not poisoned").scheduled = None;
-    rig.touch();
-    until("it runs", || ran.exists());
-    rig.touch();
-    rig.kill();
-    rig.start();
-    rig.settle();
-    assert_eq!(rig.read("ran"), "ran\n");
-    assert_eq!(schedules(&rig), 1);
 }
 
 #[test]

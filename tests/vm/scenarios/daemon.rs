@@ -200,7 +200,8 @@ fn idle(case: &mut Case) -> Result<()> {
 
 /// A thousand events are one look.
 fn storm(node: &Node) -> Result<()> {
-    let observations = || node.ok("bedplate status --json | sed -n 's/.*\"observations\": \\([0-9]*\\).*/\\1/p'");
+    let observations =
+        || node.ok("bedplate status --json | sed -n 's/.*\"observations\": \\([0-9]*\\).*/\\1/p'");
     let before: u32 = observations()?.parse()?;
     let pf = guest::PFS[2];
     let took = node.ok(&format!(
