@@ -18,87 +18,84 @@ pub(super) const FEATURES: &str = "/etc/kubernetes/node-feature-discovery/featur
 
 /// Prometheus text format 0.0.4.
 pub fn metrics(status: &Status) -> String {
-    let mut out = String::new();
-    let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, f64)]| {
+    let mut families = Families(String::new());
+    host_metrics(status, &mut families);
+    reboot_metrics(status, &mut families);
+    daemon_metrics(status, &mut families);
+    families.0
+}
+
+/// Metrics as text, one family after the other.
+struct Families(String);
+
+impl Families {
+    fn family(&mut self, name: &str, kind: &str, help: &str, samples: &[(String, f64)]) {
+        let out = &mut self.0;
         let _ = writeln!(out, "# HELP bedplate_{name} {help}\n# TYPE bedplate_{name} {kind}");
         for (labels, value) in samples {
             let _ = writeln!(out, "bedplate_{name}{labels} {value}");
         }
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: f64) {
+        self.family(name, "gauge", help, &[(String::new(), value)]);
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "counter", help, &[(String::new(), number(value))]);
+    }
+}
+
+fn flag(on: bool) -> f64 {
+    if on { 1.0 } else { 0.0 }
+}
+
+/// In whole seconds; 0: never.
+fn seconds(time: Option<jiff::Timestamp>) -> f64 {
+    time.map_or(0.0, |time| time.as_duration().as_secs_f64().floor())
+}
+
+fn host_metrics(status: &Status, out: &mut Families) {
+    let states = STATES
+        .map(|state| (format!("{{state=\"{}\"}}", state.name()), flag(state == status.state)));
+    out.family("state", "gauge", "Where the host stands: 1 for the state it is in.", &states);
+    let help = "Whether everything the profile asks for is in effect.";
+    out.gauge("ready", help, flag(status.verdict == Verdict::Ready));
+    let sample = |((kind, effect), count)| {
+        (format!("{{kind=\"{kind}\",effect=\"{effect}\"}}"), number(count))
     };
-    let flag = |on: bool| if on { 1.0 } else { 0.0 };
-    let states: Vec<_> = STATES
-        .iter()
-        .map(|state| (format!("{{state=\"{}\"}}", state.name()), flag(*state == status.state)))
-        .collect();
-    family("state", "gauge", "Where the host stands: 1 for the state it is in.", &states);
-    let ready = flag(status.verdict == Verdict::Ready);
-    family(
-        "ready",
-        "gauge",
-        "Whether everything the profile asks for is in effect.",
-        &[(String::new(), ready)],
-    );
-    let counts: Vec<_> = status
-        .counts()
-        .into_iter()
-        .map(|((kind, effect), count)| {
-            (format!("{{kind=\"{kind}\",effect=\"{effect}\"}}"), number(count))
-        })
-        .collect();
-    family(
-        "pending_changes",
-        "gauge",
-        "What differs from the profile, by kind and by when it counts.",
-        &counts,
-    );
-    let count = |n: usize| vec![(String::new(), number(u64::try_from(n).unwrap_or(u64::MAX)))];
-    family("blockers", "gauge", "What people have to deal with.", &count(status.blockers.len()));
-    family("unknowns", "gauge", "What could not be read.", &count(status.unknowns.len()));
-    family(
-        "contested",
-        "gauge",
-        "Values that something else keeps changing.",
-        &count(status.contested.len()),
-    );
+    let counts: Vec<_> = status.counts().into_iter().map(sample).collect();
+    let help = "What differs from the profile, by kind and by when it counts.";
+    out.family("pending_changes", "gauge", help, &counts);
+    let count = |n: usize| number(u64::try_from(n).unwrap_or(u64::MAX));
+    out.gauge("blockers", "What people have to deal with.", count(status.blockers.len()));
+    out.gauge("unknowns", "What could not be read.", count(status.unknowns.len()));
+    let help = "Values that something else keeps changing.";
+    out.gauge("contested", help, count(status.contested.len()));
+}
+
+fn reboot_metrics(status: &Status, out: &mut Families) {
     let need = |need: RebootNeed, name: &str| {
         (format!("{{class=\"{name}\"}}"), flag(status.reboot.need == Some(need)))
     };
     let needs = [need(RebootNeed::Reboot, "ordinary"), need(RebootNeed::Cold, "cold")];
-    family("reboot_needed", "gauge", "Whether something waits for a boot, by class.", &needs);
+    out.family("reboot_needed", "gauge", "Whether something waits for a boot, by class.", &needs);
     let states = crate::reboot::state::NAMES
         .map(|name| (format!("{{state=\"{name}\"}}"), flag(status.reboot.state.name() == name)));
-    family("reboot_state", "gauge", "Where the reboot stands.", &states);
-    let asked = [(String::new(), number(status.reboot.asked_for))];
-    family("reboots_asked_total", "counter", "Reboots asked for since the daemon started.", &asked);
-    let last = status.last_converged.map_or(0.0, |time| time.as_duration().as_secs_f64().floor());
-    family(
-        "last_converged_timestamp_seconds",
-        "gauge",
-        "When the host was last found as the profile says; 0: not yet.",
-        &[(String::new(), last)],
-    );
-    let beat = status.heartbeat.map_or(0.0, |time| time.as_duration().as_secs_f64().floor());
-    family(
-        "heartbeat_timestamp_seconds",
-        "gauge",
-        "When the daemon last said all this; alert when it is older than two intervals.",
-        &[(String::new(), beat)],
-    );
-    let observations = [(String::new(), number(status.observations))];
-    family(
-        "observations_total",
-        "counter",
-        "Observations of the host since the daemon started.",
-        &observations,
-    );
+    out.family("reboot_state", "gauge", "Where the reboot stands.", &states);
+    let help = "Reboots asked for since the daemon started.";
+    out.counter("reboots_asked_total", help, status.reboot.asked_for);
+}
+
+fn daemon_metrics(status: &Status, out: &mut Families) {
+    let help = "When the host was last found as the profile says; 0: not yet.";
+    out.gauge("last_converged_timestamp_seconds", help, seconds(status.last_converged));
+    let help = "When the daemon last said all this; alert when it is older than two intervals.";
+    out.gauge("heartbeat_timestamp_seconds", help, seconds(status.heartbeat));
+    let help = "Observations of the host since the daemon started.";
+    out.counter("observations_total", help, status.observations);
     let took = number(status.last_observation_ms) / 1000.0;
-    family(
-        "last_round_seconds",
-        "gauge",
-        "How long the last observation or change took.",
-        &[(String::new(), took)],
-    );
-    out
+    out.gauge("last_observation_seconds", "How long the last observation or change took.", took);
 }
 
 #[allow(clippy::cast_precision_loss)] // Prometheus has no other numbers.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use crate::daemon::backoff::{CLEARS, Contested, Failed};
-use crate::daemon::status::{State, Status, Verdict};
+use crate::daemon::status::{RebootStatus, State, Status, Verdict};
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootPolicy};
 use crate::reboot::decide::shown;
@@ -58,6 +58,15 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
             status.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let _ = writeln!(out, "  host     {}", facts.join(", "));
     }
+    lists(status, &mut out);
+    if live && (status.reboot.is_needed() || status.state == State::Stuck) {
+        let _ = writeln!(out, "\nreboot: {} (`bedplate reboot status`)", status.reboot.state);
+    }
+    out
+}
+
+/// What differs, waits, is in the way, could not be read, failed, and is left to others.
+fn lists(status: &Status, out: &mut String) {
     let mut list = |title: &str, lines: Vec<String>| {
         if !lines.is_empty() {
             let _ = writeln!(out, "\n{}", paint(HEAD, title));
@@ -93,10 +102,6 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
         )
     };
     list("something else keeps changing", status.contested.iter().map(contested).collect());
-    if live && (status.reboot.is_needed() || status.state == State::Stuck) {
-        let _ = writeln!(out, "\nreboot: {} (`bedplate reboot status`)", status.reboot.state);
-    }
-    out
 }
 
 /// The reboot: whether, why, how, when, what is in the way, and how to do it now.
@@ -133,6 +138,21 @@ pub fn reboot(status: &Status) -> String {
     if let Some(hold) = &reboot.hold {
         let _ = writeln!(out, "hold      {hold}; {RELEASES}");
     }
+    where_it_stands(reboot, &mut out);
+    how(reboot, &mut out);
+    let hint = match (&reboot.state, reboot.need) {
+        (RebootState::Announced { .. }, _) => "`bedplate reboot cancel` takes it back",
+        (_, None | Some(RebootNeed::None)) => return out,
+        (RebootState::UnderWay { .. }, _) => return out,
+        (RebootState::Stuck { .. }, _) => "fix the cause, then: bedplate reboot schedule",
+        _ => "do it now: bedplate reboot schedule",
+    };
+    let _ = writeln!(out, "{hint}");
+    out
+}
+
+/// Its state, and what is in the way.
+fn where_it_stands(reboot: &RebootStatus, out: &mut String) {
     let state = match &reboot.state {
         state @ RebootState::Stuck { .. } => paint(BAD, &state.to_string()),
         RebootState::Waiting { until: Some(until), .. } => {
@@ -152,6 +172,10 @@ pub fn reboot(status: &Status) -> String {
     if let Some(by) = &reboot.called_off {
         let _ = writeln!(out, "  called off  {by}; `bedplate reboot schedule` asks for it again");
     }
+}
+
+/// The method, the fleet's lock, and what came of earlier attempts.
+fn how(reboot: &RebootStatus, out: &mut String) {
     if let Some(method) = reboot.method {
         let _ = writeln!(out, "method    {method}");
     }
@@ -172,13 +196,4 @@ pub fn reboot(status: &Status) -> String {
     if let Some(came) = &reboot.came {
         let _ = writeln!(out, "last boot {}", came.words);
     }
-    let hint = match (&reboot.state, reboot.need) {
-        (RebootState::Announced { .. }, _) => "`bedplate reboot cancel` takes it back",
-        (_, None | Some(RebootNeed::None)) => return out,
-        (RebootState::UnderWay { .. }, _) => return out,
-        (RebootState::Stuck { .. }, _) => "fix the cause, then: bedplate reboot schedule",
-        _ => "do it now: bedplate reboot schedule",
-    };
-    let _ = writeln!(out, "{hint}");
-    out
 }
