@@ -139,24 +139,7 @@ impl Restart {
         }
         let lock_again = self.give_back(status, Some(observation), taking).await;
         status.reboot.asked_for = self.asked_for;
-        let again = match &status.reboot.state {
-            RebootState::Waiting { until, .. } => {
-                let opens = until.map(|until| {
-                    let wait = until.duration_since(Timestamp::now());
-                    Duration::try_from(wait).unwrap_or(Duration::ZERO).max(Duration::from_secs(1))
-                });
-                // The wall clock may be set: never sleep so long that it would matter.
-                let opens = opens.map(|wait| wait.min(Duration::from_secs(600)));
-                again.or(opens).or(Some(LOOK_AGAIN))
-            }
-            // What is announced is called off when something comes in the way.
-            RebootState::Announcing { .. }
-            | RebootState::Announced { .. }
-            | RebootState::UnderWay { .. } => Some(LOOK_AGAIN),
-            // What else is in the way is shown as it is.
-            RebootState::CalledOff { .. } | RebootState::Converging => again.or(Some(LOOK_AGAIN)),
-            _ => again,
-        };
+        let again = come_again(&status.reboot.state, again);
         again.into_iter().chain(lock_again).chain(self.watch_command()).min()
     }
 
@@ -188,6 +171,29 @@ impl Restart {
         }
     }
 
+    /// Which method would restart this host, and why none would now.
+    fn no_way(
+        &self,
+        status: &mut Status,
+        observation: &Observation,
+        rehearsed: bool,
+    ) -> Vec<Reason> {
+        let (method, said) = methods::taken(&self.root, &observation.reboot, observation.need);
+        status.reboot.methods = said;
+        status.reboot.method = method;
+        let mut why = Vec::new();
+        if rehearsed {
+            // Before a slot is asked for that nothing would come of.
+            let text = "it was rehearsed in this boot; `rehearse = false` in [reboot] does it";
+            why.push(Reason::new(WaitsFor::Rehearsal, text));
+        }
+        if method.is_none() {
+            let text = "no method of the profile can restart this host";
+            why.push(Reason::new(WaitsFor::Method, text));
+        }
+        why
+    }
+
     async fn decide(
         &mut self,
         record: &mut Result<Record, StoreError>,
@@ -209,24 +215,12 @@ impl Restart {
             vetoes = self.vetoes(&observation.reboot, now).await;
             // What an operator has put back is no cause for a boot; what an operator asks for is.
             vetoes.extend(status.held.as_ref().filter(|_| !asked).map(enforce_hold));
-            let (method, said) = methods::taken(&self.root, &observation.reboot, observation.need);
-            status.reboot.methods = said;
-            status.reboot.method = method;
-            let rehearsed = record
-                .as_ref()
-                .is_ok_and(|record| record.rehearsed(&self.boot_id, &observation.hash));
-            if observation.reboot.rehearse
-                && rehearsed
+            let rehearsed = observation.reboot.rehearse
                 && matches!(scheduled, Ok(Scheduled::Nothing))
-            {
-                // Before a slot is asked for that nothing would come of.
-                let text = "it was rehearsed in this boot; `rehearse = false` in [reboot] does it";
-                vetoes.push(Reason::new(WaitsFor::Rehearsal, text));
-            }
-            if method.is_none() {
-                let text = "no method of the profile can restart this host";
-                vetoes.push(Reason::new(WaitsFor::Method, text));
-            }
+                && record
+                    .as_ref()
+                    .is_ok_and(|record| record.rehearsed(&self.boot_id, &observation.hash));
+            vetoes.extend(self.no_way(status, observation, rehearsed));
             match &self.logind {
                 None => vetoes.push(Reason::new(WaitsFor::Logind, NO_LOGIND)),
                 Some(logind) => match logind.list_inhibitors().await {
@@ -239,13 +233,11 @@ impl Restart {
             vetoes.push(Reason::new(error.waits_for(), error.to_string()));
             Scheduled::Nothing
         });
-        self.inhibited_since = match inhibitors.is_empty() {
-            true => None,
-            false => self.inhibited_since.or_else(|| Some(Instant::now())),
-        };
+        let since = (!inhibitors.is_empty()).then(Instant::now);
+        self.inhibited_since = since.map(|now| self.inhibited_since.unwrap_or(now));
         let inhibited = self.inhibited_since.map_or(Duration::ZERO, |since| since.elapsed());
-        let texts = vetoes.iter().map(Reason::to_string);
-        status.reboot.vetoes = texts.chain(inhibitors.iter().cloned()).collect();
+        let texts = vetoes.iter().map(Reason::to_string).chain(inhibitors.iter().cloned());
+        status.reboot.vetoes = texts.collect();
         let unreadable = record.as_ref().err().map(StoreError::to_string);
         let locked = observation.reboot.fleetlock.as_ref().map(|server| {
             let held = record.as_ref().ok().and_then(|record| record.lock.as_ref());
@@ -300,6 +292,28 @@ impl Restart {
 
 /// What is said where there is no bus, or no logind on it.
 const NO_LOGIND: &str = "there is no systemd-logind on the bus to reboot through";
+
+/// When to come again in a state; `again`: what has failed is tried again by then.
+fn come_again(state: &RebootState, again: Option<Duration>) -> Option<Duration> {
+    match state {
+        RebootState::Waiting { until, .. } => {
+            let opens = until.map(|until| {
+                let wait = until.duration_since(Timestamp::now());
+                Duration::try_from(wait).unwrap_or(Duration::ZERO).max(Duration::from_secs(1))
+            });
+            // The wall clock may be set: never sleep so long that it would matter.
+            let opens = opens.map(|wait| wait.min(Duration::from_secs(600)));
+            again.or(opens).or(Some(LOOK_AGAIN))
+        }
+        // What is announced is called off when something comes in the way.
+        RebootState::Announcing { .. }
+        | RebootState::Announced { .. }
+        | RebootState::UnderWay { .. } => Some(LOOK_AGAIN),
+        // What else is in the way is shown as it is.
+        RebootState::CalledOff { .. } | RebootState::Converging => again.or(Some(LOOK_AGAIN)),
+        _ => again,
+    }
+}
 
 fn enforce_hold(hold: &EnforceHold) -> Reason {
     Reason::new(WaitsFor::EnforceHold, hold.describe())

@@ -117,6 +117,17 @@ struct Daemon {
     devices: Known,
 }
 
+/// Hears of what the kernel and other programs change; what cannot be heard is found by the re-check only.
+fn listen(to_triggers: &Sender<Trigger>) -> Option<Files> {
+    if let Err(error) = events::uevents(to_triggers.clone()) {
+        let text = "no kernel events, only the re-check finds what the kernel changes";
+        say(journal::IMPAIRED, &format!("{text}: {error}"));
+    }
+    Files::new(to_triggers.clone())
+        .inspect_err(|error| say(journal::IMPAIRED, &format!("no file events: {error}")))
+        .ok()
+}
+
 impl Daemon {
     async fn start(options: Options) -> Result<Self, RunError> {
         let boot_id = boot_id::below(&options.root);
@@ -125,17 +136,7 @@ impl Daemon {
         let (to_asked, asked) = mpsc::channel(16);
         let (to_triggers, triggers) = mpsc::channel(64);
         let (to_lost, lost) = mpsc::channel(4);
-        if let Err(error) = events::uevents(to_triggers.clone()) {
-            say(
-                journal::IMPAIRED,
-                &format!(
-                    "no kernel events, only the re-check finds what the kernel changes: {error}"
-                ),
-            );
-        }
-        let files = Files::new(to_triggers.clone())
-            .inspect_err(|error| say(journal::IMPAIRED, &format!("no file events: {error}")))
-            .ok();
+        let files = listen(&to_triggers);
         let restart = Restart::new(&options.root, boot_id);
         let devices = restart.store().devices();
         let now = Instant::now();

@@ -94,34 +94,10 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
         }
     };
     let asked = record.asked.as_ref().filter(|asked| asked.boot_id == situation.boot_id);
-    if situation.need == RebootNeed::None && asked.is_none() {
-        if situation.refused && record.was_for_passthrough(situation.boot_id) {
-            return call_off(NO_HELP.into(), RebootState::Stuck { why: NO_HELP.into() });
-        }
-        return call_off("nothing waits for a boot any more".into(), RebootState::Idle);
-    }
-    if asked.is_none() {
-        match situation.settings.policy {
-            RebootPolicy::Never => {
-                return call_off(
-                    "the profile's policy is `never`".into(),
-                    RebootState::LeftToPeople,
-                );
-            }
-            RebootPolicy::Mark => {
-                return call_off(
-                    "the profile's policy is `mark`".into(),
-                    RebootState::LeftToOthers,
-                );
-            }
-            RebootPolicy::Schedule => {}
-        }
-        if let Some(why) = stuck(situation, record) {
-            return call_off(why.clone(), RebootState::Stuck { why });
-        }
-        if situation.unfinished {
-            return call_off(UNFINISHED.to_owned(), RebootState::Converging);
-        }
+    if asked.is_none()
+        && let Some((why, state)) = at_rest(situation, record)
+    {
+        return call_off(why, state);
     }
     let window = if asked.is_some() { Ok(None) } else { window(situation) };
     let mut why: Vec<Reason> = situation.vetoes.to_vec();
@@ -163,6 +139,29 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
         return RebootState::TakingLock;
     }
     RebootState::Announcing { at }
+}
+
+/// Why there is no reboot that nobody has asked for, and the state of it; `None`: there may be one.
+fn at_rest(situation: &Situation<'_>, record: &Record) -> Option<(String, RebootState)> {
+    if situation.need == RebootNeed::None {
+        if situation.refused && record.was_for_passthrough(situation.boot_id) {
+            return Some((NO_HELP.into(), RebootState::Stuck { why: NO_HELP.into() }));
+        }
+        return Some(("nothing waits for a boot any more".into(), RebootState::Idle));
+    }
+    match situation.settings.policy {
+        RebootPolicy::Never => {
+            return Some(("the profile's policy is `never`".into(), RebootState::LeftToPeople));
+        }
+        RebootPolicy::Mark => {
+            return Some(("the profile's policy is `mark`".into(), RebootState::LeftToOthers));
+        }
+        RebootPolicy::Schedule => {}
+    }
+    if let Some(why) = stuck(situation, record) {
+        return Some((why.clone(), RebootState::Stuck { why }));
+    }
+    situation.unfinished.then(|| (UNFINISHED.to_owned(), RebootState::Converging))
 }
 
 /// The loop guard.

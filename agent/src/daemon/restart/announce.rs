@@ -8,11 +8,28 @@ use crate::daemon::logind::{self, Announced, Stage};
 use crate::daemon::methods;
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
+use crate::profile::model::RebootMethod;
 use crate::reboot::decide::shown;
 use crate::reboot::record::{Attempt, Record};
 use crate::reboot::state::RebootState;
 
 impl Restart {
+    fn attempt(&self, observation: &Observation, method: RebootMethod, at: Timestamp) -> Attempt {
+        Attempt {
+            plan: observation.hash.clone(),
+            boot_id: self.boot_id.clone(),
+            at: Timestamp::now(),
+            due: Some(at),
+            method,
+            rehearsal: observation.reboot.rehearse,
+            passthrough: observation.pending.iter().any(|pending| {
+                pending.subject.starts_with("iommu=")
+                    || pending.subject.starts_with("iommu.passthrough")
+            }),
+            followed: false,
+        }
+    }
+
     /// Has logind announce a reboot, and remembers it before.
     pub(super) async fn announce(
         &mut self,
@@ -25,19 +42,7 @@ impl Restart {
         let Some(method) = status.reboot.method else { return Ok(false) };
         let settings = &observation.reboot;
         // Remembered before it is asked for: a power cut in between costs an attempt, never a loop.
-        record.attempt(Attempt {
-            plan: observation.hash.clone(),
-            boot_id: self.boot_id.clone(),
-            at: Timestamp::now(),
-            due: Some(at),
-            method,
-            rehearsal: settings.rehearse,
-            passthrough: observation.pending.iter().any(|pending| {
-                pending.subject.starts_with("iommu=")
-                    || pending.subject.starts_with("iommu.passthrough")
-            }),
-            followed: false,
-        });
+        record.attempt(self.attempt(observation, method, at));
         self.store.keep(record)?;
         let prepared = match settings.rehearse {
             true => Ok(None),
