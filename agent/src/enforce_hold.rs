@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::host::write::replace_own_file;
-use crate::reboot::decide::shown;
+use crate::utc::shown;
 use crate::visible::one_line;
 
 /// Where it is kept, inside the host.

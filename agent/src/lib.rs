@@ -30,5 +30,6 @@ pub mod resolve;
 pub mod revert;
 mod section;
 pub mod topology;
+pub mod utc;
 pub mod value;
 pub mod visible;

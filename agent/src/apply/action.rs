@@ -11,8 +11,8 @@ mod vfs;
 
 use super::store::{FoundFile, expect_written};
 use super::{Checker, Store};
-use crate::ledger::Ledger;
-use crate::plan::{Action, Change};
+use crate::ledger::{Generator, Ledger};
+use crate::plan::{Action, Change, WayBack};
 
 /// The row of each action.
 pub(crate) fn of(action: &Action) -> Box<dyn Operation + '_> {
@@ -126,4 +126,15 @@ pub(crate) fn expect(as_planned: bool, subject: &str, found: &str) -> Result<(),
             "{subject} has changed since the plan was made (it holds {found}): plan again"
         )),
     }
+}
+
+/// The tools of a change that make files from others.
+fn generators(change: &Change) -> Vec<Generator> {
+    let tools = change.actions.iter().filter_map(|action| match action {
+        Action::RunTool { argv, purpose, way_back: WayBack::Repeat, limit_s, .. } => {
+            Some(Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s })
+        }
+        _ => None,
+    });
+    tools.collect()
 }

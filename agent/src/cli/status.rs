@@ -19,8 +19,8 @@ use crate::enforce_hold::{EnforceHold, HOLD};
 use crate::engine::RoadError;
 use crate::host::boot_id;
 use crate::host::dir::DirReader;
-use crate::reboot::decide::shown;
 use crate::reboot::hold::Hold;
+use crate::utc::shown;
 
 /// Reading the profile takes milliseconds.
 const SETTINGS_LIMIT: Duration = Duration::from_secs(60);

@@ -27,9 +27,10 @@ use crate::kind::cmdline::diagnosis::Cause;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootPolicy;
 use crate::reboot::came::Came;
-use crate::reboot::decide::{Scheduled, Situation, decide, shown};
+use crate::reboot::decide::{Scheduled, Situation, decide};
 use crate::reboot::record::Record;
 use crate::reboot::state::{Reason, RebootState, UNFINISHED, WaitsFor, joined};
+use crate::utc::shown;
 
 /// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);

@@ -8,10 +8,10 @@ use crate::daemon::backoff::{CLEARS, Contested, Failed};
 use crate::daemon::status::{RebootStatus, State, Status, Verdict};
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootPolicy};
-use crate::reboot::decide::shown;
 use crate::reboot::state::{CALLED_OFF, Reason, RebootState};
 use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::report::text::when;
+use crate::utc::shown;
 
 /// How a hold on reboots ends.
 const RELEASES: &str = "`bedplate reboot release` ends it";

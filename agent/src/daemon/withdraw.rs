@@ -9,8 +9,8 @@ use super::logind::{self, ManagerProxy};
 use super::store::Store;
 use super::{export, marker};
 use crate::error_chain::chain;
-use crate::reboot::decide::shown;
 use crate::reboot::method::undo;
+use crate::utc::shown;
 
 /// logind answers at once, or not at all.
 const LOGIND_LIMIT: Duration = Duration::from_secs(5);

@@ -5,10 +5,10 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::decide::shown;
 use super::method::ipmi::RestartCause;
 use super::record::Attempt;
 use crate::profile::model::RebootMethod;
+use crate::utc::shown;
 
 /// Clocks may be set between an announcement and the boot: only what came earlier by more than this came before its time.
 const EARLY: SignedDuration = SignedDuration::from_mins(2);

@@ -8,6 +8,7 @@ use super::state::{Reason, RebootState, UNFINISHED, WaitsFor};
 use crate::plan::RebootNeed;
 use crate::profile::Window;
 use crate::profile::model::{Reboot, RebootPolicy};
+use crate::utc::shown;
 
 /// Everything that counts, at one moment.
 #[derive(Debug, Clone)]
@@ -59,11 +60,6 @@ pub enum Scheduled {
         /// For when.
         at: Timestamp,
     },
-}
-
-/// For people, in UTC: a log is read in other places than it is written.
-pub fn shown(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// A request whose time is longer ago was blocked, or bedplate was not running at its time.

@@ -23,7 +23,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::decide::shown;
+use crate::utc::shown;
 
 /// Where the reboot stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

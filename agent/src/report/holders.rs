@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::host::process::Process;
 use crate::reboot::busy::InUse;
-use crate::reboot::decide::shown;
+use crate::utc::shown;
 use crate::visible::one_line;
 
 /// Characters of a command line that are shown.

@@ -3,7 +3,9 @@
 
 use similar::TextDiff;
 
-use super::{Failure, FoundFile, Operation, Store, Task, UndoList, expect, expect_written, tool};
+use super::{
+    Failure, FoundFile, Operation, Store, Task, UndoList, expect, expect_written, generators,
+};
 use crate::ledger::{Author, FileState, Ledger, Sha, Unfinished};
 use crate::plan::FileContent;
 
@@ -69,7 +71,7 @@ impl Operation for ReplaceFile<'_> {
         store.save_content(&found)?;
         let to_be = self.after.map(|after| Sha::of(&after.bytes));
         let author = Author { kind: task.change.kind, change: &task.change.id };
-        let readers = tool::generators(task.change);
+        let readers = generators(task.change);
         ledger.begin_file(self.path, author, &found.state, to_be, &readers);
         if self.after.is_some() {
             ledger.directories.extend(store.missing_directories(self.path)?);

@@ -3,7 +3,7 @@
 use super::{Failure, Operation, Store, Task, Undo, UndoList, file};
 use crate::host::{ToolEnd, ToolOutput};
 use crate::ledger::{Author, Generator, Ledger, Sha, UndoTool, Unfinished};
-use crate::plan::{Action, Change, WayBack};
+use crate::plan::{Action, WayBack};
 
 /// [`Action::RunTool`].
 pub(super) struct RunTool<'a> {
@@ -104,17 +104,6 @@ impl Undo for RunBack {
         store.ledger.drop_undo(&self.record);
         Ok(())
     }
-}
-
-/// The tools of a change that make files from others.
-pub(super) fn generators(change: &Change) -> Vec<Generator> {
-    let tools = change.actions.iter().filter_map(|action| match action {
-        Action::RunTool { argv, purpose, way_back: WayBack::Repeat, limit_s, .. } => {
-            Some(Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s })
-        }
-        _ => None,
-    });
-    tools.collect()
 }
 
 /// Save what a tool may rewrite, and enter in the ledger that it is about to.

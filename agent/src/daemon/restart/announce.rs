@@ -9,9 +9,9 @@ use crate::daemon::methods;
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
 use crate::profile::model::RebootMethod;
-use crate::reboot::decide::shown;
 use crate::reboot::record::{Attempt, Record};
 use crate::reboot::state::RebootState;
+use crate::utc::shown;
 
 impl Restart {
     fn attempt(&self, observation: &Observation, method: RebootMethod, at: Timestamp) -> Attempt {

@@ -13,10 +13,11 @@ use crate::error_chain::chain;
 use crate::host::process;
 use crate::profile::model::Reboot;
 use crate::reboot::busy::{self, Busy};
-use crate::reboot::decide::{Scheduled, shown};
+use crate::reboot::decide::Scheduled;
 use crate::reboot::hold::{self, Hold};
 use crate::reboot::kexec;
 use crate::reboot::state::{Reason, WaitsFor};
+use crate::utc::shown;
 
 /// The operator's busy check.
 const BUSY_LIMIT: Duration = Duration::from_secs(60);

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use crate::daemon::store::StoreError;
-use crate::reboot::decide::shown;
 use crate::reboot::state::WaitsFor;
+use crate::utc::shown;
 
 /// Why a step towards a reboot, or away from it, came to nothing.
 #[derive(Debug, thiserror::Error)]

@@ -7,8 +7,9 @@ use super::{Restart, RestartError};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{Announced, Stage};
 use crate::daemon::status::Status;
-use crate::reboot::decide::{Scheduled, shown};
+use crate::reboot::decide::Scheduled;
 use crate::reboot::record::Asked;
+use crate::utc::shown;
 
 impl Restart {
     /// The host cannot be compared with its profile any more: what was announced is taken back, since nobody can tell
