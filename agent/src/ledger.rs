@@ -103,6 +103,13 @@ pub struct UndoTool {
     pub limit_s: u32,
 }
 
+impl UndoTool {
+    /// Whether it is the same run; the purpose is text for people.
+    pub fn undoes_as(&self, other: &Self) -> bool {
+        (&self.kind, &self.argv) == (&other.kind, &other.argv)
+    }
+}
+
 /// SHA-256 of a file's content, as 64 lowercase hex digits. It names a blob, so nothing else may parse as one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -214,8 +221,9 @@ pub struct Unfinished {
     pub before: FileState,
 }
 
-/// A tool that makes a file from others.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// A tool that makes a file from others. What is run tells two of them apart: the purpose is text for people, and another
+/// version may word it otherwise.
+#[derive(Debug, Clone, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Generator {
     /// Program and arguments.
@@ -224,6 +232,24 @@ pub struct Generator {
     pub purpose: String,
     /// Seconds it may take.
     pub limit_s: u32,
+}
+
+impl PartialEq for Generator {
+    fn eq(&self, other: &Self) -> bool {
+        self.argv == other.argv
+    }
+}
+
+impl PartialOrd for Generator {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Generator {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.argv.cmp(&other.argv)
+    }
 }
 
 /// A sysfs attribute that bedplate has written; only the boot that saw it can give it back.

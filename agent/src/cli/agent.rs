@@ -60,7 +60,9 @@ impl NoAnswer {
                 Some("`journalctl -u bedplate` shows what it is at; ask again in a minute")
             }
             NoAnswer::Refused => Some("run it with sudo"),
-            NoAnswer::OtherVersion => Some("restart it with `systemctl restart bedplate`"),
+            NoAnswer::OtherVersion => Some(
+                "it may have done what was asked all the same (`bedplate reboot status`); restart it with `systemctl restart bedplate`",
+            ),
             NoAnswer::Said(_) | NoAnswer::SetUp(_) => None,
         }
     }

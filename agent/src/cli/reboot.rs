@@ -96,7 +96,9 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
         let text = serde_json::to_string_pretty(&status.reboot);
         output::data(&(text? + "\n"))?;
     } else {
-        output::report(&(text::reboot(&status) + &holders(&status)))?;
+        output::report(&text::reboot(&status))?;
+        // After it: reading the command line of a process that hangs in a driver may hang, too.
+        output::report(&holders(&status))?;
     }
     Ok(match status.reboot.need {
         None => Exit::CannotTell,

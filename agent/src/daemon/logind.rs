@@ -40,6 +40,7 @@ pub trait Manager {
 /// What bedplate has scheduled, kept in /run so that a daemon that starts again knows its own schedule, and that a boot
 /// forgets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Kept")]
 pub struct Announced {
     /// logind's kind: `reboot`, `poweroff`, `dry-reboot`.
     pub kind: String,
@@ -48,11 +49,40 @@ pub struct Announced {
     /// Name of what it is for.
     pub plan: String,
     /// What has become of it.
-    #[serde(default)]
     pub stage: Stage,
     /// What was made ready for it, and is undone when it does not come.
-    #[serde(default)]
     pub prepared: Option<Prepared>,
+}
+
+/// The file's form, of earlier versions too: it outlives an upgrade of the daemon.
+#[derive(Deserialize)]
+struct Kept {
+    kind: String,
+    usec: u64,
+    plan: String,
+    stage: Option<Stage>,
+    #[serde(default)]
+    prepared: Option<Prepared>,
+    /// Before `stage`.
+    #[serde(default)]
+    called_off: bool,
+    #[serde(default)]
+    called_off_by: Option<String>,
+}
+
+impl From<Kept> for Announced {
+    fn from(kept: Kept) -> Self {
+        let Kept { kind, usec, plan, stage, prepared, called_off, called_off_by } = kept;
+        let before = || match (called_off, called_off_by, &prepared) {
+            (false, _, _) => Stage::Announced,
+            (true, Some(by), _) => Stage::CalledOff { by },
+            // Only the operator's command left what was made ready for it behind.
+            (true, None, Some(_)) => Stage::CommandRun,
+            (true, None, None) => Stage::DidNotCome,
+        };
+        let stage = stage.unwrap_or_else(before);
+        Announced { kind, usec, plan, stage, prepared }
+    }
 }
 
 /// What has become of an announcement. All but the first end it: nothing is announced again in this boot unless an

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::host::write::replace_own_file;
+use crate::host::write::replace_public_file;
 
 /// A reader sees the old text or the new one. Everybody may read it, whatever the unit's umask.
 pub(super) fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    replace_own_file(path, text, 0o644, 0o755)
+    replace_public_file(path, text)
 }

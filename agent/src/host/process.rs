@@ -5,7 +5,6 @@ use std::sync::Once;
 
 use jiff::Timestamp;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::{Uid, User};
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
 
 /// A process, for people.
@@ -87,12 +86,14 @@ fn keep_no_files() {
     }
 }
 
+/// By /etc/passwd alone. A directory service may take minutes to answer, and a reboot that has to be called off waits for
+/// this: a user that only such a service knows is a number.
 fn name(uid: Option<u32>) -> String {
-    let Some(uid) = uid else { return "unknown".to_owned() };
-    match User::from_uid(Uid::from_raw(uid)) {
-        Ok(Some(user)) => user.name,
-        Ok(None) | Err(_) => uid.to_string(),
-    }
+    let Some(uid) = uid.map(|uid| uid.to_string()) else { return "unknown".to_owned() };
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut lines = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let user = lines.find(|fields| fields.get(2) == Some(&uid.as_str()));
+    user.and_then(|fields| fields.first().map(|name| (*name).to_owned())).unwrap_or(uid)
 }
 
 #[cfg(test)]
@@ -112,7 +113,7 @@ mod tests {
         child.wait().unwrap();
         let described = described.unwrap();
         assert_eq!(described.command, "sleep 300");
-        let own = User::from_uid(nix::unistd::geteuid()).unwrap();
+        let own = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap();
         let own = own.map_or_else(|| nix::unistd::geteuid().to_string(), |user| user.name);
         assert_eq!((described.user.as_str(), named.as_deref()), (own.as_str(), Some(own.as_str())));
         // The kernel's time of boot is given in whole seconds.

@@ -19,7 +19,7 @@ use nix::sys::stat::Mode;
 use super::dir::ImageError;
 use super::{FileMeta, ToolOutput, WriteError, Writer, tool, turn};
 use crate::value::PciAddress;
-pub use own::replace_own_file;
+pub use own::{replace_own_file, replace_public_file};
 use words::Fault;
 
 /// openat2 says EAGAIN when a rename or mount raced with a `..`; the race cannot last (man openat2).
@@ -38,6 +38,8 @@ enum Root {
 pub struct DirWriter {
     root: Root,
     gate: Gate,
+    /// Whether what is written has to be on the disk before it is called written.
+    durable: bool,
 }
 
 impl DirWriter {
@@ -65,7 +67,7 @@ impl DirWriter {
     }
 
     fn new(root: Root) -> Self {
-        DirWriter { root, gate: Box::new(|_, _| Ok(())) }
+        DirWriter { root, gate: Box::new(|_, _| Ok(())), durable: true }
     }
 
     /// The same writer with a gate before every system call that changes something.

@@ -202,14 +202,14 @@ impl Ledger {
     /// A tool is about to run that this one undoes.
     pub fn begin_undo(&mut self, tool: UndoTool) {
         // A run that was cut short and is done again is undone once.
-        if self.undo.last() != Some(&tool) {
+        if !self.undo.last().is_some_and(|last| last.undoes_as(&tool)) {
             self.undo.push(tool);
         }
     }
 
     /// That tool has not run after all, or has been undone.
     pub fn drop_undo(&mut self, tool: &UndoTool) {
-        if self.undo.last() == Some(tool) {
+        if self.undo.last().is_some_and(|last| last.undoes_as(tool)) {
             self.undo.pop();
         }
     }

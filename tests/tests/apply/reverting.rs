@@ -246,3 +246,31 @@ fn a_made_directory_with_somebodys_file_in_it_stays() {
     assert!(!machine.at(DROP_IN).exists());
     assert!(ledger(&machine).directories.is_empty(), "it is theirs now");
 }
+
+/// An upgrade has reworded `purpose` ("make … anew" is "regenerate …" now), and the ledger tells tools apart
+/// by it. Files that were written before and after the upgrade then name two tools: update-grub runs twice, the first time as
+/// one that makes nothing, and when it fails the half-made grub.cfg of the first run is taken for what was there before.
+#[test]
+fn a_tool_whose_purpose_was_reworded_by_an_upgrade_is_the_same_tool() {
+    let mut machine = applied();
+    let before = machine_before();
+    let path = machine.at("/var/lib/bedplate/ledger.json");
+    let mut ledger: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    for record in ledger["files"].as_object_mut().unwrap().values_mut() {
+        let Some(readers) = record.get_mut("readers").and_then(|readers| readers.as_array_mut())
+        else {
+            continue;
+        };
+        if let Some(mut earlier) = readers.first().cloned() {
+            earlier["purpose"] = "an earlier release's words".into();
+            readers.insert(0, earlier);
+        }
+    }
+    std::fs::write(&path, serde_json::to_vec(&ledger).unwrap()).unwrap();
+    machine.tools.update_grub = Mood::Fails;
+    let (plan, _) = revert(&machine, &Fuse::none(), false);
+    let tools = plan.steps.iter().filter(|step| step.subject() == "update-grub").count();
+    assert_eq!(machine.text(GRUB_CFG), before.text(GRUB_CFG), "half-made");
+    assert_eq!(tools, 1);
+}

@@ -138,7 +138,7 @@ impl Restart {
         vetoes
     }
 
-    /// Who holds a device open. In a thread: what has the names of users may be a slow server.
+    /// Who holds a device open. In a thread: there may be thousands of processes.
     async fn busy_devices(&self) -> Option<String> {
         let proc = self.root.join("proc");
         // The processes of a made-up root are not those of this machine.
@@ -149,5 +149,71 @@ impl Restart {
             Err(error) => Some(error.to_string()),
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_else(|error| Some(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! An /run/bedplate/announced.json of the program before `stage`: it outlives the daemon
+    //! (RuntimeDirectoryPreserve=yes), and so an upgrade that restarts it.
+
+    use super::*;
+    use crate::reboot::record::{Attempt, Record};
+
+    fn before_the_upgrade(usec_ago: i64, rest: &str) -> (tempfile::TempDir, Restart) {
+        let root = tempfile::tempdir().unwrap();
+        let usec = Timestamp::now().as_microsecond() - usec_ago;
+        std::fs::create_dir_all(root.path().join("run/bedplate")).unwrap();
+        let text = format!("{{\"usec\":{usec},\"plan\":\"p\",{rest}}}");
+        std::fs::write(root.path().join("run/bedplate/announced.json"), text).unwrap();
+        let restart = Restart::new(root.path(), "boot".into());
+        (root, restart)
+    }
+
+    const CALLED_OFF: &str = r#""kind":"reboot","called_off":true,
+        "called_off_by":"by user 0 with `bedplate reboot cancel`","prepared":null"#;
+
+    #[test]
+    fn what_was_called_off_before_an_upgrade_is_not_under_way_after_it() {
+        let (_root, restart) = before_the_upgrade(60_000_000, CALLED_OFF);
+        assert!(restart.called_off(), "the call-off is forgotten");
+        let said = restart.gone(restart.store.announced()).unwrap();
+        assert_eq!(said, Scheduled::Nothing);
+    }
+
+    #[test]
+    fn a_request_after_an_upgrade_is_not_dropped() {
+        let (_root, restart) = before_the_upgrade(20 * 60_000_000, CALLED_OFF);
+        restart.request("w".into(), None, 0).unwrap();
+        restart.gone(restart.store.announced()).unwrap();
+        assert!(restart.store.record().unwrap().asked.is_some(), "the request is gone");
+    }
+
+    /// If it read as one that waits, it would be called off, and its attempt taken out of the loop guard.
+    #[test]
+    fn a_command_that_was_run_before_an_upgrade_was_run_after_it() {
+        let (_root, restart) = before_the_upgrade(
+            130_000_000,
+            r#""kind":"dry-reboot","called_off":true,"called_off_by":null,
+            "prepared":{"method":"command","next":"run-command","undo":[]}"#,
+        );
+        let mut record = Record::default();
+        record.attempt(Attempt {
+            plan: "p".into(),
+            boot_id: "boot".into(),
+            at: Timestamp::now(),
+            due: None,
+            method: crate::profile::model::RebootMethod::Command,
+            rehearsal: false,
+            passthrough: false,
+            followed: false,
+        });
+        restart.store.keep(&record).unwrap();
+        let announced = restart.store.announced().unwrap();
+        if super::super::fire::waits(&announced) {
+            restart.call_off_command(announced, "what fire() does with one that waits").unwrap();
+        }
+        let record = restart.store.record().unwrap();
+        assert_eq!(record.used("p", "next boot"), 1, "the attempt is no longer counted");
     }
 }

@@ -19,10 +19,28 @@ pub fn replace_own_file(
     mode: u32,
     directory_mode: u32,
 ) -> std::io::Result<()> {
+    replace(DirWriter::live(), path, bytes, mode, directory_mode)
+}
+
+/// The same for what is written again with the next change (metrics, labels), without waiting for the disk: a disk that
+/// hangs must not hold up who writes it. Everybody may read it.
+///
+/// # Errors
+/// The system's own.
+pub fn replace_public_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    replace(DirWriter { durable: false, ..DirWriter::live() }, path, bytes, 0o644, 0o755)
+}
+
+fn replace(
+    mut writer: DirWriter,
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    directory_mode: u32,
+) -> std::io::Result<()> {
     let plain = || Error::new(ErrorKind::InvalidInput, "its path is not UTF-8");
     let (text, name) =
         path.to_str().zip(path.file_name().and_then(|name| name.to_str())).ok_or_else(plain)?;
-    let mut writer = DirWriter::live();
     let place = writer.locate_itself(text, directory_mode)?;
     // One name for all writes of this file: what a killed run left goes with the next. Hidden from who reads `*.prom` or
     // feature files, and no name that `apply` sweeps: another process may be writing it.

@@ -64,6 +64,9 @@ impl DirWriter {
             }
             return Err(fault);
         }
+        if !self.durable {
+            return Ok(());
+        }
         self.pass("sync a directory", path)?;
         fsync(&place.directory).map_err(at("sync its directory"))
     }
@@ -90,6 +93,9 @@ impl DirWriter {
             (Keep::Given(meta), _) => meta::give(temp, meta)?,
             (Keep::Found { .. }, Some(meta)) => meta::give(temp, meta)?,
             (Keep::Found { new_mode }, None) => meta::give_mode(temp, *new_mode)?,
+        }
+        if !self.durable {
+            return Ok(());
         }
         self.pass("sync", path)?;
         fsync(temp).map_err(at("sync the new file"))
