@@ -6,6 +6,7 @@ pub mod cmdline;
 mod drop_in;
 pub mod modules;
 pub mod sriov;
+pub mod sysctl;
 
 use crate::desired::Desired;
 use crate::facts::Facts;
@@ -82,7 +83,7 @@ fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
 }
 
 /// Every kind, in the order in which plans show and apply them.
-pub const KINDS: &[Kind] = &[cmdline::KIND, modules::KIND, acs::KIND, sriov::KIND];
+pub const KINDS: &[Kind] = &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND];
 
 /// The first few of a list, and how many more there are: `a, b and 3 more functions`.
 pub(crate) fn some_of(
