@@ -30,6 +30,11 @@ pub fn of(root: &Path, watch: Option<&Watch>) -> u64 {
             (path, meta.map(|meta| (meta.len(), meta.modified().ok()))).hash(&mut hasher);
         }
     }
+    // The kernel answers for its parameters without asking a driver; inotify may lose them when memory is short.
+    for path in watch.attributes.iter().filter(|path| path.starts_with("/proc/sys/")) {
+        let value = std::fs::read(root.join(path.trim_start_matches('/'))).ok();
+        (path, value).hash(&mut hasher);
+    }
     hasher.finish()
 }
 
@@ -47,7 +52,13 @@ mod tests {
             std::fs::write(file, text).unwrap();
         };
         let directory = root.path().join("etc/modprobe.d").display().to_string();
-        let watch = Watch { directories: vec![directory], attributes: Vec::new() };
+        let watch = Watch {
+            directories: vec![directory],
+            attributes: vec![
+                "/proc/sys/vm/swappiness".to_owned(),
+                "/sys/devices/x/sriov_numvfs".to_owned(),
+            ],
+        };
         let mut last = of(root.path(), Some(&watch));
         for (path, text, counts) in [
             ("sys/kernel/uevent_seqnum", "7\n", true),
@@ -60,6 +71,9 @@ mod tests {
             (crate::reboot::hold::HOLD, "one", true),
             ("etc/modprobe.d/a.conf", "one", true),
             ("etc/modprobe.d/a.conf", "more", true),
+            ("proc/sys/vm/swappiness", "60\n", true),
+            ("proc/sys/vm/swappiness", "10\n", true),
+            ("sys/devices/x/sriov_numvfs", "8\n", false),
             ("etc/hosts", "one", false),
         ] {
             write(path, text);

@@ -19,7 +19,7 @@ use crate::host::dir::DirReader;
 use crate::kind::cmdline::diagnosis::Cause;
 use crate::kind::{Context, KINDS, Watch, cmdline};
 use crate::plan::{Action, Change};
-use crate::profile::model::Agent;
+use crate::profile::model::{Agent, Profile};
 use crate::report::json;
 use crate::topology::Topology;
 use crate::value::PciAddress;
@@ -133,7 +133,7 @@ fn seen(
         need: engine::waits_for(plan),
         hash: observation::hash(plan),
         cause: cause(reader, planned),
-        watch: watch(facts, reader),
+        watch: watch(&loaded.profile, facts, reader),
         devices: devices(facts, desired),
         facts: labels(facts, reader),
         plan_json: json::plan(plan, &facts.label())?,
@@ -150,7 +150,7 @@ fn cause(reader: &dyn Reader, planned: &Planned) -> Option<Cause> {
         return None;
     }
     let context = Context {
-        profile: &planned.loaded.profile.name,
+        profile: &planned.loaded.profile,
         desired: &planned.desired,
         facts: &planned.facts,
         reader,
@@ -195,9 +195,9 @@ fn devices(facts: &Facts, desired: &Desired) -> Option<Vec<Device>> {
 
 /// Where drift can be seen coming: the profile's own directories, and what every kind names. Writes to sysfs by programs show
 /// in inotify like writes to files (fsnotify hooks in vfs_write); what the kernel does by itself comes as a uevent instead.
-fn watch(facts: &Facts, reader: &dyn Reader) -> Watch {
+fn watch(profile: &Profile, facts: &Facts, reader: &dyn Reader) -> Watch {
     let own = ["/etc/bedplate", "/etc/bedplate/profile.d", "/etc/bedplate/profiles"];
-    let kinds = KINDS.iter().map(|kind| (kind.watch)(facts));
+    let kinds = KINDS.iter().map(|kind| (kind.watch)(profile, facts));
     let (mut directories, mut attributes) = (BTreeSet::new(), BTreeSet::new());
     for watch in std::iter::once(Watch::directories(&own)).chain(kinds) {
         directories.extend(watch.directories);

@@ -40,7 +40,7 @@ pub fn assume_cpu(facts: &mut Facts, said: Option<CpuVendor>, profile: &Profile)
 /// Compare and plan.
 pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledger) -> Outcome {
     let desired = resolve::resolve(profile, facts);
-    let context = Context { profile: &profile.name, desired: &desired, facts, reader, ledger };
+    let context = Context { profile, desired: &desired, facts, reader, ledger };
     let mut body = Section {
         blockers: desired.blockers.clone(),
         unknowns: desired.unknowns.clone(),

@@ -3,21 +3,25 @@
 
 pub mod acs;
 pub mod cmdline;
+mod drop_in;
 pub mod modules;
 pub mod sriov;
+pub mod sysctl;
 
 use crate::desired::Desired;
 use crate::facts::Facts;
 use crate::host::Reader;
 use crate::ledger::Ledger;
 use crate::plan::Section;
+use crate::profile::model::Profile;
 use serde::{Deserialize, Serialize};
 
 /// What a kind gets to look at.
 pub struct Context<'a> {
-    /// The profile's name, for the heading of the files that bedplate writes.
-    pub profile: &'a str,
-    /// What is wanted.
+    /// What the operator declared: its name for the heading of the files that bedplate writes, and the sections that mean the
+    /// same on every machine.
+    pub profile: &'a Profile,
+    /// What is wanted, where that depends on the machine.
     pub desired: &'a Desired,
     /// What the host is.
     pub facts: &'a Facts,
@@ -36,7 +40,7 @@ pub struct Kind {
     /// Observe and compare.
     pub plan: fn(&Context) -> Section,
     /// Where a change of what it manages shows.
-    pub watch: fn(&Facts) -> Watch,
+    pub watch: fn(&Profile, &Facts) -> Watch,
     /// What a snapshot records beside what facts are made of.
     pub recorded: &'static [(&'static str, Take)],
     /// What schedulers may select nodes by: name and value.
@@ -59,7 +63,7 @@ pub enum Take {
 pub struct Watch {
     /// Directories in which files come, go and are written.
     pub directories: Vec<String>,
-    /// Sysfs files that others may write to: `config` of ports with ACS, `sriov_numvfs`, `reset`.
+    /// Files of the kernel that others may write to: `config` of ports with ACS, `sriov_numvfs`, `reset`, keys of /proc/sys.
     pub attributes: Vec<String>,
 }
 
@@ -79,7 +83,7 @@ fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
 }
 
 /// Every kind, in the order in which plans show and apply them.
-pub const KINDS: &[Kind] = &[cmdline::KIND, modules::KIND, acs::KIND, sriov::KIND];
+pub const KINDS: &[Kind] = &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND];
 
 /// The first few of a list, and how many more there are: `a, b and 3 more functions`.
 pub(crate) fn some_of(

@@ -34,3 +34,9 @@ pub use window::{NEVER, Window, WindowError};
 
 #[cfg(test)]
 mod tests;
+
+/// A profile of this text, called `test`.
+#[cfg(test)]
+pub(crate) fn of_text(text: &str) -> model::Profile {
+    load(&[LayerText { path: "test.toml", text }], &[]).unwrap().profile
+}

@@ -154,6 +154,9 @@ root! {
     /// Kernel modules: what is loaded, kept out, and with which parameters.
     modules: kind::modules::section::{Modules, ModulesLayer};
 
+    /// Kernel parameters of sysctl(8), now and at every boot.
+    sysctl: kind::sysctl::section::{Sysctl, SysctlLayer};
+
     /// PCIe Access Control Services: whether traffic between a GPU and a NIC below one switch may go straight through
     /// it, or is sent up to the root complex.
     acs: kind::acs::section::{Acs, AcsLayer};

@@ -161,3 +161,26 @@ fn all(as_image: bool) -> [u32; 4] {
     }
     [applied, done, failed, owed]
 }
+
+#[test]
+fn kernel_parameters_are_set_and_given_back() {
+    const FILE: &str = "/etc/sysctl.d/zz-bedplate.conf";
+    const VALUES: [(&str, &str, &str); 2] = [
+        ("/proc/sys/kernel/numa_balancing", "1", "0"),
+        ("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456", "4096\t131072\t16777216"),
+    ];
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/sysctl-drift");
+    let case = Case::open(&directory, false).unwrap();
+    let (plan, report) = case.apply();
+    assert!(report.succeeded() && plan.body.blockers.is_empty(), "{plan:?} {report:?}");
+    assert!(case.machine.text(FILE).contains("\nkernel.numa_balancing = 0\n"));
+    for (path, _, ours) in VALUES {
+        assert_eq!(case.machine.text(path).trim_end(), ours);
+    }
+    assert_eq!(case.apply().0.body.changes, [], "a second run finds nothing to do");
+    case.revert();
+    assert!(!case.machine.at(FILE).exists());
+    for (path, original, _) in VALUES {
+        assert_eq!(case.machine.text(path).trim_end(), original);
+    }
+}

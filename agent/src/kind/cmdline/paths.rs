@@ -4,6 +4,7 @@ use super::effective;
 use crate::facts::Facts;
 use crate::host::Reader;
 use crate::kind::{Take, Watch};
+use crate::profile::model::Profile;
 
 /// Recorded in snapshots.
 pub const RECORDED: &[(&str, Take)] = &[
@@ -56,7 +57,7 @@ pub const RECORDED: &[(&str, Take)] = &[
 ];
 
 /// Where boot loaders keep their configuration and entries.
-pub fn watch(_: &Facts) -> Watch {
+pub fn watch(_: &Profile, _: &Facts) -> Watch {
     Watch::directories(&[
         "/etc/default",
         "/etc/default/grub.d",

@@ -1,52 +1,6 @@
-//! Reading modules-load.d and modprobe.d as systemd and libkmod do: which files count, and what they say.
+//! Reading modules-load.d and modprobe.d as systemd and libkmod do: what their texts say.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use crate::host::{ReadError, Reader};
-
-/// Directories by priority, highest first (handbook §9). A file name in a higher one hides it in the lower ones.
-const PREFIXES: [&str; 4] = ["/etc", "/run", "/usr/local/lib", "/usr/lib"];
-
-/// One configuration file that counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfFile {
-    /// Its path.
-    pub path: String,
-    /// Its text.
-    pub text: String,
-}
-
-/// Every file of `PREFIX/directory` that counts, in the order of reading (sorted by file name).
-///
-/// # Errors
-/// The first file or directory that is there and cannot be read: what it says is unknown.
-pub fn files(reader: &dyn Reader, directory: &str) -> Result<Vec<ConfFile>, ReadError> {
-    let mut by_name: BTreeMap<String, String> = BTreeMap::new();
-    for prefix in PREFIXES {
-        let directory = format!("{prefix}/{directory}");
-        let names = match reader.list(&directory) {
-            Ok(names) => names,
-            Err(error) if error.is_absent() => continue,
-            Err(error) => return Err(error),
-        };
-        for name in names.into_iter().filter(|name| name.ends_with(".conf")) {
-            let path = format!("{directory}/{name}");
-            by_name.entry(name).or_insert(path);
-        }
-    }
-    let mut found = Vec::new();
-    for path in by_name.into_values() {
-        match reader.text(&path) {
-            Ok(text) => found.push(ConfFile { path, text }),
-            // A link to /dev/null masks the name; a dangling link says nothing either.
-            Err(error) if error.is_absent() => {}
-            Err(ReadError::Failed { .. })
-                if reader.link(&path).is_ok_and(|target| target == "/dev/null") => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(found)
-}
 
 /// The modules that a modules-load.d text names, folded.
 pub fn loads(text: &str) -> BTreeSet<String> {

@@ -9,6 +9,7 @@ use super::waits;
 use crate::desired::{DesiredModules, WantedOption};
 use crate::host::{HostKind, ReadError, Reader};
 use crate::kind::Context;
+use crate::kind::drop_in::{self, ConfFile};
 use crate::ledger::Sha;
 use crate::modules_conf::{self, MODULES_LOAD_PATH};
 use crate::plan::{
@@ -21,7 +22,7 @@ pub const MODPROBE: &str = modules_conf::MODPROBE_PATH;
 
 /// Compares the boot load list.
 pub fn load_list(context: &Context, section: &mut Section) {
-    let files = match conf::files(context.reader, "modules-load.d") {
+    let files = match drop_in::files(context.reader, "modules-load.d") {
         Ok(files) => files,
         Err(error) => return unknown(section, MODULES_LOAD_PATH, &error),
     };
@@ -70,7 +71,7 @@ pub fn load_list(context: &Context, section: &mut Section) {
     items.extend(
         ours.difference(&names).map(|name| item(name, Some("loaded at boot"), None, &[dropped()])),
     );
-    let text = modules_conf::modules_load(&wanted, context.profile);
+    let text = modules_conf::modules_load(&wanted, &context.profile.name);
     if let Some(change) =
         replace(context.reader, MODULES_LOAD_PATH, text, items, Effect::Now, section)
     {
@@ -81,7 +82,7 @@ pub fn load_list(context: &Context, section: &mut Section) {
 /// Compares options and blacklist.
 pub fn modprobe(context: &Context, section: &mut Section) {
     let wanted = &context.desired.modules;
-    let text = match modules_conf::modprobe(wanted, context.profile) {
+    let text = match modules_conf::modprobe(wanted, &context.profile.name) {
         Ok(text) => text,
         Err(error) => {
             section.blockers.push(Blocker {
@@ -93,7 +94,7 @@ pub fn modprobe(context: &Context, section: &mut Section) {
             return;
         }
     };
-    let files = match conf::files(context.reader, "modprobe.d") {
+    let files = match drop_in::files(context.reader, "modprobe.d") {
         Ok(files) => files,
         Err(error) => return unknown(section, MODPROBE, &error),
     };
@@ -227,7 +228,7 @@ fn replace(
 }
 
 /// A file that sorts after ours and says otherwise wins when the module is loaded.
-fn overruled(context: &Context, files: &[conf::ConfFile], section: &mut Section) {
+fn overruled(context: &Context, files: &[ConfFile], section: &mut Section) {
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     for file in files.iter().filter(|file| name(&file.path) > name(MODPROBE)) {
         let theirs = conf::modprobe(&file.text);

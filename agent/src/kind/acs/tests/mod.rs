@@ -8,6 +8,7 @@ use crate::facts::Facts;
 use crate::facts::pci::PciTree;
 use crate::ledger::Ledger;
 use crate::plan::Why;
+use crate::profile::of_text;
 use crate::topology::fixture::{ACS, Files, Machine, at, facts, hgx, lab};
 
 fn profile(policy: AcsPolicy, persistence: AcsPersist) -> section::Acs {
@@ -39,7 +40,8 @@ fn plan_on(resolved: &Resolved, facts: &Facts, reader: &Files) -> Section {
         notes: vec![],
     };
     let ledger = Ledger::default();
-    plan(&Context { profile: "test", desired: &desired, facts, reader, ledger: &ledger })
+    let profile = of_text("schema = 1");
+    plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger: &ledger })
 }
 
 fn plan_of(profile: &section::Acs, facts: &Facts) -> Section {

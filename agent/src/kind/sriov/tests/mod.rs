@@ -9,6 +9,7 @@ use crate::desired::{
 use crate::facts::Facts;
 use crate::ledger::Ledger;
 use crate::plan::{Action, Change, Effect, Why};
+use crate::profile::of_text;
 use crate::topology::fixture::{Files, Machine, at, facts, lab};
 
 const PF: &str = "0000:24:00.0";
@@ -47,7 +48,8 @@ fn plan_with(profile: &Sriov, facts: &Facts, reader: &Files) -> Section {
         notes: vec![],
     };
     let ledger = Ledger::default();
-    plan(&Context { profile: "test", desired: &desired, facts, reader, ledger: &ledger })
+    let profile = of_text("schema = 1");
+    plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger: &ledger })
 }
 
 fn plan_of(profile: &Sriov, machine: &Machine) -> Section {

@@ -1,0 +1,38 @@
+//! Kernel parameters of sysctl(8): a file in sysctl.d for the next boots, and /proc/sys for the running kernel.
+//! Facts: sysctl.d(5); systemd src/sysctl/sysctl.c; handbook §14.6.
+
+mod conf;
+mod file;
+mod key;
+mod paths;
+mod running;
+pub(crate) mod section;
+#[cfg(test)]
+mod tests;
+
+use super::{Context, Kind, no_labels};
+use crate::host::HostKind;
+use crate::plan::Section;
+
+/// The row of the table of kinds.
+pub const KIND: Kind = Kind {
+    name: NAME,
+    about: "kernel parameters in sysctl.d and /proc/sys",
+    plan,
+    watch: paths::watch,
+    recorded: paths::RECORDED,
+    labels: no_labels,
+};
+
+const NAME: &str = "sysctl";
+
+fn plan(context: &Context) -> Section {
+    let mut section = Section::default();
+    let wanted = &context.profile.sysctl.set;
+    file::plan(context, wanted, &mut section);
+    // The file says it all for a host that is not running: systemd-sysctl applies it in every boot.
+    if context.facts.host != HostKind::Image {
+        running::plan(context, wanted, &mut section);
+    }
+    section
+}

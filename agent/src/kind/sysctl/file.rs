@@ -1,0 +1,137 @@
+//! bedplate's file in sysctl.d. It is compared by what it says: a reworded comment is not a difference.
+
+use std::collections::BTreeMap;
+
+use super::NAME;
+use super::conf::{self, PATH};
+use super::key::Key;
+use super::section::Setting;
+use crate::host::{HostKind, ReadError};
+use crate::kind::Context;
+use crate::kind::drop_in::{self, ConfFile};
+use crate::plan::{
+    Action, Change, Effect, FileContent, Item, Note, Section, Settled, Unknown, Why,
+};
+
+/// What procps applies beside sysctl.d. systemd-sysctl reads it only where a link in sysctl.d leads to it, as on Debian.
+const SYSCTL_CONF: &str = "/etc/sysctl.conf";
+
+/// Compares the file, and names those that overrule it.
+pub fn plan(context: &Context, wanted: &[Setting], section: &mut Section) {
+    let before = match context.reader.read(PATH) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.is_absent() => None,
+        // A snapshot of before this section was known; nothing is asked of it either.
+        Err(ReadError::NotRecorded { .. }) if wanted.is_empty() => return,
+        Err(error) => return unknown(section, PATH, &error),
+    };
+    if !wanted.is_empty() {
+        overruled(context, wanted, section);
+    }
+    let ours = before.as_deref().map(|bytes| conf::values(&String::from_utf8_lossy(bytes)));
+    let ours = ours.unwrap_or_default();
+    let target: BTreeMap<_, _> =
+        wanted.iter().map(|setting| (setting.key.clone(), setting.value.clone())).collect();
+    if ours == target {
+        settled(&ours, section);
+        return;
+    }
+    let running = context.facts.host != HostKind::Image;
+    for key in ours.keys().filter(|key| running && !target.contains_key(*key)) {
+        section.notes.push(Note {
+            kind: NAME,
+            subject: key.to_string(),
+            text: "its running value stays until the next boot: the profile no longer sets it"
+                .into(),
+        });
+    }
+    section.changes.push(Change {
+        id: format!("{NAME}{PATH}"),
+        kind: NAME,
+        subject: PATH.into(),
+        items: items(wanted, &ours, &target),
+        effect: Effect::Now,
+        actions: vec![Action::ReplaceFile {
+            path: PATH.into(),
+            before: before.map(|bytes| FileContent { bytes }),
+            after: conf::text(wanted, &context.profile.name)
+                .map(|text| FileContent { bytes: text.into_bytes() }),
+        }],
+        disrupts: Vec::new(),
+        needs: Vec::new(),
+        owns: None,
+        deferred: None,
+    });
+}
+
+fn unknown(section: &mut Section, subject: &str, error: &ReadError) {
+    section.unknowns.push(Unknown {
+        kind: NAME,
+        subject: subject.into(),
+        reason: error.to_string(),
+    });
+}
+
+fn settled(ours: &BTreeMap<Key, String>, section: &mut Section) {
+    section.settled.extend(ours.iter().map(|(key, value)| Settled {
+        kind: NAME,
+        subject: format!("{key} at boot"),
+        state: format!("{value}, in {PATH}"),
+    }));
+}
+
+fn items(
+    wanted: &[Setting],
+    ours: &BTreeMap<Key, String>,
+    target: &BTreeMap<Key, String>,
+) -> Vec<Item> {
+    let differs = |setting: &&Setting| ours.get(&setting.key) != Some(&setting.value);
+    let set = wanted.iter().filter(differs).map(|setting| Item {
+        subject: setting.key.to_string(),
+        before: ours.get(&setting.key).cloned(),
+        after: Some(setting.value.clone()),
+        why: setting.why.clone(),
+    });
+    let dropped = ours.iter().filter(|(key, _)| !target.contains_key(*key)).map(|(key, value)| {
+        let why = Why::because("bedplate put it there and the profile no longer asks for it");
+        Item { subject: key.to_string(), before: Some(value.clone()), after: None, why: vec![why] }
+    });
+    set.chain(dropped).collect()
+}
+
+/// A file that sorts after ours and sets another value wins in every boot.
+fn overruled(context: &Context, wanted: &[Setting], section: &mut Section) {
+    let files = match drop_in::files(context.reader, "sysctl.d") {
+        Ok(files) => files,
+        Err(error) => return unknown(section, "sysctl.d", &error),
+    };
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    for file in files.iter().filter(|file| name(&file.path) > name(PATH)) {
+        let text =
+            format!("{} sorts after {PATH} and sets another value: it wins at boot", file.path);
+        section.notes.extend(contradictions(file, wanted, &text));
+    }
+    match context.reader.text(SYSCTL_CONF) {
+        Ok(text) => {
+            let file = ConfFile { path: SYSCTL_CONF.into(), text };
+            let text = format!(
+                "{SYSCTL_CONF} sets another value: `sysctl --system` and `sysctl -p` apply that one"
+            );
+            section.notes.extend(contradictions(&file, wanted, &text));
+        }
+        Err(error) if error.is_absent() => {}
+        Err(error) => unknown(section, SYSCTL_CONF, &error),
+    }
+}
+
+fn contradictions(file: &ConfFile, wanted: &[Setting], text: &str) -> Vec<Note> {
+    let theirs = conf::values(&file.text);
+    let other =
+        |setting: &&Setting| theirs.get(&setting.key).is_some_and(|value| *value != setting.value);
+    let note = |setting: &Setting| Note {
+        kind: NAME,
+        subject: setting.key.to_string(),
+        text: text.to_owned(),
+    };
+    wanted.iter().filter(other).map(note).collect()
+}

@@ -1,0 +1,96 @@
+//! What is planned for kernel parameters, on a host of a few files.
+
+use super::*;
+use crate::desired::{
+    AcsPersistence, AcsPolicy, Desired, DesiredAcs, DesiredCmdline, DesiredModules,
+};
+use crate::host::Reading;
+use crate::ledger::Ledger;
+use crate::plan::Action;
+use crate::profile::of_text;
+use crate::topology::fixture::{Files, facts};
+
+const NUMA: &str = "/proc/sys/kernel/numa_balancing";
+
+fn plan_of(set: &str, host: HostKind, reader: &Files) -> Section {
+    let profile = of_text(&format!("schema = 1\n[sysctl]\nset = {set}\n"));
+    let mut facts = facts(Reading::Absent);
+    facts.host = host;
+    let desired = Desired {
+        cmdline: DesiredCmdline::default(),
+        modules: DesiredModules::default(),
+        acs: DesiredAcs {
+            policy: AcsPolicy::Keep,
+            ports: vec![],
+            persistence: AcsPersistence::Live,
+        },
+        sriov: vec![],
+        blockers: vec![],
+        unknowns: vec![],
+        notes: vec![],
+    };
+    let ledger = Ledger::default();
+    plan(&Context { profile: &profile, desired: &desired, facts: &facts, reader, ledger: &ledger })
+}
+
+fn settings(text: &str) -> Files {
+    Files::new(&[(conf::PATH, text), (NUMA, "0")])
+}
+
+#[test]
+fn what_cannot_be_read_is_unknown_and_nothing_is_planned_for_it() {
+    let set = r#"{ "kernel.numa_balancing" = 0 }"#;
+    for path in [NUMA, conf::PATH, "/etc/sysctl.conf"] {
+        let mut reader = settings("kernel.numa_balancing = 0\n");
+        reader.denied.insert(path.to_owned());
+        let section = plan_of(set, HostKind::Live, &reader);
+        assert_eq!(section.unknowns.len(), 1, "{path}: {section:?}");
+        assert_eq!((section.changes.len(), section.blockers.len()), (0, 0), "{path}");
+    }
+}
+
+#[test]
+fn lists_are_written_with_tabs_only_where_the_kernel_shows_tabs() {
+    let set = r#"{ "net.ipv4.tcp_rmem" = "1 2  3", "kernel.core_pattern" = "|/bin/x %P %u" }"#;
+    let reader = Files::new(&[
+        ("/proc/sys/net/ipv4/tcp_rmem", "4\t5\t6"),
+        ("/proc/sys/kernel/core_pattern", "core"),
+    ]);
+    let section = plan_of(set, HostKind::Live, &reader);
+    let actions = section.changes.iter().flat_map(|change| &change.actions);
+    let written: Vec<&str> = actions
+        .filter_map(|action| match action {
+            Action::WriteAttribute { after, .. } => Some(after.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(written, ["|/bin/x %P %u", "1\t2\t3"]);
+}
+
+#[test]
+fn an_image_gets_the_file_and_its_kernel_is_not_asked() {
+    let reader = Files::default();
+    let set = r#"{ "kernel.numa_balancing" = 0 }"#;
+    let section = plan_of(set, HostKind::Image, &reader);
+    assert_eq!(section.blockers, []);
+    let ids: Vec<&str> = section.changes.iter().map(|change| change.id.as_str()).collect();
+    assert_eq!(ids, ["sysctl/etc/sysctl.d/zz-bedplate.conf"]);
+    assert!(reader.asked.borrow().iter().all(|path| !path.starts_with("/proc")));
+    let dropped = plan_of("{}", HostKind::Image, &settings("kernel.numa_balancing = 0\n"));
+    assert_eq!(dropped.changes.len(), 1);
+    assert_eq!(dropped.notes, [], "nothing runs there");
+}
+
+#[test]
+fn a_host_that_is_asked_for_nothing_says_nothing() {
+    let section = plan_of("{}", HostKind::Live, &Files::default());
+    assert_eq!(section, Section::default());
+}
+
+#[test]
+fn the_running_values_of_the_profile_are_watched() {
+    let profile = of_text("schema = 1\n[sysctl]\nset = { \"kernel/numa_balancing\" = 0 }\n");
+    let watch = (KIND.watch)(&profile, &facts(Reading::Absent));
+    assert_eq!(watch.directories, ["/etc/sysctl.d"]);
+    assert_eq!(watch.attributes, [NUMA]);
+}
