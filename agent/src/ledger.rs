@@ -2,6 +2,7 @@
 //! read. Keeping it on disk is `apply`'s business; how records come and go is `record`'s. Kinds only look.
 
 mod record;
+mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,6 +15,7 @@ use crate::host::{FileMeta, ReadError, Reader};
 use crate::value::PciAddress;
 
 pub use record::{Author, RegisterKey};
+pub use tool::{Generator, UndoTool};
 
 /// Where bedplate keeps its state, inside the host. Not for everybody's eyes: it holds copies of other files.
 pub const DIRECTORY: &str = crate::host::lock::DIRECTORY;
@@ -87,27 +89,6 @@ pub struct OwedTool {
     pub argv: Vec<String>,
     /// What for.
     pub purpose: String,
-}
-
-/// A tool run that undoes another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UndoTool {
-    /// The kind whose change ran the other.
-    pub kind: String,
-    /// Program and arguments.
-    pub argv: Vec<String>,
-    /// What the other was run for.
-    pub purpose: String,
-    /// Seconds it may take.
-    pub limit_s: u32,
-}
-
-impl UndoTool {
-    /// Whether it is the same run; the purpose is text for people.
-    pub fn undoes_as(&self, other: &Self) -> bool {
-        (&self.kind, &self.argv) == (&other.kind, &other.argv)
-    }
 }
 
 /// SHA-256 of a file's content, as 64 lowercase hex digits. It names a blob, so nothing else may parse as one.
@@ -219,37 +200,6 @@ pub struct Unfinished {
     pub change: String,
     /// The file before that change, to be put back if the change fails.
     pub before: FileState,
-}
-
-/// A tool that makes a file from others. What is run tells two of them apart: the purpose is text for people, and another
-/// version may word it otherwise.
-#[derive(Debug, Clone, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Generator {
-    /// Program and arguments.
-    pub argv: Vec<String>,
-    /// What it is run for.
-    pub purpose: String,
-    /// Seconds it may take.
-    pub limit_s: u32,
-}
-
-impl PartialEq for Generator {
-    fn eq(&self, other: &Self) -> bool {
-        self.argv == other.argv
-    }
-}
-
-impl PartialOrd for Generator {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Generator {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.argv.cmp(&other.argv)
-    }
 }
 
 /// A sysfs attribute that bedplate has written; only the boot that saw it can give it back.

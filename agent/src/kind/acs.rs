@@ -16,7 +16,7 @@ use crate::facts::Facts;
 use crate::facts::pci::Acs;
 use crate::host::{HostKind, Reading};
 use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, Note, Section, Settled, Why};
-use crate::profile::model::Profile;
+use crate::section::Declared;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
@@ -39,7 +39,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// Config space of the ports, which `setpci` and drivers write to, and resets, which bring the bits back.
-fn watch(_: &Profile, facts: &Facts) -> Watch {
+fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
     let tree = facts.pci.known().into_iter();
     let ports = tree
         .flat_map(|tree| tree.functions.values())

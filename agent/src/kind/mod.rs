@@ -13,14 +13,14 @@ use crate::facts::Facts;
 use crate::host::Reader;
 use crate::ledger::Ledger;
 use crate::plan::Section;
-use crate::profile::model::Profile;
+use crate::section::Declared;
 use serde::{Deserialize, Serialize};
 
 /// What a kind gets to look at.
 pub struct Context<'a> {
     /// What the operator declared: its name for the heading of the files that bedplate writes, and the sections that mean the
     /// same on every machine.
-    pub profile: &'a Profile,
+    pub profile: &'a dyn Declared,
     /// What is wanted, where that depends on the machine.
     pub desired: &'a Desired,
     /// What the host is.
@@ -40,7 +40,7 @@ pub struct Kind {
     /// Observe and compare.
     pub plan: fn(&Context) -> Section,
     /// Where a change of what it manages shows.
-    pub watch: fn(&Profile, &Facts) -> Watch,
+    pub watch: fn(&dyn Declared, &Facts) -> Watch,
     /// What a snapshot records beside what facts are made of.
     pub recorded: &'static [(&'static str, Take)],
     /// What schedulers may select nodes by: name and value.

@@ -28,7 +28,7 @@ const NAME: &str = "sysctl";
 
 fn plan(context: &Context) -> Section {
     let mut section = Section::default();
-    let wanted = &context.profile.sysctl.set;
+    let wanted = context.profile.get::<section::Sysctl>().map_or(&[][..], |section| &section.set);
     file::plan(context, wanted, &mut section);
     // The file says it all for a host that is not running: systemd-sysctl applies it in every boot.
     if context.facts.host != HostKind::Image {

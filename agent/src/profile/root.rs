@@ -86,6 +86,17 @@ macro_rules! root {
             $( $(#[doc = $doc])* pub $name: $($module)::+::$model, )*
         }
 
+        impl crate::section::Declared for Profile {
+            fn name(&self) -> &str {
+                &self.name
+            }
+
+            fn section(&self, of: std::any::TypeId) -> Option<&dyn std::any::Any> {
+                let sections = [$( &self.$name as &dyn std::any::Any ),*];
+                sections.into_iter().find(|section| (*section).type_id() == of)
+            }
+        }
+
         impl Layer {
             fn read(fragment: Fragment, checker: &mut Checker<'_>) -> Self {
                 Layer {

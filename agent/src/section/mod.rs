@@ -33,6 +33,8 @@ mod print;
 mod rule;
 mod source;
 
+use std::any::{Any, TypeId};
+
 pub(crate) use at::At;
 pub(crate) use check::{Checker, Reason};
 pub use diagnostic::{Diagnostic, ProfileErrors, Severity, render_all};
@@ -44,6 +46,22 @@ pub(crate) use lint::{Hit, Lint, Linter, SectionLint};
 pub(crate) use print::{ListEntry, Printer, toml_text};
 pub(crate) use rule::{DAY, InFile, Length, Pattern, Plain, Rule, read_key};
 pub(crate) use source::{Place, SourceFile, Sources};
+
+/// A merged profile, as kinds see it: its name, and any section by its type. Which sections there are is the profile's
+/// business, which knows the kinds.
+pub trait Declared {
+    /// The profile's name.
+    fn name(&self) -> &str;
+    /// The section of a type, if there is one.
+    fn section(&self, of: TypeId) -> Option<&dyn Any>;
+}
+
+impl dyn Declared + '_ {
+    /// The section of this type.
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.section(TypeId::of::<T>())?.downcast_ref()
+    }
+}
 
 /// A section, as its merged layer stands for it.
 pub(crate) trait Section: Overlay + Default + 'static {

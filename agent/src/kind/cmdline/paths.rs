@@ -4,7 +4,7 @@ use super::effective;
 use crate::facts::Facts;
 use crate::host::Reader;
 use crate::kind::{Take, Watch};
-use crate::profile::model::Profile;
+use crate::section::Declared;
 
 /// Recorded in snapshots.
 pub const RECORDED: &[(&str, Take)] = &[
@@ -57,7 +57,7 @@ pub const RECORDED: &[(&str, Take)] = &[
 ];
 
 /// Where boot loaders keep their configuration and entries.
-pub fn watch(_: &Profile, _: &Facts) -> Watch {
+pub fn watch(_: &dyn Declared, _: &Facts) -> Watch {
     Watch::directories(&[
         "/etc/default",
         "/etc/default/grub.d",

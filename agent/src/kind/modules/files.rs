@@ -71,7 +71,7 @@ pub fn load_list(context: &Context, section: &mut Section) {
     items.extend(
         ours.difference(&names).map(|name| item(name, Some("loaded at boot"), None, &[dropped()])),
     );
-    let text = modules_conf::modules_load(&wanted, &context.profile.name);
+    let text = modules_conf::modules_load(&wanted, context.profile.name());
     if let Some(change) =
         replace(context.reader, MODULES_LOAD_PATH, text, items, Effect::Now, section)
     {
@@ -82,7 +82,7 @@ pub fn load_list(context: &Context, section: &mut Section) {
 /// Compares options and blacklist.
 pub fn modprobe(context: &Context, section: &mut Section) {
     let wanted = &context.desired.modules;
-    let text = match modules_conf::modprobe(wanted, &context.profile.name) {
+    let text = match modules_conf::modprobe(wanted, context.profile.name()) {
         Ok(text) => text,
         Err(error) => {
             section.blockers.push(Blocker {

@@ -2,7 +2,7 @@
 
 use crate::facts::Facts;
 use crate::kind::{Take, Watch};
-use crate::profile::model::Profile;
+use crate::section::Declared;
 
 /// Recorded in snapshots.
 pub const RECORDED: &[(&str, Take)] = &[
@@ -34,6 +34,6 @@ pub const RECORDED: &[(&str, Take)] = &[
 ];
 
 /// The two directories that modprobe and systemd-modules-load read on this host.
-pub fn watch(_: &Profile, _: &Facts) -> Watch {
+pub fn watch(_: &dyn Declared, _: &Facts) -> Watch {
     Watch::directories(&["/etc/modprobe.d", "/etc/modules-load.d"])
 }

@@ -3,7 +3,7 @@
 use crate::facts::Facts;
 use crate::host::Reader;
 use crate::kind::{Take, Watch};
-use crate::profile::model::Profile;
+use crate::section::Declared;
 
 /// Recorded in snapshots.
 pub const RECORDED: &[(&str, Take)] = &[
@@ -17,7 +17,7 @@ pub const RECORDED: &[(&str, Take)] = &[
 ];
 
 /// VF counts, and resets, which take VFs away.
-pub fn watch(_: &Profile, facts: &Facts) -> Watch {
+pub fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
     let tree = facts.pci.known().into_iter();
     let pfs = tree
         .flat_map(|tree| tree.functions.values())

@@ -54,7 +54,7 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut Section) {
         actions: vec![Action::ReplaceFile {
             path: PATH.into(),
             before: before.map(|bytes| FileContent { bytes }),
-            after: conf::text(wanted, &context.profile.name)
+            after: conf::text(wanted, context.profile.name())
                 .map(|text| FileContent { bytes: text.into_bytes() }),
         }],
         disrupts: Vec::new(),

@@ -1,8 +1,9 @@
 //! Where kernel parameters are configured and show: what a snapshot records, what the daemon watches.
 
+use super::section::Sysctl;
 use crate::facts::Facts;
 use crate::kind::{Take, Watch};
-use crate::profile::model::Profile;
+use crate::section::Declared;
 
 /// Recorded in snapshots. Of /proc/sys only what profiles of GPU and RDMA nodes set: some of its files do something when they
 /// are read (vm/stat_refresh). What is not recorded is unknown when a snapshot is planned for.
@@ -40,8 +41,9 @@ pub const RECORDED: &[(&str, Take)] = &[
 ];
 
 /// The directory of the file, and the running values: programs write to both.
-pub fn watch(profile: &Profile, _: &Facts) -> Watch {
+pub fn watch(profile: &dyn Declared, _: &Facts) -> Watch {
     let mut watch = Watch::directories(&["/etc/sysctl.d"]);
-    watch.attributes = profile.sysctl.set.iter().map(|setting| setting.key.path()).collect();
+    let wanted = profile.get::<Sysctl>().into_iter().flat_map(|section| &section.set);
+    watch.attributes = wanted.map(|setting| setting.key.path()).collect();
     watch
 }
