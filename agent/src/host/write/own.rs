@@ -23,7 +23,8 @@ pub fn replace_own_file(
 }
 
 /// The same for what is written again with the next change (metrics, labels), without waiting for the disk: a disk that
-/// hangs must not hold up who writes it. Everybody may read it.
+/// hangs must not hold up who writes it. A reader sees the old text or the new one; after a power cut there may be neither.
+/// Everybody may read it.
 ///
 /// # Errors
 /// The system's own.
@@ -56,11 +57,30 @@ fn replace(
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use super::super::Gate;
     use super::*;
 
     fn mode(path: &Path) -> u32 {
         std::fs::symlink_metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn only_state_waits_for_the_disk() {
+        let root = tempfile::tempdir().unwrap();
+        for (durable, expected) in [(true, 2), (false, 0)] {
+            let syncs = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&syncs);
+            let gate: Gate = Box::new(move |what, _| {
+                count.fetch_add(usize::from(what.starts_with("sync")), Ordering::Relaxed);
+                Ok(())
+            });
+            let writer = DirWriter { durable, ..DirWriter::live().gated(gate) };
+            replace(writer, &root.path().join("x"), b"text", 0o644, 0o755).unwrap();
+            assert_eq!(syncs.load(Ordering::Relaxed), expected, "durable: {durable}");
+        }
     }
 
     #[test]
