@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bedplate_tests::program;
 use serde_json::{Value, json};
 
-use super::rig::{Rig, difference, drifted, mended, right};
+use super::rig::{Rig, drifted, failed, mended, right};
 
 /// As systemd starts it, with a udev that `udevadm settle` takes so long to wait for.
 fn boot(rig: &Rig, settle: &str) -> (Output, Duration) {
@@ -97,8 +97,7 @@ fn a_device_that_hangs_does_not_hold_up_the_boot() {
 #[test]
 fn what_could_not_be_put_back_is_named() {
     let Some(rig) = Rig::new() else { return };
-    let mut failed = drifted(&rig);
-    failed["done"] = json!([{ "change": difference(), "failure": "no such port" }]);
+    let mut failed = failed(&rig);
     failed["warnings"] = json!(["the history was not written: No space left on device"]);
     rig.look(&drifted(&rig));
     rig.after(&failed);

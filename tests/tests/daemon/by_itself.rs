@@ -5,7 +5,7 @@ use bedplate::daemon::status::{State, Verdict};
 use bedplate::reboot::state::RebootState;
 use serde_json::json;
 
-use super::rig::{Rig, difference, drifted, mended, right, until, waiting};
+use super::rig::{Rig, drifted, failed, mended, right, until, waiting};
 
 /// Where the hold lies that the operator's file leads to. Nobody watches it, so that writing it is no event.
 pub const ELSEWHERE: &str = "var/lib/elsewhere";
@@ -73,8 +73,7 @@ fn a_look_that_the_re_check_starts_is_work() {
 #[test]
 fn a_look_for_the_next_try_is_work() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut failed = drifted(&rig);
-    failed["done"] = json!([{ "change": difference(), "failure": "no such port" }]);
+    let failed = failed(&rig);
     rig.look(&drifted(&rig));
     rig.after(&failed);
     rig.start();

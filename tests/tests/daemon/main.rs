@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use bedplate::daemon::status::{State, Verdict};
 use bedplate_tests::program;
-use rig::{Rig, difference, drifted, mended, right, until};
+use rig::{Rig, drifted, failed, mended, right, until};
 use serde_json::json;
 
 #[test]
@@ -162,8 +162,7 @@ fn who_takes_it_back_three_times_has_it() {
 #[test]
 fn what_fails_is_tried_again_later() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut failed = drifted(&rig);
-    failed["done"] = json!([{ "change": difference(), "failure": "no such port" }]);
+    let failed = failed(&rig);
     rig.look(&drifted(&rig));
     rig.after(&failed);
     rig.start();

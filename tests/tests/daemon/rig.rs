@@ -373,6 +373,13 @@ pub fn drifted(rig: &Rig) -> Value {
     round
 }
 
+/// A round whose change has failed.
+pub fn failed(rig: &Rig) -> Value {
+    let mut round = drifted(rig);
+    round["done"] = json!([{ "change": difference(), "failure": "no such port" }]);
+    round
+}
+
 /// A round that has done it.
 pub fn mended(rig: &Rig) -> Value {
     let mut round = right(rig);
