@@ -1,12 +1,16 @@
 //! `/etc/default/grub` and its drop-ins: shell scripts that grub-mkconfig sources. They are read without being run
 //! (handbook §10.1): plain assignments are understood, everything else that could matter is refused with its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::NotUnderstood;
 use super::grub_quote::{self, GrubQuoteError};
 use super::shell::{Assignment, Event, Piece, Quote, scan};
 use crate::cmdline::{Token, TokenError};
+
+/// Commands that nobody redefines as functions.
+const BUILT_IN: [&str; 12] =
+    [":", "[", "[[", "break", "cd", "continue", "echo", "false", "set", "shift", "test", "true"];
 
 /// What to do where a file cannot be followed.
 const REMEDY: &str = "write the value out, or move the assignment to a drop-in of its own";
@@ -186,6 +190,8 @@ pub fn parse_drop_in(text: &str, variable: &str) -> Result<Vec<Token>, DropInErr
 #[derive(Default)]
 struct Variables {
     known: BTreeMap<String, Result<Option<String>, (usize, NotUnderstood)>>,
+    /// What happens when a function is called.
+    functions: BTreeMap<String, Vec<Event>>,
     /// Something may have set every variable that is not assigned since.
     anything: Option<(usize, NotUnderstood)>,
     /// Nothing after this place is known.
@@ -223,8 +229,52 @@ impl Variables {
                 self.known.clear();
                 self.anything = Some(found(*at, why));
             }
+            Event::Function { name, body } => {
+                // Any of several definitions of one name may be the one that counts.
+                self.functions.entry(name.clone()).or_default().extend(body.iter().cloned());
+            }
+            Event::Call { name, at } => self.call(name, &|why| found(*at, why)),
             Event::Lost { at, why } => {
                 self.lost.get_or_insert(found(*at, why));
+            }
+        }
+    }
+
+    /// A call of a function, if it is one: whatever it or a function that it calls may set is no longer known.
+    fn call(&mut self, name: &str, found: &dyn Fn(&str) -> (usize, NotUnderstood)) {
+        if self.anything.is_some()
+            && !self.functions.contains_key(name)
+            && !BUILT_IN.contains(&name)
+        {
+            // What was sourced or evaluated may have defined it.
+            self.known.clear();
+            self.anything = Some(found(&format!("`{name}` may be a function that sets it")));
+        }
+        let mut called = BTreeSet::from([name.to_owned()]);
+        let mut waiting = vec![name.to_owned()];
+        while let Some(next) = waiting.pop() {
+            let why = format!("the function `{next}` that is called here may set it");
+            for event in self.functions.get(&next).cloned().unwrap_or_default() {
+                match event {
+                    Event::Assign(Assignment { name, .. }) | Event::Touch { name, .. } => {
+                        self.known.insert(name, Err(found(&why)));
+                    }
+                    Event::Anything { .. } => {
+                        self.known.clear();
+                        self.anything = Some(found(&why));
+                    }
+                    Event::Lost { why, .. } => {
+                        self.lost.get_or_insert(found(why));
+                    }
+                    Event::Function { name, body } => {
+                        self.functions.entry(name).or_default().extend(body);
+                    }
+                    Event::Call { name, .. } => {
+                        if called.insert(name.clone()) {
+                            waiting.push(name);
+                        }
+                    }
+                }
             }
         }
     }

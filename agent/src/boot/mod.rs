@@ -15,7 +15,6 @@ mod grub_vars;
 pub mod grubenv;
 pub mod kernel_cmdline;
 mod shell;
-mod shell_word;
 pub mod uki;
 pub mod version;
 

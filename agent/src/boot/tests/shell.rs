@@ -27,9 +27,10 @@ fn right_side() -> impl Strategy<Value = String> {
         4 => "[a-z0-9=;#. ]{0,3}",
         2 => "'[a-z\" $\\\\;#]{0,4}'",
         2 => "\"[a-z' ;#]{0,4}\"",
-        1 => prop::sample::select(vec![
+        4 => prop::sample::select(vec![
             "$A", "${A}", "\"$A b\"", "${A:-x}", "${GRUB_X:-y}", "${GRUB_X-}", "${A:+\"z w\"}", "\\$A", "\\\\", "\\ ",
-            "\\\n", "\"a\\\"b\"", "\"\\$A\\z\"", "$(echo q)", "`echo r`", "$", "\"$\"", "'", "\"", "~", "&& A=c", "|| A=d",
+            "\\\n", "\"a\\\"b\"", "\"\\$A\\z\"", "$(echo q)", "`echo r`", "$", "\"$\"", "'", "\"", "~", ":~", "&& A=c", "|| A=d", "$\\\n", "$((A=5))",
+            "$(case x in x) A=c;; esac)", "$(true # )\n)", "& A=c", "| A=c", "2>&1 A=e",
         ]).prop_map(str::to_owned),
     ];
     prop::collection::vec(piece, 0..5).prop_map(|pieces| pieces.concat())
@@ -42,9 +43,13 @@ fn line() -> impl Strategy<Value = String> {
         1 => right_side().prop_map(|right| format!("export A={right}")),
         1 => right_side().prop_map(|right| format!("if true; then A={right}; fi")),
         1 => right_side().prop_map(|right| format!("false && A={right}")),
-        1 => prop::sample::select(vec![
+        4 => prop::sample::select(vec![
             "# A=comment", "", "(A=c)", "case $A in old) B=1;; (x) A=e;; esac", "f() { A=c; }", "for x in 1 2; do A=$x; done",
-            "{ A=c; }", "! true", "A=c true", "unset A", ": ${A:=x}", "true | A=c", "echo >/dev/null A=c",
+            "{ A=c; }", "f ( ) { g; }", "g() { : \"${A:=y}\"; }", "f() { for A in 1 2; do :; done; return; }", "f", "g", "'f'",
+            "f() ( A=c )", "f A=d", "$B", "\"f\"", "true && f", "A=c f", "command export A=c", "\\export A=c", "export \"A=c\"",
+            "A\\\n=c", "ex\\\nport A=c", "i\\\nf false; then A=c; fi", "eval f", "unset \"A\"", "alias true='A=c'", "true",
+            "trap 'A=c' EXIT", "readonly B=1", "2>/dev/null A=c", "((A=5))", "case f in f) f;; esac", "set -- A=c", "\"$@\"",
+            "! true", "A=c true", "unset A", ": ${A:=x}", "true | A=c", "echo >/dev/null A=c",
         ]).prop_map(str::to_owned),
     ]
 }

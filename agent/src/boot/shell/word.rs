@@ -1,6 +1,6 @@
 //! Words of a POSIX shell: quotes, escapes and expansions, taken apart without carrying anything out.
 
-use super::shell::{Event, NEVER_CLOSED, Piece, Quote, Scanned, Scanner, Word};
+use super::{Event, NEVER_CLOSED, Piece, Quote, Scanned, Scanner, Word, is_name};
 
 impl Scanner<'_> {
     /// The word that starts here.
@@ -25,7 +25,7 @@ impl Scanner<'_> {
                     }
                     self.escaped(&mut pieces)?;
                 }
-                '$' => self.dollar(&mut pieces)?,
+                '$' => self.dollar(&mut pieces, false)?,
                 '`' => self.backticks(&mut pieces)?,
                 '\r' => {
                     let why = "the carriage return becomes part of the value; save the file with Unix line ends";
@@ -81,7 +81,7 @@ impl Scanner<'_> {
                     self.at += 1;
                     return Ok(());
                 }
-                '$' => self.dollar(pieces)?,
+                '$' => self.dollar(pieces, true)?,
                 '`' => self.backticks(pieces)?,
                 '\\' => {
                     self.at += 1;
@@ -125,14 +125,16 @@ impl Scanner<'_> {
         Err((start, NEVER_CLOSED))
     }
 
-    fn dollar(&mut self, pieces: &mut Vec<Piece>) -> Scanned<()> {
+    /// An expansion. `quoted`: between double quotes.
+    fn dollar(&mut self, pieces: &mut Vec<Piece>, quoted: bool) -> Scanned<()> {
         let start = self.at;
         self.at += 1;
+        self.continuations();
+        let opaque = |why| Piece::Opaque { at: start, why };
         match self.peek() {
             Some('(') => {
-                self.skip_brackets(')')?;
-                let why = "a command is run for the value, which is not done here";
-                pieces.push(Piece::Opaque { at: start, why });
+                self.substitution()?;
+                pieces.push(opaque("a command is run for the value, which is not done here"));
             }
             Some('{') => {
                 self.at += 1;
@@ -143,19 +145,32 @@ impl Scanner<'_> {
                 let name = self.name();
                 pieces.push(Piece::Var { name, at: start });
             }
-            Some(c)
-                if c.is_ascii_digit() || "@*#?-$!'\"".contains(c) && !matches!(c, '"' | '\'') =>
-            {
+            Some(c) if c.is_ascii_digit() || "@*#?-$!".contains(c) => {
                 self.at += 1;
-                pieces.push(Piece::Opaque {
-                    at: start,
-                    why: "this is known only when the script runs",
-                });
+                pieces.push(opaque("this is known only when the script runs"));
             }
-            Some('\'') => {
-                pieces.push(Piece::Opaque { at: start, why: "shells differ in what `$'` means" })
+            Some('\'' | '"') if !quoted => {
+                pieces.push(opaque("shells differ in what `$` means here"))
             }
             _ => push_text(pieces, "$"),
+        }
+        Ok(())
+    }
+
+    /// `$(command)` or `$((arithmetic))`, from its first bracket on.
+    fn substitution(&mut self) -> Scanned<()> {
+        let start = self.at;
+        self.skip_brackets(')')?;
+        let inside = &self.text[start..self.at];
+        if inside.split(|c: char| !is_name(c)).any(|word| word == "case") {
+            // The brackets of its patterns close nothing, so where it ends is not known.
+            return Err((start, "a `case` in a command substitution is not followed"));
+        }
+        if inside.starts_with("((")
+            && (inside.contains('=') || inside.contains("++") || inside.contains("--"))
+        {
+            self.events
+                .push(Event::Anything { at: start, why: "this arithmetic may set a variable" });
         }
         Ok(())
     }
@@ -181,7 +196,7 @@ impl Scanner<'_> {
                 None => return Err((start, NEVER_CLOSED)),
                 Some('}') => break,
                 Some('"') => self.double_quoted(&mut word)?,
-                Some('$') => self.dollar(&mut word)?,
+                Some('$') => self.dollar(&mut word, true)?,
                 Some('`') => self.backticks(&mut word)?,
                 Some('\\') => self.escaped(&mut word)?,
                 // A single quote means itself inside double quotes and quotes outside them.
@@ -201,10 +216,22 @@ impl Scanner<'_> {
     }
 
     fn name(&mut self) -> String {
-        let rest = &self.text[self.at..];
-        let len = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
-        self.at += len;
-        rest[..len].to_owned()
+        let mut name = String::new();
+        loop {
+            self.continuations();
+            match self.peek().filter(|c| is_name(*c)) {
+                Some(c) => name.push(c),
+                None => return name,
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Passes over backslashes with line ends behind them, which the shell drops before it reads names.
+    pub fn continuations(&mut self) {
+        while self.starts_with("\\\n") {
+            self.at += 2;
+        }
     }
 
     /// Passes over a bracketed stretch, starting at its opening bracket.
@@ -223,6 +250,10 @@ impl Scanner<'_> {
                     self.double_quoted(&mut ignored)?;
                     continue;
                 }
+                '#' if self.text[..self.at].ends_with([' ', '\t', '\n', ';', '(']) => {
+                    self.comment();
+                    continue;
+                }
                 '\\' => self.at += 1,
                 _ if c == open => depth += 1,
                 _ if c == close => depth -= 1,
@@ -235,11 +266,6 @@ impl Scanner<'_> {
         }
         Err((start, NEVER_CLOSED))
     }
-}
-
-/// Whether a character can be part of a variable's name.
-pub(super) fn is_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_'
 }
 
 fn push_text(pieces: &mut Vec<Piece>, text: &str) {
