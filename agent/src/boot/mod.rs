@@ -7,6 +7,7 @@
 pub mod bls;
 pub mod grub_cfg;
 pub mod grub_default;
+pub mod grub_files;
 pub mod grub_quote;
 mod grub_run;
 mod grub_script;

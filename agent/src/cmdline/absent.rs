@@ -2,7 +2,7 @@
 
 use crate::facts::Arch;
 
-use super::edit::ApplyError;
+use super::error::ApplyError;
 use super::key::{Absent, Listed, Meaning, Unwanted, bool_meaning, names_option};
 use super::lex::Token;
 use super::line::CommandLine;

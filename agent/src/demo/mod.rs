@@ -8,7 +8,7 @@ pub mod spec;
 mod system;
 mod tree;
 
-use crate::host::snapshot::Snapshot;
+use crate::host::snapshot::{Node, Snapshot};
 
 pub use spec::HostSpec;
 pub use tree::write_tree;
@@ -48,6 +48,30 @@ pub fn snapshot(name: &str) -> Option<Snapshot> {
     let (_, _, text) = DEMOS.iter().find(|(known, _, _)| *known == name)?;
     // The texts above are parsed by a test; a demo that could not be parsed would not be there.
     HostSpec::from_toml(text).ok().map(|spec| spec.build())
+}
+
+impl HostSpec {
+    /// Make the host: a snapshot in which everything not there is known not to be there.
+    pub fn build(&self) -> Snapshot {
+        let mut snapshot = Snapshot::new(self.running);
+        system::files(self, &mut snapshot);
+        boot::files(self, &mut snapshot);
+        if self.running {
+            system::running(self, &mut snapshot);
+            machine::pci(self, &mut snapshot);
+        }
+        for path in &self.remove {
+            snapshot.remove(&snapshot.canonical(path));
+        }
+        for (path, text) in &self.files {
+            snapshot.insert(&snapshot.canonical(path), Node::File(text.clone().into_bytes()));
+        }
+        for (path, target) in &self.links {
+            snapshot.insert(&snapshot.canonical(path), Node::Link(target.clone()));
+        }
+        snapshot.complete();
+        snapshot
+    }
 }
 
 #[cfg(test)]

@@ -35,9 +35,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{boot, machine, system};
 use crate::facts::CpuVendor;
-use crate::host::snapshot::{Node, Snapshot};
 use crate::value::PciAddress;
 
 /// Which machine.
@@ -218,27 +216,5 @@ impl HostSpec {
             Machine::Hgx | Machine::Grace => Nvidia::Open,
             Machine::Mi300x | Machine::Plain => Nvidia::None,
         })
-    }
-
-    /// Make the host: a snapshot in which everything not there is known not to be there.
-    pub fn build(&self) -> Snapshot {
-        let mut snapshot = Snapshot::new(self.running);
-        system::files(self, &mut snapshot);
-        boot::files(self, &mut snapshot);
-        if self.running {
-            system::running(self, &mut snapshot);
-            machine::pci(self, &mut snapshot);
-        }
-        for path in &self.remove {
-            snapshot.remove(&snapshot.canonical(path));
-        }
-        for (path, text) in &self.files {
-            snapshot.insert(&snapshot.canonical(path), Node::File(text.clone().into_bytes()));
-        }
-        for (path, target) in &self.links {
-            snapshot.insert(&snapshot.canonical(path), Node::Link(target.clone()));
-        }
-        snapshot.complete();
-        snapshot
     }
 }

@@ -3,7 +3,6 @@
 
 pub mod boot;
 pub mod caps;
-mod detail;
 pub mod gpu;
 pub mod names;
 pub mod os;

@@ -2,10 +2,12 @@
 //! where it can matter: config space of bridges, SR-IOV and interface names of network functions and GPUs,
 //! the NUMA node once per host bridge. Missing or odd files never stop the scan.
 
+mod detail;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::pci::{Function, Gap, PciTree, SriovPf};
-use super::{Depth, caps, detail};
+use super::{Depth, caps};
 use crate::host::{ConfigSpace, ReadError, Reader, Reading};
 use crate::value::{PciAddress, PciId};
 

@@ -5,8 +5,8 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::attempt::Attempt;
 use super::method::ipmi::RestartCause;
-use super::record::Attempt;
 use crate::profile::model::RebootMethod;
 use crate::utc::shown;
 

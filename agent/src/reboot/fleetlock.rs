@@ -5,6 +5,7 @@
 //! never reports `steady-state` keeps its slot for ever: report it after every healthy boot.
 
 mod answer;
+mod line;
 mod tls;
 
 use std::sync::Arc;

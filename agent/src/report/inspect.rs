@@ -15,8 +15,6 @@ use crate::facts::Facts;
 use crate::facts::names::Names;
 use crate::host::Reading;
 
-pub(super) use words::vendor;
-
 /// Version of the JSON form; raised when a field changes its meaning or goes away, not when one is added.
 const VERSION: u32 = 1;
 

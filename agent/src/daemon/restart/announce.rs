@@ -9,7 +9,8 @@ use crate::daemon::methods;
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
 use crate::profile::model::RebootMethod;
-use crate::reboot::record::{Attempt, Record};
+use crate::reboot::attempt::Attempt;
+use crate::reboot::record::Record;
 use crate::reboot::state::RebootState;
 use crate::utc::shown;
 

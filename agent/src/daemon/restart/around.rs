@@ -158,7 +158,8 @@ mod tests {
     //! (RuntimeDirectoryPreserve=yes), and so an upgrade that restarts it.
 
     use super::*;
-    use crate::reboot::record::{Attempt, Record};
+    use crate::reboot::attempt::Attempt;
+    use crate::reboot::record::Record;
 
     fn before_the_upgrade(usec_ago: i64, rest: &str) -> (tempfile::TempDir, Restart) {
         let root = tempfile::tempdir().unwrap();

@@ -5,7 +5,8 @@ use super::files::{self, replace, verify};
 use super::grub;
 use super::{Context, NAME, Observed, Obstacle, Steps};
 use crate::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
-use crate::boot::grub_cfg::{Surroundings, default_entry};
+use crate::boot::grub_cfg::default_entry;
+use crate::boot::grub_files::GrubFiles;
 use crate::boot::grub_quote;
 use crate::boot::grubenv::Grubenv;
 use crate::boot::kernel_cmdline;
@@ -84,7 +85,7 @@ fn from_cfg(
 ) -> Result<String, String> {
     let names = reader.list("/boot/grub2").unwrap_or_default();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let around = Surroundings { grubenv: env, files: &names, bls: entries };
+    let around = GrubFiles { grubenv: env, files: &names, bls: entries };
     let entry = default_entry(cfg, &around).map_err(|error| format!("{GRUB_CFG}: {error}"))?;
     resolved(entry.cmdline, &entry.unresolved)
 }

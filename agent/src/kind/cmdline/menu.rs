@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use super::Obstacle;
 use crate::boot::NotUnderstood;
-use crate::boot::grub_cfg::{Entry, Surroundings, default_entry, entries};
+use crate::boot::grub_cfg::{Entry, default_entry, entries};
+use crate::boot::grub_files::GrubFiles;
 use crate::boot::grub_quote;
 use crate::boot::grubenv::Grubenv;
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, Status};
@@ -39,13 +40,10 @@ impl Menu {
 
     fn around<T>(
         &self,
-        look: impl FnOnce(&str, &Surroundings<'_>) -> Result<T, NotUnderstood>,
+        look: impl FnOnce(&str, &GrubFiles<'_>) -> Result<T, NotUnderstood>,
     ) -> Result<T, NotUnderstood> {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        look(
-            &self.text,
-            &Surroundings { grubenv: self.environment.as_ref(), files: &names, bls: &[] },
-        )
+        look(&self.text, &GrubFiles { grubenv: self.environment.as_ref(), files: &names, bls: &[] })
     }
 
     /// The line of the entry that boots if nobody touches the keyboard.

@@ -6,6 +6,7 @@ mod bls;
 pub mod diagnosis;
 pub mod effective;
 mod files;
+mod groups;
 mod grub;
 mod hugepages;
 mod kernel_install;

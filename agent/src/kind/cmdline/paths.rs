@@ -1,6 +1,6 @@
 //! Where the kernel command line is kept and shows: what a snapshot records, what the daemon watches, what labels say.
 
-use super::effective;
+use super::groups::{NO_GROUP, groups};
 use crate::facts::Facts;
 use crate::host::Reader;
 use crate::kind::{Take, Watch};
@@ -75,10 +75,10 @@ pub fn labels(facts: &Facts, reader: &dyn Reader) -> Vec<(&'static str, String)>
     if facts.pci.known().is_none() {
         return Vec::new();
     }
-    let groups = effective::groups(reader, facts);
+    let groups = groups(reader, facts);
     let mode = match (groups.unread, groups.types.keys().collect::<Vec<_>>().as_slice()) {
         (0, []) => "none",
-        (0, [one]) if *one == effective::NO_GROUP => "none",
+        (0, [one]) if *one == NO_GROUP => "none",
         (0, [one]) => one,
         (_, []) => "unknown",
         _ => "mixed",

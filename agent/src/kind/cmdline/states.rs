@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{NAME, Observed, arch, effective};
+use super::groups::groups;
+use super::{NAME, Observed, arch};
 use crate::cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status};
 use crate::desired::DesiredCmdline;
 use crate::facts::Facts;
@@ -65,7 +66,7 @@ pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults
     // Memory encryption drops the default without a word on the line (drivers/iommu/iommu.c, iommu_subsys_init): groups
     // that translate show that it does not hold here, and passthrough has to be asked for. Read only where it counts.
     let passes = |defaults: &KernelDefaults| defaults.passthrough == Some(true);
-    if defaults.iter().any(passes) && effective::groups(reader, facts).all_translated() {
+    if defaults.iter().any(passes) && groups(reader, facts).all_translated() {
         defaults.iter_mut().filter(|one| passes(one)).for_each(|one| one.passthrough = None);
     }
     defaults

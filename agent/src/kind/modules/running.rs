@@ -79,7 +79,7 @@ fn load_change(module: &WantedModule, section: &Section) -> Change {
     let needs = section
         .changes
         .iter()
-        .filter(|change| change.subject == super::files::MODPROBE)
+        .filter(|change| change.subject == crate::modules_conf::MODPROBE_PATH)
         .map(|change| change.id.clone());
     Change {
         id: format!("{NAME}/load/{name}"),

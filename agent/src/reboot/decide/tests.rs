@@ -1,6 +1,7 @@
 use super::*;
 use crate::profile::model::{FleetLock, RebootMethod};
-use crate::reboot::record::{Asked, Attempt};
+use crate::reboot::attempt::Attempt;
+use crate::reboot::record::Asked;
 use crate::reboot::state::{NAMES, may_follow};
 
 const BOOT: &str = "b-now";

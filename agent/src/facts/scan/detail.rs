@@ -1,7 +1,7 @@
 //! The thorough half of the scan: link, windows, device control and capabilities of one function.
 
-use super::pci::{Bar, Detail, Function, Link};
-use super::{caps, scan};
+use crate::facts::caps;
+use crate::facts::pci::{Bar, Detail, Function, Link};
 use crate::host::{ConfigSpace, ReadError, Reader, Reading};
 
 /// Fill port, ACS and detail of a function.
@@ -24,7 +24,7 @@ pub(super) fn fill(
     match config {
         Ok(config) => capabilities(function, &mut detail, config),
         Err(error) => {
-            scan::unread(function, error);
+            super::unread(function, error);
             unknown(&mut detail, &error.to_string());
         }
     }
@@ -68,7 +68,7 @@ fn capabilities(function: &mut Function, detail: &mut Detail, config: &dyn Confi
         Ok(found) => {
             detail.ats = found.ats.map_or(Reading::Absent, Reading::Known);
             detail.sriov = found.sriov.map_or(Reading::Absent, Reading::Known);
-            function.acs = scan::acs(function, pcie.port(), || Ok(found.acs));
+            function.acs = super::acs(function, pcie.port(), || Ok(found.acs));
         }
         Err(error) => {
             let why = error.to_string();
