@@ -14,7 +14,7 @@ pub use spec::HostSpec;
 pub use tree::write_tree;
 
 /// The embedded demos: name, what it is, description.
-const DEMOS: [(&str, &str, &str); 4] = [
+const DEMOS: [(&str, &str, &str); 9] = [
     (
         "hgx",
         "HGX H100 node, Ubuntu 24.04: 8 GPUs and 8 ConnectX-7 below 4 switches, IOMMU translating, ACS on, no VFs",
@@ -35,6 +35,31 @@ const DEMOS: [(&str, &str, &str); 4] = [
         "hgx-rhel9",
         "HGX H100 node, RHEL 9.4 with BLS entries",
         "machine = \"hgx\"\nloader = \"rhel9\"\nkernel = \"5.14.0-427.13.1.el9_4.x86_64\"\n",
+    ),
+    (
+        "b300",
+        "B300 node, Ubuntu 24.04: 8 GPUs, each behind the inline switch of its ConnectX-8",
+        "machine = \"b300\"\nkernel = \"6.14.0-37-generic\"\n",
+    ),
+    (
+        "gb200",
+        "GB200 tray, Ubuntu 24.04 arm64: 4 GPUs and 4 ConnectX-7, each on a root port of its own",
+        "machine = \"gb200\"\nkernel = \"6.8.0-1025-nvidia-64k\"\n",
+    ),
+    (
+        "gb300",
+        "GB300 tray, Ubuntu 24.04 arm64: 4 GPUs, each with the Data Direct function of a ConnectX-8 below one switch",
+        "machine = \"gb300\"\nkernel = \"6.17.0-1008-nvidia-64k\"\n",
+    ),
+    (
+        "vera-rubin",
+        "Vera Rubin tray, Ubuntu 24.04 arm64: 4 GPUs and 8 ConnectX-9, each on a root port of its own",
+        "machine = \"vera-rubin\"\nkernel = \"6.17.0-1014-nvidia-64k\"\n",
+    ),
+    (
+        "epyc-l40s",
+        "EPYC server, Ubuntu 24.04: 8 L40S and 2 ConnectX-7 (RoCE) on root ports, no PCIe switch",
+        "machine = \"epyc-l40s\"\nkernel = \"6.8.0-90-generic\"\n",
     ),
 ];
 

@@ -1,7 +1,7 @@
 //! The description of a made-up host: a small TOML file with a default for everything.
 //!
 //! ```toml
-//! machine = "hgx"                 # hgx (default), mi300x, grace, plain
+//! machine = "hgx"                 # hgx (default), mi300x, b300, epyc-l40s, grace, gb200, gb300, vera-rubin, dgx-spark, plain
 //! loader = "debian"               # debian, rhel9, rhel8, suse, systemd-boot, uki, rpm-ostree, bootc, talos, none
 //! os-version = "24.04"            # VERSION_ID; only a label
 //! kernel = "6.8.0-45-generic"     # the running (image: newest) release
@@ -11,6 +11,8 @@
 //! acs = true                      # ports have ACS control as Linux sets it (default: with an IOMMU active); false = 0
 //! cmdline = "console=ttyS0"       # arguments in the boot configuration, for every entry, as the kernel is to see them
 //! running-cmdline = "…"           # what the running kernel got instead of `cmdline`
+//! gpu = "10de:2901"               # ids of its GPUs, instead of the machine's own
+//! nic-ats = false                 # RDMA NICs show the ATS capability (ATS_ENABLED in their firmware), switched on
 //! vfs = 0                         # VFs enabled on every RDMA NIC
 //! vfio = ["0000:18:00.0"]         # functions bound to vfio-pci
 //! functions = 0                   # at least so many PCI functions: the machine is repeated in more PCI domains
@@ -36,7 +38,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::facts::CpuVendor;
-use crate::value::PciAddress;
+use crate::value::{NotAValue, PciAddress, PciId};
 
 /// Which machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -47,8 +49,20 @@ pub enum Machine {
     Hgx,
     /// Two AMD sockets, 8 switches, 8 MI300X, 8 ConnectX-7 on Ethernet.
     Mi300x,
+    /// Two Intel sockets, 8 B300, each behind the inline switch of its ConnectX-8.
+    B300,
+    /// Two AMD sockets, 8 L40S and 2 ConnectX-7 on root ports; no switches.
+    EpycL40s,
     /// Four Grace Hopper superchips; no switches.
     Grace,
+    /// Two Grace CPUs, 4 GB200 on root ports, 4 ConnectX-7.
+    Gb200,
+    /// Two Grace CPUs, 4 GB300, each with the Data Direct function of a ConnectX-8 below one switch.
+    Gb300,
+    /// Two Vera CPUs, 4 Rubin GPUs and 8 ConnectX-9 on root ports.
+    VeraRubin,
+    /// One GB10, one ConnectX-7 on two links.
+    DgxSpark,
     /// One socket, one root port, one Ethernet NIC: nothing that needs anything.
     Plain,
 }
@@ -127,6 +141,20 @@ pub enum Nvidia {
     None,
 }
 
+/// Vendor and device, as `10de:2901`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Ids(pub (u16, u16));
+
+impl TryFrom<String> for Ids {
+    type Error = NotAValue;
+
+    fn try_from(text: String) -> Result<Self, NotAValue> {
+        let (vendor, device) = text.split_once(':').unwrap_or((&text, ""));
+        Ok(Ids((vendor.parse::<PciId>()?.0, device.parse::<PciId>()?.0)))
+    }
+}
+
 /// A made-up host; see the head of this file for the TOML form.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
@@ -142,6 +170,8 @@ pub struct HostSpec {
     pub acs: Option<bool>,
     pub cmdline: String,
     pub running_cmdline: Option<String>,
+    pub gpu: Option<Ids>,
+    pub nic_ats: bool,
     pub vfs: u16,
     pub vfio: Vec<PciAddress>,
     pub functions: usize,
@@ -169,6 +199,8 @@ impl Default for HostSpec {
             acs: None,
             cmdline: String::new(),
             running_cmdline: None,
+            gpu: None,
+            nic_ats: false,
             vfs: 0,
             vfio: Vec::new(),
             functions: 0,
@@ -194,9 +226,13 @@ impl HostSpec {
     /// The CPU's maker.
     pub fn cpu_vendor(&self) -> CpuVendor {
         self.cpu.unwrap_or(match self.machine {
-            Machine::Hgx | Machine::Plain => CpuVendor::Intel,
-            Machine::Mi300x => CpuVendor::Amd,
-            Machine::Grace => CpuVendor::Arm,
+            Machine::Hgx | Machine::B300 | Machine::Plain => CpuVendor::Intel,
+            Machine::Mi300x | Machine::EpycL40s => CpuVendor::Amd,
+            Machine::Grace
+            | Machine::Gb200
+            | Machine::Gb300
+            | Machine::VeraRubin
+            | Machine::DgxSpark => CpuVendor::Arm,
         })
     }
 
@@ -213,8 +249,8 @@ impl HostSpec {
     /// The NVIDIA driver, by default open on machines that have such GPUs.
     pub fn nvidia_driver(&self) -> Nvidia {
         self.nvidia.unwrap_or(match self.machine {
-            Machine::Hgx | Machine::Grace => Nvidia::Open,
             Machine::Mi300x | Machine::Plain => Nvidia::None,
+            _ => Nvidia::Open,
         })
     }
 }

@@ -23,8 +23,16 @@ macro_rules! table {
     };
 }
 
-static SHIPPED: &[Shipped] =
-    table!["hgx-h100", "b200", "mi300x", "grace", "generic-intel", "generic-amd", "vfio"];
+static SHIPPED: &[Shipped] = table![
+    "hgx-h100",
+    "b200",
+    "mi300x",
+    "grace",
+    "generic-intel",
+    "generic-amd",
+    "generic-arm",
+    "vfio"
+];
 
 /// All shipped profiles, in the order they are listed to people.
 pub fn shipped() -> &'static [Shipped] {
