@@ -48,7 +48,15 @@ pub(super) fn name(names: &Names, function: &Function) -> Option<String> {
     let product = device.strip_suffix(']').and_then(|device| device.rsplit_once('['));
     let product = product.map_or(device, |(_, product)| product);
     let vendor = vendor(function.vendor).or_else(|| names.vendor(function.vendor))?;
-    Some(one_line(&format!("{vendor} {product}")).chars().take(LONGEST).collect())
+    Some(one_line(&together(vendor, product)).chars().take(LONGEST).collect())
+}
+
+/// Some products carry their vendor's name (`QEMU PCIe Root port`).
+fn together(vendor: &str, product: &str) -> String {
+    match product.strip_prefix(vendor) {
+        Some(rest) if rest.starts_with(' ') => product.to_owned(),
+        _ => format!("{vendor} {product}"),
+    }
 }
 
 /// The same with the numbers.
@@ -107,6 +115,7 @@ mod tests {
             ]
         );
         assert_eq!(name(&Names::none(&facts), gpu), None);
+        assert_eq!(together("QEMU", "QEMU PCIe Root port"), "QEMU PCIe Root port");
         assert!(subject(&names, "kernel command line").is_none());
     }
 
