@@ -18,14 +18,13 @@ use tokio::task::JoinHandle;
 use zbus::Connection;
 
 use super::backoff::Backoff;
-use super::bus::{self, Agent, Asked, Lost, Shared, Shown};
+use super::bus::{self, Agent, Lost, Request, Shared, Shown};
 use super::debounce::Debounce;
 use super::devices::Known;
 use super::events::{self, Files, Trigger};
 use super::export::{self, Written};
 use super::journal::{self, say};
 use super::logged::Logged;
-use super::logind;
 use super::observation::Observation;
 use super::pages;
 use super::remind::Reminder;
@@ -91,8 +90,8 @@ struct Daemon {
     unheard: bool,
     to_triggers: Sender<Trigger>,
     triggers: Receiver<Trigger>,
-    to_asked: Sender<Asked>,
-    asked: Receiver<Asked>,
+    to_asked: Sender<Request>,
+    asked: Receiver<Request>,
     files: Option<Files>,
     restart: Restart,
     backoff: Backoff,
@@ -229,11 +228,7 @@ impl Daemon {
             self.busy.begin();
             match happened {
                 Happened::Reload => self.reload().await,
-                Happened::Asked((request, answer)) => {
-                    let said = self.answer(request).await;
-                    // Who asked may have gone.
-                    let _ = answer.send(said);
-                }
+                Happened::Asked(request) => self.answer(request).await,
                 Happened::Lost(Lost::Bus) => self.disconnected().await,
                 Happened::Lost(Lost::LogindSignals) => self.listen_again().await,
                 Happened::Trigger(trigger) => self.heard(trigger).await,
@@ -355,7 +350,7 @@ async fn received(signal: &mut Signal) {
 
 enum Happened {
     Reload,
-    Asked(Asked),
+    Asked(Request),
     Lost(Lost),
     Trigger(Trigger),
     Due,

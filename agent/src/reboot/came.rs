@@ -6,7 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::Attempt;
-use super::method::ipmi::RestartCause;
+use super::method::ipmi::{IpmiError, RestartCause};
+use crate::error_chain::chain;
 use crate::profile::model::RebootMethod;
 use crate::utc::shown;
 
@@ -56,8 +57,22 @@ pub struct Came {
     pub words: String,
 }
 
-/// What the BMC says of the last restart; an error is why it says nothing, in words.
-pub type BmcAnswer = Result<RestartCause, String>;
+/// What the BMC says of the last restart.
+pub type BmcAnswer = Result<RestartCause, BmcSilent>;
+
+/// Why the BMC says nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum BmcSilent {
+    /// No power cycle was asked of it.
+    #[error("it was not asked")]
+    NotAsked,
+    /// It cannot be reached, or does not know.
+    #[error("{}", chain(.0))]
+    Ipmi(IpmiError),
+    /// The thread that asked it has ended early.
+    #[error("{0}")]
+    Thread(String),
+}
 
 /// Judges the boot `boot_id`, whose kernel started at `began`. `announced`: what bedplate announced in the boot before;
 /// `waited`: something waited for a boot. A boot that nothing was announced for and nothing waited for is nobody's news.
@@ -159,7 +174,7 @@ fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (By, String) {
                  due to {cause}; {LOOK}"
             ),
         ),
-        Err(why) => unknown(why),
+        Err(why) => unknown(&why.to_string()),
     }
 }
 

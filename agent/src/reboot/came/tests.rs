@@ -35,7 +35,7 @@ fn after(method: RebootMethod, seconds: i64, bmc: &BmcAnswer) -> Came {
 
 fn told() -> Vec<BmcAnswer> {
     let causes = (0..=15).map(|byte| Ok(RestartCause::of(byte)));
-    causes.chain([Err("it did not answer".to_owned())]).collect()
+    causes.chain([Err(BmcSilent::Thread("it did not answer".into()))]).collect()
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn whether_the_bmc_did_it_is_the_bmcs_word() {
         assert!(came.words.starts_with(words), "{bmc:?}: {}", came.words);
         assert_eq!(came.asked_for, Some(RebootMethod::Bmc));
     }
-    let silent = after(RebootMethod::Bmc, 40, &Err("it did not answer".into()));
+    let silent = after(RebootMethod::Bmc, 40, &Err(BmcSilent::Thread("it did not answer".into())));
     assert!(
         silent.words.ends_with("whether the BMC did it is not known: it did not answer"),
         "{}",
@@ -134,7 +134,7 @@ fn what_came_before_its_time_is_not_bedplates_whatever_the_bmc_says() {
 
 #[test]
 fn what_came_hours_later_or_at_no_known_time_is_not_known() {
-    let unheard = Err(String::new());
+    let unheard = Err(BmcSilent::NotAsked);
     for method in METHODS {
         let late = after(method, 3 * 3600, &unheard);
         assert_eq!(late.by, By::Unknown);
