@@ -19,8 +19,8 @@ use crate::reboot::came::Came;
 use crate::reboot::record::Held;
 use crate::reboot::state::RebootState;
 
-/// Format version of [`Status`] as JSON.
-pub const VERSION: u32 = 1;
+/// Format version of [`Status`] as JSON; raised when a field changes its name or meaning, not when one is added.
+pub const VERSION: u32 = 2;
 /// What is known before the first look.
 const NOT_LOOKED: &str = "the host has not been looked at yet";
 /// Where the daemon keeps it for who has no bus. Everybody may read it.

@@ -78,7 +78,7 @@ fn the_commands() {
     let json: serde_json::Value = serde_json::from_str(&said).expect("JSON alone");
     assert_eq!(
         (code, &json["bedplate_status"], &json["verdict"]),
-        (Some(0), &json!(1), &json!("ready"))
+        (Some(0), &json!(2), &json!("ready"))
     );
 }
 
