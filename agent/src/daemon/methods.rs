@@ -61,7 +61,7 @@ pub fn taken(
     };
     let soon = Timestamp::now();
     let choice = with(root, settings, "", soon, |env| choose(order, |method| probe(method, env)));
-    (choice.taken.as_ref().map(|(method, _)| *method), choice.words())
+    (choice.taken.as_ref().map(|(method, _)| *method), choice.describe())
 }
 
 /// Makes a method ready for a reboot at `at`.

@@ -67,9 +67,9 @@ fn a_client_of_another_make_understands_it() {
         "plan: {\"bedplate_plan\":1}",
     ];
     assert_eq!(first, expected);
-    let mut round = waiting(&rig);
-    round["reboot"]["policy"] = json!("never");
-    rig.look(&round);
+    let mut seen = waiting(&rig);
+    seen["reboot"]["policy"] = json!("never");
+    rig.look(&seen);
     rig.touch();
     assert_eq!(lines.collect::<Vec<_>>(), ["changed to: waiting-for-boot"]);
     assert!(client.wait().expect("it was started").success());

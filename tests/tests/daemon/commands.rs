@@ -13,7 +13,7 @@ fn what_waits_is_shown(rig: &Rig) {
     for line in [
         "not ready: iommu=pt counts only after a boot",
         "cmdline iommu=pt  [next cold boot]",
-        "left to people",
+        "left to an operator",
     ] {
         assert!(said.contains(line), "{line} is not in\n{said}");
     }
@@ -22,7 +22,7 @@ fn what_waits_is_shown(rig: &Rig) {
     for line in [
         "needed: cold, which is through firmware",
         "iommu=pt: absent → iommu=pt",
-        "never: people reboot",
+        "never: an operator reboots this host",
         "bedplate reboot schedule",
     ] {
         assert!(said.contains(line), "{line} is not in\n{said}");
@@ -51,9 +51,9 @@ fn the_commands() {
     let run = Rig::run;
     let (code, said) = run(&rig, &["reboot", "status"]);
     assert!(code == Some(1) && said.contains("systemctl start bedplate"), "{said}");
-    let mut round = super::rig::waiting(&rig);
-    round["reboot"]["policy"] = json!("never");
-    rig.look(&round);
+    let mut seen = super::rig::waiting(&rig);
+    seen["reboot"]["policy"] = json!("never");
+    rig.look(&seen);
     rig.start();
     what_waits_is_shown(&rig);
     a_reboot_is_asked_for_and_taken_back(&rig);
@@ -66,7 +66,7 @@ fn the_commands() {
     let (code, said) = run(&rig, &["reconcile"]);
     assert!(code == Some(0) && said.contains("converged"), "{said}");
     assert_eq!((code, said), run(&rig, &["status"]), "the same words and exit status");
-    rig.look(&round);
+    rig.look(&seen);
     let (code, said) = run(&rig, &["reconcile"]);
     assert_eq!((code, said), run(&rig, &["status"]));
     assert_eq!(code, Some(3), "it waits for a boot");

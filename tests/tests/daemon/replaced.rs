@@ -91,7 +91,7 @@ fn the_worker_applies_nothing_of_a_profile_that_took_its_place() {
 fn what_the_worker_is_at_need_not_be_text() {
     let Some(mut rig) = Rig::new() else { return };
     rig.look(&super::rig::drifted(&rig));
-    rig.after(&super::rig::mended(&rig));
+    rig.after(&super::rig::fixed(&rig));
     std::fs::write(rig.path("at"), b"at writing /etc/\xff\n").expect("ours");
     rig.start_blindly();
     rig.until("at work", |status| status.reason.contains('\u{fffd}'));

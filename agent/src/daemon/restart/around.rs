@@ -79,7 +79,7 @@ impl Restart {
         } else {
             say(
                 journal::REBOOT_FAILED,
-                "the announced reboot did not come: something has kept the machine from going down",
+                "the announced reboot did not happen: something kept the machine from going down",
             );
         }
         Ok(Scheduled::Nothing)

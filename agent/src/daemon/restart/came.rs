@@ -34,7 +34,7 @@ impl Restart {
             say(journal::IMPAIRED, &error.to_string());
         }
         if let Some(came) = news {
-            say(journal::REBOOT_CAME, &format!("the last reboot: {}", came.words));
+            say(journal::REBOOT_CAME, &format!("the last reboot: {}", came.summary));
             self.came = Some(came);
         }
         self.came.clone()

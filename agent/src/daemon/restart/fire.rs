@@ -25,7 +25,7 @@ const BEFORE: Duration = Duration::from_millis(1500);
 const CLOSELY: Duration = Duration::from_secs(1);
 const CLOSELY_FOR: SignedDuration = SignedDuration::from_secs(10);
 
-const UNSEEN: &str = "its time passed while bedplate could not see whether it was called off";
+const UNSEEN: &str = "bedplate could not check whether it had been called off";
 
 /// Whether a command is announced and not run yet.
 pub(super) fn waits(announced: &Announced) -> bool {

@@ -17,7 +17,7 @@ impl Daemon {
             Request::Reconcile(reply) => {
                 self.backoff.forget();
                 self.retry = None;
-                self.working_on("looking at the host").await;
+                self.working_on("observing the host").await;
                 self.look(true).await;
                 self.settle().await;
                 let _ = reply.send(self.usable().map(|()| self.status.state));
