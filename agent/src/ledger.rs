@@ -119,20 +119,25 @@ impl fmt::Display for Sha {
     }
 }
 
-impl FromStr for Sha {
-    type Err = String;
+/// A text that is no SHA-256.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is not a SHA-256")]
+pub struct NotASha(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Sha {
+    type Err = NotASha;
+
+    fn from_str(text: &str) -> Result<Self, NotASha> {
         let good = text.len() == 64
             && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        good.then(|| Sha(text.to_owned())).ok_or_else(|| format!("{text:?} is not a SHA-256"))
+        good.then(|| Sha(text.to_owned())).ok_or_else(|| NotASha(text.to_owned()))
     }
 }
 
 impl TryFrom<String> for Sha {
-    type Error = String;
+    type Error = NotASha;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, NotASha> {
         text.parse()
     }
 }

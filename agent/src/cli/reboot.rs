@@ -186,6 +186,6 @@ fn release() -> Result<Exit, CliError> {
     std::fs::remove_file(hold::HOLD).map_err(|error| {
         CliError::while_doing(format!("cannot remove {}", hold::HOLD), error).hinting(AS_ROOT)
     })?;
-    output::report("the hold is taken back\n")?;
+    output::report("the hold is released\n")?;
     Ok(Exit::Done)
 }

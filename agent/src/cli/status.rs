@@ -239,7 +239,7 @@ mod tests {
         Device { address: "0000:18:00.0".into(), what: "GPU 10de:2330".into(), selected: true }
     }
 
-    fn round(devices: Option<Vec<Device>>) -> Observation {
+    fn observed(devices: Option<Vec<Device>>) -> Observation {
         serde_json::from_value(serde_json::json!({
             "profile": "p",
             "agent": { "mode": "observe", "interval_s": 900, "boot_timeout_s": 5, "ready_timeout_s": 600 },
@@ -260,9 +260,9 @@ mod tests {
         let mut known = Known::default();
         known.update(&[gpu()]);
         let mut status = Status::starting("b".into());
-        judged(&mut status, round(Some(Vec::new())), known.clone());
+        judged(&mut status, observed(Some(Vec::new())), known.clone());
         assert_eq!((status.verdict, status.blockers.len()), (Verdict::NotReady, 1));
-        judged(&mut status, round(Some(vec![gpu()])), known);
+        judged(&mut status, observed(Some(vec![gpu()])), known);
         assert_eq!(status.verdict, Verdict::Ready);
     }
 
@@ -271,7 +271,7 @@ mod tests {
         let mut known = Known::default();
         known.update(&[gpu()]);
         let before = known.clone();
-        let mut unread = round(None);
+        let mut unread = observed(None);
         known.miss(&mut unread);
         assert_eq!((&known, unread.blockers.len()), (&before, 0));
         let mut status = Status::starting("b".into());

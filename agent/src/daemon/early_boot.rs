@@ -72,7 +72,7 @@ async fn udev(until: Instant) {
     if !ended.is_ok_and(|ended| ended.is_ok_and(|status| status.success())) {
         say(
             journal::IMPAIRED,
-            "udev is not done with the devices of this machine: going on without it; `udevadm settle` and \
+            "udev has not settled: the boot goes on without waiting for it; `udevadm settle` and \
              `ps -eo pid,stat,wchan,args` show what hangs",
         );
     }
@@ -89,7 +89,7 @@ fn report(observation: &Observation) -> bool {
 
 fn late(limit: Duration, at: &str) -> bool {
     let text = format!(
-        "not done after {} s with {at}: the boot goes on, the daemon goes on with it",
+        "{at} took more than {} s: the boot goes on, and the daemon finishes it",
         limit.as_secs()
     );
     say(journal::BOOT_LATE, &text);

@@ -116,6 +116,7 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::logind::Shutdown;
     use crate::daemon::logind::Stage;
 
     #[test]
@@ -137,7 +138,7 @@ mod tests {
             .unwrap();
         assert!(matches!(store.record(), Err(StoreError::Record(RecordError::Damaged(_)))));
         let announced = Announced {
-            kind: "reboot".into(),
+            kind: Shutdown::Reboot,
             usec: 7,
             plan: "p".into(),
             stage: Stage::Announced,

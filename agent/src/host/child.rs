@@ -115,19 +115,23 @@ pub fn run(
     Ok(Ran { end, output: output.by(deadline), errors })
 }
 
+/// A program that the host lacks.
+#[derive(Debug, thiserror::Error)]
+#[error("{program} is not installed (looked in {})", STANDARD.join(", "))]
+pub struct NotInstalled {
+    program: String,
+}
+
 /// The program in the standard directories, whatever the PATH of the caller. An absolute path is itself.
 ///
 /// # Errors
-/// It is not installed, in words.
-pub fn find(program: &str) -> Result<PathBuf, String> {
+/// [`NotInstalled`].
+pub fn find(program: &str) -> Result<PathBuf, NotInstalled> {
     let runs = |path: &PathBuf| {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
     let places = STANDARD.iter().map(|directory| Path::new(directory).join(program));
-    places
-        .into_iter()
-        .find(runs)
-        .ok_or_else(|| format!("{program} is not installed (looked in {})", STANDARD.join(", ")))
+    places.into_iter().find(runs).ok_or_else(|| NotInstalled { program: program.to_owned() })
 }
 
 fn wait(child: &mut Child, limit: Duration) -> End {

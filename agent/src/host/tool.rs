@@ -28,9 +28,10 @@ pub(super) fn run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> ToolO
 
 fn try_run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> Result<Ran, String> {
     let (program, arguments) = argv.split_first().ok_or("no program was named")?;
+    let find = |program: &str| child::find(program).map_err(|error| error.to_string());
     let (program, mut all) = match chroot {
-        None => (child::find(program)?, Vec::new()),
-        Some(root) => (child::find("chroot")?, vec![root.as_os_str(), OsStr::new(program)]),
+        None => (find(program)?, Vec::new()),
+        Some(root) => (find("chroot")?, vec![root.as_os_str(), OsStr::new(program)]),
     };
     all.extend(arguments.iter().map(OsStr::new));
     let limit = Duration::from_secs(limit_s.into());

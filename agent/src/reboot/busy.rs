@@ -78,14 +78,14 @@ impl InUse {
         let first = self.holders.first().map(|holder| {
             let more = match self.processes() {
                 1 => String::new(),
-                all => format!("; other processes that hold devices: {}", all - 1),
+                all => format!("; other processes with open devices: {}", all - 1),
             };
             let user = user(holder.pid).map(|user| format!(", user {}", one_line(&user)));
             let (comm, pid, user) = (&holder.comm, holder.pid, user.unwrap_or_default());
             format!("{comm} (pid {pid}{user}) uses {}{more}", holder.device)
         });
         let blind = (self.unreadable > 0).then(|| {
-            format!("{} processes could not be looked into for devices they use", self.unreadable)
+            format!("{} processes could not be checked for open devices", self.unreadable)
         });
         first.or(blind)
     }

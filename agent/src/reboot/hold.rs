@@ -45,7 +45,7 @@ struct Version {
 #[derive(Debug, thiserror::Error)]
 pub enum HoldError {
     /// Not the JSON of a hold.
-    #[error("it is not a hold")]
+    #[error("this is not a hold file")]
     Parse(#[source] serde_json::Error),
     /// Written by another bedplate.
     #[error("its format is version {0}, and this bedplate knows version {VERSION}")]
@@ -116,7 +116,7 @@ impl Hold {
 
     /// The hold for a file that is there but cannot be read: in force until an operator corrects or removes it.
     pub fn unreadable(reason: &str) -> Hold {
-        let why = format!("{HOLD} cannot be understood ({reason}); fix or remove it");
+        let why = format!("{HOLD} cannot be parsed ({reason}); fix or remove it");
         Hold { until: None, why, by: "bedplate".into() }
     }
 

@@ -95,7 +95,7 @@ pub struct Asked {
 pub enum RecordError {
     /// Not JSON of this shape.
     #[error(
-        "{RECORD} cannot be understood: look at it, and take it away to forget every reboot that was asked for"
+        "{RECORD} cannot be parsed: fix it, or remove it to forget every reboot that was asked for"
     )]
     Damaged(#[source] serde_json::Error),
     /// Written by a later version.
@@ -296,5 +296,13 @@ mod tests {
         for bad in ["", "{", "{\"version\":1,\"more\":1}", "[]"] {
             assert!(matches!(Record::parse(bad), Err(RecordError::Damaged(_))), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_came_is_read_from_records_of_earlier_versions() {
+        let came =
+            r#"{"boot_id":"b","by":"bmc","asked_for":null,"announced_for":null,"words":"w"}"#;
+        let record = Record::parse(&format!("{{\"version\":1,\"came\":{came}}}")).unwrap();
+        assert_eq!(record.came.unwrap().summary, "w");
     }
 }

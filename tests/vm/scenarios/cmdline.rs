@@ -62,13 +62,16 @@ fn values_duplicates_and_removal(case: &mut Case) -> Result<()> {
         "pci=: {pci:?}"
     );
     node.expect(0, "bedplate plan --exit-code")?;
+    removed(&node)
+}
 
+fn removed(node: &Node) -> Result<()> {
     node.step("dropped from the profile: gone; forbidden: gone, whoever wrote it");
     node.put(PROFILE_PATH, profile("[cmdline]\nabsent = [\"quiet\"]\n"))?;
     node.expect(3, "bedplate apply --yes")?;
     // By GRUB's own tool once more: what bedplate left has to say so by itself.
     node.ok("update-grub")?;
-    let line = guest::grub_lines(&node)?.swap_remove(0);
+    let line = guest::grub_lines(node)?.swap_remove(0);
     check!(
         !line.contains("bedplate.") && !line.contains("nommconf"),
         "an argument that nobody wants: {line}"
@@ -79,7 +82,7 @@ fn values_duplicates_and_removal(case: &mut Case) -> Result<()> {
         "foreign words: {line}"
     );
     node.reboot()?;
-    let words = guest::running(&node)?;
+    let words = guest::running(node)?;
     let left = |word: &&String| {
         word.starts_with("bedplate.") || word.contains("nommconf") || *word == "quiet"
     };

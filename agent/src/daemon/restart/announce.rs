@@ -8,6 +8,7 @@ use crate::daemon::logind::{self, Announced, Stage};
 use crate::daemon::methods;
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
+use crate::kind::cmdline;
 use crate::profile::model::RebootMethod;
 use crate::reboot::attempt::Attempt;
 use crate::reboot::record::Record;
@@ -23,10 +24,7 @@ impl Restart {
             due: Some(at),
             method,
             rehearsal: observation.reboot.rehearse,
-            passthrough: observation.pending.iter().any(|pending| {
-                pending.subject.starts_with("iommu=")
-                    || pending.subject.starts_with("iommu.passthrough")
-            }),
+            passthrough: observation.pending.iter().any(cmdline::waits_for_passthrough),
             followed: false,
         }
     }
@@ -51,10 +49,10 @@ impl Restart {
         };
         let prepared = match prepared {
             Ok(prepared) => prepared,
-            Err(why) => {
+            Err(error) => {
                 record.call_off(&self.boot_id);
                 self.store.keep(record)?;
-                return Err(RestartError::Method(why));
+                return Err(RestartError::Method(error));
             }
         };
         let announced = Announced {
@@ -72,7 +70,7 @@ impl Restart {
         );
         let asked = async {
             logind.set_wall_message(&wall, true).await?;
-            logind.schedule_shutdown(&announced.kind, announced.usec).await
+            logind.schedule_shutdown(announced.kind.name(), announced.usec).await
         };
         if let Err(error) = asked.await {
             methods::take_back(&self.root, announced.prepared.as_ref());

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{Restart, RestartError};
 use crate::daemon::journal::{self, say};
-use crate::daemon::logind::{self, Announced, Stage};
+use crate::daemon::logind::{self, Announced, Shutdown, Stage};
 use crate::daemon::methods;
 use crate::error_chain::chain;
 use crate::host::process;
@@ -33,9 +33,7 @@ impl Restart {
             return self.gone(announced);
         }
         Ok(match announced {
-            Some(announced) if announced.kind == kind && announced.usec == usec => {
-                Scheduled::Ours(logind::time(usec))
-            }
+            Some(announced) if announced.is(&kind, usec) => Scheduled::Ours(logind::time(usec)),
             _ => Scheduled::Foreign { kind, at: logind::time(usec) },
         })
     }
@@ -48,7 +46,7 @@ impl Restart {
         let late = i64::try_from(logind::usec(Timestamp::now())).unwrap_or(i64::MAX)
             - i64::try_from(announced.usec).unwrap_or_default();
         // A rehearsal is over when its time has come; so is the announcement of the operator's command.
-        let rehearsed = announced.kind.starts_with("dry-");
+        let rehearsed = announced.kind == Shutdown::DryReboot;
         if late >= 0 && rehearsed {
             return Ok(Scheduled::Nothing);
         }
@@ -81,7 +79,7 @@ impl Restart {
         } else {
             say(
                 journal::REBOOT_FAILED,
-                "the announced reboot did not come: something has kept the machine from going down",
+                "the announced reboot did not happen: something kept the machine from going down",
             );
         }
         Ok(Scheduled::Nothing)

@@ -82,7 +82,7 @@ impl Lock {
         self.give.failed(why);
         let what = match held {
             true => format!("the slot of {} is not given back yet", server.url),
-            false => format!("{} is not told yet that this host is well", server.url),
+            false => format!("cannot report to {} that this host is well", server.url),
         };
         self.kept(&format!("{what}; this is tried again: {why}"));
         self.said = Some(format!("{what}: {why}"));
@@ -149,7 +149,7 @@ impl Restart {
         {
             self.release(record, &old, false).await.map_err(|why| {
                 RestartError::Lock(format!(
-                    "the slot of {} has to be given back before {} is asked: {why}",
+                    "the slot of {} must be given back before {} is asked: {why}",
                     old.url, server.url
                 ))
             })?;
@@ -325,7 +325,7 @@ fn words(released: &Released, url: &str, well: bool) -> (String, String) {
             "this host holds no slot".into(),
         ),
         (Released::Yes, true) => (
-            format!("told {url} that this host is well"),
+            format!("reported to {url} that this host is well"),
             "this host is well, and holds no slot".into(),
         ),
         (Released::Yes, false) => (

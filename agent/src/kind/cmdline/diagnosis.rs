@@ -47,7 +47,7 @@ pub enum Cause {
 
 impl Cause {
     /// For people, with what to do.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Cause::Overridden => "the boot configuration no longer carries it: another file overrides it, or it was \
                  taken out; see `bedplate plan -v`"

@@ -19,12 +19,12 @@ mod states;
 pub use states::check_line;
 
 use super::{Context, Kind};
-use crate::cmdline::{CommandLine, Edit, KernelDefaults};
+use crate::cmdline::{CommandLine, Edit, KernelDefaults, iommu_passthrough};
 use crate::desired::DesiredCmdline;
 use crate::error_chain::chain;
 use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{Reader, Reading};
-use crate::plan::{Action, Blocker, Change, Effect, Section};
+use crate::plan::{Action, Blocker, Change, Effect, Pending, Section};
 use diagnosis::{Cause, Seen};
 
 /// The row of the table of kinds.
@@ -305,6 +305,13 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
     Some(diagnosis::cause(&seen, &edit, &states::kernel_defaults(context.reader, context.facts)))
 }
 
+/// Whether what waits for a boot is an argument that turns IOMMU passthrough on.
+pub fn waits_for_passthrough(pending: &Pending) -> bool {
+    // `iommu=pt` means this on x86 alone; for other kernels nobody asks for it.
+    let (line, arch) = (CommandLine::parse(&pending.subject), Arch::X86_64);
+    pending.kind == NAME && iommu_passthrough(&line, &KernelDefaults::default(), arch) == Some(true)
+}
+
 /// Those of `tokens` that the running kernel was booted with and that the next boot does without: what has been taken
 /// off the line and stays in effect until then. A line that cannot be read says nothing.
 pub fn gone_at_next_boot(reader: &dyn Reader, facts: &Facts, tokens: &[String]) -> Vec<String> {
@@ -347,6 +354,19 @@ mod tests {
             assert_eq!(effect_of([ordinary].into_iter()), Effect::NextBoot, "{ordinary}");
         }
         assert_eq!(effect_of(std::iter::empty()), Effect::ColdBoot, "unknown");
+    }
+
+    #[test]
+    fn only_what_turns_passthrough_on_waits_for_it() {
+        let waits = |kind, subject: &str| {
+            let (subject, effect) = (subject.to_owned(), Effect::ColdBoot);
+            waits_for_passthrough(&Pending { kind, subject, running: None, next: None, effect })
+        };
+        assert!(waits(NAME, "iommu=pt") && waits(NAME, "iommu.passthrough=1"));
+        for other in ["iommu=nopt", "iommu.passthrough=0", "iommu.strict=0", "pci=realloc"] {
+            assert!(!waits(NAME, other), "{other}");
+        }
+        assert!(!waits("modules", "iommu=pt"), "of another kind");
     }
 
     /// A kernel booted with three arguments of bedplate's, whose boot entry has lost two of them since.

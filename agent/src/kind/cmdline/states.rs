@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::groups::groups;
 use super::{NAME, Observed, arch};
-use crate::cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status};
+use crate::cmdline::{CommandLine, Edit, EditError, Finding, KernelDefaults, Status};
 use crate::desired::DesiredCmdline;
 use crate::facts::Facts;
 use crate::host::{HostKind, Reader, Reading};
@@ -341,29 +341,41 @@ pub fn deferred(context: &Context, standing: &Standing) -> Option<Deferred> {
         .then(|| Deferred { until: "the image build regenerates the boot configuration".into() })
 }
 
+/// Why a line is not what it was to be after regeneration.
+#[derive(Debug, thiserror::Error)]
+pub enum WrongLine {
+    /// What it is compared with makes no sense.
+    #[error(transparent)]
+    Edit(#[from] EditError),
+    /// What is missing or still there.
+    #[error("{}", .0.iter().map(differs).collect::<Vec<_>>().join("; "))]
+    Differs(Vec<Finding>),
+}
+
+fn differs(finding: &Finding) -> String {
+    match &finding.status {
+        Status::Lingering { found } => format!("{found} is still there"),
+        Status::Other { found } => {
+            format!("{} is not there ({found} is)", finding.entries.join(" "))
+        }
+        _ => format!("{} is not there", finding.entries.join(" ")),
+    }
+}
+
 /// Whether a line satisfies tokens that must be there and keys that must not: the check after regeneration.
 ///
 /// # Errors
-/// Says what is missing or lingering, for people.
+/// [`WrongLine`].
 pub fn check_line(
     reader: &dyn Reader,
     facts: &Facts,
     line: &CommandLine,
     present: &[String],
     absent: &[String],
-) -> Result<(), String> {
-    let edit = Edit::new(arch(facts), present, absent).map_err(|error| error.to_string())?;
+) -> Result<(), WrongLine> {
+    let edit = Edit::new(arch(facts), present, absent)?;
     let defaults = kernel_defaults(reader, facts);
-    let wrong: Vec<String> = findings(&edit, line, &defaults)
-        .iter()
-        .filter(|finding| !finding.status.is_satisfied())
-        .map(|finding| match &finding.status {
-            Status::Lingering { found } => format!("{found} is still there"),
-            Status::Other { found } => {
-                format!("{} is not there ({found} is)", finding.entries.join(" "))
-            }
-            _ => format!("{} is not there", finding.entries.join(" ")),
-        })
-        .collect();
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    let mut wrong = findings(&edit, line, &defaults);
+    wrong.retain(|finding| !finding.status.is_satisfied());
+    if wrong.is_empty() { Ok(()) } else { Err(WrongLine::Differs(wrong)) }
 }

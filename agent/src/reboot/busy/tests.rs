@@ -79,7 +79,7 @@ fn devices_of_work_are_found_sorted_and_once() {
     let reason = proc.look().reason(|_| None).unwrap();
     assert_eq!(
         reason,
-        "all_reduce_perf (pid 30) uses /dev/infiniband/uverbs3; other processes that hold devices: 2"
+        "all_reduce_perf (pid 30) uses /dev/infiniband/uverbs3; other processes with open devices: 2"
     );
     let reason = proc.look().reason(|pid| (pid == 30).then(|| "ada\x1b".to_owned())).unwrap();
     assert!(
@@ -159,7 +159,7 @@ fn what_cannot_be_looked_into_is_counted_and_not_taken_for_nobody() {
     let in_use = proc.look();
     assert_eq!((in_use.unreadable, in_use.holders.len()), (2, 1));
     let blind = InUse { holders: vec![], unreadable: 1 };
-    assert!(blind.reason(|_| None).unwrap().contains("could not be looked into"));
+    assert!(blind.reason(|_| None).unwrap().contains("could not be checked for open devices"));
 }
 
 #[test]
