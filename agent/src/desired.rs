@@ -124,7 +124,7 @@ pub enum AcsPersistence {
     Live,
 }
 
-/// Desired ACS.
+/// Desired ACS; by default none is touched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DesiredAcs {
     /// Policy.
@@ -133,6 +133,12 @@ pub struct DesiredAcs {
     pub ports: Vec<WantedAcs>,
     /// How it lasts.
     pub persistence: AcsPersistence,
+}
+
+impl Default for DesiredAcs {
+    fn default() -> Self {
+        DesiredAcs { policy: AcsPolicy::Keep, ports: Vec::new(), persistence: AcsPersistence::Live }
+    }
 }
 
 /// How many VFs.
@@ -176,8 +182,8 @@ pub struct WantedVfs {
     pub why: Vec<Why>,
 }
 
-/// Desired state of all kinds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// Desired state of all kinds; by default nothing is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Desired {
     /// Kernel arguments, those that `iommu` and `acs` ask for among them.
     pub cmdline: DesiredCmdline,

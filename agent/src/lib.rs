@@ -26,7 +26,6 @@ pub mod reboot;
 pub mod record;
 pub mod render;
 pub mod report;
-pub mod resolve;
 pub mod revert;
 mod section;
 pub mod topology;

@@ -11,9 +11,9 @@ use crate::engine::profile_source::Chosen;
 use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::Writer as _;
 use crate::host::write::DirWriter;
+use crate::kind;
 use crate::render::{self, GrubFamily, Options, Rendered};
 use crate::report::json;
-use crate::resolve::resolve;
 
 /// `bedplate render`.
 #[derive(Debug, Args)]
@@ -82,17 +82,19 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     let reader = opened.reader.as_ref();
     let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
     output::lints(&loaded);
-    let desired = resolve(&loaded.profile, &facts);
-    let mut options = Options::new(&loaded.profile.name);
-    options.grub_family = match args.family {
-        Family::Debian => GrubFamily::Debian,
-        Family::Rhel => GrubFamily::Rhel,
+    let desired = kind::resolve(&loaded.profile, &facts);
+    let options = Options {
+        grub_family: match args.family {
+            Family::Debian => GrubFamily::Debian,
+            Family::Rhel => GrubFamily::Rhel,
+        },
+        talos_version: args.talos_version.clone(),
+        talos_extensions: args.talos_extension.clone(),
+        role: args.role.clone(),
+        ..Options::default()
     };
-    options.talos_version.clone_from(&args.talos_version);
-    options.talos_extensions.clone_from(&args.talos_extension);
-    options.role.clone_from(&args.role);
     let rendered = render::target(&args.target)
-        .and_then(|target| render::render(target, &desired, &options))
+        .and_then(|target| render::render(target, &loaded.profile, &desired, &options))
         .map_err(|error| {
             CliError::while_doing(format!("cannot render for {}", args.target), error)
         })?;

@@ -12,11 +12,10 @@ pub use prepare::{Planned, Request, RoadError, choose, prepare, prepare_loaded};
 use crate::desired::Desired;
 use crate::facts::{CpuVendor, Facts};
 use crate::host::{HostKind, Reader, Reading};
-use crate::kind::{Context, KINDS};
+use crate::kind::{self, Context, KINDS};
 use crate::ledger::Ledger;
 use crate::plan::{Change, Deferred, Effect, Note, Plan, RebootNeed, Section};
 use crate::profile::model::Profile;
-use crate::resolve;
 
 /// What planning came to.
 pub struct Outcome {
@@ -39,7 +38,7 @@ pub fn assume_cpu(facts: &mut Facts, said: Option<CpuVendor>, profile: &Profile)
 
 /// Compare and plan.
 pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledger) -> Outcome {
-    let desired = resolve::resolve(profile, facts);
+    let desired = kind::resolve(profile, facts);
     let context = Context { profile, desired: &desired, facts, reader, ledger };
     let mut body = Section {
         blockers: desired.blockers.clone(),

@@ -1,6 +1,7 @@
 //! PCIe ACS: which port redirects peer-to-peer traffic, and clearing that where GPUs and NICs share a switch.
 //! [`resolve`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
 
+mod image;
 mod resolve;
 pub(crate) mod section;
 mod support;
@@ -32,7 +33,9 @@ const NAME: &str = "acs";
 pub const KIND: Kind = Kind {
     name: NAME,
     about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)",
+    resolve: resolve::resolve_into,
     plan,
+    contribute: image::contribute,
     watch,
     recorded: &[],
     labels: no_labels,

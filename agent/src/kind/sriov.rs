@@ -9,13 +9,15 @@ pub(crate) mod section;
 mod tests;
 mod usage;
 
-use crate::desired::{VfDriver, WantedVfs};
+use crate::desired::{Desired, VfDriver, WantedVfs};
 use crate::facts::pci::{Function, PciTree, SriovPf};
 use crate::facts::{Depth, observe};
 use crate::host::{HostKind, ReadError, Reader, Reading};
 use crate::plan::{Blocker, Note, Section, Settled, Unknown};
+use crate::section::Declared;
 use crate::value::PciAddress;
 
+use super::contribution::{Contributions, Unwritable};
 use super::{Context, Kind, some_of};
 
 use change::vfs;
@@ -46,11 +48,23 @@ const OPERATOR: &str = "/etc/sriov-operator";
 pub const KIND: Kind = Kind {
     name: NAME,
     about: "SR-IOV virtual functions and their drivers",
+    resolve: resolve::resolve_into,
     plan,
+    contribute,
     watch: paths::watch,
     recorded: paths::RECORDED,
     labels: paths::labels,
 };
+
+/// VFs are gone after every boot: what makes them again is up to the target.
+fn contribute(
+    _: &dyn Declared,
+    desired: &Desired,
+    out: &mut Contributions,
+) -> Result<(), Unwritable> {
+    out.vfs.extend(desired.sriov.iter().cloned());
+    Ok(())
+}
 
 fn plan(context: &Context) -> Section {
     let mut section = Section::default();

@@ -295,3 +295,33 @@ fn renderings() {
     ]);
     session.expect("render", &commands);
 }
+
+/// What the same kernel parameters are for each target, and what a modules section without words in Talos is.
+#[test]
+fn rendered_kernel_parameters() {
+    let session = Session::new();
+    session.file("node.toml", NODE);
+    let render = |target: &[&'static str]| {
+        [&["render"], target, &["--profile", "node.toml", "--cpu", "intel"]].concat()
+    };
+    let commands = [
+        render(&["grub"]),
+        render(&["grub", "--family", "rhel"]),
+        render(&["machineconfig"]),
+        render(&["talos", "--talos-version", "1.13"]),
+    ];
+    let commands: Vec<&[&str]> = commands.iter().map(Vec::as_slice).collect();
+    session.expect("render-sysctl", &commands);
+}
+
+const NODE: &str = r#"schema = 1
+name = "node"
+[sysctl.set]
+"kernel.numa_balancing" = { value = 0, why = "pages must not move while NICs write to them" }
+"net.ipv4.tcp_rmem" = "4096 131072 6291456"
+[modules]
+gpudirect = "none"
+load = ["ib_umad"]
+blacklist = ["nouveau"]
+unload = ["nouveau"]
+"#;

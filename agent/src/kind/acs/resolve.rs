@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::desired::{AcsPersistence, AcsPolicy, DesiredAcs, WantedAcs, WantedArg};
+use crate::desired::{AcsPersistence, AcsPolicy, Desired, DesiredAcs, WantedAcs, WantedArg};
 use crate::facts::pci::{Acs, Function, PciTree};
 use crate::facts::{Facts, Os};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
 use crate::plan::{Blocker, Note, Unknown, Why};
+use crate::section::Declared;
 use crate::topology::{Pair, Role, Topology};
 use crate::value::{AcsBits, PciAddress, PciId};
 
@@ -32,17 +33,32 @@ pub struct Resolved {
     pub notes: Vec<Note>,
 }
 
+/// Adds it to what is desired of the machine: the kernel argument goes on the command line, behind those listed there.
+pub(super) fn resolve_into(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+    let Some(section) = profile.get::<section::Acs>() else { return };
+    let Resolved { acs, arg, blockers, unknowns, notes } = resolve(section, facts);
+    match arg {
+        Reading::Known(arg) => desired.cmdline.set.push(arg),
+        Reading::Absent => {}
+        // The ports cannot be seen from here: what an earlier run put on the command line for them stays.
+        Reading::Unknown(_) => {
+            let keep = ["pci=config_acs", "pci=disable_acs_redir"].map(str::to_owned);
+            desired.cmdline.keep.extend(keep);
+        }
+    }
+    desired.acs = acs;
+    desired.blockers.extend(blockers);
+    desired.unknowns.extend(unknowns);
+    desired.notes.extend(notes);
+}
+
 /// Ports that the policy is about, with the reasons.
 type Targets = BTreeMap<PciAddress, Vec<Why>>;
 
 /// Which bits of which ports the profile wants, and how they are to last.
 pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
     let mut resolved = Resolved {
-        acs: DesiredAcs {
-            policy: profile.policy,
-            ports: Vec::new(),
-            persistence: AcsPersistence::Live,
-        },
+        acs: DesiredAcs { policy: profile.policy, ..DesiredAcs::default() },
         arg: Reading::Absent,
         blockers: Vec::new(),
         unknowns: Vec::new(),

@@ -9,10 +9,12 @@ mod files;
 mod groups;
 mod grub;
 mod hugepages;
+mod iommu;
 mod kernel_install;
 mod menu;
 mod ostree;
 mod paths;
+mod resolve;
 pub(crate) mod section;
 mod states;
 
@@ -31,7 +33,9 @@ use diagnosis::{Cause, Seen};
 pub const KIND: Kind = Kind {
     name: NAME,
     about: "kernel command line: configured, next boot, running, effective",
+    resolve: resolve::resolve,
     plan,
+    contribute: resolve::contribute,
     watch: paths::watch,
     recorded: paths::RECORDED,
     labels: paths::labels,

@@ -3,8 +3,10 @@
 
 mod conf;
 mod files;
+mod gpudirect;
 mod installed;
 mod paths;
+mod resolve;
 mod running;
 pub(crate) mod section;
 mod waits;
@@ -16,7 +18,9 @@ use crate::plan::Section;
 pub const KIND: Kind = Kind {
     name: NAME,
     about: "modules-load.d, modprobe.d, and what is loaded now",
+    resolve: resolve::resolve,
     plan,
+    contribute: resolve::contribute,
     watch: paths::watch,
     recorded: paths::RECORDED,
     labels: no_labels,

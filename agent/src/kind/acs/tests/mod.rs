@@ -3,7 +3,7 @@ mod limits;
 
 use super::section::AcsPersist;
 use super::*;
-use crate::desired::{Desired, DesiredCmdline, DesiredModules};
+use crate::desired::Desired;
 use crate::facts::Facts;
 use crate::facts::pci::PciTree;
 use crate::ledger::Ledger;
@@ -30,15 +30,7 @@ fn kernel(facts: &mut Facts, release: &str) {
 }
 
 fn plan_on(resolved: &Resolved, facts: &Facts, reader: &Files) -> Section {
-    let desired = Desired {
-        cmdline: DesiredCmdline::default(),
-        modules: DesiredModules::default(),
-        acs: resolved.acs.clone(),
-        sriov: vec![],
-        blockers: vec![],
-        unknowns: vec![],
-        notes: vec![],
-    };
+    let desired = Desired { acs: resolved.acs.clone(), ..Desired::default() };
     let ledger = Ledger::default();
     let profile = of_text("schema = 1");
     plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger: &ledger })

@@ -3,9 +3,7 @@ mod resolving;
 
 use super::section::{PfSelector, Sriov, SriovManaged, SriovRule};
 use super::*;
-use crate::desired::{
-    AcsPersistence, AcsPolicy, Desired, DesiredAcs, DesiredCmdline, DesiredModules, SriovCount,
-};
+use crate::desired::SriovCount;
 use crate::facts::Facts;
 use crate::ledger::Ledger;
 use crate::plan::{Action, Change, Effect, Why};
@@ -34,19 +32,7 @@ fn one(count: u16, vf_driver: VfDriver) -> Sriov {
 fn plan_with(profile: &Sriov, facts: &Facts, reader: &Files) -> Section {
     let resolved = resolve(profile, facts);
     assert_eq!((&resolved.blockers[..], &resolved.unknowns[..]), (&[][..], &[][..]));
-    let desired = Desired {
-        cmdline: DesiredCmdline::default(),
-        modules: DesiredModules::default(),
-        acs: DesiredAcs {
-            policy: AcsPolicy::Keep,
-            ports: vec![],
-            persistence: AcsPersistence::Live,
-        },
-        sriov: resolved.vfs,
-        blockers: vec![],
-        unknowns: vec![],
-        notes: vec![],
-    };
+    let desired = Desired { sriov: resolved.vfs, ..Desired::default() };
     let ledger = Ledger::default();
     let profile = of_text("schema = 1");
     plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger: &ledger })

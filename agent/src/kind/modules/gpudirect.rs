@@ -1,16 +1,15 @@
 //! `modules.gpudirect` → nothing to load (DMA-BUF), nvidia_peermem, or a blocker that says why neither works.
 //! The rule: handbook §6.3.
 
-use super::Findings;
-use crate::desired::WantedModule;
+use super::NAME;
+use super::section::GpuDirect;
+use crate::desired::{Desired, ModuleLoad, WantedModule};
 use crate::facts::Facts;
 use crate::facts::gpu::NvidiaDriver;
 use crate::host::Reading;
 use crate::plan::{Blocker, Note, Unknown, Why};
-use crate::profile::model::{GpuDirect, ModuleLoad};
 use crate::value::ModuleName;
 
-const KIND: &str = "modules";
 const SUBJECT: &str = "GPUDirect memory registration";
 
 /// DMA-BUF needs a kernel of this generation (handbook §6.3, vendor table).
@@ -19,7 +18,7 @@ const DMABUF_KERNEL: (u32, u32) = (5, 12);
 const DMABUF_DRIVER: u32 = 515;
 
 /// The module to load, if any.
-pub fn resolve(asked: GpuDirect, facts: &Facts, findings: &mut Findings) -> Option<WantedModule> {
+pub fn resolve(asked: GpuDirect, facts: &Facts, desired: &mut Desired) -> Option<WantedModule> {
     let has_nvidia_gpu = facts
         .pci
         .known()
@@ -31,16 +30,16 @@ pub fn resolve(asked: GpuDirect, facts: &Facts, findings: &mut Findings) -> Opti
         GpuDirect::Auto if !has_nvidia_gpu => None,
         // Known, and no matter of reading: there is no GPUDirect without a driver, and people have to bring one.
         GpuDirect::Auto if matches!(facts.gpu.nvidia, Reading::Absent) => {
-            findings.blockers.push(no_driver());
+            desired.blockers.push(no_driver());
             None
         }
-        GpuDirect::Auto => auto(facts, findings),
+        GpuDirect::Auto => auto(facts, desired),
     }
 }
 
 fn no_driver() -> Blocker {
     Blocker {
-        kind: KIND,
+        kind: NAME,
         subject: SUBJECT.into(),
         reason: "there are NVIDIA GPUs, and no NVIDIA driver is loaded".into(),
         remedy:
@@ -50,11 +49,11 @@ fn no_driver() -> Blocker {
     }
 }
 
-fn auto(facts: &Facts, findings: &mut Findings) -> Option<WantedModule> {
+fn auto(facts: &Facts, desired: &mut Desired) -> Option<WantedModule> {
     match dmabuf_obstacle(facts) {
         Ok(None) => {
-            findings.notes.push(Note {
-                kind: KIND,
+            desired.notes.push(Note {
+                kind: NAME,
                 subject: SUBJECT.into(),
                 text: "DMA-BUF: open NVIDIA kernel modules and a kernel of 5.12 or later; no module to load"
                     .into(),
@@ -64,8 +63,8 @@ fn auto(facts: &Facts, findings: &mut Findings) -> Option<WantedModule> {
         Ok(Some(obstacle)) => match &facts.gpu.peer_memory_symbols {
             Reading::Known(true) => Some(peermem(&format!("DMA-BUF is out ({obstacle})"))),
             Reading::Known(false) | Reading::Absent => {
-                findings.blockers.push(Blocker {
-                    kind: KIND,
+                desired.blockers.push(Blocker {
+                    kind: NAME,
                     subject: SUBJECT.into(),
                     reason: format!(
                         "neither path works: DMA-BUF is out ({obstacle}), and this kernel's ib_core has no peer-memory symbols for nvidia_peermem"
@@ -75,8 +74,8 @@ fn auto(facts: &Facts, findings: &mut Findings) -> Option<WantedModule> {
                 None
             }
             Reading::Unknown(why) => {
-                findings.unknowns.push(Unknown {
-                    kind: KIND,
+                desired.unknowns.push(Unknown {
+                    kind: NAME,
                     subject: SUBJECT.into(),
                     reason: why.clone(),
                 });
@@ -84,7 +83,7 @@ fn auto(facts: &Facts, findings: &mut Findings) -> Option<WantedModule> {
             }
         },
         Err(reason) => {
-            findings.unknowns.push(Unknown { kind: KIND, subject: SUBJECT.into(), reason });
+            desired.unknowns.push(Unknown { kind: NAME, subject: SUBJECT.into(), reason });
             None
         }
     }

@@ -1,21 +1,14 @@
 //! `[iommu] mode` → kernel arguments, by CPU vendor. The facts behind every arm: handbook §1.3, §4.
 
-use super::Findings;
-use crate::desired::{DesiredCmdline, UnwantedArg, WantedArg};
+use super::NAME;
+use super::section::iommu::{Iommu, IommuMode};
+use crate::desired::{Desired, DesiredCmdline, UnwantedArg, WantedArg};
 use crate::facts::{Arch, CpuVendor, Facts};
 use crate::host::Reading;
 use crate::plan::{Blocker, Unknown, Why};
-use crate::profile::model::{Iommu, IommuMode};
-
-const KIND: &str = "cmdline";
 
 /// Adds the arguments that the mode needs on this CPU.
-pub fn resolve(
-    iommu: &Iommu,
-    facts: &Facts,
-    cmdline: &mut DesiredCmdline,
-    findings: &mut Findings,
-) {
+pub fn resolve(iommu: &Iommu, facts: &Facts, desired: &mut Desired) {
     if iommu.mode == IommuMode::Keep {
         return;
     }
@@ -23,8 +16,8 @@ pub fn resolve(
         (Reading::Known(vendor), _) => *vendor,
         (_, Reading::Known(Arch::Aarch64)) => CpuVendor::Arm,
         (Reading::Absent | Reading::Unknown(_), _) => {
-            findings.unknowns.push(Unknown {
-                kind: KIND,
+            desired.unknowns.push(Unknown {
+                kind: NAME,
                 subject: "IOMMU parameters".into(),
                 reason: "the CPU vendor is not known here: say --cpu intel, amd or arm, or give the profile [match] cpu_vendor"
                     .into(),
@@ -34,15 +27,15 @@ pub fn resolve(
     };
     match arguments(iommu.mode, vendor) {
         Ok(arguments) => {
-            cmdline.set.extend(arguments.iter().map(|(token, reason, source)| {
+            desired.cmdline.set.extend(arguments.iter().map(|(token, reason, source)| {
                 let mut why = vec![Why::new(*reason, *source)];
                 why.extend(iommu.why.iter().cloned());
                 WantedArg { token: (*token).into(), why, from: "iommu" }
             }));
         }
-        Err(blocker) => findings.blockers.push(blocker),
+        Err(blocker) => desired.blockers.push(blocker),
     }
-    contradictions(iommu.mode, vendor, cmdline);
+    contradictions(iommu.mode, vendor, &mut desired.cmdline);
 }
 
 /// A token, why the mode needs it, and the source.
@@ -88,7 +81,7 @@ fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], 
 
 fn unknown_cpu() -> Blocker {
     Blocker {
-        kind: KIND,
+        kind: NAME,
         subject: "IOMMU parameters".into(),
         reason:
             "this CPU is neither Intel, AMD nor Arm: bedplate does not know its IOMMU parameters"
@@ -99,7 +92,7 @@ fn unknown_cpu() -> Blocker {
 
 fn no_arm_off() -> Blocker {
     Blocker {
-        kind: KIND,
+        kind: NAME,
         subject: "IOMMU off".into(),
         reason: "no kernel parameter switches an Arm SMMU off; the firmware decides".into(),
         remedy:
