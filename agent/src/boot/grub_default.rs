@@ -15,6 +15,8 @@ const BUILT_IN: [&str; 12] =
 /// What to do where a file cannot be followed.
 const REMEDY: &str = "write the value out, or move the assignment to a drop-in of its own";
 
+/// The main file.
+pub const MAIN: &str = "/etc/default/grub";
 /// Arguments of all Linux entries.
 pub const CMDLINE: &str = "GRUB_CMDLINE_LINUX";
 /// Arguments of ordinary entries, behind those of [`CMDLINE`]; recovery entries do not get them.
@@ -84,6 +86,20 @@ impl GrubDefault {
         let mut variables = Variables::inheriting(name, inherited);
         variables.source(0, self);
         variables.get(name).map_err(|(_, found)| found)
+    }
+
+    /// The lines, from 1, on which one of these variables is given a word that `is_meant`.
+    pub fn lines_with(&self, variables: &[&str], is_meant: &dyn Fn(&str) -> bool) -> Vec<usize> {
+        let ends_word = |c: char| c.is_whitespace() || matches!(c, '"' | '\'');
+        let given = |event: &Event| match event {
+            Event::Assign(assignment) if variables.contains(&assignment.name.as_str()) => {
+                let value = &self.text[assignment.value.clone()];
+                value.split(ends_word).any(is_meant).then_some(assignment.at)
+            }
+            _ => None,
+        };
+        let line = |at: usize| self.text[..at].matches('\n').count() + 1;
+        self.events.iter().filter_map(given).map(line).collect()
     }
 
     /// The text with another value for a variable, everything else kept byte for byte: the last assignment is changed,

@@ -16,6 +16,8 @@ mod key;
 mod lex;
 mod line;
 mod list;
+mod owned;
+mod partly;
 mod shape;
 mod speak;
 mod status;

@@ -10,7 +10,7 @@ use crate::boot::grub_files::GrubFiles;
 use crate::boot::grub_quote;
 use crate::boot::grubenv::Grubenv;
 use crate::boot::kernel_cmdline;
-use crate::cmdline::{CommandLine, Edit, LineDiff, Token};
+use crate::cmdline::{CommandLine, Edit, LineDiff, Token, fold_name};
 use crate::facts::Facts;
 use crate::host::{HostKind, ReadError, Reader, Reading};
 use crate::plan::{Action, WayBack};
@@ -118,6 +118,7 @@ fn resolved(line: String, unresolved: &[String]) -> Result<String, String> {
 
 /// What makes both states satisfy the edit.
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    files::carried_by_grub(context)?;
     let reader = context.reader;
     let mut actions = Vec::new();
     actions.extend(grub::edit_files(reader, &grub::RHEL, edit)?);
@@ -191,16 +192,28 @@ fn kernelopts(
     Ok(replace(GRUBENV, Some(&old), Some(&env.render())).into_iter().collect())
 }
 
+/// Whether an argument that is to be added has the name of another that is to be there: newer grubby deletes every
+/// argument of that name first, older ones replace one of them (handbook §10.3).
+fn replaced_by_name(target: &CommandLine, diff: &LineDiff) -> bool {
+    let name = |token: &str| fold_name(token.split('=').next().unwrap_or_default());
+    diff.added.iter().any(|added| {
+        target.tokens().filter(|token| name(token.as_str()) == name(added)).count() > 1
+    })
+}
+
 /// grubby, on a running machine that has it, for arguments that need no quotes. Two of its habits decide the rest
 /// (handbook §10.3): it may drop every argument of a name when one is added, so one merged `pci=` is passed and the
-/// result is read back; and it passes text through sed and GRUB, so anything with `;` or quotes is edited directly.
+/// result is read back, and what may stand there more than once is edited directly; and it passes text through sed and GRUB, so anything with `;` or quotes is edited directly.
 fn grubby(context: &Context, entries: &[EntryFile], edit: &Edit) -> Option<Action> {
     if context.facts.host == HostKind::Image || context.reader.exists(GRUBBY) != Ok(true) {
         return None;
     }
     let Reading::Known(line) = next(context.reader) else { return None };
     let target = edit.apply(&line).ok()?;
-    let diff = LineDiff::between(&line, &target);
+    let diff = edit.difference(&line, &target);
+    if replaced_by_name(&target, &diff) {
+        return None;
+    }
     let plain = |token: &String| {
         Token::new(token)
             .ok()

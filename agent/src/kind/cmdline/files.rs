@@ -4,6 +4,8 @@
 use std::error::Error;
 
 use super::{Context, Obstacle};
+use crate::boot::{NotUnderstood, grub_quote};
+use crate::cmdline::Token;
 use crate::error_chain::chain;
 use crate::host::ReadError;
 use crate::plan::{Action, Check, FileContent};
@@ -27,12 +29,36 @@ pub fn verify(context: &Context) -> Action {
     })
 }
 
-/// An error of a text format, with the file it is about.
-pub fn cannot(path: &str, error: &dyn Error) -> Obstacle {
-    Obstacle {
-        reason: format!("{path} cannot be changed safely: {}", chain(error)),
-        remedy: format!("correct {path} by hand, then plan again"),
+/// Refused before anything is planned: the argument of the profile that no file read by GRUB can hold.
+///
+/// # Errors
+/// With the argument's place in the profile.
+pub fn carried_by_grub(context: &Context) -> Result<(), Obstacle> {
+    for wanted in &context.desired.cmdline.set {
+        let Ok(token) = Token::new(&wanted.token) else { continue };
+        let Err(error) = grub_quote::grub_token(&token) else { continue };
+        let place =
+            wanted.why.iter().find_map(|why| why.source.as_deref()).unwrap_or("the profile");
+        return Err(Obstacle {
+            reason: format!("{place}: {error} (grub-core/lib/cmdline.c)"),
+            remedy: "write the value without that character, or set a module's option by [modules] options".into(),
+        });
     }
+    Ok(())
+}
+
+/// An error of a text format, with the file it is about.
+pub fn cannot(path: &str, error: &(dyn Error + 'static)) -> Obstacle {
+    let reason = match error.downcast_ref::<NotUnderstood>() {
+        Some(place) => format!(
+            "{path}:{} cannot be changed safely: {} (`{}`)",
+            place.line,
+            place.why,
+            place.text.trim()
+        ),
+        None => format!("{path} cannot be changed safely: {}", chain(error)),
+    };
+    Obstacle { reason, remedy: format!("correct {path} by hand, then plan again") }
 }
 
 /// A file that has to be read before it can be changed.

@@ -111,7 +111,9 @@ impl Menu {
             return None;
         }
         let found = boots.iter().map(|finding| match &finding.status {
-            Status::Other { found } | Status::Lingering { found } => found.clone(),
+            Status::Other { found }
+            | Status::Reordered { found, .. }
+            | Status::Lingering { found } => found.clone(),
             _ => format!("something instead of {}", finding.entries.join(" ")),
         });
         let variables = variables.into_iter().collect::<Vec<_>>().join(" ");

@@ -202,7 +202,7 @@ fn edit_of(
         remedy: "correct the profile: `bedplate profile check` shows the place".into(),
     };
     let edit = Edit::new(arch, set, &absent).map_err(|error| bad(&error))?;
-    let disowned = disowned(&edit, arch, context, &wanted.keep);
+    let disowned = disowned(&edit, context, &wanted.keep);
     if disowned.is_empty() {
         return Ok(edit);
     }
@@ -211,25 +211,17 @@ fn edit_of(
     Edit::new(arch, set, &absent).map_err(|error| bad(&error))
 }
 
-/// Tokens that the ledger calls bedplate's own and that the profile no longer speaks of.
-fn disowned(edit: &Edit, arch: Arch, context: &Context, keep: &[String]) -> Vec<String> {
+/// What the ledger calls bedplate's own and the profile no longer speaks of.
+fn disowned(edit: &Edit, context: &Context, keep: &[String]) -> Vec<String> {
     let owned = context.ledger.owned.get(NAME).map(Vec::as_slice).unwrap_or_default();
-    let still = |token: &String| {
-        let nothing: [&str; 0] = [];
-        Edit::new(arch, &[token], &nothing).is_ok_and(|old| {
-            old.wanted()
-                .iter()
-                .all(|old| edit.wanted().iter().any(|wanted| wanted.key() == old.key()))
-        })
-    };
-    let kept = |token: &String| {
+    let kept = |token: &str| {
         keep.iter().any(|key| {
             token
                 .strip_prefix(key.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
         })
     };
-    owned.iter().filter(|token| !still(token) && !kept(token)).cloned().collect()
+    edit.disowned(owned).into_iter().filter(|token| !kept(token)).collect()
 }
 
 fn change(

@@ -5,7 +5,7 @@ use super::bls::entry_files;
 use super::files::{self, replace, verify};
 use super::{Context, Observed, Obstacle, Steps};
 use crate::boot::bls::grub_order;
-use crate::cmdline::{CommandLine, Edit, LineDiff};
+use crate::cmdline::{CommandLine, Edit};
 use crate::facts::{BootLoader, Facts};
 use crate::host::{HostKind, Reader, Reading};
 use crate::plan::{Action, WayBack};
@@ -90,7 +90,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     };
     let target =
         edit.apply(&line).map_err(|error| files::cannot("the deployment's arguments", &error))?;
-    let diff = LineDiff::between(&line, &target);
+    let diff = edit.difference(&line, &target);
     let mut argv = vec!["rpm-ostree".to_owned(), "kargs".into()];
     argv.extend(diff.removed.iter().map(|token| format!("--delete={token}")));
     argv.extend(diff.added.iter().map(|token| format!("--append={token}")));

@@ -172,8 +172,13 @@ fn items_of(
                     why.push(reason);
                 }
             }
+            if let Status::Reordered { rule, source, .. } = &finding.status {
+                why.insert(0, Why::new(format!("only the order changes: {rule}"), *source));
+            }
             let (before, after) = match &finding.status {
-                Status::Other { found } => (Some(found.clone()), Some(subject.clone())),
+                Status::Other { found } | Status::Reordered { found, .. } => {
+                    (Some(found.clone()), Some(subject.clone()))
+                }
                 Status::Lingering { found } => (Some(found.clone()), None),
                 _ => (None, Some(subject.clone())),
             };
@@ -275,7 +280,9 @@ fn one(context: &Context, standing: &Standing, index: usize, section: &mut Secti
 
 fn found(status: &Status) -> Option<String> {
     match status {
-        Status::Other { found } | Status::Lingering { found } => Some(found.clone()),
+        Status::Other { found } | Status::Reordered { found, .. } | Status::Lingering { found } => {
+            Some(found.clone())
+        }
         Status::Equivalent { by } | Status::KernelDefault { by } => Some(by.clone()),
         Status::Present | Status::Missing | Status::Gone => None,
     }
@@ -357,6 +364,9 @@ fn differs(finding: &Finding) -> String {
         Status::Lingering { found } => format!("{found} is still there"),
         Status::Other { found } => {
             format!("{} is not there ({found} is)", finding.entries.join(" "))
+        }
+        Status::Reordered { found, .. } => {
+            format!("{} is there in another order ({found})", finding.entries.join(" "))
         }
         _ => format!("{} is not there", finding.entries.join(" ")),
     }

@@ -1,7 +1,7 @@
 //! What grub-mkconfig reads: the main file and its drop-ins, and the line that they come to.
 
-use super::{Family, MAIN};
-use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault};
+use super::Family;
+use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault, MAIN};
 use crate::boot::grub_quote;
 use crate::cmdline::CommandLine;
 use crate::host::{ReadError, Reader, Reading};
@@ -57,12 +57,43 @@ pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, Strin
     }
 }
 
+/// Where words that `is_meant` stand, as `path:line`, in the order in which the files are read.
+pub(super) fn places<'a>(
+    sources: impl IntoIterator<Item = &'a Sourced>,
+    is_meant: &dyn Fn(&str) -> bool,
+) -> String {
+    let all: Vec<String> = sources
+        .into_iter()
+        .flat_map(|source| {
+            let lines = source.default.lines_with(&[CMDLINE, CMDLINE_DEFAULT], is_meant);
+            lines.into_iter().map(|line| format!("{}:{line}", source.path))
+        })
+        .collect();
+    if all.is_empty() { format!("{MAIN} or its drop-ins") } else { all.join(", ") }
+}
+
 /// The line that a normal entry gets: 10_linux puts the general variable first.
 pub(super) fn line(sources: &[Sourced]) -> Result<CommandLine, String> {
     let both = format!("{} {}", value(sources, CMDLINE)?, value(sources, CMDLINE_DEFAULT)?);
-    let text = grub_quote::kernel_line(both.trim())
-        .map_err(|error| format!("{MAIN} and drop-ins: {error}"))?;
+    let text = grub_quote::kernel_line(both.trim()).map_err(|error| {
+        format!("{}: {} (`{}`)", unreadable_at(sources), error.why, error.text.trim())
+    })?;
     Ok(CommandLine::parse(&text))
+}
+
+/// The first file after which GRUB can no longer read what a variable holds.
+fn unreadable_at(sources: &[Sourced]) -> String {
+    let unreadable = |upto: usize, variable: &&str| {
+        value(&sources[..=upto], variable).is_ok_and(|text| grub_quote::kernel_line(&text).is_err())
+    };
+    (0..sources.len())
+        .find_map(|at| {
+            let variable =
+                [CMDLINE, CMDLINE_DEFAULT].into_iter().find(|name| unreadable(at, name))?;
+            let line = sources[at].default.lines_with(&[variable], &|_| true).pop()?;
+            Some(format!("{}:{line}", sources[at].path))
+        })
+        .unwrap_or_else(|| MAIN.to_owned())
 }
 
 /// The configured line. A file that cannot be followed makes it unknown, with a remark that names the place.
