@@ -22,7 +22,7 @@ mod status;
 pub use defaults::KernelDefaults;
 pub use diff::{LineDiff, appended};
 pub use edit::{ApplyError, Edit, EditError};
-pub use effective::{intel_iommu_on, iommu_passthrough, pci_suboption};
+pub use effective::{intel_iommu_on, iommu_off_by, iommu_passthrough, pci_suboption};
 pub use key::{Key, Unwanted, Wanted};
 pub use lex::{Token, TokenError, fold_name, is_blank, quote_token};
 pub use line::{CommandLine, LineError, MAX_LINE_BYTES};

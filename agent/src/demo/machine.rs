@@ -100,7 +100,9 @@ impl Layout<'_> {
         bridge.link = (5, 16);
         if matches!(kind, PortType::RootPort | PortType::Downstream) {
             let on = self.spec.acs.unwrap_or(self.spec.group_type().is_some());
-            bridge.acs = Some(if on { ACS_BY_LINUX } else { 0 });
+            let usual = if on { ACS_BY_LINUX } else { 0 };
+            let own = self.spec.acs_control.get(&bridge.address);
+            bridge.acs = Some(own.copied().unwrap_or(usual));
         }
         let below = Bus { directory: bridge.directory.clone(), number: buses.0, ..bus.clone() };
         self.add(bridge);

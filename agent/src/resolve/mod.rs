@@ -2,7 +2,9 @@
 //! What a kind knows about its own subject (ports, PFs) lives with the kind; this module only puts the parts together.
 
 mod gpudirect;
+mod grace;
 mod iommu;
+mod no_iommu;
 
 use crate::desired::{
     Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedArg, WantedModule, WantedOption,
@@ -28,7 +30,7 @@ pub struct Findings {
 pub fn resolve(profile: &Profile, facts: &Facts) -> Desired {
     let mut findings = Findings::default();
     let mut cmdline = DesiredCmdline::default();
-    iommu::resolve(&profile.iommu, facts, &mut cmdline, &mut findings);
+    iommu::resolve(profile, facts, &mut cmdline, &mut findings);
     cmdline.set.extend(profile.cmdline.args.iter().map(|arg| wanted(arg, "cmdline")));
     cmdline.absent.extend(profile.cmdline.absent.iter().map(unwanted));
 
