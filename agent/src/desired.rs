@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Blocker, Note, Unknown, Why};
+use crate::plan::{Blocker, Note, Settled, Unknown, Why};
 use crate::value::{AcsBits, ModuleName, PciAddress};
 
 /// A kernel argument that is wanted, in the profile's spelling (`iommu=pt`, `pci=realloc`, `hugepages=64`).
@@ -36,6 +36,8 @@ pub struct DesiredCmdline {
     pub absent: Vec<UnwantedArg>,
     /// Keys (`pci=config_acs`) about which nothing is known now: if bedplate put them there, they stay.
     pub keep: Vec<String>,
+    /// What is right without an argument, and why.
+    pub settled: Vec<Settled>,
 }
 
 /// When a listed module is loaded.

@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use bedplate::demo::HostSpec;
-use bedplate::engine;
+use bedplate::engine::{self, observe};
+use bedplate::facts::Depth;
 use bedplate::facts::names::Names;
-use bedplate::facts::{Depth, observe};
 use bedplate::host::snapshot::{Node, Snapshot};
 use bedplate::ledger::Ledger;
 use bedplate::profile::{LayerText, Loaded, load, shipped};

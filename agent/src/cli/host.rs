@@ -2,7 +2,8 @@
 
 use super::{CliError, HostArgs, exit, output};
 use crate::demo;
-use crate::facts::{Depth, Facts, observe};
+use crate::engine::observe;
+use crate::facts::{Depth, Facts};
 use crate::host::Reader;
 use crate::host::dir::DirReader;
 use crate::host::snapshot::Snapshot;

@@ -8,7 +8,7 @@ use super::host;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
 use crate::engine;
 use crate::engine::profile_source::Chosen;
-use crate::facts::{CpuVendor, Depth, Facts};
+use crate::facts::{CpuVendor, Depth, Facts, IommuFacts};
 use crate::host::Writer as _;
 use crate::host::write::DirWriter;
 use crate::kind;
@@ -79,6 +79,10 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
         (Some(cpu), false) => Facts::of_vendor(CpuVendor::from(cpu)),
         _ => opened.facts(Depth::Plan),
     };
+    // The machine that happens to render lends its CPU vendor. That it has no IOMMU says nothing of where the files go.
+    if !says_host {
+        facts.iommu = IommuFacts::unknown();
+    }
     let reader = opened.reader.as_ref();
     let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
     output::lints(&loaded);

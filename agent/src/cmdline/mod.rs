@@ -25,7 +25,7 @@ mod status;
 pub use defaults::KernelDefaults;
 pub use diff::{LineDiff, appended};
 pub use edit::Edit;
-pub use effective::{intel_iommu_on, iommu_passthrough, pci_suboption};
+pub use effective::{intel_iommu_on, iommu_off_by, iommu_passthrough, pci_suboption};
 pub use error::{ApplyError, EditError};
 pub use key::{Key, Unwanted, Wanted};
 pub use lex::{Token, TokenError, fold_name, is_blank, quote_token};

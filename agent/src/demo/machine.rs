@@ -150,7 +150,9 @@ impl Layout<'_> {
         if matches!(kind, PortType::RootPort | PortType::Downstream) {
             let on = self.spec.acs.unwrap_or(self.spec.group_type().is_some());
             let capable = if VERA_ROOT_PORTS.contains(&id) { ACS_OF_VERA } else { ACS_CAPABLE };
-            bridge.acs = Some((capable, if on { ACS_BY_LINUX & capable } else { 0 }));
+            let usual = if on { ACS_BY_LINUX & capable } else { 0 };
+            let own = self.spec.acs_control.get(&bridge.address);
+            bridge.acs = Some((capable, own.copied().unwrap_or(usual)));
         }
         let below = Bus { directory: bridge.directory.clone(), number: buses.0, ..bus.clone() };
         self.add(bridge);

@@ -9,6 +9,7 @@
 //! cpu = "intel"                   # intel, amd, arm, other: the machine's own unless given
 //! iommu = "translated"            # none (no table), off, translated (lazy), strict, passthrough
 //! acs = true                      # ports have ACS control as Linux sets it (default: with an IOMMU active); false = 0
+//! acs-control = {"0000:17:00.0" = 0x5d}  # ACS control of single ports that differs
 //! cmdline = "console=ttyS0"       # arguments in the boot configuration, for every entry, as the kernel is to see them
 //! running-cmdline = "…"           # what the running kernel got instead of `cmdline`
 //! gpu = "10de:2901"               # ids of its GPUs, instead of the machine's own
@@ -168,6 +169,7 @@ pub struct HostSpec {
     pub cpu: Option<CpuVendor>,
     pub iommu: IommuState,
     pub acs: Option<bool>,
+    pub acs_control: BTreeMap<PciAddress, u16>,
     pub cmdline: String,
     pub running_cmdline: Option<String>,
     pub gpu: Option<Ids>,
@@ -197,6 +199,7 @@ impl Default for HostSpec {
             cpu: None,
             iommu: IommuState::Translated,
             acs: None,
+            acs_control: BTreeMap::new(),
             cmdline: String::new(),
             running_cmdline: None,
             gpu: None,

@@ -10,9 +10,9 @@ pub use change::{Applied, Reverted, Target, apply, may_change, revert};
 pub use prepare::{Planned, Request, RoadError, choose, prepare, prepare_loaded};
 
 use crate::desired::Desired;
-use crate::facts::{CpuVendor, Facts};
+use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::{HostKind, Reader, Reading};
-use crate::kind::{self, Context, KINDS};
+use crate::kind::{self, Context, KINDS, cmdline};
 use crate::ledger::Ledger;
 use crate::plan::{Change, Deferred, Effect, Note, Plan, RebootNeed, Section};
 use crate::profile::model::Profile;
@@ -23,6 +23,15 @@ pub struct Outcome {
     pub plan: Plan,
     /// The desired state it is for.
     pub desired: Desired,
+}
+
+/// What the host is, with what its boot entries say of the next boot: the kernel, and whether the IOMMU stays off. Facts
+/// alone know no boot entries.
+pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
+    let mut facts = crate::facts::observe(reader, depth);
+    facts.os.next_kernel = cmdline::next_kernel(reader, &facts);
+    facts.iommu.off_by = cmdline::iommu_off(reader, &facts);
+    facts
 }
 
 /// Fills in what the caller says of a machine that cannot be asked (an image has no CPU).

@@ -1,9 +1,9 @@
 //! Host → facts → profile → plan: the one place where these are put together.
 
 use super::profile_source::{self, Choice, Chosen, SourceError};
-use super::{Outcome, assume_cpu, plan};
+use super::{Outcome, assume_cpu, observe, plan};
 use crate::desired::Desired;
-use crate::facts::{CpuVendor, Depth, Facts, observe};
+use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::dir::ImageError;
 use crate::host::lock::LockError;
 use crate::host::{ReadError, Reader, WriteError};

@@ -2,6 +2,7 @@
 //! [`resolve`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
 
 mod image;
+mod left_behind;
 mod resolve;
 pub(crate) mod section;
 mod support;
@@ -67,6 +68,7 @@ fn plan(context: &Context) -> Section {
     for wanted in &context.desired.acs.ports {
         // A port that cannot be read is in the desired state's unknowns, not among its ports.
         if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
+            let wanted = &left_behind::with(wanted, acs, &told, context.facts);
             let port = Port { context, topology: &topology, wanted, acs };
             port.plan(&told, &mut section);
         }

@@ -16,6 +16,7 @@ use crate::section::{
     At, Checker, Diagnostic, Entry, Finisher, Leaf, Linter, Origin, Place, Printer, Section,
     Sources, overlay_fields,
 };
+use crate::value::PciId;
 
 /// The schema version that this bedplate reads.
 pub(super) const SCHEMA_VERSION: i64 = 1;
@@ -94,6 +95,11 @@ macro_rules! root {
             fn section(&self, of: std::any::TypeId) -> Option<&dyn std::any::Any> {
                 let sections = [$( &self.$name as &dyn std::any::Any ),*];
                 sections.into_iter().find(|section| (*section).type_id() == of)
+            }
+
+            fn vendors(&self) -> Vec<PciId> {
+                let ids = self.matching.pci.iter().flat_map(|pci| &pci.ids);
+                ids.into_iter().map(|id| id.vendor).collect()
             }
         }
 

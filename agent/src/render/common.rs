@@ -166,6 +166,7 @@ pub(super) mod tests {
                 ],
                 absent: vec![unwanted("nomodeset"), unwanted("iommu=off")],
                 keep: Vec::new(),
+                settled: Vec::new(),
             },
             modules: DesiredModules {
                 load: vec![load("ib_uverbs"), load("nvidia_peermem")],

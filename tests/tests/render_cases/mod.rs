@@ -46,6 +46,7 @@ fn arguments(set: &[&str], absent: &[&str]) -> Desired {
     let unwanted = |token: &&str| UnwantedArg { token: (*token).to_owned(), why: why() };
     let cmdline = DesiredCmdline {
         keep: Vec::new(),
+        settled: Vec::new(),
         set: set.iter().map(wanted).collect(),
         absent: absent.iter().map(unwanted).collect(),
     };

@@ -5,7 +5,7 @@ use super::files::{self, replace, verify};
 use super::grub;
 use super::{Context, NAME, Observed, Obstacle, Steps};
 use crate::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
-use crate::boot::grub_cfg::default_entry;
+use crate::boot::grub_cfg::{Entry, default_entry};
 use crate::boot::grub_files::GrubFiles;
 use crate::boot::grub_quote;
 use crate::boot::grubenv::Grubenv;
@@ -62,19 +62,52 @@ fn grubenv(reader: &dyn Reader) -> Option<Grubenv> {
 }
 
 fn next(reader: &dyn Reader) -> Reading<CommandLine> {
+    let line = default(reader, |chosen, env| match chosen {
+        Chosen::Menu(entry) => resolved(entry.cmdline, &entry.unresolved),
+        Chosen::File(entry) => {
+            let lookup = |name: &str| env.and_then(|env| env.get(name)).map(str::to_owned);
+            let (line, unresolved) =
+                entry.grub_cmdline(&lookup).map_err(|error| format!("{}: {error}", entry.id()))?;
+            resolved(line, &unresolved)
+        }
+    });
+    line.map(|line| CommandLine::parse(&line))
+}
+
+/// The kernel image of the entry that boots by default, as GRUB names it.
+pub fn image(reader: &dyn Reader) -> Reading<String> {
+    default(reader, |chosen, _| match chosen {
+        Chosen::Menu(entry) => Ok(entry.image),
+        Chosen::File(entry) => Ok(entry.linux().unwrap_or_default().to_owned()),
+    })
+}
+
+/// The default entry: as GRUB's configuration makes it, or the file itself where there is no configuration yet.
+enum Chosen<'a> {
+    Menu(Entry),
+    File(&'a BlsEntry),
+}
+
+/// Looks at the default entry.
+fn default(
+    reader: &dyn Reader,
+    look: impl FnOnce(Chosen<'_>, Option<&Grubenv>) -> Result<String, String>,
+) -> Reading<String> {
     let files = match entry_files(reader, ENTRIES) {
         Ok(files) => files,
         Err(error) => return Reading::from_result(Err(error)),
     };
     let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
     let env = grubenv(reader);
-    let line = match reader.text(GRUB_CFG) {
-        Ok(cfg) => from_cfg(reader, &cfg, env.as_ref(), &entries),
+    let chosen = match reader.text(GRUB_CFG) {
+        Ok(cfg) => from_cfg(reader, &cfg, env.as_ref(), &entries).map(Chosen::Menu),
         // An image that has never booted may have entries and no grub.cfg yet: the newest entry will be the default.
-        Err(error) if error.is_absent() => newest(env.as_ref(), &entries),
+        Err(error) if error.is_absent() => newest(env.as_ref(), &entries).map(Chosen::File),
         Err(error) => Err(error.to_string()),
     };
-    line.map_or_else(Reading::Unknown, |line| Reading::Known(CommandLine::parse(&line)))
+    chosen
+        .and_then(|chosen| look(chosen, env.as_ref()))
+        .map_or_else(Reading::Unknown, Reading::Known)
 }
 
 fn from_cfg(
@@ -82,24 +115,19 @@ fn from_cfg(
     cfg: &str,
     env: Option<&Grubenv>,
     entries: &[BlsEntry],
-) -> Result<String, String> {
+) -> Result<Entry, String> {
     let names = reader.list("/boot/grub2").unwrap_or_default();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let around = GrubFiles { grubenv: env, files: &names, bls: entries };
-    let entry = default_entry(cfg, &around).map_err(|error| format!("{GRUB_CFG}: {error}"))?;
-    resolved(entry.cmdline, &entry.unresolved)
+    default_entry(cfg, &around).map_err(|error| format!("{GRUB_CFG}: {error}"))
 }
 
-fn newest(env: Option<&Grubenv>, entries: &[BlsEntry]) -> Result<String, String> {
+fn newest<'a>(env: Option<&Grubenv>, entries: &'a [BlsEntry]) -> Result<&'a BlsEntry, String> {
     let ordered = grub_order(entries);
     let saved = env.and_then(|env| env.get("saved_entry"));
     let chosen =
         saved.and_then(|id| ordered.iter().find(|entry| entry.id() == id)).or(ordered.first());
-    let entry = chosen.ok_or_else(|| format!("{ENTRIES} holds no entry with a kernel"))?;
-    let lookup = |name: &str| env.and_then(|env| env.get(name)).map(str::to_owned);
-    let (line, unresolved) =
-        entry.grub_cmdline(&lookup).map_err(|error| format!("{}: {error}", entry.id()))?;
-    resolved(line, &unresolved)
+    chosen.copied().ok_or_else(|| format!("{ENTRIES} holds no entry with a kernel"))
 }
 
 /// A variable that nobody can fill in could hold anything.

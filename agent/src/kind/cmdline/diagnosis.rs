@@ -14,7 +14,7 @@ pub struct Seen<'a> {
     pub next: Option<&'a CommandLine>,
     /// What the kernel was booted with.
     pub running: Option<&'a CommandLine>,
-    /// The kernel that the newest entry would boot, by release, and the one that runs.
+    /// The kernel that the default entry boots, by release, and the one that runs.
     pub kernels: Option<(&'a str, &'a str)>,
     /// The kernel's log of this boot.
     pub log: Option<&'a str>,

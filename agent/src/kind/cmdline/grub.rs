@@ -100,6 +100,14 @@ fn next(reader: &dyn Reader, family: &Family) -> Reading<CommandLine> {
     }
 }
 
+/// The kernel image of the entry that boots by default, as GRUB names it.
+pub fn image(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
+    match Menu::read(reader, family(&facts.boot).configuration(reader)) {
+        Ok(menu) => menu.image(),
+        Err(error) => Reading::from_result(Err(error)),
+    }
+}
+
 /// What makes both states satisfy the edit.
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     files::carried_by_grub(context)?;

@@ -1,15 +1,20 @@
 //! `[iommu] mode` → kernel arguments, by CPU vendor. The facts behind every arm: handbook §1.3, §4.
 
-use super::NAME;
 use super::section::iommu::{Iommu, IommuMode};
+use super::{NAME, grace, no_iommu};
 use crate::desired::{Desired, DesiredCmdline, UnwantedArg, WantedArg};
 use crate::facts::{Arch, CpuVendor, Facts};
 use crate::host::Reading;
 use crate::plan::{Blocker, Unknown, Why};
+use crate::section::Declared;
 
 /// Adds the arguments that the mode needs on this CPU.
-pub fn resolve(iommu: &Iommu, facts: &Facts, desired: &mut Desired) {
-    if iommu.mode == IommuMode::Keep {
+pub fn resolve(profile: &dyn Declared, iommu: &Iommu, facts: &Facts, desired: &mut Desired) {
+    let (mode, because) = match grace::mode(profile, iommu, facts, &mut desired.cmdline) {
+        Ok(decided) => decided,
+        Err(blocker) => return desired.blockers.push(blocker),
+    };
+    if mode == IommuMode::Keep {
         return;
     }
     let vendor = match (&facts.cpu.vendor, &facts.arch) {
@@ -25,17 +30,23 @@ pub fn resolve(iommu: &Iommu, facts: &Facts, desired: &mut Desired) {
             return;
         }
     };
-    match arguments(iommu.mode, vendor) {
+    match no_iommu::is_settled(mode, profile, vendor, facts, &mut desired.cmdline) {
+        Ok(true) => return,
+        Ok(false) => {}
+        Err(blocker) => return desired.blockers.push(blocker),
+    }
+    match arguments(mode, vendor) {
         Ok(arguments) => {
             desired.cmdline.set.extend(arguments.iter().map(|(token, reason, source)| {
                 let mut why = vec![Why::new(*reason, *source)];
+                why.extend(because.clone());
                 why.extend(iommu.why.iter().cloned());
                 WantedArg { token: (*token).into(), why, from: "iommu" }
             }));
         }
         Err(blocker) => desired.blockers.push(blocker),
     }
-    contradictions(iommu.mode, vendor, &mut desired.cmdline);
+    contradictions(mode, vendor, &mut desired.cmdline);
 }
 
 /// A token, why the mode needs it, and the source.
@@ -44,7 +55,8 @@ type Argument = (&'static str, &'static str, &'static str);
 /// What the mode needs on the kernel command line of a CPU.
 fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], Blocker> {
     Ok(match (mode, vendor) {
-        (IommuMode::Keep, _) => &[],
+        // Decided before, by the machine.
+        (IommuMode::Keep | IommuMode::Auto, _) => &[],
         (_, CpuVendor::Other) => return Err(unknown_cpu()),
         (IommuMode::Off, CpuVendor::Arm) => return Err(no_arm_off()),
         (IommuMode::Off, CpuVendor::Intel) => &[(
@@ -57,12 +69,14 @@ fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], 
             "AMD-Vi stays off; the kernel still switches ACS on because IVRS is present",
             AMD,
         )],
-        (IommuMode::Passthrough, CpuVendor::Intel) => {
+        (IommuMode::Passthrough | IommuMode::PassthroughRequired, CpuVendor::Intel) => {
             &[("intel_iommu=on", VTD_ON, INTEL), ("iommu=pt", PASSTHROUGH, X86)]
         }
         // `amd_iommu=on` is not a value the kernel knows (handbook §1.3): AMD-Vi is on when IVRS is there.
-        (IommuMode::Passthrough, CpuVendor::Amd) => &[("iommu=pt", PASSTHROUGH, X86)],
-        (IommuMode::Passthrough, CpuVendor::Arm) => &[(
+        (IommuMode::Passthrough | IommuMode::PassthroughRequired, CpuVendor::Amd) => {
+            &[("iommu=pt", PASSTHROUGH, X86)]
+        }
+        (IommuMode::Passthrough | IommuMode::PassthroughRequired, CpuVendor::Arm) => &[(
             "iommu.passthrough=1",
             "arm64 does not read iommu=; this is the spelling that every architecture reads",
             CORE,
@@ -73,7 +87,7 @@ fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], 
         (IommuMode::Translated, CpuVendor::Amd) => &[("iommu=nopt", TRANSLATED, X86)],
         (IommuMode::Translated, CpuVendor::Arm) => &[(
             "iommu.passthrough=0",
-            "Grace wants translation on; arm64 does not read iommu=",
+            "arm64 does not read iommu=; this is the spelling that every architecture reads",
             CORE,
         )],
     })

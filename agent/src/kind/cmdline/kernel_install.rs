@@ -44,6 +44,11 @@ fn configured(reader: &dyn Reader) -> Reading<CommandLine> {
 }
 
 fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
+    default_entry(reader).map(|entry| CommandLine::parse(&entry.systemd_cmdline()))
+}
+
+/// The entry that systemd-boot starts by default.
+pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
     for mount in BOOT_MOUNTS {
         let files = match entry_files(reader, &format!("{mount}/loader/entries")) {
             Ok(files) if files.is_empty() => continue,
@@ -55,7 +60,7 @@ fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
         let chosen_by = loader_default(reader, mount);
         let patterns: Vec<&str> = chosen_by.iter().map(String::as_str).collect();
         return match systemd_default(&entries, &patterns) {
-            Some(entry) => Reading::Known(CommandLine::parse(&entry.systemd_cmdline())),
+            Some(entry) => Reading::Known(entry.clone()),
             None => {
                 Reading::Unknown(format!("no entry of {mount}/loader/entries can be the default"))
             }
@@ -73,8 +78,25 @@ fn loader_default(reader: &dyn Reader, mount: &str) -> Option<String> {
     Some(line["default".len()..].trim().to_owned())
 }
 
-/// The newest unified kernel image, by file name.
 fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
+    let path = match newest_uki(reader) {
+        Reading::Known(path) => path,
+        Reading::Absent => return Reading::Absent,
+        Reading::Unknown(why) => return Reading::Unknown(why),
+    };
+    let line = reader
+        .read_start(&path, uki::PREFIX_BYTES)
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| uki::cmdline(&bytes).map_err(|error| format!("{path}: {error}")));
+    match line {
+        Ok(Some(line)) => Reading::Known(CommandLine::parse(&line)),
+        Ok(None) => Reading::Unknown(format!("{path} has no command line of its own")),
+        Err(why) => Reading::Unknown(why),
+    }
+}
+
+/// Path of the newest unified kernel image, by file name.
+pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
     for mount in BOOT_MOUNTS {
         let directory = format!("{mount}/EFI/Linux");
         let mut names = match reader.list(&directory) {
@@ -85,16 +107,7 @@ fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
         names.retain(|name| name.ends_with(".efi"));
         names.sort_by(|a, b| version::uapi_order(a, b));
         let Some(newest) = names.last() else { continue };
-        let path = format!("{directory}/{newest}");
-        let line = reader
-            .read_start(&path, uki::PREFIX_BYTES)
-            .map_err(|error| error.to_string())
-            .and_then(|bytes| uki::cmdline(&bytes).map_err(|error| format!("{path}: {error}")));
-        return match line {
-            Ok(Some(line)) => Reading::Known(CommandLine::parse(&line)),
-            Ok(None) => Reading::Unknown(format!("{path} has no command line of its own")),
-            Err(why) => Reading::Unknown(why),
-        };
+        return Reading::Known(format!("{directory}/{newest}"));
     }
     Reading::Absent
 }

@@ -61,6 +61,14 @@ impl Menu {
         }
     }
 
+    /// The kernel image of the same entry, as GRUB names it.
+    pub fn image(&self) -> Reading<String> {
+        match self.around(default_entry) {
+            Ok(entry) => Reading::Known(entry.image),
+            Err(error) => Reading::Unknown(format!("{}:{}: {}", self.path, error.line, error.why)),
+        }
+    }
+
     /// Why regenerating cannot help: the default entry lacks what the edit asks for and does not get its arguments from
     /// the configuration, other entries do. `configured` is the line that grub-mkconfig puts at the end of every normal
     /// entry (10_linux), as it was when the menu was made; without any such entry nothing can be said.

@@ -6,18 +6,24 @@ mod bls;
 pub mod diagnosis;
 pub mod effective;
 mod files;
+mod grace;
 mod groups;
 mod grub;
 mod hugepages;
 mod iommu;
+mod iommu_off;
 mod kernel_install;
 mod menu;
+mod next_kernel;
+mod no_iommu;
 mod ostree;
 mod paths;
 mod resolve;
 pub(crate) mod section;
 mod states;
 
+pub use iommu_off::iommu_off;
+pub use next_kernel::next_kernel;
 pub use states::check_line;
 
 use super::{Context, Kind};
@@ -107,8 +113,9 @@ fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
 }
 
 fn plan(context: &Context) -> Section {
-    let mut section = Section::default();
     let wanted = &context.desired.cmdline;
+    let mut section = Section::default();
+    iommu_off::report(context, &mut section);
     let arch = arch(context.facts);
     let edit = match edit(wanted, arch, context) {
         Ok(edit) => edit,
@@ -290,7 +297,7 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
     let running = running.map(|text| CommandLine::parse(text.trim_end()));
     let os = &context.facts.os;
     let kernels =
-        os.installed_kernels.last().map(String::as_str).zip(os.kernel.known().map(String::as_str));
+        os.next_kernel.known().map(String::as_str).zip(os.kernel.known().map(String::as_str));
     let seen = Seen {
         configured: observed.configured.known(),
         next: observed.next.known(),

@@ -4,7 +4,7 @@
 use super::bls::entry_files;
 use super::files::{self, replace, verify};
 use super::{Context, Observed, Obstacle, Steps};
-use crate::boot::bls::grub_order;
+use crate::boot::bls::{BlsEntry, grub_order};
 use crate::cmdline::{CommandLine, Edit};
 use crate::facts::{BootLoader, Facts};
 use crate::host::{HostKind, Reader, Reading};
@@ -31,13 +31,18 @@ pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
 }
 
 fn deployment(reader: &dyn Reader) -> Reading<CommandLine> {
+    first_entry(reader).map(|entry| CommandLine::parse(&entry.systemd_cmdline()))
+}
+
+/// The boot entry of the deployment that boots next.
+pub fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
     let files = match entry_files(reader, ENTRIES) {
         Ok(files) => files,
         Err(error) => return Reading::from_result(Err(error)),
     };
     let entries: Vec<_> = files.into_iter().map(|file| file.entry).collect();
     match grub_order(&entries).first() {
-        Some(entry) => Reading::Known(CommandLine::parse(&entry.systemd_cmdline())),
+        Some(entry) => Reading::Known((*entry).clone()),
         None => Reading::Unknown(format!("{ENTRIES} holds no deployment")),
     }
 }

@@ -11,7 +11,7 @@ use crate::section::Declared;
 /// What the IOMMU's mode needs on this CPU, then what the profile lists.
 pub fn resolve(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
     if let Some(section) = profile.get::<Iommu>() {
-        iommu::resolve(section, facts, desired);
+        iommu::resolve(profile, section, facts, desired);
     }
     if let Some(section) = profile.get::<Cmdline>() {
         desired.cmdline.set.extend(section.args.iter().map(wanted));

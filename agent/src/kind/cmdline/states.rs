@@ -51,10 +51,11 @@ fn findings(edit: &Edit, line: &CommandLine, defaults: &[KernelDefaults]) -> Vec
     worst
 }
 
-/// Build-time defaults of the kernels that may boot: the running one and the newest installed one.
+/// Build-time defaults of the kernels that may boot: the running one and the default boot entry's, or the newest
+/// installed one where no entry tells.
 pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults> {
-    let mut releases: Vec<&String> =
-        facts.os.kernel.known().into_iter().chain(facts.os.installed_kernels.last()).collect();
+    let next = facts.os.next_kernel.known().or(facts.os.installed_kernels.last());
+    let mut releases: Vec<&String> = facts.os.kernel.known().into_iter().chain(next).collect();
     releases.dedup();
     let read = |release: &&String| {
         reader

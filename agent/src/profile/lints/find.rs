@@ -61,17 +61,21 @@ fn says(arg: &Arg) -> Option<Says> {
 
 fn agrees(says: Says, mode: IommuMode) -> bool {
     match mode {
-        IommuMode::Passthrough => matches!(says, Says::Passthrough | Says::On),
+        IommuMode::Passthrough | IommuMode::PassthroughRequired => {
+            matches!(says, Says::Passthrough | Says::On)
+        }
         IommuMode::Translated => matches!(says, Says::Translated | Says::On),
         IommuMode::Off => says == Says::Off,
-        IommuMode::Keep => true,
+        IommuMode::Keep | IommuMode::Auto => true,
     }
 }
 
 fn iommu_args(view: &View<'_>, agreeing: bool) -> Vec<Hit> {
     let mode = view.profile.iommu.mode;
-    let decided = view.args.iter().filter(|_| mode != IommuMode::Keep);
-    decided
+    let decided = !matches!(mode, IommuMode::Keep | IommuMode::Auto);
+    view.args
+        .iter()
+        .filter(|_| decided)
         .filter(|arg| says(arg).is_some_and(|says| agrees(says, mode) == agreeing))
         .map(Arg::hit)
         .collect()

@@ -117,7 +117,7 @@ pub(super) static ROWS: &[Row] = &[
         find: find::vfio_without_iommu,
         reason: "needs an IOMMU, and `mode` in [iommu] switches it off",
         source: "drivers/vfio/group.c; Documentation/driver-api/vfio.rst",
-        remedy: "set `mode` to `translated` or `passthrough`: devices of guests are translated in either",
+        remedy: "set `mode` to `translated` or `passthrough-required`: devices of guests are translated in either",
     },
     Row {
         id: "realloc-on-mi300x",

@@ -26,7 +26,7 @@ fn direct() -> section::Acs {
 
 fn kernel(facts: &mut Facts, release: &str) {
     facts.os.kernel = Reading::Known(release.into());
-    facts.os.installed_kernels = vec![release.into()];
+    facts.os.next_kernel = Reading::Known(release.into());
 }
 
 fn plan_on(resolved: &Resolved, facts: &Facts, reader: &Files) -> Section {
@@ -275,12 +275,14 @@ fn each_kernel_gets_the_way_it_can_be_trusted_with() {
         let insisting = resolve(&profile(AcsPolicy::DirectP2p, AcsPersist::Cmdline), &facts);
         assert_eq!((insisting.acs.ports.len(), insisting.blockers.len()), (0, 1), "{release}");
     }
-    // What boots next is the newest installed kernel, not the running one.
-    facts.os.installed_kernels = vec!["6.1.0-56-amd64".into(), "6.18.1".into()];
+    // What counts is the kernel of the default boot entry: neither the running one nor the newest directory.
+    facts.os.next_kernel = Reading::Known("6.18.1".into());
     assert_eq!(resolve(&direct(), &facts).acs.persistence, AcsPersistence::ConfigAcs);
-    facts.os.installed_kernels = vec![];
-    facts.os.kernel = Reading::Unknown("no".into());
-    assert_eq!(resolve(&direct(), &facts).acs.persistence, AcsPersistence::Live);
+    facts.os.installed_kernels = vec!["6.18.1".into()];
+    for next in [Reading::Absent, Reading::Unknown("no".into())] {
+        facts.os.next_kernel = next;
+        assert_eq!(resolve(&direct(), &facts).acs.persistence, AcsPersistence::Live);
+    }
 }
 
 #[test]
