@@ -7,6 +7,7 @@ mod daemon;
 mod exit;
 mod host;
 mod inspect;
+mod lints;
 mod manual;
 mod meta;
 mod output;
@@ -143,7 +144,7 @@ impl ProfileArgs {
     fn request(&self) -> Request<'_> {
         let choice = self.profile.as_deref().map_or(Choice::HostOrShipped, Choice::Named);
         let cpu = self.cpu.map(Into::into);
-        Request { choice, cpu, live_only: false, needs_ledger: false }
+        Request { choice, cpu, live_only: false, needs_ledger: false, allowed: &[] }
     }
 }
 

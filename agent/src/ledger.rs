@@ -280,13 +280,13 @@ pub struct Entry {
     pub results: Vec<EntryResult>,
 }
 
-/// What became of one change.
+/// What became of one change, or a lint that was let pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntryResult {
-    /// The change's id, or what was put back.
+    /// The change's id, what was put back, or `lint ID`.
     pub subject: String,
-    /// One word: `done`, `failed`, `blocked`, `deferred`, `owed`, `reverted`, `refused`.
+    /// One word: `done`, `failed`, `blocked`, `deferred`, `owed`, `reverted`, `refused`, `allowed`.
     pub result: String,
     /// Why, where it is not `done`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

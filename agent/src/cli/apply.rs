@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::lints::LintArgs;
 use super::{CliError, Exit, HostArgs, ProfileArgs, host, output, plan as plan_command};
 use crate::apply::{self, ApplyReport, Event};
 use crate::engine::{self, Planned, Request, RoadError, Target, profile_source};
@@ -31,6 +32,8 @@ pub struct ApplyArgs {
     target: TargetArgs,
     #[command(flatten)]
     profile: ProfileArgs,
+    #[command(flatten)]
+    lints: LintArgs,
     /// Only what acts on the running machine and needs no boot: ACS, VFs, modules.
     #[arg(long, conflicts_with = "root")]
     live_only: bool,
@@ -67,8 +70,12 @@ impl TargetArgs {
 
 /// Plan, ask, lock, plan again under the lock, do it, look again.
 pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
-    let request =
-        Request { live_only: args.live_only, needs_ledger: true, ..args.profile.request() };
+    let request = Request {
+        live_only: args.live_only,
+        needs_ledger: true,
+        allowed: &args.lints.allow_lint,
+        ..args.profile.request()
+    };
     let host = host::open_one(&args.target.host())?;
     let guessed =
         args.target.is_live() && profile_source::is_guessed(request.choice, host.reader.as_ref())?;
@@ -77,6 +84,7 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     }
     let first = engine::prepare(host.reader.as_ref(), &request)?;
     output::lints(&first.loaded);
+    first.may_be_applied()?;
     if first.plan.is_empty() {
         return nothing(args, host.reader.as_ref(), &first);
     }

@@ -21,7 +21,10 @@ const EXIT_STATUS: [(&str, &str); 7] = [
         "`plan --exit-code` found changes; `revert --dry-run --exit-code` found something to put back.",
     ),
     ("3", "A reboot is pending."),
-    ("4", "Blocked, or not ready: an operator has to decide or to repair something."),
+    (
+        "4",
+        "Blocked, or not ready: an operator has to decide, to repair something or to correct the profile.",
+    ),
     ("5", "`reboot status`: bedplate cannot tell yet whether a reboot is due."),
     ("64", "The command line was not understood."),
 ];

@@ -3,8 +3,9 @@
 use clap::Args;
 
 use super::host::{self, Opened};
+use super::lints::LintArgs;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
-use crate::engine::{self, Planned};
+use crate::engine::{self, Planned, Request};
 use crate::facts::names::Names;
 use crate::plan::{Plan, RebootNeed};
 use crate::report::{diff, json, text};
@@ -16,6 +17,8 @@ pub struct PlanArgs {
     host: HostArgs,
     #[command(flatten)]
     profile: ProfileArgs,
+    #[command(flatten)]
+    lints: LintArgs,
     /// Machine-readable plan (its JSON Schema: `bedplate plan --json-schema`).
     #[arg(long, conflicts_with = "diff")]
     json: bool,
@@ -57,7 +60,8 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
 
 fn one(args: &PlanArgs, host: &Opened) -> Result<Plan, CliError> {
     let reader = host.reader.as_ref();
-    let Planned { facts, loaded, plan, .. } = engine::prepare(reader, &args.profile.request())?;
+    let request = Request { allowed: &args.lints.allow_lint, ..args.profile.request() };
+    let Planned { facts, loaded, plan, .. } = engine::prepare(reader, &request)?;
     output::lints(&loaded);
     let label = facts.label();
     if args.json {

@@ -193,16 +193,25 @@ fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
         output::status(&format!("{names}: {}", paint(GOOD, "good")));
         return Ok(Exit::Done);
     }
-    let wrong =
-        loaded.lints.iter().filter(|lint| lint.severity == profile::Severity::Error).count();
-    let (verdict, exit) = match (wrong, strict) {
-        (0, false) => (paint(WARN, "usable"), Exit::Done),
-        (0, true) => (paint(BAD, "not good (--strict)"), Exit::Failed),
-        (_, _) => (paint(BAD, "not good"), Exit::Failed),
+    let is_error = |lint: &&profile::Diagnostic| lint.severity == profile::Severity::Error;
+    let errors = loaded.lints.iter().filter(is_error).count();
+    let wrong = engine::Judged::new(&loaded, &[]).stopping().len();
+    let warnings = loaded.lints.len() - errors;
+    let (verdict, exit) = match (wrong, warnings, strict) {
+        (0, 1.., true) => (paint(BAD, "not good (--strict)"), Exit::Failed),
+        (0, _, _) => (paint(WARN, "usable"), Exit::Done),
+        (_, _, _) => (paint(BAD, "not good"), Exit::Failed),
     };
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let warnings = count(loaded.lints.len() - wrong, "warning");
-    output::status(&format!("{names}: {verdict}: {}, {warnings}", count(wrong, "error")));
+    let let_pass = match errors - wrong {
+        0 => String::new(),
+        n => format!(", {} let pass", count(n, "error")),
+    };
+    output::status(&format!(
+        "{names}: {verdict}: {}, {}{let_pass}",
+        count(wrong, "error"),
+        count(warnings, "warning")
+    ));
     Ok(exit)
 }
 

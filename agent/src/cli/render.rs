@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::host;
+use super::lints::LintArgs;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
 use crate::engine;
 use crate::engine::profile_source::Chosen;
@@ -52,6 +53,8 @@ pub struct RenderArgs {
     #[command(flatten)]
     profile: ProfileArgs,
     #[command(flatten)]
+    lints: LintArgs,
+    #[command(flatten)]
     host: HostArgs,
 }
 
@@ -86,6 +89,7 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     let reader = opened.reader.as_ref();
     let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
     output::lints(&loaded);
+    engine::Judged::new(&loaded, &args.lints.allow_lint).check()?;
     let desired = kind::resolve(&loaded.profile, &facts);
     let options = Options {
         grub_family: match args.family {

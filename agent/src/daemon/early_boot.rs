@@ -10,10 +10,11 @@ use tokio::process::Command;
 use tokio::time::{Instant, timeout_at};
 
 use super::journal::{self, say};
-use super::logged;
+use super::logged::{self, Logged};
 use super::observation::Observation;
 use super::worker::{self, WorkError};
 use crate::enforce_hold::EnforceHold;
+use crate::plan::allowed::PROFILE;
 use crate::profile::model::AgentMode;
 
 /// The bound until the profile says another one (`boot_timeout`), and for a profile that cannot be read.
@@ -80,6 +81,11 @@ async fn udev(until: Instant) {
 
 fn report(observation: &Observation) -> bool {
     logged::ended(&observation.hash, observation);
+    if observation.blockers.iter().any(|blocker| blocker.kind == PROFILE) {
+        // Then nothing was tried.
+        Logged::default().blockers(observation);
+        return false;
+    }
     let missing: Vec<_> = observation.changes.iter().filter(|change| change.live).collect();
     for change in &missing {
         logged::differs(&observation.hash, change);

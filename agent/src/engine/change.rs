@@ -88,6 +88,7 @@ pub fn apply(
     // What was planned before the lock may be done by now, by another bedplate or an operator.
     let reader = target.reader()?;
     let mut before = prepare(&reader, request)?;
+    before.may_be_applied()?;
     select(&mut before)?;
     let facts = &before.facts;
     let check = |check: &Check, reader: &dyn Reader| checker::check(reader, facts, check);

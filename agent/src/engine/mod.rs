@@ -3,10 +3,12 @@
 //! under the host's lock.
 
 mod change;
+mod lints;
 mod prepare;
 pub mod profile_source;
 
 pub use change::{Applied, Reverted, Target, apply, may_change, revert};
+pub use lints::Judged;
 pub use prepare::{Planned, Request, RoadError, choose, prepare, prepare_loaded};
 
 use crate::desired::Desired;

@@ -1,5 +1,6 @@
 //! Host → facts → profile → plan: the one place where these are put together.
 
+use super::lints::Judged;
 use super::profile_source::{self, Choice, Chosen, SourceError};
 use super::{Outcome, assume_cpu, observe, plan};
 use crate::desired::Desired;
@@ -8,6 +9,7 @@ use crate::host::dir::ImageError;
 use crate::host::lock::LockError;
 use crate::host::{ReadError, Reader, WriteError};
 use crate::ledger::{Ledger, LedgerError};
+use crate::plan::allowed::AllowedLint;
 use crate::plan::{Change, Plan, Unknown};
 use crate::profile::Loaded;
 
@@ -20,6 +22,8 @@ pub struct Request<'a> {
     pub cpu: Option<CpuVendor>,
     /// Only changes that act on the running machine and need no boot.
     pub live_only: bool,
+    /// Lints of level error that are let pass, beside those that the profile itself allows.
+    pub allowed: &'a [AllowedLint],
     /// Whether a ledger that only root may read is an error: who applies has to know it, a dry run needs no rights.
     pub needs_ledger: bool,
 }
@@ -39,6 +43,21 @@ pub struct Planned {
     pub ledger: Ledger,
     /// The difference.
     pub plan: Plan,
+    /// Lints that keep it from being applied, each with its place.
+    pub stopping: Vec<String>,
+}
+
+impl Planned {
+    /// Whether the profile may be applied at all.
+    ///
+    /// # Errors
+    /// [`RoadError::Lints`].
+    pub fn may_be_applied(&self) -> Result<(), RoadError> {
+        match self.stopping.is_empty() {
+            true => Ok(()),
+            false => Err(RoadError::Lints { lints: self.stopping.clone() }),
+        }
+    }
 }
 
 /// Why a host was not planned for, or not changed.
@@ -50,6 +69,12 @@ pub enum RoadError {
     /// The operator has put no profile on the host, and no other was asked for.
     #[error("{}", profile_source::no_own_profile())]
     NoProfile,
+    /// The profile says what can never be right, and there is no reason to let it pass.
+    #[error("nothing was done: the profile says what can never be right: {}", lints.join(", "))]
+    Lints {
+        /// Ids of the lints, each with its place.
+        lints: Vec<String>,
+    },
     /// The ledger cannot be used.
     #[error("cannot tell what bedplate did on this host before")]
     Ledger(#[from] LedgerError),
@@ -104,7 +129,7 @@ pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, Ro
     assume_cpu(&mut facts, None, &loaded.profile);
     let chosen = Chosen { loaded, files: Vec::new() };
     let choice = Choice::HostOnly;
-    let request = Request { choice, cpu: None, live_only: false, needs_ledger: true };
+    let request = Request { choice, cpu: None, live_only: false, needs_ledger: true, allowed: &[] };
     planned(reader, facts, chosen, &request)
 }
 
@@ -118,10 +143,13 @@ fn planned(
     let Chosen { loaded, files } = chosen;
     let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &ledger);
     plan.body.unknowns.extend(unknown);
+    let judged = Judged::new(&loaded, request.allowed);
+    let stopping = judged.stopping();
+    judged.report(&mut plan.body);
     if request.live_only {
         plan.body.changes.retain(Change::is_live);
     }
-    Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan })
+    Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping })
 }
 
 /// A ledger that only root may read is one more thing that is not known, where a plan is all that is wanted.

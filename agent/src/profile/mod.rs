@@ -24,6 +24,7 @@ mod window;
 pub use crate::section::{Diagnostic, Origin, ProfileErrors, Severity, render_all};
 pub use example::{EXAMPLE, Ports, for_host};
 pub use explain::{Explained, about, explain, explained, explained_keys, similar_key};
+pub use lints::lint_ids;
 pub use load::{LayerText, Loaded, load};
 pub use matching::{MatchError, Misfit, asks_for_match, misfits_of, pick};
 pub use schema::schema;

@@ -148,7 +148,6 @@ macro_rules! root {
             }
 
             /// The lints of all sections, by their ids.
-            #[cfg(test)]
             pub fn lint_ids() -> Vec<&'static str> {
                 let mut ids = Vec::new();
                 $( ids.extend(
@@ -186,6 +185,9 @@ root! {
 
     /// The bedplate daemon itself.
     agent: sections::agent::{Agent, AgentLayer};
+
+    /// What `bedplate profile check` finds in the profile.
+    lints: sections::lints::{Lints, LintsLayer};
 }
 
 /// What a file's text came to, beside its layer.

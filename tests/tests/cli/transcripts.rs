@@ -296,6 +296,53 @@ fn renderings() {
     session.expect("render", &commands);
 }
 
+/// What can never be right stops what would be done with it, unless there is a reason to let it pass.
+#[test]
+fn lints_of_level_error() {
+    let session = Session::new();
+    session
+        .host("host.bp", CHANGES)
+        .file("bad.toml", BAD)
+        .file(
+            "allowed.toml",
+            format!("{BAD}[lints]\nallow = {{ {PASS} = \"the vendor's installer adds it\" }}\n"),
+        )
+        .file(
+            "typo.toml",
+            format!("{BAD}[lints]\nallow = {{ amd-iommu = \"x\", {PASS} = \" \" }}\n"),
+        )
+        .image("image");
+    let plan = ["plan", "--exit-code", "--snapshot", "host.bp", "--profile"];
+    let render = ["render", "grub", "--cpu", "amd", "--profile"];
+    let apply = ["apply", "--yes", "--root", "image", "--profile"];
+    let pass = ["--allow-lint", "amd-iommu-on=the vendor's installer adds it"];
+    let commands = [
+        [plan.as_slice(), &["bad.toml"]].concat(),
+        [plan.as_slice(), &["bad.toml"], &pass].concat(),
+        [plan.as_slice(), &["allowed.toml"]].concat(),
+        [render.as_slice(), &["bad.toml"]].concat(),
+        [render.as_slice(), &["bad.toml"], &pass].concat(),
+        [apply.as_slice(), &["bad.toml"]].concat(),
+        vec!["history", "--root", "image"],
+        [plan.as_slice(), &["bad.toml", "--allow-lint", "amd-iommu-in=x"]].concat(),
+        [plan.as_slice(), &["bad.toml", "--allow-lint", "amd-iommu-on"]].concat(),
+        vec!["profile", "check", "bad.toml"],
+        vec!["profile", "check", "allowed.toml"],
+        vec!["profile", "check", "--strict", "allowed.toml"],
+        vec!["profile", "check", "typo.toml"],
+        vec!["profile", "show", "--origin", "--profile", "allowed.toml", "--cpu", "amd"],
+    ];
+    let commands: Vec<&[&str]> = commands.iter().map(Vec::as_slice).collect();
+    session.expect("lints", &commands);
+}
+
+const PASS: &str = "amd-iommu-on";
+const BAD: &str = r#"schema = 1
+name = "node"
+[cmdline]
+args = ["amd_iommu=on"]
+"#;
+
 /// What the same kernel parameters are for each target, and what a modules section without words in Talos is.
 #[test]
 fn rendered_kernel_parameters() {

@@ -9,6 +9,7 @@ mod came;
 mod commands;
 mod heard;
 mod held;
+mod lints;
 mod lock;
 mod logind;
 mod node;

@@ -1,4 +1,4 @@
-//! Whether the next boot leaves the IOMMU off, and by what: an argument that somebody has put on the line, or the way the
+//! Whether the next boot leaves the IOMMU off, and by what: an argument that someone has put on the line, or the way the
 //! kernel was built. Off gives DMA 1:1, which is what passthrough is for (handbook §14.4).
 
 use super::groups::groups;

@@ -1,6 +1,6 @@
 //! Where lints apply: one small function a row that needs more than a line.
 
-use super::{Arg, Hit, Parameter, View};
+use super::{Arg, Hit, Parameter, View, lint_ids};
 use crate::facts::{Arch, CpuVendor};
 use crate::kind::cmdline::section::Argument;
 use crate::profile::model::{AcsPolicy, IommuMode, PciIdPair, VfDriver};
@@ -12,6 +12,12 @@ pub(super) fn args(view: &View<'_>, test: fn(&Arg) -> bool) -> Vec<Hit> {
 
 pub(super) fn parameters(view: &View<'_>, test: fn(&Parameter) -> bool) -> Vec<Hit> {
     view.parameters.iter().filter(|parameter| test(parameter)).map(Parameter::hit).collect()
+}
+
+pub(super) fn unknown_lint(view: &View<'_>) -> Vec<Hit> {
+    let known = lint_ids();
+    let unknown = view.layer.lints.allowed.iter().filter(|(id, _)| !known.contains(id));
+    unknown.map(|(id, leaf)| Hit::new(leaf.place, id)).collect()
 }
 
 fn is_for_arm(view: &View<'_>) -> bool {

@@ -195,4 +195,12 @@ pub(super) static ROWS: &[Row] = &[
         source: "kernel/reboot.c; arch/x86/kernel/reboot.c",
         remedy: "drop it; `methods` in [reboot] choose how the machine is restarted",
     },
+    Row {
+        id: "unknown-lint",
+        severity: Warning,
+        find: find::unknown_lint,
+        reason: "is no lint's id: it lets nothing pass",
+        source: "`bedplate profile check`, which prints the ids in brackets",
+        remedy: "correct the id, or drop the entry",
+    },
 ];
