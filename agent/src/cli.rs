@@ -14,6 +14,7 @@ mod output;
 mod plan;
 mod profile;
 mod profile_init;
+mod profile_list;
 mod reboot;
 mod release;
 mod render;

@@ -178,6 +178,8 @@ pub struct WantedVfs {
     pub count: u16,
     /// Driver the VFs are to get.
     pub vf_driver: VfDriver,
+    /// Whether VFs may be made where the default route goes through the PF.
+    pub allow_disruption: bool,
     /// Name of the profile entry.
     pub rule: String,
     /// Why.

@@ -1,25 +1,25 @@
-//! `bedplate profile`: init, list, show, check, schema, explain.
+//! `bedplate profile`: show, check, schema, explain; init and list have files of their own.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
 use super::profile_init::{self, InitArgs};
+use super::profile_list::{self, ListArgs};
 use super::{CliError, Exit, HostArgs, ProfileArgs, exit, host, output};
 use crate::engine;
 use crate::engine::profile_source::{self, Chosen, Layer, SourceError};
 use crate::facts::Depth;
 use crate::profile;
 use crate::report::json;
-use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
+use crate::report::style::{BAD, GOOD, WARN, paint};
 
 /// `bedplate profile …`.
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
     /// Write a commented profile for this host, to start from.
     Init(InitArgs),
-    /// The shipped profiles.
+    /// The shipped profiles, which of them are for this host, and why.
     List(ListArgs),
     /// The merged profile as TOML.
     Show(ShowArgs),
@@ -29,14 +29,6 @@ pub enum ProfileCommand {
     Schema,
     /// What a key means, what it may be, and where that comes from.
     Explain(ExplainArgs),
-}
-
-/// `profile list`.
-#[derive(Debug, Args)]
-pub struct ListArgs {
-    /// Machine-readable.
-    #[arg(long)]
-    json: bool,
 }
 
 /// `profile show`.
@@ -79,7 +71,7 @@ pub struct ExplainArgs {
 pub fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
     match command {
         ProfileCommand::Init(args) => profile_init::run(args),
-        ProfileCommand::List(args) => list(args),
+        ProfileCommand::List(args) => profile_list::run(args),
         ProfileCommand::Show(args) => show(args),
         ProfileCommand::Check(args) => check(args),
         ProfileCommand::Schema => {
@@ -88,43 +80,6 @@ pub fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
         }
         ProfileCommand::Explain(args) => explain(args),
     }
-}
-
-/// One line of the list.
-#[derive(serde::Serialize)]
-struct Row {
-    name: &'static str,
-    description: String,
-}
-
-fn rows() -> Result<Vec<Row>, CliError> {
-    let row = |shipped: &profile::Shipped| {
-        let loaded = profile_source::finish(&[Layer::of_shipped(shipped)])?;
-        Ok::<_, CliError>(Row { name: shipped.name, description: loaded.profile.description })
-    };
-    profile::shipped().iter().map(row).collect()
-}
-
-fn list(args: &ListArgs) -> Result<Exit, CliError> {
-    let rows = rows()?;
-    if args.json {
-        output::data(&json::document(&rows)?)?;
-        return Ok(Exit::Done);
-    }
-    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for Row { name, description } in &rows {
-        // The writer is a String: it cannot fail.
-        let _ = writeln!(
-            text,
-            "{}{:pad$}  {description}",
-            paint(HEAD, name),
-            "",
-            pad = width - name.len()
-        );
-    }
-    output::report(&text)?;
-    Ok(Exit::Done)
 }
 
 fn show(args: &ShowArgs) -> Result<Exit, CliError> {

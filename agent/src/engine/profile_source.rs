@@ -2,13 +2,16 @@
 //! that fits the hardware best. Reads files; what they mean is the profile module's business.
 
 mod error;
+#[cfg(test)]
+mod tests;
 
 use std::io::Read as _;
 use std::path::Path;
 
 use crate::facts::Facts;
 use crate::host::{ReadError, Reader};
-use crate::profile::{self, LayerText, Loaded, MatchError, Shipped};
+use crate::profile::model::Profile;
+use crate::profile::{self, Judged, LayerText, Loaded, MatchError, Shipped};
 
 pub use error::SourceError;
 
@@ -140,7 +143,9 @@ fn matched(layer: Layer, facts: &Facts) -> Result<Vec<Layer>, SourceError> {
 }
 
 fn matching_shipped(facts: &Facts) -> Result<Layer, SourceError> {
-    best(profile::shipped().iter().map(Layer::of_shipped).collect(), facts, "the shipped profiles")
+    let name = best_shipped(facts).map_err(SourceError::NoShipped)?;
+    let shipped = profile::shipped().iter().find(|shipped| shipped.name == name);
+    shipped.map(Layer::of_shipped).ok_or(SourceError::UnknownName { name })
 }
 
 /// A file, or, where there is none of that name, a shipped profile.
@@ -236,19 +241,55 @@ fn own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Vec<Layer>>, SourceE
     }
 }
 
-/// What messages call the shipped profile that fits the hardware best.
+/// The name of the shipped profile that fits the hardware best.
 ///
 /// # Errors
 /// None fits, or several do.
 pub fn best_shipped(facts: &Facts) -> Result<String, MatchError> {
-    let row = |shipped: &Shipped| {
-        let layer = LayerText { path: &shipped.path(), text: shipped.text };
-        let loaded = profile::load(&[layer], profile::shipped());
-        // A test holds that every shipped profile loads.
-        (shipped.path(), loaded.map(|loaded| loaded.profile.matching).unwrap_or_default())
+    let conditions: Vec<_> =
+        shipped_profiles().map(|(name, profile)| (name.to_owned(), profile.matching)).collect();
+    profile::pick(&conditions, facts).map(str::to_owned).map_err(|error| match error {
+        // Why a host is none of the named machines is for `bedplate profile list` to say.
+        MatchError::NoneFits(mut misfits) => {
+            misfits.retain(|misfit| misfit.profile.starts_with("generic-"));
+            MatchError::NoneFits(misfits)
+        }
+        tie => tie,
+    })
+}
+
+/// A shipped profile, held against a host.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for.
+    pub description: String,
+    /// Its conditions.
+    pub judged: Judged,
+    /// Whether it is the one that fits best.
+    pub best: bool,
+}
+
+/// All shipped profiles, held against a host.
+pub fn listed(facts: &Facts) -> Vec<Listed> {
+    let best = best_shipped(facts).ok();
+    let row = |(name, profile): (&'static str, Profile)| Listed {
+        name,
+        judged: profile::judge(&profile.matching, facts),
+        description: profile.description,
+        best: best.as_deref() == Some(name),
     };
-    let conditions: Vec<_> = profile::shipped().iter().map(row).collect();
-    profile::pick(&conditions, facts).map(str::to_owned)
+    shipped_profiles().map(row).collect()
+}
+
+fn shipped_profiles() -> impl Iterator<Item = (&'static str, Profile)> {
+    profile::shipped().iter().filter_map(|shipped| {
+        let layer = LayerText { path: &shipped.path(), text: shipped.text };
+        // A test holds that every shipped profile loads.
+        let loaded = profile::load(&[layer], profile::shipped()).ok()?;
+        Some((shipped.name, loaded.profile))
+    })
 }
 
 fn best(mut candidates: Vec<Layer>, facts: &Facts, place: &str) -> Result<Layer, SourceError> {

@@ -2,6 +2,7 @@
 //! compares PFs with it and refuses to destroy VFs that are in use. Writing is `apply`'s business.
 
 mod change;
+mod disturbs;
 mod paths;
 mod resolve;
 pub(crate) mod section;
@@ -180,7 +181,46 @@ impl Pf<'_> {
         let image = self.context.facts.host == HostKind::Image;
         match self.obstacle(present, need) {
             Some(blocker) if !image => section.blockers.push(blocker),
+            _ if !image && !self.may_disturb(need, section) => {}
             _ => section.changes.push(self.change(present, need, image)),
+        }
+    }
+
+    /// Whether the change may do to the PF's own traffic what it does; if not, the section says why.
+    fn may_disturb(&self, need: Need, section: &mut Section) -> bool {
+        if self.wanted.allow_disruption || !matches!(need, Need::Create | Need::Destroy) {
+            return true;
+        }
+        match self.default_route() {
+            Ok(None) => true,
+            Ok(Some(route)) => {
+                section.blockers.push(Blocker {
+                    kind: NAME,
+                    subject: self.subject(),
+                    reason: format!(
+                        "{route}: making or removing VFs may cut this host off from the network"
+                    ),
+                    remedy: format!(
+                        "exclude this port with `select` in rule {}, or set `allow_disruption = true` in it if the host may be \
+                         cut off for a moment",
+                        self.wanted.rule
+                    ),
+                });
+                false
+            }
+            // Nothing is ever written to a recorded host, so that its plan may go on.
+            Err(error @ ReadError::NotRecorded { .. }) => {
+                let text =
+                    format!("cannot tell whether the default route goes through it: {error}");
+                section.notes.push(Note { kind: NAME, subject: self.subject(), text });
+                true
+            }
+            Err(error) => {
+                let reason =
+                    format!("cannot tell whether the default route goes through it: {error}");
+                self.unknown(reason, section);
+                false
+            }
         }
     }
 

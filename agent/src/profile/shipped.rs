@@ -24,14 +24,25 @@ macro_rules! table {
 }
 
 static SHIPPED: &[Shipped] = table![
+    "hgx-a100",
+    "a100-pcie",
     "hgx-h100",
+    "h100-pcie",
+    "l40s",
     "b200",
-    "mi300x",
+    "b300",
     "grace",
+    "gb200",
+    "gb300",
+    "vera-rubin",
+    "dgx-spark",
+    "mi300x",
+    "mi325x",
+    "mi350x",
     "generic-intel",
     "generic-amd",
     "generic-arm",
-    "vfio"
+    "vfio",
 ];
 
 /// All shipped profiles, in the order they are listed to people.

@@ -193,6 +193,7 @@ pub(super) mod tests {
                 asked: SriovCount::Number(8),
                 count: 8,
                 vf_driver: VfDriver::Auto,
+                allow_disruption: false,
                 rule: "compute".to_owned(),
                 why: why(),
             }],

@@ -7,11 +7,11 @@ const DEMOS: [(&str, &str); 9] = [
     ("mi300x", "mi300x"),
     ("grace", "grace"),
     ("hgx-rhel9", "hgx-h100"),
-    ("b300", "generic-intel"),
-    ("gb200", "grace"),
-    ("gb300", "grace"),
-    ("vera-rubin", "generic-arm"),
-    ("epyc-l40s", "generic-amd"),
+    ("b300", "b300"),
+    ("gb200", "gb200"),
+    ("gb300", "gb300"),
+    ("vera-rubin", "vera-rubin"),
+    ("epyc-l40s", "l40s"),
 ];
 
 #[test]

@@ -94,7 +94,7 @@ fn what_else_speaks_json() {
     session.image("image");
     for args in [
         ["inspect", "--demo", "hgx", "--json"].as_slice(),
-        &["profile", "list", "--json"],
+        &["profile", "list", "--demo", "gb300", "--json"],
         &["profile", "show", "--demo", "hgx", "--json"],
         &["profile", "schema"],
         &["history", "--root", "image", "--json"],

@@ -164,7 +164,7 @@ fn profiles() {
     session.expect(
         "profile",
         &[
-            &["profile", "list"],
+            &["profile", "list", "--demo", "gb300"],
             &["profile", "show", "--demo", "hgx", "--profile", "good.toml", "--origin"],
             &["profile", "explain", "acs.policy"],
             &["profile", "check", "good.toml", "over.toml"],

@@ -83,6 +83,7 @@ fn vfs(pf: &str, count: u16, vf_driver: VfDriver) -> WantedVfs {
         asked: SriovCount::Number(count),
         count,
         vf_driver,
+        allow_disruption: false,
         rule: "compute".to_owned(),
         why: why(),
     }

@@ -53,6 +53,11 @@ pub enum SourceError {
         /// The directory.
         place: String,
     },
+    /// No shipped profile is for this host, or more than one is.
+    #[error(
+        "no shipped profile can be chosen for this host: name one with --profile, or write one (`bedplate profile init --extends NAME`)"
+    )]
+    NoShipped(#[source] MatchError),
     /// None of several profiles is for this host, or more than one is.
     #[error("no profile of {place} can be chosen for this host; name one with --profile")]
     NoMatch {

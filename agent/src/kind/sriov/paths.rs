@@ -9,6 +9,10 @@ use crate::section::Declared;
 pub const RECORDED: &[(&str, Take)] = &[
     ("/sys/class/net/*/flags", Take::Whole),
     ("/sys/class/net/*/operstate", Take::Whole),
+    ("/sys/class/net/*", Take::Names),
+    ("/sys/class/net/*/bonding/slaves", Take::Whole),
+    ("/proc/net/route", Take::Whole),
+    ("/proc/net/ipv6_route", Take::Whole),
     ("/etc/systemd/network/*", Take::Whole),
     ("/run/systemd/network/*", Take::Whole),
     ("/etc/sriov-operator", Take::Presence),
