@@ -7,6 +7,7 @@ use crate::facts::{CpuVendor, Depth, Facts, observe};
 use crate::host::dir::ImageError;
 use crate::host::lock::LockError;
 use crate::host::{ReadError, Reader, WriteError};
+use crate::kind;
 use crate::ledger::{Ledger, LedgerError};
 use crate::plan::{Change, Plan, Unknown};
 use crate::profile::Loaded;
@@ -56,9 +57,6 @@ pub enum RoadError {
     /// The directory that is to stand for the host cannot be used.
     #[error("cannot use --root")]
     Image(#[source] ImageError),
-    /// The host cannot be written to.
-    #[error("cannot change this host")]
-    Writer(#[source] ImageError),
     /// bedplate could not keep its ledger there: it changes nothing without.
     #[error("cannot change this host")]
     Unwritable(#[source] WriteError),
@@ -124,9 +122,18 @@ fn planned(
     Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan })
 }
 
+/// The host's ledger, if it asks for nothing but what the kinds do.
+///
+/// # Errors
+/// [`LedgerError`].
+pub(super) fn trusted(reader: &dyn Reader) -> Result<Ledger, LedgerError> {
+    let ledger = Ledger::load(reader)?;
+    kind::foreign(&ledger).map_or(Ok(ledger), |what| Err(LedgerError::Foreign { what }))
+}
+
 /// A ledger that only root may read is one more thing that is not known, where a plan is all that is wanted.
 fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>), LedgerError> {
-    match Ledger::load(reader) {
+    match trusted(reader) {
         Err(LedgerError::Unreadable(error @ ReadError::Denied { .. })) if !needed => {
             let subject = "what bedplate did here before".to_owned();
             let unknown = Unknown { kind: "host", subject, reason: error.to_string() };

@@ -20,7 +20,7 @@ use crate::section::Declared;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
-use super::{Context, Kind, Watch, no_labels, some_of};
+use super::{Context, Kind, Owns, Watch, no_labels, some_of};
 
 pub use resolve::{Resolved, resolve};
 pub use support::{Support, kernel_acs_support};
@@ -35,6 +35,7 @@ pub const KIND: Kind = Kind {
     plan,
     watch,
     recorded: &[],
+    owns: Owns { registers: true, ..Owns::NONE },
     labels: no_labels,
 };
 

@@ -5,6 +5,7 @@ pub mod acs;
 pub mod cmdline;
 mod drop_in;
 pub mod modules;
+mod owned;
 pub mod sriov;
 pub mod sysctl;
 
@@ -14,6 +15,7 @@ use crate::host::Reader;
 use crate::ledger::Ledger;
 use crate::plan::Section;
 use crate::section::Declared;
+pub use owned::{Owns, foreign};
 use serde::{Deserialize, Serialize};
 
 /// What a kind gets to look at.
@@ -43,6 +45,8 @@ pub struct Kind {
     pub watch: fn(&dyn Declared, &Facts) -> Watch,
     /// What a snapshot records beside what facts are made of.
     pub recorded: &'static [(&'static str, Take)],
+    /// What its changes write and run: nothing else is done at a ledger's word.
+    pub owns: Owns,
     /// What schedulers may select nodes by: name and value.
     pub labels: fn(&Facts, &dyn Reader) -> Vec<(&'static str, String)>,
 }

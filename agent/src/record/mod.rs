@@ -94,7 +94,7 @@ impl<'a> Recorder<'a> {
             }
             Err(ReadError::NotRecorded { .. }) => None,
             // There, and not a link.
-            Err(ReadError::Failed { .. }) => Some(None),
+            Err(ReadError::Failed { .. } | ReadError::Untrusted { .. }) => Some(None),
         }
     }
 
@@ -133,6 +133,7 @@ impl<'a> Recorder<'a> {
             }
             ReadError::NotFound { .. }
             | ReadError::Denied { .. }
+            | ReadError::Untrusted { .. }
             | ReadError::NotRecorded { .. } => {}
         }
     }

@@ -4,9 +4,11 @@
 mod apply;
 mod bus;
 mod files;
+mod foreign_state;
 mod hostile;
 mod init;
 mod json;
 mod session;
+mod special_files;
 mod streams;
 mod transcripts;

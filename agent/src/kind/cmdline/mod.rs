@@ -33,6 +33,7 @@ pub const KIND: Kind = Kind {
     plan,
     watch: paths::watch,
     recorded: paths::RECORDED,
+    owns: paths::OWNS,
     labels: paths::labels,
 };
 

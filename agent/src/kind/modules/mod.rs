@@ -19,6 +19,7 @@ pub const KIND: Kind = Kind {
     plan,
     watch: paths::watch,
     recorded: paths::RECORDED,
+    owns: paths::OWNS,
     labels: no_labels,
 };
 
