@@ -1,6 +1,6 @@
 //! Host → facts → profile → plan: the one place where these are put together.
 
-use super::profile_source::{self, Choice, Chosen, SourceError};
+use super::profile_source::{self, Belief, Choice, Chosen, SourceError};
 use super::{Outcome, assume_cpu, plan};
 use crate::desired::Desired;
 use crate::facts::{CpuVendor, Depth, Facts, observe};
@@ -23,6 +23,13 @@ pub struct Request<'a> {
     pub live_only: bool,
     /// Whether a ledger that only root may read is an error: who applies has to know it, a dry run needs no rights.
     pub needs_ledger: bool,
+}
+
+impl Request<'_> {
+    /// Who applies goes by the profile as root; who only looks may look at any.
+    fn belief(&self) -> Belief {
+        if self.needs_ledger { Belief::Own } else { Belief::Anybody }
+    }
 }
 
 /// A plan, with everything that it was made from.
@@ -77,7 +84,7 @@ pub fn choose(
     facts: &mut Facts,
     request: &Request<'_>,
 ) -> Result<Chosen, RoadError> {
-    let chosen = profile_source::choose(request.choice, reader, facts)?;
+    let chosen = profile_source::choose(request.choice, request.belief(), reader, facts)?;
     let chosen = chosen.ok_or(RoadError::NoProfile)?;
     assume_cpu(facts, request.cpu, &chosen.loaded.profile);
     Ok(chosen)

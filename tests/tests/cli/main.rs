@@ -4,6 +4,7 @@
 mod apply;
 mod bus;
 mod files;
+mod foreign_profile;
 mod foreign_state;
 mod hostile;
 mod init;
