@@ -13,6 +13,8 @@ use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
 use super::logind;
 use super::status::Status;
 use crate::plan::RebootNeed;
+use crate::reboot::hold::LONGEST_REASON;
+use crate::visible;
 
 /// Its name on the bus.
 pub const NAME: &str = "org.bedplate.Agent1";
@@ -128,6 +130,11 @@ impl Agent {
         #[zbus(connection)] connection: &Connection,
         #[zbus(header)] header: Header<'_>,
     ) -> fdo::Result<(String, String)> {
+        // Before anybody is asked: it is kept, logged, and shown to everybody who is logged in.
+        if why.chars().count() > LONGEST_REASON {
+            let text = format!("the reason is longer than {LONGEST_REASON} characters");
+            return Err(fdo::Error::InvalidArgs(text));
+        }
         allowed(connection, &header, "org.bedplate.schedule-reboot").await?;
         let text = self.ask(Request::ScheduleReboot { why, usec: not_before }).await?;
         Ok((self.see(|shown| shown.status.reboot.state.name().to_owned()), text))
@@ -210,7 +217,9 @@ impl Agent {
     /// Everything the daemon knows, as JSON: what `bedplate status` prints.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn status_json(&self) -> String {
-        self.see(|shown| serde_json::to_string_pretty(&shown.status).unwrap_or_default())
+        self.see(|shown| {
+            visible::json(&serde_json::to_string_pretty(&shown.status).unwrap_or_default())
+        })
     }
 }
 
