@@ -308,6 +308,15 @@ pub enum LedgerError {
         /// What is wrong with it.
         reason: String,
     },
+    /// It holds what no bedplate writes down: another program wrote it, and nothing of it is done.
+    #[error(
+        "the ledger {LEDGER} was not written by bedplate: {what}. Nothing was changed: look at it, and move it away \
+         (revert is no longer possible)"
+    )]
+    Foreign {
+        /// What gives it away.
+        what: String,
+    },
     /// A newer program wrote it.
     #[error(
         "the ledger {LEDGER} has format {found}, this bedplate knows format {VERSION}: use the newer bedplate"
@@ -321,7 +330,8 @@ pub enum LedgerError {
 impl Ledger {
     /// The host's ledger. Not there = a new one; anything else that is wrong with it is an error.
     pub fn load(reader: &dyn Reader) -> Result<Self, LedgerError> {
-        match reader.read(LEDGER) {
+        let trusted = reader.trusted_directory(DIRECTORY);
+        match trusted.and_then(|()| reader.read_trusted(LEDGER)) {
             Ok(bytes) => Self::parse(&bytes),
             Err(error) if error.is_absent() => Ok(Ledger::default()),
             Err(error) => Err(LedgerError::Unreadable(error)),

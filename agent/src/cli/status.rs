@@ -20,6 +20,7 @@ use crate::engine::RoadError;
 use crate::host::boot_id;
 use crate::host::dir::DirReader;
 use crate::reboot::hold::Hold;
+use crate::report::json;
 use crate::utc::shown;
 
 /// Reading the profile takes milliseconds.
@@ -92,8 +93,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
 /// Prints it; the exit status says where the host stands.
 fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliError> {
     if json {
-        let text = serde_json::to_string_pretty(status)?;
-        output::data(&(text + "\n"))?;
+        output::data(&json::document(status)?)?;
     } else {
         output::report(&text::status(status, live, jiff::Timestamp::now()))?;
     }

@@ -16,7 +16,9 @@ use super::restart::RestartError;
 use super::status::{State, Status};
 use super::store::StoreError;
 use crate::plan::RebootNeed;
+use crate::reboot::hold::LONGEST_REASON;
 use crate::reboot::state::RebootState;
+use crate::visible;
 
 /// Its name on the bus.
 pub const NAME: &str = "org.bedplate.Agent1";
@@ -158,6 +160,11 @@ impl Agent {
         #[zbus(connection)] connection: &Connection,
         #[zbus(header)] header: Header<'_>,
     ) -> fdo::Result<(String, String)> {
+        // Before anybody is asked: it is kept, logged, and shown to everybody who is logged in.
+        if why.chars().count() > LONGEST_REASON {
+            let text = format!("the reason is longer than {LONGEST_REASON} characters");
+            return Err(fdo::Error::InvalidArgs(text));
+        }
         allowed(connection, &header, "org.bedplate.schedule-reboot").await?;
         let not_before = (not_before != 0).then(|| logind::time(not_before));
         let (state, text) =
@@ -242,7 +249,9 @@ impl Agent {
     /// Everything the daemon knows, as JSON: what `bedplate status` prints.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn status_json(&self) -> String {
-        self.see(|shown| serde_json::to_string_pretty(&shown.status).unwrap_or_default())
+        self.see(|shown| {
+            visible::json(&serde_json::to_string_pretty(&shown.status).unwrap_or_default())
+        })
     }
 }
 

@@ -7,7 +7,9 @@ use std::path::Path;
 use super::public_file::replace;
 use super::status::{STATES, Status, Verdict};
 use super::{marker, usage};
+use crate::host::file;
 use crate::plan::RebootNeed;
+use crate::visible;
 
 /// Where metrics go if node_exporter's directory (as Debian has it) is not there.
 pub const METRICS: &str = "/run/bedplate/bedplate.prom";
@@ -125,8 +127,7 @@ pub fn features(status: &Status) -> String {
 
 /// What the daemon wrote last.
 pub fn read(root: &Path) -> Option<Status> {
-    let text =
-        std::fs::read_to_string(root.join(super::status::FILE.trim_start_matches('/'))).ok()?;
+    let text = file::text(&root.join(super::status::FILE.trim_start_matches('/'))).ok()?;
     serde_json::from_str(&text).ok()
 }
 
@@ -155,7 +156,7 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
         put(&format!("{FEATURES}/bedplate"), features(status), String::new);
     }
     // Serialising a struct of plain data does not fail.
-    let json = serde_json::to_string_pretty(status).unwrap_or_default() + "\n";
+    let json = visible::json(&serde_json::to_string_pretty(status).unwrap_or_default()) + "\n";
     put(super::status::FILE, json, String::new);
     if let Some(wanted) = marker::is_wanted(status)
         && let Err(error) = marker::set(root, wanted)

@@ -1,13 +1,14 @@
 //! Host → facts → profile → plan: the one place where these are put together.
 
 use super::lints::Judged;
-use super::profile_source::{self, Choice, Chosen, SourceError};
+use super::profile_source::{self, Belief, Choice, Chosen, SourceError};
 use super::{Outcome, assume_cpu, observe, plan};
 use crate::desired::Desired;
 use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::dir::ImageError;
 use crate::host::lock::LockError;
 use crate::host::{ReadError, Reader, WriteError};
+use crate::kind;
 use crate::ledger::{Ledger, LedgerError};
 use crate::plan::allowed::AllowedLint;
 use crate::plan::{Change, Plan, Unknown};
@@ -26,6 +27,13 @@ pub struct Request<'a> {
     pub allowed: &'a [AllowedLint],
     /// Whether a ledger that only root may read is an error: who applies has to know it, a dry run needs no rights.
     pub needs_ledger: bool,
+}
+
+impl Request<'_> {
+    /// Who applies goes by the profile as root; who only looks may look at any.
+    fn belief(&self) -> Belief {
+        if self.needs_ledger { Belief::Own } else { Belief::Anybody }
+    }
 }
 
 /// A plan, with everything that it was made from.
@@ -81,9 +89,6 @@ pub enum RoadError {
     /// The directory that is to stand for the host cannot be used.
     #[error("cannot use --root")]
     Image(#[source] ImageError),
-    /// The host cannot be written to.
-    #[error("cannot change this host")]
-    Writer(#[source] ImageError),
     /// bedplate could not keep its ledger there: it changes nothing without.
     #[error("cannot change this host")]
     Unwritable(#[source] WriteError),
@@ -104,7 +109,7 @@ pub fn choose(
     facts: &mut Facts,
     request: &Request<'_>,
 ) -> Result<Chosen, RoadError> {
-    let chosen = profile_source::choose(request.choice, reader, facts)?;
+    let chosen = profile_source::choose(request.choice, request.belief(), reader, facts)?;
     let chosen = chosen.ok_or(RoadError::NoProfile)?;
     assume_cpu(facts, request.cpu, &chosen.loaded.profile);
     Ok(chosen)
@@ -152,9 +157,18 @@ fn planned(
     Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping })
 }
 
+/// The host's ledger, if it asks for nothing but what the kinds do.
+///
+/// # Errors
+/// [`LedgerError`].
+pub(super) fn trusted(reader: &dyn Reader) -> Result<Ledger, LedgerError> {
+    let ledger = Ledger::load(reader)?;
+    kind::foreign(&ledger).map_or(Ok(ledger), |what| Err(LedgerError::Foreign { what }))
+}
+
 /// A ledger that only root may read is one more thing that is not known, where a plan is all that is wanted.
 fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>), LedgerError> {
-    match Ledger::load(reader) {
+    match trusted(reader) {
         Err(LedgerError::Unreadable(error @ ReadError::Denied { .. })) if !needed => {
             let subject = "what bedplate did here before".to_owned();
             let unknown = Unknown { kind: "host", subject, reason: error.to_string() };

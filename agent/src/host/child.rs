@@ -79,6 +79,20 @@ pub fn run(
     limit: Duration,
     keep: Keep,
 ) -> Result<Ran, NotStarted> {
+    run_in(Path::new("/"), program, arguments, limit, keep)
+}
+
+/// The same in another directory.
+///
+/// # Errors
+/// It was not started.
+pub fn run_in(
+    directory: &Path,
+    program: &Path,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    limit: Duration,
+    keep: Keep,
+) -> Result<Ran, NotStarted> {
     let pipe = || std::io::pipe().map_err(NotStarted::Pipe);
     let (output, output_end) = pipe()?;
     let (errors, errors_end): (Option<PipeReader>, Option<PipeWriter>) = match keep {
@@ -91,7 +105,7 @@ pub fn run(
         .args(arguments)
         .env_clear()
         .envs([("PATH", STANDARD.join(":").as_str()), ("LC_ALL", "C"), ("HOME", "/root")])
-        .current_dir("/")
+        .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(output_end)
         .stderr(errors_end.map_or_else(Stdio::null, Stdio::from))

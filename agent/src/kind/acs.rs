@@ -22,7 +22,7 @@ use crate::section::Declared;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
-use super::{Context, Kind, Watch, no_labels, some_of};
+use super::{Context, Kind, Owns, Watch, no_labels, some_of};
 
 pub use resolve::{Resolved, resolve};
 pub use support::{Support, kernel_acs_support};
@@ -39,6 +39,7 @@ pub const KIND: Kind = Kind {
     contribute: image::contribute,
     watch,
     recorded: &[],
+    owns: Owns { registers: true, ..Owns::NONE },
     labels: no_labels,
 };
 

@@ -6,6 +6,7 @@ pub mod cmdline;
 pub mod contribution;
 mod drop_in;
 pub mod modules;
+mod owned;
 pub mod sriov;
 pub mod sysctl;
 
@@ -16,6 +17,7 @@ use crate::ledger::Ledger;
 use crate::plan::Section;
 use crate::section::Declared;
 use contribution::{Contributions, Unwritable};
+pub use owned::{Owns, foreign};
 use serde::{Deserialize, Serialize};
 
 /// What a kind gets to look at.
@@ -49,6 +51,8 @@ pub struct Kind {
     pub watch: fn(&dyn Declared, &Facts) -> Watch,
     /// What a snapshot records beside what facts are made of.
     pub recorded: &'static [(&'static str, Take)],
+    /// What its changes write and run: nothing else is done at a ledger's word.
+    pub owns: Owns,
     /// What schedulers may select nodes by: name and value.
     pub labels: fn(&Facts, &dyn Reader) -> Vec<(&'static str, String)>,
 }

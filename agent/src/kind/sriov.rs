@@ -54,6 +54,7 @@ pub const KIND: Kind = Kind {
     contribute,
     watch: paths::watch,
     recorded: paths::RECORDED,
+    owns: paths::OWNS,
     labels: paths::labels,
 };
 

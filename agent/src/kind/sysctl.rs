@@ -26,6 +26,7 @@ pub const KIND: Kind = Kind {
     contribute,
     watch: paths::watch,
     recorded: paths::RECORDED,
+    owns: paths::OWNS,
     labels: no_labels,
 };
 

@@ -98,7 +98,7 @@ impl<'a> Recorder<'a> {
             }
             Err(ReadError::NotRecorded { .. }) => None,
             // There, and not a link.
-            Err(ReadError::Failed { .. }) => Some(None),
+            Err(ReadError::Failed { .. } | ReadError::Untrusted { .. }) => Some(None),
         }
     }
 
@@ -137,6 +137,7 @@ impl<'a> Recorder<'a> {
             }
             ReadError::NotFound { .. }
             | ReadError::Denied { .. }
+            | ReadError::Untrusted { .. }
             | ReadError::NotRecorded { .. } => {}
         }
     }

@@ -68,7 +68,7 @@ fn document(
     pci_names: BTreeMap<String, String>,
 ) -> Result<String, serde_json::Error> {
     let document = Document { bedplate_inspect: VERSION, file, facts, pci_names };
-    serde_json::to_string_pretty(&document).map(|text| text + "\n")
+    super::json::document(&document)
 }
 
 #[cfg(test)]

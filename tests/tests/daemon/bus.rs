@@ -74,3 +74,14 @@ fn a_client_of_another_make_understands_it() {
     assert_eq!(lines.collect::<Vec<_>>(), ["changed to: waiting-for-boot"]);
     assert!(client.wait().expect("it was started").success());
 }
+
+/// It is kept, logged, and sent to every terminal of the host.
+#[test]
+fn a_reason_has_a_length() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    let asked = async { rig.agent().await?.schedule_reboot(&"w".repeat(501), 0).await };
+    let refused = rig.runtime.block_on(asked).expect_err("it is too long").to_string();
+    assert!(refused.contains("the reason is longer than 500 characters"), "{refused}");
+}

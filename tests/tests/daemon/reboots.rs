@@ -307,3 +307,22 @@ fn a_mark_is_for_others() {
     rig.until("converged", |status| status.state == State::Converged);
     assert!(!rig.path("run/reboot-required").exists());
 }
+
+/// It goes to the terminal of everybody who is logged in, and holds texts of the host and of people.
+#[test]
+fn a_wall_message_is_one_harmless_line() {
+    const EVIL: &str = "x\u{1b}[2J\u{9b}31m\u{202e}\r\nroot: all is well";
+    let Some(mut rig) = Rig::new() else { return };
+    let mut round = waiting(&rig);
+    round["pending"][0]["subject"] = json!(EVIL);
+    rig.look(&round);
+    rig.start();
+    until("announced", || announced(&rig));
+    let walls: Vec<String> =
+        rig.asked_of_logind().into_iter().filter(|call| call.starts_with("wall true")).collect();
+    assert!(!walls.is_empty());
+    for wall in walls {
+        assert!(!wall.contains(bedplate::visible::steers), "{wall:?}");
+        assert!(wall.contains("\\u{1b}[2J") && wall.contains("root: all is well"), "{wall}");
+    }
+}

@@ -11,9 +11,11 @@ use crate::daemon::status::Status;
 use crate::kind::cmdline;
 use crate::profile::model::RebootMethod;
 use crate::reboot::attempt::Attempt;
+use crate::reboot::hold::LONGEST_REASON;
 use crate::reboot::record::Record;
 use crate::reboot::state::RebootState;
 use crate::utc::shown;
+use crate::visible::brief;
 
 impl Restart {
     fn attempt(&self, observation: &Observation, method: RebootMethod, at: Timestamp) -> Attempt {
@@ -120,15 +122,20 @@ impl Restart {
 
 fn reason(observation: &Observation, record: &Record) -> String {
     if let Some(asked) = &record.asked {
-        return asked.why.clone();
+        return brief(&asked.why, LONGEST_REASON);
     }
+    let profile = brief(&observation.profile, LONGEST_SUBJECT);
     let subjects: Vec<&str> =
         observation.pending.iter().map(|pending| pending.subject.as_str()).collect();
     match subjects.as_slice() {
-        [] => format!("profile {}", observation.profile),
-        [first] => format!("{first} of profile {}", observation.profile),
+        [] => format!("profile {profile}"),
+        [first] => format!("{} of profile {profile}", brief(first, LONGEST_SUBJECT)),
         [first, more @ ..] => {
-            format!("{first} and {} more of profile {}", more.len(), observation.profile)
+            let first = brief(first, LONGEST_SUBJECT);
+            format!("{first} and {} more of profile {profile}", more.len())
         }
     }
 }
+
+/// Characters of an argument that are shown to everybody who is logged in.
+const LONGEST_SUBJECT: usize = 200;

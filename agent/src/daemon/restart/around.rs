@@ -10,6 +10,7 @@ use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced, Shutdown, Stage};
 use crate::daemon::methods;
 use crate::error_chain::chain;
+use crate::host::file;
 use crate::host::process;
 use crate::profile::model::Reboot;
 use crate::reboot::busy::{self, Busy};
@@ -87,7 +88,7 @@ impl Restart {
 
     /// The operator's hold, in words, if it is in force.
     pub(super) fn hold(&self, now: Timestamp) -> Option<String> {
-        let hold = match std::fs::read(self.root.join(hold::HOLD.trim_start_matches('/'))) {
+        let hold = match file::state(&self.root.join(hold::HOLD.trim_start_matches('/'))) {
             Ok(content) => Hold::of_content(&content),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
             Err(error) => Hold::unreadable(&error.to_string()),

@@ -17,6 +17,7 @@ use crate::daemon::logind::{self, Stage};
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
 use crate::error_chain::chain;
+use crate::host::file;
 use crate::plan::RebootNeed;
 use crate::profile::model::FleetLock;
 use crate::reboot::decide::Scheduled;
@@ -120,7 +121,7 @@ impl Restart {
         call: impl FnOnce(&Client) -> Result<T, fleetlock::LockError> + Send + 'static,
     ) -> Result<T, String> {
         let machine_id =
-            std::fs::read_to_string(self.root.join("etc/machine-id")).map_err(|e| e.to_string())?;
+            file::text(&self.root.join("etc/machine-id")).map_err(|e| e.to_string())?;
         let machine_id =
             identity::parse_machine_id(machine_id.trim()).map_err(|error| error.to_string())?;
         let id = identity::hex(identity::app_specific(machine_id, identity::FLEETLOCK_APP_ID));

@@ -29,6 +29,14 @@ pub enum SourceError {
     /// A file of the host cannot be read.
     #[error("cannot read the host's profile")]
     Host(#[source] ReadError),
+    /// Others could have written it, and it decides what is done as root.
+    #[error("the profile {path} is not to be trusted: {why}")]
+    Untrusted {
+        /// The file or its directory.
+        path: String,
+        /// Why not, and the command that helps.
+        why: String,
+    },
     /// A file that is no text.
     #[error("the profile {path} is not UTF-8 text: save it as UTF-8")]
     NotText {

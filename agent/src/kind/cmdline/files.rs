@@ -68,7 +68,9 @@ pub fn unreadable(error: &ReadError) -> Obstacle {
         ReadError::NotRecorded { .. } => {
             "record the host again, as root: `bedplate snapshot`".to_owned()
         }
-        ReadError::NotFound { path } | ReadError::Failed { path, .. } => {
+        ReadError::NotFound { path }
+        | ReadError::Untrusted { path, .. }
+        | ReadError::Failed { path, .. } => {
             format!("correct {path} by hand, then plan again")
         }
     };

@@ -44,6 +44,7 @@ pub const KIND: Kind = Kind {
     contribute: resolve::contribute,
     watch: paths::watch,
     recorded: paths::RECORDED,
+    owns: paths::OWNS,
     labels: paths::labels,
 };
 

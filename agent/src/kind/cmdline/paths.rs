@@ -3,7 +3,7 @@
 use super::groups::{NO_GROUP, groups};
 use crate::facts::Facts;
 use crate::host::Reader;
-use crate::kind::{Take, Watch};
+use crate::kind::{Owns, Take, Watch};
 use crate::section::Declared;
 
 /// Recorded in snapshots.
@@ -55,6 +55,32 @@ pub const RECORDED: &[(&str, Take)] = &[
     ("/usr/sbin/update-bootloader", Take::Presence),
     ("/usr/sbin/update-grub", Take::Presence),
 ];
+
+/// Written here: the sources of the line, and what boot loaders' tools make of them.
+pub const OWNS: Owns = Owns {
+    files: &[
+        "/etc/default/grub",
+        "/etc/default/grub.d/*.cfg",
+        "/etc/kernel/cmdline",
+        "/boot/grub/grub.cfg",
+        "/boot/grub2/grub.cfg",
+        "/boot/grub2/grubenv",
+        "/boot/loader/entries/*.conf",
+        "/boot/efi/loader/entries/*.conf",
+        "/efi/loader/entries/*.conf",
+        "/usr/lib/bootc/kargs.d/50-bedplate.toml",
+    ],
+    tools: &[
+        &["update-grub"],
+        &["grub-mkconfig", "-o", "/boot/grub/grub.cfg"],
+        &["grub2-mkconfig", "-o", "/boot/grub2/grub.cfg"],
+        &["grubby", "--no-etc-grub-update", "--update-kernel=ALL", "--*"],
+        &["kernel-install", "add", "*", "/boot/vmlinuz-*"],
+        &["kernel-install", "add", "*", "/usr/lib/modules/*/vmlinuz"],
+        &["rpm-ostree", "kargs", "--*"],
+    ],
+    ..Owns::NONE
+};
 
 /// Where boot loaders keep their configuration and entries.
 pub fn watch(_: &dyn Declared, _: &Facts) -> Watch {

@@ -23,6 +23,7 @@ pub const KIND: Kind = Kind {
     contribute: resolve::contribute,
     watch: paths::watch,
     recorded: paths::RECORDED,
+    owns: paths::OWNS,
     labels: no_labels,
 };
 

@@ -2,7 +2,7 @@
 
 use crate::facts::Facts;
 use crate::host::Reader;
-use crate::kind::{Take, Watch};
+use crate::kind::{Owns, Take, Watch};
 use crate::section::Declared;
 
 /// Recorded in snapshots.
@@ -19,6 +19,16 @@ pub const RECORDED: &[(&str, Take)] = &[
     ("/usr/bin/mlxconfig", Take::Presence),
     ("/usr/bin/mstconfig", Take::Presence),
 ];
+
+/// Written here: VF counts, whether VFs get a driver, and which.
+pub const OWNS: Owns = Owns {
+    attributes: &[
+        "/sys/bus/pci/devices/*/sriov_numvfs",
+        "/sys/bus/pci/devices/*/sriov_drivers_autoprobe",
+        "/sys/bus/pci/devices/*/driver_override",
+    ],
+    ..Owns::NONE
+};
 
 /// VF counts, and resets, which take VFs away.
 pub fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
