@@ -72,8 +72,8 @@ fn blocker(lint: &Diagnostic) -> Blocker {
         subject: format!("lint {}", lint.id),
         reason: format!("{} ({})", lint.message, place(lint)),
         remedy: format!(
-            "{remedy}; or let it pass, with a reason: `--allow-lint '{id}=REASON'`, for the daemon \
-             `allow = {{ \"{id}\" = \"REASON\" }}` in [lints] of the profile",
+            "{remedy}; until then nothing of the profile is applied. To let it pass all the same, give a reason: \
+             `--allow-lint '{id}=REASON'`, for the daemon `allow = {{ {id} = \"REASON\" }}` in [lints] of the profile",
             id = lint.id
         ),
     }
