@@ -144,6 +144,12 @@ pub fn profile_format() -> String {
          `bedplate profile show --origin` prints all values in force and where each comes from, `bedplate profile schema` \
          is for editors. Keys that are not described here are errors.",
     ));
+    roff.control("PP", []);
+    roff.text(inline(
+        "It decides what runs as root. So the file, its directory, and those of drop-ins must belong to root (for an image also \
+         to the user who changes it), and others must not be able to write them; else nothing is applied, and the message has \
+         the `chown` or `chmod` to run.",
+    ));
     roff.control("SH", ["EXAMPLE"]);
     roff.control("nf", []);
     for line in profile::EXAMPLE.lines() {
