@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{NAME, arch, states};
+use super::{NAME, arch, passthrough_wanted, states};
 use crate::cmdline::{CommandLine, iommu_passthrough};
 use crate::facts::Facts;
 use crate::host::{Reader, Reading};
@@ -22,10 +22,7 @@ const NAMED: usize = 3;
 
 /// One remark on the IOMMU group types of GPUs and NICs, and a blocker where the running kernel was told otherwise.
 pub fn report(context: &Context, section: &mut Section) {
-    let wanted = &context.desired.cmdline.set;
-    let passthrough =
-        wanted.iter().any(|arg| matches!(arg.token.as_str(), "iommu=pt" | "iommu.passthrough=1"));
-    if !passthrough {
+    if !passthrough_wanted(context) {
         return;
     }
     let Groups { types, translated, unread, .. } = groups(context.reader, context.facts);

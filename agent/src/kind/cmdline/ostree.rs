@@ -37,7 +37,7 @@ fn deployment(reader: &dyn Reader) -> Reading<CommandLine> {
     };
     let entries: Vec<_> = files.into_iter().map(|file| file.entry).collect();
     match grub_order(&entries).first() {
-        Some(entry) => Reading::Known(CommandLine::parse(&entry.systemd_cmdline())),
+        Some(entry) => files::readable(entry.id(), &entry.systemd_cmdline()),
         None => Reading::Unknown(format!("{ENTRIES} holds no deployment")),
     }
 }
