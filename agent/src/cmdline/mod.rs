@@ -17,6 +17,7 @@ mod line;
 mod list;
 mod owned;
 mod partly;
+mod repeated;
 mod shape;
 mod speak;
 mod status;
@@ -28,6 +29,7 @@ pub use effective::{intel_iommu_on, iommu_passthrough, pci_suboption};
 pub use key::{Key, Unwanted, Wanted};
 pub use lex::{Token, TokenError, fold_name, is_blank, quote_token};
 pub use line::{CommandLine, LineError, MAX_LINE_BYTES};
+pub use repeated::{Repeated, repeated};
 pub use status::{Finding, Status};
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod menu;
 mod ostree;
 mod paths;
 pub(crate) mod section;
+pub mod show;
 mod situation;
 mod states;
 
