@@ -22,6 +22,7 @@ pub mod ledger;
 pub mod modules_conf;
 pub mod plan;
 pub mod profile;
+pub mod raw_text;
 pub mod reboot;
 pub mod record;
 pub mod render;

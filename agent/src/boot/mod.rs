@@ -15,7 +15,7 @@ mod grub_test;
 mod grub_vars;
 pub mod grubenv;
 pub mod kernel_cmdline;
-mod shell;
+pub mod shell;
 pub mod uki;
 pub mod version;
 
@@ -45,7 +45,7 @@ impl NotUnderstood {
         NotUnderstood {
             line: before.matches('\n').count() + 1,
             column: before.get(start..).map_or(0, |part| part.chars().count()) + 1,
-            text: line_text.to_owned(),
+            text: crate::raw_text::shown(line_text),
             why: why.into(),
         }
     }

@@ -20,7 +20,7 @@ pub enum Exit {
     RebootPending,
     /// 4: blocked, or not ready.
     Blocked,
-    /// 5: whether a reboot is due cannot be told yet.
+    /// 5: something could not be read, or whether a reboot is due cannot be told yet.
     CannotTell,
     /// The worker's own status: there is no profile of the operator's.
     NoProfile,

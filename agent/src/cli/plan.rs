@@ -34,7 +34,8 @@ pub struct PlanArgs {
     /// Say on stderr what reading cost: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
-    /// Exit with 2 if there are changes, 4 if something is in the way, 3 if only a reboot is pending.
+    /// Exit with 2 if there are changes, 4 if something is in the way, 3 if only a reboot is pending, 5 if something
+    /// could not be read.
     #[arg(long)]
     exit_code: bool,
 }
@@ -95,6 +96,9 @@ pub fn status(plan: &Plan) -> Exit {
         Exit::Changes
     } else if plan.reboot != RebootNeed::None {
         Exit::RebootPending
+    } else if !plan.body.unknowns.is_empty() {
+        // What could not be read is never fine (DESIGN §5).
+        Exit::CannotTell
     } else {
         Exit::Done
     }
@@ -104,9 +108,10 @@ fn worse(one: Exit, other: Exit) -> Exit {
     let rank = |exit: Exit| match exit {
         Exit::Done => 0,
         Exit::RebootPending => 1,
-        Exit::Changes => 2,
-        Exit::CannotTell | Exit::NoProfile | Exit::Blocked => 3,
-        Exit::Failed => 4,
+        Exit::CannotTell => 2,
+        Exit::Changes => 3,
+        Exit::NoProfile | Exit::Blocked => 4,
+        Exit::Failed => 5,
     };
     if rank(other) > rank(one) { other } else { one }
 }

@@ -18,6 +18,7 @@ mod line;
 mod list;
 mod owned;
 mod partly;
+mod repeated;
 mod shape;
 mod speak;
 mod status;
@@ -30,6 +31,7 @@ pub use error::{ApplyError, EditError};
 pub use key::{Key, Unwanted, Wanted};
 pub use lex::{Token, TokenError, fold_name, is_blank, quote_token};
 pub use line::{CommandLine, LineError, MAX_LINE_BYTES};
+pub use repeated::{Repeated, repeated};
 pub use status::{Finding, Status};
 
 #[cfg(test)]

@@ -91,6 +91,13 @@ impl HostSpec {
         for (path, text) in &self.files {
             snapshot.insert(&snapshot.canonical(path), Node::File(text.clone().into_bytes()));
         }
+        for (path, text) in &self.latin1 {
+            let bytes = text.chars().filter_map(|c| u8::try_from(u32::from(c)).ok()).collect();
+            snapshot.insert(&snapshot.canonical(path), Node::File(bytes));
+        }
+        for path in &self.denied {
+            snapshot.insert(&snapshot.canonical(path), Node::Denied);
+        }
         for (path, target) in &self.links {
             snapshot.insert(&snapshot.canonical(path), Node::Link(target.clone()));
         }

@@ -23,12 +23,16 @@
 //! running = true                  # false = an image root: no /proc, /sys or /run
 //! unprivileged = false            # true = config space is cut to 64 bytes, as for an ordinary user
 //! remove = ["/etc/default/grub"]  # paths taken away, with everything below
+//! denied = ["/boot/grub/grubenv"] # files that the reader has no right to read
 //!
 //! [modules]                       # on top of the machine's own
 //! nvidia_peermem = "available"    # live, coming, going, builtin, available (not loaded), absent
 //!
 //! [files]                         # files added or replaced, after everything else; directories are made, links followed
 //! "/etc/modprobe.d/site.conf" = "options nvidia NVreg_Foo=1\n"
+//!
+//! [latin1]                        # the same with every character as one byte, beyond ASCII too
+//! "/etc/default/grub" = "# f\u00fcr alle\n"
 //!
 //! [links]                         # symbolic links added or replaced
 //! "/etc/kernel/cmdline" = "/usr/lib/kernel/cmdline"
@@ -185,6 +189,8 @@ pub struct HostSpec {
     pub remove: Vec<String>,
     pub modules: BTreeMap<String, ModuleState>,
     pub files: BTreeMap<String, String>,
+    pub latin1: BTreeMap<String, String>,
+    pub denied: Vec<String>,
     pub links: BTreeMap<String, String>,
 }
 
@@ -215,6 +221,8 @@ impl Default for HostSpec {
             remove: Vec::new(),
             modules: BTreeMap::new(),
             files: BTreeMap::new(),
+            latin1: BTreeMap::new(),
+            denied: Vec::new(),
             links: BTreeMap::new(),
         }
     }

@@ -115,6 +115,7 @@ fn exit_codes_of_plans() {
         .host("changes.bp", CHANGES)
         .host("pending.bp", PENDING)
         .host("blocked.bp", BLOCKED)
+        .host("unseen.bp", UNSEEN)
         .file("broken.bp", "{");
     let status = |files: &[&str], exit_code: bool| {
         let mut args = vec!["plan", "--profile", "generic-intel"];
@@ -123,15 +124,22 @@ fn exit_codes_of_plans() {
         args.extend(files);
         session.status(&args)
     };
-    for (file, expected) in
-        [("ready.bp", 0), ("changes.bp", 2), ("pending.bp", 3), ("blocked.bp", 4), ("broken.bp", 1)]
-    {
+    for (file, expected) in [
+        ("ready.bp", 0),
+        ("changes.bp", 2),
+        ("pending.bp", 3),
+        ("blocked.bp", 4),
+        ("unseen.bp", 5),
+        ("broken.bp", 1),
+    ] {
         assert_eq!(status(&[file], true), expected, "{file}");
         assert_eq!(status(&[file], false), i32::from(file == "broken.bp"), "{file}");
     }
     assert_eq!(status(&["ready.bp", "pending.bp"], true), 3);
     assert_eq!(status(&["changes.bp", "pending.bp", "ready.bp"], true), 2);
     assert_eq!(status(&["blocked.bp", "changes.bp"], true), 4);
+    assert_eq!(status(&["ready.bp", "unseen.bp", "pending.bp"], true), 5);
+    assert_eq!(status(&["unseen.bp", "changes.bp"], true), 2);
     assert_eq!(status(&["blocked.bp", "broken.bp"], true), 1);
     assert_eq!(status(&["ready.bp", "broken.bp"], false), 1);
 }

@@ -1,7 +1,7 @@
 //! RHEL, Fedora and kin: Boot Loader Specification entries that GRUB reads (handbook §10.3). The entries carry the
 //! line of the installed kernels; /etc/default/grub and /etc/kernel/cmdline give it to kernels to come: all are kept alike.
 
-use super::files::{self, replace, verify};
+use super::files::{self, raw, readable, replace, verify};
 use super::grub;
 use super::{Context, NAME, Observed, Obstacle, Steps};
 use crate::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
@@ -30,7 +30,7 @@ pub struct EntryFile {
     pub entry: BlsEntry,
 }
 
-/// Every entry of a directory.
+/// Every entry of a directory; a link that leads nowhere is none.
 ///
 /// # Errors
 /// When the directory or an entry cannot be read.
@@ -38,17 +38,21 @@ pub fn entry_files(reader: &dyn Reader, directory: &str) -> Result<Vec<EntryFile
     let names = reader.list(directory)?.into_iter().filter(|name| name.ends_with(".conf"));
     let read = |name: String| {
         let path = format!("{directory}/{name}");
-        reader.text(&path).map(|text| EntryFile { entry: BlsEntry::parse(&name, &text), path })
+        match raw(reader, &path) {
+            Ok(text) => Some(Ok(EntryFile { entry: BlsEntry::parse(&name, &text), path })),
+            Err(error) if error.is_absent() => None,
+            Err(error) => Some(Err(error)),
+        }
     };
-    names.map(read).collect()
+    names.filter_map(read).collect()
 }
 
 /// Reads both states.
 pub fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
     let mut remarks = Vec::new();
-    let configured = match reader.text(KERNEL_CMDLINE) {
+    let configured = match raw(reader, KERNEL_CMDLINE) {
         Ok(text) => match kernel_cmdline::cmdline(&text, BlsReader::Grub) {
-            Ok(line) => Reading::Known(CommandLine::parse(&line)),
+            Ok(line) => readable(KERNEL_CMDLINE, &line),
             Err(error) => Reading::Unknown(format!("{KERNEL_CMDLINE}: {error}")),
         },
         Err(error) if error.is_absent() => grub::read(reader, &grub::RHEL, &mut remarks),
@@ -57,8 +61,13 @@ pub fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
     Observed { configured, next: next(reader), remarks }
 }
 
-fn grubenv(reader: &dyn Reader) -> Option<Grubenv> {
-    reader.text(GRUBENV).ok().and_then(|text| Grubenv::parse(&text).ok())
+/// The environment block. None at all, or one that GRUB does not take for one, sets nothing.
+fn grubenv(reader: &dyn Reader) -> Result<Option<Grubenv>, ReadError> {
+    match raw(reader, GRUBENV) {
+        Ok(text) => Ok(Grubenv::parse(&text).ok()),
+        Err(error) if error.is_absent() => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn next(reader: &dyn Reader) -> Reading<CommandLine> {
@@ -71,7 +80,11 @@ fn next(reader: &dyn Reader) -> Reading<CommandLine> {
             resolved(line, &unresolved)
         }
     });
-    line.map(|line| CommandLine::parse(&line))
+    match line {
+        Reading::Known(line) => readable(ENTRIES, &line),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
 }
 
 /// The kernel image of the entry that boots by default, as GRUB names it.
@@ -98,8 +111,11 @@ fn default(
         Err(error) => return Reading::from_result(Err(error)),
     };
     let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
-    let env = grubenv(reader);
-    let chosen = match reader.text(GRUB_CFG) {
+    let env = match grubenv(reader) {
+        Ok(env) => env,
+        Err(error) => return Reading::Unknown(error.to_string()),
+    };
+    let chosen = match raw(reader, GRUB_CFG) {
         Ok(cfg) => from_cfg(reader, &cfg, env.as_ref(), &entries).map(Chosen::Menu),
         // An image that has never booted may have entries and no grub.cfg yet: the newest entry will be the default.
         Err(error) if error.is_absent() => newest(env.as_ref(), &entries).map(Chosen::File),
@@ -164,7 +180,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
 
 /// New kernels take the whole line from here, if it is there; it is not made where the system has none.
 fn kernel_cmdline_file(reader: &dyn Reader, edit: &Edit) -> Result<Option<Action>, Obstacle> {
-    let text = match reader.text(KERNEL_CMDLINE) {
+    let text = match raw(reader, KERNEL_CMDLINE) {
         Ok(text) => text,
         Err(error) if error.is_absent() => return Ok(None),
         Err(error) => return Err(files::unreadable(&error)),
@@ -184,7 +200,7 @@ fn entry_actions(
         entries.into_iter().filter(|file| !file.entry.id().ends_with("-rescue")).collect();
     let by_variable =
         entries.iter().any(|file| file.entry.grub_variables().contains(&"kernelopts"));
-    let env = grubenv(context.reader);
+    let env = grubenv(context.reader).map_err(|error| files::unreadable(&error))?;
     if by_variable && let Some(env) = env {
         return kernelopts(context, &entries, env, edit);
     }

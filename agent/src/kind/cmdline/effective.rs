@@ -3,7 +3,7 @@
 //! and translates all the same is a blocker: nothing that can be written here, and no further boot, would change that.
 
 use super::groups::{Groups, groups};
-use super::{NAME, arch, states};
+use super::{NAME, arch, passthrough_wanted, states};
 use crate::cmdline::{CommandLine, iommu_passthrough};
 use crate::kind::Context;
 use crate::plan::{Blocker, Note, Section, Unknown};
@@ -16,10 +16,7 @@ const NAMED: usize = 3;
 
 /// One remark on the IOMMU group types of GPUs and NICs, and a blocker where the running kernel was told otherwise.
 pub fn report(context: &Context, section: &mut Section) {
-    let wanted = &context.desired.cmdline.set;
-    let passthrough =
-        wanted.iter().any(|arg| matches!(arg.token.as_str(), "iommu=pt" | "iommu.passthrough=1"));
-    if !passthrough {
+    if !passthrough_wanted(context) {
         return;
     }
     let Groups { types, translated, unread, .. } = groups(context.reader, context.facts);

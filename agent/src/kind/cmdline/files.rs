@@ -5,14 +5,34 @@ use std::error::Error;
 
 use super::{Context, Obstacle};
 use crate::boot::{NotUnderstood, grub_quote};
-use crate::cmdline::Token;
+use crate::cmdline::{CommandLine, Token};
 use crate::error_chain::chain;
-use crate::host::ReadError;
+use crate::host::{ReadError, Reader, Reading};
 use crate::plan::{Action, Check, FileContent};
+use crate::raw_text;
+
+/// A file that need not be UTF-8 throughout: a comment or a title may be written in any encoding.
+///
+/// # Errors
+/// As [`Reader::read`].
+pub fn raw(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
+    reader.read(path).map(|bytes| raw_text::decode(&bytes))
+}
+
+/// A line whose arguments are all text.
+pub fn readable(path: &str, line: &str) -> Reading<CommandLine> {
+    match raw_text::has_raw(line) {
+        true => Reading::Unknown(format!(
+            "{path}: the arguments hold bytes that are not UTF-8 (`{}`)",
+            raw_text::shown(line.trim())
+        )),
+        false => Reading::Known(CommandLine::parse(line)),
+    }
+}
 
 /// A replacement, or nothing where nothing differs.
 pub fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> Option<Action> {
-    let content = |text: &str| FileContent { bytes: text.as_bytes().to_vec() };
+    let content = |text: &str| FileContent { bytes: raw_text::encode(text) };
     (before != after).then(|| Action::ReplaceFile {
         path: path.to_owned(),
         before: before.map(content),

@@ -10,6 +10,7 @@ use super::menu::Menu;
 use super::{Context, Observed, Obstacle, Steps};
 use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, MAIN};
 use crate::boot::grub_quote;
+use crate::boot::shell::Shell;
 use crate::cmdline::{CommandLine, Edit, Finding, KernelDefaults, LineDiff, Token};
 use crate::facts::{BootLoader, Facts};
 use crate::host::{HostKind, Reader, Reading};
@@ -24,6 +25,8 @@ use sources::{Sourced, line, sources};
 pub struct Family {
     /// Directory of drop-ins that grub-mkconfig reads after the main file; upstream GRUB has none.
     drop_ins: Option<&'static str>,
+    /// Its /bin/sh, where the link there is not known.
+    shell: Shell,
     /// The variable that takes bedplate's arguments.
     variable: &'static str,
     /// Generated configurations, the one to prefer first.
@@ -39,6 +42,7 @@ const TOOL_LIMIT_S: u32 = 300;
 
 const DEBIAN: Family = Family {
     drop_ins: Some("/etc/default/grub.d"),
+    shell: Shell::Posix,
     // Recovery entries do not get this variable: they stay bootable whatever the profile asks for.
     variable: CMDLINE_DEFAULT,
     configurations: &["/boot/grub/grub.cfg"],
@@ -49,6 +53,7 @@ const DEBIAN: Family = Family {
 };
 const SUSE: Family = Family {
     drop_ins: None,
+    shell: Shell::Bash,
     variable: CMDLINE_DEFAULT,
     configurations: &["/boot/grub2/grub.cfg"],
     tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
@@ -56,6 +61,7 @@ const SUSE: Family = Family {
 /// RHEL, Fedora and kin. On BLS systems only the variable is used: the entries are another file's business.
 pub const RHEL: Family = Family {
     drop_ins: None,
+    shell: Shell::Bash,
     variable: CMDLINE,
     configurations: &["/boot/grub2/grub.cfg"],
     tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
@@ -168,7 +174,7 @@ pub fn edit_files(
     let sources = sources(reader, family).map_err(|error| files::unreadable(&error))?;
     let old = match line(&sources) {
         Ok(line) => line,
-        Err(why) => return blind(&sources, family, edit, &why),
+        Err(why) => return blind(reader, &sources, family, edit, &why),
     };
     let target = edit.apply(&old).map_err(|error| files::cannot(MAIN, &error))?;
     if target == old {
@@ -242,7 +248,7 @@ fn with_main(
             format!("{old} {words}")
         };
         let text = source.default.edited(family.variable, &new, None).map_err(own)?;
-        result.push(Sourced { path: source.path, default: grub_default::parse(&text) });
+        result.push(Sourced { default: source.default.with_text(&text), path: source.path });
     }
     Ok(result)
 }
@@ -283,6 +289,7 @@ fn differences(
 /// A main file that cannot be followed is left alone: the drop-in adds to whatever it comes to. Nothing can be taken
 /// away like that, and a second `pci=` may stand beside a foreign one: the read-back tells.
 fn blind(
+    reader: &dyn Reader,
     sources: &[Sourced],
     family: &Family,
     edit: &Edit,
@@ -294,10 +301,21 @@ fn blind(
             remedy: format!("write {} in {MAIN} as one plain assignment", family.variable),
         });
     };
+    if let Reading::Known(line) = next(reader, family)
+        && let Some(found) = edit.lingering(&line)
+    {
+        return Err(Obstacle {
+            reason: format!("{why}: where `{found}` comes from shows only when it is run"),
+            remedy: format!(
+                "write {CMDLINE} and {CMDLINE_DEFAULT} out as plain assignments there, or take `{found}` out by hand"
+            ),
+        });
+    }
     let rendered = edit.rendered().map_err(|error| files::cannot(&own, &error))?;
     let tokens: Vec<Token> = rendered.tokens().cloned().collect();
     let text = grub_default::write_drop_in(family.variable, &tokens, NOTE)
         .map_err(|error| files::cannot(&own, &error))?;
+    let text = (!tokens.is_empty()).then_some(text.as_str());
     let old = sources.iter().find(|source| source.path == own).map(|source| source.default.text());
-    Ok(replace(&own, old, Some(&text)).into_iter().collect())
+    Ok(replace(&own, old, text).into_iter().collect())
 }

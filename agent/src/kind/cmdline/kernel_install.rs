@@ -2,13 +2,13 @@
 //! kernel images) of the installed ones are made again by `kernel-install add` (handbook §10.3, §10.4).
 
 use super::bls::{EntryFile, entry_files};
-use super::files::{self, replace, verify};
+use super::files::{self, raw, readable, replace, verify};
 use super::{Context, Observed, Obstacle, Steps};
 use crate::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
 use crate::boot::{kernel_cmdline, uki, version};
 use crate::cmdline::{CommandLine, Edit};
 use crate::facts::{BootLoader, Facts};
-use crate::host::{HostKind, Reader, Reading};
+use crate::host::{HostKind, ReadError, Reader, Reading};
 use crate::plan::{Action, WayBack};
 
 const CMDLINE: &str = "/etc/kernel/cmdline";
@@ -29,10 +29,10 @@ pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
 
 fn configured(reader: &dyn Reader) -> Reading<CommandLine> {
     for path in [CMDLINE, VENDOR_CMDLINE] {
-        match reader.text(path) {
+        match raw(reader, path) {
             Ok(text) => {
                 return match kernel_cmdline::cmdline(&text, BlsReader::SystemdBoot) {
-                    Ok(line) => Reading::Known(CommandLine::parse(&line)),
+                    Ok(line) => readable(path, &line),
                     Err(error) => Reading::Unknown(format!("{path}: {error}")),
                 };
             }
@@ -44,7 +44,11 @@ fn configured(reader: &dyn Reader) -> Reading<CommandLine> {
 }
 
 fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
-    default_entry(reader).map(|entry| CommandLine::parse(&entry.systemd_cmdline()))
+    match default_entry(reader) {
+        Reading::Known(entry) => readable(entry.id(), &entry.systemd_cmdline()),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
 }
 
 /// The entry that systemd-boot starts by default.
@@ -57,7 +61,10 @@ pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
             Err(error) => return Reading::Unknown(error.to_string()),
         };
         let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
-        let chosen_by = loader_default(reader, mount);
+        let chosen_by = match loader_default(reader, mount) {
+            Ok(chosen_by) => chosen_by,
+            Err(error) => return Reading::Unknown(error.to_string()),
+        };
         let patterns: Vec<&str> = chosen_by.iter().map(String::as_str).collect();
         return match systemd_default(&entries, &patterns) {
             Some(entry) => Reading::Known(entry.clone()),
@@ -70,12 +77,16 @@ pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
 }
 
 /// `default PATTERN` of loader.conf.
-fn loader_default(reader: &dyn Reader, mount: &str) -> Option<String> {
-    let text = reader.text(&format!("{mount}/loader/loader.conf")).ok()?;
+fn loader_default(reader: &dyn Reader, mount: &str) -> Result<Option<String>, ReadError> {
+    let text = match raw(reader, &format!("{mount}/loader/loader.conf")) {
+        Ok(text) => text,
+        Err(error) if error.is_absent() => return Ok(None),
+        Err(error) => return Err(error),
+    };
     let line = text.lines().map(str::trim).find(|line| {
         line.starts_with("default") && line["default".len()..].starts_with([' ', '\t'])
-    })?;
-    Some(line["default".len()..].trim().to_owned())
+    });
+    Ok(line.map(|line| line["default".len()..].trim().to_owned()))
 }
 
 fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
@@ -114,7 +125,7 @@ pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
 
 /// What makes both states satisfy the edit.
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
-    let old = match context.reader.text(CMDLINE) {
+    let old = match raw(context.reader, CMDLINE) {
         Ok(text) => Some(text),
         Err(error) if error.is_absent() => None,
         Err(error) => return Err(files::unreadable(&error)),

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::Obstacle;
+use super::files::{raw, readable};
 use crate::boot::NotUnderstood;
 use crate::boot::grub_cfg::{Entry, default_entry, entries};
 use crate::boot::grub_files::GrubFiles;
@@ -27,9 +28,14 @@ impl Menu {
     /// # Errors
     /// When it is not there or cannot be read.
     pub fn read(reader: &dyn Reader, path: &'static str) -> Result<Self, ReadError> {
-        let text = reader.text(path)?;
+        let text = raw(reader, path)?;
         let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-        let environment = reader.text(&format!("{directory}/grubenv")).ok();
+        let environment = match raw(reader, &format!("{directory}/grubenv")) {
+            Ok(text) => Some(text),
+            Err(error) if error.is_absent() => None,
+            // It may choose another entry, and set what the entries use.
+            Err(error) => return Err(error),
+        };
         Ok(Self {
             path,
             text,
@@ -51,7 +57,7 @@ impl Menu {
         let path = self.path;
         match self.around(default_entry) {
             Ok(entry) if entry.unresolved.is_empty() => {
-                Reading::Known(CommandLine::parse(&entry.cmdline))
+                readable(&format!("{path}:{}", entry.line), &entry.cmdline)
             }
             Ok(entry) => Reading::Unknown(format!(
                 "{path}: the default entry uses variables that only GRUB knows: {:?}",

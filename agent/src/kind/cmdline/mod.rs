@@ -20,6 +20,8 @@ mod ostree;
 mod paths;
 mod resolve;
 pub(crate) mod section;
+pub mod show;
+mod situation;
 mod states;
 
 pub use iommu_off::iommu_off;
@@ -114,8 +116,11 @@ fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
 }
 
 fn plan(context: &Context) -> Section {
-    let wanted = &context.desired.cmdline;
     let mut section = Section::default();
+    situation::report(context, &mut section);
+    // What is said to cost something else, or to do nothing, is not done beside saying it.
+    let refused = !section.blockers.is_empty();
+    let wanted = &context.desired.cmdline;
     iommu_off::report(context, &mut section);
     let arch = arch(context.facts);
     let edit = match edit(wanted, arch, context) {
@@ -142,7 +147,7 @@ fn plan(context: &Context) -> Section {
     effective::report(context, &mut section);
     if let Some(obstacle) = too_many_hugepages(wanted, arch, context.facts) {
         block(&mut section, obstacle);
-    } else if standing.needs_change() {
+    } else if !refused && standing.needs_change() {
         // What a kernel default already satisfies is not written: the plan must not do what it does not show.
         let steps = needed(wanted, arch, context, &standing)
             .and_then(|edit| (backend.steps)(context, &edit));
@@ -152,6 +157,22 @@ fn plan(context: &Context) -> Section {
         }
     }
     section
+}
+
+/// Whether passthrough is asked for.
+fn passthrough_wanted(context: &Context) -> bool {
+    let wanted = &context.desired.cmdline.set;
+    wanted.iter().any(|arg| matches!(arg.token.as_str(), "iommu=pt" | "iommu.passthrough=1"))
+}
+
+/// Whether any argument of the IOMMU is asked for.
+fn iommu_wanted(context: &Context) -> bool {
+    let wanted = context.desired.cmdline.set.iter();
+    wanted.map(|arg| arg.token.as_str()).any(|token| {
+        ["iommu=", "iommu.", "intel_iommu=", "amd_iommu="]
+            .iter()
+            .any(|name| token.starts_with(name))
+    })
 }
 
 /// From /proc/meminfo by the reader, so that a recorded host is judged by its own memory; an image has none.

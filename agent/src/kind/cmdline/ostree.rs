@@ -31,7 +31,11 @@ pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
 }
 
 fn deployment(reader: &dyn Reader) -> Reading<CommandLine> {
-    first_entry(reader).map(|entry| CommandLine::parse(&entry.systemd_cmdline()))
+    match first_entry(reader) {
+        Reading::Known(entry) => files::readable(entry.id(), &entry.systemd_cmdline()),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
 }
 
 /// The boot entry of the deployment that boots next.

@@ -82,6 +82,11 @@ fn running(context: &Context) -> Reading<CommandLine> {
 }
 
 impl Standing {
+    /// Whether the configuration cannot be followed to its end: what it may bring besides bedplate's own is not known.
+    fn in_part(&self) -> bool {
+        !self.remarks.is_empty() || matches!(self.configured, Reading::Unknown(_))
+    }
+
     /// Whether configuration or the default boot entry has to change. A state that is not there (an image without a
     /// grub.cfg) asks for nothing; one that cannot be read asks for nothing *here* and is reported as unknown.
     pub fn needs_change(&self) -> bool {
@@ -232,11 +237,13 @@ pub fn report(context: &Context, edit: &Edit, standing: &Standing, section: &mut
         let subject = "running command line".into();
         section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.clone() });
     }
-    for remark in &standing.remarks {
-        section.notes.push(Note {
+    // Without a known line this is the reason that stands there already.
+    let in_part = matches!(standing.configured, Reading::Known(_));
+    for remark in standing.remarks.iter().filter(|_| in_part) {
+        section.unknowns.push(Unknown {
             kind: NAME,
-            subject: "not understood".into(),
-            text: remark.clone(),
+            subject: "configured command line".into(),
+            reason: remark.clone(),
         });
     }
     let count = edit.wanted().len() + edit.unwanted().len();
@@ -271,6 +278,8 @@ fn one(context: &Context, standing: &Standing, index: usize, section: &mut Secti
             })
         }
         (_, _, Some(false)) => {}
+        // Nothing is claimed to be gone from a configuration that cannot be followed.
+        _ if shown.key.is_none() && standing.in_part() => {}
         (configured, next, running) => section.settled.push(Settled {
             kind: NAME,
             state: places(context, configured, next, running) + &manner(&shown.status),

@@ -28,7 +28,7 @@ pub(super) fn sections(facts: &Facts, names: &Names, width: u16) -> String {
 }
 
 /// A titled table.
-fn section(title: &str, header: &[&str], rows: Vec<Vec<String>>, width: u16) -> String {
+pub(super) fn section(title: &str, header: &[&str], rows: Vec<Vec<String>>, width: u16) -> String {
     // An address or a driver in two halves cannot be read: no column is narrower than its longest word.
     let longest = |(at, title): (usize, &&str)| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(String::as_str);

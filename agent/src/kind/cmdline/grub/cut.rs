@@ -51,7 +51,7 @@ impl Cut<'_> {
                     let text = default
                         .edited(variable, &format!("{base}{left}"), Some(&is))
                         .map_err(own)?;
-                    default = grub_default::parse(&text);
+                    default = default.with_text(&text);
                 }
             }
             result.push(Sourced { path: source.path.clone(), default });

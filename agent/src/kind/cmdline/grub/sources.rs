@@ -3,8 +3,10 @@
 use super::Family;
 use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault, MAIN};
 use crate::boot::grub_quote;
+use crate::boot::shell::Shell;
 use crate::cmdline::CommandLine;
 use crate::host::{ReadError, Reader, Reading};
+use crate::kind::cmdline::files::raw;
 
 /// One sourced file.
 pub(super) struct Sourced {
@@ -20,23 +22,37 @@ pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<Source
             Ok(names) => paths.extend(
                 names
                     .iter()
-                    .filter(|name| name.ends_with(".cfg"))
+                    // The shell's glob leaves out names with a leading dot.
+                    .filter(|name| name.ends_with(".cfg") && !name.starts_with('.'))
                     .map(|name| format!("{directory}/{name}")),
             ),
             Err(error) if error.is_absent() => {}
             Err(error) => return Err(error),
         }
     }
+    let shell = shell(reader, family);
     let mut sources = Vec::new();
     for path in paths {
-        match reader.text(&path) {
-            Ok(text) => sources.push(Sourced { default: grub_default::parse(&text), path }),
+        match raw(reader, &path) {
+            Ok(text) => {
+                sources.push(Sourced { default: grub_default::parse_for(shell, &text), path });
+            }
             // grub-mkconfig sources what is there.
             Err(error) if error.is_absent() => {}
             Err(error) => return Err(error),
         }
     }
     Ok(sources)
+}
+
+/// The shell that runs grub-mkconfig (`#!/bin/sh`), by what the link there says; else as the family ships it.
+fn shell(reader: &dyn Reader, family: &Family) -> Shell {
+    let target = reader.link("/bin/sh").ok();
+    match target.as_deref().and_then(|target| target.rsplit('/').next()) {
+        Some("bash") => Shell::Bash,
+        Some("dash" | "busybox" | "ksh" | "mksh" | "zsh") => Shell::Posix,
+        _ => family.shell,
+    }
 }
 
 pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, String> {
@@ -111,7 +127,7 @@ pub fn read(
         Ok(line) => Reading::Known(line),
         Err(why) => {
             remarks.push(why.clone());
-            // bedplate's own drop-in is all that can be vouched for.
+            // bedplate's own drop-in is all that is known, where nothing after it can set the variable again.
             own_line(&sources, family).map_or(Reading::Unknown(why), Reading::Known)
         }
     }
@@ -119,7 +135,10 @@ pub fn read(
 
 fn own_line(sources: &[Sourced], family: &Family) -> Option<CommandLine> {
     let own = family.own()?;
-    let text =
-        sources.iter().find(|source| source.path == own).map_or("", |source| source.default.text());
+    let at = sources.iter().position(|source| source.path == own);
+    if at.is_some_and(|at| at + 1 < sources.len()) {
+        return None;
+    }
+    let text = at.map_or("", |at| sources[at].default.text());
     grub_default::parse_drop_in(text, family.variable).ok().map(CommandLine::from_tokens)
 }
