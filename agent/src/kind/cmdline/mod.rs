@@ -26,7 +26,7 @@ mod states;
 
 pub use iommu_off::iommu_off;
 pub use next_kernel::next_kernel;
-pub use states::check_line;
+pub use states::{WrongLine, check_line};
 
 use super::{Context, Kind};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, iommu_passthrough};
