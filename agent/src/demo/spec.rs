@@ -21,6 +21,8 @@
 //! running = true                  # false = an image root: no /proc, /sys or /run
 //! unprivileged = false            # true = config space is cut to 64 bytes, as for an ordinary user
 //! remove = ["/etc/default/grub"]  # paths taken away, with everything below
+//! denied = ["/proc/cmdline"]      # paths that want more privilege, with everything below
+//! unrecorded = ["/proc/cmdline"]  # paths that the recording left out, with everything below
 //!
 //! [modules]                       # on top of the machine's own
 //! nvidia_peermem = "available"    # live, coming, going, builtin, available (not loaded), absent
@@ -155,6 +157,8 @@ pub struct HostSpec {
     pub running: bool,
     pub unprivileged: bool,
     pub remove: Vec<String>,
+    pub denied: Vec<String>,
+    pub unrecorded: Vec<String>,
     pub modules: BTreeMap<String, ModuleState>,
     pub files: BTreeMap<String, String>,
     pub links: BTreeMap<String, String>,
@@ -183,6 +187,8 @@ impl Default for HostSpec {
             running: true,
             unprivileged: false,
             remove: Vec::new(),
+            denied: Vec::new(),
+            unrecorded: Vec::new(),
             modules: BTreeMap::new(),
             files: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -241,7 +247,15 @@ impl HostSpec {
         for (path, target) in &self.links {
             snapshot.insert(&snapshot.canonical(path), Node::Link(target.clone()));
         }
+        for path in &self.denied {
+            let path = snapshot.canonical(path);
+            snapshot.remove(&path);
+            snapshot.insert(&path, Node::Denied);
+        }
         snapshot.complete();
+        for path in &self.unrecorded {
+            snapshot.remove(&snapshot.canonical(path));
+        }
         snapshot
     }
 }

@@ -5,6 +5,7 @@ mod gpudirect;
 mod grace;
 mod iommu;
 mod no_iommu;
+mod rccl;
 
 use crate::desired::{
     Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedArg, WantedModule, WantedOption,
@@ -89,6 +90,7 @@ fn modules(profile: &Profile, facts: &Facts, findings: &mut Findings) -> Desired
     {
         load.push(peermem);
     }
+    rccl::resolve(profile.modules.gpudirect, facts, findings);
     let options = profile.modules.options.iter().map(|option| WantedOption {
         module: option.module.clone(),
         parameter: option.parameter.clone(),

@@ -28,7 +28,8 @@ pub fn report(context: &Context, section: &mut Section) {
     if !passthrough {
         return;
     }
-    let Groups { types, translated, unread, .. } = groups(context.reader, context.facts);
+    let Groups { types, translated, unread, why_unread, .. } =
+        groups(context.reader, context.facts);
     if !types.is_empty() {
         let said: Vec<String> =
             types.iter().map(|(kind, count)| format!("{count} × {}", meaning(kind))).collect();
@@ -45,9 +46,7 @@ pub fn report(context: &Context, section: &mut Section) {
         section.unknowns.push(Unknown {
             kind: NAME,
             subject: "IOMMU group type".into(),
-            reason: format!(
-                "not readable for {unread} GPU or NIC functions (old kernels do not show it)"
-            ),
+            reason: format!("of {unread} GPU or NIC functions: {}", why_unread.unwrap_or_default()),
         });
     }
 }
@@ -64,6 +63,8 @@ pub struct Groups {
     identity: bool,
     /// Functions whose type cannot be read.
     pub unread: usize,
+    /// Why, of the first of them.
+    why_unread: Option<String>,
 }
 
 impl Groups {
@@ -83,15 +84,17 @@ pub fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
         tree.functions.values().filter(|function| function.is_gpu() || function.is_nic())
     {
         let kind = match &function.iommu_group {
-            Reading::Known(group) => {
-                reader.attribute(&format!("/sys/kernel/iommu_groups/{group}/type")).ok()
-            }
-            Reading::Absent => Some(NO_GROUP.into()),
-            Reading::Unknown(_) => None,
+            Reading::Known(group) => kind_of(reader, *group),
+            Reading::Absent => Ok(NO_GROUP.into()),
+            Reading::Unknown(why) => Err(why.clone()),
         };
-        let Some(kind) = kind else {
-            groups.unread += 1;
-            continue;
+        let kind = match kind {
+            Ok(kind) => kind,
+            Err(why) => {
+                groups.unread += 1;
+                groups.why_unread.get_or_insert(why);
+                continue;
+            }
         };
         groups.identity |= kind == "identity";
         let carries = function.is_gpu()
@@ -103,6 +106,14 @@ pub fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
         *groups.types.entry(kind).or_default() += 1;
     }
     groups
+}
+
+fn kind_of(reader: &dyn Reader, group: u32) -> Result<String, String> {
+    let path = format!("/sys/kernel/iommu_groups/{group}/type");
+    reader.attribute(&path).map_err(|error| match error.is_absent() {
+        true => format!("{path} is not there: Linux shows it from 5.11 on"),
+        false => error.to_string(),
+    })
 }
 
 /// Whether the running kernel was booted with passthrough; one that was not is waited for.
