@@ -14,7 +14,7 @@ pub const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Said of what planning does not read.
 const NOT_LOOKED_AT: &str = "not read: planning looks at bridges only";
-/// Functions of virtual machines (drivers/virtio/virtio_pci_common.c).
+/// drivers/virtio/virtio_pci_common.c.
 const VIRTIO: PciId = PciId(0x1af4);
 
 /// Read the tree.
@@ -265,10 +265,9 @@ impl Scan<'_> {
     }
 
     /// What the function's own file says: devices inherit the node of their host bridge, but the file can be written (the
-    /// cure for firmware that gives none). Planning asks GPUs and NICs only.
+    /// cure for firmware that gives none). Planning asks devices, not bridges and VFs.
     fn numa_node(&self, function: &Function, directory: &str) -> Reading<i32> {
-        let asked = function.is_nic() || function.is_gpu();
-        if self.depth == Depth::Thorough || asked && !function.is_vf() {
+        if self.depth == Depth::Thorough || !function.is_bridge() && !function.is_vf() {
             number(self.reader, &format!("{directory}/numa_node"))
         } else {
             Reading::Unknown(NOT_LOOKED_AT.to_owned())
