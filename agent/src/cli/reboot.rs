@@ -111,7 +111,7 @@ fn holders(status: &Status) -> String {
         return String::new();
     }
     // Why it cannot be told is among the daemon's reasons.
-    busy::holders(Path::new("/proc"))
+    busy::holders(Path::new("/proc"), &[])
         .map(|in_use| holders::held(&in_use, process::describe))
         .unwrap_or_default()
 }

@@ -245,7 +245,7 @@ mod tests {
             "agent": { "mode": "observe", "interval_s": 900, "boot_timeout_s": 5, "ready_timeout_s": 600 },
             "reboot": {
                 "policy": "never", "methods": ["ordinary"], "windows": [], "attempts": 1, "delay_s": 0, "jitter_s": 0,
-                "inhibitor_wait_s": 0, "busy_devices": false, "busy_command": [], "command": [], "rtc_wakes": false,
+                "inhibitor_wait_s": 0, "busy_devices": false, "idle_holders": [], "busy_command": [], "command": [], "rtc_wakes": false,
                 "rehearse": false, "fleetlock": null
             },
             "done": [], "warnings": [], "changes": [], "blockers": [], "unknowns": [], "pending": [],

@@ -95,13 +95,18 @@ impl HostSpec {
             let bytes = text.chars().filter_map(|c| u8::try_from(u32::from(c)).ok()).collect();
             snapshot.insert(&snapshot.canonical(path), Node::File(bytes));
         }
-        for path in &self.denied {
-            snapshot.insert(&snapshot.canonical(path), Node::Denied);
-        }
         for (path, target) in &self.links {
             snapshot.insert(&snapshot.canonical(path), Node::Link(target.clone()));
         }
+        for path in &self.denied {
+            let path = snapshot.canonical(path);
+            snapshot.remove(&path);
+            snapshot.insert(&path, Node::Denied);
+        }
         snapshot.complete();
+        for path in &self.unrecorded {
+            snapshot.remove(&snapshot.canonical(path));
+        }
         snapshot
     }
 }

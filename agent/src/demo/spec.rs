@@ -23,7 +23,8 @@
 //! running = true                  # false = an image root: no /proc, /sys or /run
 //! unprivileged = false            # true = config space is cut to 64 bytes, as for an ordinary user
 //! remove = ["/etc/default/grub"]  # paths taken away, with everything below
-//! denied = ["/boot/grub/grubenv"] # files that the reader has no right to read
+//! denied = ["/proc/cmdline"]      # paths that want more privilege, with everything below
+//! unrecorded = ["/proc/cmdline"]  # paths that the recording left out, with everything below
 //!
 //! [modules]                       # on top of the machine's own
 //! nvidia_peermem = "available"    # live, coming, going, builtin, available (not loaded), absent
@@ -187,10 +188,11 @@ pub struct HostSpec {
     pub running: bool,
     pub unprivileged: bool,
     pub remove: Vec<String>,
+    pub denied: Vec<String>,
+    pub unrecorded: Vec<String>,
     pub modules: BTreeMap<String, ModuleState>,
     pub files: BTreeMap<String, String>,
     pub latin1: BTreeMap<String, String>,
-    pub denied: Vec<String>,
     pub links: BTreeMap<String, String>,
 }
 
@@ -219,10 +221,11 @@ impl Default for HostSpec {
             running: true,
             unprivileged: false,
             remove: Vec::new(),
+            denied: Vec::new(),
+            unrecorded: Vec::new(),
             modules: BTreeMap::new(),
             files: BTreeMap::new(),
             latin1: BTreeMap::new(),
-            denied: Vec::new(),
             links: BTreeMap::new(),
         }
     }

@@ -93,7 +93,7 @@ fn installed_kernel(spec: &HostSpec, kernel: &str, snapshot: &mut Snapshot) {
     let config = format!(
         "CONFIG_INTEL_IOMMU=y\nCONFIG_INTEL_IOMMU_DEFAULT_ON={}\nCONFIG_AMD_IOMMU=y\n\
          # CONFIG_IOMMU_DEFAULT_DMA_STRICT is not set\n{}\n{}\n\
-         CONFIG_PCI_REALLOC_ENABLE_AUTO=y\nCONFIG_DMA_SHARED_BUFFER=y\nCONFIG_PCI_P2PDMA=y\n",
+         CONFIG_PCI_REALLOC_ENABLE_AUTO=y\nCONFIG_DMA_SHARED_BUFFER=y\nCONFIG_DMABUF_MOVE_NOTIFY=y\nCONFIG_PCI_P2PDMA=y\n",
         if spec.iommu == IommuState::Off { "n" } else { "y" },
         if passthrough == "y" {
             "# CONFIG_IOMMU_DEFAULT_DMA_LAZY is not set"

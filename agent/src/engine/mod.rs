@@ -6,6 +6,7 @@ mod change;
 mod lints;
 mod prepare;
 pub mod profile_source;
+mod seen;
 
 pub use change::{Applied, Reverted, Target, apply, may_change, revert};
 pub use lints::Judged;
@@ -16,7 +17,7 @@ use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::{HostKind, Reader, Reading};
 use crate::kind::{self, Context, KINDS, cmdline};
 use crate::ledger::Ledger;
-use crate::plan::{Change, Deferred, Effect, Note, Plan, RebootNeed, Section};
+use crate::plan::{Change, Deferred, Effect, Plan, RebootNeed, Section};
 use crate::profile::model::Profile;
 
 /// What planning came to.
@@ -57,7 +58,7 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
         notes: desired.notes.clone(),
         ..Section::default()
     };
-    no_accelerator(facts, &mut body);
+    seen::report(facts, &mut body);
     for kind in KINDS {
         append(&mut body, (kind.plan)(&context));
     }
@@ -76,23 +77,6 @@ fn append(body: &mut Section, more: Section) {
     body.notes.extend(more.notes);
     body.pending.extend(more.pending);
     body.unseen.extend(more.unseen);
-}
-
-/// A machine without a GPU is worth a word: most of what a profile asks for has no subject there.
-fn no_accelerator(facts: &Facts, body: &mut Section) {
-    let note = |text: String| Note { kind: "host", subject: "GPUs".into(), text };
-    match &facts.pci {
-        Reading::Known(tree) if !tree.functions.values().any(|function| function.is_gpu()) => {
-            body.notes.push(note(format!(
-                "no GPU among the {} PCI functions of this host: ACS and per-GPU VF counts have nothing to act on",
-                tree.functions.len()
-            )));
-        }
-        Reading::Absent => body.notes.push(note(
-            "this host shows no PCI devices: ACS and VFs have nothing to act on".into(),
-        )),
-        Reading::Known(_) | Reading::Unknown(_) => {}
-    }
 }
 
 /// An image is not running: what only a running machine has is shown, and left for its first boot.

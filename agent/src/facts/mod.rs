@@ -215,7 +215,7 @@ pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
     let kernel = os.kernel.known().or(os.installed_kernels.last()).cloned();
     Facts {
         host: reader.kind(),
-        gpu: gpu::observe(reader, kernel.as_deref()),
+        gpu: gpu::observe(reader, kernel.as_deref(), &pci),
         arch: system::arch(reader, &cpuinfo),
         memory_bytes: system::memory_bytes(reader),
         dmi: system::dmi(reader),
@@ -295,7 +295,12 @@ impl Facts {
             },
             boot: BootLoader::Unknown { reason: "no machine was looked at".into() },
             iommu: IommuFacts::unknown(),
-            gpu: gpu::GpuStack { nvidia: unknown(), peer_memory_symbols: unknown() },
+            gpu: gpu::GpuStack {
+                nvidia: unknown(),
+                peer_memory_symbols: unknown(),
+                others: Vec::new(),
+                rccl: None,
+            },
             pci: unknown(),
         }
     }

@@ -214,7 +214,12 @@ pub(crate) fn facts(pci: Reading<PciTree>) -> Facts {
             off_by: Reading::Absent,
             groups: BTreeMap::new(),
         },
-        gpu: GpuStack { nvidia: Reading::Absent, peer_memory_symbols: Reading::Absent },
+        gpu: GpuStack {
+            nvidia: Reading::Absent,
+            peer_memory_symbols: Reading::Absent,
+            others: Vec::new(),
+            rccl: None,
+        },
         pci,
     }
 }

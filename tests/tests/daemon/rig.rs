@@ -337,7 +337,7 @@ pub fn right(rig: &Rig) -> Value {
         "agent": { "mode": "enforce", "interval_s": 900, "boot_timeout_s": 5, "ready_timeout_s": 600 },
         "reboot": {
             "policy": "schedule", "methods": ["ordinary"], "windows": [], "attempts": 1, "delay_s": 3600,
-            "jitter_s": 0, "inhibitor_wait_s": 3600, "busy_devices": false, "busy_command": [], "command": [],
+            "jitter_s": 0, "inhibitor_wait_s": 3600, "busy_devices": false, "idle_holders": [], "busy_command": [], "command": [],
             "rtc_wakes": false, "rehearse": false, "fleetlock": null
         },
         "done": [], "warnings": [], "changes": [], "blockers": [], "unknowns": [], "pending": [], "need": "none",

@@ -119,7 +119,7 @@ impl Restart {
         }
         let devices = |text: String| Reason::new(WaitsFor::Devices, text);
         if settings.busy_devices {
-            vetoes.extend(self.busy_devices().await.map(devices));
+            vetoes.extend(self.busy_devices(&settings.idle_holders).await.map(devices));
         }
         if !settings.busy_command.is_empty() {
             let argv = settings.busy_command.clone();
@@ -138,13 +138,13 @@ impl Restart {
     }
 
     /// Who holds a device open. In a thread: there may be thousands of processes.
-    async fn busy_devices(&self) -> Option<String> {
-        let proc = self.root.join("proc");
+    async fn busy_devices(&self, idle: &[String]) -> Option<String> {
+        let (proc, idle) = (self.root.join("proc"), idle.to_vec());
         // The processes of a made-up root are not those of this machine.
         let live = self.root == Path::new("/");
-        let user = move |pid| if live { process::user(pid) } else { None };
-        let look = move || match busy::holders(&proc) {
-            Ok(in_use) => in_use.reason(user),
+        let who = move |pid| if live { process::who(pid) } else { None };
+        let look = move || match busy::holders(&proc, &idle) {
+            Ok(in_use) => in_use.reason(who),
             Err(error) => Some(error.to_string()),
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_else(|error| Some(error.to_string()))

@@ -19,7 +19,8 @@ pub fn report(context: &Context, section: &mut Section) {
     if !passthrough_wanted(context) {
         return;
     }
-    let Groups { types, translated, unread, .. } = groups(context.reader, context.facts);
+    let Groups { types, translated, unread, why_unread, .. } =
+        groups(context.reader, context.facts);
     if !types.is_empty() {
         let said: Vec<String> =
             types.iter().map(|(kind, count)| format!("{count} × {}", meaning(kind))).collect();
@@ -36,9 +37,7 @@ pub fn report(context: &Context, section: &mut Section) {
         section.unknowns.push(Unknown {
             kind: NAME,
             subject: "IOMMU group type".into(),
-            reason: format!(
-                "not readable for {unread} GPU or NIC functions (old kernels do not show it)"
-            ),
+            reason: format!("of {unread} GPU or NIC functions: {}", why_unread.unwrap_or_default()),
         });
     }
 }

@@ -22,6 +22,8 @@ pub struct Groups {
     identity: bool,
     /// Functions whose type cannot be read.
     pub unread: usize,
+    /// Why, of the first of them.
+    pub why_unread: Option<String>,
 }
 
 impl Groups {
@@ -41,15 +43,17 @@ pub fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
         tree.functions.values().filter(|function| function.is_gpu() || function.is_nic())
     {
         let kind = match &function.iommu_group {
-            Reading::Known(group) => {
-                reader.attribute(&format!("/sys/kernel/iommu_groups/{group}/type")).ok()
-            }
-            Reading::Absent => Some(NO_GROUP.into()),
-            Reading::Unknown(_) => None,
+            Reading::Known(group) => kind_of(reader, *group),
+            Reading::Absent => Ok(NO_GROUP.into()),
+            Reading::Unknown(why) => Err(why.clone()),
         };
-        let Some(kind) = kind else {
-            groups.unread += 1;
-            continue;
+        let kind = match kind {
+            Ok(kind) => kind,
+            Err(why) => {
+                groups.unread += 1;
+                groups.why_unread.get_or_insert(why);
+                continue;
+            }
         };
         groups.identity |= kind == "identity";
         let carries = function.is_gpu()
@@ -61,6 +65,14 @@ pub fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
         *groups.types.entry(kind).or_default() += 1;
     }
     groups
+}
+
+fn kind_of(reader: &dyn Reader, group: u32) -> Result<String, String> {
+    let path = format!("/sys/kernel/iommu_groups/{group}/type");
+    reader.attribute(&path).map_err(|error| match error.is_absent() {
+        true => format!("{path} is not there: Linux shows it from 5.11 on"),
+        false => error.to_string(),
+    })
 }
 
 #[cfg(test)]

@@ -55,7 +55,8 @@ fn auto(facts: &Facts, desired: &mut Desired) -> Option<WantedModule> {
             desired.notes.push(Note {
                 kind: NAME,
                 subject: SUBJECT.into(),
-                text: "DMA-BUF: open NVIDIA kernel modules and a kernel of 5.12 or later; no module to load"
+                text: "DMA-BUF: open NVIDIA kernel modules and a kernel of 5.12 or later; no module to load. Measure with \
+                       `ib_write_bw --use_cuda=N --use_cuda_dmabuf`: without the last option it asks for nvidia_peermem"
                     .into(),
             });
             None

@@ -6,6 +6,7 @@ mod files;
 mod gpudirect;
 mod installed;
 mod paths;
+mod rccl;
 mod resolve;
 mod running;
 pub(crate) mod section;

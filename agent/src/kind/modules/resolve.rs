@@ -1,7 +1,7 @@
 //! `[modules]` on a machine, and in an image. Pure.
 
-use super::gpudirect;
 use super::section::{Module, Modules};
+use super::{gpudirect, rccl};
 use crate::desired::{Desired, WantedModule, WantedOption};
 use crate::facts::Facts;
 use crate::kind::contribution::{ConfigFile, Contributions, LiveOnly, Setting, Unwritable};
@@ -13,6 +13,7 @@ use crate::value::ModuleName;
 pub fn resolve(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
     let Some(section) = profile.get::<Modules>() else { return };
     let peermem = gpudirect::resolve(section.gpudirect, facts, desired);
+    rccl::resolve(section.gpudirect, facts, desired);
     let modules = &mut desired.modules;
     modules.load.extend(section.load.iter().map(wanted));
     if let Some(peermem) = peermem

@@ -16,6 +16,7 @@ fn settings(policy: RebootPolicy, windows: &[&str]) -> Reboot {
         jitter_s: 0,
         inhibitor_wait_s: 3600,
         busy_devices: true,
+        idle_holders: Vec::new(),
         busy_command: Vec::new(),
         command: Vec::new(),
         rtc_wakes: false,

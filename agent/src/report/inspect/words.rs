@@ -127,6 +127,23 @@ pub(super) fn reading<T>(reading: &Reading<T>, show: impl FnOnce(&T) -> String) 
     }
 }
 
+/// Why a value is not known, in two words: the readers' own are fixed (`host::ReadError`).
+pub(super) fn unread(why: &str) -> &'static str {
+    if why.contains("was not recorded") {
+        "not recorded"
+    } else if why.contains("cannot be read") {
+        "not readable"
+    } else {
+        UNKNOWN
+    }
+}
+
+/// `280 MiB`, `2015 GiB`.
+pub(super) fn memory(bytes: u64) -> String {
+    let (shift, unit) = if bytes < 4 << 30 { (20, "MiB") } else { (30, "GiB") };
+    format!("{} {unit}", bytes.saturating_add(1 << (shift - 1)) >> shift)
+}
+
 /// NUMA node; −1 is what the kernel says where firmware gave none.
 pub(super) fn node(function: &Function) -> String {
     reading(&function.numa_node, |node| match node {
