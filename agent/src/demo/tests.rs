@@ -314,8 +314,7 @@ fn planning_stays_cheap_and_linear() {
     };
     let (functions, one) = cost("");
     assert!(one.config_dwords <= 2_000, "{one:?}");
-    // On a live host 9: there the kernel's own files are not looked at before they are opened.
-    assert!(one.syscalls <= 12 * functions, "{one:?} for {functions}");
+    assert!(one.syscalls <= 9 * functions, "{one:?} for {functions}");
     let (more, two) = cost("functions = 400");
     assert_eq!(more, 2 * functions);
     assert_eq!(two.config_dwords, 2 * one.config_dwords);

@@ -1,6 +1,8 @@
 //! Hosts that are directories: the running machine (`/`) and image roots. Reading only; every byte goes through
 //! `DirReader::open`, which decides what a path may reach. No parsing and no knowledge of what is read.
 
+mod config;
+mod foreign;
 mod functions;
 
 use std::cell::{Cell, RefCell};
@@ -12,10 +14,9 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
-use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, fstatfs};
-use nix::sys::uio::pread;
 use rustix::fs::{FileType, RawDir};
 
+use self::config::{Recorded, Registers};
 use self::functions::{DEVICES, Functions};
 pub use super::image::{ImageError, ImageRoot};
 use super::{ConfigSpace, HostKind, ReadCost, ReadError, Reader, file, trust};
@@ -26,18 +27,9 @@ const LARGEST: usize = 16 << 20;
 const TOO_LARGE: &str = "it is larger than 16 MiB";
 /// Buffer for files and directories: holds any sysfs attribute, and most directories, in one call.
 const BUFFER: usize = 64 << 10;
-/// What the kernel makes up itself.
-const KERNEL_FILESYSTEMS: [FsType; 2] = [SYSFS_MAGIC, PROC_SUPER_MAGIC];
-
-/// A directory that belongs to the machine the image is built on.
-struct Foreign {
-    path: &'static str,
-    device: u64,
-}
-
 enum Root {
     Live,
-    Image { root: Arc<ImageRoot>, foreign: Vec<Foreign> },
+    Image { root: Arc<ImageRoot>, foreign: Vec<foreign::Mount> },
 }
 
 /// Reads a host that is a directory.
@@ -66,13 +58,7 @@ impl DirReader {
 
     /// The same with a root that is open already.
     pub fn within(root: Arc<ImageRoot>) -> Self {
-        let own = root.stat().map(|stat| stat.st_dev).ok();
-        let foreign = ["/proc", "/run", "/sys"]
-            .into_iter()
-            .filter_map(|path| {
-                foreign_mount(&root, path, own).map(|device| Foreign { path, device })
-            })
-            .collect();
+        let foreign = foreign::mounts(&root);
         Self::new(Root::Image { root, foreign })
     }
 
@@ -97,6 +83,13 @@ impl DirReader {
 
     fn count(&self, calls: u64) {
         self.syscalls.set(self.syscalls.get() + calls);
+    }
+
+    fn count_dwords(&self, offset: u16, got: usize) {
+        let start = u64::from(offset);
+        let dwords =
+            (start + got as u64).div_ceil(4) - if got == 0 { start.div_ceil(4) } else { start / 4 };
+        self.config_dwords.set(self.config_dwords.get() + dwords);
     }
 
     /// Open a path inside the host. Never blocks on a FIFO and never gains a controlling terminal.
@@ -141,6 +134,9 @@ impl DirReader {
         let fd = match matches!(self.root, Root::Live) && is_kernels(path) {
             true => self.open(path, OFlag::O_RDONLY)?,
             false => {
+                if let Some(fd) = self.open_attribute(path) {
+                    return self.read_from(&fd?, path, limit, whole);
+                }
                 let (fd, stat) = self.open_file(path)?;
                 if whole && usize::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
                     return Err(refused(path, TOO_LARGE));
@@ -149,6 +145,16 @@ impl DirReader {
             }
         };
         self.read_from(&fd, path, limit, whole)
+    }
+
+    /// Open an attribute of a PCI function of an image for reading; `None` = take the long way.
+    fn open_attribute(&self, path: &str) -> Option<Result<OwnedFd, ReadError>> {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let mut functions = self.functions.borrow_mut();
+        let opened = functions.as_mut()?.open_attribute(path, flags)?;
+        // A look; with what is there also an open and a close.
+        self.count(if opened.is_ok() { 3 } else { 1 });
+        Some(opened.map_err(|errno| error(path, errno)))
     }
 
     /// Open a regular file for reading. It is looked at first: opening a device can do something (a watchdog starts, a tape
@@ -328,46 +334,21 @@ impl Reader for DirReader {
 
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
         let path = format!("{DEVICES}/{address}/config");
-        let fd = match self.root {
-            Root::Live => self.open(&path, OFlag::O_RDONLY)?,
-            Root::Image { .. } => self.open_file(&path)?.0,
-        };
-        Ok(Box::new(DirConfig { reader: self, fd, path }))
+        match self.root {
+            Root::Live => {
+                let fd = self.open(&path, OFlag::O_RDONLY)?;
+                Ok(Box::new(Registers { reader: self, fd, path }))
+            }
+            Root::Image { .. } => {
+                let bytes = self.read_up_to(&path, config::LARGEST, false)?;
+                Ok(Box::new(Recorded { reader: self, bytes }))
+            }
+        }
     }
 
     fn cost(&self) -> ReadCost {
         ReadCost { syscalls: self.syscalls.get(), config_dwords: self.config_dwords.get() }
     }
-}
-
-struct DirConfig<'a> {
-    reader: &'a DirReader,
-    fd: OwnedFd,
-    path: String,
-}
-
-impl ConfigSpace for DirConfig<'_> {
-    fn read(&self, offset: u16, buffer: &mut [u8]) -> Result<usize, ReadError> {
-        self.reader.count(1);
-        let got = pread(&self.fd, &mut *buffer, offset.into())
-            .map_err(|errno| error(&self.path, errno))?;
-        let start = u64::from(offset);
-        let dwords =
-            (start + got as u64).div_ceil(4) - if got == 0 { start.div_ceil(4) } else { start / 4 };
-        self.reader.config_dwords.set(self.reader.config_dwords.get() + dwords);
-        Ok(got)
-    }
-}
-
-/// The device number of `path` if it is a mount that belongs to the machine at work, not to the image:
-/// a kernel filesystem, or a `/run` of its own (an image that is not running has nothing there).
-fn foreign_mount(root: &ImageRoot, path: &str, own: Option<u64>) -> Option<u64> {
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let fd = root.inside(path, flags, Mode::empty()).0.ok()?;
-    let device = fstat(&fd).ok()?.st_dev;
-    let kernel_made =
-        fstatfs(&fd).is_ok_and(|fs| KERNEL_FILESYSTEMS.contains(&fs.filesystem_type()));
-    (kernel_made || (path == "/run" && Some(device) != own)).then_some(device)
 }
 
 fn is_kernels(path: &str) -> bool {
