@@ -110,7 +110,7 @@ choose_tool() {
   elif [ -x target/release/bedplate ]; then
     tool=target/release/bedplate
   elif ! [ -x "$tool" ]; then
-    echo "install.sh: there is no bedplate here to look into $destdir with: name one with --program FILE" >&2
+    echo "install.sh: no bedplate to look into $destdir with (neither target/release/bedplate nor $tool): name one with --program FILE" >&2
     exit 1
   fi
   is_bedplate "$tool"

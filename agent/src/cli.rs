@@ -3,22 +3,25 @@
 mod agent;
 mod apply;
 mod boot;
+mod completions;
 mod daemon;
 mod exit;
+mod history;
 mod host;
 mod inspect;
 mod lints;
 mod manual;
-mod meta;
 mod output;
 mod plan;
 mod profile;
 mod profile_init;
 mod profile_list;
 mod reboot;
+mod reconcile;
 mod release;
 mod render;
 mod revert;
+mod snapshot;
 mod status;
 mod withdraw;
 mod worker;
@@ -26,7 +29,8 @@ mod worker;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::engine::Request;
 use crate::engine::profile_source::Choice;
@@ -68,11 +72,11 @@ enum Command {
     /// End a hold (`bedplate revert --hold`): the daemon makes the host what its profile says again.
     Release(release::ReleaseArgs),
     /// Show what bedplate did on this host.
-    History(revert::HistoryArgs),
+    History(history::HistoryArgs),
     /// Show what the host is: CPU, boot loader, IOMMU, GPUs, NICs, the PCI tree.
     Inspect(inspect::InspectArgs),
     /// Record a host in one file that every reading command can replay anywhere.
-    Snapshot(inspect::SnapshotArgs),
+    Snapshot(snapshot::SnapshotArgs),
     /// Write the profile as files for an image builder or another tool.
     Render(render::RenderArgs),
     /// List, show, check and explain profiles.
@@ -80,15 +84,15 @@ enum Command {
     Profile(profile::ProfileCommand),
     /// Show where this host stands, as its daemon says: ready or not, and why.
     Status(status::StatusArgs),
-    /// Have the daemon look again and put right, what it had given up on too.
-    Reconcile(status::ReconcileArgs),
+    /// Have the daemon check again and retry what it gave up on.
+    Reconcile(reconcile::ReconcileArgs),
     /// Show which reboot is due and what is in its way; announce, cancel, hold, release.
     #[command(subcommand)]
     Reboot(reboot::RebootCommand),
     /// Keep this host what its profile says; systemd starts it (bedplate.service).
     Daemon(daemon::DaemonArgs),
     /// Print a shell completion script.
-    Completions(meta::CompletionsArgs),
+    Completions(completions::CompletionsArgs),
     /// Put back early in a boot what the reboot took away, in bounded time (bedplate-boot.service).
     #[command(hide = true)]
     Boot(boot::BootArgs),
@@ -100,7 +104,7 @@ enum Command {
     Withdraw(withdraw::WithdrawArgs),
     /// Write man pages into a directory.
     #[command(hide = true)]
-    Man(meta::ManArgs),
+    Man(completions::ManArgs),
 }
 
 /// Which host to look at. Without any: the running machine.
@@ -170,11 +174,27 @@ impl From<CpuChoice> for CpuVendor {
     }
 }
 
+/// Hidden commands are for units: they are not suggested for a mistyped one.
+fn without_hidden(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::Strings(near)) = error.get(ContextKind::SuggestedSubcommand) else {
+        return error;
+    };
+    let command = Cli::command();
+    let is_hidden =
+        |name: &String| command.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
+    let shown: Vec<String> = near.iter().filter(|name| !is_hidden(name)).cloned().collect();
+    match shown.is_empty() {
+        true => drop(error.remove(ContextKind::SuggestedSubcommand)),
+        false => drop(error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(shown))),
+    }
+    error
+}
+
 /// The whole program: parse, run, report, exit status.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return exit::usage(&error),
+        Err(error) => return exit::usage(&without_hidden(error)),
     };
     cli.color.choose();
     let result = match cli.command {
@@ -182,20 +202,20 @@ pub fn main() -> ExitCode {
         Command::Apply(args) => apply::run(&args),
         Command::Revert(args) => revert::run(&args),
         Command::Release(args) => release::run(&args),
-        Command::History(args) => revert::history(&args),
+        Command::History(args) => history::run(&args),
         Command::Inspect(args) => inspect::run(&args),
-        Command::Snapshot(args) => inspect::snapshot(&args),
+        Command::Snapshot(args) => snapshot::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Profile(command) => profile::run(&command),
-        Command::Completions(args) => meta::completions(&args),
+        Command::Completions(args) => completions::completions(&args),
         Command::Status(args) => status::run(&args),
-        Command::Reconcile(args) => status::reconcile(&args),
+        Command::Reconcile(args) => reconcile::run(&args),
         Command::Reboot(command) => reboot::run(&command),
         Command::Daemon(args) => daemon::run(&args),
         Command::Boot(args) => boot::run(&args),
         Command::Worker(args) => worker::run(&args),
         Command::Withdraw(args) => withdraw::run(&args),
-        Command::Man(args) => meta::man(&args),
+        Command::Man(args) => completions::man(&args),
     };
     exit::conclude(result)
 }

@@ -1,7 +1,4 @@
-//! `bedplate inspect` and `bedplate snapshot`: what the host is, as tables, a tree, JSON, or one file to take along.
-
-use std::io::Write;
-use std::path::PathBuf;
+//! `bedplate inspect`: what the host is, as tables, a tree or JSON.
 
 use clap::Args;
 
@@ -9,8 +6,6 @@ use super::{CliError, Exit, HostArgs, host, output};
 use crate::facts::Depth;
 use crate::facts::names::Names;
 use crate::kind::cmdline::show;
-
-use crate::record;
 use crate::report::inspect;
 
 /// `bedplate inspect`.
@@ -27,16 +22,6 @@ pub struct InspectArgs {
     /// Say on stderr what reading cost: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
-}
-
-/// `bedplate snapshot`.
-#[derive(Debug, Args)]
-pub struct SnapshotArgs {
-    /// File to write; `-` = standard output.
-    #[arg(short, long, value_name = "FILE", default_value = "host.bp")]
-    out: PathBuf,
-    #[command(flatten)]
-    host: HostArgs,
 }
 
 /// Shows every host that was named.
@@ -66,23 +51,4 @@ pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
         Ok(())
     })?;
     Ok(if all_good { Exit::Done } else { Exit::Failed })
-}
-
-/// Records the host.
-pub fn snapshot(args: &SnapshotArgs) -> Result<Exit, CliError> {
-    let opened = host::open_one(&args.host)?;
-    let text = record::record(opened.reader.as_ref()).to_text();
-    if args.out.as_os_str() == "-" {
-        output::data(&text)?;
-        return Ok(Exit::Done);
-    }
-    let shown = args.out.display();
-    let written =
-        std::fs::File::create(&args.out).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| CliError::while_doing(format!("cannot write {shown}"), error))?;
-    output::status(&format!(
-        "wrote {shown} ({} KiB): look at it anywhere with `bedplate inspect --snapshot {shown}`",
-        text.len().div_ceil(1024)
-    ));
-    Ok(Exit::Done)
 }

@@ -54,7 +54,7 @@ pub struct ScheduleArgs {
     /// Not before this time: 2026-03-03T03:00Z, or with an offset.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Timestamp>,
-    /// Told to everybody who is logged in.
+    /// Why: shown to everybody who is logged in.
     #[arg(long, value_name = "TEXT", default_value = "an operator asked for it", value_parser = short)]
     why: String,
 }
@@ -65,7 +65,7 @@ pub struct HoldArgs {
     /// How long: 30m, 4h, 2d. Without: until it is released.
     #[arg(long = "for", value_name = "TIME", value_parser = hold::parse_length)]
     length: Option<SignedDuration>,
-    /// Why; who wonders reads it.
+    /// Why: shown in the status and the log.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     why: String,
 }

@@ -1,9 +1,9 @@
-//! `bedplate revert` and `history`.
+//! `bedplate revert`.
 
 use clap::Args;
 
 use super::apply::{TargetArgs, agreed, still_running};
-use super::{CliError, Exit, HostArgs, host, output, release};
+use super::{CliError, Exit, host, output, release};
 use crate::engine::{self, Reverted};
 use crate::report::{applied, json};
 use crate::revert::{RevertPlan, Step};
@@ -33,16 +33,6 @@ pub struct RevertArgs {
     #[arg(long, short)]
     verbose: bool,
     /// Machine-readable report.
-    #[arg(long)]
-    json: bool,
-}
-
-/// `bedplate history`.
-#[derive(Debug, Args)]
-pub struct HistoryArgs {
-    #[command(flatten)]
-    host: HostArgs,
-    /// Machine-readable.
     #[arg(long)]
     json: bool,
 }
@@ -116,15 +106,4 @@ fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
         (true, false) if args.exit_code => Exit::Changes,
         (true, _) => Exit::Done,
     })
-}
-
-/// Shows what was done.
-pub fn history(args: &HistoryArgs) -> Result<Exit, CliError> {
-    let ledger = host::open_one(&args.host)?.ledger()?;
-    if args.json {
-        output::data(&json::document(&ledger.history)?)?;
-    } else {
-        output::report(&applied::history(&ledger))?;
-    }
-    Ok(Exit::Done)
 }

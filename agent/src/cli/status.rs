@@ -1,5 +1,4 @@
-//! `bedplate status` and `bedplate reconcile`: clients of the daemon. Where there is none, `status` looks by itself and
-//! says so.
+//! `bedplate status`: a client of the daemon. Where there is none, it reads the host itself and says so.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -77,7 +76,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             None => {
                 if !args.json {
                     output::status(&format!(
-                        "no daemon answers ({why}): this is a look of its own"
+                        "no daemon answers ({why}): this is what this command read itself"
                     ));
                     if let Some(remedy) = why.remedy() {
                         output::status(&format!("  {remedy}"));
@@ -91,7 +90,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
 }
 
 /// Prints it; the exit status says where the host stands.
-fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliError> {
+pub(super) fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliError> {
     if json {
         output::data(&json::document(status)?)?;
     } else {
@@ -182,7 +181,7 @@ fn wait(asked: Option<Duration>, worker: Option<&Path>) -> Result<Exit, CliError
         if left.is_zero() {
             crate::daemon::journal::start();
             let text = format!(
-                "released after {} s although this host is not ready: {last}",
+                "this host is not ready after {} s ({last}): going on anyway, as `status --wait` always does",
                 limit.as_secs()
             );
             crate::daemon::journal::say(crate::daemon::journal::READY_LATE, &text);
@@ -203,31 +202,6 @@ fn ready_timeout(worker: Option<&Path>, limit: Duration) -> Duration {
         agent.ok()
     };
     read().map_or(READY_TIMEOUT, |agent| Duration::from_secs(agent.ready_timeout_s.into()))
-}
-
-/// `bedplate reconcile`.
-#[derive(Debug, Args)]
-pub struct ReconcileArgs {
-    /// No longer expect GPUs and NICs that were here and are gone: they were taken out for good.
-    #[arg(long)]
-    forget_missing: bool,
-    /// Machine-readable.
-    #[arg(long)]
-    json: bool,
-}
-
-/// Said where the daemon cannot even be asked.
-const UNCHANGED: &str = "nothing was changed";
-
-/// Has the daemon forget failures and contests, look, and put right; then says where the host stands, as `status` does.
-pub fn reconcile(args: &ReconcileArgs) -> Result<Exit, CliError> {
-    if args.forget_missing {
-        let said = agent::call(UNCHANGED, |agent| async move { agent.forget_missing().await })?;
-        output::status(&said);
-    }
-    agent::call(UNCHANGED, |agent| async move { agent.reconcile().await })?;
-    let status = agent::status()?;
-    show(&status, args.json, true)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::utc::shown;
 /// `bedplate withdraw`.
 #[derive(Debug, Args)]
 pub struct WithdrawArgs {
-    /// Of this root directory instead of the running machine.
+    /// Use this root directory instead of the running machine.
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Where the running machine's files are.

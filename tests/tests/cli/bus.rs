@@ -69,7 +69,9 @@ fn bad_times_and_reasons_are_usage_errors() {
         &["reboot", "hold", "--why", ""],
         &["status", "--wait", "soon"],
     ] {
-        let (stdout, stderr, status) = without_a_bus("unix:path=/nowhere", args);
+        // `--help` after it: were the value taken, nothing would be held on the machine that runs this.
+        let args = [args, &["--help"]].concat();
+        let (stdout, stderr, status) = without_a_bus("unix:path=/nowhere", &args);
         assert_eq!((stdout.as_str(), status), ("", Some(64)), "{args:?}: {stderr}");
         assert!(stderr.starts_with("error: invalid value '"), "{args:?}: {stderr}");
     }

@@ -66,6 +66,7 @@ fn usage_errors() {
         &[
             &["--nope"],
             &["plna"],
+            &["bot"],
             &["plan", "--demo", "hgc"],
             &["plan", "--json", "--diff"],
             &["plan", "--root", "/", "--demo", "hgx"],
