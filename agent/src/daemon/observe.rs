@@ -1,4 +1,4 @@
-//! What the daemon's worker does: looks at the host, and applies the changes that the daemon names. It walks the same road
+//! What the daemon's worker does: looks at the host, and applies the changes that the daemon names. It runs the same pipeline
 //! as `plan` and `apply`, in a process of its own.
 
 mod kernel_log;

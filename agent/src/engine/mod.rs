@@ -1,4 +1,4 @@
-//! The road: profile and facts make desired state; each kind compares it with the host; the sections make the plan.
+//! The pipeline: profile and facts make desired state; each kind compares it with the host; the sections make the plan.
 //! Synchronous. Planning ([`prepare`], [`plan`]) holds a reader only; [`apply`] and [`revert`] walk the way back and forth
 //! under the host's lock.
 

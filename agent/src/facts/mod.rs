@@ -1,4 +1,4 @@
-//! What the hardware and the system *are*. Facts are observed once per road and never changed by us;
+//! What the hardware and the system *are*. Facts are observed once per run and never changed by us;
 //! what bedplate manages (files, ACS control, VF counts) is *observed state* and lives with its kind.
 
 pub mod boot;

@@ -1,4 +1,4 @@
-//! The road from texts to a [`Loaded`] profile: read and check each file, follow `extends`, merge, finish, lint.
+//! The way from texts to a [`Loaded`] profile: read and check each file, follow `extends`, merge, finish, lint.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Tests of the whole road from text to profile.
+//! Tests of the whole way from text to profile.
 
 use super::*;
 
