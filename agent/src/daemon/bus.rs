@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
-use zbus::message::Header;
+use zbus::message::{Flags, Header};
 use zbus::object_server::SignalEmitter;
 use zbus::{Connection, fdo, interface};
 use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
@@ -267,15 +267,24 @@ async fn allowed(connection: &Connection, header: &Header<'_>, action: &str) -> 
     let asked = async {
         let subject = Subject::new_for_message_header(header).map_err(|error| error.to_string())?;
         let authority = AuthorityProxy::new(connection).await.map_err(|error| error.to_string())?;
-        let flags = CheckAuthorizationFlags::ALLOW_USER_INTERACTION;
-        let answer =
-            authority.check_authorization(&subject, action, &HashMap::new(), flags, "").await;
+        // A password is asked for only where the caller says that somebody is there to give it (D-Bus specification,
+        // "Message format", ALLOW_INTERACTIVE_AUTHORIZATION).
+        let answer = authority
+            .check_authorization(&subject, action, &HashMap::new(), interaction(header), "")
+            .await;
         answer.map_err(|error| error.to_string())
     };
     match asked.await {
         Ok(answer) if answer.is_authorized => Ok(uid),
         Ok(_) => Err(denied(format!("polkit does not allow {action}"))),
         Err(why) => Err(denied(format!("only root may do this: polkit cannot be asked ({why})"))),
+    }
+}
+
+fn interaction(header: &Header<'_>) -> CheckAuthorizationFlags {
+    match header.primary().flags().contains(Flags::ALLOW_INTERACTIVE_AUTH) {
+        true => CheckAuthorizationFlags::ALLOW_USER_INTERACTION,
+        false => CheckAuthorizationFlags::empty(),
     }
 }
 
@@ -321,14 +330,19 @@ pub trait Agent1 {
     /// See [`Agent`].
     fn plan(&self) -> zbus::Result<String>;
     /// See [`Agent`].
+    #[zbus(allow_interactive_auth)]
     fn reconcile(&self) -> zbus::Result<String>;
     /// See [`Agent`].
+    #[zbus(allow_interactive_auth)]
     fn reload(&self) -> zbus::Result<()>;
     /// See [`Agent`].
+    #[zbus(allow_interactive_auth)]
     fn schedule_reboot(&self, why: &str, not_before: u64) -> zbus::Result<(String, String)>;
     /// See [`Agent`].
+    #[zbus(allow_interactive_auth)]
     fn cancel_reboot(&self) -> zbus::Result<String>;
     /// See [`Agent`].
+    #[zbus(allow_interactive_auth)]
     fn forget_missing(&self) -> zbus::Result<String>;
     /// See [`Agent`].
     #[zbus(property(emits_changed_signal = "invalidates"))]

@@ -13,6 +13,7 @@ mod lints;
 mod lock;
 mod logind;
 mod node;
+mod policy;
 mod quiet;
 mod reboot_methods;
 mod reboots;

@@ -13,6 +13,8 @@ use super::tls::TlsFault;
 
 /// How much of a body is read. The protocol's are a line; what is longer comes from another program or an operator.
 const BODY: u64 = 64 << 10;
+/// How much of the body of a success is looked at.
+const START: u64 = 1 << 10;
 /// The most that a kind may have; it is to be fit for the label of a metric.
 const KIND: usize = 64;
 /// The kind of an answer that names none.
@@ -72,6 +74,17 @@ pub enum LockError {
         value: String,
         /// The group whose slot it is.
         group: String,
+    },
+    /// Something else than a FleetLock server says yes: that is no slot.
+    #[error(
+        "what answers with status {status} is no FleetLock server, but a page ({shown}): a network's login page, a proxy, or \
+         another server at this URL? It counts as no answer"
+    )]
+    Page {
+        /// HTTP status: 2xx.
+        status: u16,
+        /// The content type, or how the body begins.
+        shown: String,
     },
     /// The server, or something before it, is in trouble: try again later.
     #[error("the FleetLock server failed: status {status}, {kind}: {value}")]
@@ -197,11 +210,14 @@ pub(super) fn steady_state(response: Response<Body>, group: &str) -> Result<Rele
     }
 }
 
-/// Any 2xx is success, as the protocol asks to be liberal; its body does not matter.
+/// Any 2xx is success, as the protocol asks to be liberal, unless it is a page for people.
 fn read(mut response: Response<Body>) -> Result<(), LockError> {
     let status = response.status().as_u16();
     if (200..300).contains(&status) {
-        return Ok(());
+        return match page(&mut response) {
+            Some(shown) => Err(LockError::Page { status, shown }),
+            None => Ok(()),
+        };
     }
     if (300..400).contains(&status) {
         let location = response.headers().get(header::LOCATION).map(|to| one_line(to.as_bytes()));
@@ -212,6 +228,25 @@ fn read(mut response: Response<Body>) -> Result<(), LockError> {
     // The status has been given, so what comes before a cut or the limit is enough.
     let _ = response.body_mut().as_reader().take(BODY).read_to_end(&mut body);
     Err(failure(status, &body))
+}
+
+/// What stands where a FleetLock server would answer nothing (airlock's internal/server) or a line of plain text (poseidon's
+/// internal/server.go): a network's login page, or an ingress that knows no such host, answers 200 to everything.
+fn page(response: &mut Response<Body>) -> Option<String> {
+    let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| one_line(kind.as_bytes()));
+    let plain = |kind: &String| {
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        matches!(kind.as_str(), "text/plain" | "application/json" | "application/octet-stream")
+    };
+    if let Some(kind) = kind.filter(|kind| !plain(kind)) {
+        return Some(kind);
+    }
+    let mut start = Vec::new();
+    // What comes before a cut is enough.
+    let _ = response.body_mut().as_reader().take(START).read_to_end(&mut start);
+    let text = String::from_utf8_lossy(&start);
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    text.starts_with('<').then(|| one_line(text.as_bytes()))
 }
 
 fn failure(status: u16, body: &[u8]) -> LockError {

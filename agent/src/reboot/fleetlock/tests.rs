@@ -109,14 +109,51 @@ fn the_request_is_the_protocols() {
 }
 
 #[test]
-fn every_2xx_is_success_whatever_its_body() {
+fn every_2xx_is_success_unless_it_is_a_page() {
     ask(says("HTTP/1.1 204 No Content\r\n\r\n")).unwrap();
-    for body in ["", "{}", "<html>", "{\"kind\":\"failed_lock\",\"value\":\"\"}", "\u{0}"] {
+    for body in
+        ["", "{}", "obtained reboot lease", "{\"kind\":\"failed_lock\",\"value\":\"\"}", "\u{0}"]
+    {
         ask(says(http("200 OK", body))).unwrap();
         ask(says(http("202 Accepted", body))).unwrap();
     }
-    // Not even the end of a body is waited for.
+    // Not even the end of a body is needed.
     ask(says("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")).unwrap();
+}
+
+/// A network's login page answers 200 to everything. Taken for a slot, a whole fleet would reboot at once.
+#[test]
+fn a_login_page_is_no_slot() {
+    let typed = |kind: &str, body: &str| {
+        let length = body.len();
+        format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}")
+    };
+    for (answer, shown) in [
+        (typed("text/html; charset=utf-8", ""), "text/html; charset=utf-8"),
+        (typed("application/xhtml+xml", "log in"), "application/xhtml+xml"),
+        (typed("image/png", "x"), "image/png"),
+        (
+            typed("text/plain", "\u{feff}\n <!DOCTYPE html><title>Log in"),
+            "<!DOCTYPE html><title>Log in",
+        ),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>".to_owned(), "<html>"),
+    ] {
+        let (url, server) = server(says(answer));
+        let client = client(&url, LONG);
+        let error = client.pre_reboot().unwrap_err();
+        server.join().unwrap();
+        match &error {
+            LockError::Page { status: 200, shown: found } => assert_eq!(found, shown),
+            other => panic!("{other:?}"),
+        }
+        assert!(error.is_temporary());
+        assert!(error.to_string().contains("counts as no answer"), "{error}");
+    }
+    // Nor is a slot given back to one.
+    let (url, server) = server(says(typed("text/html", "")));
+    let given = client(&url, LONG).steady_state();
+    server.join().unwrap();
+    assert!(matches!(given, Err(LockError::Page { .. })), "{given:?}");
 }
 
 #[test]
