@@ -105,9 +105,13 @@ fn load_change(module: &WantedModule, section: &Section) -> Change {
 
 fn remedy(module: &ModuleName) -> String {
     match module.as_str() {
-        "nvidia_peermem" => "install the NVIDIA driver (R470 or later ships nvidia_peermem), or set modules.gpudirect = \"dmabuf\"".into(),
+        "nvidia_peermem" => {
+            "install the NVIDIA driver (R470 or later ships nvidia_peermem), or set modules.gpudirect = \"dmabuf\""
+                .into()
+        }
         name if name.starts_with("nvidia") => {
-            format!("install the NVIDIA driver for this kernel; on GPU Operator hosts take {name} out of modules.load (the driver container loads it)")
+            format!("install the NVIDIA driver for this kernel; on GPU Operator hosts take {name} out of modules.load \
+                (the driver container loads it)")
         }
         name => format!("install the package that ships {name}.ko for this kernel, or take {name} out of modules.load"),
     }
