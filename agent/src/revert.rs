@@ -1,6 +1,6 @@
 //! The way back: what the ledger recorded, put back where it is still bedplate's work. [`plan`] only reads and can be
-//! printed; [`run`] does it with the executor's own steps. What another program or an operator has changed since is refused, each
-//! thing by itself, unless it is forced.
+//! printed; [`run`] does it with the executor's own steps. What another program or an operator has changed since is refused,
+//! each thing by itself, unless it is forced.
 
 mod run;
 

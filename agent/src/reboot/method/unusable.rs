@@ -84,7 +84,8 @@ pub enum Unusable {
     PowerFault,
     /// Only an operator knows whether the clock wakes the machine.
     #[error(
-        "the profile does not say that the firmware wakes the machine by its clock, and nothing else can; without it the host would stay off"
+        "the profile does not say that the firmware wakes the machine by its clock, and nothing else can; without it \
+            the host would stay off"
     )]
     WakesUnknown,
     /// The alarm would come too early or too late.
