@@ -4,14 +4,17 @@
 
 pub(crate) mod action;
 mod change;
+mod error;
 mod store;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error_chain::chain;
 use crate::host::{Reader, Writer};
 use crate::ledger::{Entry, EntryResult, Ledger};
 use crate::plan::{Action, Change, Check, Effect, Plan};
 
+pub(crate) use error::StepError;
 pub(crate) use store::{Store, find_file, saved_content};
 
 /// What a [`Check`] came to.
@@ -192,16 +195,17 @@ pub fn apply(
         watch(Event::Ended(&ended));
         report.changes.push(ended);
     }
-    if let Err(why) = finish_cut_short(&mut store, plan) {
-        report.warnings.push(format!("the ledger was not brought up to date: {why}"));
+    if let Err(error) = finish_cut_short(&mut store, plan) {
+        report.warnings.push(format!("the ledger was not brought up to date: {}", chain(&error)));
     }
     // A run that did nothing and tried nothing leaves no trace.
     let tried =
         |change: &ChangeReport| matches!(change.outcome, Outcome::Done | Outcome::Failed { .. });
     if (report.changes.iter().any(tried) || *store.ledger != found)
-        && let Err(why) = store.update_ledger(|ledger| ledger.remember(history(plan, &report, now)))
+        && let Err(error) =
+            store.update_ledger(|ledger| ledger.remember(history(plan, &report, now)))
     {
-        report.warnings.push(format!("the history was not written: {why}"));
+        report.warnings.push(format!("the history was not written: {}", chain(&error)));
     }
     report.warnings.extend(store.remove_surplus_contents());
     report
@@ -209,7 +213,7 @@ pub fn apply(
 
 /// Changes that were cut short when all was done but the bookkeeping: nothing of them is left to plan. Where a tool is
 /// still owed there is.
-fn finish_cut_short(store: &mut Store, plan: &Plan) -> Result<(), String> {
+fn finish_cut_short(store: &mut Store, plan: &Plan) -> Result<(), StepError> {
     let mut done = Vec::new();
     for (path, record) in &store.ledger.files {
         let Some(unfinished) = &record.unfinished else { continue };

@@ -39,13 +39,14 @@ pub use exit::{CliError, Exit};
 
 /// Make a bare-metal GPU host a true base for GPUDirect RDMA.
 ///
-/// bedplate reads one TOML profile, compares it with the machine (kernel command line, modules, PCIe ACS,
-/// SR-IOV VFs), shows the difference, makes it so, and can take it back.
+/// bedplate reads one TOML profile, compares it with the machine (kernel command line, modules, sysctl, PCIe
+/// ACS, SR-IOV VFs), shows the difference, makes it so, and can take it back.
 #[derive(Debug, Parser)]
 #[command(name = "bedplate", version, max_term_width = 100, propagate_version = true)]
 #[command(
     after_help = "Exit status: 0 done or nothing to do; 1 error; 2 plan --exit-code found changes; \
-3 a reboot is pending; 4 blocked or not ready; 5 reboot status cannot tell yet; 64 usage."
+3 a reboot is pending; 4 blocked or not ready, or the profile has a lint of level error; \
+5 reboot status cannot tell yet; 64 usage."
 )]
 pub struct Cli {
     /// Colour: on a terminal (unless NO_COLOR is set), always, or never.

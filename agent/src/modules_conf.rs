@@ -15,7 +15,8 @@ pub const MODPROBE_PATH: &str = "/etc/modprobe.d/zz-bedplate.conf";
 /// A module option that modprobe.d cannot carry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "option `{parameter}={value}` of module {module} cannot be written to modprobe.d: {reason}; change it in [modules.options.{module}]"
+    "option `{parameter}={value}` of module {module} cannot be written to modprobe.d: {reason}; change it in \
+        [modules.options.{module}]"
 )]
 pub struct BadOption {
     /// The module.

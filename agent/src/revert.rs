@@ -1,6 +1,6 @@
 //! The way back: what the ledger recorded, put back where it is still bedplate's work. [`plan`] only reads and can be
-//! printed; [`run`] does it with the executor's own steps. What another program or an operator has changed since is refused, each
-//! thing by itself, unless it is forced.
+//! printed; [`run`] does it with the executor's own steps. What another program or an operator has changed since is refused,
+//! each thing by itself, unless it is forced.
 
 mod run;
 
@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::apply::action::register;
 use crate::apply::{find_file, saved_content};
+use crate::error_chain::chain;
 use crate::host::{HostKind, Reader, Writer, boot_id};
 use crate::kind::sriov;
 use crate::ledger::{
@@ -259,7 +260,7 @@ fn plan_register(
     }
     let now = match register::read(reader, &key) {
         Ok(now) => now & mask,
-        Err(why) => return plan.refuse(subject, why, "run as root"),
+        Err(error) => return plan.refuse(subject, chain(&error), "run as root"),
     };
     let original = record.original & mask;
     if now == original {
@@ -288,7 +289,9 @@ fn plan_file(
 ) {
     let found = match find_file(reader, writer, path) {
         Ok(found) => found,
-        Err(why) => return plan.refuse(path, why, "see to it, and run bedplate revert again"),
+        Err(error) => {
+            return plan.refuse(path, chain(&error), "see to it, and run bedplate revert again");
+        }
     };
     if found.state == record.original {
         return;
@@ -304,7 +307,7 @@ fn plan_file(
     }
     let after = match record.original.sha().map(|sha| saved_content(reader, sha)).transpose() {
         Ok(bytes) => bytes,
-        Err(none) => return plan.refuse(path, none.why, none.remedy),
+        Err(error) => return plan.refuse(path, chain(&error), error.remedy()),
     };
     let content = |bytes: Option<Vec<u8>>| bytes.map(|bytes| FileContent { bytes });
     plan.steps.push(Step::File {

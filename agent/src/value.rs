@@ -1,9 +1,13 @@
 //! Newtypes that cannot hold nonsense. No I/O, no knowledge of profiles or hosts.
 
+mod kernel_version;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use kernel_version::KernelVersion;
 
 /// Why a text is not a value of the wanted type. Display is a sentence fit for a profile error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

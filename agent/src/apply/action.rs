@@ -9,6 +9,7 @@ pub(crate) mod tool;
 mod verify;
 mod vfs;
 
+use super::error::StepError;
 use super::store::{FoundFile, expect_written};
 use super::{Checker, Store};
 use crate::ledger::{Generator, Ledger};
@@ -70,15 +71,15 @@ pub(crate) trait Operation {
         _ledger: &mut Ledger,
         _task: Task,
         _first: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         Ok(())
     }
 
     /// Do it and read it back. The ledger restores files; whatever else it changes, it pushes on `undo`, before the write.
-    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), Failure>;
+    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError>;
 
     /// When the whole change is done: enter in `ledger` what is there now.
-    fn settle(&self, _store: &Store, _ledger: &mut Ledger) -> Result<(), String> {
+    fn settle(&self, _store: &Store, _ledger: &mut Ledger) -> Result<(), StepError> {
         Ok(())
     }
 }
@@ -98,33 +99,17 @@ pub(crate) trait Undo {
     fn subject(&self) -> String;
 
     /// Make it be as it was, read it back, and settle the ledger in memory.
-    fn run(&self, store: &mut Store) -> Result<(), String>;
+    fn run(&self, store: &mut Store) -> Result<(), StepError>;
 }
 
 /// What a change has done so far, oldest first.
 pub(crate) type UndoList = Vec<Box<dyn Undo>>;
 
-/// Why an action failed.
-pub(crate) struct Failure {
-    /// Why.
-    pub why: String,
-    /// The end of the tool's output, if it was a tool.
-    pub output: Option<String>,
-}
-
-impl From<String> for Failure {
-    fn from(why: String) -> Self {
-        Failure { why, output: None }
-    }
-}
-
 /// A subject must be as it was when the plan was made: what others have changed since is not overwritten.
-pub(crate) fn expect(as_planned: bool, subject: &str, found: &str) -> Result<(), String> {
+pub(crate) fn expect(as_planned: bool, subject: &str, found: &str) -> Result<(), StepError> {
     match as_planned {
         true => Ok(()),
-        false => Err(format!(
-            "{subject} has changed since the plan was made (it holds {found}): plan again"
-        )),
+        false => Err(StepError::Changed { subject: subject.to_owned(), found: found.to_owned() }),
     }
 }
 

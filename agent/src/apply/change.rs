@@ -1,7 +1,9 @@
 //! One change: done whole, or taken back whole.
 
-use super::action::{self, Failure, Task, UndoList};
+use super::action::{self, Task, UndoList};
+use super::error::StepError;
 use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, describe};
+use crate::error_chain::chain;
 use crate::host::HostKind;
 use crate::ledger::{Ledger, OwedTool, WaitRecord};
 use crate::plan::{Action, Change, Unseen};
@@ -74,15 +76,16 @@ fn carry_out(
         return settled(store, change, parts, unseen, outcome);
     }
     let earlier = store.ledger.clone();
-    if let Err((action, why)) = begin(store, task, parts, unseen) {
+    if let Err((action, error)) = begin(store, task, parts, unseen) {
+        let why = chain(&error);
         return Outcome::Failed { action, why, output: None, restored: Restored::default() };
     }
     let mut undo = Vec::new();
     for action in &parts.now {
         watch(Event::Action(change, action));
-        if let Err(failure) = action::of(action).execute(store, task, &mut undo) {
+        if let Err(error) = action::of(action).execute(store, task, &mut undo) {
             let restored = taken_back(store, &earlier, change, parts, undo);
-            let Failure { why, output } = failure;
+            let (why, output) = (chain(&error), error.output().map(str::to_owned));
             return Outcome::Failed { action: describe(action), why, output, restored };
         }
     }
@@ -113,7 +116,7 @@ fn begin(
     task: Task,
     parts: &Parts,
     unseen: &[Unseen],
-) -> Result<(), (String, String)> {
+) -> Result<(), (String, StepError)> {
     let change = task.change;
     let mut ledger = store.ledger.clone();
     let mut targets = Vec::new();
@@ -124,7 +127,7 @@ fn begin(
         targets.push(target);
         operation
             .record(store, &mut ledger, task, first)
-            .map_err(|why| (operation.describe(), why))?;
+            .map_err(|error| (operation.describe(), error))?;
     }
     // A tool that reads what is written here has to run after it, whatever happens in between. Without files to
     // write, the next plan sees by itself what is missing, unless it is not for this run to do.
@@ -142,10 +145,10 @@ fn begin(
         ledger.begin_owning(change.kind, owns);
     }
     begin_waits(store, &mut ledger, change, unseen)
-        .map_err(|why| ("write down that it waits for a boot".to_owned(), why))?;
+        .map_err(|error| ("write down that it waits for a boot".to_owned(), error))?;
     store
         .update_ledger(|now| *now = ledger)
-        .map_err(|why| ("write down what is there now".to_owned(), why))
+        .map_err(|error| ("write down what is there now".to_owned(), error))
 }
 
 /// The end of a change that went well: write down what is there now.
@@ -160,7 +163,7 @@ fn settled(
     if let Some(owns) = &change.owns {
         ledger.settle_owning(change.kind, owns);
     }
-    let settle = |ledger: &mut Ledger| -> Result<(), String> {
+    let settle = |ledger: &mut Ledger| -> Result<(), StepError> {
         for action in &parts.now {
             action::of(action).settle(store, ledger)?;
         }
@@ -181,9 +184,9 @@ fn settled(
     .and_then(|()| store.update_ledger(|now| *now = ledger));
     match noted {
         Ok(()) => outcome,
-        Err(why) => Outcome::Failed {
+        Err(error) => Outcome::Failed {
             action: "write down what was done (it is done, and stays)".into(),
-            why,
+            why: chain(&error),
             output: None,
             restored: Restored::default(),
         },
@@ -197,7 +200,7 @@ fn begin_waits(
     ledger: &mut Ledger,
     change: &Change,
     unseen: &[Unseen],
-) -> Result<(), String> {
+) -> Result<(), StepError> {
     if unseen.is_empty() || store.reader.kind() != HostKind::Live {
         return Ok(());
     }
@@ -220,7 +223,7 @@ fn settle_waits(
     ledger: &mut Ledger,
     change: &Change,
     unseen: &[Unseen],
-) -> Result<(), String> {
+) -> Result<(), StepError> {
     if store.reader.kind() != HostKind::Live {
         return Ok(());
     }
@@ -259,8 +262,8 @@ fn taken_back(
             ledger.paid(change.kind, argv);
         }
     });
-    if let Err(why) = noted {
-        restored.left.push(Left { subject: "the ledger".into(), why });
+    if let Err(error) = noted {
+        restored.left.push(Left { subject: "the ledger".into(), why: chain(&error) });
     }
     restored
 }
@@ -291,11 +294,11 @@ fn undo_all(store: &mut Store, change: &str, undo: UndoList) -> Restored {
 
 impl Restored {
     /// `Ok(false)`: it was still as before.
-    fn add(&mut self, subject: String, result: Result<bool, String>) {
+    fn add(&mut self, subject: String, result: Result<bool, StepError>) {
         match result {
             Ok(true) => self.back.push(subject),
             Ok(false) => {}
-            Err(why) => self.left.push(Left { subject, why }),
+            Err(error) => self.left.push(Left { subject, why: chain(&error) }),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::error::{ContentError, StepError};
 use crate::host::{ReadError, Reader, Writer, boot_id};
 use crate::ledger::{self, FileState, Ledger, Sha};
 
@@ -32,7 +33,7 @@ impl<'a> Store<'a> {
     }
 
     /// Change the ledger, durably; if that fails it stays as it was.
-    pub fn update_ledger(&mut self, change: impl FnOnce(&mut Ledger)) -> Result<(), String> {
+    pub fn update_ledger(&mut self, change: impl FnOnce(&mut Ledger)) -> Result<(), StepError> {
         let old = self.ledger.clone();
         change(self.ledger);
         let saved = self.save();
@@ -42,77 +43,78 @@ impl<'a> Store<'a> {
         saved
     }
 
-    fn save(&mut self) -> Result<(), String> {
-        let text =
-            self.ledger.text().map_err(|error| format!("the ledger has no text form: {error}"))?;
+    fn save(&mut self) -> Result<(), StepError> {
+        let text = self.ledger.text().map_err(StepError::LedgerText)?;
         if text == self.saved {
             return Ok(());
         }
         self.state_directory(ledger::DIRECTORY)?;
-        self.writer
-            .replace_file(ledger::LEDGER, text.as_bytes(), 0o600)
-            .map_err(|error| error.to_string())?;
+        self.writer.replace_file(ledger::LEDGER, text.as_bytes(), 0o600)?;
         self.saved = text;
         Ok(())
     }
 
-    fn state_directory(&mut self, path: &str) -> Result<(), String> {
-        self.writer.make_directory(path, 0o700).map_err(|error| error.to_string())
+    fn state_directory(&mut self, path: &str) -> Result<(), StepError> {
+        Ok(self.writer.make_directory(path, 0o700)?)
     }
 
     /// A file as it is now.
-    pub fn file(&self, path: &str) -> Result<FoundFile, String> {
+    pub fn file(&self, path: &str) -> Result<FoundFile, StepError> {
         find_file(self.reader, self.writer, path)
     }
 
     /// An attribute's value now.
-    pub fn attribute(&self, path: &str) -> Result<String, String> {
-        self.reader.attribute(path).map_err(|error| error.to_string())
+    pub fn attribute(&self, path: &str) -> Result<String, StepError> {
+        Ok(self.reader.attribute(path)?)
     }
 
     /// Write an attribute, and do not read it back.
-    pub fn write_attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), String> {
-        self.writer.write_attribute(path, value, limit_s).map_err(|error| error.to_string())
+    pub fn write_attribute(
+        &mut self,
+        path: &str,
+        value: &str,
+        limit_s: u32,
+    ) -> Result<(), StepError> {
+        Ok(self.writer.write_attribute(path, value, limit_s)?)
     }
 
     /// Which boot of the kernel this is.
-    pub fn boot_id(&self) -> Result<String, String> {
-        boot_id::of(self.reader).map_err(|error| format!("cannot tell which boot this is: {error}"))
+    pub fn boot_id(&self) -> Result<String, StepError> {
+        boot_id::of(self.reader).map_err(StepError::BootId)
     }
 
     /// Save a content, so that the ledger can name it.
-    pub fn save_content(&mut self, found: &FoundFile) -> Result<(), String> {
+    pub fn save_content(&mut self, found: &FoundFile) -> Result<(), StepError> {
         let (Some(bytes), Some(sha)) = (&found.bytes, found.state.sha()) else { return Ok(()) };
         if saved_content(self.reader, sha).is_ok() {
             return Ok(());
         }
         self.state_directory(ledger::DIRECTORY)?;
         self.state_directory(ledger::BLOBS)?;
-        self.writer.replace_file(&sha.blob(), bytes, 0o600).map_err(|error| error.to_string())
+        Ok(self.writer.replace_file(&sha.blob(), bytes, 0o600)?)
     }
 
     /// Make a file be as it was: content, owner, mode, attributes.
-    pub fn restore_file(&mut self, path: &str, to: &FileState) -> Result<(), String> {
+    pub fn restore_file(&mut self, path: &str, to: &FileState) -> Result<(), StepError> {
         if self.file(path).is_ok_and(|found| found.state == *to) {
             return Ok(());
         }
         match to {
             FileState::Absent => self.writer.remove_file(path),
             FileState::File { sha256, meta } => {
-                let content = saved_content(self.reader, sha256).map_err(|none| none.why)?;
+                let content = saved_content(self.reader, sha256)?;
                 self.writer.restore_file(path, &content, meta)
             }
-        }
-        .map_err(|error| error.to_string())?;
+        }?;
         expect_written(self.file(path)?.state == *to, path)
     }
 
     /// Directories above `path` that are missing, outermost first.
-    pub fn missing_directories(&self, path: &str) -> Result<Vec<String>, String> {
+    pub fn missing_directories(&self, path: &str) -> Result<Vec<String>, StepError> {
         let mut missing = Vec::new();
         let mut at = path;
         while let Some((parent, _)) = at.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
-            if self.reader.exists(parent).map_err(|error| error.to_string())? {
+            if self.reader.exists(parent)? {
                 break;
             }
             missing.push(parent.to_owned());
@@ -152,38 +154,23 @@ impl<'a> Store<'a> {
     }
 }
 
-/// Why a saved content is not used.
-pub(crate) struct NoContent {
-    /// The reason.
-    pub why: String,
-    /// What to do about it.
-    pub remedy: &'static str,
-}
-
 /// A saved content; what is not what its name says is not used.
-pub(crate) fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, NoContent> {
-    let lost = |why| NoContent {
-        why,
-        remedy: "restore the file from a backup or its package, then revert again",
-    };
+pub(crate) fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, ContentError> {
     let trusted = reader.trusted_directory(ledger::BLOBS);
     let bytes =
         trusted.and_then(|()| reader.read_trusted(&sha.blob())).map_err(|error| match error {
-            ReadError::Untrusted { .. } => NoContent {
-                why: format!("the saved content is not used: {error}"),
-                remedy: "look at what was saved; if it is right, run that command and revert again",
-            },
-            error => lost(format!("the saved content is lost: {error}")),
+            ReadError::Untrusted { .. } => ContentError::Untrusted(error),
+            error => ContentError::Lost(error),
         })?;
     match Sha::of(&bytes) == *sha {
         true => Ok(bytes),
-        false => Err(lost(format!("the saved content {} is damaged", sha.blob()))),
+        false => Err(ContentError::Damaged { path: sha.blob() }),
     }
 }
 
 /// After a write: the subject must read as it was written.
-pub(crate) fn expect_written(same: bool, subject: &str) -> Result<(), String> {
-    if same { Ok(()) } else { Err(format!("{subject} reads back otherwise than it was written")) }
+pub(crate) fn expect_written(same: bool, subject: &str) -> Result<(), StepError> {
+    if same { Ok(()) } else { Err(StepError::NotAsWritten { subject: subject.to_owned() }) }
 }
 
 /// A file as it is now.
@@ -191,17 +178,17 @@ pub(crate) fn find_file(
     reader: &dyn Reader,
     writer: &dyn Writer,
     path: &str,
-) -> Result<FoundFile, String> {
+) -> Result<FoundFile, StepError> {
     let bytes = match reader.read(path) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.is_absent() => None,
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(error.into()),
     };
-    let meta = writer.file_meta(path).map_err(|error| error.to_string())?;
+    let meta = writer.file_meta(path)?;
     let state = match (&bytes, meta) {
         (Some(bytes), Some(meta)) => FileState::File { sha256: Sha::of(bytes), meta },
         (None, None) => FileState::Absent,
-        _ => return Err(format!("{path} came or went while it was looked at: plan again")),
+        _ => return Err(StepError::CameOrWent { path: path.to_owned() }),
     };
     Ok(FoundFile { state, bytes })
 }

@@ -185,7 +185,8 @@ impl BlsEntry {
     }
 
     /// The entry's text with its options as an edit wants them; everything else keeps every byte. With GRUB, variables
-    /// count as another program or an operator's arguments: what is in them has to be edited where they are set (`kernelopts` in grubenv).
+    /// count as another program or an operator's arguments: what is in them has to be edited where they are set (`kernelopts`
+    /// in grubenv).
     ///
     /// # Errors
     /// [`BlsError`].

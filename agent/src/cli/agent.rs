@@ -61,7 +61,8 @@ impl NoAnswer {
             }
             NoAnswer::Refused => Some("run it with sudo"),
             NoAnswer::OtherVersion => Some(
-                "it may have done what was asked all the same (`bedplate reboot status`); restart it with `systemctl restart bedplate`",
+                "it may have done what was asked all the same (`bedplate reboot status`); restart it with `systemctl \
+                    restart bedplate`",
             ),
             NoAnswer::Said(_) | NoAnswer::SetUp(_) => None,
         }

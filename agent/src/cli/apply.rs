@@ -118,6 +118,10 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         output::status(applied::changes(&done.report, args.verbose).trim_end());
     })?;
     still_running(&done.still_in_effect);
+    for line in applied::left_behind(&done.report, &first.plan.body.changes, &after.plan.body.notes)
+    {
+        output::status(&line);
+    }
     finish(args, &done.report, &after)
 }
 

@@ -18,11 +18,11 @@ pub enum Exit {
     Changes,
     /// 3: a reboot is pending.
     RebootPending,
-    /// 4: blocked, or not ready.
+    /// 4: blocked, or not ready; refused because a daemon enforces the profile, or for a lint of level error.
     Blocked,
     /// 5: something could not be read, or whether a reboot is due cannot be told yet.
     CannotTell,
-    /// The worker's own status: there is no profile of the operator's.
+    /// 78: of the daemon's worker only: the operator has put no profile on this host (EX_CONFIG of sysexits.h).
     NoProfile,
     /// 1: part of it failed; the report has said what.
     Failed,
@@ -46,7 +46,8 @@ impl Exit {
 pub const AS_ROOT: &str = "run as root";
 
 /// The hint where a lint is in the way.
-const LET_PASS: &str = "correct the profile, or let a lint pass with `--allow-lint 'ID=REASON'`; for the daemon, with `allow` in [lints] of the profile";
+const LET_PASS: &str = "correct the profile, or let a lint pass with `--allow-lint 'ID=REASON'`; for the daemon, with \
+    `allow` in [lints] of the profile";
 
 /// Who has to act on an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,7 +23,8 @@ const EXIT_STATUS: [(&str, &str); 7] = [
     ("3", "A reboot is pending."),
     (
         "4",
-        "Blocked, or not ready: an operator has to decide, to repair something or to correct the profile.",
+        "Blocked, or not ready: an operator has to decide, to repair something or to correct the profile, which may have a \
+         lint of level error.",
     ),
     ("5", "`reboot status`: bedplate cannot tell yet whether a reboot is due."),
     ("64", "The command line was not understood."),
@@ -140,15 +141,15 @@ pub fn profile_format() -> String {
     roff.text(inline(profile::about()));
     roff.control("PP", []);
     roff.text(inline(
-        "A profile is a TOML file (toml.io). `bedplate profile init` writes one for a host, `bedplate profile check` checks it, \
-         `bedplate profile show --origin` prints all values in force and where each comes from, `bedplate profile schema` \
-         is for editors. Keys that are not described here are errors.",
+        "A profile is a TOML file (toml.io). `bedplate profile init` writes one for a host, `bedplate profile check` \
+         checks it, `bedplate profile show --origin` prints all values in force and where each comes from, \
+         `bedplate profile schema` is for editors. Keys that are not described here are errors.",
     ));
     roff.control("PP", []);
     roff.text(inline(
-        "It decides what runs as root. So the file, its directory, and those of drop-ins must belong to root (for an image also \
-         to the user who changes it), and others must not be able to write them; else nothing is applied, and the message has \
-         the `chown` or `chmod` to run.",
+        "It decides what runs as root. So the file, its directory, and those of drop-ins must belong to root (for an image \
+         also to the user who changes it), and others must not be able to write them; else nothing \
+         is applied, and the message has the `chown` or `chmod` to run.",
     ));
     roff.control("SH", ["EXAMPLE"]);
     roff.control("nf", []);

@@ -28,9 +28,10 @@ pub fn lines(text: &str) -> Result<(), CliError> {
 
 /// How many columns there are: what COLUMNS says, else the terminal. `None`: it is not a terminal, or says nothing.
 fn width(stream: impl AsFd) -> Option<usize> {
-    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let shown = || Some(usize::from(rustix::termios::tcgetwinsize(stream).ok()?.ws_col));
-    told.filter(|columns| *columns >= wrap::LEAST)
+    columns
+        .filter(|columns| *columns >= wrap::LEAST)
         .or_else(|| shown().filter(|columns| *columns >= wrap::LEAST))
 }
 

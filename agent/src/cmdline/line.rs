@@ -15,7 +15,8 @@ pub const MAX_LINE_BYTES: usize = 2047;
 pub enum LineError {
     /// The line would be cut off by the kernel.
     #[error(
-        "the kernel command line has {bytes} bytes, the kernel takes {MAX_LINE_BYTES}; shorten it or move module options to modprobe.d"
+        "the kernel command line has {bytes} bytes, the kernel takes {MAX_LINE_BYTES}; shorten it or move module \
+            options to modprobe.d"
     )]
     TooLong {
         /// Length of the line in bytes.

@@ -1,5 +1,6 @@
-//! What may be tried again, and when: a change that fails is tried ever more seldom, and one that another program or an operator takes
-//! back three times is left alone until an hour has passed in which nobody touched it. Pure; time is an argument (of a clock that no one sets).
+//! What may be tried again, and when: a change that fails is tried ever more seldom, and one that another program or an
+//! operator takes back three times is left alone until an hour has passed in which nobody touched it. Pure; time is an
+//! argument (of a clock that no one sets).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

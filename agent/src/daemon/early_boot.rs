@@ -20,7 +20,8 @@ use crate::profile::model::AgentMode;
 /// The bound until the profile says another one (`boot_timeout`), and for a profile that cannot be read.
 const UNTIL_KNOWN: Duration = Duration::from_secs(120);
 
-/// Waits for drivers, and puts back, unless an operator holds enforcement (a file below `root`). Whether everything that can be put back at once is.
+/// Waits for drivers, and puts back, unless an operator holds enforcement (a file below `root`). Whether everything that can
+/// be put back at once is.
 ///
 /// # Errors
 /// [`WorkError`]: the host or the profile cannot be looked at.

@@ -5,7 +5,8 @@ use super::observation::{Difference, Observation};
 use crate::enforce_hold::EnforceHold;
 use crate::plan::{RebootNeed, Unknown};
 
-/// Says what became of the changes that were applied, and what went wrong beside them. `plan`: the hash of what they were part of.
+/// Says what became of the changes that were applied, and what went wrong beside them. `plan`: the hash of what they were
+/// part of.
 pub fn ended(plan: &str, observation: &Observation) {
     for done in &observation.done {
         match &done.failure {

@@ -1,8 +1,9 @@
 //! The resident part: keeps the host what the profile says, tells what it knows, and sees to the reboot.
 //!
-//! The daemon itself touches nothing of the host. Each [`observation`] and each change is made by a child process, the [`worker`], that
-//! runs the same pipeline as `bedplate apply`: a driver that hangs in a sysfs write hangs there, and the memory of a plan
-//! goes with it. `backoff` (what may be tried again, and when), `status` (what is said of it all) and the exports are pure;
+//! The daemon itself touches nothing of the host. Each [`observation`] and each change is made by a child process, the
+//! [`worker`], that runs the same pipeline as `bedplate apply`: a driver that hangs in a sysfs write hangs there, and the memory
+//! of a plan goes with it. `backoff` (what may be tried again, and when), `status` (what is said of it all) and the exports
+//! are pure;
 //! `run` is the loop; `bus`, `events` and `logind` are its edges.
 
 pub mod backoff;

@@ -93,7 +93,7 @@ impl Restart {
         let mut record = self.store.record();
         if let Ok(record) = &mut record {
             status.reboot.came = self.came(record, observation).await;
-            self.settle(record, status, observation);
+            self.forget_attempts(record, status, observation);
         }
         let (mut again, mut taking) = (None, false);
         // Taking the lock and taking an announcement back are followed by another decision; that is all the turns there are.
@@ -159,11 +159,11 @@ impl Restart {
     }
 
     /// A host that is right forgets what was tried.
-    fn settle(&self, record: &mut Record, status: &Status, observation: &Observation) {
+    fn forget_attempts(&self, record: &mut Record, status: &Status, observation: &Observation) {
         let before = record.clone();
         record.booted(&self.boot_id);
         if observation.is_right() && status.verdict == Verdict::Ready {
-            record.settle(&self.boot_id);
+            record.forget_earlier(&self.boot_id);
         }
         if *record != before
             && let Err(error) = self.store.keep(record)

@@ -1,5 +1,5 @@
-//! The child that observes the host and applies changes. It is this program again, so that what hangs in a driver hangs there, and what a plan
-//! needs of memory goes with it.
+//! The child that observes the host and applies changes. It is this program again, so that what hangs in a driver hangs
+//! there, and what a plan needs of memory goes with it.
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,8 @@ pub enum WorkError {
     #[error("cannot read what the worker says")]
     Lost(#[source] std::io::Error),
     /// It did not come to an end.
-    #[error("the host did not answer within {} seconds: a driver or a tool hangs; look at `ps -eo pid,stat,wchan,args`", limit.as_secs())]
+    #[error("the host did not answer within {} seconds: a driver or a tool hangs; look at `ps -eo \
+        pid,stat,wchan,args`", limit.as_secs())]
     Limit {
         /// How long it was waited for.
         limit: Duration,

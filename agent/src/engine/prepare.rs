@@ -1,7 +1,7 @@
 //! Host → facts → profile → plan: the one place where these are put together.
 
 use super::lints::Judged;
-use super::profile_source::{self, Belief, Choice, Chosen, SourceError};
+use super::profile_source::{self, Choice, Chosen, OwnerCheck, SourceError};
 use super::{Outcome, assume_cpu, observe, plan};
 use crate::desired::Desired;
 use crate::facts::{CpuVendor, Depth, Facts};
@@ -31,8 +31,8 @@ pub struct Request<'a> {
 
 impl Request<'_> {
     /// Who applies goes by the profile as root; who only looks may look at any.
-    fn belief(&self) -> Belief {
-        if self.needs_ledger { Belief::Own } else { Belief::Anybody }
+    fn owner_check(&self) -> OwnerCheck {
+        if self.needs_ledger { OwnerCheck::Require } else { OwnerCheck::Skip }
     }
 }
 
@@ -109,7 +109,7 @@ pub fn choose(
     facts: &mut Facts,
     request: &Request<'_>,
 ) -> Result<Chosen, RoadError> {
-    let chosen = profile_source::choose(request.choice, request.belief(), reader, facts)?;
+    let chosen = profile_source::choose(request.choice, request.owner_check(), reader, facts)?;
     let chosen = chosen.ok_or(RoadError::NoProfile)?;
     assume_cpu(facts, request.cpu, &chosen.loaded.profile);
     Ok(chosen)

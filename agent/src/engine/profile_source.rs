@@ -29,13 +29,13 @@ const MOST_BYTES: usize = 128 * 1024;
 /// Where a host keeps them.
 const HOST_DIRECTORY: &str = "/etc/bedplate";
 
-/// What may be read as a profile that is named on the command line.
+/// Whether it matters whose a profile is that is named on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Belief {
-    /// Anything, a pipe as well: it is only looked at.
-    Anybody,
-    /// What belongs to the caller or to root, and others cannot write: it decides what is done as root.
-    Own,
+pub enum OwnerCheck {
+    /// Anything may be read, a pipe as well: it is only looked at.
+    Skip,
+    /// Only what belongs to the caller or to root, and others cannot write: it decides what is done as root.
+    Require,
 }
 
 /// Which profile is asked for.
@@ -90,12 +90,12 @@ impl Layer {
 /// [`SourceError`].
 pub fn choose(
     choice: Choice<'_>,
-    belief: Belief,
+    check: OwnerCheck,
     reader: &dyn Reader,
     facts: &Facts,
 ) -> Result<Option<Chosen>, SourceError> {
     let base = match choice {
-        Choice::Named(name) => matched(named(name, belief, facts)?, facts)?,
+        Choice::Named(name) => matched(named(name, check, facts)?, facts)?,
         Choice::HostOrShipped => match own(reader, facts)? {
             Some(layers) => layers,
             None => vec![matching_shipped(facts)?],
@@ -169,12 +169,12 @@ pub fn file_or_shipped(path: &Path) -> Result<Layer, SourceError> {
     let shipped = profile::shipped().iter().find(|shipped| Path::new(shipped.name) == path);
     match shipped {
         Some(shipped) if !path.exists() => Ok(Layer::of_shipped(shipped)),
-        _ => read_file(path, Belief::Anybody),
+        _ => read_file(path, OwnerCheck::Skip),
     }
 }
 
 /// A shipped name, a file, or a directory.
-fn named(name: &str, belief: Belief, facts: &Facts) -> Result<Layer, SourceError> {
+fn named(name: &str, check: OwnerCheck, facts: &Facts) -> Result<Layer, SourceError> {
     let looks_like_path = name.contains('/') || name.ends_with(".toml");
     if !looks_like_path
         && let Some(shipped) = profile::shipped().iter().find(|shipped| shipped.name == name)
@@ -183,27 +183,27 @@ fn named(name: &str, belief: Belief, facts: &Facts) -> Result<Layer, SourceError
     }
     let path = Path::new(name);
     if path.is_dir() {
-        return best(directory(path, belief)?, facts, name);
+        return best(directory(path, check)?, facts, name);
     }
     if !path.exists() && !looks_like_path {
         return Err(SourceError::UnknownName { name: name.to_owned() });
     }
-    read_file(path, belief)
+    read_file(path, check)
 }
 
 /// One file of the machine that bedplate runs on, named by the caller.
-fn read_file(path: &Path, belief: Belief) -> Result<Layer, SourceError> {
-    match belief {
-        Belief::Anybody => layer(path, std::fs::File::open(path)),
-        Belief::Own => own_file(path),
+fn read_file(path: &Path, check: OwnerCheck) -> Result<Layer, SourceError> {
+    match check {
+        OwnerCheck::Skip => layer(path, std::fs::File::open(path)),
+        OwnerCheck::Require => own_file(path),
     }
 }
 
 /// One of a directory's files: a pipe among them would hold up the reading of all.
-fn listed_file(path: &Path, belief: Belief) -> Result<Layer, SourceError> {
-    match belief {
-        Belief::Anybody => layer(path, file::open(path).map(|(file, _)| file)),
-        Belief::Own => own_file(path),
+fn listed_file(path: &Path, check: OwnerCheck) -> Result<Layer, SourceError> {
+    match check {
+        OwnerCheck::Skip => layer(path, file::open(path).map(|(file, _)| file)),
+        OwnerCheck::Require => own_file(path),
     }
 }
 
@@ -243,7 +243,7 @@ fn directory_is_own(file: &Path) -> Result<(), SourceError> {
     believed(trust::distrust_directory(&meta, &shown), &shown)
 }
 
-fn directory(dir: &Path, belief: Belief) -> Result<Vec<Layer>, SourceError> {
+fn directory(dir: &Path, check: OwnerCheck) -> Result<Vec<Layer>, SourceError> {
     let listed = std::fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
     let directory = || dir.display().to_string();
     let entries =
@@ -251,7 +251,7 @@ fn directory(dir: &Path, belief: Belief) -> Result<Vec<Layer>, SourceError> {
     let mut paths: Vec<_> = entries.into_iter().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     paths.sort();
-    paths.iter().map(|path| listed_file(path, belief)).collect()
+    paths.iter().map(|path| listed_file(path, check)).collect()
 }
 
 /// What is installed in the host's /etc/bedplate: the profiles that it may use, and the layers laid over any of them.

@@ -36,7 +36,7 @@ pub enum ImageError {
         path: PathBuf,
     },
     /// Others could change it while it is worked on.
-    #[error("the image root {path} is not to be trusted: {why}")]
+    #[error("the image root {path} is not trusted: {why}")]
     Untrusted {
         /// The directory, as given.
         path: PathBuf,

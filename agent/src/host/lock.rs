@@ -153,7 +153,7 @@ fn failed(errno: Errno) -> LockError {
 fn held_by(file: &File) -> LockError {
     let gone = |pid: u32| !std::path::Path::new(&format!("/proc/{pid}")).exists();
     match holder(file) {
-        Some(killed) if gone(killed) => LockError::Orphaned { killed, by: heir(file) },
+        Some(killed) if gone(killed) => LockError::Orphaned { killed, by: other_holder(file) },
         pid => LockError::Held { by: pid.map(Holder::bedplate) },
     }
 }
@@ -169,7 +169,7 @@ impl Holder {
 
 /// A process that has `file` open, other than this one, by its name alone: arguments of tools may hold secrets. Only root sees
 /// the descriptors of all.
-fn heir(file: &File) -> Option<Holder> {
+fn other_holder(file: &File) -> Option<Holder> {
     let own = file.metadata().ok()?;
     std::fs::read_dir("/proc").ok()?.flatten().find_map(|process| {
         let pid: u32 = process.file_name().to_str()?.parse().ok()?;

@@ -55,7 +55,7 @@ pub enum ReadError {
         path: String,
     },
     /// Others could have written it, and it decides what is done as root.
-    #[error("{path} is not to be trusted: {why}")]
+    #[error("{path} is not trusted: {why}")]
     Untrusted {
         /// Path on the machine that bedplate runs on.
         path: String,

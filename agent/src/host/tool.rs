@@ -16,7 +16,8 @@ pub(super) fn not_started(why: String) -> ToolOutput {
     ToolOutput { end: ToolEnd::NotStarted(why), output: String::new() }
 }
 
-/// Run `argv`, in `chroot` if given: a path for the child to resolve, not for us. Standard input is empty; output and errors are kept together, as they came.
+/// Run `argv`, in `chroot` if given: a path for the child to resolve, not for us. Standard input is empty; output and errors
+/// are kept together, as they came.
 pub(super) fn run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> ToolOutput {
     match try_run(argv, limit_s, chroot) {
         Ok(Ran { end, output, .. }) => {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::host::{ReadError, Reader};
+use crate::plan::{Section, Unknown};
 
 /// Directories by priority, highest first (handbook §9). A file name in a higher one hides it in the lower ones.
 const PREFIXES: [&str; 4] = ["/etc", "/run", "/usr/local/lib", "/usr/lib"];
@@ -15,6 +16,11 @@ pub struct ConfFile {
     pub path: String,
     /// Its text.
     pub text: String,
+}
+
+/// Notes what could not be read.
+pub fn unknown(kind: &'static str, section: &mut Section, subject: &str, error: &ReadError) {
+    section.unknowns.push(Unknown { kind, subject: subject.into(), reason: error.to_string() });
 }
 
 /// Every file of `PREFIX/directory` that counts, in the order of reading (sorted by file name).

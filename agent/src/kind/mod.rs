@@ -14,7 +14,7 @@ use crate::desired::Desired;
 use crate::facts::Facts;
 use crate::host::Reader;
 use crate::ledger::Ledger;
-use crate::plan::Section;
+use crate::plan::{Section, Why};
 use crate::section::Declared;
 use contribution::{Contributions, Unwritable};
 pub use owned::{Owns, foreign};
@@ -120,6 +120,11 @@ pub fn contributions(
         (kind.contribute)(profile, desired, &mut all)?;
     }
     Ok(all)
+}
+
+/// Why a line of bedplate's goes.
+pub(crate) fn dropped() -> Why {
+    Why::because("bedplate put it there and the profile no longer asks for it")
 }
 
 /// The first few of a list, and how many more there are: `a, b and 3 more functions`.

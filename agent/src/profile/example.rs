@@ -4,7 +4,8 @@
 pub const EXAMPLE: &str = include_str!("../../../profiles/example.toml");
 
 /// The parts of the sample that are of one host. A test holds that each stands in it once.
-const HEAD: &str = "# A sample profile, as /usr/share/doc/bedplate/profile.toml. `bedplate profile init` writes one for the host it runs on.\n";
+const HEAD: &str = "# A sample profile, as /usr/share/doc/bedplate/profile.toml. `bedplate profile init` writes one \
+    for the host it runs on.\n";
 const NAME: &str = "name = \"site-hgx-h100\"\n";
 const EXTENDS: &str = "extends = \"hgx-h100\"\n";
 const RULE: &str = "#[[sriov.devices]]\n#name = \"fabric\"\n#select = { vendor = \"15b3\", device = \"1021\" }\n#vfs = 8\n";

@@ -57,8 +57,8 @@ macro_rules! root {
 
             /// Which machines the profile is for. Every condition must hold; the profile with the most specific conditions is
             /// chosen: PCI ids before DMI names, those before CPU and architecture. A profile without conditions is only used
-            /// when it is named. Not inherited through `extends`. The word `"auto"` instead: /etc/bedplate/profile.toml is laid over
-            /// the shipped profile that fits the hardware best.
+            /// when it is named. Not inherited through `extends`. The word `"auto"` instead: /etc/bedplate/profile.toml is
+            /// laid over the shipped profile that fits the hardware best.
             #[serde(rename = "match")]
             pub matching: Option<Entry<MatchWord, MatchFragment>>,
 

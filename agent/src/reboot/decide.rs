@@ -69,7 +69,8 @@ const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
 const NO_HELP: &str = "the host was rebooted for this, and it is not in effect";
 
 /// What is said where the profile's windows are still to be chosen.
-const NO_WINDOW: &str = "no window of the profile ever opens: write one in [reboot] `windows`, or run `bedplate reboot schedule`";
+const NO_WINDOW: &str = "no window of the profile ever opens: write one in [reboot] `windows`, or run `bedplate \
+    reboot schedule`";
 
 /// The state that follows from what is so now: `taking-lock`, `announcing` and `calling-off` are for the caller to do.
 pub fn decide(situation: &Situation<'_>) -> RebootState {

@@ -12,7 +12,8 @@ const LOADED: &str = "/sys/kernel/kexec_loaded";
 pub enum KexecBlock {
     /// A kernel is loaded, or the file says something else that is not "none".
     #[error(
-        "a kernel is loaded for kexec ({LOADED} reads `{value}`), so a reboot may skip the firmware; unload it with `kexec --unload`"
+        "a kernel is loaded for kexec ({LOADED} reads `{value}`), so a reboot may skip the firmware; unload it with \
+            `kexec --unload`"
     )]
     Loaded {
         /// What the file says.

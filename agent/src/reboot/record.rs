@@ -166,7 +166,7 @@ impl Record {
 
     /// The host is what it should be: whatever was tried has worked. A reboot that is still to come (people may ask for
     /// one on a host that is right) stays counted.
-    pub fn settle(&mut self, boot_id: &str) {
+    pub fn forget_earlier(&mut self, boot_id: &str) {
         self.attempts.retain(|attempt| attempt.boot_id == boot_id);
     }
 
@@ -235,7 +235,7 @@ mod tests {
         record.call_off("2");
         assert_eq!(record.in_a_row("3"), 1);
         record.attempt(attempt("r", "3"));
-        record.settle("3");
+        record.forget_earlier("3");
         assert_eq!(
             (record.in_a_row("3"), record.in_a_row("4")),
             (0, 1),

@@ -1,5 +1,5 @@
-//! What a snapshot must not carry: passwords, keys, hardware addresses, gateways, machine ids. Replaced the same way every time,
-//! so that the same host gives the same snapshot. Pure.
+//! What a snapshot must not carry: passwords, keys, hardware addresses, gateways, machine ids. Replaced the same way every
+//! time, so that the same host gives the same snapshot. Pure.
 
 use std::collections::BTreeMap;
 

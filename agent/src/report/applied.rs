@@ -6,7 +6,7 @@ use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use super::text::{FEW, count, folded, summary};
 use crate::apply::{ApplyReport, ChangeReport, Outcome};
 use crate::ledger::Ledger;
-use crate::plan::Plan;
+use crate::plan::{Change, Note, Plan};
 use crate::revert::{RevertPlan, RevertReport, Step, StepOutcome};
 use crate::value::AcsBits;
 
@@ -42,6 +42,20 @@ fn failed(report: &ApplyReport, waiting: usize) -> String {
     let said: Vec<String> =
         parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, part)| part).collect();
     format!("{}\n", said.join(", "))
+}
+
+/// What the plan made afterwards says of things that a change took out: a value that the running kernel keeps.
+pub fn left_behind(report: &ApplyReport, planned: &[Change], after: &[Note]) -> Vec<String> {
+    let done = |change: &&Change| {
+        report.changes.iter().any(|one| one.id == change.id && one.outcome == Outcome::Done)
+    };
+    let gone = |note: &&Note| {
+        planned.iter().filter(done).filter(|change| change.kind == note.kind).any(|change| {
+            change.items.iter().any(|item| item.after.is_none() && item.subject == note.subject)
+        })
+    };
+    let said = after.iter().filter(gone);
+    said.map(|note| format!("{}: {}", note.subject, note.text)).collect()
 }
 
 /// What became of every change.
@@ -289,6 +303,39 @@ mod tests {
         };
         assert_eq!(said(0), "1 change failed and was undone, 1 not tried, 1 done\n");
         assert!(said(2).ends_with(", 2 waiting for a boot\n"));
+    }
+
+    #[test]
+    fn what_stays_of_an_item_that_went_is_said_after_the_apply() {
+        let item = |subject: &str, after: Option<&str>| crate::plan::Item {
+            subject: subject.into(),
+            before: Some("0".into()),
+            after: after.map(str::to_owned),
+            why: Vec::new(),
+        };
+        let change = Change {
+            id: "c".into(),
+            kind: "sysctl",
+            subject: "/etc/sysctl.d/zz-bedplate.conf".into(),
+            items: vec![item("kernel.a", None), item("kernel.b", Some("1"))],
+            effect: crate::plan::Effect::Now,
+            actions: Vec::new(),
+            disrupts: Vec::new(),
+            needs: Vec::new(),
+            owns: None,
+            deferred: None,
+        };
+        let note =
+            |kind, subject: &str| Note { kind, subject: subject.into(), text: "stays".into() };
+        let after =
+            [note("sysctl", "kernel.a"), note("sysctl", "kernel.b"), note("modules", "kernel.a")];
+        let said = |outcome| {
+            let changes = vec![ChangeReport::new(&change, outcome)];
+            let report = ApplyReport { changes, warnings: Vec::new() };
+            left_behind(&report, std::slice::from_ref(&change), &after)
+        };
+        assert_eq!(said(Outcome::Done), ["kernel.a: stays"]);
+        assert!(said(Outcome::Blocked { by: Vec::new() }).is_empty(), "it went nowhere");
     }
 
     /// As the plan says it: `SV RR CR UF (001d) → SV UF (0011)`, and the twenty ports of one node on one line.

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::{RevertPlan, Step};
-use crate::apply::Store;
-use crate::apply::action::{Failure, attribute, file, register, tool};
+use crate::apply::action::{attribute, file, register, tool};
+use crate::apply::{StepError, Store};
+use crate::error_chain::chain;
 use crate::host::{Reader, Writer};
 use crate::ledger::{self, Entry, EntryResult, Generator, Ledger, RegisterKey};
 
@@ -74,7 +75,10 @@ pub fn run(
         let outcome = match one(&mut store, step) {
             Ok(None) => StepOutcome::Done,
             Ok(Some(why)) => StepOutcome::Left { why },
-            Err(Failure { why, output }) => StepOutcome::Failed { why, output },
+            Err(error) => StepOutcome::Failed {
+                why: chain(&error),
+                output: error.output().map(str::to_owned),
+            },
         };
         report.steps.push(StepReport { subject: step.subject(), outcome });
     }
@@ -86,9 +90,10 @@ pub fn run(
             ledger.remember(entry);
         }
     });
-    if let Err(why) = noted {
+    if let Err(error) = noted {
         report.warnings.push(format!(
-            "the ledger was not brought up to date, run bedplate revert again: {why}"
+            "the ledger was not brought up to date, run bedplate revert again: {}",
+            chain(&error)
         ));
         return report;
     }
@@ -102,7 +107,7 @@ pub fn run(
 }
 
 /// `Some` = it stays as it is, and why.
-fn one(store: &mut Store, step: &Step) -> Result<Option<String>, Failure> {
+fn one(store: &mut Store, step: &Step) -> Result<Option<String>, StepError> {
     match step {
         Step::Attribute { path, before, after, limit_s } => {
             if store.reader.exists(path) == Ok(false) {
@@ -121,7 +126,7 @@ fn one(store: &mut Store, step: &Step) -> Result<Option<String>, Failure> {
             tool::repeat(store, &tool, makes)?;
         }
         Step::Directory { path } => {
-            return match store.writer.remove_directory(path).map_err(|error| error.to_string())? {
+            return match store.writer.remove_directory(path)? {
                 true => Ok(None),
                 false => Ok(Some("there are files in it".to_owned())),
             };

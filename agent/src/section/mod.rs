@@ -31,6 +31,7 @@ mod layer;
 mod lint;
 mod print;
 mod rule;
+mod scalar;
 mod source;
 
 use std::any::{Any, TypeId};
@@ -47,6 +48,7 @@ pub(crate) use layer::{Keyed, Leaf, Overlay, overlay_fields};
 pub(crate) use lint::{Hit, Lint, Linter, SectionLint};
 pub(crate) use print::{ListEntry, Printer, toml_text};
 pub(crate) use rule::{DAY, InFile, Length, Pattern, Plain, Rule, read_key};
+pub(crate) use scalar::{Scalar, ScalarEntry};
 pub(crate) use source::{Place, SourceFile, Sources};
 
 /// A merged profile, as kinds see it: its name, and any section by its type. Which sections there are is the profile's

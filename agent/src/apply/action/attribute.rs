@@ -1,6 +1,6 @@
 //! Writing a sysfs attribute.
 
-use super::{Failure, Operation, Store, Task, Undo, UndoList, expect, expect_written};
+use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, expect_written};
 use crate::ledger::Ledger;
 
 /// [`crate::plan::Action::WriteAttribute`].
@@ -34,7 +34,7 @@ impl Operation for WriteAttribute<'_> {
         ledger: &mut Ledger,
         task: Task,
         first: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let now = store.attribute(self.path)?;
         if first && !same_value(&now, self.after) {
             expect(same_value(&now, self.before), self.path, &format!("{now:?}"))?;
@@ -44,7 +44,12 @@ impl Operation for WriteAttribute<'_> {
         Ok(())
     }
 
-    fn execute(&self, store: &mut Store, _task: Task, undo: &mut UndoList) -> Result<(), Failure> {
+    fn execute(
+        &self,
+        store: &mut Store,
+        _task: Task,
+        undo: &mut UndoList,
+    ) -> Result<(), StepError> {
         let WriteAttribute { path, after, limit_s, .. } = *self;
         let now = store.attribute(path)?;
         if same_value(&now, after) {
@@ -55,11 +60,15 @@ impl Operation for WriteAttribute<'_> {
         let now = write(store, path, after, limit_s)?;
         match same_value(&now, after) {
             true => Ok(()),
-            false => Err(format!("{path} reads {now:?} after {after:?} was written to it").into()),
+            false => Err(StepError::AttributeIgnored {
+                path: path.to_owned(),
+                now,
+                written: after.to_owned(),
+            }),
         }
     }
 
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), String> {
+    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         settle(store, ledger, self.path)
     }
 }
@@ -76,11 +85,11 @@ impl Undo for WriteBack {
         self.path.clone()
     }
 
-    fn run(&self, store: &mut Store) -> Result<(), String> {
+    fn run(&self, store: &mut Store) -> Result<(), StepError> {
         let WriteBack { path, value, limit_s } = self;
         let now = write(store, path, to_write(value), *limit_s)?;
         if !same_value(&now, value) {
-            return Err(format!("it reads {now:?} after {value:?} was written back"));
+            return Err(StepError::NotWrittenBack { now, written: value.clone() });
         }
         store.ledger.settle_attribute(path, &now);
         Ok(())
@@ -88,7 +97,7 @@ impl Undo for WriteBack {
 }
 
 /// Enter in `ledger` that the change of an attribute is over.
-pub(super) fn settle(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), String> {
+pub(super) fn settle(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), StepError> {
     ledger.settle_attribute(path, &store.attribute(path)?);
     Ok(())
 }
@@ -99,14 +108,14 @@ pub(crate) fn put_back(
     path: &str,
     (before, after): (&str, &str),
     limit_s: u32,
-) -> Result<(), String> {
+) -> Result<(), StepError> {
     expect(same_value(&store.attribute(path)?, before), path, "something else")?;
     let now = write(store, path, to_write(after), limit_s)?;
     expect_written(same_value(&now, after), path)
 }
 
 /// Write an attribute; returns what it reads afterwards.
-fn write(store: &mut Store, path: &str, value: &str, limit_s: u32) -> Result<String, String> {
+fn write(store: &mut Store, path: &str, value: &str, limit_s: u32) -> Result<String, StepError> {
     store.write_attribute(path, value, limit_s)?;
     store.attribute(path)
 }

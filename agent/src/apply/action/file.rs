@@ -4,7 +4,7 @@
 use similar::TextDiff;
 
 use super::{
-    Failure, FoundFile, Operation, Store, Task, UndoList, expect, expect_written, generators,
+    FoundFile, Operation, StepError, Store, Task, UndoList, expect, expect_written, generators,
 };
 use crate::ledger::{Author, FileState, Ledger, Sha, Unfinished};
 use crate::plan::FileContent;
@@ -59,7 +59,7 @@ impl Operation for ReplaceFile<'_> {
         ledger: &mut Ledger,
         task: Task,
         first: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let found = store.file(self.path)?;
         if holds(&found, self.after) {
             return Ok(());
@@ -79,7 +79,12 @@ impl Operation for ReplaceFile<'_> {
         Ok(())
     }
 
-    fn execute(&self, store: &mut Store, _task: Task, _undo: &mut UndoList) -> Result<(), Failure> {
+    fn execute(
+        &self,
+        store: &mut Store,
+        _task: Task,
+        _undo: &mut UndoList,
+    ) -> Result<(), StepError> {
         let now = store.file(self.path)?;
         if holds(&now, self.after) {
             return Ok(());
@@ -88,13 +93,12 @@ impl Operation for ReplaceFile<'_> {
         match self.after {
             Some(content) => store.writer.replace_file(self.path, &content.bytes, NEW_FILE),
             None => store.writer.remove_file(self.path),
-        }
-        .map_err(|error| error.to_string())?;
+        }?;
         let now = store.file(self.path)?;
-        Ok(expect_written(holds(&now, self.after), self.path)?)
+        expect_written(holds(&now, self.after), self.path)
     }
 
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), String> {
+    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         settle(store, ledger, self.path)
     }
 }
@@ -105,14 +109,14 @@ fn holds(file: &FoundFile, content: Option<&FileContent>) -> bool {
 }
 
 /// Enter in `ledger` that the change of a file is over.
-pub(crate) fn settle(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), String> {
+pub(crate) fn settle(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(), StepError> {
     ledger.settle_file(path, &store.file(path)?.state);
     Ok(())
 }
 
 /// Put a file back that a failed change, or a run of it that was cut short, has begun to write. `false`: it was still
 /// as before.
-pub(crate) fn undo(store: &mut Store, path: &str) -> Result<bool, String> {
+pub(crate) fn undo(store: &mut Store, path: &str) -> Result<bool, StepError> {
     let unfinished = store.ledger.files.get(path).and_then(|record| record.unfinished.clone());
     let Some(Unfinished { before, .. }) = unfinished else { return Ok(false) };
     let changed = store.file(path)?.state != before;
@@ -127,7 +131,7 @@ pub(crate) fn put_back(
     path: &str,
     before: Option<&FileContent>,
     to: &FileState,
-) -> Result<(), String> {
+) -> Result<(), StepError> {
     expect(holds(&store.file(path)?, before), path, "something else")?;
     store.restore_file(path, to)
 }

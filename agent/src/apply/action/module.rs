@@ -1,6 +1,6 @@
 //! Loading and unloading a module by `modprobe`. Neither is undone: neither way is safe to try blindly.
 
-use super::{Failure, Operation, Store, Task, Undo, UndoList, tool, verify};
+use super::{Operation, StepError, Store, Task, Undo, UndoList, tool, verify};
 use crate::host::module::is_loaded;
 use crate::plan::Check;
 
@@ -35,13 +35,13 @@ impl Operation for LoadModule<'_> {
         verify::verify(store, task, &self.live()).is_ok()
     }
 
-    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), Failure> {
+    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
         if self.is_done(store, task) {
             return Ok(());
         }
         undo.push(Box::new(Stays { module: self.module.to_owned(), was: "not loaded" }));
         tool::run(store, &["modprobe", "--", self.module].map(str::to_owned), LIMIT_S)?;
-        Ok(verify::verify(store, task, &self.live())?)
+        verify::verify(store, task, &self.live())
     }
 }
 
@@ -51,8 +51,8 @@ pub(super) struct UnloadModule<'a> {
 }
 
 impl UnloadModule<'_> {
-    fn is_loaded(&self, store: &Store) -> Result<bool, String> {
-        is_loaded(store.reader, self.module).map_err(|error| error.to_string())
+    fn is_loaded(&self, store: &Store) -> Result<bool, StepError> {
+        Ok(is_loaded(store.reader, self.module)?)
     }
 }
 
@@ -70,10 +70,15 @@ impl Operation for UnloadModule<'_> {
     }
 
     fn is_done(&self, store: &Store, _task: Task) -> bool {
-        self.is_loaded(store) == Ok(false)
+        self.is_loaded(store).is_ok_and(|loaded| !loaded)
     }
 
-    fn execute(&self, store: &mut Store, _task: Task, undo: &mut UndoList) -> Result<(), Failure> {
+    fn execute(
+        &self,
+        store: &mut Store,
+        _task: Task,
+        undo: &mut UndoList,
+    ) -> Result<(), StepError> {
         if !self.is_loaded(store)? {
             return Ok(());
         }
@@ -81,7 +86,7 @@ impl Operation for UnloadModule<'_> {
         tool::run(store, &["modprobe", "-r", "--", self.module].map(str::to_owned), LIMIT_S)?;
         match self.is_loaded(store)? {
             false => Ok(()),
-            true => Err(format!("module {} is still loaded", self.module).into()),
+            true => Err(StepError::StillLoaded { module: self.module.to_owned() }),
         }
     }
 }
@@ -97,7 +102,7 @@ impl Undo for Stays {
         format!("module {}", self.module)
     }
 
-    fn run(&self, _store: &mut Store) -> Result<(), String> {
-        Err(format!("it was {}, and is left as it is now", self.was))
+    fn run(&self, _store: &mut Store) -> Result<(), StepError> {
+        Err(StepError::ModuleStays { was: self.was })
     }
 }

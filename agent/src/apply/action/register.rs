@@ -1,6 +1,6 @@
 //! Setting bits of a 16-bit register in PCI config space. Other bits keep their present value.
 
-use super::{Failure, Operation, Store, Task, Undo, UndoList, expect};
+use super::{Operation, StepError, Store, Task, Undo, UndoList, expect};
 use crate::host::Reader;
 use crate::ledger::{Ledger, RegisterKey};
 use crate::value::PciAddress;
@@ -31,7 +31,7 @@ impl SetConfigBits {
         now & self.bits.mask == self.bits.value & self.bits.mask
     }
 
-    fn expect_planned(&self, now: u16) -> Result<(), String> {
+    fn expect_planned(&self, now: u16) -> Result<(), StepError> {
         let Bits { mask, before, .. } = self.bits;
         expect(now & mask == before & mask, &subject(&self.key), &format!("{now:#06x}"))
     }
@@ -66,7 +66,7 @@ impl Operation for SetConfigBits {
         ledger: &mut Ledger,
         task: Task,
         first: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), StepError> {
         let now = read(store.reader, &self.key)?;
         if first && !self.are_set(now) {
             self.expect_planned(now)?;
@@ -77,7 +77,12 @@ impl Operation for SetConfigBits {
         Ok(())
     }
 
-    fn execute(&self, store: &mut Store, _task: Task, undo: &mut UndoList) -> Result<(), Failure> {
+    fn execute(
+        &self,
+        store: &mut Store,
+        _task: Task,
+        undo: &mut UndoList,
+    ) -> Result<(), StepError> {
         let now = read(store.reader, &self.key)?;
         if self.are_set(now) {
             return Ok(());
@@ -85,10 +90,10 @@ impl Operation for SetConfigBits {
         self.expect_planned(now)?;
         let Bits { mask, value, .. } = self.bits;
         undo.push(Box::new(SetBack { key: self.key.clone(), mask, value: now & mask }));
-        Ok(write(store, &self.key, mask, value)?)
+        write(store, &self.key, mask, value)
     }
 
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), String> {
+    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         ledger.settle_register(&self.key, read(store.reader, &self.key)?);
         Ok(())
     }
@@ -106,7 +111,7 @@ impl Undo for SetBack {
         subject(&self.key)
     }
 
-    fn run(&self, store: &mut Store) -> Result<(), String> {
+    fn run(&self, store: &mut Store) -> Result<(), StepError> {
         write(store, &self.key, self.mask, self.value)?;
         let now = read(store.reader, &self.key)?;
         store.ledger.settle_register(&self.key, now);
@@ -120,35 +125,32 @@ pub(crate) fn put_back(
     key: &RegisterKey,
     mask: u16,
     (before, after): (u16, u16),
-) -> Result<(), String> {
+) -> Result<(), StepError> {
     let now = read(store.reader, key)?;
     expect(now & mask == before, &subject(key), &format!("{now:#06x}"))?;
     write(store, key, mask, after)
 }
 
 /// A register now.
-pub(crate) fn read(reader: &dyn Reader, key: &RegisterKey) -> Result<u16, String> {
+pub(crate) fn read(reader: &dyn Reader, key: &RegisterKey) -> Result<u16, StepError> {
     let RegisterKey { address, offset, .. } = key;
     let mut bytes = [0; 2];
-    let config = reader.config(*address).map_err(|error| error.to_string())?;
-    match config.read(*offset, &mut bytes).map_err(|error| error.to_string())? {
+    let config = reader.config(*address)?;
+    match config.read(*offset, &mut bytes)? {
         2 => Ok(u16::from_le_bytes(bytes)),
-        _ => Err(format!("config space of {address} ends before offset {offset:#x}: run as root")),
+        _ => Err(StepError::ConfigTooShort { address: *address, offset: *offset }),
     }
 }
 
 /// Set bits of a register and read them back.
-fn write(store: &mut Store, key: &RegisterKey, mask: u16, value: u16) -> Result<(), String> {
+fn write(store: &mut Store, key: &RegisterKey, mask: u16, value: u16) -> Result<(), StepError> {
     let now = read(store.reader, key)?;
     let to = now & !mask | value & mask;
-    store.writer.write_config(key.address, key.offset, to).map_err(|error| error.to_string())?;
+    store.writer.write_config(key.address, key.offset, to)?;
     let now = read(store.reader, key)?;
     match (now ^ to) & mask {
         0 => Ok(()),
-        stuck => Err(format!(
-            "{} reads {now:#06x} after {to:#06x} was written: the hardware does not let bits {stuck:#06x} go",
-            subject(key)
-        )),
+        stuck => Err(StepError::HardWired { subject: subject(key), now, written: to, stuck }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Running one of the host's own tools. The files that it may rewrite are saved first.
 
-use super::{Failure, Operation, Store, Task, Undo, UndoList, file};
+use super::{Operation, StepError, Store, Task, Undo, UndoList, file};
 use crate::host::{ToolEnd, ToolOutput};
 use crate::ledger::{Author, Generator, Ledger, Sha, UndoTool, Unfinished};
 use crate::plan::{Action, WayBack};
@@ -54,7 +54,7 @@ impl Operation for RunTool<'_> {
         }
     }
 
-    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), Failure> {
+    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
         let generator = (*self.way_back == WayBack::Repeat).then(|| self.generator());
         let author = Author { kind: task.change.kind, change: &task.change.id };
         save_touched(store, author, self.touches, generator.as_ref())?;
@@ -74,7 +74,7 @@ impl Operation for RunTool<'_> {
         Ok(())
     }
 
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), String> {
+    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         self.touches.iter().try_for_each(|path| file::settle(store, ledger, path))
     }
 }
@@ -99,8 +99,8 @@ impl Undo for RunBack {
         self.record.purpose.clone()
     }
 
-    fn run(&self, store: &mut Store) -> Result<(), String> {
-        run(store, &self.record.argv, self.record.limit_s).map_err(|failure| failure.why)?;
+    fn run(&self, store: &mut Store) -> Result<(), StepError> {
+        run(store, &self.record.argv, self.record.limit_s)?;
         store.ledger.drop_undo(&self.record);
         Ok(())
     }
@@ -112,7 +112,7 @@ fn save_touched(
     author: Author,
     touches: &[String],
     generator: Option<&Generator>,
-) -> Result<(), String> {
+) -> Result<(), StepError> {
     let mut before = Vec::new();
     for path in touches {
         let found = store.file(path)?;
@@ -127,18 +127,22 @@ fn save_touched(
 }
 
 /// Run a tool; anything but exit status 0 is a failure.
-pub(super) fn run(store: &mut Store, argv: &[String], limit_s: u32) -> Result<(), Failure> {
+pub(super) fn run(store: &mut Store, argv: &[String], limit_s: u32) -> Result<(), StepError> {
     let ToolOutput { end, output } = store.writer.run_tool(argv, limit_s);
     match end {
         ToolEnd::Exited(0) => Ok(()),
-        end => Err(Failure { why: format!("{}: {end}", argv.join(" ")), output: Some(output) }),
+        end => Err(StepError::Tool { argv: argv.to_vec(), end, output }),
     }
 }
 
 /// Run a tool again, to make the files `makes` from those that were put back. If it fails, its files must not stay
 /// half-made: those that still were bedplate's work become what they were before bedplate came (nobody else has made them
 /// since), the others what they were before the tool.
-pub(crate) fn repeat(store: &mut Store, tool: &Generator, makes: &[String]) -> Result<(), Failure> {
+pub(crate) fn repeat(
+    store: &mut Store,
+    tool: &Generator,
+    makes: &[String],
+) -> Result<(), StepError> {
     save_touched(store, Author { kind: "", change: "revert" }, makes, Some(tool))?;
     let Err(mut failure) = run(store, &tool.argv, tool.limit_s) else { return Ok(()) };
     for path in makes {
@@ -146,7 +150,11 @@ pub(crate) fn repeat(store: &mut Store, tool: &Generator, makes: &[String]) -> R
         let Some(Unfinished { before, .. }) = record.unfinished.clone() else { continue };
         let to = if record.knows(before.sha()) { record.original.clone() } else { before };
         if let Err(why) = store.restore_file(path, &to) {
-            failure.why = format!("{}; and {path} could not be put back: {why}", failure.why);
+            failure = StepError::NotPutBack {
+                tool: Box::new(failure),
+                path: path.clone(),
+                source: Box::new(why),
+            };
         }
     }
     Err(failure)

@@ -1,6 +1,6 @@
 //! Reading something back: the change has failed if it is not so.
 
-use super::{Failure, Operation, Store, Task, UndoList};
+use super::{Operation, StepError, Store, Task, UndoList};
 use crate::apply::Answer;
 use crate::plan::Check;
 
@@ -25,16 +25,21 @@ impl Operation for Verify<'_> {
         verify(store, task, self.check).is_ok()
     }
 
-    fn execute(&self, store: &mut Store, task: Task, _undo: &mut UndoList) -> Result<(), Failure> {
-        Ok(verify(store, task, self.check)?)
+    fn execute(
+        &self,
+        store: &mut Store,
+        task: Task,
+        _undo: &mut UndoList,
+    ) -> Result<(), StepError> {
+        verify(store, task, self.check)
     }
 }
 
 /// Whether the check holds; otherwise what is instead. What could not be found out does not hold.
-pub(super) fn verify(store: &Store, task: Task, check: &Check) -> Result<(), String> {
+pub(super) fn verify(store: &Store, task: Task, check: &Check) -> Result<(), StepError> {
     match (task.checker)(check, store.reader) {
         Answer::Holds => Ok(()),
-        Answer::Not(why) => Err(why),
-        Answer::Unknown(why) => Err(format!("cannot tell: {why}")),
+        Answer::Not(why) => Err(StepError::CheckFailed(why)),
+        Answer::Unknown(why) => Err(StepError::CheckUnknown(why)),
     }
 }

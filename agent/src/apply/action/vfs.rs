@@ -2,7 +2,7 @@
 //! once they are there.
 
 use super::attribute::{same_value, settle, to_write};
-use super::{Failure, Operation, Store, Task, Undo, UndoList};
+use super::{Operation, StepError, Store, Task, Undo, UndoList};
 use crate::ledger::Ledger;
 use crate::value::PciAddress;
 
@@ -31,11 +31,11 @@ impl Operation for BindVfs<'_> {
     }
 
     /// Bind the VFs that are not bound. They come to be within the change, so the ledger gets them here.
-    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), Failure> {
+    fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
         let BindVfs { driver, limit_s, .. } = *self;
         let vfs = self.unbound(store)?;
         if !vfs.is_empty() && store.reader.exists(&format!("{DRIVERS}/{driver}")) == Ok(false) {
-            return Err(format!("there is no PCI driver {driver}: modprobe {driver} first").into());
+            return Err(StepError::NoDriver { driver: driver.to_owned() });
         }
         let mut found = Vec::new();
         for vf in &vfs {
@@ -57,7 +57,7 @@ impl Operation for BindVfs<'_> {
         Ok(())
     }
 
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), String> {
+    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
         for vf in self.vfs(store)? {
             settle(store, ledger, &driver_override(&vf))?;
         }
@@ -67,26 +67,25 @@ impl Operation for BindVfs<'_> {
 
 impl BindVfs<'_> {
     /// The first `count` VFs of the PF, by their addresses.
-    fn vfs(&self, store: &Store) -> Result<Vec<String>, String> {
+    fn vfs(&self, store: &Store) -> Result<Vec<String>, StepError> {
         let pf = self.pf;
         (0..self.count)
             .map(|number| {
                 let link = store.reader.link(&format!("{DEVICES}/{pf}/virtfn{number}"));
-                let target =
-                    link.map_err(|error| format!("VF {number} of {pf} is missing: {error}"))?;
+                let target = link.map_err(|source| StepError::NoVf { number, pf, source })?;
                 Ok(target.rsplit('/').next().unwrap_or(&target).to_owned())
             })
             .collect()
     }
 
     /// Those VFs that do not have the driver. One that has another is an error: whatever bound it uses it.
-    fn unbound(&self, store: &Store) -> Result<Vec<String>, String> {
+    fn unbound(&self, store: &Store) -> Result<Vec<String>, StepError> {
         let mut without = Vec::new();
         for vf in self.vfs(store)? {
             match driver_of(store, &vf)? {
                 None => without.push(vf),
                 Some(bound) if bound == self.driver => {}
-                Some(bound) => return Err(format!("VF {vf} is bound to {bound}: plan again")),
+                Some(driver) => return Err(StepError::VfTaken { vf, driver }),
             }
         }
         Ok(without)
@@ -104,7 +103,7 @@ struct Bound {
 }
 
 impl Bound {
-    fn bind(&self, store: &mut Store) -> Result<(), String> {
+    fn bind(&self, store: &mut Store) -> Result<(), StepError> {
         let Bound { vf, driver, limit_s, .. } = self;
         store.write_attribute(&driver_override(vf), driver, *limit_s)?;
         store.write_attribute(&format!("{DRIVERS}/{driver}/bind"), vf, *limit_s)?;
@@ -112,10 +111,7 @@ impl Bound {
         if bound.as_ref() == Some(driver) {
             return Ok(());
         }
-        Err(format!(
-            "VF {vf} has {} after it was given to {driver}",
-            bound.map_or("no driver".to_owned(), |bound| format!("driver {bound}"))
-        ))
+        Err(StepError::NotBound { vf: vf.clone(), driver: driver.clone(), bound })
     }
 }
 
@@ -125,7 +121,7 @@ impl Undo for Bound {
     }
 
     /// Take the driver from the VF again, and let it forget the driver's name.
-    fn run(&self, store: &mut Store) -> Result<(), String> {
+    fn run(&self, store: &mut Store) -> Result<(), StepError> {
         let Bound { vf, driver, driver_override: was, limit_s } = self;
         if driver_of(store, vf)?.as_ref() == Some(driver) {
             store.write_attribute(&format!("{DRIVERS}/{driver}/unbind"), vf, *limit_s)?;
@@ -144,10 +140,10 @@ fn driver_override(vf: &str) -> String {
     format!("{DEVICES}/{vf}/driver_override")
 }
 
-fn driver_of(store: &Store, vf: &str) -> Result<Option<String>, String> {
+fn driver_of(store: &Store, vf: &str) -> Result<Option<String>, StepError> {
     match store.reader.link(&format!("{DEVICES}/{vf}/driver")) {
         Ok(target) => Ok(target.rsplit('/').next().map(str::to_owned)),
         Err(error) if error.is_absent() => Ok(None),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.into()),
     }
 }

@@ -19,7 +19,7 @@ impl Daemon {
                 self.retry = None;
                 self.working_on("observing the host").await;
                 self.look(true).await;
-                self.settle().await;
+                self.work_off_events().await;
                 let _ = reply.send(self.usable().map(|()| self.status.state));
             }
             Request::Reload(reply) => {
@@ -45,7 +45,7 @@ impl Daemon {
     }
 
     /// Sees to the events of what was just done, so that who asked is told of a host that was looked at after it.
-    async fn settle(&mut self) {
+    async fn work_off_events(&mut self) {
         for _ in 0..3 {
             while let Ok(more) = self.triggers.try_recv() {
                 self.gather(more);
@@ -91,7 +91,7 @@ impl Daemon {
         self.devices.forget(&gone);
         self.restart.store().keep_devices(&self.devices)?;
         self.look(true).await;
-        self.settle().await;
+        self.work_off_events().await;
         let names: Vec<String> =
             gone.iter().map(|(address, what)| format!("{what} at {address}")).collect();
         Ok(format!("no longer expected: {}", names.join(", ")))

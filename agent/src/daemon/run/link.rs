@@ -13,7 +13,8 @@ use crate::daemon::logind::{self, ManagerProxy};
 const BUS_LIMIT: Duration = Duration::from_secs(5);
 /// Wait before signals of logind are subscribed to again.
 const LISTEN_AGAIN: Duration = Duration::from_secs(2);
-const UNHEARD: &str = "signals of systemd-logind do not arrive: inhibitors and cancelled shutdowns are noticed late, and there may be no reboots";
+const UNHEARD: &str = "signals of systemd-logind do not arrive: inhibitors and cancelled shutdowns are noticed late, \
+    and there may be no reboots";
 /// Waits between tries to get back on the bus: the first, and the longest.
 pub(super) const BUS_AGAIN: (Duration, Duration) =
     (Duration::from_secs(1), Duration::from_secs(60));

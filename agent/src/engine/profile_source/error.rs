@@ -30,7 +30,7 @@ pub enum SourceError {
     #[error("cannot read the host's profile")]
     Host(#[source] ReadError),
     /// Others could have written it, and it decides what is done as root.
-    #[error("the profile {path} is not to be trusted: {why}")]
+    #[error("the profile {path} is not trusted: {why}")]
     Untrusted {
         /// The file or its directory.
         path: String,
@@ -50,7 +50,10 @@ pub enum SourceError {
         path: String,
     },
     /// Neither a shipped profile nor a file.
-    #[error("no profile is called `{name}`: {}shipped ones are {}; a file is given by its path, such as ./site.toml", did_you_mean(.name), shipped_names().join(", "))]
+    #[error(
+        "no profile is called `{name}`: {}shipped ones are {}; a file is given by its path, such as ./site.toml",
+        did_you_mean(.name), shipped_names().join(", ")
+    )]
     UnknownName {
         /// What was asked for.
         name: String,
@@ -63,7 +66,8 @@ pub enum SourceError {
     },
     /// No shipped profile is for this host, or more than one is.
     #[error(
-        "no shipped profile can be chosen for this host: name one with --profile, or write one (`bedplate profile init --extends NAME`)"
+        "no shipped profile can be chosen for this host: name one with --profile, or write one (`bedplate profile \
+            init --extends NAME`)"
     )]
     NoShipped(#[source] MatchError),
     /// None of several profiles is for this host, or more than one is.

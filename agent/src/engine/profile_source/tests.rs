@@ -78,7 +78,7 @@ fn every_shipped_profile_is_the_best_for_its_own_machine_and_for_no_other() {
 fn where_none_fits_the_general_reasons_are_given() {
     let strange = HostSpec::from_toml("machine = \"plain\"\ncpu = \"other\"").unwrap().build();
     let facts = observe(&strange, Depth::Plan);
-    let error = choose(Choice::HostOrShipped, Belief::Own, &strange, &facts).unwrap_err();
+    let error = choose(Choice::HostOrShipped, OwnerCheck::Require, &strange, &facts).unwrap_err();
     let said = format!("{error}: {}", std::error::Error::source(&error).unwrap());
     for part in ["--profile", "generic-intel: CPU vendor is other, not intel", "generic-arm: "] {
         assert!(said.contains(part), "{said}");

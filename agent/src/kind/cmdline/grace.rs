@@ -7,11 +7,11 @@ use crate::facts::{Arch, Facts};
 use crate::host::Reading;
 use crate::plan::{Blocker, Settled, Why};
 use crate::section::Declared;
-use crate::value::PciId;
+use crate::value::{KernelVersion, PciId};
 
 const NVIDIA: PciId = PciId(0x10de);
 /// The first release with S1DSS bypass.
-const EITHER: (u32, u32) = (6, 11);
+const EITHER: KernelVersion = KernelVersion::new(6, 11);
 const SOURCE: &str = "NVIDIA/nodewright-packages pull request 122; handbook §14.3";
 
 /// The mode that the profile's comes to on this machine, with a reason that the machine adds.
@@ -31,9 +31,10 @@ pub fn mode(
     let os = &facts.os;
     // Arguments count from the next boot on: so does the kernel.
     let release = os.next_kernel.known().or(os.kernel.known()).or(os.installed_kernels.last());
-    let old = release.filter(|release| version(release).is_some_and(|version| version < EITHER));
+    let old = release
+        .filter(|release| KernelVersion::of(release).is_some_and(|version| version < EITHER));
     match (asked, release, old) {
-        (IommuMode::Auto, Some(release), None) if version(release).is_some() => {
+        (IommuMode::Auto, Some(release), None) if KernelVersion::of(release).is_some() => {
             cmdline.keep.push("iommu.passthrough".to_owned());
             cmdline.settled.push(Settled {
                 kind: "cmdline",
@@ -61,11 +62,6 @@ fn is_nvidia_arm(profile: &dyn Declared, facts: &Facts) -> bool {
         Reading::Absent => false,
         Reading::Unknown(_) => profile.vendors().contains(&NVIDIA),
     }
-}
-
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
-    Some((numbers.next()??, numbers.next()??))
 }
 
 fn because(old: Option<&String>) -> Why {

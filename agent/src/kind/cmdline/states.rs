@@ -8,7 +8,7 @@ use crate::cmdline::{CommandLine, Edit, EditError, Finding, KernelDefaults, Stat
 use crate::desired::DesiredCmdline;
 use crate::facts::Facts;
 use crate::host::{HostKind, Reader, Reading};
-use crate::kind::Context;
+use crate::kind::{Context, dropped};
 use crate::plan::{Deferred, Effect, Item, Note, Pending, Section, Settled, Unknown, Why};
 
 /// How every wanted and unwanted thing stands in each state. All lists have the edit's order.
@@ -203,7 +203,7 @@ fn why_of(wanted: &DesiredCmdline, entry: &str, set: bool) -> Vec<Why> {
         .flat_map(|arg| arg.why.iter());
     let mut why: Vec<Why> = set_why.chain(absent_why).cloned().collect();
     if why.is_empty() && !set {
-        why.push(Why::because("bedplate put it there and the profile no longer asks for it"));
+        why.push(dropped());
     }
     why
 }

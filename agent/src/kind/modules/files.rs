@@ -7,21 +7,21 @@ use super::NAME;
 use super::conf::{self, Modprobe};
 use super::waits;
 use crate::desired::{DesiredModules, WantedOption};
-use crate::host::{HostKind, ReadError, Reader};
-use crate::kind::Context;
+use crate::host::{HostKind, Reader};
 use crate::kind::drop_in::{self, ConfFile};
+use crate::kind::{Context, dropped};
 use crate::ledger::Sha;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
 use crate::plan::{
-    Action, Blocker, Change, Effect, FileContent, Item, Note, Pending, Section, Settled, Unknown,
-    WayBack, Why,
+    Action, Blocker, Change, Effect, FileContent, Item, Note, Pending, Section, Settled, WayBack,
+    Why,
 };
 
 /// Compares the boot load list.
 pub fn load_list(context: &Context, section: &mut Section) {
     let files = match drop_in::files(context.reader, "modules-load.d") {
         Ok(files) => files,
-        Err(error) => return unknown(section, MODULES_LOAD_PATH, &error),
+        Err(error) => return drop_in::unknown(NAME, section, MODULES_LOAD_PATH, &error),
     };
     let mut elsewhere = BTreeMap::new();
     let mut ours = BTreeSet::new();
@@ -93,7 +93,7 @@ pub fn modprobe(context: &Context, section: &mut Section) {
     };
     let files = match drop_in::files(context.reader, "modprobe.d") {
         Ok(files) => files,
-        Err(error) => return unknown(section, MODPROBE_PATH, &error),
+        Err(error) => return drop_in::unknown(NAME, section, MODPROBE_PATH, &error),
     };
     let ours = files
         .iter()
@@ -124,14 +124,6 @@ pub fn modprobe(context: &Context, section: &mut Section) {
     section.changes.push(change);
 }
 
-fn unknown(section: &mut Section, subject: &str, error: &ReadError) {
-    section.unknowns.push(Unknown {
-        kind: NAME,
-        subject: subject.into(),
-        reason: error.to_string(),
-    });
-}
-
 fn item(subject: &str, before: Option<&str>, after: Option<&str>, why: &[Why]) -> Item {
     Item {
         subject: subject.to_owned(),
@@ -139,10 +131,6 @@ fn item(subject: &str, before: Option<&str>, after: Option<&str>, why: &[Why]) -
         after: after.map(str::to_owned),
         why: why.to_vec(),
     }
-}
-
-fn dropped() -> Why {
-    Why::because("bedplate put it there and the profile no longer asks for it")
 }
 
 fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Item> {
@@ -203,7 +191,7 @@ fn replace(
         Ok(bytes) => Some(FileContent { bytes }),
         Err(error) if error.is_absent() => None,
         Err(error) => {
-            unknown(section, path, &error);
+            drop_in::unknown(NAME, section, path, &error);
             return None;
         }
     };

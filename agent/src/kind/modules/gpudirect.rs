@@ -8,12 +8,12 @@ use crate::facts::Facts;
 use crate::facts::gpu::NvidiaDriver;
 use crate::host::Reading;
 use crate::plan::{Blocker, Note, Unknown, Why};
-use crate::value::ModuleName;
+use crate::value::{KernelVersion, ModuleName};
 
 const SUBJECT: &str = "GPUDirect memory registration";
 
 /// DMA-BUF needs a kernel of this generation (handbook §6.3, vendor table).
-const DMABUF_KERNEL: (u32, u32) = (5, 12);
+const DMABUF_KERNEL: KernelVersion = KernelVersion::new(5, 12);
 /// CUDA 11.7 came with the R515 driver, the first one with open kernel modules.
 const DMABUF_DRIVER: u32 = 515;
 
@@ -28,12 +28,15 @@ pub fn resolve(asked: GpuDirect, facts: &Facts, desired: &mut Desired) -> Option
         GpuDirect::Peermem => Some(peermem("the profile asks for the legacy path")),
         // AMD registers amdgpu itself as a peer client or uses DMA-BUF: there is no module to load (handbook §6.3).
         GpuDirect::Auto if !has_nvidia_gpu => None,
-        // Known, and no matter of reading: there is no GPUDirect without a driver, and people have to bring one.
-        GpuDirect::Auto if matches!(facts.gpu.nvidia, Reading::Absent) => {
-            desired.blockers.push(no_driver());
-            None
-        }
-        GpuDirect::Auto => auto(facts, desired),
+        GpuDirect::Auto => match &facts.gpu.nvidia {
+            Reading::Known(driver) => auto(dmabuf_obstacle(driver, facts), facts, desired),
+            Reading::Unknown(why) => auto(Err(why.clone()), facts, desired),
+            // Known, and no matter of reading: there is no GPUDirect without a driver, and people have to bring one.
+            Reading::Absent => {
+                desired.blockers.push(no_driver());
+                None
+            }
+        },
     }
 }
 
@@ -49,8 +52,13 @@ fn no_driver() -> Blocker {
     }
 }
 
-fn auto(facts: &Facts, desired: &mut Desired) -> Option<WantedModule> {
-    match dmabuf_obstacle(facts) {
+/// `obstacle`: what rules DMA-BUF out, or why that is not known.
+fn auto(
+    obstacle: Result<Option<String>, String>,
+    facts: &Facts,
+    desired: &mut Desired,
+) -> Option<WantedModule> {
+    match obstacle {
         Ok(None) => {
             desired.notes.push(Note {
                 kind: NAME,
@@ -68,7 +76,8 @@ fn auto(facts: &Facts, desired: &mut Desired) -> Option<WantedModule> {
                     kind: NAME,
                     subject: SUBJECT.into(),
                     reason: format!(
-                        "neither path works: DMA-BUF is out ({obstacle}), and this kernel's ib_core has no peer-memory symbols for nvidia_peermem"
+                        "neither path works: DMA-BUF is out ({obstacle}), and this kernel's ib_core has no \
+                            peer-memory symbols for nvidia_peermem"
                     ),
                     remedy: "install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED/MLNX_OFED (peermem)".into(),
                 });
@@ -91,25 +100,19 @@ fn auto(facts: &Facts, desired: &mut Desired) -> Option<WantedModule> {
 }
 
 /// What rules DMA-BUF out, as far as a host can tell; `Err` = cannot tell.
-fn dmabuf_obstacle(facts: &Facts) -> Result<Option<String>, String> {
-    let driver = match &facts.gpu.nvidia {
-        Reading::Known(driver) => driver,
-        Reading::Absent => return Err("no NVIDIA driver is loaded".into()),
-        Reading::Unknown(why) => return Err(why.clone()),
-    };
+fn dmabuf_obstacle(driver: &NvidiaDriver, facts: &Facts) -> Result<Option<String>, String> {
     let kernel = match &facts.os.kernel {
         Reading::Known(release) => release,
         Reading::Absent | Reading::Unknown(_) => {
             return Err("the running kernel is not known".into());
         }
     };
-    let mut numbers =
-        kernel.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let version = KernelVersion::of(kernel)
+        .ok_or_else(|| format!("the version of kernel {kernel} is not known"))?;
     Ok(obstacle(driver, kernel, version))
 }
 
-fn obstacle(driver: &NvidiaDriver, kernel: &str, version: (u32, u32)) -> Option<String> {
+fn obstacle(driver: &NvidiaDriver, kernel: &str, version: KernelVersion) -> Option<String> {
     if !driver.open {
         return Some("the NVIDIA kernel modules are the proprietary ones".into());
     }
@@ -118,7 +121,7 @@ fn obstacle(driver: &NvidiaDriver, kernel: &str, version: (u32, u32)) -> Option<
     if major < DMABUF_DRIVER {
         return Some(format!("driver {} is older than R{DMABUF_DRIVER}", driver.version));
     }
-    (version < DMABUF_KERNEL).then(|| format!("kernel {kernel} is older than 5.12"))
+    (version < DMABUF_KERNEL).then(|| format!("kernel {kernel} is older than {DMABUF_KERNEL}"))
 }
 
 fn peermem(reason: &str) -> WantedModule {

@@ -1,14 +1,13 @@
 //! `[modules]`: what is loaded, kept out, and with which parameters.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::desired::ModuleLoad;
 use crate::plan::Why;
-use crate::section::{At, Entry, section};
+use crate::section::{At, Entry, Scalar, ScalarEntry, section};
 use crate::value::ModuleName;
 
 mod lints;
@@ -147,42 +146,5 @@ pub(crate) struct ModuleTable {
 /// An entry of the module lists.
 pub(crate) type ModuleEntry = At<Entry<ModuleText, ModuleTable>>;
 
-/// A value of a module parameter.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum Scalar {
-    /// Text, as modprobe.d takes it.
-    Text(String),
-    /// A number.
-    Number(i64),
-    /// Written as 1 or 0.
-    Truth(bool),
-}
-
-impl fmt::Display for Scalar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Scalar::Text(text) => f.write_str(text),
-            Scalar::Number(number) => write!(f, "{number}"),
-            Scalar::Truth(truth) => write!(f, "{}", u8::from(*truth)),
-        }
-    }
-}
-
-/// A module parameter's value with its reason.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct OptionTable {
-    /// The value; `true` and `false` are written as 1 and 0.
-    pub value: Scalar,
-    /// Why; shown in plans.
-    pub why: Option<At<String>>,
-    /// Where the fact stands.
-    pub source: Option<At<String>>,
-}
-
-/// A value in `modules.options.MODULE`.
-pub(crate) type OptionEntry = At<Entry<Scalar, OptionTable>>;
-
 /// `[modules.options.MODULE]`.
-pub(crate) type Parameters = BTreeMap<At<String>, OptionEntry>;
+pub(crate) type Parameters = BTreeMap<At<String>, ScalarEntry>;

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use super::NAME;
 use super::conf::{self, PATH};
 use super::key::Key;
+use super::running;
 use super::section::Setting;
 use crate::host::{HostKind, ReadError};
-use crate::kind::Context;
 use crate::kind::drop_in::{self, ConfFile};
-use crate::plan::{
-    Action, Change, Effect, FileContent, Item, Note, Section, Settled, Unknown, Why,
-};
+use crate::kind::{Context, dropped};
+use crate::plan::{Action, Change, Effect, FileContent, Item, Note, Section, Settled};
 
 /// What procps applies beside sysctl.d. systemd-sysctl reads it only where a link in sysctl.d leads to it, as on Debian.
 const SYSCTL_CONF: &str = "/etc/sysctl.conf";
@@ -23,7 +22,7 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut Section) {
         Err(error) if error.is_absent() => None,
         // A snapshot of before this section was known; nothing is asked of it either.
         Err(ReadError::NotRecorded { .. }) if wanted.is_empty() => return,
-        Err(error) => return unknown(section, PATH, &error),
+        Err(error) => return drop_in::unknown(NAME, section, PATH, &error),
     };
     if !wanted.is_empty() {
         overruled(context, wanted, section);
@@ -32,18 +31,12 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut Section) {
     let ours = ours.unwrap_or_default();
     let target: BTreeMap<_, _> =
         wanted.iter().map(|setting| (setting.key.clone(), setting.value.clone())).collect();
+    if context.facts.host != HostKind::Image {
+        running::left_behind(context, wanted, &ours, section);
+    }
     if ours == target {
         settled(&ours, section);
         return;
-    }
-    let running = context.facts.host != HostKind::Image;
-    for key in ours.keys().filter(|key| running && !target.contains_key(*key)) {
-        section.notes.push(Note {
-            kind: NAME,
-            subject: key.to_string(),
-            text: "its running value stays until the next boot: the profile no longer sets it"
-                .into(),
-        });
     }
     section.changes.push(Change {
         id: format!("{NAME}{PATH}"),
@@ -61,14 +54,6 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut Section) {
         needs: Vec::new(),
         owns: None,
         deferred: None,
-    });
-}
-
-fn unknown(section: &mut Section, subject: &str, error: &ReadError) {
-    section.unknowns.push(Unknown {
-        kind: NAME,
-        subject: subject.into(),
-        reason: error.to_string(),
     });
 }
 
@@ -93,8 +78,8 @@ fn items(
         why: setting.why.clone(),
     });
     let dropped = ours.iter().filter(|(key, _)| !target.contains_key(*key)).map(|(key, value)| {
-        let why = Why::because("bedplate put it there and the profile no longer asks for it");
-        Item { subject: key.to_string(), before: Some(value.clone()), after: None, why: vec![why] }
+        let why = vec![dropped()];
+        Item { subject: key.to_string(), before: Some(value.clone()), after: None, why }
     });
     set.chain(dropped).collect()
 }
@@ -103,7 +88,7 @@ fn items(
 fn overruled(context: &Context, wanted: &[Setting], section: &mut Section) {
     let files = match drop_in::files(context.reader, "sysctl.d") {
         Ok(files) => files,
-        Err(error) => return unknown(section, "sysctl.d", &error),
+        Err(error) => return drop_in::unknown(NAME, section, "sysctl.d", &error),
     };
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     for file in files.iter().filter(|file| name(&file.path) > name(PATH)) {
@@ -120,7 +105,7 @@ fn overruled(context: &Context, wanted: &[Setting], section: &mut Section) {
             section.notes.extend(contradictions(&file, wanted, &text));
         }
         Err(error) if error.is_absent() => {}
-        Err(error) => unknown(section, SYSCTL_CONF, &error),
+        Err(error) => drop_in::unknown(NAME, section, SYSCTL_CONF, &error),
     }
 }
 

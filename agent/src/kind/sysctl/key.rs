@@ -36,6 +36,21 @@ impl Key {
         }
     }
 
+    /// The key of a path below /proc/sys.
+    pub fn of_path(path: &str) -> Option<Self> {
+        Key::new(path.strip_prefix("/proc/sys/")?).ok()
+    }
+
+    /// The network interface whose parameter it is, with the directory that the kernel makes when the interface comes
+    /// (net/ipv4/devinet.c, net/ipv6/addrconf.c, net/core/neighbour.c).
+    pub fn interface(&self) -> Option<(&str, String)> {
+        let mut parts = self.0.split('/');
+        let (net, family, table) = (parts.next()?, parts.next()?, parts.next()?);
+        let (name, _parameter) = (parts.next()?, parts.next()?);
+        let each = net == "net" && ["conf", "neigh"].contains(&table);
+        each.then(|| (name, format!("/proc/sys/net/{family}/{table}/{name}")))
+    }
+
     /// Where the kernel shows it.
     pub fn path(&self) -> String {
         format!("/proc/sys/{}", self.0)
@@ -77,6 +92,18 @@ mod tests {
 
     fn path(text: &str) -> String {
         Key::new(text).unwrap().path()
+    }
+
+    #[test]
+    fn parameters_of_interfaces_are_known_by_their_place() {
+        let of = |key: &str| Key::new(key).unwrap().interface().map(|(name, _)| name.to_owned());
+        assert_eq!(of("net/ipv4/conf/eth0.100/rp_filter").as_deref(), Some("eth0.100"));
+        assert_eq!(of("net.ipv6.neigh.eth1.gc_stale_time").as_deref(), Some("eth1"));
+        for key in
+            ["net.ipv4.tcp_rmem", "net.core.somaxconn", "kernel.a.conf.b.c", "net.ipv4.conf.a"]
+        {
+            assert_eq!(of(key), None, "{key}");
+        }
     }
 
     #[test]

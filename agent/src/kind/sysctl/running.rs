@@ -1,10 +1,14 @@
 //! The values that the running kernel has.
 
+use std::collections::BTreeMap;
+
 use super::NAME;
-use super::key::folded;
+use super::conf::PATH;
+use super::key::{Key, folded};
 use super::section::Setting;
+use crate::host::boot_id;
 use crate::kind::Context;
-use crate::plan::{Action, Blocker, Change, Effect, Item, Section, Settled, Unknown};
+use crate::plan::{Action, Blocker, Change, Effect, Item, Note, Section, Settled, Unknown};
 
 /// Seconds a write may take. Most take none; vm.nr_hugepages looks for its pages while the write lasts.
 const LIMIT_S: u32 = 60;
@@ -23,7 +27,8 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut Section) {
                 kind: NAME,
                 reason: format!("the running kernel has no {}", setting.key.path()),
                 remedy: format!(
-                    "load the module that brings it ([modules] load), or correct `{subject}` in [sysctl] set or drop it there"
+                    "{}, or correct `{subject}` in [sysctl] set or drop it there",
+                    brings(context, setting)
                 ),
                 subject,
             }),
@@ -32,6 +37,45 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut Section) {
             }
         }
     }
+}
+
+/// What the kernel shows a missing parameter after.
+fn brings(context: &Context, setting: &Setting) -> String {
+    match setting.key.interface() {
+        // udev has the file applied to an interface that comes (systemd rules.d/99-systemd.rules).
+        Some((name, directory)) if context.reader.exists(&directory) == Ok(false) => {
+            format!("set up the network interface {name}: {PATH} is applied when it appears")
+        }
+        _ => "load the module that brings it ([modules] load)".to_owned(),
+    }
+}
+
+/// Names the running values that stay behind: of keys that the file still has, and of those that bedplate wrote in this
+/// boot and that have left the file since.
+pub fn left_behind(
+    context: &Context,
+    wanted: &[Setting],
+    file: &BTreeMap<Key, String>,
+    section: &mut Section,
+) {
+    let in_file = file.keys().map(|key| (key.clone(), String::new()));
+    let written = context.ledger.attributes.iter().filter_map(|(path, record)| {
+        let stays = record.kind == NAME
+            && boot_id::of(context.reader).is_ok_and(|boot| boot == record.boot)
+            && context.reader.attribute(path).is_ok_and(|now| record.ours.contains(&now));
+        let before = format!(" (it was {} before bedplate set it)", folded(&record.original));
+        stays.then(|| Some((Key::of_path(path)?, before)))?
+    });
+    let mut stays: BTreeMap<Key, String> = in_file.collect();
+    stays.extend(written);
+    stays.retain(|key, _| wanted.iter().all(|setting| setting.key != *key));
+    section.notes.extend(stays.into_iter().map(|(key, before)| Note {
+        kind: NAME,
+        subject: key.to_string(),
+        text: format!(
+            "its running value stays until the next boot: the profile no longer sets it{before}"
+        ),
+    }));
 }
 
 fn change(setting: &Setting, now: String) -> Change {

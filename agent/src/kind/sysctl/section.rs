@@ -1,16 +1,14 @@
 //! `[sysctl]`: kernel parameters.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::key::{Key, folded};
 use crate::plan::Why;
 use crate::section::{
-    At, Checker, Entry, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, key_of, quoted,
-    section,
+    At, Checker, Entry, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, ScalarEntry, key_of,
+    quoted, section,
 };
 
 section! {
@@ -25,7 +23,7 @@ section! {
             extend("examples" = [{ "kernel.numa_balancing": 0 }]),
             extend("x-source" = "sysctl.d(5); rccl src/init.cc warns when kernel.numa_balancing is on; handbook §14.6")
         )]
-        set: BTreeMap<At<String>, ValueEntry>;
+        set: BTreeMap<At<String>, ScalarEntry>;
     }
     before {
         /// Sorted by key.
@@ -45,45 +43,6 @@ pub struct Setting {
     pub why: Vec<Why>,
 }
 
-/// A value of a kernel parameter.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(rename = "SysctlValue")]
-pub(crate) enum Value {
-    /// Text, or several numbers.
-    Text(String),
-    /// A number.
-    Number(i64),
-    /// Written as 1 or 0.
-    Truth(bool),
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Value::Text(text) => f.write_str(text),
-            Value::Number(number) => write!(f, "{number}"),
-            Value::Truth(truth) => write!(f, "{}", u8::from(*truth)),
-        }
-    }
-}
-
-/// A kernel parameter's value with its reason.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "SysctlTable")]
-pub(crate) struct ValueTable {
-    /// The value; `true` and `false` are written as 1 and 0.
-    pub value: Value,
-    /// Why; shown in plans.
-    pub why: Option<At<String>>,
-    /// Where the fact stands.
-    pub source: Option<At<String>>,
-}
-
-/// A value in `sysctl.set`.
-pub(crate) type ValueEntry = At<Entry<Value, ValueTable>>;
-
 /// Values by key.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Keys(BTreeMap<Key, Leaf<String>>);
@@ -95,7 +54,7 @@ impl Overlay for Keys {
     }
 }
 
-fn read_keys(checker: &mut Checker<'_>, set: Option<BTreeMap<At<String>, ValueEntry>>) -> Keys {
+fn read_keys(checker: &mut Checker<'_>, set: Option<BTreeMap<At<String>, ScalarEntry>>) -> Keys {
     let mut keys = Keys::default();
     for (name, entry) in set.into_iter().flatten() {
         let place = checker.place(name.span);
@@ -103,8 +62,8 @@ fn read_keys(checker: &mut Checker<'_>, set: Option<BTreeMap<At<String>, ValueEn
             Ok(key) => key,
             Err(error) => {
                 let label = format!("expected {}", error.expected);
-                let help = "name each key by itself: patterns and `..` are not taken; write slashes where a name has dots in it, \
-                            as in `net/ipv4/conf/eth0.100/rp_filter`";
+                let help = "name each key by itself: patterns and `..` are not taken; write slashes where a name has dots \
+                            in it, as in `net/ipv4/conf/eth0.100/rp_filter`";
                 checker.error(place, "bad-sysctl", error.to_string(), label, Some(help.to_owned()));
                 continue;
             }

@@ -10,12 +10,15 @@ use crate::topology::fixture::{Files, facts};
 const NUMA: &str = "/proc/sys/kernel/numa_balancing";
 
 fn plan_of(set: &str, host: HostKind, reader: &Files) -> Section {
+    plan_after(set, host, reader, &Ledger::default())
+}
+
+fn plan_after(set: &str, host: HostKind, reader: &Files, ledger: &Ledger) -> Section {
     let profile = of_text(&format!("schema = 1\n[sysctl]\nset = {set}\n"));
     let mut facts = facts(Reading::Absent);
     facts.host = host;
     let desired = Desired::default();
-    let ledger = Ledger::default();
-    plan(&Context { profile: &profile, desired: &desired, facts: &facts, reader, ledger: &ledger })
+    plan(&Context { profile: &profile, desired: &desired, facts: &facts, reader, ledger })
 }
 
 fn settings(text: &str) -> Files {
@@ -70,6 +73,26 @@ fn an_image_gets_the_file_and_its_kernel_is_not_asked() {
 fn a_host_that_is_asked_for_nothing_says_nothing() {
     let section = plan_of("{}", HostKind::Live, &Files::default());
     assert_eq!(section, Section::default());
+}
+
+#[test]
+fn a_value_that_stays_behind_is_named_until_the_next_boot() {
+    let path = crate::host::boot_id::PATH;
+    let mut ledger = Ledger::default();
+    ledger.begin_attribute(NUMA, NAME, "this boot", ("1", "0"), 60);
+    ledger.settle_attribute(NUMA, "0");
+    let after = |boot: &str, now: &str, set: &str| {
+        let reader = Files::new(&[(path, boot), (NUMA, now)]);
+        let section = plan_after(set, HostKind::Live, &reader, &ledger);
+        section.notes.into_iter().map(|note| format!("{}: {}", note.subject, note.text))
+    };
+    let said: Vec<String> = after("this boot", "0", "{}").collect();
+    let text = "kernel.numa_balancing: its running value stays until the next boot: \
+                the profile no longer sets it (it was 1 before bedplate set it)";
+    assert_eq!(said, [text]);
+    assert_eq!(after("the next", "0", "{}").count(), 0, "the boot took it away");
+    assert_eq!(after("this boot", "1", "{}").count(), 0, "others have set it since");
+    assert_eq!(after("this boot", "0", "{ \"kernel.numa_balancing\" = 0 }").count(), 0);
 }
 
 #[test]

@@ -14,8 +14,9 @@ section! {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
     "lints" Lints, LintsFragment, LintsLayer {}
     special allowed: AllowedLayer = read_allowed {
-        /// Lints of level error that are let pass, `allow = { "ID" = "why" }`; `bedplate profile check` shows the ids. Any other
-        /// one stops `plan --exit-code`, `apply`, `render` and the daemon. The reason stands in plans and in the history.
+        /// Lints of level error that are let pass, `allow = { "ID" = "why" }`; `bedplate profile check` shows the ids. Any
+        /// other one stops `plan --exit-code`, `apply`, `render` and the daemon. The reason stands in plans and in the
+        /// history.
         #[schemars(
             extend("default" = {}),
             extend("examples" = [{ "iommu-on-arm": "one profile for x86 and Arm nodes" }])

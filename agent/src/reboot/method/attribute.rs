@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use super::unusable::Unusable;
 use super::{MethodError, under};
 
 /// An attribute's text without the white space around it.
@@ -49,17 +50,16 @@ pub fn write_and_check(root: &Path, path: &str, value: &str) -> Result<(), Metho
 /// does not (`KERNFS_ROOT_EXTRA_OPEN_PERM_CHECK`), and by opening it, which a read-only /sys refuses.
 ///
 /// # Errors
-/// The reason, for people.
-pub fn writable(root: &Path, path: &str) -> Result<(), String> {
+/// What is in the way.
+pub fn writable(root: &Path, path: &str) -> Result<(), Unusable> {
     let real = under(root, path);
-    let mode = real.metadata().map_err(|error| format!("{path}: {error}"))?.permissions().mode();
-    if mode & 0o222 == 0 {
-        return Err(format!("{path} is read-only"));
+    let meta =
+        real.metadata().map_err(|source| Unusable::NotThere { path: path.to_owned(), source })?;
+    if meta.permissions().mode() & 0o222 == 0 {
+        return Err(Unusable::ReadOnly { path: path.to_owned() });
     }
     match OpenOptions::new().write(true).open(real) {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!(
-            "{path} cannot be written ({error}); run as root, outside a container and without ProtectKernelTunables="
-        )),
+        Err(error) => Err(Unusable::NotWritable { path: path.to_owned(), error }),
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::ipmi::{Code, Ipmi, IpmiError};
+use super::unusable::Unusable;
 use super::{Env, MethodError, Undo, attribute, ipmi, under};
 use crate::error_chain::chain;
 use crate::host::boot_id::PATH as BOOT_ID;
@@ -54,23 +55,21 @@ pub enum PowerCycleError {
 }
 
 /// Whether it can be promised.
-pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
+pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     for path in [HOOK, PROGRAM] {
         let runs =
             |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
         if !under(env.root, path).metadata().is_ok_and(runs) {
-            return Err(format!(
-                "{path} is not installed or not executable; reinstall the package"
-            ));
+            return Err(Unusable::NotInstalled { path });
         }
     }
-    boot_id(env.root).map_err(|error| chain(&error))?;
-    let status = ipmi::status(env.ipmi).map_err(|error| chain(&error))?;
+    boot_id(env.root)?;
+    let status = ipmi::status(env.ipmi)?;
     if !status.power_on {
-        return Err("the BMC says that the power is off while this machine runs: it does not control this machine's power".into());
+        return Err(Unusable::ForeignBmc);
     }
     if status.power_fault {
-        return Err("the BMC reports a power fault, so the machine might not come back; see `ipmitool chassis status`".into());
+        return Err(Unusable::PowerFault);
     }
     Ok("the BMC cycles the power at the end of an ordinary reboot; if it refuses, the ordinary reboot goes on".into())
 }

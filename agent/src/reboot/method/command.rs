@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::unusable::Unusable;
 use super::{Env, MethodError, under};
 use crate::host::{ToolEnd, Writer};
 
@@ -22,21 +23,18 @@ pub struct Command {
 }
 
 /// Whether it can be promised.
-pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
-    let command = env.command.ok_or("the profile names no command")?;
-    let program = command.argv.first().ok_or("the command in the profile is empty")?;
-    // The daemon's PATH is not the operator's: a name alone may be another program.
+pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
+    let command = env.command.ok_or(Unusable::NoCommand)?;
+    let program = command.argv.first().ok_or(Unusable::EmptyCommand)?;
     if !Path::new(program).is_absolute() {
-        return Err(format!("the command `{program}` must be named by its absolute path"));
+        return Err(Unusable::NotAbsolute { program: program.clone() });
     }
     if command.timeout_s == 0 {
-        return Err(format!(
-            "the command `{program}` has no time to run; its timeout must be one second or more"
-        ));
+        return Err(Unusable::NoTime { program: program.clone() });
     }
     let runs = |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
     if !under(env.root, program).metadata().is_ok_and(runs) {
-        return Err(format!("the command `{program}` is not there, or is not an executable file"));
+        return Err(Unusable::NotExecutable { program: program.clone() });
     }
     let (limit, grace) = (command.timeout_s, command.grace_s);
     Ok(format!(
@@ -86,6 +84,7 @@ mod tests {
             let argv = argv.iter().map(|&word| word.to_owned()).collect();
             let command = Command { argv, timeout_s, grace_s: 90 };
             super::probe(&Env { command: Some(&command), ..tree.env() })
+                .map_err(|error| error.to_string())
         };
         assert!(says(&[], 1).unwrap_err().contains("empty"));
         assert!(says(&["cycle"], 1).unwrap_err().contains("absolute"));

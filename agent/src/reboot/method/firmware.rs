@@ -3,8 +3,8 @@
 //! (handbook §2.2); `efi` asks the firmware for EfiResetCold, `pci` writes 0x0E to port 0xCF9, whose bit 3 asks for
 //! a cycle of the power rails on Intel platforms.
 
+use super::unusable::Unusable;
 use super::{Env, MethodError, Undo, attribute, under};
-use crate::error_chain::chain;
 
 const DIRECTORY: &str = "/sys/kernel/reboot";
 const MODE: &str = "/sys/kernel/reboot/mode";
@@ -22,24 +22,20 @@ const TYPES: [&str; 6] = ["bios", "acpi", "kbd", "triple", "efi", "pci"];
 const CAP_SYS_BOOT: u32 = 22;
 
 /// Whether it can be promised.
-pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
+pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     if !under(env.root, DIRECTORY).is_dir() {
-        return Err(format!(
-            "{DIRECTORY} is missing: the kernel must be 5.11 or newer, and /sys mounted"
-        ));
+        let why = "the kernel must be 5.11 or newer, and /sys mounted";
+        return Err(Unusable::Missing { path: DIRECTORY, why });
     }
     if !under(env.root, TYPE).exists() {
-        return Err(format!(
-            "{TYPE} is missing: only kernels for x86 let the kind of reset be chosen"
-        ));
+        let why = "only kernels for x86 let the kind of reset be chosen";
+        return Err(Unusable::Missing { path: TYPE, why });
     }
     for (path, values) in [(MODE, MODES.as_slice()), (TYPE, TYPES.as_slice())] {
         attribute::writable(env.root, path)?;
-        let found = attribute::read(env.root, path).map_err(|error| chain(&error))?;
+        let found = attribute::read(env.root, path)?;
         if !values.contains(&found.as_str()) {
-            return Err(format!(
-                "{path} reads `{found}`, which could not be put back if the reboot is cancelled"
-            ));
+            return Err(Unusable::NoWayBack { path, found });
         }
     }
     capable(env)?;
@@ -65,19 +61,15 @@ fn reset(env: &Env<'_>) -> &'static str {
     if under(env.root, EFI).exists() { "efi" } else { "pci" }
 }
 
-fn capable(env: &Env<'_>) -> Result<(), String> {
+fn capable(env: &Env<'_>) -> Result<(), Unusable> {
     const STATUS: &str = "/proc/self/status";
-    let status = attribute::read(env.root, STATUS).map_err(|error| chain(&error))?;
+    let status = attribute::read(env.root, STATUS)?;
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
     match bits {
         Some(bits) if bits & (1 << CAP_SYS_BOOT) != 0 => Ok(()),
-        Some(_) => Err(format!(
-            "writing {TYPE} needs CAP_SYS_BOOT: run as root, and leave it in CapabilityBoundingSet="
-        )),
-        None => {
-            Err(format!("whether this process has CAP_SYS_BOOT is unknown: {STATUS} does not say"))
-        }
+        Some(_) => Err(Unusable::NoCapability { path: TYPE }),
+        None => Err(Unusable::CapabilityUnknown { path: STATUS }),
     }
 }
 

@@ -11,6 +11,7 @@ pub mod ipmi;
 pub mod rtc;
 #[cfg(test)]
 pub(super) mod tests;
+pub mod unusable;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -195,7 +196,7 @@ pub fn probe(method: Method, env: &Env<'_>) -> Probe {
         Method::Rtc => rtc::probe(env),
         Method::Command => command::probe(env),
     };
-    answer.map_or_else(Probe::Cannot, Probe::Works)
+    answer.map_or_else(|error| Probe::Cannot(chain(&error)), Probe::Works)
 }
 
 /// Make `method` ready. The shutdown must be asked for right after: what this writes changes the next reboot of the

@@ -3,8 +3,8 @@
 
 use std::ops::RangeInclusive;
 
+use super::unusable::Unusable;
 use super::{Env, MethodError, Undo, attribute, under};
-use crate::error_chain::chain;
 
 const CLOCK: &str = "/sys/class/rtc/rtc0";
 const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
@@ -18,45 +18,34 @@ const SINCE_EPOCH: &str = "/sys/class/rtc/rtc0/since_epoch";
 pub const AFTER_S: RangeInclusive<u32> = 300..=86_399;
 
 /// Whether it can be promised.
-pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
+pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     if !env.rtc_wakes {
-        return Err("the profile does not say that the firmware wakes the machine by its clock, and nothing else can; without it the host would stay off".into());
+        return Err(Unusable::WakesUnknown);
     }
     let after_s = env.rtc_after_s;
     if !AFTER_S.contains(&after_s) {
-        let (least, most) = (AFTER_S.start(), AFTER_S.end());
-        return Err(format!(
-            "the alarm would ring {after_s} s after the power-off is asked for; give it {least} to {most} s"
-        ));
+        let (least, most) = AFTER_S.into_inner();
+        return Err(Unusable::AlarmTime { after_s, least, most });
     }
     if !under(env.root, CLOCK).exists() {
-        return Err(format!(
-            "{CLOCK} is missing: this machine has no real-time clock that Linux knows"
-        ));
+        let why = "this machine has no real-time clock that Linux knows";
+        return Err(Unusable::Missing { path: CLOCK, why });
     }
     if !under(env.root, ALARM).exists() {
-        return Err(format!("{ALARM} is missing: the clock or its driver has no alarm"));
+        let why = "the clock or its driver has no alarm";
+        return Err(Unusable::Missing { path: ALARM, why });
     }
     match attribute::read(env.root, WAKES) {
         Ok(wakes) if wakes == "enabled" => {}
-        Ok(wakes) => {
-            return Err(format!(
-                "the clock may not wake the machine: {WAKES} reads `{wakes}`, not `enabled`"
-            ));
-        }
-        Err(error) => return Err(format!("the clock may not wake the machine: {}", chain(&error))),
+        Ok(found) => return Err(Unusable::WakeDisabled { path: WAKES, found }),
+        Err(error) => return Err(Unusable::WakeUnreadable(error)),
     }
     attribute::writable(env.root, ALARM)?;
-    now(env).map_err(|error| chain(&error))?;
-    match attribute::read(env.root, ALARM) {
-        Ok(alarm) if alarm.is_empty() || alarm == "0" => {}
-        // Others count on it, and undo could not tell it from ours.
-        Ok(alarm) => {
-            return Err(format!(
-                "an alarm is set already ({ALARM} reads `{alarm}`); clear it with `echo 0 > {ALARM}` if nothing needs it"
-            ));
-        }
-        Err(error) => return Err(chain(&error)),
+    now(env)?;
+    let alarm = attribute::read(env.root, ALARM)?;
+    // Others count on it, and undo could not tell it from ours.
+    if !alarm.is_empty() && alarm != "0" {
+        return Err(Unusable::AlarmSet { path: ALARM, found: alarm });
     }
     Ok(format!(
         "power off, and the real-time clock wakes the machine {after_s} s after the shutdown starts"

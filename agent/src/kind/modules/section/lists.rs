@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    DEFAULT_LOAD, Module, ModuleEntry, ModuleOption, Modules, ModulesLayer, OptionEntry,
-    Parameters, Scalar,
+    DEFAULT_LOAD, Module, ModuleEntry, ModuleOption, Modules, ModulesLayer, Parameters, Scalar,
+    ScalarEntry,
 };
 use crate::desired::ModuleLoad;
 use crate::section::{
@@ -150,7 +150,7 @@ fn option(
     checker: &mut Checker<'_>,
     parameter: &str,
     place: Place,
-    entry: OptionEntry,
+    entry: ScalarEntry,
 ) -> Option<Leaf<String>> {
     let (value, reason) = match entry.value {
         Entry::Short(value) => (value, Reason::NONE),

@@ -1,0 +1,201 @@
+//! Why a step of an apply or a revert has failed.
+
+use crate::host::{ReadError, ToolEnd, WriteError};
+use crate::value::PciAddress;
+
+/// Why something was not done, or is not as it was to be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StepError {
+    /// What is there cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A saved content cannot be used.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    /// The ledger cannot be written as JSON.
+    #[error("the ledger has no text form")]
+    LedgerText(#[source] serde_json::Error),
+    /// Which boot of the kernel this is does not show.
+    #[error("cannot tell which boot this is")]
+    BootId(#[source] ReadError),
+    /// Others have changed it since, and their work is not overwritten.
+    #[error("{subject} has changed since the plan was made (it holds {found}): plan again")]
+    Changed {
+        /// File, attribute or register.
+        subject: String,
+        /// What it holds.
+        found: String,
+    },
+    /// Others made or removed it meanwhile.
+    #[error("{path} came or went while it was looked at: plan again")]
+    CameOrWent {
+        /// The file.
+        path: String,
+    },
+    /// A file or attribute does not read as it was written.
+    #[error("{subject} reads back otherwise than it was written")]
+    NotAsWritten {
+        /// Its path.
+        subject: String,
+    },
+    /// An attribute took a value and shows another.
+    #[error("{path} reads {now:?} after {written:?} was written to it")]
+    AttributeIgnored {
+        /// The attribute.
+        path: String,
+        /// What it reads.
+        now: String,
+        /// What was written.
+        written: String,
+    },
+    /// An attribute did not take back the value that it had.
+    #[error("it reads {now:?} after {written:?} was written back")]
+    NotWrittenBack {
+        /// What it reads.
+        now: String,
+        /// What was written.
+        written: String,
+    },
+    /// The part of config space that can be read ends too early: unprivileged readers see 64 bytes.
+    #[error("config space of {address} ends before offset {offset:#x}: run as root")]
+    ConfigTooShort {
+        /// The function.
+        address: PciAddress,
+        /// The register's offset.
+        offset: u16,
+    },
+    /// Bits of a register that the hardware does not change.
+    #[error(
+        "{subject} reads {now:#06x} after {written:#06x} was written: the hardware does not let bits {stuck:#06x} go"
+    )]
+    HardWired {
+        /// The register.
+        subject: String,
+        /// What it reads.
+        now: u16,
+        /// What was written.
+        written: u16,
+        /// Those bits.
+        stuck: u16,
+    },
+    /// What was to be so afterwards is not so.
+    #[error("{0}")]
+    CheckFailed(String),
+    /// Whether it is so could not be found out.
+    #[error("cannot tell: {0}")]
+    CheckUnknown(String),
+    /// A module that was to be unloaded is there.
+    #[error("module {module} is still loaded")]
+    StillLoaded {
+        /// The module.
+        module: String,
+    },
+    /// Loading and unloading are not undone.
+    #[error("it was {was}, and is left as it is now")]
+    ModuleStays {
+        /// What it was before.
+        was: &'static str,
+    },
+    /// No such driver for VFs.
+    #[error("there is no PCI driver {driver}: modprobe {driver} first")]
+    NoDriver {
+        /// Its name.
+        driver: String,
+    },
+    /// A PF has fewer VFs than it was given.
+    #[error("VF {number} of {pf} is missing")]
+    NoVf {
+        /// Which VF, from 0.
+        number: u16,
+        /// The PF.
+        pf: PciAddress,
+        /// Why it is not found.
+        source: ReadError,
+    },
+    /// A VF has got another driver meanwhile: what has bound it uses it.
+    #[error("VF {vf} is bound to {driver}: plan again")]
+    VfTaken {
+        /// The VF.
+        vf: String,
+        /// Its driver.
+        driver: String,
+    },
+    /// A VF did not get its driver.
+    #[error(
+        "VF {vf} has {} after it was given to {driver}",
+        bound.as_ref().map_or("no driver".to_owned(), |bound| format!("driver {bound}"))
+    )]
+    NotBound {
+        /// The VF.
+        vf: String,
+        /// The driver that it was to have.
+        driver: String,
+        /// The one that it has.
+        bound: Option<String>,
+    },
+    /// A tool did not succeed.
+    #[error("{}: {end}", argv.join(" "))]
+    Tool {
+        /// Program and arguments.
+        argv: Vec<String>,
+        /// How it ended.
+        end: ToolEnd,
+        /// The end of its output.
+        output: String,
+    },
+    /// A tool did not succeed, and a file that it makes could not be put back either.
+    #[error("{tool}; and {path} could not be put back")]
+    NotPutBack {
+        /// Why the tool did not succeed.
+        tool: Box<StepError>,
+        /// The file.
+        path: String,
+        /// Why it could not be put back.
+        source: Box<StepError>,
+    },
+}
+
+impl StepError {
+    /// The end of the tool's output, if it was a tool that failed.
+    pub(crate) fn output(&self) -> Option<&str> {
+        match self {
+            StepError::Tool { output, .. } => Some(output),
+            StepError::NotPutBack { tool, .. } => tool.output(),
+            _ => None,
+        }
+    }
+}
+
+/// Why a saved content is not used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ContentError {
+    /// Others could have written it.
+    #[error("the saved content is not used")]
+    Untrusted(#[source] ReadError),
+    /// It cannot be read.
+    #[error("the saved content is lost")]
+    Lost(#[source] ReadError),
+    /// It is not what its name says.
+    #[error("the saved content {path} is damaged")]
+    Damaged {
+        /// The file that holds it.
+        path: String,
+    },
+}
+
+impl ContentError {
+    /// What to do about it.
+    pub(crate) fn remedy(&self) -> &'static str {
+        match self {
+            ContentError::Untrusted(_) => {
+                "look at what was saved; if it is right, run that command and revert again"
+            }
+            ContentError::Lost(_) | ContentError::Damaged { .. } => {
+                "restore the file from a backup or its package, then revert again"
+            }
+        }
+    }
+}

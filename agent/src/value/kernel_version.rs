@@ -1,0 +1,62 @@
+//! The version in a kernel's release.
+
+use std::fmt;
+
+/// `6.12.117+deb13-amd64` is 6.12.117; a missing patch level is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KernelVersion {
+    /// The first number.
+    pub major: u32,
+    /// The second number.
+    pub minor: u32,
+    /// The third number.
+    pub patch: u32,
+}
+
+impl KernelVersion {
+    /// The first release of a series.
+    pub const fn new(major: u32, minor: u32) -> Self {
+        KernelVersion { major, minor, patch: 0 }
+    }
+
+    /// The version that a release (`uname -r`) begins with; `None`: it begins with none.
+    pub fn of(release: &str) -> Option<Self> {
+        let end = release.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(release.len());
+        let mut numbers = release[..end].split('.').map(|part| part.parse().ok());
+        let (major, minor) = (numbers.next()??, numbers.next()??);
+        Some(KernelVersion { major, minor, patch: numbers.next().flatten().unwrap_or(0) })
+    }
+}
+
+impl fmt::Display for KernelVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.patch {
+            0 => write!(f, "{}.{}", self.major, self.minor),
+            patch => write!(f, "{}.{}.{patch}", self.major, self.minor),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_of_distributions_begin_with_a_version() {
+        let table = [
+            ("6.12.117+deb13-amd64", (6, 12, 117)),
+            ("6.8.0-45-generic", (6, 8, 0)),
+            ("5.14-rc1", (5, 14, 0)),
+            ("3.10.0-1160.el7.x86_64", (3, 10, 0)),
+            ("6.11", (6, 11, 0)),
+        ];
+        for (release, (major, minor, patch)) in table {
+            let version = KernelVersion { major, minor, patch };
+            assert_eq!(KernelVersion::of(release), Some(version), "{release}");
+        }
+        for release in ["", "6", "6.", "linux", "vmlinuz-6.1"] {
+            assert_eq!(KernelVersion::of(release), None, "{release}");
+        }
+        assert!(KernelVersion::of("6.8.0-45-generic") < Some(KernelVersion::new(6, 11)));
+    }
+}
