@@ -98,6 +98,19 @@ fn file(path: &str, meta: Value) -> Value {
     ledger("files", json!({ path: record }))
 }
 
+/// Read from `/` on, the image's files would be the running machine's.
+#[test]
+fn what_is_withdrawn_below_a_relative_root_is_the_images() {
+    let image = Image::new();
+    for name in ["reboot-required", "reboot-required.pkgs"] {
+        image.session.file(&format!("image/run/{name}"), "linux-base\nbedplate\n");
+    }
+    let output = image.session.run(&["withdraw", "--root", "image"]);
+    assert_eq!(output.status.code(), Some(0), "{}", unwrapped(&output));
+    let list = fs::read_to_string(image.root.join("run/reboot-required.pkgs")).expect("it stays");
+    assert_eq!(list, "linux-base\n");
+}
+
 #[test]
 fn only_what_kinds_write_is_put_back() {
     let image = Image::new();

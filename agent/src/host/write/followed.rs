@@ -15,8 +15,12 @@ const LINKS: usize = 40;
 /// Opens the directory at an absolute path; `None`: it is not there.
 ///
 /// # Errors
-/// The system's own; a link on the way belongs to another user, or leads into a directory of one.
+/// The system's own; the path is relative; a link on the way belongs to another user, or leads into a directory of one.
 pub(super) fn directory(path: &str) -> Result<Option<OwnedFd>> {
+    if !path.starts_with('/') {
+        // Read from `/` on, it would be another directory.
+        return Err(Error::new(ErrorKind::InvalidInput, format!("{path} is not an absolute path")));
+    }
     let mut at = open(AT_FDCWD, "/")?;
     let mut rest: Vec<String> = components(path);
     let mut links = 0;
