@@ -95,6 +95,18 @@ impl Ledger {
         record.ours = vec![now.sha().cloned()];
     }
 
+    /// Files of which a change has begun and was not finished, as far as is known.
+    pub fn unfinished(&self) -> impl Iterator<Item = &str> {
+        let cut_short = self.files.iter().filter(|(_, record)| record.unfinished.is_some());
+        cut_short.map(|(path, _)| path.as_str())
+    }
+
+    /// Whether a change was cut short. Where tools are owed it waits for them.
+    pub fn was_cut_short(&self) -> bool {
+        let waits = |kind: &str| self.owed.iter().any(|tool| tool.kind == kind);
+        self.files.values().any(|record| record.unfinished.is_some() && !waits(&record.kind))
+    }
+
     /// Files that this change has begun to write and has not finished with.
     pub fn unfinished_of(&self, change: &str) -> Vec<String> {
         let of = |record: &FileRecord| {
