@@ -176,6 +176,15 @@ mod tests {
         }
         std::fs::remove_file(at("ours/x.prom")).unwrap();
         assert_eq!(std::fs::read_dir(at("ours")).unwrap().count(), 0);
+        // Root has moved the tree, /var to /data/var: below it the directory may be a collector's.
+        std::fs::create_dir(at("ours/collector")).unwrap();
+        give("ours/collector");
+        write("by-root/collector").unwrap();
+        // A directory of theirs on the way to the target is as good as the link.
+        std::fs::create_dir(at("theirs/inner")).unwrap();
+        symlink(at("theirs/inner"), at("through-theirs")).unwrap();
+        let error = write("through-theirs").unwrap_err();
+        assert!(error.to_string().contains("leads to theirs"), "{error}");
     }
 
     /// Read from `/` on, a relative path would lead to another file.
