@@ -210,7 +210,8 @@ files | while read -r mode source target; do
 done
 mkdir -p "$destdir/etc/bedplate"
 # Who may write it decides what runs as root: bedplate refuses profiles there that others may write.
-chmod go-w "$destdir/etc/bedplate"
+chmod go-w "$destdir/etc/bedplate" ||
+  echo "install.sh: warning: cannot take write permission on $destdir/etc/bedplate from group and others: see that only root may write it" >&2
 # What is a link there is replaced, not written through.
 rm -f "$destdir"/usr/share/man/man1/bedplate*.1 "$destdir/usr/share/man/man5/bedplate-profile.5"
 "$program" man --out "$destdir/usr/share/man"

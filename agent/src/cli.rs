@@ -124,6 +124,12 @@ pub struct HostArgs {
     demo: Option<String>,
 }
 
+/// A directory below which bedplate's own files are: whatever reads its name later must not read it from elsewhere.
+fn absolute() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
+    use clap::builder::TypedValueParser as _;
+    clap::builder::PathBufValueParser::new().try_map(std::path::absolute)
+}
+
 fn demo_names() -> clap::builder::PossibleValuesParser {
     crate::demo::names()
         .map(|(name, about)| clap::builder::PossibleValue::new(name).help(about))

@@ -310,8 +310,8 @@ pub enum LedgerError {
     },
     /// It holds what no bedplate writes down: another program wrote it, and nothing of it is done.
     #[error(
-        "the ledger {LEDGER} was not written by bedplate: {what}. Nothing was changed: look at it, and move it away \
-         (revert is no longer possible)"
+        "the ledger {LEDGER} was not written by this bedplate: {what}. Nothing was changed: if a newer bedplate wrote it, use \
+         that one; else look at it, and move it away (revert is no longer possible)"
     )]
     Foreign {
         /// What gives it away.
@@ -319,7 +319,7 @@ pub enum LedgerError {
     },
     /// A newer program wrote it.
     #[error(
-        "the ledger {LEDGER} has format {found}, this bedplate knows format {VERSION}: use the newer bedplate"
+        "the ledger {LEDGER} was written by a newer bedplate (format {found}, this one knows {VERSION}): use the newer bedplate"
     )]
     Newer {
         /// Its format version.

@@ -361,6 +361,31 @@ fn what_is_still_applied_is_named_and_can_go_back() {
     assert!(!uninstall(&[]).contains("--revert"));
 }
 
+/// /etc/bedplate may be on a read-only file system, or another tool's.
+#[test]
+fn a_directory_of_profiles_that_cannot_be_changed_is_warned_of() {
+    let root = tempfile::tempdir().expect("a directory");
+    let (dir, tools) = (root.path().join("image"), root.path().join("tools"));
+    std::fs::create_dir(&tools).expect("ours");
+    let chmod = tools.join("chmod");
+    std::fs::write(&chmod, "#!/bin/sh\necho read-only >&2\nexit 1\n").expect("ours");
+    std::fs::set_permissions(&chmod, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let path = std::env::var("PATH").expect("a path");
+    let done = Command::new("./install.sh")
+        .args(["--destdir", &dir.display().to_string()])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .env("BEDPLATE_PROGRAM", program::path())
+        .env("PATH", format!("{}:{path}", tools.display()))
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        done.status.success() && said.contains("warning: cannot take write permission"),
+        "{said}"
+    );
+    assert!(dir.join("usr/share/man/man5/bedplate-profile.5").exists(), "it went on");
+}
+
 /// Root's umask may be 077 (hardened hosts) or 002: what is installed is readable by all and written by root alone.
 #[test]
 fn modes_do_not_follow_the_umask() {

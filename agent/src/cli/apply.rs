@@ -84,7 +84,8 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let first = engine::prepare(host.reader.as_ref(), &request)?;
     output::lints(&first.loaded);
     first.may_be_applied()?;
-    if first.plan.is_empty() {
+    // What was cut short is finished all the same, whatever is left to plan of it.
+    if first.plan.is_empty() && !first.ledger.was_cut_short() {
         return nothing(args, host.reader.as_ref(), &first);
     }
     engine::may_change(&target)?;

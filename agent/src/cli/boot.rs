@@ -14,7 +14,7 @@ pub struct BootArgs {
     #[arg(long, value_name = "PROGRAM", hide = true)]
     worker: Option<PathBuf>,
     /// Look for an operator's hold below this directory.
-    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = super::absolute(), hide = true)]
     state_root: PathBuf,
 }
 

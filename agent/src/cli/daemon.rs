@@ -13,7 +13,7 @@ use crate::daemon::run::{self, Options};
 #[derive(Debug, Args)]
 pub struct DaemonArgs {
     /// Keep its own files (record of reboots, status, metrics) below this directory.
-    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = super::absolute(), hide = true)]
     state_root: PathBuf,
     /// Have rounds done by this program instead of this one.
     #[arg(long, value_name = "PROGRAM", hide = true)]

@@ -43,7 +43,7 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     // Says what of an image is not read.
     host::of_target(&target);
     let shown = Reverted::plan(&target, args.force)?;
-    if args.dry_run || shown.steps.is_empty() {
+    if args.dry_run || (shown.steps.is_empty() && !Reverted::was_cut_short(&target)?) {
         return only_shown(args, &shown);
     }
     if args.target.is_live()

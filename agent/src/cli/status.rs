@@ -38,7 +38,7 @@ pub struct StatusArgs {
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "", value_parser = limit)]
     wait: Option<Limit>,
     /// Where the daemon keeps its files.
-    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = super::absolute(), hide = true)]
     state_root: PathBuf,
     /// The program that reads the profile for `--wait`.
     #[arg(long, value_name = "PROGRAM", hide = true)]

@@ -12,10 +12,10 @@ use crate::utc::shown;
 #[derive(Debug, Args)]
 pub struct WithdrawArgs {
     /// Use this root directory instead of the running machine.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = super::absolute())]
     root: Option<PathBuf>,
     /// Where the running machine's files are.
-    #[arg(long, value_name = "DIR", default_value = "/", hide = true, conflicts_with = "root")]
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = super::absolute(), hide = true, conflicts_with = "root")]
     state_root: PathBuf,
 }
 

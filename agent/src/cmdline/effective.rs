@@ -39,8 +39,14 @@ pub fn intel_iommu_on(line: &CommandLine, defaults: &KernelDefaults, arch: Arch)
     }
 }
 
-/// What on the line keeps the IOMMU of a machine with such a CPU off; `None` = nothing does.
-pub fn iommu_off_by(line: &CommandLine, vendor: CpuVendor, arch: Arch) -> Option<&'static str> {
+/// What on the line, or built into the kernel, keeps the IOMMU of a machine with such a CPU off; `None` = nothing does.
+pub fn iommu_off_by(
+    line: &CommandLine,
+    defaults: &KernelDefaults,
+    vendor: CpuVendor,
+    arch: Arch,
+) -> Option<&'static str> {
+    let line = &with_built_in(line, defaults);
     if !matches!(vendor, CpuVendor::Intel | CpuVendor::Amd) {
         return None;
     }

@@ -27,6 +27,9 @@ pub struct Observation {
     pub agent: Agent,
     /// `[reboot]`.
     pub reboot: Reboot,
+    /// Whether a lint keeps the profile from being enforced: then the host is not rebooted for it either.
+    #[serde(default)]
+    pub stopped: bool,
     /// What was applied before, if the worker was to apply something.
     pub done: Vec<Done>,
     /// What went wrong beside the changes: the ledger or the history not written, something left lying.

@@ -247,7 +247,7 @@ impl Restart {
         decide(&Situation {
             need: observation.need,
             plan: &observation.hash,
-            unfinished: !observation.changes.is_empty(),
+            unfinished: observation.stopped || !observation.changes.is_empty(),
             refused: matches!(observation.cause, Some(Cause::Rejected { .. })),
             boot_id: &self.boot_id,
             now,

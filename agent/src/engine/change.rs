@@ -10,7 +10,7 @@ use crate::checker;
 use crate::facts::{Depth, Facts, observe};
 use crate::host::dir::{DirReader, ImageRoot};
 use crate::host::write::DirWriter;
-use crate::host::{HostKind, Reader};
+use crate::host::{HostKind, Reader, Writer};
 use crate::kind::cmdline;
 use crate::ledger::{self, Ledger};
 use crate::plan::Check;
@@ -95,6 +95,7 @@ pub fn apply(
 ) -> Result<Applied, RoadError> {
     let mut writer = target.writer();
     let _lock = writer.lock().map_err(RoadError::Lock)?;
+    restore_cut_short(&trusted(&target.reader())?, &mut writer)?;
     // What was planned before the lock may be done by now, by another bedplate or an operator.
     let reader = target.reader();
     let mut before = prepare(&reader, request)?;
@@ -137,6 +138,14 @@ impl Reverted {
         let (reader, writer) = (target.reader(), target.writer());
         Ok(revert::plan(&trusted(&reader)?, &reader, &writer, force))
     }
+
+    /// Whether a change was cut short: then `bedplate revert` has something to do, whatever the plan says of it.
+    ///
+    /// # Errors
+    /// [`RoadError`].
+    pub fn was_cut_short(target: &Target) -> Result<bool, RoadError> {
+        Ok(trusted(&target.reader())?.was_cut_short())
+    }
 }
 
 /// Takes the host's lock and puts back what the ledger recorded; `locked` is called once the lock is had.
@@ -155,12 +164,21 @@ pub fn revert(
     locked();
     let reader = target.reader();
     let mut ledger = trusted(&reader)?;
+    restore_cut_short(&ledger, &mut writer)?;
     let owned = owned_arguments(&ledger);
     let plan = revert::plan(&ledger, &reader, &writer, force);
     let report = revert::run(&plan, &mut ledger, &reader, &mut writer, watch, now);
     let reader = target.reader();
     let still_in_effect = in_effect_until_boot(&reader, &observe(&reader, Depth::Plan), &owned);
     Ok(Reverted { plan, report, still_in_effect })
+}
+
+/// Puts back the files that a power cut took away while they were replaced: a plan has to be made from what was there.
+fn restore_cut_short(ledger: &Ledger, writer: &mut dyn Writer) -> Result<(), RoadError> {
+    let mut files = ledger.unfinished();
+    files
+        .try_for_each(|path| writer.restore_cut_short(path).map(drop))
+        .map_err(RoadError::Unwritable)
 }
 
 /// The kernel arguments that are bedplate's own.
@@ -173,5 +191,35 @@ fn in_effect_until_boot(reader: &dyn Reader, facts: &Facts, owned: &[String]) ->
     match reader.kind() {
         HostKind::Live => cmdline::gone_at_next_boot(reader, facts, owned),
         HostKind::Image | HostKind::Snapshot => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the other one it is not known that bedplate emptied it.
+    #[test]
+    fn only_a_file_whose_change_was_cut_short_is_put_back() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let record = |unfinished: &str| {
+            format!(r#"{{"kind":"cmdline","original":{{"state":"absent"}},"ours":[]{unfinished}}}"#)
+        };
+        let begun = r#","unfinished":{"change":"cmdline/x","before":{"state":"absent"}}"#;
+        let ledger = format!(
+            r#"{{"version":1,"owed":[],"owned":{{}},"files":{{"/a.conf":{},"/b.conf":{}}}}}"#,
+            record(begun),
+            record("")
+        );
+        for name in ["a", "b"] {
+            std::fs::write(at(&format!("{name}.conf")), "").unwrap();
+            std::fs::write(at(&format!(".{name}.conf.bedplate-old")), "old\n").unwrap();
+        }
+        let ledger = Ledger::parse(ledger.as_bytes()).unwrap();
+        let mut writer = DirWriter::image(root.path(), false).unwrap().on_fat();
+        restore_cut_short(&ledger, &mut writer).unwrap();
+        let text = |name: &str| std::fs::read_to_string(at(name)).unwrap();
+        assert_eq!((text("a.conf").as_str(), text("b.conf").as_str()), ("old\n", ""));
     }
 }

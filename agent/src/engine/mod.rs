@@ -12,6 +12,8 @@ pub use change::{Applied, Reverted, Target, apply, may_change, revert};
 pub use lints::Judged;
 pub use prepare::{Planned, Request, RoadError, choose, prepare, prepare_loaded};
 
+use std::borrow::Cow;
+
 use crate::desired::Desired;
 use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::{HostKind, Reader, Reading};
@@ -50,6 +52,16 @@ pub fn assume_cpu(facts: &mut Facts, said: Option<CpuVendor>, profile: &Profile)
 
 /// Compare and plan.
 pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledger) -> Outcome {
+    // What bedplate itself put on the line is no fact of the host's.
+    let facts = match cmdline::iommu_off_by_others(profile, reader, facts, ledger) {
+        Some(off_by) => {
+            let mut facts = facts.clone();
+            facts.iommu.off_by = off_by;
+            &Cow::Owned(facts)
+        }
+        None => &Cow::Borrowed(facts),
+    };
+    let facts: &Facts = facts;
     let desired = kind::resolve(profile, facts);
     let context = Context { profile, desired: &desired, facts, reader, ledger };
     let mut body = Section {

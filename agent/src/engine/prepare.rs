@@ -166,10 +166,12 @@ pub(super) fn trusted(reader: &dyn Reader) -> Result<Ledger, LedgerError> {
     kind::foreign(&ledger).map_or(Ok(ledger), |what| Err(LedgerError::Foreign { what }))
 }
 
-/// A ledger that only root may read is one more thing that is not known, where a plan is all that is wanted.
+/// A ledger that only root may read, or that others may have written, is one more thing that is not known, where a plan is all that is wanted.
 fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>), LedgerError> {
     match trusted(reader) {
-        Err(LedgerError::Unreadable(error @ ReadError::Denied { .. })) if !needed => {
+        Err(LedgerError::Unreadable(
+            error @ (ReadError::Denied { .. } | ReadError::Untrusted { .. }),
+        )) if !needed => {
             let subject = "what bedplate did here before".to_owned();
             let unknown = Unknown { kind: "host", subject, reason: error.to_string() };
             Ok((Ledger::default(), Some(unknown)))

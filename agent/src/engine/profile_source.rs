@@ -208,10 +208,19 @@ fn listed_file(path: &Path, check: OwnerCheck) -> Result<Layer, SourceError> {
 }
 
 fn own_file(path: &Path) -> Result<Layer, SourceError> {
-    let shown = path.display().to_string();
+    // A command to run has to name the same file wherever it is run.
+    let absolute = std::path::absolute(path).map_err(unreadable(path))?;
+    let shown = absolute.display().to_string();
     let (opened, stat) = file::open(path).map_err(unreadable(path))?;
     believed(trust::distrust(&stat, &shown), &shown)?;
-    directory_is_own(path)?;
+    // Who may write a directory can put another file there: that of the name, and the one that links lead to.
+    let parent = absolute.parent().unwrap_or(Path::new("/"));
+    let named = nix::sys::stat::stat(parent).map_err(|errno| unreadable(parent)(errno.into()))?;
+    let real = file::real_directory(&opened);
+    for (directory, stat) in std::iter::once((parent.to_owned(), named)).chain(real) {
+        let why = trust::distrust_directory(&stat);
+        believed(why.map(|why| format!("its directory {}: {why}", directory.display())), &shown)?;
+    }
     layer(path, Ok(opened))
 }
 
@@ -232,15 +241,6 @@ fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> SourceError {
 fn believed(why: Option<String>, path: &str) -> Result<(), SourceError> {
     let untrusted = |why| Err(SourceError::Untrusted { path: path.to_owned(), why });
     why.map_or(Ok(()), untrusted)
-}
-
-/// Who may write the directory of a file can put another one in its place.
-fn directory_is_own(file: &Path) -> Result<(), SourceError> {
-    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new("."));
-    let shown = directory.display().to_string();
-    let meta = std::fs::metadata(directory).map_err(unreadable(directory))?;
-    believed(trust::distrust_directory(&meta, &shown), &shown)
 }
 
 fn directory(dir: &Path, check: OwnerCheck) -> Result<Vec<Layer>, SourceError> {

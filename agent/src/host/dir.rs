@@ -13,11 +13,12 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
 use rustix::fs::{FileType, RawDir};
 
 use self::config::{Recorded, Registers};
 use self::functions::{DEVICES, Functions};
+use super::file::NotOpened;
 pub use super::image::{ImageError, ImageRoot};
 use super::{ConfigSpace, HostKind, ReadCost, ReadError, Reader, file, trust};
 use crate::value::PciAddress;
@@ -160,21 +161,13 @@ impl DirReader {
     /// Open a regular file for reading. It is looked at first: opening a device can do something (a watchdog starts, a tape
     /// rewinds), and a pipe's writer would wake. What was looked at is what is opened, whatever has its name by then.
     fn open_file(&self, path: &str) -> Result<(OwnedFd, FileStat), ReadError> {
-        let failed = |errno| error(path, errno);
-        let looked_at = self.open(path, OFlag::O_PATH)?;
         self.count(2);
-        let stat = fstat(&looked_at).map_err(failed)?;
-        match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
-            SFlag::S_IFREG => {}
-            SFlag::S_IFDIR => return Err(failed(Errno::EISDIR)),
-            _ => return Err(refused(path, "it is not a regular file")),
-        }
-        let fd = match file::reopen(&looked_at, OFlag::O_RDONLY) {
-            // No /proc here.
-            Err(Errno::ENOENT) => self.open(path, OFlag::O_RDONLY)?,
-            opened => opened.map_err(failed)?,
-        };
-        Ok((fd, stat))
+        let failed = |errno| error(path, errno);
+        file::open_regular(|flags| self.open(path, flags), failed).map_err(|why| match why {
+            NotOpened::Failed(error) => error,
+            NotOpened::Directory => failed(Errno::EISDIR),
+            NotOpened::Special => refused(path, "it is not a regular file"),
+        })
     }
 
     fn trusts(&self, path: &str, stat: &FileStat) -> Result<(), ReadError> {
@@ -253,6 +246,14 @@ impl Reader for DirReader {
     fn read_trusted(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         let (fd, stat) = self.open_file(path)?;
         self.trusts(path, &stat)?;
+        // A link may lead to where others can put another file.
+        self.count(2);
+        if let Some((directory, stat)) = file::real_directory(&fd)
+            && let Some(why) = trust::distrust_directory(&stat)
+        {
+            let why = format!("it lies in {}: {why}", directory.display());
+            return Err(ReadError::Untrusted { path: path.to_owned(), why });
+        }
         self.read_from(&fd, path, LARGEST + 1, true)
     }
 

@@ -3,18 +3,64 @@
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read as _, Result};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 
-/// Open again what an `O_PATH` descriptor stands for, by whatever name it has now. ENOENT: there is no /proc.
-pub(super) fn reopen(looked_at: &OwnedFd, flags: OFlag) -> std::result::Result<OwnedFd, Errno> {
-    let flags = flags | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+/// Why what is there is not opened.
+pub(super) enum NotOpened<E> {
+    /// The system's own.
+    Failed(E),
+    /// It is a directory.
+    Directory,
+    /// It is a pipe, a socket or a device.
+    Special,
+}
+
+/// Opens a regular file for reading: what was looked at is what is opened, whatever has its name by then. `open` opens the
+/// name with flags.
+pub(super) fn open_regular<E>(
+    open: impl Fn(OFlag) -> std::result::Result<OwnedFd, E>,
+    failed: impl Fn(Errno) -> E,
+) -> std::result::Result<(OwnedFd, FileStat), NotOpened<E>> {
+    let looked_at = open(OFlag::O_PATH).map_err(NotOpened::Failed)?;
+    let errno = |errno| NotOpened::Failed(failed(errno));
+    let stat = fstat(&looked_at).map_err(errno)?;
+    match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+        SFlag::S_IFREG => {}
+        SFlag::S_IFDIR => return Err(NotOpened::Directory),
+        _ => return Err(NotOpened::Special),
+    }
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let path = format!("/proc/self/fd/{}", looked_at.as_raw_fd());
-    openat(AT_FDCWD, path.as_str(), flags, Mode::empty())
+    let file = match openat(AT_FDCWD, path.as_str(), flags, Mode::empty()) {
+        // No /proc here: by its name, if that is still the same file.
+        Err(Errno::ENOENT) => {
+            let file = open(flags).map_err(NotOpened::Failed)?;
+            same(&file, &stat).map_err(errno)?;
+            file
+        }
+        opened => opened.map_err(errno)?,
+    };
+    Ok((file, stat))
+}
+
+fn same(file: &OwnedFd, looked_at: &FileStat) -> std::result::Result<(), Errno> {
+    let now = fstat(file)?;
+    let is = |stat: &FileStat| (stat.st_dev, stat.st_ino);
+    if is(&now) == is(looked_at) { Ok(()) } else { Err(Errno::ESTALE) }
+}
+
+/// The directory that a file really lies in, whatever links led to it; `None`: there is no /proc to ask, or the file has no
+/// name any more.
+pub fn real_directory(file: &impl AsFd) -> Option<(PathBuf, FileStat)> {
+    let link = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    let directory = std::fs::read_link(link).ok()?.parent()?.to_owned();
+    let stat = nix::sys::stat::stat(&directory).ok()?;
+    Some((directory, stat))
 }
 
 /// Opens a regular file for reading, and says what it is.
@@ -22,21 +68,15 @@ pub(super) fn reopen(looked_at: &OwnedFd, flags: OFlag) -> std::result::Result<O
 /// # Errors
 /// The system's own; it is not a regular file.
 pub fn open(path: &Path) -> Result<(File, FileStat)> {
-    let looked_at = openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
-    let stat = fstat(&looked_at)?;
-    match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
-        SFlag::S_IFREG => {}
-        SFlag::S_IFDIR => return Err(Errno::EISDIR.into()),
-        _ => return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file")),
-    }
-    let file = match reopen(&looked_at, OFlag::O_RDONLY) {
-        Err(Errno::ENOENT) => {
-            let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-            openat(AT_FDCWD, path, flags, Mode::empty())?
+    let open = |flags| openat(AT_FDCWD, path, flags | OFlag::O_CLOEXEC, Mode::empty());
+    match open_regular(open, |errno| errno) {
+        Ok((file, stat)) => Ok((File::from(file), stat)),
+        Err(NotOpened::Failed(errno)) => Err(errno.into()),
+        Err(NotOpened::Directory) => Err(Errno::EISDIR.into()),
+        Err(NotOpened::Special) => {
+            Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"))
         }
-        opened => opened?,
-    };
-    Ok((File::from(file), stat))
+    }
 }
 
 /// Reads a regular file of at most `most` bytes.
@@ -78,6 +118,20 @@ pub fn state(path: &Path) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Without /proc the name is opened again, and another file may have it by then.
+    #[test]
+    fn another_file_of_the_same_name_is_not_taken_for_it() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        for name in ["one", "two"] {
+            std::fs::write(at(name), name).unwrap();
+        }
+        let (one, stat) = open(&at("one")).unwrap();
+        same(&one.into(), &stat).unwrap();
+        let (two, _) = open(&at("two")).unwrap();
+        assert_eq!(same(&two.into(), &stat), Err(Errno::ESTALE));
+    }
 
     #[test]
     fn what_is_no_plain_file_is_refused_at_once() {

@@ -82,7 +82,8 @@ impl ImageRoot {
         let path = || directory.to_owned();
         let stat =
             root.stat().map_err(|errno| ImageError::Root { path: path(), source: errno.into() })?;
-        match trust::distrust(&stat, &directory.display().to_string()) {
+        let shown = std::path::absolute(directory).unwrap_or_else(|_| path());
+        match trust::distrust(&stat, &shown.display().to_string()) {
             Some(why) => Err(ImageError::Untrusted { path: path(), why }),
             None => Ok(root),
         }

@@ -280,6 +280,9 @@ pub trait Writer {
     /// Remove temporary files that killed runs left beside `path`; says how many there were.
     fn sweep(&mut self, path: &str) -> Result<usize, WriteError>;
 
+    /// Put back what a replacement kept of `path`, where a power cut in its rename left nothing there (FAT); whether it did.
+    fn restore_cut_short(&mut self, path: &str) -> Result<bool, WriteError>;
+
     /// Write a sysfs attribute in one write(2), bounded by `limit_s` seconds.
     fn write_attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), WriteError>;
 

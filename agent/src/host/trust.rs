@@ -2,9 +2,6 @@
 //! belong to the caller or to root, and others must not be able to write it: the rule of sudo for its own files
 //! (sudo, `sudo_secure_path()`). Looks at what fstat(2) says, never at a path.
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt as _;
-
 use nix::sys::stat::FileStat;
 use nix::unistd::{getegid, geteuid};
 
@@ -22,26 +19,34 @@ pub fn distrust(stat: &FileStat, shown: &str) -> Option<String> {
     judged(stat.st_uid, stat.st_gid, stat.st_mode & 0o7777, caller, shown)
 }
 
-/// The same for a directory that only has to keep what is in it: with the sticky bit (/tmp) nobody removes or renames there
-/// what is not theirs.
-pub fn distrust_directory(meta: &Metadata, shown: &str) -> Option<String> {
+/// The same for the directory of a file that is named on the command line, which only has to keep what is in it: with the
+/// sticky bit (/tmp) nobody removes or renames there what is not theirs. To change the directory would be no help: it may be
+/// a home.
+pub fn distrust_directory(stat: &FileStat) -> Option<String> {
     let caller = Caller { uid: geteuid().as_raw(), gid: getegid().as_raw() };
-    let mode = meta.mode() & 0o7777;
+    let mode = stat.st_mode & 0o7777;
     let mode = if mode & 0o1000 == 0 { mode } else { mode & !0o022 };
-    judged(meta.uid(), meta.gid(), mode, caller, shown)
+    let why = doubt(stat.st_uid, stat.st_gid, mode, caller)?.0;
+    Some(format!("{why}: copy the file to a directory that only root may write, and name it there"))
 }
 
 fn judged(uid: u32, gid: u32, mode: u32, caller: Caller, shown: &str) -> Option<String> {
+    doubt(uid, gid, mode, caller).map(|(why, command)| format!("{why}: {command} {shown}"))
+}
+
+/// Why not, and the command that helps.
+fn doubt(uid: u32, gid: u32, mode: u32, caller: Caller) -> Option<(String, String)> {
     if uid != 0 && uid != caller.uid {
         let (whose, owner) = match caller.uid {
             0 => ("not to root".to_owned(), "root".to_owned()),
             own => (format!("neither to you (uid {own}) nor to root"), own.to_string()),
         };
-        return Some(format!("it belongs to uid {uid}, {whose}: chown {owner} {shown}"));
+        return Some((format!("it belongs to uid {uid}, {whose}"), format!("chown {owner}")));
     }
-    // The caller's own group may: each user has one on many systems, and their umask is 002.
-    let others = mode & 0o002 != 0 || (mode & 0o020 != 0 && gid != caller.gid);
-    others.then(|| format!("others may write it (mode {mode:04o}): chmod go-w {shown}"))
+    // The caller's own group may: each user has one on many systems, and their umask is 002. Members of root's group are
+    // trusted as sudo trusts them.
+    let others = mode & 0o002 != 0 || (mode & 0o020 != 0 && gid != 0 && gid != caller.gid);
+    others.then(|| (format!("others may write it (mode {mode:04o})"), "chmod go-w".to_owned()))
 }
 
 #[cfg(test)]
@@ -71,7 +76,8 @@ mod tests {
             ),
             (ROOT, 0, 0, 0o646, Some("others may write it (mode 0646): chmod go-w /x")),
             (ROOT, 0, 50, 0o664, Some("others may write it (mode 0664): chmod go-w /x")),
-            (ADA, 0, 0, 0o664, Some("others may write it (mode 0664): chmod go-w /x")),
+            (ADA, 0, 0, 0o664, None),
+            (ADA, 0, 50, 0o664, Some("others may write it (mode 0664): chmod go-w /x")),
             (ROOT, 0, 0, 0o1777, Some("others may write it (mode 1777): chmod go-w /x")),
         ] {
             let said = judged(uid, gid, mode, caller, "/x");

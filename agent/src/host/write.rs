@@ -73,6 +73,13 @@ impl DirWriter {
         self
     }
 
+    /// The same writer, as on a file system on which a rename takes several steps.
+    #[cfg(test)]
+    pub(crate) fn on_fat(mut self) -> Self {
+        self.fat = Some(true);
+        self
+    }
+
     /// Open a path inside the host: no symbolic link, `..` or magic link of an image leaves it.
     pub(super) fn open_inside(&self, path: &str, flags: OFlag) -> Result<OwnedFd, Errno> {
         self.create_inside(path, flags, Mode::empty())
@@ -147,6 +154,10 @@ impl Writer for DirWriter {
 
     fn sweep(&mut self, path: &str) -> Result<usize, WriteError> {
         self.sweep_beside(path).map_err(|fault| fault.about("clean up beside", path))
+    }
+
+    fn restore_cut_short(&mut self, path: &str) -> Result<bool, WriteError> {
+        self.restore_old(path).map_err(|fault| fault.about("restore", path))
     }
 
     fn write_attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), WriteError> {

@@ -35,8 +35,10 @@ impl Ledger {
     ) {
         let record = self.begin(path, author, now);
         for tool in readers {
-            if !record.readers.contains(tool) {
-                record.readers.push(tool.clone());
+            // The same tool, with what this version gives it: time and purpose.
+            match record.readers.iter_mut().find(|known| *known == tool) {
+                Some(known) => known.clone_from(tool),
+                None => record.readers.push(tool.clone()),
             }
         }
         // Written directly: from here on it is not (only) a tool's product.
@@ -93,6 +95,18 @@ impl Ledger {
         }
         record.unfinished = None;
         record.ours = vec![now.sha().cloned()];
+    }
+
+    /// Files of which a change has begun and was not finished, as far as is known.
+    pub fn unfinished(&self) -> impl Iterator<Item = &str> {
+        let cut_short = self.files.iter().filter(|(_, record)| record.unfinished.is_some());
+        cut_short.map(|(path, _)| path.as_str())
+    }
+
+    /// Whether a change was cut short. Where tools are owed it waits for them.
+    pub fn was_cut_short(&self) -> bool {
+        let waits = |kind: &str| self.owed.iter().any(|tool| tool.kind == kind);
+        self.files.values().any(|record| record.unfinished.is_some() && !waits(&record.kind))
     }
 
     /// Files that this change has begun to write and has not finished with.
@@ -248,5 +262,23 @@ pub struct RegisterKey {
 impl RegisterKey {
     fn name(&self) -> String {
         format!("{}+{:#05x}", self.address, self.offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_gets_the_time_that_this_version_gives_it() {
+        let mut ledger = Ledger::default();
+        let author = Author { kind: "cmdline", change: "cmdline/x" };
+        for limit_s in [60, 300] {
+            let argv = vec!["update-grub".to_owned()];
+            let tool = Generator { argv, purpose: "make grub.cfg".to_owned(), limit_s };
+            ledger.begin_file("/x", author, &FileState::Absent, None, &[tool]);
+        }
+        let limits: Vec<u32> = ledger.files["/x"].readers.iter().map(|tool| tool.limit_s).collect();
+        assert_eq!(limits, [300]);
     }
 }

@@ -10,7 +10,7 @@ use crate::apply::action::{attribute, file, register, tool};
 use crate::apply::{StepError, Store};
 use crate::error_chain::chain;
 use crate::host::{Reader, Writer};
-use crate::ledger::{self, Entry, EntryResult, Generator, Ledger, RegisterKey};
+use crate::ledger::{self, Entry, EntryResult, Generator, Ledger, RegisterKey, Unfinished};
 
 /// What became of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -70,6 +70,11 @@ pub fn run(
 ) -> RevertReport {
     let mut store = Store::new(reader, writer, ledger);
     let mut report = RevertReport { steps: Vec::new(), warnings: store.sweep(std::iter::empty()) };
+    if let Err(error) = begin(&mut store, plan) {
+        report
+            .warnings
+            .push(format!("the ledger does not say that a revert has begun: {}", chain(&error)));
+    }
     for step in &plan.steps {
         watch(step);
         let outcome = match one(&mut store, step) {
@@ -104,6 +109,30 @@ pub fn run(
         report.warnings.push(error.to_string());
     }
     report
+}
+
+/// What stands for the revert where the ledger names the change that a file is in.
+const REVERT: &str = "revert";
+
+/// Writes down which files are about to be replaced: of those a power cut may leave nothing (on FAT), and the next run puts
+/// back what was there.
+fn begin(store: &mut Store, plan: &RevertPlan) -> Result<(), StepError> {
+    let mut found = Vec::new();
+    for step in &plan.steps {
+        if let Step::File { path, .. } = step {
+            let file = store.file(path)?;
+            store.save_content(&file)?;
+            found.push((path, file.state));
+        }
+    }
+    store.update_ledger(|ledger| {
+        for (path, before) in found {
+            if let Some(record) = ledger.files.get_mut(path) {
+                let begun = || Unfinished { change: REVERT.to_owned(), before };
+                record.unfinished.get_or_insert_with(begun);
+            }
+        }
+    })
 }
 
 /// `Some` = it stays as it is, and why.
@@ -163,6 +192,9 @@ fn stays(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> BTreeSet<
 /// Drop every record but those that stay. What a kind owned and owed goes with its last record.
 fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>) {
     ledger.files.retain(|path, _| stays.contains(path));
+    for record in ledger.files.values_mut() {
+        record.unfinished.take_if(|unfinished| unfinished.change == REVERT);
+    }
     ledger.attributes.retain(|path, _| stays.contains(path));
     ledger
         .registers

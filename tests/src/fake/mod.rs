@@ -243,6 +243,9 @@ impl Writer for FakeWriter {
     fn sweep(&mut self, path: &str) -> Result<usize, WriteError> {
         self.inner.sweep(path)
     }
+    fn restore_cut_short(&mut self, path: &str) -> Result<bool, WriteError> {
+        self.inner.restore_cut_short(path)
+    }
     fn write_attribute(
         &mut self,
         path: &str,

@@ -103,6 +103,34 @@ fn the_whole_round_in_an_image() {
     assert_eq!(text(&nothing.stdout), "nothing to put back: bedplate has changed nothing here\n");
 }
 
+/// A power cut right behind the last write leaves nothing to plan, and a record that says so.
+#[test]
+fn what_was_cut_short_is_finished_although_nothing_differs() {
+    let profile = "schema = 1\nname = \"p\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\"]\n";
+    for command in ["apply", "revert"] {
+        let session = Session::new();
+        let image = session.image("image");
+        session.file("image/etc/bedplate/profile.toml", profile);
+        assert_eq!(session.status(&["apply", "--root", "image", "--yes"]), 0);
+        let ledger = image.join("var/lib/bedplate/ledger.json");
+        let list = "/etc/modules-load.d/bedplate.conf";
+        let mut record: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&ledger).expect("the ledger")).expect("JSON");
+        record["files"][list]["unfinished"] = serde_json::json!({
+            "change": "modules/gone", "before": { "state": "absent" }
+        });
+        if command == "revert" {
+            // Back already, and the record not yet gone.
+            std::fs::remove_dir_all(image.join("etc/modules-load.d")).expect("ours");
+            record["directories"] = serde_json::json!([]);
+        }
+        std::fs::write(&ledger, record.to_string()).expect("ours");
+        assert_eq!(session.status(&[command, "--root", "image", "--yes"]), 0, "{command}");
+        let now = std::fs::read_to_string(&ledger).expect("the ledger");
+        assert!(!now.contains("unfinished"), "{command}: {now}");
+    }
+}
+
 #[test]
 fn a_host_that_bedplate_never_changed() {
     let session = Session::new();

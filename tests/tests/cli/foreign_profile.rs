@@ -60,10 +60,15 @@ fn what_others_may_write_decides_nothing() {
         // Nor is it taken for the host's profile where only a plan is wanted.
         refused(&session, &["plan", "--root", "image"], &format!("chmod go-w {path}"));
     }
-    for (path, mode) in [("named/site.toml", 0o666), ("named", 0o777)] {
+    for (path, mode, help) in [
+        ("named/site.toml", 0o666, "chmod go-w {path}"),
+        ("named", 0o777, "copy the file to a directory that only root may write"),
+    ] {
         let session = session();
         set_mode(&session.path(path), mode);
-        refused(&session, &NAMED, &format!("(mode {mode:04o}): chmod go-w {path}"));
+        // By its whole name: the command is right wherever it is run.
+        let help = help.replace("{path}", &session.path(path).display().to_string());
+        refused(&session, &NAMED, &format!("(mode {mode:04o}): {help}"));
         // Looking at any profile is no harm.
         let plan = ["plan", "--root", "image", "--profile", "named/site.toml"];
         assert_eq!(session.status(&plan), 0, "{path}");
@@ -90,19 +95,45 @@ fn what_belongs_to_others_decides_nothing() {
         let says = format!("it belongs to uid 1234, not to root: chown root {path}");
         refused(&session, &OWN, &says);
     }
-    for path in ["named", "named/site.toml"] {
+    for (path, help) in
+        [("named", "copy the file to a directory"), ("named/site.toml", "chown root {path}")]
+    {
         let session = session();
         chown(session.path(path), Some(1234), None).expect("root may");
-        refused(&session, &NAMED, &format!("not to root: chown root {path}"));
+        let help = help.replace("{path}", &session.path(path).display().to_string());
+        refused(&session, &NAMED, &format!("not to root: {help}"));
     }
+    // A home is no matter of root's, whatever it is called there.
+    let session = self::session();
+    chown(session.path("named"), Some(1234), None).expect("root may");
+    let mut apply =
+        session.command(&["apply", "--root", "../image", "--yes", "--profile", "site.toml"]);
+    let output = apply.current_dir(session.path("named")).output().expect("it starts");
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && !said.contains("chown"), "{said}");
     // By a link of root's, too: what it leads to counts.
-    let session = session();
+    let session = self::session();
     let profile = session.path("image/etc/bedplate/profile.toml");
     fs::rename(&profile, session.path("image/etc/elsewhere.toml")).expect("ours");
     symlink("/etc/elsewhere.toml", &profile).expect("ours");
     assert_eq!(session.status(&["plan", "--root", "image"]), 0);
     chown(session.path("image/etc/elsewhere.toml"), Some(1234), None).expect("root may");
     refused(&session, &OWN, "it belongs to uid 1234");
+    // And who may write the directory there can put another file in its place.
+    for (link, to) in [
+        ("image/etc/bedplate/profile.toml", "/home/site.toml"),
+        ("named/site.toml", "../image/home/site.toml"),
+    ] {
+        let session = self::session();
+        session.file("image/home/site.toml", PROFILE);
+        let link = session.path(link);
+        fs::remove_file(&link).expect("ours");
+        symlink(to, &link).expect("ours");
+        let args: &[&str] = if to.starts_with('/') { &OWN } else { &NAMED };
+        assert_eq!(session.status(args), 0, "{to}");
+        chown(session.path("image/home"), Some(1234), None).expect("root may");
+        refused(&session, args, "image/home: it belongs to uid 1234, not to root: copy the file");
+    }
 }
 
 /// An ordinary user builds images from profiles of their own, or of root's.
@@ -124,6 +155,38 @@ fn an_ordinary_user_takes_their_own_and_roots() {
     set_mode(&session.path("image/etc/bedplate/profile.toml"), 0o664);
     let done = session.run_as_nobody(&OWN);
     assert!(done.status.success(), "{}", text(&done.stderr));
+}
+
+/// Only root's own group has such files: /etc/bedplate made with umask 002. An ordinary user may look at them.
+#[test]
+fn what_roots_group_may_write_is_trusted() {
+    let session = session();
+    if !nix::unistd::geteuid().is_root() {
+        return unchecked("files of root's group need root");
+    }
+    for path in ["image/etc/bedplate", "image/etc/bedplate/profile.toml"] {
+        chown(session.path(path), Some(0), Some(0)).expect("root may");
+        set_mode(&session.path(path), 0o775);
+    }
+    let says = session.run_as_nobody(&["plan", "--root", "image"]);
+    assert!(says.status.success(), "{}", text(&says.stderr));
+}
+
+/// A ledger is not needed to look: that it cannot be trusted is one more thing that is not known.
+#[test]
+fn a_ledger_of_another_user_is_no_obstacle_to_a_plan() {
+    if !nix::unistd::geteuid().is_root() {
+        return unchecked("files of another user need root");
+    }
+    let session = session();
+    assert_eq!(session.status(&OWN), 0);
+    let ledger = session.path("image/var/lib/bedplate/ledger.json");
+    chown(&ledger, Some(1234), None).expect("root may");
+    let plan = session.run(&["plan", "--root", "image"]);
+    let said = text(&plan.stdout);
+    assert!(plan.status.success() && said.contains("what bedplate did here before"), "{said}");
+    assert!(said.contains("belongs to uid 1234"), "{said}");
+    refused(&session, &OWN, "it belongs to uid 1234, not to root: chown root");
 }
 
 /// In a user namespace the caller is root, and so are the files.

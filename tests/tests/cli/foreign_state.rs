@@ -98,6 +98,19 @@ fn file(path: &str, meta: Value) -> Value {
     ledger("files", json!({ path: record }))
 }
 
+/// Read from `/` on, the image's files would be the running machine's.
+#[test]
+fn what_is_withdrawn_below_a_relative_root_is_the_images() {
+    let image = Image::new();
+    for name in ["reboot-required", "reboot-required.pkgs"] {
+        image.session.file(&format!("image/run/{name}"), "linux-base\nbedplate\n");
+    }
+    let output = image.session.run(&["withdraw", "--root", "image"]);
+    assert_eq!(output.status.code(), Some(0), "{}", unwrapped(&output));
+    let list = fs::read_to_string(image.root.join("run/reboot-required.pkgs")).expect("it stays");
+    assert_eq!(list, "linux-base\n");
+}
+
 #[test]
 fn only_what_kinds_write_is_put_back() {
     let image = Image::new();
@@ -234,14 +247,16 @@ fn an_image_that_others_may_change_is_refused() {
     for mode in [0o777, 0o1777] {
         set_mode(&image.root, mode);
         image.refuses("others may write it");
-        image.refuses("chmod go-w image");
+        // By its whole name: the command is right wherever it is run.
+        image.refuses(&format!("chmod go-w {}", image.root.display()));
     }
     set_mode(&image.root, 0o755);
     if !is_root() {
         return unchecked("a directory of another user needs root");
     }
     chown(&image.root, Some(1234), None).expect("root may");
-    image.refuses("it belongs to uid 1234, not to root: chown root image");
+    let help = format!("chown root {}", image.root.display());
+    image.refuses(&format!("it belongs to uid 1234, not to root: {help}"));
     // Looking is no harm.
     assert_eq!(image.session.status(&["plan", "--root", "image"]), 0);
 }

@@ -35,8 +35,9 @@ fn what_can_never_be_right_is_not_enforced() {
     rig.settle();
     assert!(!node.applied(), "{}", rig.read("log"));
     let (code, said) = node.run(&["worker"]);
-    let nothing_to_do = said.contains("\"changes\":[]") && said.contains("\"policy\":\"never\"");
+    let nothing_to_do = said.contains("\"changes\":[]") && said.contains("\"stopped\":true");
     assert!(code == Some(0) && nothing_to_do, "{said}");
+    assert!(said.contains("\"policy\":\"schedule\""), "the policy is the profile's: {said}");
     // Nor by a worker that was told of changes before.
     let (code, said) = node.run(&["worker", "--only=modules/etc/modules-load.d/bedplate.conf"]);
     assert!(code == Some(4) && said.contains(&format!("{LINT} at /{PROFILE}:")), "{said}");

@@ -15,10 +15,16 @@ const LINKS: usize = 40;
 /// Opens the directory at an absolute path; `None`: it is not there.
 ///
 /// # Errors
-/// The system's own; a link on the way belongs to another user, or leads into a directory of one.
+/// The system's own; the path is relative; a link on the way belongs to another user, or leads into a directory of one.
 pub(super) fn directory(path: &str) -> Result<Option<OwnedFd>> {
+    if !path.starts_with('/') {
+        // Read from `/` on, it would be another directory.
+        return Err(Error::new(ErrorKind::InvalidInput, format!("{path} is not an absolute path")));
+    }
     let mut at = open(AT_FDCWD, "/")?;
     let mut rest: Vec<String> = components(path);
+    // How many components are left behind the target of the link that is being followed.
+    let mut behind_link = None;
     let mut links = 0;
     while let Some(name) = rest.pop() {
         let next = match open(&at, &name) {
@@ -27,33 +33,35 @@ pub(super) fn directory(path: &str) -> Result<Option<OwnedFd>> {
             Err(errno) => return Err(errno.into()),
         };
         let stat = fstat(&next)?;
-        if !is_link(&stat) {
+        if is_link(&stat) {
+            links += 1;
+            if links > LINKS {
+                return Err(Errno::ELOOP.into());
+            }
+            if !is_ours(&stat) {
+                let uid = stat.st_uid;
+                return Err(refused(format!(
+                    "{name}, on the way to {path}, is a link of uid {uid}"
+                )));
+            }
+            let target = readlinkat(&at, name.as_str())?;
+            let target = target.to_str().ok_or(Errno::EILSEQ)?;
+            if target.starts_with('/') {
+                at = open(AT_FDCWD, "/")?;
+            }
+            behind_link = behind_link.or(Some(rest.len()));
+            rest.extend(components(target));
+        } else {
+            // Where root's link leads (/var to /data/var), all is root's; what is below it may be a collector's.
+            if behind_link.is_some() && !is_ours(&stat) {
+                let uid = stat.st_uid;
+                return Err(refused(format!(
+                    "a link on the way to {path} leads to {name}, which belongs to uid {uid}"
+                )));
+            }
             at = next;
-            continue;
         }
-        links += 1;
-        if links > LINKS {
-            return Err(Errno::ELOOP.into());
-        }
-        if !is_ours(&stat) {
-            return Err(refused(format!(
-                "{name}, on the way to {path}, is a link of uid {}",
-                stat.st_uid
-            )));
-        }
-        let target = readlinkat(&at, name.as_str())?;
-        let target = target.to_str().ok_or(Errno::EILSEQ)?;
-        if target.starts_with('/') {
-            at = open(AT_FDCWD, "/")?;
-        }
-        rest.extend(components(target));
-    }
-    let stat = fstat(&at)?;
-    if links > 0 && !is_ours(&stat) {
-        return Err(refused(format!(
-            "a link leads to {path}, which belongs to uid {}",
-            stat.st_uid
-        )));
+        behind_link = behind_link.filter(|left| rest.len() > *left);
     }
     // A descriptor that can be synced; what is not a directory says so here.
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;

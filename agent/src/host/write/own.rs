@@ -55,6 +55,10 @@ pub fn remove_own_file(path: &Path) -> std::io::Result<bool> {
 
 fn named(path: &Path) -> std::io::Result<(&str, &str)> {
     let plain = || Error::new(ErrorKind::InvalidInput, "its path is not UTF-8");
+    if !path.is_absolute() {
+        let why = format!("{} is not an absolute path", path.display());
+        return Err(Error::new(ErrorKind::InvalidInput, why));
+    }
     path.to_str().zip(path.file_name().and_then(|name| name.to_str())).ok_or_else(plain)
 }
 
@@ -172,6 +176,33 @@ mod tests {
         }
         std::fs::remove_file(at("ours/x.prom")).unwrap();
         assert_eq!(std::fs::read_dir(at("ours")).unwrap().count(), 0);
+        // Root has moved the tree, /var to /data/var: below it the directory may be a collector's.
+        std::fs::create_dir(at("ours/collector")).unwrap();
+        give("ours/collector");
+        write("by-root/collector").unwrap();
+        // A directory of theirs on the way to the target is as good as the link.
+        std::fs::create_dir(at("theirs/inner")).unwrap();
+        symlink(at("theirs/inner"), at("through-theirs")).unwrap();
+        let error = write("through-theirs").unwrap_err();
+        assert!(error.to_string().contains("leads to theirs"), "{error}");
+    }
+
+    /// Read from `/` on, a relative path would lead to another file.
+    #[test]
+    fn a_relative_path_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("hold.json");
+        std::fs::write(&file, "kept").unwrap();
+        let relative = file.strip_prefix("/").unwrap();
+        for error in [
+            replace_own_file(relative, b"x", 0o600, 0o700).unwrap_err(),
+            replace_public_file(relative, b"x").unwrap_err(),
+            remove_own_file(relative).unwrap_err(),
+            followed::directory(relative.parent().unwrap().to_str().unwrap()).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
     }
 
     #[test]

@@ -6,13 +6,14 @@ use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, readlinkat};
-use nix::sys::stat::{Mode, SFlag, fchmod, fstat, mkdirat};
+use nix::sys::stat::{Mode, fchmod, fstat, mkdirat};
 use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, unlinkat};
 use rustix::fs::IFlags;
 
 use super::words::{Fault, at};
 use super::{DirWriter, meta};
-use crate::host::{FileMeta, WriteError, file, trust};
+use crate::host::file::{self, NotOpened};
+use crate::host::{FileMeta, WriteError, trust};
 
 /// As many links as the kernel follows (include/linux/namei.h, MAXSYMLINKS).
 const LINKS: usize = 40;
@@ -204,33 +205,17 @@ impl Place {
             let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
             openat(&self.directory, self.name.as_str(), flags, Mode::empty())
         };
-        // Looked at before it is opened: opening a device can do something.
-        let looked_at = match open(OFlag::O_PATH) {
-            Ok(fd) => fd,
-            Err(Errno::ENOENT) => return Ok(None),
-            Err(errno) => return Err(at("look at it")(errno)),
-        };
-        let mode = fstat(&looked_at).map_err(at("look at it"))?.st_mode;
-        match SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) {
-            SFlag::S_IFREG => {}
-            SFlag::S_IFDIR => {
-                return Err(Fault::said(
-                    "there is a directory where a file should be: move it out of the way",
-                ));
-            }
-            _ => {
-                return Err(Fault::said(
-                    "there is a device, pipe or socket where a file should be \
-                     (a link to /dev/null is how an administrator switches a file off): remove it if it is in the way",
-                ));
-            }
-        }
-        match file::reopen(&looked_at, OFlag::O_RDONLY) {
-            // No /proc here.
-            Err(Errno::ENOENT) => open(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
-                .map(Some)
-                .map_err(at("open it")),
-            opened => opened.map(Some).map_err(at("open it")),
+        match file::open_regular(open, |errno| errno) {
+            Ok((file, _)) => Ok(Some(file)),
+            Err(NotOpened::Failed(Errno::ENOENT)) => Ok(None),
+            Err(NotOpened::Failed(errno)) => Err(at("look at it")(errno)),
+            Err(NotOpened::Directory) => Err(Fault::said(
+                "there is a directory where a file should be: move it out of the way",
+            )),
+            Err(NotOpened::Special) => Err(Fault::said(
+                "there is a device, pipe or socket where a file should be \
+                 (a link to /dev/null is how an administrator switches a file off): remove it if it is in the way",
+            )),
         }
     }
 

@@ -11,7 +11,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::place::{Located, Place};
 use super::words::{Fault, at, from_rustix};
-use super::{DirWriter, fat, meta};
+use super::{DirWriter, meta};
 use crate::host::FileMeta;
 
 /// Names of temporary files: hidden, and with an end that no `*.cfg`, `*.conf` or `*.rules` reader takes.
@@ -54,8 +54,7 @@ impl DirWriter {
         // 0600 until it has its owner: nobody may read early what they may not read later.
         let temp = openat(&place.directory, temp_name, flags, Mode::from_bits_truncate(0o600))
             .map_err(|errno| place.why_not("create a file beside it", errno))?;
-        let unsafe_rename =
-            self.durable && self.fat.unwrap_or_else(|| fat::is_fat(&place.directory));
+        let unsafe_rename = self.durable && self.renames_in_steps(place);
         let filled = self.fill(path, &temp, bytes, keep, found);
         let mut old_kept = false;
         let renamed = filled.and_then(|()| {
@@ -70,6 +69,7 @@ impl DirWriter {
             if self.pass("unlink", path).is_ok() {
                 // The fault counts; should this fail too, the next sweep takes the file.
                 let _ = unlinkat(&place.directory, temp_name, UnlinkatFlags::NoRemoveDir);
+                let _ = self.remove_old(path, place);
             }
             return Err(fault);
         }
@@ -134,7 +134,7 @@ impl DirWriter {
                 Err(errno) => return Err(at("remove a temporary file of an earlier run")(errno)),
             }
         }
-        Ok(stale.len() + self.mind_old(path, &place)?)
+        Ok(stale.len() + self.remove_old(path, &place)?)
     }
 }
 

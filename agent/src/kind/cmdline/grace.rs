@@ -4,7 +4,7 @@
 use super::section::iommu::{Iommu, IommuMode};
 use crate::desired::DesiredCmdline;
 use crate::facts::{Arch, Facts};
-use crate::host::Reading;
+use crate::host::{HostKind, Reading};
 use crate::plan::{Blocker, Settled, Why};
 use crate::section::Declared;
 use crate::value::{KernelVersion, PciId};
@@ -54,13 +54,16 @@ pub fn mode(
     }
 }
 
-/// By the root ports, or any other function of NVIDIA's; an image has none, and its profile may say what it is for.
+/// By the root ports, which are part of the CPU: a GPU of NVIDIA's is in servers with other Arm CPUs, too. An image has no
+/// ports, and its profile may say what it is for.
 fn is_nvidia_arm(profile: &dyn Declared, facts: &Facts) -> bool {
     let arm = facts.arch.known() == Some(&Arch::Aarch64);
     arm && match &facts.pci {
-        Reading::Known(tree) => tree.functions.values().any(|function| function.vendor == NVIDIA),
+        Reading::Known(tree) => tree.functions.values().any(|function| {
+            function.vendor == NVIDIA && function.is_bridge() && function.parent.is_none()
+        }),
         Reading::Absent => false,
-        Reading::Unknown(_) => profile.vendors().contains(&NVIDIA),
+        Reading::Unknown(_) => facts.host != HostKind::Live && profile.vendors().contains(&NVIDIA),
     }
 }
 

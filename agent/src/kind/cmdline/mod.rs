@@ -17,6 +17,7 @@ mod menu;
 mod next_kernel;
 mod no_iommu;
 mod ostree;
+mod owned;
 mod paths;
 mod resolve;
 pub(crate) mod section;
@@ -24,12 +25,12 @@ pub mod show;
 mod situation;
 mod states;
 
-pub use iommu_off::iommu_off;
+pub use iommu_off::{iommu_off, iommu_off_by_others};
 pub use next_kernel::next_kernel;
 pub use states::{WrongLine, check_line};
 
 use super::{Context, Kind};
-use crate::cmdline::{CommandLine, Edit, KernelDefaults, iommu_passthrough};
+use crate::cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
 use crate::desired::DesiredCmdline;
 use crate::error_chain::chain;
 use crate::facts::{Arch, BootLoader, Facts};
@@ -231,26 +232,13 @@ fn edit_of(
         remedy: "correct the profile: `bedplate profile check` shows the place".into(),
     };
     let edit = Edit::new(arch, set, &absent).map_err(|error| bad(&error))?;
-    let disowned = disowned(&edit, context, &wanted.keep);
+    let disowned = owned::disowned(&edit, context, &wanted.keep);
     if disowned.is_empty() {
         return Ok(edit);
     }
     let mut absent: Vec<String> = absent.into_iter().map(str::to_owned).collect();
     absent.extend(disowned);
     Edit::new(arch, set, &absent).map_err(|error| bad(&error))
-}
-
-/// What the ledger calls bedplate's own and the profile no longer speaks of.
-fn disowned(edit: &Edit, context: &Context, keep: &[String]) -> Vec<String> {
-    let owned = context.ledger.owned.get(NAME).map(Vec::as_slice).unwrap_or_default();
-    let kept = |token: &str| {
-        keep.iter().any(|key| {
-            token
-                .strip_prefix(key.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-        })
-    };
-    edit.disowned(owned).into_iter().filter(|token| !kept(token)).collect()
 }
 
 fn change(
@@ -269,20 +257,9 @@ fn change(
         actions: steps.actions,
         disrupts: steps.disrupts,
         needs: Vec::new(),
-        owns: Some(owns(wanted, context)),
+        owns: Some(owned::owns(wanted, context)),
         deferred: states::deferred(context, standing),
     }
-}
-
-/// What is bedplate's own afterwards: what is wanted, and what stays although nothing is known about it now.
-fn owns(wanted: &DesiredCmdline, context: &Context) -> Vec<String> {
-    let mut own: Vec<String> = wanted.set.iter().map(|arg| arg.token.clone()).collect();
-    let earlier = context.ledger.owned.get(NAME).map(Vec::as_slice).unwrap_or_default();
-    let kept = earlier
-        .iter()
-        .filter(|token| wanted.keep.iter().any(|key| token.starts_with(key.as_str())));
-    own.extend(kept.cloned());
-    own
 }
 
 /// The class of boot that arguments wait for, one table. An IOMMU that a kexec leaves running is carried over by the next
@@ -291,6 +268,7 @@ fn owns(wanted: &DesiredCmdline, context: &Context) -> Vec<String> {
 /// that starts. Arguments that nobody names are the worst case.
 pub fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
     let iommu = |token: &str| {
+        let token = fold_name(token);
         ["iommu", "intel_iommu", "amd_iommu", "pci"].iter().any(|name| {
             token
                 .strip_prefix(name)
@@ -369,6 +347,7 @@ mod tests {
             "amd_iommu=off",
             "iommu.passthrough=1",
             "iommu.strict=0",
+            "intel-iommu=on",
             "pci=realloc",
             "pci",
         ] {

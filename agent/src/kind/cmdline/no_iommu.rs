@@ -1,7 +1,9 @@
 //! Machines without an IOMMU at work. DMA is 1:1 there, which is what passthrough is for: on bare metal that is right, and
 //! stays. Where an IOMMU is needed and the firmware has it off, no kernel argument helps (handbook §14.4).
 
+use super::section::Cmdline;
 use super::section::iommu::IommuMode;
+use crate::cmdline::fold_name;
 use crate::desired::{DesiredCmdline, VfDriver};
 use crate::facts::{CpuVendor, Facts};
 use crate::host::Reading;
@@ -39,7 +41,9 @@ pub fn is_settled(
         (Reading::Absent, _, None) if !active => {
             format!("the firmware offers none (no {} table): DMA is 1:1", table(vendor))
         }
-        (_, Reading::Known(by), None) if mode == IommuMode::Passthrough => {
+        (_, Reading::Known(by), None)
+            if mode == IommuMode::Passthrough && !names_arguments(profile) =>
+        {
             let when = if active { " from the next boot on" } else { "" };
             format!("off{when} by {by}: DMA is 1:1, and it stays off")
         }
@@ -48,6 +52,16 @@ pub fn is_settled(
     cmdline.keep.extend(STAY.map(str::to_owned));
     cmdline.settled.push(Settled { kind: KIND, subject: "IOMMU".to_owned(), state });
     Ok(true)
+}
+
+/// Whether the profile itself asks for one of these arguments, or for its absence: then it is more than a mode.
+fn names_arguments(profile: &dyn Declared) -> bool {
+    profile.get::<Cmdline>().is_some_and(|cmdline| {
+        let arguments = cmdline.args.iter().chain(&cmdline.absent);
+        arguments
+            .map(|arg| fold_name(arg.arg.split('=').next().unwrap_or_default()))
+            .any(|name| STAY.contains(&name.as_str()))
+    })
 }
 
 /// Whether the profile gives devices to guests: VFIO needs an IOMMU (Documentation/driver-api/vfio.rst).
