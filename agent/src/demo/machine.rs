@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::device::{ACS_BY_LINUX, Device, Port, Sriov};
+use super::function;
 use super::spec::{HostSpec, Machine, Nvidia};
 use crate::facts::pci::PortType;
 use crate::host::snapshot::{Node, Snapshot};
@@ -23,11 +24,13 @@ pub fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
             Machine::Mi300x => layout.mi300x(),
             Machine::Grace => layout.grace(),
             Machine::Plain => layout.plain(),
+            Machine::Bare => {}
         }
-        if layout.devices.len() >= spec.functions {
+        if layout.devices.len() >= spec.functions || spec.machine == Machine::Bare {
             break;
         }
     }
+    function::describe(spec, &mut layout.devices);
     layout.groups(snapshot);
     let length = if spec.unprivileged { 64 } else { 4096 };
     let mut windows = WINDOWS;
@@ -338,10 +341,13 @@ impl Layout<'_> {
         let Some(kind) = self.spec.group_type() else { return };
         let alone = self.spec.acs.unwrap_or(true);
         let mut together: BTreeMap<String, u32> = BTreeMap::new();
+        let places: BTreeMap<PciAddress, String> =
+            self.devices.iter().map(|device| (device.address, device.directory.clone())).collect();
         for device in &mut self.devices {
-            let path: Vec<&str> = device.directory.split('/').collect();
-            let key =
-                if alone { device.directory.clone() } else { path[..path.len().min(5)].join("/") };
+            let at = device.group_with.unwrap_or(device.address);
+            let place = places.get(&at).unwrap_or(&device.directory);
+            let path: Vec<&str> = place.split('/').collect();
+            let key = if alone { place.clone() } else { path[..path.len().min(5)].join("/") };
             let next = together.len() as u32;
             device.group = Some(*together.entry(key).or_insert(next));
         }

@@ -1,7 +1,7 @@
 //! The description of a made-up host: a small TOML file with a default for everything.
 //!
 //! ```toml
-//! machine = "hgx"                 # hgx (default), mi300x, grace, plain
+//! machine = "hgx"                 # hgx (default), mi300x, grace, plain, bare (no PCI functions but those below)
 //! loader = "debian"               # debian, rhel9, rhel8, suse, systemd-boot, uki, rpm-ostree, bootc, talos, none
 //! os-version = "24.04"            # VERSION_ID; only a label
 //! kernel = "6.8.0-45-generic"     # the running (image: newest) release
@@ -29,12 +29,17 @@
 //!
 //! [links]                         # symbolic links added or replaced
 //! "/etc/kernel/cmdline" = "/usr/lib/kernel/cmdline"
+//!
+//! [[pci]]                         # a PCI function added to the machine, or one of its own described otherwise; see `function`
+//! at = "0000:16:00.0"
+//! acs = 0x1d
 //! ```
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::function::Described;
 use super::{boot, machine, system};
 use crate::facts::CpuVendor;
 use crate::host::snapshot::{Node, Snapshot};
@@ -53,6 +58,8 @@ pub enum Machine {
     Grace,
     /// One socket, one root port, one Ethernet NIC: nothing that needs anything.
     Plain,
+    /// The PCI functions of the description and no others.
+    Bare,
 }
 
 /// Which boot loader and with it which distribution.
@@ -156,6 +163,7 @@ pub struct HostSpec {
     pub modules: BTreeMap<String, ModuleState>,
     pub files: BTreeMap<String, String>,
     pub links: BTreeMap<String, String>,
+    pub pci: Vec<Described>,
 }
 
 impl Default for HostSpec {
@@ -183,6 +191,7 @@ impl Default for HostSpec {
             modules: BTreeMap::new(),
             files: BTreeMap::new(),
             links: BTreeMap::new(),
+            pci: Vec::new(),
         }
     }
 }
@@ -196,7 +205,7 @@ impl HostSpec {
     /// The CPU's maker.
     pub fn cpu_vendor(&self) -> CpuVendor {
         self.cpu.unwrap_or(match self.machine {
-            Machine::Hgx | Machine::Plain => CpuVendor::Intel,
+            Machine::Hgx | Machine::Plain | Machine::Bare => CpuVendor::Intel,
             Machine::Mi300x => CpuVendor::Amd,
             Machine::Grace => CpuVendor::Arm,
         })
@@ -216,7 +225,7 @@ impl HostSpec {
     pub fn nvidia_driver(&self) -> Nvidia {
         self.nvidia.unwrap_or(match self.machine {
             Machine::Hgx | Machine::Grace => Nvidia::Open,
-            Machine::Mi300x | Machine::Plain => Nvidia::None,
+            Machine::Mi300x | Machine::Plain | Machine::Bare => Nvidia::None,
         })
     }
 

@@ -174,7 +174,7 @@ fn cpu(spec: &HostSpec) -> (String, &'static str, &'static str) {
         Machine::Hgx => (text, "0-223\n", "0-1\n"),
         Machine::Mi300x => (text, "0-255\n", "0-1\n"),
         Machine::Grace => (text, "0-287\n", "0-3\n"),
-        Machine::Plain => (text, "0-15\n", "0\n"),
+        Machine::Plain | Machine::Bare => (text, "0-15\n", "0\n"),
     }
 }
 
@@ -184,6 +184,7 @@ fn dmi(spec: &HostSpec, snapshot: &mut Snapshot) {
         Machine::Mi300x => ("Supermicro", "AS -8125GS-TNMR2", "H13DSG-O-CPU-D"),
         Machine::Grace => ("NVIDIA", "GH200 P5042", "P5042"),
         Machine::Plain => ("Example", "1U server", "Board"),
+        Machine::Bare => ("Example", "GPU node", "Board"),
     };
     let fields = [
         ("sys_vendor", vendor),

@@ -1,6 +1,8 @@
 //! Host → [`PciTree`]. At plan depth each function costs one `uevent` and one link; everything else is read only
-//! where it can matter: config space of bridges, SR-IOV and interface names of network functions and GPUs,
+//! where it can matter: config space of bridges, ATS of NICs behind a switch, SR-IOV and interface names of NICs and GPUs,
 //! the NUMA node once per host bridge. Missing or odd files never stop the scan.
+
+mod adapters;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +29,7 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
         tree: PciTree::default(),
         nodes: BTreeMap::new(),
         vfs: BTreeMap::new(),
+        vfio: adapters::vfio_devices(reader),
     };
     let mut places: Vec<(PciAddress, Place)> = links
         .iter()
@@ -46,6 +49,9 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
         }
     }
     scan.note_missing_bridges();
+    if depth != Depth::Identity {
+        adapters::read(reader, &mut scan.tree);
+    }
     Reading::Known(scan.tree)
 }
 
@@ -82,6 +88,8 @@ struct Scan<'a> {
     nodes: BTreeMap<String, i32>,
     /// VF → PF, from the PFs met so far.
     vfs: BTreeMap<PciAddress, PciAddress>,
+    /// Functions with a VFIO device.
+    vfio: BTreeSet<PciAddress>,
 }
 
 /// What `uevent` says, or the single files where it says nothing.
@@ -180,8 +188,12 @@ impl Scan<'_> {
             sriov: Reading::Absent,
             net: Vec::new(),
             infiniband: Vec::new(),
+            vfio: self.vfio.contains(&address),
+            ats: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
+            vpd: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
             detail: None,
         };
+        function.vfio |= function.driver.as_deref().is_some_and(|driver| driver.contains("vfio"));
         function.numa_node = self.numa_node(&function, &directory);
         self.capabilities(&mut function, &directory);
         if self.depth == Depth::Identity {
@@ -193,7 +205,7 @@ impl Scan<'_> {
             }
         }
         if function.is_nic()
-            && function.driver.as_deref().is_some_and(|driver| driver != "vfio-pci")
+            && function.driver.as_deref().is_some_and(|driver| !driver.contains("vfio"))
         {
             function.net = self.names(address, &directory, "net");
             function.infiniband = self.names(address, &directory, "infiniband");

@@ -32,6 +32,8 @@ pub fn resolve(profile: &Profile, facts: &Facts) -> Desired {
     cmdline.set.extend(profile.cmdline.args.iter().map(|arg| wanted(arg, "cmdline")));
     cmdline.absent.extend(profile.cmdline.absent.iter().map(unwanted));
 
+    findings.blockers.extend(acs::refuse_arguments(&mut cmdline.set, facts));
+
     let acs = acs::resolve(&profile.acs, facts);
     match acs.arg {
         Reading::Known(arg) => cmdline.set.push(arg),

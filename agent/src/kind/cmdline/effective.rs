@@ -77,8 +77,9 @@ impl Groups {
 pub fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
     let mut groups = Groups::default();
     let Some(tree) = facts.pci.known() else { return groups };
+    let topology = Topology::new(tree);
     let near: BTreeSet<PciAddress> =
-        Topology::new(tree).pairs().iter().map(|pair| pair.peer).collect();
+        topology.pairs().iter().flat_map(|pair| topology.nics_in(pair)).collect();
     for function in
         tree.functions.values().filter(|function| function.is_gpu() || function.is_nic())
     {

@@ -128,7 +128,8 @@ pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<Hit> {
 
 /// Signs that devices of this host go to guests.
 fn vfio_signs(view: &View<'_>) -> Vec<Hit> {
-    let is_vfio = |name: &str| name.replace('-', "_") == "vfio_pci";
+    // Every driver that claims devices for guests has it in its name (vfio-pci, mlx5_vfio_pci, xe-vfio-pci …).
+    let is_vfio = |name: &str| name.replace('-', "_").contains("vfio_pci");
     let mut signs: Vec<Hit> = view
         .loaded()
         .filter(|(name, _)| is_vfio(name))

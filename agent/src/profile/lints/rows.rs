@@ -107,7 +107,7 @@ pub(super) static ROWS: &[Row] = &[
         id: "acs-direct-with-vfio",
         severity: Warning,
         find: |view| find::acs_with_vfio(view, AcsPolicy::DirectP2p),
-        reason: "is refused at every port that has a device bound to vfio-pci below it",
+        reason: "is refused at every port that has a device used through VFIO below it",
         source: "drivers/iommu/iommu.c pci_device_group",
         remedy: "set `policy` in [acs] to `keep`, unless guests get their devices from other switches than the GPUs",
     },
