@@ -7,7 +7,7 @@ use crate::host::snapshot::{Config, Node, Snapshot};
 use crate::value::PciAddress;
 
 /// What ports of switches and root complexes can do: all but egress control.
-const ACS_CAPABLE: u16 = 0x005f;
+pub const ACS_CAPABLE: u16 = 0x005f;
 /// What Linux switches on when an IOMMU is in use: SV, RR, CR, UF (handbook §3.2).
 pub const ACS_BY_LINUX: u16 = 0x001d;
 
@@ -52,14 +52,10 @@ pub struct Device {
     pub other_driver: Option<String>,
     /// PCIe port type; `None` = conventional PCI.
     pub port: Option<PortType>,
-    /// ACS control, for ports.
-    pub acs: Option<u16>,
-    /// What the ACS of a port can do.
-    pub acs_capable: u16,
+    /// ACS capability and control, for ports.
+    pub acs: Option<(u16, u16)>,
     /// ATS, for functions that have it: whether enabled.
     pub ats: Option<bool>,
-    /// Vital Product Data.
-    pub vpd: Option<Vec<u8>>,
     /// Whether a VFIO device is registered for it.
     pub vfio_dev: bool,
     /// Secondary and subordinate bus, for bridges.
@@ -76,6 +72,8 @@ pub struct Device {
     pub link: (u8, u8),
     /// SR-IOV.
     pub sriov: Option<Sriov>,
+    /// Vital Product Data, as the `vpd` file shows it.
+    pub vpd: Option<Vec<u8>>,
     /// The PF, for a VF.
     pub physfn: Option<PciAddress>,
     /// Network.
@@ -95,9 +93,7 @@ impl Device {
             other_driver: None,
             port: Some(PortType::Endpoint),
             acs: None,
-            acs_capable: ACS_CAPABLE,
             ats: None,
-            vpd: None,
             vfio_dev: false,
             buses: (0, 0),
             numa: 0,
@@ -106,6 +102,7 @@ impl Device {
             windows: Vec::new(),
             link: (0, 0),
             sriov: None,
+            vpd: None,
             physfn: None,
             network: None,
         }
@@ -150,6 +147,9 @@ impl Device {
                 Node::Link(device),
             );
         }
+        if let Some(vpd) = &self.vpd {
+            snapshot.insert(&format!("{}/vpd", self.directory), Node::File(vpd.clone()));
+        }
         if let Some(sriov) = &self.sriov {
             for (index, vf) in sriov.vfs.iter().enumerate() {
                 link(snapshot, &format!("virtfn{index}"), format!("../{vf}"));
@@ -160,9 +160,6 @@ impl Device {
         }
         if let Some(port) = &self.network {
             self.network(snapshot, port);
-        }
-        if let Some(bytes) = &self.vpd {
-            snapshot.insert(&format!("{}/vpd", self.directory), Node::File(bytes.clone()));
         }
         if self.vfio_dev {
             function::vfio_device(self, snapshot);
@@ -325,8 +322,8 @@ impl Device {
         }
         put(0x100, header(0x0001, 2, 0x150));
         let mut list: Vec<Capability> = vec![(0x0019, 0x150, Vec::new())];
-        if let Some(control) = self.acs {
-            list.push((0x000d, 0x180, vec![(0x4, pair(self.acs_capable, control))]));
+        if let Some((capable, control)) = self.acs {
+            list.push((0x000d, 0x180, vec![(0x4, pair(capable, control))]));
             list.push((0x0026, 0x1a0, Vec::new()));
         }
         if let Some(sriov) = &self.sriov {

@@ -21,7 +21,7 @@
 
 use serde::Deserialize;
 
-use super::device::{ACS_BY_LINUX, Device, Port};
+use super::device::{ACS_BY_LINUX, ACS_CAPABLE, Device, Port};
 use super::spec::HostSpec;
 use crate::facts::pci::PortType;
 use crate::host::snapshot::{Node, Snapshot};
@@ -107,7 +107,7 @@ fn new(spec: &HostSpec, described: &Described, devices: &[Device]) -> Device {
     device.numa = above.map_or(0, |bridge| bridge.numa);
     if matches!(port, PortType::RootPort | PortType::Downstream) {
         let on = spec.acs.unwrap_or(spec.group_type().is_some());
-        device.acs = Some(if on { ACS_BY_LINUX } else { 0 });
+        device.acs = Some((ACS_CAPABLE, if on { ACS_BY_LINUX } else { 0 }));
     }
     if described.is == Some(What::Nic) {
         let name = at.to_string().replace([':', '.'], "");
@@ -125,23 +125,28 @@ fn change(device: &mut Device, described: &Described) {
     device.class = described.class.unwrap_or(device.class);
     if let Some(driver) = &described.driver {
         device.other_driver = Some(driver.clone());
-        // Whoever takes a NIC from its network driver takes its interface away.
+        // A NIC without its network driver has no interface.
         device.network = device.network.take().filter(|_| !driver.contains("vfio"));
     }
-    device.acs = described.acs.or(device.acs);
-    device.acs_capable = described.acs_capable.unwrap_or(device.acs_capable);
+    if device.acs.is_some() || described.acs.is_some() {
+        let (capable, control) = device.acs.unwrap_or((ACS_CAPABLE, 0));
+        let capable = described.acs_capable.unwrap_or(capable);
+        device.acs = Some((capable, described.acs.unwrap_or(control)));
+    }
     device.ats = described.ats.or(device.ats);
     device.numa = described.numa.unwrap_or(device.numa);
     device.group_with = described.group_with.or(device.group_with);
     device.vfio_dev |= described.vfio_dev;
     if described.vpd.is_some() || described.board.is_some() {
         let value = |given: &Option<String>| given.clone().unwrap_or_default();
-        device.vpd = Some(vpd(&value(&described.board), &value(&described.vpd)));
+        let name = "NVIDIA ConnectX SuperNIC";
+        device.vpd = Some(vpd(name, &value(&described.board), &value(&described.vpd)));
     }
 }
 
-/// Vital Product Data as a ConnectX has it: its name, then the read-only keywords (PCI 3.0, appendix I).
-pub fn vpd(board: &str, uuid: &str) -> Vec<u8> {
+/// Vital Product Data as a ConnectX has it: its name, then the read-only keywords (PCI 3.0, appendix I): the serial number of the
+/// board and, as V3, a UUID that all functions of one adapter share (rdma-core kernel-boot/rdma_topo parse_vpd).
+pub fn vpd(name: &str, board: &str, uuid: &str) -> Vec<u8> {
     let mut fields = Vec::new();
     let values = [
         ("PN", "900-9X86E-00CX-ST0"),
@@ -158,7 +163,7 @@ pub fn vpd(board: &str, uuid: &str) -> Vec<u8> {
         let length = bytes.len() as u16;
         [&[tag], &length.to_le_bytes()[..], bytes].concat()
     };
-    let name = resource(0x82, b"NVIDIA ConnectX SuperNIC");
+    let name = resource(0x82, name.as_bytes());
     [name, resource(0x90, &fields), vec![0x78]].concat()
 }
 

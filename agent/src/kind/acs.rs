@@ -3,7 +3,9 @@
 
 mod fabric;
 mod guard;
+mod image;
 mod isolation;
+mod left_behind;
 mod resolve;
 pub(crate) mod section;
 mod shape;
@@ -24,9 +26,8 @@ use crate::section::Declared;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
-use super::{Context, Kind, Watch, no_labels, some_of};
+use super::{Context, Kind, Owns, Watch, no_labels, some_of};
 
-pub use guard::refuse_arguments;
 pub use resolve::{Resolved, resolve};
 pub use support::{Support, kernel_acs_support};
 pub use token::TOKEN_LIMIT;
@@ -37,9 +38,12 @@ const NAME: &str = "acs";
 pub const KIND: Kind = Kind {
     name: NAME,
     about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)",
+    resolve: resolve::resolve_into,
     plan,
+    contribute: image::contribute,
     watch,
     recorded: &[],
+    owns: Owns { registers: true, ..Owns::NONE },
     labels: no_labels,
 };
 
@@ -69,6 +73,7 @@ fn plan(context: &Context) -> Section {
     for wanted in &context.desired.acs.ports {
         // A port that cannot be read is in the desired state's unknowns, not among its ports.
         if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
+            let wanted = &left_behind::with(wanted, acs, &told, context.facts);
             let port = Port { context, topology: &topology, wanted, acs };
             port.plan(&told, &mut section);
         }

@@ -2,6 +2,7 @@
 //! compares PFs with it and refuses to destroy VFs that are in use. Writing is `apply`'s business.
 
 mod change;
+mod disturbs;
 mod paths;
 mod resolve;
 pub(crate) mod section;
@@ -9,13 +10,15 @@ pub(crate) mod section;
 mod tests;
 mod usage;
 
-use crate::desired::{VfDriver, WantedVfs};
+use crate::desired::{Desired, VfDriver, WantedVfs};
 use crate::facts::pci::{Function, PciTree, SriovPf};
 use crate::facts::{Depth, observe};
 use crate::host::{HostKind, ReadError, Reader, Reading};
 use crate::plan::{Blocker, Note, Section, Settled, Unknown};
+use crate::section::Declared;
 use crate::value::PciAddress;
 
+use super::contribution::{Contributions, Unwritable};
 use super::{Context, Kind, some_of};
 
 use change::vfs;
@@ -46,11 +49,24 @@ const OPERATOR: &str = "/etc/sriov-operator";
 pub const KIND: Kind = Kind {
     name: NAME,
     about: "SR-IOV virtual functions and their drivers",
+    resolve: resolve::resolve_into,
     plan,
+    contribute,
     watch: paths::watch,
     recorded: paths::RECORDED,
+    owns: paths::OWNS,
     labels: paths::labels,
 };
+
+/// VFs are gone after every boot: what makes them again is up to the target.
+fn contribute(
+    _: &dyn Declared,
+    desired: &Desired,
+    out: &mut Contributions,
+) -> Result<(), Unwritable> {
+    out.vfs.extend(desired.sriov.iter().cloned());
+    Ok(())
+}
 
 fn plan(context: &Context) -> Section {
     let mut section = Section::default();
@@ -166,7 +182,46 @@ impl Pf<'_> {
         let image = self.context.facts.host == HostKind::Image;
         match self.obstacle(present, need) {
             Some(blocker) if !image => section.blockers.push(blocker),
+            _ if !image && !self.may_disturb(need, section) => {}
             _ => section.changes.push(self.change(present, need, image)),
+        }
+    }
+
+    /// Whether the change may do to the PF's own traffic what it does; if not, the section says why.
+    fn may_disturb(&self, need: Need, section: &mut Section) -> bool {
+        if self.wanted.allow_disruption || !matches!(need, Need::Create | Need::Destroy) {
+            return true;
+        }
+        match self.default_route() {
+            Ok(None) => true,
+            Ok(Some(route)) => {
+                section.blockers.push(Blocker {
+                    kind: NAME,
+                    subject: self.subject(),
+                    reason: format!(
+                        "{route}: making or removing VFs may cut this host off from the network"
+                    ),
+                    remedy: format!(
+                        "exclude this port with `select` in rule {}, or set `allow_disruption = true` in it if the host may be \
+                         cut off for a moment",
+                        self.wanted.rule
+                    ),
+                });
+                false
+            }
+            // Nothing is ever written to a recorded host, so that its plan may go on.
+            Err(error @ ReadError::NotRecorded { .. }) => {
+                let text =
+                    format!("cannot tell whether the default route goes through it: {error}");
+                section.notes.push(Note { kind: NAME, subject: self.subject(), text });
+                true
+            }
+            Err(error) => {
+                let reason =
+                    format!("cannot tell whether the default route goes through it: {error}");
+                self.unknown(reason, section);
+                false
+            }
         }
     }
 

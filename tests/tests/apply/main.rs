@@ -11,5 +11,6 @@ mod namespace;
 mod places;
 mod properties;
 mod reverting;
+mod rights;
 mod scenario;
 mod waiting;

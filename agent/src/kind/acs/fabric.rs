@@ -85,7 +85,7 @@ impl Fabric<'_> {
     }
 
     /// Whether its ports are to serve guests: the NIC has ATS, and a port can let through what is translated. Without an IOMMU
-    /// there is nobody who could translate.
+    /// nothing translates.
     pub fn is_for_guests(&self) -> bool {
         match self.guests {
             Guests::Yes => true,
@@ -197,13 +197,25 @@ impl Fabric<'_> {
         pair.legs.iter().filter(|port| !gpu.contains(port)).copied().collect()
     }
 
+    /// Ports of both legs that the shape has bits for. Data Direct is decided in the switch where both meet; a switch between
+    /// it and the GPU stays as Linux sets it (rdma_topo NVCX_DMA_Complex).
+    fn ports_of<'p>(&self, row: &Row, pair: &'p Pair) -> Vec<&'p PciAddress> {
+        let below_the_switch = |port: &&PciAddress| {
+            self.tree.get(**port).is_some_and(|f| f.parent == Some(pair.switch))
+        };
+        pair.legs
+            .iter()
+            .filter(|port| row.shape != Shape::DataDirect || below_the_switch(port))
+            .collect()
+    }
+
     /// What its ports are to have.
     pub fn targets(&self, root_port: bool) -> Targets {
         let row = self.row();
         let mut uses: BTreeMap<PciAddress, (Bits, Vec<&Pair>)> = BTreeMap::new();
         for pair in self.pairs_of(row) {
             let peers = self.peer_side(pair);
-            for port in pair.legs.iter().chain([&pair.switch]) {
+            for port in self.ports_of(row, pair).into_iter().chain([&pair.switch]) {
                 let bits = match (self.topology.role(*port), pair.kind) {
                     (Role::Upstream, _) => row.upstream,
                     (_, Peer::Nic | Peer::DataDirect) if peers.contains(port) => row.nic,

@@ -14,7 +14,7 @@ impl Pf<'_> {
             items: vec![self.item(present, need)],
             effect: Effect::EveryBoot,
             actions: self.actions(present, need),
-            disrupts: if need == Need::Destroy { self.what_vanishes(present) } else { Vec::new() },
+            disrupts: self.disrupts(present, need),
             needs: Vec::new(),
             owns: None,
             deferred: image.then(|| Deferred {
@@ -41,6 +41,14 @@ impl Pf<'_> {
         match (&self.wanted.vf_driver, self.wanted.count) {
             (VfDriver::Auto, count) | (_, count @ 0) => vfs(count),
             (_, count) => format!("{} with {}", vfs(count), self.driver_wanted()),
+        }
+    }
+
+    fn disrupts(&self, present: u16, need: Need) -> Vec<String> {
+        match need {
+            Need::Nothing | Need::Bind | Need::StopProbing => Vec::new(),
+            Need::Create => self.disturbs(),
+            Need::Destroy => [self.what_vanishes(present), self.disturbs()].concat(),
         }
     }
 

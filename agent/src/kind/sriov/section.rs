@@ -72,6 +72,8 @@ pub struct SriovRule {
     pub vfs: SriovCount,
     /// VF driver.
     pub vf_driver: VfDriver,
+    /// Whether VFs may be made where the default route goes through the PF.
+    pub allow_disruption: bool,
     /// Where and why.
     pub why: Vec<Why>,
 }
@@ -105,6 +107,15 @@ pub(crate) struct DeviceFragment {
         extend("x-source" = "Documentation/ABI/testing/sysfs-bus-pci driver_override, sriov_drivers_autoprobe")
     )]
     pub vf_driver: Option<At<String>>,
+
+    /// Whether to make and remove virtual functions even where the host's default route goes through the physical function,
+    /// directly or by a bond, bridge or VLAN on it. Some drivers reset the port for that (ixgbe, igb) or stop its queues
+    /// (ice, bnxt_en), so that the host may be cut off.
+    #[schemars(
+        extend("default" = false),
+        extend("x-source" = "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c; drivers/net/ethernet/intel/igb/igb_main.c")
+    )]
+    pub allow_disruption: Option<At<bool>>,
 
     /// Why; shown in plans.
     pub why: Option<At<String>>,
@@ -175,6 +186,7 @@ pub(crate) struct Device {
     pub select: PfSelector,
     pub vfs: SriovCount,
     pub vf_driver: VfDriver,
+    pub allow_disruption: bool,
 }
 
 fn read_devices(
@@ -220,7 +232,8 @@ fn device(checker: &mut Checker<'_>, device: DeviceFragment, place: Place) -> Op
         None => Some(VfDriver::Auto),
     };
     let reason = Reason { why: device.why, source: device.source };
-    let rule = Device { select: select?, vfs, vf_driver: vf_driver? };
+    let allow_disruption = device.allow_disruption.is_some_and(|at| at.value);
+    let rule = Device { select: select?, vfs, vf_driver: vf_driver?, allow_disruption };
     Some(checker.reasoned(rule, place, reason))
 }
 
@@ -268,6 +281,7 @@ fn finish_rules(section: &SriovLayer, finisher: &mut Finisher<'_>) -> Vec<SriovR
             select: leaf.value.select.clone(),
             vfs: leaf.value.vfs,
             vf_driver: leaf.value.vf_driver.clone(),
+            allow_disruption: leaf.value.allow_disruption,
             why: finisher.why(leaf),
         });
     }
@@ -312,4 +326,7 @@ fn show_rule(rule: &SriovRule, out: &mut Printer<'_>) {
         VfDriver::Named(driver) => driver,
     };
     out.line(&format!("vf_driver = {}", toml_text(driver)), None);
+    if rule.allow_disruption {
+        out.line("allow_disruption = true", None);
+    }
 }

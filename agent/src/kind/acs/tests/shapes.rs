@@ -61,7 +61,7 @@ fn a_data_direct_path_gets_the_bits_that_nvidia_publishes() {
 #[test]
 fn a_kernel_that_can_only_clear_redirect_bits_gets_live_writes() {
     let mut facts = gb300().facts();
-    kernel(&mut facts, "6.8.0-1012-nvidia-64k");
+    kernel(&mut facts, "6.8.0-45-generic-64k");
     let resolved = resolve(&direct(), &facts);
     assert_eq!((resolved.acs.persistence, &resolved.arg), (AcsPersistence::Live, &Reading::Absent));
     assert_eq!(plan_of(&direct(), &facts).changes.len(), 3);
