@@ -279,7 +279,9 @@ impl Port<'_> {
     /// apart before either.
     fn isolation_lost(&self) -> Vec<String> {
         let no_iommu = self.context.facts.iommu.active.known().is_some_and(Vec::is_empty);
-        if no_iommu || !self.wanted.opens() {
+        let lost = self.acs.control.and(self.mask()).without(self.wanted.value);
+        let lost = lost.and(AcsBits::ISOLATION.or(AcsBits::EC));
+        if no_iommu || lost.is_empty() {
             return Vec::new();
         }
         let port = self.wanted.port;
@@ -291,6 +293,10 @@ impl Port<'_> {
             some_of(functions.iter().map(PciAddress::to_string), 6, "functions")
         };
         let reach = match self.siblings(&here) {
+            _ if lost == AcsBits::SV => format!(
+                "the port no longer checks that requests of {} carry an address from below it",
+                named(&here)
+            ),
             _ if self.topology.role(port) == Role::RootPort => format!(
                 "{} below this root port can reach functions below other root ports past the IOMMU, where the root \
                  complex lets them",

@@ -1,6 +1,8 @@
 //! What IOMMU groups say against what the registers give: isolation that is promised and gone, and pairs whose groups or ATS
 //! are not as their shape wants them. Pure.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::facts::pci::{Acs, Function, PciTree};
 use crate::host::Reading;
 use crate::kind::some_of;
@@ -14,49 +16,64 @@ use super::guard::guests_below;
 use super::resolve::Resolved;
 use super::shape::{Groups, Shape};
 
-/// Ports below which IOMMU groups promise an isolation that the registers do not give (any more). Groups are made once, when
-/// a device appears, of what the registers say then (Linux drivers/iommu/iommu.c pci_device_group; handbook §3.3).
-pub fn broken_promises(tree: &PciTree, topology: &Topology, resolved: &mut Resolved) {
+/// Ports below which IOMMU groups promise an isolation that the registers do not give (any more), but for those that are to be
+/// open. Groups are made once, when a device appears, of what the registers say then (Linux drivers/iommu/iommu.c
+/// pci_device_group; handbook §3.3).
+pub fn broken_promises(
+    tree: &PciTree,
+    topology: &Topology,
+    to_be_open: &BTreeSet<PciAddress>,
+    resolved: &mut Resolved,
+) {
     let guests = guests_below(tree);
+    let mut without_guests: BTreeMap<u16, (BTreeSet<PciAddress>, BTreeSet<PciAddress>)> =
+        BTreeMap::new();
     for (port, missing) in tree.functions.values().filter_map(|port| open(port, topology)) {
         let exposed = exposed_below(tree, topology, port);
-        if exposed.is_empty() {
+        if exposed.is_empty() || to_be_open.contains(&port) {
             continue;
         }
-        let guests: Vec<PciAddress> = guests
-            .get(&port)
-            .into_iter()
-            .flatten()
-            .filter(|guest| exposed.contains(guest))
-            .copied()
-            .collect();
-        let subject = format!("port {port}");
-        let named = |functions: &[PciAddress]| {
-            some_of(functions.iter().map(PciAddress::to_string), 4, "functions")
-        };
+        let guests = guests.get(&port).into_iter().flatten();
+        let guests: BTreeSet<PciAddress> =
+            guests.filter(|guest| exposed.contains(guest)).copied().collect();
         if guests.is_empty() {
-            let text = format!(
-                "{missing} off, while {} below it {} an IOMMU group apart: the group promises an isolation that is gone; give none \
-                 of these functions to a guest before the register is as it was at boot (Linux drivers/iommu/iommu.c; handbook \
-                 §3.3)",
-                named(&exposed),
-                if exposed.len() == 1 { "has" } else { "have" }
-            );
-            resolved.notes.push(Note { kind: NAME, subject, text });
+            let (ports, functions) = without_guests.entry(missing.0).or_default();
+            ports.insert(port);
+            functions.extend(exposed);
         } else {
-            resolved.blockers.push(Blocker {
-                kind: NAME,
-                subject,
-                reason: format!(
-                    "{missing} off, while VFIO uses {} below it: the guest can reach neighbours that its IOMMU group says it \
-                     cannot reach (Linux drivers/iommu/iommu.c; handbook §3.3)",
-                    named(&guests)
-                ),
-                remedy: "stop the guest, find out what wrote the register (a setpci loop?), and reboot or reset the port, \
-                         upon which Linux switches its ACS on again"
-                    .to_owned(),
-            });
+            resolved.blockers.push(exposes_guests(port, missing, &guests));
         }
+    }
+    for (missing, (ports, functions)) in without_guests {
+        let text = format!(
+            "{} off, while {} below it {} an IOMMU group apart: the group promises an isolation that is gone; give none \
+             of these functions to a guest before the register is as it was at boot (Linux drivers/iommu/iommu.c; handbook \
+             §3.3)",
+            AcsBits(missing),
+            named(&functions, "functions"),
+            if functions.len() == 1 { "has" } else { "have" }
+        );
+        let subject = format!("port {}", named(&ports, "ports"));
+        resolved.notes.push(Note { kind: NAME, subject, text });
+    }
+}
+
+fn named(functions: &BTreeSet<PciAddress>, what: &str) -> String {
+    some_of(functions.iter().map(PciAddress::to_string), 4, what)
+}
+
+fn exposes_guests(port: PciAddress, missing: AcsBits, guests: &BTreeSet<PciAddress>) -> Blocker {
+    Blocker {
+        kind: NAME,
+        subject: format!("port {port}"),
+        reason: format!(
+            "{missing} off, while VFIO uses {} below it: the guest can reach neighbours that its IOMMU group says it \
+             cannot reach (Linux drivers/iommu/iommu.c; handbook §3.3)",
+            named(guests, "functions")
+        ),
+        remedy: "stop the guest, find out what wrote the register (a setpci loop?), and reboot or reset the port, \
+                 upon which Linux switches its ACS on again"
+            .to_owned(),
     }
 }
 
@@ -185,7 +202,7 @@ pub fn cannot_pass(fabric: &Fabric, resolved: &mut Resolved) {
     if fabric.row().shape != Shape::SwitchForGuests {
         return;
     }
-    let ports: std::collections::BTreeSet<PciAddress> = fabric
+    let ports: BTreeSet<PciAddress> = fabric
         .pairs
         .iter()
         .filter(|pair| pair.kind == Peer::Nic)

@@ -108,7 +108,7 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
     let readable = readings(tree, &topology, targets, resolved);
     if profile.policy == AcsPolicy::Keep {
         report_redirects(&readable, resolved);
-        isolation::broken_promises(tree, &topology, resolved);
+        isolation::broken_promises(tree, &topology, &BTreeSet::new(), resolved);
         return;
     }
     if profile.policy == AcsPolicy::DirectP2p {
@@ -117,6 +117,8 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
             isolation::expectations(fabric, tree, root_port, resolved);
             isolation::cannot_pass(fabric, resolved);
         }
+        let to_be_open = readable.iter().map(|(port, ..)| *port).collect();
+        isolation::broken_promises(tree, &topology, &to_be_open, resolved);
         remark_on_topology(&topology, &fabrics, tree, resolved);
     }
     let guests = guests_below(tree);

@@ -123,7 +123,7 @@ pub(super) static ROWS: &[Row] = &[
         id: "realloc-on-mi300x",
         severity: Warning,
         find: find::realloc_on_mi300x,
-        reason: "lets the kernel move the large BARs of MI300X, which AMD's advice is to leave where firmware put them",
+        reason: "lets the kernel move the large BARs of Instinct MI300 and MI350, which AMD's advice is to leave where firmware put them",
         source: "docs.sglang.io/platforms/amd_gpu; drivers/pci/setup-bus.c",
         remedy: "write `pci=realloc=off`",
     },
