@@ -14,26 +14,41 @@ const VFIO_DEVICES: &str = "/sys/class/vfio-dev";
 /// Functions with a VFIO device, by the places of the devices: a driver need not say vfio in its name (NVIDIA's vGPU driver
 /// does not). A mediated device stands for the function that it is cut from.
 pub(super) fn vfio_devices(reader: &dyn Reader) -> BTreeSet<PciAddress> {
-    // Kernels before 6.1 have no such directory, and old recordings do not hold it: there the driver's name has to do.
     let links = reader.links(VFIO_DEVICES).unwrap_or_default();
     let function =
         |(_, text): &(String, String)| text.rsplit('/').find_map(|part| part.parse().ok());
     links.iter().filter_map(function).collect()
 }
 
+/// Where the class is not to be seen (a container, part of a recording) the function's own directory still may be. Kernels
+/// before 6.1 have neither: there the driver's name has to do.
+fn vfio_devices_one_by_one(reader: &dyn Reader, tree: &mut PciTree) {
+    if reader.links(VFIO_DEVICES).is_ok() {
+        return;
+    }
+    for function in tree.functions.values_mut().filter(|f| f.is_gpu() || f.is_nic()) {
+        let devices = reader.list(&function.attribute("vfio-dev"));
+        function.vfio |= devices.is_ok_and(|devices| !devices.is_empty());
+    }
+}
+
 /// Reads them, once the tree is complete.
 pub(super) fn read(reader: &dyn Reader, tree: &mut PciTree) {
+    vfio_devices_one_by_one(reader, tree);
     ats_of_nics(reader, tree);
     vpd_of_adapters(reader, tree);
 }
 
-/// ATS decides what a NIC's way through a switch needs (handbook §14.1); without a switch above nothing depends on it.
+/// ATS decides what a NIC's way through a switch needs; a ConnectX on a root port is to have none (handbook §14.1).
 fn ats_of_nics(reader: &dyn Reader, tree: &mut PciTree) {
-    let behind_a_switch = |function: &&Function| {
-        function.is_nic() && !function.is_vf() && tree.path_up(function.address).len() > 1
+    let can_matter = |function: &&Function| {
+        let is_connectx = function.vendor.0 == 0x15b3;
+        function.is_nic()
+            && !function.is_vf()
+            && (is_connectx || tree.path_up(function.address).len() > 1)
     };
     let nics: Vec<PciAddress> =
-        tree.functions.values().filter(behind_a_switch).map(|f| f.address).collect();
+        tree.functions.values().filter(can_matter).map(|f| f.address).collect();
     for nic in nics {
         let ats = match reader.config(nic) {
             Ok(config) => caps::reading(caps::ats(config.as_ref())),

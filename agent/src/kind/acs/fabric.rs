@@ -58,6 +58,13 @@ pub fn fabrics<'a>(
             by_top.entry(*top).or_default().push(pair);
         }
     }
+    for gpu in topology.gpus() {
+        if let [root] = tree.path_up(gpu)[..]
+            && topology.role(root) == Role::RootPort
+        {
+            by_top.entry(root).or_default();
+        }
+    }
     let has_iommu = !facts.iommu.active.known().is_some_and(Vec::is_empty);
     let fabric = |pairs: Vec<Pair>| Fabric {
         topology,
@@ -149,10 +156,20 @@ impl Fabric<'_> {
         acs.is_none_or(|acs| acs.capable.and(AcsBits::DT).is_empty()).then_some(port)
     }
 
-    /// Network functions that meet a GPU, by address.
+    /// Network functions that meet a GPU, by address; those on root ports where GPUs are on root ports.
     pub fn nics(&self) -> Vec<PciAddress> {
+        if self.row().shape == Shape::RootPortEach {
+            let mut nics = self.topology.nics();
+            nics.retain(|nic| self.tree.path_up(*nic).len() == 1);
+            return nics;
+        }
         let nics = self.pairs.iter().filter(|pair| pair.kind == Peer::Nic);
         nics.map(|pair| pair.peer).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Whether the profile says that guests get the devices.
+    pub fn serves_guests(&self) -> bool {
+        self.guests == Guests::Yes
     }
 
     /// Whether the profile leaves it to the NIC's ATS what its switch is for.
@@ -179,6 +196,7 @@ impl Fabric<'_> {
                     Shape::DataDirect => pair.kind == Peer::DataDirect,
                     Shape::SwitchForGuests => pair.kind != Peer::Nvme,
                     Shape::Switch => true,
+                    Shape::RootPortEach => false,
                 }
         })
     }

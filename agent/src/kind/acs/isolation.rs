@@ -139,6 +139,8 @@ pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: 
              NVreg_GrdmaPciTopoCheckOverride=1): groups are made at boot, of the ACS bits of that moment; reboot with the \
              bits on the kernel command line (handbook §14.1)"
         }
+        // Its pairs meet nowhere.
+        Shape::RootPortEach => return,
         Shape::SwitchForGuests => {
             "in one IOMMU group although the ports between them isolate: groups are made at boot; a guest cannot get one \
              without the other before (handbook §14.1)"
@@ -153,12 +155,16 @@ pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: 
 
 /// NICs with ATS, or without, where their shape wants it otherwise; and those whose ATS has decided the shape.
 pub fn ats(fabrics: &[Fabric], resolved: &mut Resolved) {
-    let (mut lacking, mut needless, mut decisive) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut lacking, mut decisive) = (Vec::new(), Vec::new());
+    // Every GPU on a root port has the same NICs.
+    let mut needless = BTreeSet::new();
     for fabric in fabrics.iter().filter(|fabric| fabric.wants(Peer::Nic)) {
         for nic in fabric.nics() {
             match (fabric.row().ats, fabric.ats(nic)) {
                 (Some(true), Reading::Absent) => lacking.push(nic),
-                (Some(false), Reading::Known(_)) => needless.push(nic),
+                (Some(false), Reading::Known(_)) if !fabric.serves_guests() => {
+                    needless.insert(nic);
+                }
                 (Some(true), Reading::Known(_)) if fabric.decides_by_ats() => decisive.push(nic),
                 _ => {}
             }
@@ -183,6 +189,7 @@ pub fn ats(fabrics: &[Fabric], resolved: &mut Resolved) {
     let mut note = |nics: &[PciAddress], text: String| {
         resolved.notes.push(Note { kind: NAME, subject: subject(nics), text });
     };
+    let needless: Vec<PciAddress> = needless.into_iter().collect();
     if let Some(first) = needless.first() {
         let text = format!(
             "ATS is on in its firmware; on bare metal NVIDIA wants it off (`mlxconfig -d {first} set ATS_ENABLED=0`; handbook \

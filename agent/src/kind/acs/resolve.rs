@@ -122,8 +122,9 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
         remark_on_topology(&topology, &fabrics, tree, resolved);
     }
     let guests = guests_below(tree);
-    let is_a_switch = |fabric: &Fabric| fabric.row().shape == Shape::Switch;
-    let redirect_only = profile.policy == AcsPolicy::DirectP2p && fabrics.iter().all(is_a_switch);
+    let only_to_open =
+        |fabric: &Fabric| matches!(fabric.row().shape, Shape::Switch | Shape::RootPortEach);
+    let redirect_only = profile.policy == AcsPolicy::DirectP2p && fabrics.iter().all(only_to_open);
     let ports = |persistence| wanted_ports(profile, persistence, &readable, &guests);
     let live = ports(AcsPersistence::Live);
     if profile.persistence == AcsPersist::Auto

@@ -63,6 +63,8 @@ pub enum Shape {
     SwitchForGuests,
     /// GPU and NIC below one switch, on bare metal.
     Switch,
+    /// Each GPU and each NIC on a root port of its own.
+    RootPortEach,
 }
 
 /// What a shape wants.
@@ -90,9 +92,21 @@ pub struct Row {
     pub root_because: &'static str,
 }
 
-/// One row a shape. Where each GPU and each NIC has a root port of its own there is no switch, hence no row: Linux's own
-/// bits are right there.
-pub const SHAPES: [Row; 3] = [
+/// One row a shape.
+pub const SHAPES: [Row; 4] = [
+    // Nothing meets in a switch: Linux's own bits are right (`xx111x1`; Vera's root ports have no CR).
+    Row {
+        shape: Shape::RootPortEach,
+        is: |fabric| fabric.pairs.is_empty(),
+        nic: Bits::NONE,
+        gpu: Bits::NONE,
+        root: Bits::NONE,
+        upstream: Bits::NONE,
+        groups: Groups::Apart,
+        ats: Some(false),
+        because: "their traffic passes the root complex",
+        root_because: "their traffic passes the root complex",
+    },
     Row {
         shape: Shape::DataDirect,
         is: |fabric| fabric.is_data_direct(),
