@@ -110,8 +110,20 @@ pub struct WantedAcs {
     pub value: AcsBits,
     /// Which GPU–NIC pairs run through it.
     pub why: Vec<Why>,
-    /// Functions below bound to vfio-pci: a live write is refused while there are any (handbook §3.3).
+    /// Functions for guests that are, or may be, below: nothing that takes their isolation away is done (handbook §3.3).
     pub vfio_below: Vec<PciAddress>,
+}
+
+impl WantedAcs {
+    /// Whether a bit that isolates is to be off.
+    pub fn opens(&self) -> bool {
+        !self.mask.without(self.value).and(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty()
+    }
+
+    /// Whether that would take the isolation of a guest's function away.
+    pub fn exposes_guests(&self) -> bool {
+        self.opens() && !self.vfio_below.is_empty()
+    }
 }
 
 /// How ACS bits survive a reboot.

@@ -176,12 +176,9 @@ fn cause(reader: &dyn Reader, planned: &Planned) -> Option<Cause> {
 /// GPU, about PFs that a rule gives VFs, and about NICs next to a GPU.
 fn devices(facts: &Facts, desired: &Desired) -> Option<Vec<Device>> {
     let tree = facts.pci.known()?;
-    let near: BTreeSet<PciAddress> = Topology::new(tree)
-        .pairs()
-        .iter()
-        .filter(|pair| !pair.peer_is_gpu)
-        .map(|pair| pair.peer)
-        .collect();
+    let topology = Topology::new(tree);
+    let near: BTreeSet<PciAddress> =
+        topology.pairs().iter().flat_map(|pair| topology.nics_in(pair)).collect();
     let selected = |function: &Function| {
         function.is_gpu()
             || near.contains(&function.address)

@@ -1,6 +1,7 @@
 //! One made-up PCI function: its config space with the capabilities such a device has, and its sysfs directory.
 //! Registers follow include/uapi/linux/pci_regs.h.
 
+use super::function;
 use crate::facts::pci::PortType;
 use crate::host::snapshot::{Config, Node, Snapshot};
 use crate::value::PciAddress;
@@ -47,24 +48,30 @@ pub struct Device {
     pub subsystem: (u16, u16),
     /// Driver.
     pub driver: Option<&'static str>,
+    /// The driver that a description names instead; empty = none.
+    pub other_driver: Option<String>,
     /// PCIe port type; `None` = conventional PCI.
     pub port: Option<PortType>,
     /// ACS capability and control, for ports.
     pub acs: Option<(u16, u16)>,
+    /// ATS, for functions that have it: whether enabled.
+    pub ats: Option<bool>,
+    /// Whether a VFIO device is registered for it.
+    pub vfio_dev: bool,
     /// Secondary and subordinate bus, for bridges.
     pub buses: (u8, u8),
     /// NUMA node.
     pub numa: i32,
     /// IOMMU group.
     pub group: Option<u32>,
+    /// The function whose IOMMU group it shares, whatever the ports between them say.
+    pub group_with: Option<PciAddress>,
     /// Memory windows: (resource line, size).
     pub windows: Vec<(usize, u64)>,
     /// Link speed in units of the LnkSta field (5 = 32 GT/s) and width.
     pub link: (u8, u8),
     /// SR-IOV.
     pub sriov: Option<Sriov>,
-    /// Whether it has the ATS capability, switched on.
-    pub ats: bool,
     /// Vital Product Data, as the `vpd` file shows it.
     pub vpd: Option<Vec<u8>>,
     /// The PF, for a VF.
@@ -83,19 +90,26 @@ impl Device {
             id,
             subsystem: (0, 0),
             driver: None,
+            other_driver: None,
             port: Some(PortType::Endpoint),
             acs: None,
+            ats: None,
+            vfio_dev: false,
             buses: (0, 0),
             numa: 0,
             group: None,
+            group_with: None,
             windows: Vec::new(),
             link: (0, 0),
             sriov: None,
-            ats: false,
             vpd: None,
             physfn: None,
             network: None,
         }
+    }
+
+    fn bound(&self) -> Option<&str> {
+        self.other_driver.as_deref().or(self.driver).filter(|driver| !driver.is_empty())
     }
 
     fn is_bridge(&self) -> bool {
@@ -121,7 +135,7 @@ impl Device {
             file(snapshot, name, text);
         }
         link(snapshot, "subsystem", format!("{up}bus/pci"));
-        if let Some(driver) = self.driver {
+        if let Some(driver) = self.bound() {
             snapshot.insert(&format!("/sys/bus/pci/drivers/{driver}"), Node::Dir(None));
             link(snapshot, "driver", format!("{up}bus/pci/drivers/{driver}"));
         }
@@ -146,6 +160,9 @@ impl Device {
         }
         if let Some(port) = &self.network {
             self.network(snapshot, port);
+        }
+        if self.vfio_dev {
+            function::vfio_device(self, snapshot);
         }
         let mut config = self.config();
         config.length = config_length;
@@ -195,7 +212,7 @@ impl Device {
     fn uevent(&self) -> String {
         let (vendor, device) = self.id;
         let (sub_vendor, sub_device) = self.subsystem;
-        let driver = self.driver.map(|driver| format!("DRIVER={driver}\n")).unwrap_or_default();
+        let driver = self.bound().map(|driver| format!("DRIVER={driver}\n")).unwrap_or_default();
         format!(
             "{driver}PCI_CLASS={:X}\nPCI_ID={vendor:04X}:{device:04X}\nPCI_SUBSYS_ID={sub_vendor:04X}:{sub_device:04X}\n\
              PCI_SLOT_NAME={}\n",
@@ -304,27 +321,34 @@ impl Device {
             return put(0x100, header(0x000e, 1, 0));
         }
         put(0x100, header(0x0001, 2, 0x150));
-        let special = self.acs.is_some() || self.sriov.is_some();
-        put(0x150, header(0x0019, 1, if special { 0x180 } else { 0 }));
+        let mut list: Vec<Capability> = vec![(0x0019, 0x150, Vec::new())];
         if let Some((capable, control)) = self.acs {
-            put(0x180, header(0x000d, 1, 0x1a0));
-            put(0x184, pair(capable, control));
-            put(0x1a0, header(0x0026, 1, 0));
+            list.push((0x000d, 0x180, vec![(0x4, pair(capable, control))]));
+            list.push((0x0026, 0x1a0, Vec::new()));
         }
         if let Some(sriov) = &self.sriov {
-            put(0x180, header(0x0010, 1, if self.ats { 0x1c0 } else { 0 }));
-            put(0x188, u32::from(!sriov.vfs.is_empty()) * 0x9);
-            put(0x18c, pair(sriov.total, sriov.total));
-            put(0x190, sriov.vfs.len() as u32);
-            put(0x194, pair(1, 1));
-            put(0x198, pair(0, sriov.vf_device));
-            if self.ats {
-                put(0x1c0, header(0x000f, 1, 0));
-                put(0x1c4, 0x8000_0000);
-            }
+            let registers = vec![
+                (0x08, u32::from(!sriov.vfs.is_empty()) * 0x9),
+                (0x0c, pair(sriov.total, sriov.total)),
+                (0x10, sriov.vfs.len() as u32),
+                (0x14, pair(1, 1)),
+                (0x18, pair(0, sriov.vf_device)),
+            ];
+            list.push((0x0010, 0x1b0, registers));
+        }
+        if let Some(enabled) = self.ats {
+            list.push((0x000f, 0x200, vec![(0x4, u32::from(enabled) << 31)]));
+        }
+        for (index, (id, at, registers)) in list.iter().enumerate() {
+            let next = list.get(index + 1).map_or(0, |(_, next, _)| u32::from(*next));
+            put(*at, header(*id, 1, next));
+            registers.iter().for_each(|(offset, value)| put(at + offset, *value));
         }
     }
 }
+
+/// An extended capability: its id, where it lies, and its registers by offset.
+type Capability = (u32, u16, Vec<(u16, u32)>);
 
 /// Two 16-bit registers in one dword, the lower address first.
 fn pair(low: u16, high: u16) -> u32 {

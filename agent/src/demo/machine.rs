@@ -7,6 +7,7 @@ mod x86;
 use std::collections::BTreeMap;
 
 use super::device::{ACS_BY_LINUX, ACS_CAPABLE, Device, Port, Sriov};
+use super::function;
 use super::spec::{HostSpec, Machine, Nvidia};
 use crate::facts::pci::PortType;
 use crate::host::snapshot::{Node, Snapshot};
@@ -36,11 +37,13 @@ pub fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
             Machine::VeraRubin => layout.vera_rubin(),
             Machine::DgxSpark => layout.dgx_spark(),
             Machine::Plain => layout.plain(),
+            Machine::Bare => {}
         }
-        if layout.devices.len() >= spec.functions {
+        if layout.devices.len() >= spec.functions || spec.machine == Machine::Bare {
             break;
         }
     }
+    function::describe(spec, &mut layout.devices);
     layout.groups(snapshot);
     let length = if spec.unprivileged { 64 } else { 4096 };
     let mut windows = WINDOWS;
@@ -60,23 +63,11 @@ struct Adapter {
 const CONNECTX_7: Adapter = Adapter { device: 0x1021, name: "NVIDIA ConnectX-7", board: u32::MAX };
 
 impl Adapter {
-    /// Vital Product Data: the name, then part number, serial number of the board and, as V3, a UUID that all functions
-    /// of one adapter share (rdma-core kernel-boot/rdma_topo parse_vpd).
+    /// Vital Product Data of its functions.
     fn vpd(&self, number: u32) -> Vec<u8> {
-        let keyword = |key: &str, value: &str| {
-            [key.as_bytes(), &[value.len() as u8], value.as_bytes()].concat()
-        };
-        let resource = |tag: u8, body: &[u8]| {
-            [&[tag], (body.len() as u16).to_le_bytes().as_slice(), body].concat()
-        };
-        let fields = [
-            keyword("PN", "000-00000-0000"),
-            keyword("SN", &format!("MT0000{:06X}", number & self.board)),
-            keyword("V3", &format!("{number:032x}")),
-            keyword("RV", "\0"),
-        ];
-        let name = resource(0x82, self.name.as_bytes());
-        [name, resource(0x90, &fields.concat()), vec![0x78]].concat()
+        let (board, uuid) =
+            (format!("MT0000{:06X}", number & self.board), format!("{number:032x}"));
+        function::vpd(self.name, &board, &uuid)
     }
 }
 
@@ -225,7 +216,7 @@ impl Layout<'_> {
         let wanted = if function == 0 { self.spec.vfs.min(16) } else { 0 };
         let vfs: Vec<PciAddress> = (0..wanted).map(vf_address).collect();
         pf.sriov = Some(Sriov { total: 16, vf_device: 0x101e, vfs: vfs.clone() });
-        pf.ats = self.spec.nic_ats;
+        pf.ats = self.spec.nic_ats.then_some(true);
         let pf_address = pf.address;
         self.add(pf);
         for (index, address) in vfs.into_iter().enumerate() {
@@ -377,10 +368,13 @@ impl Layout<'_> {
         let Some(kind) = self.spec.group_type() else { return };
         let alone = self.spec.acs.unwrap_or(true);
         let mut together: BTreeMap<String, u32> = BTreeMap::new();
+        let places: BTreeMap<PciAddress, String> =
+            self.devices.iter().map(|device| (device.address, device.directory.clone())).collect();
         for device in &mut self.devices {
-            let path: Vec<&str> = device.directory.split('/').collect();
-            let key =
-                if alone { device.directory.clone() } else { path[..path.len().min(5)].join("/") };
+            let at = device.group_with.unwrap_or(device.address);
+            let place = places.get(&at).unwrap_or(&device.directory);
+            let path: Vec<&str> = place.split('/').collect();
+            let key = if alone { place.clone() } else { path[..path.len().min(5)].join("/") };
             let next = together.len() as u32;
             device.group = Some(*together.entry(key).or_insert(next));
         }

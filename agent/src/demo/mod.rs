@@ -3,6 +3,7 @@
 
 mod boot;
 mod device;
+mod function;
 mod machine;
 pub mod spec;
 mod system;
@@ -10,6 +11,8 @@ mod tree;
 
 use crate::host::snapshot::{Node, Snapshot};
 
+#[cfg(test)]
+pub(crate) use function::vpd;
 pub use spec::HostSpec;
 pub use tree::write_tree;
 

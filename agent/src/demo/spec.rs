@@ -1,7 +1,8 @@
 //! The description of a made-up host: a small TOML file with a default for everything.
 //!
 //! ```toml
-//! machine = "hgx"                 # hgx (default), mi300x, b300, epyc-l40s, grace, gb200, gb300, vera-rubin, dgx-spark, plain
+//! machine = "hgx"                 # hgx (default), mi300x, b300, epyc-l40s, grace, gb200, gb300, vera-rubin, dgx-spark, plain,
+//!                                 # bare (no PCI functions but those below)
 //! loader = "debian"               # debian, rhel9, rhel8, suse, systemd-boot, uki, rpm-ostree, bootc, talos, none
 //! os-version = "24.04"            # VERSION_ID; only a label
 //! kernel = "6.8.0-45-generic"     # the running (image: newest) release
@@ -37,12 +38,17 @@
 //!
 //! [links]                         # symbolic links added or replaced
 //! "/etc/kernel/cmdline" = "/usr/lib/kernel/cmdline"
+//!
+//! [[pci]]                         # a PCI function added to the machine, or one of its own described otherwise; see `function`
+//! at = "0000:16:00.0"
+//! acs = 0x1d
 //! ```
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::function::Described;
 use crate::facts::CpuVendor;
 use crate::value::{NotAValue, PciAddress, PciId};
 
@@ -71,6 +77,8 @@ pub enum Machine {
     DgxSpark,
     /// One socket, one root port, one Ethernet NIC: nothing that needs anything.
     Plain,
+    /// The PCI functions of the description and no others.
+    Bare,
 }
 
 /// Which boot loader and with it which distribution.
@@ -194,6 +202,7 @@ pub struct HostSpec {
     pub files: BTreeMap<String, String>,
     pub latin1: BTreeMap<String, String>,
     pub links: BTreeMap<String, String>,
+    pub pci: Vec<Described>,
 }
 
 impl Default for HostSpec {
@@ -227,6 +236,7 @@ impl Default for HostSpec {
             files: BTreeMap::new(),
             latin1: BTreeMap::new(),
             links: BTreeMap::new(),
+            pci: Vec::new(),
         }
     }
 }
@@ -240,7 +250,7 @@ impl HostSpec {
     /// The CPU's maker.
     pub fn cpu_vendor(&self) -> CpuVendor {
         self.cpu.unwrap_or(match self.machine {
-            Machine::Hgx | Machine::B300 | Machine::Plain => CpuVendor::Intel,
+            Machine::Hgx | Machine::B300 | Machine::Plain | Machine::Bare => CpuVendor::Intel,
             Machine::Mi300x | Machine::EpycL40s => CpuVendor::Amd,
             Machine::Grace
             | Machine::Gb200
@@ -263,7 +273,7 @@ impl HostSpec {
     /// The NVIDIA driver, by default open on machines that have such GPUs.
     pub fn nvidia_driver(&self) -> Nvidia {
         self.nvidia.unwrap_or(match self.machine {
-            Machine::Mi300x | Machine::Plain => Nvidia::None,
+            Machine::Mi300x | Machine::Plain | Machine::Bare => Nvidia::None,
             _ => Nvidia::Open,
         })
     }

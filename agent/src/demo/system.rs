@@ -184,7 +184,7 @@ fn cpu(spec: &HostSpec) -> (String, &'static str, &'static str) {
         Machine::Gb200 | Machine::Gb300 => (text, "0-143\n", "0-1\n"),
         Machine::VeraRubin => (text, "0-175\n", "0-1\n"),
         Machine::DgxSpark => (text, "0-19\n", "0\n"),
-        Machine::Plain => (text, "0-15\n", "0\n"),
+        Machine::Plain | Machine::Bare => (text, "0-15\n", "0\n"),
     }
 }
 
@@ -200,6 +200,7 @@ fn dmi(spec: &HostSpec, snapshot: &mut Snapshot) {
         Machine::VeraRubin => ("NVIDIA", "Vera Rubin", "Board"),
         Machine::DgxSpark => ("NVIDIA", "NVIDIA_DGX_Spark", "Board"),
         Machine::Plain => ("Example", "1U server", "Board"),
+        Machine::Bare => ("Example", "GPU node", "Board"),
     };
     let fields = [
         ("sys_vendor", vendor),

@@ -155,6 +155,18 @@ pub fn acs(config: &dyn ConfigSpace) -> Found<Acs> {
     find_extended(config, EXTENDED_ACS)?.map(|offset| read_acs(config, offset)).transpose()
 }
 
+/// ATS: whether it is switched on (control register at +6, bit 15).
+pub fn ats(config: &dyn ConfigSpace) -> Found<bool> {
+    if pcie(config)?.is_none() {
+        return Ok(None);
+    }
+    find_extended(config, EXTENDED_ATS)?.map(|offset| read_ats(config, offset)).transpose()
+}
+
+fn read_ats(config: &dyn ConfigSpace, offset: u16) -> Result<bool, CapError> {
+    Ok(dword(config, offset + 4, CapError::NoExtended)? & 0x8000_0000 != 0)
+}
+
 fn read_acs(config: &dyn ConfigSpace, offset: u16) -> Result<Acs, CapError> {
     match dword(config, offset + 4, CapError::NoExtended)? {
         u32::MAX => Err(CapError::NoAnswer),
@@ -198,10 +210,7 @@ pub fn thorough(config: &dyn ConfigSpace) -> Result<Extended, CapError> {
     for (id, at) in found {
         match id {
             EXTENDED_ACS => all.acs = Some(read_acs(config, at)?),
-            // Control register at +6, bit 15 enable.
-            EXTENDED_ATS => {
-                all.ats = Some(dword(config, at + 4, CapError::NoExtended)? & 0x8000_0000 != 0);
-            }
+            EXTENDED_ATS => all.ats = Some(read_ats(config, at)?),
             _ => {
                 let totals = dword(config, at + 0x0c, CapError::NoExtended)?;
                 let routing = dword(config, at + 0x14, CapError::NoExtended)?;

@@ -9,6 +9,7 @@ pub mod os;
 pub mod pci;
 pub mod scan;
 pub mod system;
+pub mod vpd;
 
 use std::collections::BTreeMap;
 
@@ -197,7 +198,7 @@ pub enum Depth {
     /// What tells one machine from another. Nothing for which the kernel asks or waits for a driver: sriov_numvfs waits for
     /// a PF's probe to end (drivers/pci/iov.c, sriov_numvfs_show: device_lock, until Linux 6.9).
     Identity,
-    /// What planning needs, at the least cost: config space of bridges only, and only the dwords that count.
+    /// What planning needs, at the least cost: config space of bridges and of NICs behind them, and only the dwords that count.
     Plan,
     /// Everything worth showing: links, windows, device control, group types.
     Thorough,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::vpd::Vpd;
 use crate::host::Reading;
 use crate::value::{AcsBits, PciAddress, PciId};
 
@@ -127,6 +128,16 @@ pub struct Function {
     pub net: Vec<String>,
     /// RDMA device names, sorted; only looked for on network-class functions.
     pub infiniband: Vec<String>,
+    /// Whether it is there for a guest: a driver that claims devices for VFIO, or a VFIO device registered for it.
+    #[serde(skip)]
+    pub vfio: bool,
+    /// ATS: whether switched on; `Absent` = the function has none. Read for NICs behind a switch (and by a thorough scan for
+    /// all, which shows it in `detail`).
+    #[serde(skip)]
+    pub ats: Reading<bool>,
+    /// Vital Product Data, which holds serial numbers; read for NICs where there is a Data Direct function to pair.
+    #[serde(skip)]
+    pub vpd: Reading<Vpd>,
     /// What only a thorough scan reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<Box<Detail>>,
@@ -188,10 +199,24 @@ impl Function {
         self.class >> 8 == 0x0604
     }
 
-    /// Ethernet (0x0200), InfiniBand (0x0207) or other network controller (class 0x02); InfiniBand of old firmware, which
-    /// calls itself a serial bus (0x0c06).
+    /// Network controllers: Ethernet (0x0200), InfiniBand (0x0207), the rest of class 0x02; InfiniBand of old firmware, which
+    /// calls itself a serial bus (0x0c06); virtio's, whatever class a hypervisor gives it (include/linux/pci_ids.h;
+    /// virtio 1.2, 4.1.2).
     pub fn is_nic(&self) -> bool {
-        self.class >> 16 == 0x02 || self.class >> 8 == 0x0c06
+        let virtio_net = (self.vendor.0, self.device.0);
+        self.class >> 16 == 0x02
+            || self.class >> 8 == 0x0c06
+            || matches!(virtio_net, (0x1af4, 0x1000 | 0x1041))
+    }
+
+    /// The DMA function of a ConnectX-8: its own way to a GPU, in another place of the tree than the NIC (handbook §14.1).
+    pub fn is_data_direct(&self) -> bool {
+        (self.vendor.0, self.device.0) == (0x15b3, 0x2100)
+    }
+
+    /// NVM Express.
+    pub fn is_nvme(&self) -> bool {
+        self.class >> 8 == 0x0108
     }
 
     /// A GPU or accelerator of a vendor that makes them: display class 0x03 or processing accelerator 0x1200

@@ -1,7 +1,8 @@
 //! Host → [`PciTree`]. At plan depth each function costs one `uevent` and one link; everything else is read only
-//! where it can matter: config space of bridges, SR-IOV, NUMA node and interface names of network functions and GPUs.
-//! Missing or odd files never stop the scan.
+//! where it can matter: config space of bridges, ATS of NICs behind a switch, SR-IOV, NUMA node and interface names of network
+//! functions and GPUs. Missing or odd files never stop the scan.
 
+mod adapters;
 mod detail;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,13 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
         Ok(links) => links,
         Err(error) => return Reading::from_result(Err(error)),
     };
-    let mut scan = Scan { reader, depth, tree: PciTree::default(), vfs: BTreeMap::new() };
+    let mut scan = Scan {
+        reader,
+        depth,
+        tree: PciTree::default(),
+        vfs: BTreeMap::new(),
+        vfio: adapters::vfio_devices(reader),
+    };
     let mut places: Vec<(PciAddress, Place)> = links
         .iter()
         .filter_map(|(name, text)| Some((name.parse().ok()?, Place::of(text)?)))
@@ -45,6 +52,9 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
         }
     }
     scan.note_missing_bridges();
+    if depth != Depth::Identity {
+        adapters::read(reader, &mut scan.tree);
+    }
     Reading::Known(scan.tree)
 }
 
@@ -80,6 +90,8 @@ struct Scan<'a> {
     tree: PciTree,
     /// VF → PF, from the PFs met so far.
     vfs: BTreeMap<PciAddress, PciAddress>,
+    /// Functions with a VFIO device.
+    vfio: BTreeSet<PciAddress>,
 }
 
 /// What `uevent` says, or the single files where it says nothing.
@@ -186,8 +198,12 @@ impl Scan<'_> {
             sriov: Reading::Absent,
             net: Vec::new(),
             infiniband: Vec::new(),
+            vfio: self.vfio.contains(&address),
+            ats: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
+            vpd: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
             detail: None,
         };
+        function.vfio |= function.driver.as_deref().is_some_and(|driver| driver.contains("vfio"));
         self.capabilities(&mut function, &directory);
         if self.depth == Depth::Identity {
             function.sriov = Reading::Unknown(NOT_LOOKED_AT.to_owned());
@@ -199,7 +215,7 @@ impl Scan<'_> {
         }
         function.numa_node = self.numa_node(&function, &directory);
         if function.is_nic()
-            && function.driver.as_deref().is_some_and(|driver| driver != "vfio-pci")
+            && function.driver.as_deref().is_some_and(|driver| !driver.contains("vfio"))
         {
             function.net = match function.vendor {
                 VIRTIO => self.virtio_names(address, &directory),

@@ -1,10 +1,14 @@
 //! PCIe ACS: which port redirects peer-to-peer traffic, and clearing that where GPUs and NICs share a switch.
 //! [`resolve`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
 
+mod fabric;
+mod guard;
 mod image;
+mod isolation;
 mod left_behind;
 mod resolve;
 pub(crate) mod section;
+mod shape;
 mod support;
 #[cfg(test)]
 mod tests;
@@ -138,7 +142,12 @@ struct Port<'a> {
 impl Port<'_> {
     fn plan(&self, told: &Told, section: &mut Section) {
         let (mask, control) = (self.mask(), self.acs.control);
-        if control.and(mask) == self.wanted.value.and(mask) {
+        let right = control.and(mask) == self.wanted.value.and(mask);
+        if self.wanted.exposes_guests() && (!right || self.lasts()) {
+            section.blockers.push(self.refused_for_guests());
+            return;
+        }
+        if right {
             section.settled.push(Settled {
                 kind: NAME,
                 subject: self.subject(),
@@ -146,31 +155,44 @@ impl Port<'_> {
             });
             return;
         }
-        if let Some(said) =
-            token::told(told.config_acs.as_deref(), told.disable_redir.as_deref(), self.wanted.port)
-            && !token::obeyed(self.acs, said)
-        {
-            section.notes.push(self.note(format!(
-                "reads {} although the kernel was booted with {} for it: this kernel misreads the argument \
-                 (fixed by Linux commit 9cf8a952d57b; handbook §1.4), or something has written the register since",
-                shown(control),
-                said.1.config_acs_flags(said.0)
-            )));
-        }
+        section.notes.extend(self.disobeyed(told));
         if self.context.facts.host == HostKind::Image {
             section.changes.push(self.change(Some(first_boot())));
             return;
         }
-        match self.obstacle() {
+        match self.lockdown() {
             None => section.changes.push(self.change(None)),
-            Some(_) if self.lasts() => section.notes.push(self.left_to_the_kernel()),
-            Some((reason, remedy)) => section.blockers.push(Blocker {
+            Some(_) if self.lasts() => section.notes.push(self.note(format!(
+                "left at {}: kernel lockdown refuses the write; the kernel's own argument clears it at boot",
+                shown(control)
+            ))),
+            Some(reason) => section.blockers.push(Blocker {
                 kind: NAME,
                 subject: self.subject(),
                 reason,
-                remedy: remedy.to_owned(),
+                remedy: "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or switch \
+                         lockdown (Secure Boot) off"
+                    .to_owned(),
             }),
         }
+    }
+
+    /// The kernel was told otherwise at boot.
+    fn disobeyed(&self, told: &Told) -> Option<Note> {
+        let said = token::told(
+            told.config_acs.as_deref(),
+            told.disable_redir.as_deref(),
+            self.wanted.port,
+        )?;
+        if token::obeyed(self.acs, said) {
+            return None;
+        }
+        Some(self.note(format!(
+            "reads {} although the kernel was booted with {} for it: this kernel misreads the argument \
+             (fixed by Linux commit 9cf8a952d57b; handbook §1.4), or something has written the register since",
+            shown(self.acs.control),
+            said.1.config_acs_flags(said.0)
+        )))
     }
 
     fn subject(&self) -> String {
@@ -190,47 +212,38 @@ impl Port<'_> {
         self.context.desired.acs.persistence != AcsPersistence::Live
     }
 
-    /// Why the register must not, or cannot, be written on the running machine: reason and remedy.
-    fn obstacle(&self) -> Option<(String, &'static str)> {
-        if !self.wanted.vfio_below.is_empty() {
-            // IOMMU groups are made once, at boot. They would go on saying that the guest is walled off.
-            let functions =
-                some_of(self.wanted.vfio_below.iter().map(PciAddress::to_string), 4, "functions");
-            return Some((
-                format!(
-                    "{functions} below it is bound to vfio-pci: with ACS cleared now, a guest could reach its \
-                     neighbours while its IOMMU group still says that it cannot (Linux drivers/iommu/iommu.c; handbook §3.3)"
-                ),
-                "stop the guest and unbind the function from vfio-pci, or set acs.persistence = \"cmdline\", which \
-                 clears ACS before IOMMU groups are made",
-            ));
-        }
-        let lockdown = self.context.facts.os.lockdown.known().map(String::as_str)?;
-        matches!(lockdown, "integrity" | "confidentiality").then(|| {
-            (
-                format!(
-                    "kernel lockdown ({lockdown}) refuses every write to PCI config space (Linux drivers/pci/pci-sysfs.c; handbook §3.1)"
-                ),
-                "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or switch \
-                 lockdown (Secure Boot) off",
-            )
-        })
-    }
-
-    /// The argument does it at the next boot; only what that means for guests is to be said.
-    fn left_to_the_kernel(&self) -> Note {
-        let now = shown(self.acs.control);
-        if self.wanted.vfio_below.is_empty() {
-            return self.note(format!(
-                "left at {now}: kernel lockdown refuses the write; the kernel's own argument clears it at boot"
-            ));
-        }
+    /// IOMMU groups are made once, when devices appear: written now, they would go on saying that the guest is walled off; from
+    /// the kernel's argument on, the guest would lose its device, whose group then holds its neighbours too.
+    fn refused_for_guests(&self) -> Blocker {
+        let here = self.topology.below(self.wanted.port);
         let functions =
             some_of(self.wanted.vfio_below.iter().map(PciAddress::to_string), 4, "functions");
-        self.note(format!(
-            "left at {now} while {functions} below it is bound to vfio-pci; from the next boot on it shares an IOMMU \
-             group with its neighbours and can be given to a guest only together with them"
-        ))
+        let place = match self.wanted.vfio_below.iter().all(|guest| here.contains(guest)) {
+            true => "below it",
+            false => "perhaps below it (a bridge above cannot be seen)",
+        };
+        Blocker {
+            kind: NAME,
+            subject: self.subject(),
+            reason: format!(
+                "VFIO uses {functions} {place}: opened now, the port would let the guest reach its neighbours while its IOMMU \
+                 group says that it cannot; opened at boot, the group would hold the neighbours too (Linux \
+                 drivers/iommu/iommu.c; handbook §3.3)"
+            ),
+            remedy: "stop the guest and unbind the function from its VFIO driver; or, where guests have GPUs or NICs, leave \
+                     ACS alone: acs.policy = \"keep\" (profile vfio)"
+                .to_owned(),
+        }
+    }
+
+    /// Why the register cannot be written on the running machine.
+    fn lockdown(&self) -> Option<String> {
+        let lockdown = self.context.facts.os.lockdown.known().map(String::as_str)?;
+        matches!(lockdown, "integrity" | "confidentiality").then(|| {
+            format!(
+                "kernel lockdown ({lockdown}) refuses every write to PCI config space (Linux drivers/pci/pci-sysfs.c; handbook §3.1)"
+            )
+        })
     }
 
     fn change(&self, deferred: Option<Deferred>) -> Change {
@@ -265,7 +278,10 @@ impl Port<'_> {
     /// Who can reach whom, past the IOMMU, once the port no longer redirects. Without an IOMMU nothing kept them
     /// apart before either.
     fn isolation_lost(&self) -> Vec<String> {
-        if self.context.facts.iommu.active.known().is_some_and(Vec::is_empty) {
+        let no_iommu = self.context.facts.iommu.active.known().is_some_and(Vec::is_empty);
+        let lost = self.acs.control.and(self.mask()).without(self.wanted.value);
+        let lost = lost.and(AcsBits::ISOLATION.or(AcsBits::EC));
+        if no_iommu || lost.is_empty() {
             return Vec::new();
         }
         let port = self.wanted.port;
@@ -277,6 +293,10 @@ impl Port<'_> {
             some_of(functions.iter().map(PciAddress::to_string), 6, "functions")
         };
         let reach = match self.siblings(&here) {
+            _ if lost == AcsBits::SV => format!(
+                "the port no longer checks that requests of {} carry an address from below it",
+                named(&here)
+            ),
             _ if self.topology.role(port) == Role::RootPort => format!(
                 "{} below this root port can reach functions below other root ports past the IOMMU, where the root \
                  complex lets them",

@@ -98,6 +98,10 @@ fn of_function(recorder: &Recorder, function: &Function) {
         }
         let _ = recorder.link(&format!("{directory}/physfn"));
     }
+    // What pairs a NIC with its Data Direct function; serial numbers are masked (`redact`).
+    if (function.is_nic() || function.is_data_direct()) && !function.is_vf() {
+        let _ = recorder.read(&format!("{directory}/vpd"));
+    }
     let Ok(config) = recorder.config(function.address) else { return };
     let _ = config.read(0, &mut [0; 256]);
     let mut found = Vec::new();

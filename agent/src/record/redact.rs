@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::facts::vpd;
 use crate::host::snapshot::{Node, Snapshot};
 use crate::host::{HostKind, Reader as _};
 
@@ -16,10 +17,12 @@ const SECRET_NAMES: [&str; 8] =
 /// Take the secrets out of a snapshot.
 pub fn snapshot(snapshot: Snapshot) -> Snapshot {
     let names = identities(&snapshot);
+    let mut serials = Serials::default();
     let running = snapshot.kind() != HostKind::Image;
     let mut clean = Snapshot::new(running);
     for (path, node) in snapshot.nodes() {
         let node = match node {
+            Node::File(bytes) if path.ends_with("/vpd") => Node::File(serials.mask(bytes)),
             Node::File(bytes) => Node::File(file(path, bytes, &names)),
             Node::Start(bytes) => Node::Start(file(path, bytes, &names)),
             Node::Link(text) => Node::Link(replace(text, &names)),
@@ -34,6 +37,37 @@ pub fn snapshot(snapshot: Snapshot) -> Snapshot {
         clean.insert(&replace(path, &names), node);
     }
     clean
+}
+
+/// Keywords of Vital Product Data that name a product, not a piece (PCI 3.0, appendix I; `VA`, `V0`: NVIDIA's).
+const OF_A_PRODUCT: [&[u8; 2]; 4] = [b"PN", b"EC", b"VA", b"V0"];
+
+/// Serial numbers met so far. Each becomes a number of its own, so that what bears the same serial still does.
+#[derive(Default)]
+struct Serials(BTreeMap<Vec<u8>, usize>);
+
+impl Serials {
+    /// Vital Product Data in which every value that may name a piece has been replaced, by one of the same length. The checksum
+    /// no longer fits; nothing here reads it.
+    fn mask(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut clean = bytes.to_vec();
+        for (keyword, place) in vpd::keywords(bytes) {
+            if OF_A_PRODUCT.contains(&&keyword) {
+                continue;
+            }
+            // Too short for a serial number (the checksum is one byte): not worth a number, which would not fit.
+            if place.len() < 4 {
+                clean[place].fill(b'0');
+                continue;
+            }
+            let next = self.0.len();
+            let number = *self.0.entry(bytes[place.clone()].to_vec()).or_insert(next);
+            let digits = format!("{number:0length$}", length = place.len());
+            let from = digits.len() - place.len();
+            clean[place].copy_from_slice(&digits.as_bytes()[from..]);
+        }
+        clean
+    }
 }
 
 /// Machine ids and hardware addresses that are part of names: found in paths, replaced everywhere.
@@ -262,6 +296,30 @@ mod tests {
         ] {
             assert_eq!(hardware_addresses(kept), kept);
         }
+    }
+
+    #[test]
+    fn serial_numbers_are_masked_and_still_pair() {
+        let path = |bus: &str| format!("/sys/devices/pci0000:00/{bus}/vpd");
+        let mut given = Snapshot::new(true);
+        for (bus, serial, uuid) in
+            [("0000:01:00.0", "MT2334", "1e6b4fdf"), ("0008:03:00.0", "MT2335", "1e6b4fdf")]
+        {
+            given.insert(&path(bus), Node::File(crate::demo::vpd("ConnectX", serial, uuid)));
+        }
+        let clean = snapshot(given);
+        let read = |bus: &str| vpd::parse(&clean.read(&path(bus)).unwrap()).unwrap();
+        let (nic, dma) = (read("0000:01:00.0"), read("0008:03:00.0"));
+        assert_eq!(nic.adapter, dma.adapter);
+        assert_ne!(nic.board, dma.board);
+        for bus in ["0000:01:00.0", "0008:03:00.0"] {
+            let text = String::from_utf8_lossy(&clean.read(&path(bus)).unwrap()).into_owned();
+            for secret in ["MT2334", "MT2335", "1e6b4fdf"] {
+                assert!(!text.contains(secret), "{text}");
+            }
+            assert!(text.contains("900-9X86E"), "what the product is stays: {text}");
+        }
+        assert_eq!(snapshot(clean.clone()), clean, "masked once is masked for good");
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::*;
 use crate::demo::{self, HostSpec};
-use crate::facts::{Depth, observe};
+use crate::facts::{Depth, Facts, observe};
+use crate::host::Reading;
 use crate::host::dir::DirReader;
 
 #[test]
@@ -15,9 +16,24 @@ fn a_recording_gives_the_same_facts() {
         let again = Snapshot::from_text(&recorded.to_text()).unwrap();
         assert_eq!(again, recorded, "{name}");
         for depth in [Depth::Plan, Depth::Thorough] {
-            assert_eq!(observe(&again, depth), observe(&host, depth), "{name}");
+            let facts = |reader: &Snapshot| serials_by_order(observe(reader, depth));
+            assert_eq!(facts(&again), facts(&host), "{name}");
         }
     }
+}
+
+/// Serial numbers are masked: what is left of them is which are the same.
+fn serials_by_order(mut facts: Facts) -> Facts {
+    let mut met = Vec::new();
+    let Reading::Known(tree) = &mut facts.pci else { return facts };
+    for function in tree.functions.values_mut() {
+        let Reading::Known(vpd) = &mut function.vpd else { continue };
+        for serial in [&mut vpd.adapter, &mut vpd.board].into_iter().flatten() {
+            let place = met.iter().position(|other| other == serial).unwrap_or(met.len());
+            met.push(std::mem::replace(serial, place.to_string()));
+        }
+    }
+    facts
 }
 
 #[test]

@@ -53,6 +53,9 @@ impl Machine {
             sriov: Reading::Absent,
             net: Vec::new(),
             infiniband: Vec::new(),
+            vfio: false,
+            ats: Reading::Absent,
+            vpd: Reading::Absent,
             detail: None,
         };
         self.tree.functions.insert(at(address), function);

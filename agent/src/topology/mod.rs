@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::Serialize;
 
 use crate::facts::pci::{Function, PciTree, PortType};
+use crate::facts::vpd::Vpd;
 use crate::host::Reading;
 use crate::value::PciAddress;
 
@@ -59,15 +60,29 @@ impl std::fmt::Display for Distance {
     }
 }
 
-/// A GPU and a NIC, or two GPUs, whose traffic can turn round inside a switch.
+/// What a GPU meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Peer {
+    /// Another GPU.
+    Gpu,
+    /// A network function.
+    Nic,
+    /// The DMA function of a NIC that sits elsewhere.
+    DataDirect,
+    /// A disk.
+    Nvme,
+}
+
+/// A GPU and another function whose traffic can turn round inside a switch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pair {
     /// The GPU.
     pub gpu: PciAddress,
-    /// The NIC, or the other GPU (the one with the higher address).
+    /// What it meets; of two GPUs the one with the higher address.
     pub peer: PciAddress,
-    /// Whether `peer` is a GPU.
-    pub peer_is_gpu: bool,
+    /// What `peer` is.
+    pub kind: Peer,
     /// Upstream port of the switch in which both legs meet.
     pub switch: PciAddress,
     /// The bridges of both legs below `switch`, sorted: the ports whose ACS decides where the traffic goes.
@@ -110,6 +125,37 @@ impl<'a> Topology<'a> {
     /// Network functions, without VFs (a VF is where its PF is), by address.
     pub fn nics(&self) -> Vec<PciAddress> {
         self.matching(|function| function.is_nic() && !function.is_vf())
+    }
+
+    /// The NIC that a Data Direct function belongs to: all functions of one adapter have the same `V3` in their Vital Product
+    /// Data; where that says nothing, the only NIC on the same board. Empty: not known.
+    pub fn nics_of(&self, data_direct: PciAddress) -> Vec<PciAddress> {
+        let Some(Reading::Known(own)) = self.tree.get(data_direct).map(|f| &f.vpd) else {
+            return Vec::new();
+        };
+        let sharing = |key: fn(&Vpd) -> &Option<String>| {
+            let same = |f: &Function| f.vpd.known().is_some_and(|vpd| key(vpd) == key(own));
+            match key(own) {
+                Some(_) => self.matching(|f| f.is_nic() && !f.is_vf() && same(f)),
+                None => Vec::new(),
+            }
+        };
+        let adapter = sharing(|vpd| &vpd.adapter);
+        if !adapter.is_empty() {
+            return adapter;
+        }
+        let board = sharing(|vpd| &vpd.board);
+        let one = board.iter().all(|nic| same_device(*nic, board[0]));
+        if one { board } else { Vec::new() }
+    }
+
+    /// The NICs whose traffic with the GPU a pair is about.
+    pub fn nics_in(&self, pair: &Pair) -> Vec<PciAddress> {
+        match pair.kind {
+            Peer::Nic => vec![pair.peer],
+            Peer::DataDirect => self.nics_of(pair.peer),
+            Peer::Gpu | Peer::Nvme => Vec::new(),
+        }
     }
 
     fn matching(&self, wanted: impl Fn(&Function) -> bool) -> Vec<PciAddress> {
@@ -160,23 +206,33 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Every GPU–NIC and GPU–GPU pair that meets inside a switch, by address. Only functions below the same topmost
+    /// Every pair of a GPU and a GPU, NIC, Data Direct function or NVMe disk that meets inside a switch, by address. Only functions below the same topmost
     /// bridge are compared: no switch reaches further.
     pub fn pairs(&self) -> Vec<Pair> {
-        let mut groups: BTreeMap<PciAddress, [Vec<Leg>; 2]> = BTreeMap::new();
-        for (kind, members) in [self.gpus(), self.nics()].into_iter().enumerate() {
+        let mut groups: BTreeMap<PciAddress, Legs> = BTreeMap::new();
+        let peers = [
+            (Peer::Gpu, self.gpus()),
+            (Peer::Nic, self.nics()),
+            (Peer::DataDirect, self.matching(Function::is_data_direct)),
+            (Peer::Nvme, self.matching(|f| f.is_nvme() && !f.is_vf())),
+        ];
+        for (kind, members) in peers {
             for address in members {
                 let path = self.tree.path_up(address);
-                if let Some(top) = path.last() {
-                    groups.entry(*top).or_default()[kind].push(Leg { address, path });
+                let Some(top) = path.last() else { continue };
+                let (gpus, others) = groups.entry(*top).or_default();
+                match kind {
+                    Peer::Gpu => gpus.push(Leg { address, path }),
+                    _ => others.push((kind, Leg { address, path })),
                 }
             }
         }
         let mut pairs = Vec::new();
-        for [gpus, nics] in groups.values() {
+        for (gpus, others) in groups.values() {
             for (n, gpu) in gpus.iter().enumerate() {
-                pairs.extend(nics.iter().filter_map(|nic| self.pair(gpu, nic, false)));
-                pairs.extend(gpus[n + 1..].iter().filter_map(|other| self.pair(gpu, other, true)));
+                pairs.extend(others.iter().filter_map(|(kind, leg)| self.pair(gpu, leg, *kind)));
+                let further = gpus[n + 1..].iter();
+                pairs.extend(further.filter_map(|other| self.pair(gpu, other, Peer::Gpu)));
             }
         }
         pairs.sort_by_key(|pair| (pair.gpu, pair.peer));
@@ -185,7 +241,7 @@ impl<'a> Topology<'a> {
 
     /// The pair of two legs, if they meet at the upstream port of a switch. Two functions below one and the same
     /// downstream port share a device: the switch never sees what passes between them.
-    fn pair(&self, gpu: &Leg, peer: &Leg, peer_is_gpu: bool) -> Option<Pair> {
+    fn pair(&self, gpu: &Leg, peer: &Leg, kind: Peer) -> Option<Pair> {
         let (i, j) = meeting(&gpu.path, &peer.path)?;
         let switch = gpu.path[i];
         if self.role(switch) != Role::Upstream {
@@ -196,7 +252,7 @@ impl<'a> Topology<'a> {
         Some(Pair {
             gpu: gpu.address,
             peer: peer.address,
-            peer_is_gpu,
+            kind,
             switch,
             legs: legs.into_iter().collect(),
             root_port: gpu.path.last().copied().filter(|top| self.role(*top) == Role::RootPort),
@@ -223,6 +279,9 @@ struct Leg {
     address: PciAddress,
     path: Vec<PciAddress>,
 }
+
+/// GPUs and their peers below one topmost bridge.
+type Legs = (Vec<Leg>, Vec<(Peer, Leg)>);
 
 /// The function that stands for this one in the tree: the PF of a VF.
 fn place<'a>(tree: &'a PciTree, function: &'a Function) -> &'a Function {

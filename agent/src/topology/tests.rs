@@ -19,7 +19,7 @@ fn an_eight_gpu_machine_pairs_within_each_switch() {
     let pairs = topology.pairs();
     // Per switch: 2 GPUs × 2 NICs and one GPU–GPU pair.
     assert_eq!(pairs.len(), 4 * 5);
-    assert_eq!(pairs.iter().filter(|pair| pair.peer_is_gpu).count(), 4);
+    assert_eq!(pairs.iter().filter(|pair| pair.kind == Peer::Gpu).count(), 4);
     let first = &pairs[0];
     assert_eq!((first.gpu, first.peer), (at("0000:19:00.0"), at("0000:1a:00.0")));
     assert_eq!(first.switch, at("0000:17:00.0"));

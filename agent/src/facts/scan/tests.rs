@@ -91,3 +91,16 @@ fn a_virtio_nic_has_the_name_of_the_device_below_it() {
     let nic = tree.get("0000:00:03.0".parse().unwrap()).unwrap();
     assert_eq!(nic.net, ["enp0s3"]);
 }
+
+#[test]
+fn a_vfio_device_is_found_without_its_class() {
+    use crate::demo::HostSpec;
+    use crate::facts::Depth;
+    let nic = "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0";
+    let mut spec = HostSpec::from_toml("machine = 'hgx'").unwrap();
+    spec.files.insert(format!("{nic}/vfio-dev/vfio0/dev"), "511:0\n".into());
+    let Reading::Known(tree) = scan(&spec.build(), Depth::Plan) else { panic!() };
+    let guests = tree.functions.values().filter(|function| function.vfio);
+    let guests: Vec<String> = guests.map(|function| function.address.to_string()).collect();
+    assert_eq!(guests, ["0000:19:00.0"]);
+}

@@ -9,11 +9,15 @@ use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
 use crate::plan::{Blocker, Note, Unknown, Why};
 use crate::section::Declared;
-use crate::topology::{Pair, Role, Topology};
+use crate::topology::{Peer, Role, Topology};
 use crate::value::{AcsBits, PciAddress, PciId};
 
 use super::NAME;
+use super::fabric::{Fabric, Target, Targets, fabrics};
+use super::guard::{guests_below, refuse_arguments};
+use super::isolation;
 use super::section::{self, AcsPersist};
+use super::shape::{Bits, Shape};
 use super::support::{self, Support, of_next_boot};
 use super::token;
 
@@ -33,8 +37,10 @@ pub struct Resolved {
     pub notes: Vec<Note>,
 }
 
-/// Adds it to what is desired of the machine: the kernel argument goes on the command line, behind those listed there.
+/// Adds it to what is desired of the machine: the kernel argument goes on the command line, behind those listed there, of which
+/// none may take a guest's isolation away.
 pub(super) fn resolve_into(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+    desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts));
     let Some(section) = profile.get::<section::Acs>() else { return };
     let Resolved { acs, arg, blockers, unknowns, notes } = resolve(section, facts);
     match arg {
@@ -51,9 +57,6 @@ pub(super) fn resolve_into(profile: &dyn Declared, facts: &Facts, desired: &mut 
     desired.unknowns.extend(unknowns);
     desired.notes.extend(notes);
 }
-
-/// Ports that the policy is about, with the reasons.
-type Targets = BTreeMap<PciAddress, Vec<Why>>;
 
 /// Which bits of which ports the profile wants, and how they are to last.
 pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
@@ -91,22 +94,38 @@ impl Resolved {
 
 fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut Resolved) {
     let topology = Topology::new(tree);
-    let pairs = topology.pairs();
+    let mut fabrics = fabrics(profile, facts, tree, &topology);
+    match profile.policy {
+        AcsPolicy::DirectP2p => set_aside(&mut fabrics, tree, resolved),
+        AcsPolicy::Keep => fabrics.retain(|fabric| fabric.unfamiliar().is_none()),
+        AcsPolicy::Clear => {}
+    }
+    let root_port = profile.root_port && profile.policy == AcsPolicy::DirectP2p;
     let targets = match profile.policy {
         AcsPolicy::Clear => all_ports(tree),
-        AcsPolicy::DirectP2p => paths(&pairs, profile.root_port),
-        AcsPolicy::Keep => paths(&pairs, false),
+        _ => fabrics.iter().flat_map(|fabric| fabric.targets(root_port)).collect(),
     };
     let readable = readings(tree, &topology, targets, resolved);
     if profile.policy == AcsPolicy::Keep {
         report_redirects(&readable, resolved);
+        isolation::broken_promises(tree, &topology, &BTreeSet::new(), resolved);
         return;
     }
     if profile.policy == AcsPolicy::DirectP2p {
-        remark_on_topology(&topology, &pairs, tree, resolved);
+        isolation::ats(&fabrics, resolved);
+        for fabric in &fabrics {
+            isolation::expectations(fabric, tree, root_port, resolved);
+            isolation::cannot_pass(fabric, resolved);
+        }
+        let to_be_open = readable.iter().map(|(port, ..)| *port).collect();
+        isolation::broken_promises(tree, &topology, &to_be_open, resolved);
+        remark_on_topology(&topology, &fabrics, tree, resolved);
     }
-    let vfio = vfio_below(tree);
-    let ports = |persistence| wanted_ports(profile, persistence, &readable, &vfio);
+    let guests = guests_below(tree);
+    let only_to_open =
+        |fabric: &Fabric| matches!(fabric.row().shape, Shape::Switch | Shape::RootPortEach);
+    let redirect_only = profile.policy == AcsPolicy::DirectP2p && fabrics.iter().all(only_to_open);
+    let ports = |persistence| wanted_ports(profile, persistence, &readable, &guests);
     let live = ports(AcsPersistence::Live);
     if profile.persistence == AcsPersist::Auto
         && resolved.unknowns.is_empty()
@@ -119,7 +138,7 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
         return;
     }
     if !resolved.unknowns.is_empty() || !live.is_empty() {
-        persist(profile, &facts.os, &ports, resolved);
+        persist(profile, &facts.os, redirect_only, &ports, resolved);
     }
     // An argument for some of the ports would take the others off the command line again.
     if let (Some(unknown), AcsPersistence::ConfigAcs | AcsPersistence::DisableAcsRedir) =
@@ -134,48 +153,38 @@ fn is_right(wanted: &WantedAcs, tree: &PciTree) -> bool {
     acs.is_some_and(|acs| acs.control.and(wanted.mask) == wanted.value.and(wanted.mask))
 }
 
-/// The ports between pairs that meet in a switch, and the root ports above.
-fn paths(pairs: &[Pair], root_port: bool) -> Targets {
-    let mut uses: BTreeMap<PciAddress, Vec<&Pair>> = BTreeMap::new();
-    let mut roots: BTreeSet<PciAddress> = BTreeSet::new();
-    for pair in pairs {
-        for port in &pair.legs {
-            uses.entry(*port).or_default().push(pair);
+/// Fabrics of which it is not known what they want: nothing is planned for their ports.
+fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut Resolved) {
+    fabrics.retain(|fabric| {
+        if let Some(reason) = fabric.unfamiliar() {
+            let path = fabric.pairs.iter().find(|pair| pair.kind == Peer::DataDirect);
+            let subject = path.map_or("Data Direct".to_owned(), |pair| fabric.named(pair));
+            resolved.unknown(subject, reason);
+            return false;
         }
-        roots.extend(pair.root_port.filter(|_| root_port));
-    }
-    let reason = |pairs: &Vec<&Pair>| {
-        let named = |pair: &&Pair| {
-            let peer = if pair.peer_is_gpu { "GPU" } else { "NIC" };
-            format!("GPU {} and {peer} {}", pair.gpu, pair.peer)
+        let unread = fabric.ats_unknown();
+        // Where the ports cannot be read either, that is what is said.
+        let is_read = |port: &PciAddress| {
+            tree.get(*port).is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
         };
-        let text = format!(
-            "on the way between {}: with redirect on, their traffic leaves the switch for the root complex",
-            some_of(pairs.iter().map(named), 2, "pairs")
-        );
-        vec![Why::new(text, "Linux drivers/pci/p2pdma.c; handbook §3.2")]
-    };
-    let mut targets: Targets = uses.iter().map(|(port, pairs)| (*port, reason(pairs))).collect();
-    for root in roots {
-        targets.entry(root).or_insert_with(|| {
-            vec![Why::new(
-                "root port above a switch with open ports: Linux then puts everything below it into one IOMMU group \
-                 at boot, which is how far isolation really goes",
-                "Linux drivers/iommu/iommu.c pci_device_group; handbook §3.2, §3.3",
-            )]
-        });
-    }
-    targets
+        match unread.first() {
+            Some((_, reason)) if fabric.targets(false).keys().all(is_read) => {
+                let named = some_of(unread.iter().map(|(nic, _)| nic.to_string()), 4, "NICs");
+                resolved.unknown(format!("ATS of NIC {named}"), (*reason).to_owned());
+                false
+            }
+            _ => true,
+        }
+    });
 }
 
 fn all_ports(tree: &PciTree) -> Targets {
     let bridges = tree.functions.values().filter(|function| function.is_bridge());
-    bridges
-        .map(|f| (f.address, vec![Why::because("the policy is to clear ACS on every port")]))
-        .collect()
+    let why = || vec![Why::because("the policy is to clear ACS on every port")];
+    bridges.map(|f| (f.address, Target { bits: Bits::ALL_OFF, why: why() })).collect()
 }
 
-type Readable = Vec<(PciAddress, Acs, Vec<Why>)>;
+type Readable = Vec<(PciAddress, Acs, Target)>;
 
 /// Ports with ACS. Ports without it redirect nothing and drop out; that is said, and what cannot be told as well.
 fn readings(
@@ -185,7 +194,7 @@ fn readings(
     resolved: &mut Resolved,
 ) -> Readable {
     let (mut readable, mut unreadable, mut without) = (Vec::new(), Vec::new(), Vec::new());
-    for (port, why) in targets {
+    for (port, target) in targets {
         let Some(function) = tree.get(port) else {
             unreadable.push((port, "it is not among the PCI functions that can be seen"));
             continue;
@@ -195,7 +204,7 @@ fn readings(
                 let text = "left alone: this Intel PCH port keeps its ACS control elsewhere (Linux drivers/pci/quirks.c; handbook §3.1)";
                 resolved.note(format!("port {port}"), text);
             }
-            Reading::Known(acs) => readable.push((port, *acs, why)),
+            Reading::Known(acs) => readable.push((port, *acs, target)),
             // Of other bridges nobody expects it (handbook §3.1).
             Reading::Absent if matches!(topology.role(port), Role::RootPort | Role::Downstream) => {
                 without.push(port.to_string());
@@ -223,46 +232,26 @@ fn has_odd_layout(function: &Function) -> bool {
             0xa110..=0xa11f | 0xa167..=0xa16a | 0xa290..=0xa29f | 0xa2e7..=0xa2ee | 0x9d10..=0x9d1b)
 }
 
-/// Functions bound to vfio-pci, under every bridge above them.
-fn vfio_below(tree: &PciTree) -> BTreeMap<PciAddress, Vec<PciAddress>> {
-    let mut below: BTreeMap<PciAddress, Vec<PciAddress>> = BTreeMap::new();
-    for function in tree.functions.values().filter(|f| f.driver.as_deref() == Some("vfio-pci")) {
-        for bridge in tree.path_up(function.address) {
-            below.entry(bridge).or_default().push(function.address);
-        }
-    }
-    below
-}
-
-/// Bits that the policy is about.
-///
-/// Direct peer-to-peer needs RR, CR and EC clear. Where bedplate has the whole register to set, SV and UF go as well:
-/// that is the set for bare metal with GPUs and NICs that do not use ATS (handbook §3.2). `disable_acs_redir` leaves
-/// SV and UF to the kernel, which switches them on at boot; wanting them clear would never come to rest there.
-fn policy_mask(policy: AcsPolicy, persistence: AcsPersistence) -> AcsBits {
-    match (policy, persistence) {
-        (AcsPolicy::Clear, _) => AcsBits::ALL,
-        (_, AcsPersistence::DisableAcsRedir) => AcsBits::REDIRECT,
-        _ => AcsBits::ISOLATION.or(AcsBits::EC),
-    }
-}
-
 fn wanted_ports(
     profile: &section::Acs,
     persistence: AcsPersistence,
     readable: &Readable,
-    vfio: &BTreeMap<PciAddress, Vec<PciAddress>>,
+    guests: &BTreeMap<PciAddress, Vec<PciAddress>>,
 ) -> Vec<WantedAcs> {
-    let policy = policy_mask(profile.policy, persistence);
-    let wanted = |(port, acs, why): &(PciAddress, Acs, Vec<Why>)| {
+    let wanted = |(port, acs, target): &(PciAddress, Acs, Target)| {
+        // `disable_acs_redir` leaves SV and UF to the kernel, which switches them on at boot; wanting them clear would never
+        // come to rest there.
+        let bits = match persistence {
+            AcsPersistence::DisableAcsRedir => Bits::NO_REDIRECT,
+            _ => target.bits,
+        };
         // A bit that the port does not implement cannot be written, and reads 0 as it should.
-        let mask = policy.and(acs.capable);
-        (!mask.is_empty()).then(|| WantedAcs {
+        (!bits.mask.and(acs.capable).is_empty()).then(|| WantedAcs {
             port: *port,
-            mask,
-            value: AcsBits::default(),
-            why: why.iter().chain(&profile.why).cloned().collect(),
-            vfio_below: vfio.get(port).cloned().unwrap_or_default(),
+            mask: bits.mask,
+            value: bits.value,
+            why: target.why.iter().chain(&profile.why).cloned().collect(),
+            vfio_below: guests.get(port).cloned().unwrap_or_default(),
         })
     };
     readable.iter().filter_map(wanted).collect()
@@ -272,15 +261,19 @@ fn wanted_ports(
 fn persist(
     profile: &section::Acs,
     os: &Os,
+    redirect_only: bool,
     ports: &dyn Fn(AcsPersistence) -> Vec<WantedAcs>,
     resolved: &mut Resolved,
 ) {
-    let chosen = choose(profile, os).and_then(|persistence| {
+    let chosen = choose(profile, os, redirect_only).and_then(|persistence| {
         let wanted = ports(persistence);
-        match token::render(persistence, &wanted) {
-            None if persistence != AcsPersistence::Live && !wanted.is_empty() => Err(format!(
+        // What would take a guest's isolation away at the next boot is refused like the write that would do it now.
+        let allowed: Vec<WantedAcs> =
+            wanted.iter().filter(|port| !port.exposes_guests()).cloned().collect();
+        match token::render(persistence, &allowed) {
+            None if persistence != AcsPersistence::Live && !allowed.is_empty() => Err(format!(
                 "the argument for {} ports would take more than {} bytes of the kernel command line",
-                wanted.len(),
+                allowed.len(),
                 token::TOKEN_LIMIT
             )),
             text => Ok((persistence, wanted, text)),
@@ -319,18 +312,16 @@ fn argument_why(profile: &section::Acs) -> Vec<Why> {
 }
 
 /// How the bits can last on the kernel that boots next, or why the command line cannot do it.
-fn choose(profile: &section::Acs, os: &Os) -> Result<AcsPersistence, String> {
+fn choose(profile: &section::Acs, os: &Os, redirect_only: bool) -> Result<AcsPersistence, String> {
     if profile.persistence == AcsPersist::Live {
         return Ok(AcsPersistence::Live);
     }
     let (release, support) = of_next_boot(os)?;
     match support {
         Support::ConfigAcs => Ok(AcsPersistence::ConfigAcs),
-        Support::DisableAcsRedir if profile.policy == AcsPolicy::DirectP2p => {
-            Ok(AcsPersistence::DisableAcsRedir)
-        }
+        Support::DisableAcsRedir if redirect_only => Ok(AcsPersistence::DisableAcsRedir),
         Support::DisableAcsRedir => Err(format!(
-            "Linux {release} knows only pci=disable_acs_redir=, which leaves SV and UF on where all of ACS is to go"
+            "Linux {release} knows only pci=disable_acs_redir=, which switches RR, CR and EC off together and nothing else"
         )),
         Support::Neither => Err(format!("Linux {release} knows no pci= argument for ACS")),
         Support::Unsure(reason) => Err(reason),
@@ -338,10 +329,11 @@ fn choose(profile: &section::Acs, os: &Os) -> Result<AcsPersistence, String> {
 }
 
 fn report_redirects(readable: &Readable, resolved: &mut Resolved) {
-    for (port, acs, why) in readable {
-        let redirect = acs.control.and(AcsBits::REDIRECT);
+    for (port, acs, target) in readable {
+        let unwanted = target.bits.mask.without(target.bits.value).and(AcsBits::REDIRECT);
+        let redirect = acs.control.and(unwanted);
         if !redirect.is_empty() {
-            let reason = why.first().map_or("", |why| why.reason.as_str());
+            let reason = target.why.first().map_or("", |why| why.reason.as_str());
             resolved.note(
                 format!("port {port}"),
                 format!("{redirect} is on, left by policy keep; it is {reason}"),
@@ -353,12 +345,13 @@ fn report_redirects(readable: &Readable, resolved: &mut Resolved) {
 /// What an operator may expect of ACS and will not get.
 fn remark_on_topology(
     topology: &Topology,
-    pairs: &[Pair],
+    fabrics: &[Fabric],
     tree: &PciTree,
     resolved: &mut Resolved,
 ) {
-    let with_nic: BTreeSet<PciAddress> =
-        pairs.iter().filter(|p| !p.peer_is_gpu).map(|p| p.gpu).collect();
+    let pairs = topology.pairs();
+    let to_a_nic = pairs.iter().filter(|p| matches!(p.kind, Peer::Nic | Peer::DataDirect));
+    let with_nic: BTreeSet<PciAddress> = to_a_nic.map(|pair| pair.gpu).collect();
     let gpus = topology.gpus();
     let hidden =
         |gpu: &PciAddress| tree.path_up(*gpu).iter().any(|bridge| tree.get(*bridge).is_none());
@@ -377,13 +370,13 @@ fn remark_on_topology(
                       filtered /sys?), so that its switch is not known";
         resolved.unknown(named(cut_off), reason.to_owned());
     }
-    // ConnectX-8 Data Direct reaches GPU memory through a DMA function of its own, with ATS and other flags.
-    let data_direct = |f: &&Function| (f.vendor, f.device) == (PciId(0x15b3), PciId(0x2100));
-    let functions: Vec<_> =
-        tree.functions.values().filter(data_direct).map(|f| f.address.to_string()).collect();
-    if !functions.is_empty() {
-        let text = "Data Direct DMA function of a ConnectX-8: its path wants other ACS flags (handbook §14.1), which \
-                    bedplate does not set; see `rdma_topo` of rdma-core";
-        resolved.note(some_of(functions.into_iter(), 8, "functions"), text);
+    let data_direct = fabrics.iter().flat_map(|fabric| &fabric.pairs);
+    let unpaired = data_direct
+        .filter(|pair| pair.kind == Peer::DataDirect && topology.nics_of(pair.peer).is_empty());
+    let unpaired: Vec<String> = unpaired.map(|pair| pair.peer.to_string()).collect();
+    if !unpaired.is_empty() {
+        let text = "which NIC this Data Direct function belongs to is not known: their Vital Product Data cannot be read, or \
+                    has no serial number in common; the ACS bits do not depend on it (handbook §14.1)";
+        resolved.note(some_of(unpaired.into_iter(), 8, "functions"), text);
     }
 }

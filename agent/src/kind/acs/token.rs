@@ -15,18 +15,15 @@ pub const TOKEN_LIMIT: usize = 1536;
 /// The token that makes the kernel set `ports` at boot, sorted by address, without any loader's quoting. `None` for
 /// live writes, for no ports, and for more ports than fit.
 ///
-/// `config_acs` flags name every bit under the mask. Where direct peer-to-peer is wanted that gives `xx000x0`, the
-/// form in use in the field, and `x0000x0` on ports that implement egress control: Linux never sets that bit, but
-/// firmware may, and the kernel falls back to firmware's value for every bit marked `x` (handbook §1.4).
+/// `config_acs` flags name the bits that the fabric's shape wants, whether or not the port has them: all ports of a kind read
+/// alike, and as NVIDIA publishes them (handbook §14.1). The kernel falls back to firmware's value for each bit marked `x`.
 pub fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option<String> {
     let mut ports: Vec<&WantedAcs> = ports.iter().collect();
     ports.sort_by_key(|wanted| wanted.port);
     let (key, entries): (_, Vec<String>) = match persistence {
         AcsPersistence::Live => return None,
         AcsPersistence::ConfigAcs => {
-            let entry = |w: &&WantedAcs| {
-                format!("{}@{}", w.value.config_acs_flags(spoken_mask(w.mask)), w.port)
-            };
+            let entry = |w: &&WantedAcs| format!("{}@{}", w.value.config_acs_flags(w.mask), w.port);
             ("config_acs", ports.iter().map(entry).collect())
         }
         AcsPersistence::DisableAcsRedir => {
@@ -35,15 +32,6 @@ pub fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option<String
     };
     let token = format!("pci={key}={}", entries.join(";"));
     (!entries.is_empty() && token.len() <= TOKEN_LIMIT).then_some(token)
-}
-
-/// The mask as the parameter says it: bits of the usual set that a port lacks are named as well. They do nothing
-/// there, and all ports read alike.
-fn spoken_mask(mask: AcsBits) -> AcsBits {
-    match mask.without(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty() {
-        true => mask.or(AcsBits::ISOLATION),
-        false => AcsBits::ALL,
-    }
 }
 
 /// What a running kernel was told to do with one port: which bits, and to what. `None`: nothing that is understood
@@ -66,6 +54,20 @@ pub fn told(
     }
     let named = disable_redir?.split(';').any(|device| device.parse() == Ok(port));
     named.then_some((AcsBits::REDIRECT, AcsBits::default()))
+}
+
+/// Whether the two parameters may switch a bit of `port` off that isolates. Entries by path or by device id may mean any port.
+pub fn may_open(config_acs: Option<&str>, disable_redir: Option<&str>, port: PciAddress) -> bool {
+    let another = |device: &str| device.parse::<PciAddress>().is_ok_and(|named| named != port);
+    let opens = |entry: &str| {
+        let (flags, device) = entry.split_once('@').unwrap_or((entry, ""));
+        let isolating = AcsBits::ISOLATION.or(AcsBits::EC);
+        !another(device)
+            && bits(flags)
+                .is_none_or(|(mask, value)| !mask.without(value).and(isolating).is_empty())
+    };
+    config_acs.is_some_and(|list| list.split(';').any(opens))
+        || disable_redir.is_some_and(|list| list.split(';').any(|device| !another(device)))
 }
 
 /// `xx000x0` → mask and value.
@@ -108,22 +110,39 @@ mod tests {
         let ports = [
             wanted("0000:22:01.0", 0x1d),
             wanted("0000:20:00.0", 0x3d),
-            wanted("0000:22:00.0", 0x0d),
+            wanted("0000:22:00.0", 0x0c),
         ];
         let config = render(AcsPersistence::ConfigAcs, &ports).unwrap();
         assert_eq!(
             config,
-            "pci=config_acs=x0000x0@0000:20:00.0;xx000x0@0000:22:00.0;xx000x0@0000:22:01.0"
+            "pci=config_acs=x0000x0@0000:20:00.0;xxx00xx@0000:22:00.0;xx000x0@0000:22:01.0"
         );
         let redir = render(AcsPersistence::DisableAcsRedir, &ports).unwrap();
         assert_eq!(redir, "pci=disable_acs_redir=0000:20:00.0;0000:22:00.0;0000:22:01.0");
         assert_eq!(render(AcsPersistence::Live, &ports), None);
         assert_eq!(render(AcsPersistence::ConfigAcs, &[]), None);
-        let all = [wanted("10000:e1:00.0", 0x5f)];
+        let all = [wanted("10000:e1:00.0", 0x7f)];
         assert_eq!(
             render(AcsPersistence::ConfigAcs, &all).unwrap(),
             "pci=config_acs=0000000@10000:e1:00.0"
         );
+    }
+
+    #[test]
+    fn an_argument_that_may_open_a_port_is_known() {
+        let port = at("0000:20:00.0");
+        for (config, redir, opens) in [
+            (Some("xx000x0@0000:20:00.0"), None, true),
+            (Some("1x111x1@0000:20:00.0;xx000x0@0000:21:00.0"), None, false),
+            (Some("xx000x0@0000:1f:00.0/00.0"), None, true),
+            (Some("0@pci:0:0"), None, true),
+            (Some("xxnonsense@20:00.0"), None, true),
+            (None, Some("0000:21:00.0"), false),
+            (None, Some("0000:21:00.0;20:00.0"), true),
+            (None, None, false),
+        ] {
+            assert_eq!(may_open(config, redir, port), opens, "{config:?} {redir:?}");
+        }
     }
 
     #[test]

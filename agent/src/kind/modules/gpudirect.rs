@@ -19,15 +19,23 @@ const DMABUF_DRIVER: u32 = 515;
 
 /// The module to load, if any.
 pub fn resolve(asked: GpuDirect, facts: &Facts, desired: &mut Desired) -> Option<WantedModule> {
-    let has_nvidia_gpu = facts
-        .pci
-        .known()
-        .is_some_and(|tree| tree.functions.values().any(|f| f.is_gpu() && f.vendor.0 == 0x10de));
+    let functions = facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
+    let (for_guests, of_the_host): (Vec<_>, Vec<_>) =
+        functions.filter(|f| f.is_gpu() && f.vendor.0 == 0x10de).partition(|gpu| gpu.vfio);
     match asked {
         GpuDirect::None | GpuDirect::Dmabuf => None,
         GpuDirect::Peermem => Some(peermem("the profile asks for the legacy path")),
         // AMD registers amdgpu itself as a peer client or uses DMA-BUF: there is no module to load (handbook §6.3).
-        GpuDirect::Auto if !has_nvidia_gpu => None,
+        GpuDirect::Auto if of_the_host.is_empty() => {
+            desired.notes.extend((!for_guests.is_empty()).then(|| Note {
+                kind: NAME,
+                subject: SUBJECT.into(),
+                text: "nothing to do for the host: all its NVIDIA GPUs are bound to VFIO drivers; memory registration is for \
+                       the guests that get them"
+                    .into(),
+            }));
+            None
+        }
         GpuDirect::Auto => match &facts.gpu.nvidia {
             Reading::Known(driver) => auto(dmabuf_obstacle(driver, facts), facts, desired),
             Reading::Unknown(why) => auto(Err(why.clone()), facts, desired),

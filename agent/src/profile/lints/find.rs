@@ -138,7 +138,8 @@ pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<Hit> {
 
 /// Signs that devices of this host go to guests.
 fn vfio_signs(view: &View<'_>) -> Vec<Hit> {
-    let is_vfio = |name: &str| name.replace('-', "_") == "vfio_pci";
+    // Every driver that claims devices for guests has it in its name (vfio-pci, mlx5_vfio_pci, xe-vfio-pci …).
+    let is_vfio = |name: &str| name.replace('-', "_").contains("vfio_pci");
     let mut signs: Vec<Hit> = view
         .loaded()
         .filter(|(name, _)| is_vfio(name))
@@ -163,11 +164,16 @@ pub(super) fn vfio_without_iommu(view: &View<'_>) -> Vec<Hit> {
     if view.profile.iommu.mode == IommuMode::Off { vfio_signs(view) } else { Vec::new() }
 }
 
+/// Instinct MI300A, MI300X, MI308X, MI325X and MI300X HF (Aqua Vanjaram in pci.ids), MI350X and MI355X. Not their VFs (74b5,
+/// 74b9 …): AMD's advice is for hosts without SR-IOV.
+const INSTINCT: [u16; 7] = [0x74a0, 0x74a1, 0x74a2, 0x74a5, 0x74a9, 0x75a0, 0x75a3];
+
 pub(super) fn realloc_on_mi300x(view: &View<'_>) -> Vec<Hit> {
-    // pci.ids: 1002:74a1, Instinct MI300X.
-    let is_mi300x = |id: &PciIdPair| (id.vendor, id.device) == (PciId(0x1002), Some(PciId(0x74a1)));
+    let is_instinct = |id: &PciIdPair| {
+        id.vendor == PciId(0x1002) && id.device.is_some_and(|device| INSTINCT.contains(&device.0))
+    };
     let conditions = &view.profile.matching.pci;
-    if !conditions.iter().flat_map(|pci| &pci.ids).any(is_mi300x) {
+    if !conditions.iter().flat_map(|pci| &pci.ids).any(is_instinct) {
         return Vec::new();
     }
     args(view, |arg| arg.name == "pci" && matches!(arg.value.as_str(), "realloc" | "realloc=on"))

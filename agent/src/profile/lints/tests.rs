@@ -68,6 +68,14 @@ fn acs_samples() -> Vec<(&'static str, String)> {
             "realloc-on-mi300x",
             format!("match.pci = [{{ id = \"1002:74a1\" }}]\n{}", args("\"pci=realloc\"")),
         ),
+        (
+            "realloc-on-mi300x",
+            format!("match.pci = [{{ id = [\"1002:74a5\"] }}]\n{}", args("\"pci=realloc=on\"")),
+        ),
+        (
+            "realloc-on-mi300x",
+            format!("match.pci = [{{ id = \"1002:75a3\" }}]\n{}", args("\"pci=realloc\"")),
+        ),
     ]
 }
 

@@ -30,6 +30,9 @@ fn function(address: PciAddress, vendor: u16, device: u16) -> Function {
         sriov: Reading::Absent,
         net: Vec::new(),
         infiniband: Vec::new(),
+        vfio: false,
+        ats: Reading::Absent,
+        vpd: Reading::Absent,
         detail: None,
     }
 }

@@ -158,7 +158,9 @@ SOURCE
       §1.4, §3.4
 "
     );
-    assert!(explain("acs").unwrap().contains("\nKEYS\n    persistence: How the bits survive"));
+    assert!(
+        explain("acs").unwrap().contains("\nKEYS\n    guests: Whether GPUs and NICs go to guests")
+    );
     assert!(
         explain("sriov.devices.vfs").unwrap().starts_with("sriov.devices.vfs (integer or word)\n")
     );

@@ -50,6 +50,9 @@ fn function(address: &str, class: u32, ids: (u16, u16), parent: Option<&str>) ->
         sriov: Reading::Absent,
         net: Vec::new(),
         infiniband: Vec::new(),
+        vfio: false,
+        ats: Reading::Absent,
+        vpd: Reading::Absent,
         detail: Some(Box::new(Detail {
             link,
             bars: Vec::new(),

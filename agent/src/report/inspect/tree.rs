@@ -154,6 +154,10 @@ fn describe(function: &Function, names: &Names) -> String {
         Reading::Absent => {}
     }
     parts.extend(acs(function));
+    // A switch in the NIC's firmware (ATS_ENABLED), which decides how its ports are to be set.
+    if let Some(Reading::Known(on)) = function.detail.as_ref().map(|detail| &detail.ats) {
+        parts.push(format!("ATS {}", if *on { "on" } else { "off" }));
+    }
     match &function.iommu_group {
         Reading::Known(group) => parts.push(format!("group {group}")),
         Reading::Unknown(_) => parts.push("group unknown".to_owned()),

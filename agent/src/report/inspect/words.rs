@@ -36,6 +36,7 @@ pub(super) fn class(function: &Function) -> String {
         };
     }
     let word = match function.class >> 8 {
+        0x0801 if function.is_data_direct() => "Data Direct",
         0x0680 if function.vendor.0 == 0x10de => "NVSwitch",
         0x0101 => "IDE",
         0x0104 => "RAID",

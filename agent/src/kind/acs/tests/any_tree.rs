@@ -34,9 +34,7 @@ fn machine(seeds: &[Seed]) -> Machine {
         function.parent = parent
             .filter(|_| n > 0 || port % 8 == 0)
             .map(|parent| at(&name(usize::from(parent) % above)));
-        if *guest {
-            function.driver = Some("vfio-pci".into());
-        }
+        function.vfio = *guest;
         if what % 4 > 1 {
             function.acs = match acs {
                 Some((capable, control)) => Reading::Known(Acs {
@@ -64,7 +62,8 @@ fn seeds() -> impl Strategy<Value = Vec<Seed>> {
 }
 
 /// The rule said the slow way: for any GPU and any other GPU or NIC, the first bridge that both have above them; if
-/// that is the inside of a switch, everything from either of them up to it, and the root port on top.
+/// that is the inside of a switch, everything from either of them up to it, that switch's own upstream port, and the root
+/// port on top.
 fn ports_between(machine: &Machine) -> BTreeSet<PciAddress> {
     let topology = Topology::new(&machine.tree);
     let up = |address: PciAddress| machine.tree.path_up(address);
@@ -77,7 +76,7 @@ fn ports_between(machine: &Machine) -> BTreeSet<PciAddress> {
             if topology.role(switch) == Role::Upstream {
                 let below =
                     |address| up(address).into_iter().take_while(|bridge| *bridge != switch);
-                ports.extend(below(gpu).chain(below(peer)));
+                ports.extend(below(gpu).chain(below(peer)).chain([switch]));
                 ports.extend(up(gpu).pop().filter(|top| topology.role(*top) == Role::RootPort));
             }
         }
@@ -93,9 +92,13 @@ proptest! {
         let persistence = if live { AcsPersist::Live } else { AcsPersist::Auto };
         let profile = profile(AcsPolicy::DirectP2p, persistence);
         let resolved = resolve(&profile, &facts);
-        // SV RR CR UF EC; a port that has none of them needs nothing.
+        // SV RR CR UF; a port that has none of them needs nothing. Upstream ports: RR CR.
+        let topology = Topology::new(&machine.tree);
         let bits = |port: &&PciAddress| match machine.tree.get(**port).map(|function| &function.acs) {
-            Some(Reading::Known(acs)) => acs.capable.0 & 0x3d != 0,
+            Some(Reading::Known(acs)) => {
+                let upstream = topology.role(**port) == Role::Upstream;
+                acs.capable.0 & if upstream { 0x0c } else { 0x1d } != 0
+            }
             _ => false,
         };
         let between = ports_between(&machine);

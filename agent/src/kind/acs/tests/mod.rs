@@ -1,7 +1,9 @@
 mod any_tree;
 mod limits;
+mod published;
+mod shapes;
 
-use super::section::AcsPersist;
+use super::section::{AcsPersist, Guests, PeerKind};
 use super::*;
 use crate::desired::Desired;
 use crate::facts::Facts;
@@ -14,6 +16,8 @@ use crate::topology::fixture::{ACS, Files, Machine, at, facts, hgx, lab};
 fn profile(policy: AcsPolicy, persistence: AcsPersist) -> section::Acs {
     section::Acs {
         policy,
+        peers: vec![PeerKind::Nic, PeerKind::Gpu],
+        guests: Guests::Auto,
         persistence,
         root_port: true,
         why: vec![Why::new("asked for", "site.toml:3")],
@@ -195,7 +199,6 @@ fn bits_a_port_lacks_are_not_written_and_ports_without_acs_need_nothing() {
     let mut facts = machine.facts();
     let resolved = resolve(&direct(), &facts);
     assert_eq!(resolved.acs.ports.len(), 18);
-    assert_eq!(resolved.acs.ports[1].mask, AcsBits(0x05));
     assert!(
         argument(&resolved).contains(";xx000x0@0000:18:01.0;xx000x0@0000:18:03.0;"),
         "flags read alike"
@@ -227,18 +230,19 @@ fn a_bit_hard_wired_to_zero_asks_for_nothing() {
 }
 
 #[test]
-fn egress_control_goes_where_a_port_has_it_whatever_it_is_set_to() {
+fn egress_control_is_left_as_it_is() {
     let mut machine = lab();
     let with_ec =
         |control| Reading::Known(Acs { capable: AcsBits(0x7f), control: AcsBits(control), ..ACS });
-    machine.get("0000:22:00.0").acs = with_ec(0x20);
+    machine.get("0000:22:00.0").acs = with_ec(0x21);
     machine.get("0000:22:01.0").acs = with_ec(0x00);
     let mut facts = machine.facts();
     let resolved = resolve(&direct(), &facts);
-    assert!(argument(&resolved).contains("x0000x0@0000:22:00.0;x0000x0@0000:22:01.0"));
+    assert!(argument(&resolved).contains("xx000x0@0000:22:00.0;xx000x0@0000:22:01.0"));
     let section = plan_of(&direct(), &facts);
     let change = section.changes.iter().find(|change| change.id == "acs/0000:22:00.0").unwrap();
-    assert_eq!(change.items[0].before.as_deref(), Some("EC (0020)"));
+    assert_eq!(change.items[0].before.as_deref(), Some("SV EC (0021)"));
+    assert_eq!(change.items[0].after.as_deref(), Some("EC (0020)"));
     carry_out(&section, &mut facts);
     assert_eq!(
         argument(&resolve(&direct(), &facts)),
@@ -255,7 +259,7 @@ fn each_kernel_gets_the_way_it_can_be_trusted_with() {
     assert_eq!(old.acs.persistence, AcsPersistence::DisableAcsRedir);
     assert!(argument(&old).starts_with("pci=disable_acs_redir=0000:20:00.0;0000:22:00.0;"));
     // The kernel sets SV and UF again at boot: they are not wanted clear, or the plan would never be empty.
-    assert!(old.acs.ports.iter().all(|wanted| wanted.mask == AcsBits(0x0c)));
+    assert!(old.acs.ports.iter().all(|wanted| wanted.mask == AcsBits::REDIRECT));
     let section = plan_of(&direct(), &facts);
     assert_eq!(section.changes[0].items[0].after.as_deref(), Some("SV UF (0011)"));
     assert_eq!(section.changes[0].effect, Effect::Now);
@@ -321,7 +325,7 @@ fn clear_takes_every_port_with_all_its_bits() {
     let resolved = resolve(&clear, &facts);
     let expected = ["20:00.0", "22:00.0", "22:01.0", "80:00.0", "80:01.0", "82:00.0", "82:01.0"];
     assert_eq!(ports(&resolved), expected.map(|port| format!("0000:{port}")));
-    assert!(resolved.acs.ports.iter().all(|wanted| wanted.mask == AcsBits(0x5f)));
+    assert!(resolved.acs.ports.iter().all(|wanted| wanted.mask == AcsBits::ALL));
     assert!(resolved.notes[0].text.contains("PCH"), "{:?}", resolved.notes);
     // Ports that could have it and have not are named; upstream ports, which need none, are not.
     assert_eq!(resolved.notes[1].subject, "port 0000:22:02.0, 0000:82:02.0");

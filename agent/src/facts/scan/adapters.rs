@@ -1,0 +1,76 @@
+//! What depends on more than one function: which are there for guests, ATS of NICs behind a switch, Vital Product Data
+//! where there is something to pair.
+
+use std::collections::BTreeSet;
+
+use crate::facts::pci::{Function, PciTree};
+use crate::facts::{caps, vpd};
+use crate::host::{Reader, Reading};
+use crate::value::PciAddress;
+
+/// Directory of the devices that are there for guests (Linux drivers/vfio/vfio_main.c, since 6.1).
+const VFIO_DEVICES: &str = "/sys/class/vfio-dev";
+
+/// Functions with a VFIO device, by the places of the devices: a driver need not say vfio in its name (NVIDIA's vGPU driver
+/// does not). A mediated device stands for the function that it is cut from.
+pub(super) fn vfio_devices(reader: &dyn Reader) -> BTreeSet<PciAddress> {
+    let links = reader.links(VFIO_DEVICES).unwrap_or_default();
+    let function =
+        |(_, text): &(String, String)| text.rsplit('/').find_map(|part| part.parse().ok());
+    links.iter().filter_map(function).collect()
+}
+
+/// Where the class is not to be seen (a container, part of a recording) the function's own directory still may be. Kernels
+/// before 6.1 have neither: there the driver's name has to do.
+fn vfio_devices_one_by_one(reader: &dyn Reader, tree: &mut PciTree) {
+    if reader.links(VFIO_DEVICES).is_ok() {
+        return;
+    }
+    for function in tree.functions.values_mut().filter(|f| f.is_gpu() || f.is_nic()) {
+        let devices = reader.list(&function.attribute("vfio-dev"));
+        function.vfio |= devices.is_ok_and(|devices| !devices.is_empty());
+    }
+}
+
+/// Reads them, once the tree is complete.
+pub(super) fn read(reader: &dyn Reader, tree: &mut PciTree) {
+    vfio_devices_one_by_one(reader, tree);
+    ats_of_nics(reader, tree);
+    vpd_of_adapters(reader, tree);
+}
+
+/// ATS decides what a NIC's way through a switch needs; a ConnectX on a root port is to have none (handbook §14.1).
+fn ats_of_nics(reader: &dyn Reader, tree: &mut PciTree) {
+    let can_matter = |function: &&Function| {
+        let is_connectx = function.vendor.0 == 0x15b3;
+        function.is_nic()
+            && !function.is_vf()
+            && (is_connectx || tree.path_up(function.address).len() > 1)
+    };
+    let nics: Vec<PciAddress> =
+        tree.functions.values().filter(can_matter).map(|f| f.address).collect();
+    for nic in nics {
+        let ats = match reader.config(nic) {
+            Ok(config) => caps::reading(caps::ats(config.as_ref())),
+            Err(error) => Reading::Unknown(error.to_string()),
+        };
+        if let Some(function) = tree.functions.get_mut(&nic) {
+            function.ats = ats;
+        }
+    }
+}
+
+/// Vital Product Data is slow to read (a register handshake a dword): only where it has something to pair.
+fn vpd_of_adapters(reader: &dyn Reader, tree: &mut PciTree) {
+    if !tree.functions.values().any(Function::is_data_direct) {
+        return;
+    }
+    let of_an_adapter =
+        |f: &&mut Function| f.is_data_direct() || f.vendor.0 == 0x15b3 && f.is_nic() && !f.is_vf();
+    for function in tree.functions.values_mut().filter(of_an_adapter) {
+        function.vpd = match reader.read(&function.attribute("vpd")) {
+            Ok(bytes) => vpd::parse(&bytes).map_or(Reading::Absent, Reading::Known),
+            Err(error) => Reading::from_result(Err(error)),
+        };
+    }
+}

@@ -1,0 +1,296 @@
+//! What hangs below one root port (or below the topmost bridge that can be seen) and meets in a switch: its shape, and which
+//! bits its ports are to have. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::facts::Facts;
+use crate::facts::pci::{Function, PciTree};
+use crate::host::Reading;
+use crate::kind::some_of;
+use crate::plan::Why;
+use crate::topology::{Pair, Peer, Role, Topology};
+use crate::value::{AcsBits, PciAddress};
+
+use super::section::{Acs, Guests, PeerKind};
+use super::shape::{Bits, Row, SHAPES, Shape};
+
+/// Root ports below which a Data Direct path has been seen (Grace; handbook §14.1).
+const DATA_DIRECT_ROOTS: [(u16, u16); 3] = [(0x10de, 0x22b1), (0x10de, 0x22b2), (0x10de, 0x22b8)];
+
+const RDMA_TOPO: &str = "rdma-core kernel-boot/rdma_topo; handbook §14.1";
+const GROUPING: &str = "Linux drivers/iommu/iommu.c pci_device_group; handbook §3.2, §3.3";
+
+/// What a port is to have, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The bits.
+    pub bits: Bits,
+    /// The reasons.
+    pub why: Vec<Why>,
+}
+
+/// Ports that the policy is about.
+pub type Targets = BTreeMap<PciAddress, Target>;
+
+/// Pairs below one topmost bridge.
+pub struct Fabric<'a> {
+    topology: &'a Topology<'a>,
+    tree: &'a PciTree,
+    guests: Guests,
+    peers: Vec<PeerKind>,
+    has_iommu: bool,
+    /// The root port, where the tree shows one.
+    root: Option<PciAddress>,
+    /// What meets in its switches.
+    pub pairs: Vec<Pair>,
+}
+
+/// The fabrics of a host, by address.
+pub fn fabrics<'a>(
+    profile: &Acs,
+    facts: &Facts,
+    tree: &'a PciTree,
+    topology: &'a Topology<'a>,
+) -> Vec<Fabric<'a>> {
+    let mut by_top: BTreeMap<PciAddress, Vec<Pair>> = BTreeMap::new();
+    for pair in topology.pairs() {
+        if let Some(top) = tree.path_up(pair.gpu).last() {
+            by_top.entry(*top).or_default().push(pair);
+        }
+    }
+    for gpu in topology.gpus() {
+        if let [root] = tree.path_up(gpu)[..]
+            && topology.role(root) == Role::RootPort
+        {
+            by_top.entry(root).or_default();
+        }
+    }
+    let has_iommu = !facts.iommu.active.known().is_some_and(Vec::is_empty);
+    let fabric = |pairs: Vec<Pair>| Fabric {
+        topology,
+        tree,
+        guests: profile.guests,
+        peers: profile.peers.clone(),
+        has_iommu,
+        root: pairs.iter().find_map(|pair| pair.root_port),
+        pairs,
+    };
+    by_top.into_values().map(fabric).collect()
+}
+
+impl Fabric<'_> {
+    /// The row of its shape.
+    pub fn row(&self) -> &'static Row {
+        // The last row takes what no other does.
+        SHAPES.iter().find(|row| (row.is)(self)).unwrap_or(&SHAPES[SHAPES.len() - 1])
+    }
+
+    /// Whether the GPU is reached through a DMA function of the NIC.
+    pub fn is_data_direct(&self) -> bool {
+        self.pairs.iter().any(|pair| pair.kind == Peer::DataDirect)
+            && self.root_id().is_none_or(|(vendor, _)| vendor == 0x10de)
+    }
+
+    /// Whether its ports are to serve guests: the NIC has ATS, and a port can let through what is translated. Without an IOMMU
+    /// nothing translates.
+    pub fn is_for_guests(&self) -> bool {
+        match self.guests {
+            Guests::Yes => true,
+            Guests::No => false,
+            Guests::Auto => {
+                let able = |pair: &Pair| {
+                    pair.kind == Peer::Nic
+                        && matches!(self.ats(pair.peer), Reading::Known(_))
+                        && self.cannot_pass(pair).is_none()
+                };
+                self.has_iommu && self.pairs.iter().any(able)
+            }
+        }
+    }
+
+    /// Why a Data Direct path cannot be planned for, if it cannot: another root port, guests, or not one GPU.
+    pub fn unfamiliar(&self) -> Option<String> {
+        if !self.is_data_direct() {
+            return None;
+        }
+        let gpus: BTreeSet<PciAddress> = self.pairs.iter().map(|pair| pair.gpu).collect();
+        match self.root_id() {
+            _ if self.guests == Guests::Yes => Some(
+                "a Data Direct path for guests, of which it is not known which ACS bits it wants (handbook §14.1)"
+                    .to_owned(),
+            ),
+            None => Some(
+                "a Data Direct path below a root port that cannot be seen: which ACS bits it wants depends on that \
+                 (handbook §14.1)"
+                    .to_owned(),
+            ),
+            Some(id) if !DATA_DIRECT_ROOTS.contains(&id) => Some(format!(
+                "a Data Direct path below root port {:04x}:{:04x}, of which it is not known which ACS bits it wants \
+                 (handbook §14.1)",
+                id.0, id.1
+            )),
+            _ if gpus.len() != 1 => Some(format!(
+                "a Data Direct path to {} GPUs: it is only known which ACS bits one GPU wants (handbook §14.1)",
+                gpus.len()
+            )),
+            _ => None,
+        }
+    }
+
+    /// NICs whose ATS could not be read where the shape depends on it.
+    pub fn ats_unknown(&self) -> Vec<(PciAddress, &str)> {
+        if self.guests != Guests::Auto || !self.has_iommu || self.row().shape != Shape::Switch {
+            return Vec::new();
+        }
+        let unread = |nic: PciAddress| match self.tree.get(nic).map(|f| &f.ats) {
+            Some(Reading::Unknown(reason)) => Some((nic, reason.as_str())),
+            _ => None,
+        };
+        self.nics().into_iter().filter_map(unread).collect()
+    }
+
+    /// The port above the NIC, if it cannot let translated requests through (no DT).
+    pub fn cannot_pass(&self, pair: &Pair) -> Option<PciAddress> {
+        let port = *self.tree.path_up(pair.peer).first()?;
+        let acs = self.tree.get(port).and_then(|f| f.acs.known());
+        acs.is_none_or(|acs| acs.capable.and(AcsBits::DT).is_empty()).then_some(port)
+    }
+
+    /// Network functions that meet a GPU, by address; those on root ports where GPUs are on root ports.
+    pub fn nics(&self) -> Vec<PciAddress> {
+        if self.row().shape == Shape::RootPortEach {
+            let mut nics = self.topology.nics();
+            nics.retain(|nic| self.tree.path_up(*nic).len() == 1);
+            return nics;
+        }
+        let nics = self.pairs.iter().filter(|pair| pair.kind == Peer::Nic);
+        nics.map(|pair| pair.peer).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Whether the profile says that guests get the devices.
+    pub fn serves_guests(&self) -> bool {
+        self.guests == Guests::Yes
+    }
+
+    /// Whether the profile leaves it to the NIC's ATS what its switch is for.
+    pub fn decides_by_ats(&self) -> bool {
+        self.guests == Guests::Auto
+    }
+
+    /// ATS of a NIC.
+    pub fn ats(&self, nic: PciAddress) -> Reading<bool> {
+        self.tree.get(nic).map_or(Reading::Absent, |function| function.ats.clone())
+    }
+
+    fn root_id(&self) -> Option<(u16, u16)> {
+        self.tree.get(self.root?).map(|root: &Function| (root.vendor.0, root.device.0))
+    }
+
+    /// Pairs that the profile asks for and the shape is about: of a Data Direct fabric only the paths of its DMA functions; guests
+    /// get no disks.
+    pub fn pairs_of(&self, row: &Row) -> impl Iterator<Item = &Pair> {
+        let shape = row.shape;
+        self.pairs.iter().filter(move |pair| {
+            self.wants(pair.kind)
+                && match shape {
+                    Shape::DataDirect => pair.kind == Peer::DataDirect,
+                    Shape::SwitchForGuests => pair.kind != Peer::Nvme,
+                    Shape::Switch => true,
+                    Shape::RootPortEach => false,
+                }
+        })
+    }
+
+    /// Whether the profile asks for direct traffic with these.
+    pub fn wants(&self, kind: Peer) -> bool {
+        self.peers.contains(&match kind {
+            Peer::Gpu => PeerKind::Gpu,
+            Peer::Nic | Peer::DataDirect => PeerKind::Nic,
+            Peer::Nvme => PeerKind::Nvme,
+        })
+    }
+
+    fn peer_side(&self, pair: &Pair) -> Vec<PciAddress> {
+        let gpu = self.tree.path_up(pair.gpu);
+        pair.legs.iter().filter(|port| !gpu.contains(port)).copied().collect()
+    }
+
+    /// Ports of both legs that the shape has bits for. Data Direct is decided in the switch where both meet; a switch between
+    /// it and the GPU stays as Linux sets it (rdma_topo NVCX_DMA_Complex).
+    fn ports_of<'p>(&self, row: &Row, pair: &'p Pair) -> Vec<&'p PciAddress> {
+        let below_the_switch = |port: &&PciAddress| {
+            self.tree.get(**port).is_some_and(|f| f.parent == Some(pair.switch))
+        };
+        pair.legs
+            .iter()
+            .filter(|port| row.shape != Shape::DataDirect || below_the_switch(port))
+            .collect()
+    }
+
+    /// What its ports are to have.
+    pub fn targets(&self, root_port: bool) -> Targets {
+        let row = self.row();
+        let mut uses: BTreeMap<PciAddress, (Bits, Vec<&Pair>)> = BTreeMap::new();
+        for pair in self.pairs_of(row) {
+            let peers = self.peer_side(pair);
+            for port in self.ports_of(row, pair).into_iter().chain([&pair.switch]) {
+                let bits = match (self.topology.role(*port), pair.kind) {
+                    (Role::Upstream, _) => row.upstream,
+                    (_, Peer::Nic | Peer::DataDirect) if peers.contains(port) => row.nic,
+                    _ => row.gpu,
+                };
+                let (so_far, pairs) = uses.entry(*port).or_insert((Bits::NONE, Vec::new()));
+                *so_far = so_far.and(bits);
+                pairs.push(pair);
+            }
+        }
+        let roots: BTreeSet<PciAddress> =
+            self.pairs_of(row).filter_map(|pair| pair.root_port.filter(|_| root_port)).collect();
+        let mut targets: Targets = uses
+            .into_iter()
+            .filter(|(_, (bits, _))| *bits != Bits::NONE)
+            .map(|(port, (bits, pairs))| (port, Target { bits, why: self.why(row, port, &pairs) }))
+            .collect();
+        for root in roots {
+            let source = if row.shape == Shape::Switch { GROUPING } else { RDMA_TOPO };
+            let why = || vec![Why::new(row.root_because, source)];
+            targets.entry(root).or_insert_with(|| Target { bits: row.root, why: why() });
+        }
+        targets
+    }
+
+    fn why(&self, row: &Row, port: PciAddress, pairs: &[&Pair]) -> Vec<Why> {
+        let named = some_of(pairs.iter().map(|pair| self.named(pair)), 2, "pairs");
+        let (text, source) = match (self.topology.role(port), row.shape) {
+            (Role::Upstream, _) => (
+                format!(
+                    "upstream port of the switch between {named}: Linux counts its redirect bits like those of the ports below"
+                ),
+                "Linux drivers/pci/p2pdma.c; handbook §14.1",
+            ),
+            (_, Shape::Switch) => (
+                format!("on the way between {named}: {}", row.because),
+                "Linux drivers/pci/p2pdma.c; handbook §3.2",
+            ),
+            _ => (format!("on the way between {named}: {}", row.because), RDMA_TOPO),
+        };
+        vec![Why::new(text, source)]
+    }
+
+    /// `GPU a and NIC b`.
+    pub fn named(&self, pair: &Pair) -> String {
+        let peer = match pair.kind {
+            Peer::Gpu => format!("GPU {}", pair.peer),
+            Peer::Nic => format!("NIC {}", pair.peer),
+            Peer::Nvme => format!("NVMe {}", pair.peer),
+            Peer::DataDirect => match &self.topology.nics_of(pair.peer)[..] {
+                [] => format!("Data Direct function {}", pair.peer),
+                nics => {
+                    let nics = some_of(nics.iter().map(PciAddress::to_string), 2, "functions");
+                    format!("NIC {nics} by its Data Direct function {}", pair.peer)
+                }
+            },
+        };
+        format!("GPU {} and {peer}", pair.gpu)
+    }
+}

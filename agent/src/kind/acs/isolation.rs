@@ -1,0 +1,228 @@
+//! What IOMMU groups say against what the registers give: isolation that is promised and gone, and pairs whose groups or ATS
+//! are not as their shape wants them. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::facts::pci::{Acs, Function, PciTree};
+use crate::host::Reading;
+use crate::kind::some_of;
+use crate::plan::{Blocker, Note};
+use crate::topology::{Pair, Peer, Role, Topology};
+use crate::value::{AcsBits, PciAddress};
+
+use super::NAME;
+use super::fabric::Fabric;
+use super::guard::guests_below;
+use super::resolve::Resolved;
+use super::shape::{Groups, Shape};
+
+/// Ports below which IOMMU groups promise an isolation that the registers do not give (any more), but for those that are to be
+/// open. Groups are made once, when a device appears, of what the registers say then (Linux drivers/iommu/iommu.c
+/// pci_device_group; handbook §3.3).
+pub fn broken_promises(
+    tree: &PciTree,
+    topology: &Topology,
+    to_be_open: &BTreeSet<PciAddress>,
+    resolved: &mut Resolved,
+) {
+    let guests = guests_below(tree);
+    let mut without_guests: BTreeMap<u16, (BTreeSet<PciAddress>, BTreeSet<PciAddress>)> =
+        BTreeMap::new();
+    for (port, missing) in tree.functions.values().filter_map(|port| open(port, topology)) {
+        let exposed = exposed_below(tree, topology, port);
+        if exposed.is_empty() || to_be_open.contains(&port) {
+            continue;
+        }
+        let guests = guests.get(&port).into_iter().flatten();
+        let guests: BTreeSet<PciAddress> =
+            guests.filter(|guest| exposed.contains(guest)).copied().collect();
+        if guests.is_empty() {
+            let (ports, functions) = without_guests.entry(missing.0).or_default();
+            ports.insert(port);
+            functions.extend(exposed);
+        } else {
+            resolved.blockers.push(exposes_guests(port, missing, &guests));
+        }
+    }
+    for (missing, (ports, functions)) in without_guests {
+        let text = format!(
+            "{} off, while {} below it {} an IOMMU group apart: the group promises an isolation that is gone; give none \
+             of these functions to a guest before the register is as it was at boot (Linux drivers/iommu/iommu.c; handbook \
+             §3.3)",
+            AcsBits(missing),
+            named(&functions, "functions"),
+            if functions.len() == 1 { "has" } else { "have" }
+        );
+        let subject = format!("port {}", named(&ports, "ports"));
+        resolved.notes.push(Note { kind: NAME, subject, text });
+    }
+}
+
+fn named(functions: &BTreeSet<PciAddress>, what: &str) -> String {
+    some_of(functions.iter().map(PciAddress::to_string), 4, what)
+}
+
+fn exposes_guests(port: PciAddress, missing: AcsBits, guests: &BTreeSet<PciAddress>) -> Blocker {
+    Blocker {
+        kind: NAME,
+        subject: format!("port {port}"),
+        reason: format!(
+            "{missing} off, while VFIO uses {} below it: the guest can reach neighbours that its IOMMU group says it \
+             cannot reach (Linux drivers/iommu/iommu.c; handbook §3.3)",
+            named(guests, "functions")
+        ),
+        remedy: "stop the guest, find out what wrote the register (a setpci loop?), and reboot or reset the port, \
+                 upon which Linux switches its ACS on again"
+            .to_owned(),
+    }
+}
+
+/// A port that could isolate and does not, and the bits it lacks.
+fn open(port: &Function, topology: &Topology) -> Option<(PciAddress, AcsBits)> {
+    if !matches!(topology.role(port.address), Role::RootPort | Role::Downstream) {
+        return None;
+    }
+    let acs: &Acs = port.acs.known()?;
+    let missing = AcsBits::ISOLATION.and(acs.capable).without(acs.control);
+    (!missing.is_empty()).then_some((port.address, missing))
+}
+
+/// Functions below a port in another group than the bridge above them: with this port open Linux would have put them into that
+/// bridge's.
+fn exposed_below(tree: &PciTree, topology: &Topology, port: PciAddress) -> Vec<PciAddress> {
+    let mut below = topology.below(port);
+    below.retain(|address| {
+        let function = tree.get(*address);
+        let above = function.and_then(|f| tree.get(f.parent?));
+        match (function.map(|f| &f.iommu_group), above.map(|f| &f.iommu_group)) {
+            (Some(Reading::Known(own)), Some(Reading::Known(above))) => own != above,
+            _ => false,
+        }
+    });
+    below
+}
+
+/// What else must be true of a fabric whose registers are right: groups and ATS.
+pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: &mut Resolved) {
+    let row = fabric.row();
+    let is_right = |(port, target): (&PciAddress, &super::fabric::Target)| match tree
+        .get(*port)
+        .map(|f| &f.acs)
+    {
+        Some(Reading::Known(acs)) => {
+            let mask = target.bits.mask.and(acs.capable);
+            acs.control.and(mask) == target.bits.value.and(mask)
+        }
+        Some(Reading::Absent) => true,
+        // What cannot be read is not known to be open.
+        Some(Reading::Unknown(_)) | None => false,
+    };
+    if !fabric.targets(root_port).iter().all(is_right) {
+        return;
+    }
+    let group = |address| tree.get(address).and_then(|f| f.iommu_group.known().copied());
+    let wrong: Vec<&Pair> = fabric
+        .pairs_of(row)
+        .filter(|pair| match (group(pair.gpu), group(pair.peer)) {
+            (Some(gpu), Some(peer)) => (gpu == peer) != (row.groups == Groups::Together),
+            _ => false,
+        })
+        .filter(|pair| pair.kind != Peer::Gpu || row.groups == Groups::Together)
+        .collect();
+    if wrong.is_empty() {
+        return;
+    }
+    let named = some_of(wrong.iter().map(|pair| fabric.named(pair)), 2, "pairs");
+    let text = match row.shape {
+        Shape::DataDirect => {
+            "in different IOMMU groups, for which the NVIDIA driver refuses DMA-BUF between them (unless \
+             NVreg_GrdmaPciTopoCheckOverride=1): groups are made at boot, of the ACS bits of that moment; reboot with the \
+             bits on the kernel command line (handbook §14.1)"
+        }
+        // Its pairs meet nowhere.
+        Shape::RootPortEach => return,
+        Shape::SwitchForGuests => {
+            "in one IOMMU group although the ports between them isolate: groups are made at boot; a guest cannot get one \
+             without the other before (handbook §14.1)"
+        }
+        Shape::Switch => {
+            "in IOMMU groups apart although the ports between them are open: the groups were made before, and promise an \
+             isolation that is gone; give none of these functions to a guest (Linux drivers/iommu/iommu.c; handbook §3.3)"
+        }
+    };
+    resolved.notes.push(Note { kind: NAME, subject: named, text: text.to_owned() });
+}
+
+/// NICs with ATS, or without, where their shape wants it otherwise; and those whose ATS has decided the shape.
+pub fn ats(fabrics: &[Fabric], resolved: &mut Resolved) {
+    let (mut lacking, mut decisive) = (Vec::new(), Vec::new());
+    // Every GPU on a root port has the same NICs.
+    let mut needless = BTreeSet::new();
+    for fabric in fabrics.iter().filter(|fabric| fabric.wants(Peer::Nic)) {
+        for nic in fabric.nics() {
+            match (fabric.row().ats, fabric.ats(nic)) {
+                (Some(true), Reading::Absent) => lacking.push(nic),
+                (Some(false), Reading::Known(_)) if !fabric.serves_guests() => {
+                    needless.insert(nic);
+                }
+                (Some(true), Reading::Known(_)) if fabric.decides_by_ats() => decisive.push(nic),
+                _ => {}
+            }
+        }
+    }
+    let subject = |nics: &[PciAddress]| {
+        format!("NIC {}", some_of(nics.iter().map(PciAddress::to_string), 4, "functions"))
+    };
+    if let Some(first) = lacking.first() {
+        resolved.blockers.push(Blocker {
+            kind: NAME,
+            subject: subject(&lacking),
+            reason: "no ATS: a switch for guests lets only translated requests pass directly, and this NIC cannot translate \
+                     (rdma-core kernel-boot/rdma_topo; handbook §14.1)"
+                .to_owned(),
+            remedy: format!(
+                "switch it on in the firmware (`mlxconfig -d {first} set ATS_ENABLED=1`, then a cold reboot), or set \
+                 acs.guests = false where no guest gets it"
+            ),
+        });
+    }
+    let mut note = |nics: &[PciAddress], text: String| {
+        resolved.notes.push(Note { kind: NAME, subject: subject(nics), text });
+    };
+    let needless: Vec<PciAddress> = needless.into_iter().collect();
+    if let Some(first) = needless.first() {
+        let text = format!(
+            "ATS is on in its firmware; on bare metal NVIDIA wants it off (`mlxconfig -d {first} set ATS_ENABLED=0`; handbook \
+             §14.1)"
+        );
+        note(&needless, text);
+    }
+    if !decisive.is_empty() {
+        let text = "ATS is on in its firmware, so that its switch is set for guests: isolation stays on, and translated requests \
+                    pass directly; on bare metal set acs.guests = false (handbook §14.1)";
+        note(&decisive, text.to_owned());
+    }
+}
+
+/// Ports of a fabric for guests that cannot let translated requests through.
+pub fn cannot_pass(fabric: &Fabric, resolved: &mut Resolved) {
+    if fabric.row().shape != Shape::SwitchForGuests {
+        return;
+    }
+    let ports: BTreeSet<PciAddress> = fabric
+        .pairs
+        .iter()
+        .filter(|pair| pair.kind == Peer::Nic)
+        .filter_map(|pair| fabric.cannot_pass(pair))
+        .collect();
+    if !ports.is_empty() {
+        let named = some_of(ports.iter().map(PciAddress::to_string), 4, "ports");
+        resolved.blockers.push(Blocker {
+            kind: NAME,
+            subject: format!("port {named}"),
+            reason: "no DT: it cannot let translated requests pass, so that a guest's NIC reaches no GPU directly (handbook §14.1)"
+                .to_owned(),
+            remedy: "set acs.guests = false, or policy = \"keep\" where isolation counts for more".to_owned(),
+        });
+    }
+}
