@@ -200,7 +200,7 @@ pub enum WayBack {
 /// Why a change is shown but cannot be made on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Deferred {
-    /// Who has to do it, and when: `at first boot of the image, by bedplate apply`.
+    /// Who has to do it, and when: `the first boot of the image, when bedplate apply does it`.
     pub until: String,
 }
 

@@ -146,6 +146,8 @@ pub fn running(spec: &HostSpec, snapshot: &mut Snapshot) {
     );
     put(snapshot, "/proc/sys/kernel/osrelease", &format!("{}\n", spec.kernel));
     put(snapshot, "/proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000001\n");
+    // On by default on machines with more than one node (mm/mempolicy.c, check_numabalancing_enable).
+    put(snapshot, "/proc/sys/kernel/numa_balancing", "1\n");
     put(snapshot, "/sys/kernel/kexec_loaded", "0\n");
     let lockdown = ["none", "integrity", "confidentiality"]
         .map(|mode| if mode == spec.lockdown { format!("[{mode}]") } else { mode.to_owned() });

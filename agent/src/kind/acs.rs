@@ -111,7 +111,10 @@ fn at_first_boot(context: &Context) -> Change {
 }
 
 fn first_boot() -> Deferred {
-    Deferred { until: "at first boot of the image, by `bedplate apply` on the machine".to_owned() }
+    Deferred {
+        until: "the first boot of the image, when `bedplate apply` on the machine does it"
+            .to_owned(),
+    }
 }
 
 /// The two `pci=` ACS arguments of the running kernel.
@@ -311,8 +314,8 @@ impl Port<'_> {
         };
         vec![
             reach,
-            "IOMMU groups keep their borders until the next boot and promise an isolation that is gone: give none of \
-             these functions to a guest before"
+            "until the next boot the IOMMU groups still look isolated and are not: give no device below these ports to a \
+             guest before"
                 .to_owned(),
         ]
     }

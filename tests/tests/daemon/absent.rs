@@ -37,7 +37,7 @@ fn a_boot_that_waits_asks_a_child_how_long() {
     let worker = format!("--worker={}", rig.path("worker").display());
     let (status, said) = rig.run(&["status", "--wait", &worker]);
     assert_eq!((status, rig.calls()), (Some(0), vec!["worker --settings".to_owned()]), "{said}");
-    assert!(said.contains("released after 0 s"), "{said}");
+    assert!(said.contains("this host is not ready after 0 s"), "{said}");
 }
 
 #[test]

@@ -146,8 +146,8 @@ pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: 
              without the other before (handbook §14.1)"
         }
         Shape::Switch => {
-            "in IOMMU groups apart although the ports between them are open: the groups were made before, and promise an \
-             isolation that is gone; give none of these functions to a guest (Linux drivers/iommu/iommu.c; handbook §3.3)"
+            "in different IOMMU groups although the ports between them are open: the groups are those of the last boot, look \
+             isolated and are not; give none of these functions to a guest (Linux drivers/iommu/iommu.c; handbook §3.3)"
         }
     };
     resolved.notes.push(Note { kind: NAME, subject: named, text: text.to_owned() });

@@ -143,8 +143,8 @@ pub const SHAPES: [Row; 4] = [
         groups: Groups::Together,
         ats: Some(false),
         because: "with redirect on, their traffic leaves the switch for the root complex",
-        root_because: "root port above a switch with open ports: Linux then puts everything below it into one IOMMU \
-                       group at boot, which is how far isolation really goes",
+        root_because: "root port above a switch with open ports: opened too, so that at boot Linux puts everything below \
+                       it into one IOMMU group, which is the real isolation",
     },
 ];
 

@@ -18,7 +18,8 @@ impl Pf<'_> {
             needs: Vec::new(),
             owns: None,
             deferred: image.then(|| Deferred {
-                until: "at first boot of the image, by `bedplate apply` on the machine".to_owned(),
+                until: "the first boot of the image, when `bedplate apply` on the machine does it"
+                    .to_owned(),
             }),
         }
     }

@@ -77,16 +77,16 @@ pub fn show(out: &mut String, group: &[&Change], names: Option<&Names>) {
         .flat_map(|change| &change.items)
         .flat_map(|item| &item.why)
         .map(|why| why.reason.as_str());
-    some(out, reasons, "");
+    some(out, reasons, "", "reasons");
     let disrupts = group.iter().flat_map(|change| change.disrupts.iter().map(String::as_str));
-    some(out, disrupts, "disrupts: ");
+    some(out, disrupts, "disrupts: ", "disruptions");
     if let Some(deferred) = &first.deferred {
         let _ = writeln!(out, "      {} until {}", paint(WARN, "deferred"), deferred.until);
     }
 }
 
 /// The first few different texts, those that the most members share first, and how many more there are.
-fn some<'a>(out: &mut String, texts: impl Iterator<Item = &'a str>, label: &str) {
+fn some<'a>(out: &mut String, texts: impl Iterator<Item = &'a str>, label: &str, many: &str) {
     let texts: Vec<&str> = texts.collect();
     let mut seen = BTreeSet::new();
     let mut distinct: Vec<&str> = texts.iter().copied().filter(|text| seen.insert(*text)).collect();
@@ -104,7 +104,7 @@ fn some<'a>(out: &mut String, texts: impl Iterator<Item = &'a str>, label: &str)
         let _ = writeln!(
             out,
             "        {}",
-            paint(FAINT, &format!("… and {} more; -v", distinct.len() - SHOWN))
+            paint(FAINT, &format!("… and {} more {many}; -v", distinct.len() - SHOWN))
         );
     }
 }
