@@ -42,6 +42,7 @@ pub const RECORDED: &[(&str, Take)] = &[
     ("/usr/lib/kernel/install.conf", Take::Whole),
     ("/usr/lib/bootc/kargs.d/*", Take::Whole),
     ("/proc/cmdline", Take::Whole),
+    ("/sys/firmware/efi/efivars/LoaderEntry*", Take::Whole),
     ("/sys/kernel/iommu_groups/*/type", Take::Whole),
     ("/usr/bin/bootctl", Take::Presence),
     ("/usr/bin/grub2-editenv", Take::Presence),
