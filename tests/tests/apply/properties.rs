@@ -18,7 +18,8 @@ fn text() -> impl Strategy<Value = Option<String>> {
 
 fn files() -> impl Strategy<Value = Files> {
     let path = "/(etc|boot)(/[abc]\\.d){0,2}/[xyz]\\.conf";
-    let mode = prop_oneof![Just(0o644), Just(0o600), Just(0o440), Just(0o755), Just(0o1750)];
+    let mode =
+        prop_oneof![Just(0o644), Just(0o600), Just(0o440), Just(0o755), Just(0o1750), Just(0o4750)];
     let was = prop_oneof![1 => Just(None), 2 => ("[ -~\n]{0,40}", mode).prop_map(Some)];
     proptest::collection::btree_map(path, (was, proptest::collection::vec(text(), 1..4)), 1..6)
 }
@@ -54,6 +55,18 @@ proptest! {
             }
         }
         let before = foreign(machine.root());
+        let touched = |path: &String| files.get(&format!("/{path}")).is_some_and(|(was, wanted)| {
+            let was = was.as_ref().map(|(text, _)| text);
+            wanted.iter().any(|wanted| wanted.as_ref() != was)
+        });
+        // What was replaced has lost its set-id bits, and nothing else.
+        let before: BTreeMap<String, String> = before
+            .into_iter()
+            .map(|(path, text)| match text.strip_prefix("104750") {
+                Some(rest) if touched(&path) => (path, format!("100750{rest}")),
+                _ => (path, text),
+            })
+            .collect();
         for round in 0..3 {
             let planned = plan(&machine, &files, round, per_change);
             if let Some(step) = kill {

@@ -83,11 +83,19 @@ fn a_pipe_is_never_opened() {
         assert!(make(&pipe, "p"));
         let woken = Arc::new(AtomicBool::new(false));
         let (wakes, at) = (Arc::clone(&woken), pipe.clone());
+        let (began, begins) = std::sync::mpsc::channel();
         let writer = std::thread::spawn(move || {
+            let thread = fs::read_link("/proc/thread-self").expect("a link");
+            began.send(thread).expect("it is waited for");
             let opened = OpenOptions::new().write(true).open(at);
             wakes.store(true, Ordering::SeqCst);
             drop(opened);
         });
+        // In the middle of open(2) before anything is run: else nothing could wake it.
+        let stat = Path::new("/proc").join(begins.recv().expect("it begins")).join("stat");
+        while !fs::read_to_string(&stat).expect("a thread").contains(") S ") {
+            std::thread::yield_now();
+        }
         run_all(&session, place);
         let opened = woken.load(Ordering::SeqCst);
         // So that the thread ends. Never waiting: it may not have come that far.

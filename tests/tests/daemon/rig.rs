@@ -330,7 +330,7 @@ pub fn until(what: &str, good: impl Fn() -> bool) {
     }
 }
 
-/// A seen that finds nothing, in mode enforce; policy schedule without windows and with a long delay.
+/// An observation that finds nothing, in mode enforce; policy schedule without windows and with a long delay.
 pub fn right(rig: &Rig) -> Value {
     json!({
         "profile": "test",
@@ -366,28 +366,28 @@ pub fn difference() -> Value {
     })
 }
 
-/// A seen that finds a difference.
+/// An observation that finds a difference.
 pub fn drifted(rig: &Rig) -> Value {
     let mut seen = right(rig);
     seen["changes"] = json!([difference()]);
     seen
 }
 
-/// A seen whose change has failed.
+/// An observation whose change has failed.
 pub fn failed(rig: &Rig) -> Value {
     let mut seen = drifted(rig);
     seen["done"] = json!([{ "change": difference(), "failure": "no such port" }]);
     seen
 }
 
-/// A seen that has done it.
+/// An observation that has done it.
 pub fn fixed(rig: &Rig) -> Value {
     let mut seen = right(rig);
     seen["done"] = json!([{ "change": difference(), "failure": null }]);
     seen
 }
 
-/// A seen that finds something waiting for a cold boot.
+/// An observation that finds something waiting for a cold boot.
 pub fn waiting(rig: &Rig) -> Value {
     let mut seen = right(rig);
     seen["pending"] = json!([{

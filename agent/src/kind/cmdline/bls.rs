@@ -20,6 +20,7 @@ const ENTRIES: &str = "/boot/loader/entries";
 const GRUBENV: &str = "/boot/grub2/grubenv";
 const GRUB_CFG: &str = "/boot/grub2/grub.cfg";
 const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
+const DEFAULT_GRUB: &str = "/etc/default/grub";
 const GRUBBY: &str = "/usr/sbin/grubby";
 
 /// One entry file.
@@ -165,7 +166,10 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     files::carried_by_grub(context)?;
     let reader = context.reader;
     let mut actions = Vec::new();
-    actions.extend(grub::edit_files(reader, &grub::RHEL, edit)?);
+    // Entries carry the line themselves: a system may do without that file.
+    if reader.exists(DEFAULT_GRUB) != Ok(false) {
+        actions.extend(grub::edit_files(reader, &grub::RHEL, edit)?);
+    }
     actions.extend(kernel_cmdline_file(reader, edit)?);
     match entry_files(reader, ENTRIES) {
         Ok(entries) => actions.extend(entry_actions(context, entries, edit)?),
@@ -236,13 +240,18 @@ fn kernelopts(
     Ok(replace(GRUBENV, Some(&old), Some(&env.render())).into_iter().collect())
 }
 
-/// Whether an argument that is to be added has the name of another that is to be there: newer grubby deletes every
-/// argument of that name first, older ones replace one of them (handbook §10.3).
+/// Whether grubby would touch another argument that is to be there. One that is added: newer versions delete every argument
+/// of its name first, older ones replace one of them. Any: older versions look for the name anywhere, and `iommu=` is at the
+/// end of `intel_iommu=`, too (handbook §10.3).
 fn replaced_by_name(target: &CommandLine, diff: &LineDiff) -> bool {
     let name = |token: &str| fold_name(token.split('=').next().unwrap_or_default());
-    diff.added.iter().any(|added| {
-        target.tokens().filter(|token| name(token.as_str()) == name(added)).count() > 1
-    })
+    let names: Vec<String> = target.tokens().map(|token| name(token.as_str())).collect();
+    let same = |one: &String| names.iter().filter(|other| **other == name(one)).count() > 1;
+    let ends = |one: &String| {
+        let one = name(one);
+        names.iter().any(|other| *other != one && other.ends_with(&one))
+    };
+    diff.added.iter().any(same) || diff.added.iter().chain(&diff.removed).any(ends)
 }
 
 /// grubby, on a running machine that has it, for arguments that need no quotes. Two of its habits decide the rest
@@ -287,4 +296,27 @@ fn grubby(context: &Context, entries: &[EntryFile], edit: &Edit) -> Option<Actio
         way_back: WayBack::Files,
         limit_s: 120,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Arch;
+
+    #[test]
+    fn what_grubby_would_touch_besides_is_edited_directly() {
+        let touches = |old: &str, set: &str, absent: &[&str]| {
+            let set: Vec<&str> = set.split(' ').collect();
+            let edit = Edit::new(Arch::X86_64, &set, absent).unwrap();
+            let old = CommandLine::parse(old);
+            let target = edit.apply(&old).unwrap();
+            replaced_by_name(&target, &edit.difference(&old, &target))
+        };
+        assert!(!touches("ro quiet", "iommu=pt", &[]));
+        assert!(!touches("ro iommu=nopt", "iommu=pt", &[]), "its own name");
+        assert!(!touches("ro iommu=pt", "intel_iommu=on", &[]), "the longer one is in no other");
+        assert!(touches("ro intel_iommu=on", "iommu=pt", &[]), "the end of another's name");
+        assert!(touches("ro intel_iommu=on iommu=off", "nosmt", &["iommu=off"]), "removed");
+        assert!(touches("ro", "hugepagesz=1G hugepages=4 hugepagesz=2M", &[]), "more than once");
+    }
 }

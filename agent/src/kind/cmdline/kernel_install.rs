@@ -3,12 +3,12 @@
 
 use super::bls::{EntryFile, entry_files};
 use super::files::{self, raw, readable, replace, verify};
-use super::{Context, Observed, Obstacle, Steps};
+use super::{Context, Observed, Obstacle, Steps, chosen};
 use crate::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
 use crate::boot::{kernel_cmdline, uki, version};
 use crate::cmdline::{CommandLine, Edit};
 use crate::facts::{BootLoader, Facts};
-use crate::host::{HostKind, ReadError, Reader, Reading};
+use crate::host::{HostKind, Reader, Reading};
 use crate::plan::{Action, WayBack};
 
 const CMDLINE: &str = "/etc/kernel/cmdline";
@@ -61,11 +61,11 @@ pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
             Err(error) => return Reading::Unknown(error.to_string()),
         };
         let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
-        let chosen_by = match loader_default(reader, mount) {
-            Ok(chosen_by) => chosen_by,
-            Err(error) => return Reading::Unknown(error.to_string()),
+        let patterns = match chosen::patterns(reader, mount) {
+            Ok(patterns) => patterns,
+            Err(why) => return Reading::Unknown(why),
         };
-        let patterns: Vec<&str> = chosen_by.iter().map(String::as_str).collect();
+        let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
         return match systemd_default(&entries, &patterns) {
             Some(entry) => Reading::Known(entry.clone()),
             None => {
@@ -74,19 +74,6 @@ pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
         };
     }
     Reading::Absent
-}
-
-/// `default PATTERN` of loader.conf.
-fn loader_default(reader: &dyn Reader, mount: &str) -> Result<Option<String>, ReadError> {
-    let text = match raw(reader, &format!("{mount}/loader/loader.conf")) {
-        Ok(text) => text,
-        Err(error) if error.is_absent() => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let line = text.lines().map(str::trim).find(|line| {
-        line.starts_with("default") && line["default".len()..].starts_with([' ', '\t'])
-    });
-    Ok(line.map(|line| line["default".len()..].trim().to_owned()))
 }
 
 fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
@@ -106,7 +93,7 @@ fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
     }
 }
 
-/// Path of the newest unified kernel image, by file name.
+/// Path of the unified kernel image that boots by default: the chosen one, else the newest, by file name.
 pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
     for mount in BOOT_MOUNTS {
         let directory = format!("{mount}/EFI/Linux");
@@ -118,7 +105,16 @@ pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
         names.retain(|name| name.ends_with(".efi"));
         names.sort_by(|a, b| version::uapi_order(a, b));
         let Some(newest) = names.last() else { continue };
-        return Reading::Known(format!("{directory}/{newest}"));
+        let patterns = match chosen::patterns(reader, mount) {
+            Ok(patterns) => patterns,
+            Err(why) => return Reading::Unknown(why),
+        };
+        let matching = |pattern: &String| {
+            let pattern = glob::Pattern::new(&pattern.to_lowercase()).ok()?;
+            names.iter().rev().find(|name| pattern.matches(&name.to_lowercase()))
+        };
+        let first = patterns.iter().find_map(matching).unwrap_or(newest);
+        return Reading::Known(format!("{directory}/{first}"));
     }
     Reading::Absent
 }

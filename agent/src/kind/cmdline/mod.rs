@@ -3,6 +3,7 @@
 //! here the two meet the host. One file a back end, one row each in `backend`.
 
 mod bls;
+mod chosen;
 pub mod diagnosis;
 pub mod effective;
 mod files;

@@ -10,6 +10,9 @@ use crate::host::{Reader, Reading};
 /// What kernel images are called before their release.
 const IMAGES: [&str; 6] = ["vmlinuz-", "vmlinux-", "Image-", "linux-", "kernel-", "bzImage-"];
 
+/// What stands where a release would, in the name of a rescue image.
+const RESCUE: &str = "0-rescue";
+
 /// The release; `Absent` where no boot entry is to be found.
 pub fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
     let image = match &facts.boot {
@@ -93,7 +96,9 @@ fn release(image: &str, facts: &Facts) -> Option<String> {
     let name = parts().next().unwrap_or_default();
     let behind = || {
         let rest = IMAGES.iter().find_map(|prefix| name.strip_prefix(prefix))?;
-        rest.starts_with(|first: char| first.is_ascii_digit()).then(|| rest.to_owned())
+        // dracut calls the rescue image `vmlinuz-0-rescue-<machine id>`, whatever kernel it is (51-dracut-rescue.install).
+        let release = rest.starts_with(|c: char| c.is_ascii_digit()) && !rest.starts_with(RESCUE);
+        release.then(|| rest.to_owned())
     };
     installed.cloned().or_else(behind)
 }
@@ -143,6 +148,51 @@ mod tests {
         assert_eq!(next_kernel(&host, &facts), Reading::Known("6.8.0-45-generic".into()));
     }
 
+    /// systemd-boot with two kernels, an EFI variable that chooses, and loader.conf.
+    fn chosen(loader: &str, variable: Option<(&str, &[u8])>, conf: &str) -> Reading<String> {
+        let description = format!(
+            "machine = 'plain'\nloader = '{loader}'\nkernel = '6.17.0-3-generic'\nolder-kernels = ['6.8.0-45-generic']"
+        );
+        let mut host = HostSpec::from_toml(&description).unwrap().build();
+        let mount = ["/efi", "/boot", "/boot/efi"].into_iter().find(|mount| {
+            ["loader/entries", "EFI/Linux"]
+                .iter()
+                .any(|directory| host.list(&format!("{mount}/{directory}")).is_ok())
+        });
+        let mount = mount.expect("a boot partition");
+        let text = crate::host::snapshot::Node::File(conf.as_bytes().to_vec());
+        host.insert(&format!("{mount}/loader/loader.conf"), text);
+        if let Some((name, bytes)) = variable {
+            let path =
+                format!("/sys/firmware/efi/efivars/{name}-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f");
+            host.insert(&path, crate::host::snapshot::Node::File(bytes.to_vec()));
+        }
+        next_kernel(&host, &observe(&host, Depth::Identity))
+    }
+
+    fn variable(text: &str) -> Vec<u8> {
+        let units = text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes);
+        [7, 0, 0, 0].into_iter().chain(units).collect()
+    }
+
+    #[test]
+    fn what_the_loader_was_told_counts_before_its_configuration() {
+        let (old, new) = ("6.8.0-45-generic", "6.17.0-3-generic");
+        let known = |release: &str| Reading::Known(release.to_owned());
+        for loader in ["systemd-boot", "uki"] {
+            assert_eq!(chosen(loader, None, "timeout 3\n"), known(new), "{loader}");
+            assert_eq!(chosen(loader, None, "default *6.8*\n"), known(old), "{loader}");
+            for name in ["LoaderEntryDefault", "LoaderEntryOneShot"] {
+                let told = variable("*6.8*");
+                assert_eq!(chosen(loader, Some((name, &told)), "default *6.17*\n"), known(old));
+            }
+            for unclear in [variable("@saved"), vec![7, 0, 0, 0, b'x']] {
+                let next = chosen(loader, Some(("LoaderEntryDefault", &unclear)), "");
+                assert!(matches!(next, Reading::Unknown(_)), "{loader}: {next:?}");
+            }
+        }
+    }
+
     #[test]
     fn releases_in_image_names() {
         let host = HostSpec::from_toml("machine = 'plain'\nkernel = '6.8.0-45-generic'").unwrap();
@@ -155,6 +205,7 @@ mod tests {
             ("/boot/vmlinuz-16.8.0-45-generic", Some("16.8.0-45-generic")),
             ("/vmlinuz", None),
             ("/boot/vmlinuz-mine", None),
+            ("/vmlinuz-0-rescue-0123456789abcdef0123456789abcdef", None),
             ("", None),
         ];
         for (image, expected) in table {

@@ -36,6 +36,7 @@ pub const RECORDED: &[(&str, Take)] = &[
     ("/efi/loader/loader.conf", Take::Whole),
     ("/efi/loader/entries/*", Take::Whole),
     ("/efi/EFI/Linux", Take::Names),
+    ("/sys/firmware/efi/efivars/LoaderEntry*", Take::Whole),
     ("/etc/kernel", Take::Names),
     ("/etc/kernel/cmdline", Take::Whole),
     ("/etc/kernel/install.conf", Take::Whole),

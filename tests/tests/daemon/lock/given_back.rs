@@ -358,7 +358,7 @@ fn a_right_host_that_is_to_be_rebooted_keeps_its_slot() {
     assert_eq!(server.asked(), [GIVE, TAKE]);
 }
 
-/// A seen that finds something that people have to deal with.
+/// An observation that finds something that people have to deal with.
 fn blocked(rig: &Rig, reason: &str) -> Value {
     let mut seen = right(rig);
     seen["blockers"] =

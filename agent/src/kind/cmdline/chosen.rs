@@ -1,0 +1,59 @@
+//! What chooses systemd-boot's entry: EFI variables that `bootctl set-oneshot` and `set-default` write, then loader.conf
+//! (src/boot/boot.c, config_select_default_entry; the Boot Loader Interface names the variables).
+
+use crate::host::{ReadError, Reader};
+
+/// Where the variables are, with the vendor id of the Boot Loader Interface.
+const VARIABLES: [&str; 2] = [
+    "/sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f",
+    "/sys/firmware/efi/efivars/LoaderEntryDefault-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f",
+];
+/// Attributes before the value (Documentation/filesystems/efivarfs.rst).
+const ATTRIBUTES: usize = 4;
+
+/// Globs on the id of an entry, most important first.
+///
+/// # Errors
+/// Why it is not known what chooses.
+pub fn patterns(reader: &dyn Reader, mount: &str) -> Result<Vec<String>, String> {
+    let mut patterns = Vec::new();
+    for path in VARIABLES {
+        match reader.read(path) {
+            Ok(bytes) => patterns.push(
+                text(&bytes).ok_or_else(|| format!("{path} holds no text that ends with NUL"))?,
+            ),
+            // A snapshot of an earlier version says nothing of them.
+            Err(error) if error.is_absent() => {}
+            Err(ReadError::NotRecorded { .. }) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    match super::files::raw(reader, &format!("{mount}/loader/loader.conf")) {
+        Ok(text) => patterns.extend(configured(&text)),
+        Err(error) if error.is_absent() => {}
+        Err(error) => return Err(error.to_string()),
+    }
+    match patterns.iter().find(|pattern| pattern.starts_with('@')) {
+        // `@saved` is the last one that was booted, which another variable has.
+        Some(word) => Err(format!("the loader's default is `{word}`, which is decided at boot")),
+        None => Ok(patterns),
+    }
+}
+
+/// UTF-16, with a NUL at its end.
+fn text(bytes: &[u8]) -> Option<String> {
+    let (units, odd) = bytes.get(ATTRIBUTES..)?.as_chunks::<2>();
+    let units: Vec<u16> = units.iter().map(|unit| u16::from_le_bytes(*unit)).collect();
+    match units.as_slice() {
+        [text @ .., 0] if odd.is_empty() => String::from_utf16(text).ok(),
+        _ => None,
+    }
+}
+
+/// `default PATTERN` of loader.conf.
+fn configured(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).find(|line| {
+        line.starts_with("default") && line["default".len()..].starts_with([' ', '\t'])
+    })?;
+    Some(line["default".len()..].trim().to_owned())
+}
