@@ -4,6 +4,7 @@
 mod boot;
 mod device;
 mod machine;
+mod nic;
 pub mod spec;
 mod system;
 mod tree;

@@ -12,6 +12,9 @@
 //! cmdline = "console=ttyS0"       # arguments in the boot configuration, for every entry, as the kernel is to see them
 //! running-cmdline = "…"           # what the running kernel got instead of `cmdline`
 //! vfs = 0                         # VFs enabled on every RDMA NIC
+//! vf = { trust = true }           # attributes of these VFs, instead of what the driver leaves there
+//! vf-derived = false              # their addresses are those that bedplate derives
+//! eswitch = "legacy"              # mode of every RDMA NIC's eswitch: legacy, switchdev
 //! vfio = ["0000:18:00.0"]         # functions bound to vfio-pci
 //! functions = 0                   # at least so many PCI functions: the machine is repeated in more PCI domains
 //! nvidia = "open"                 # open, proprietary, none: the driver that is installed and loaded
@@ -39,6 +42,7 @@ use super::{boot, machine, system};
 use crate::facts::CpuVendor;
 use crate::host::snapshot::{Node, Snapshot};
 use crate::value::PciAddress;
+use crate::value::vf::{EswitchMode, VfAttributes};
 
 /// Which machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -145,6 +149,9 @@ pub struct HostSpec {
     pub cmdline: String,
     pub running_cmdline: Option<String>,
     pub vfs: u16,
+    pub vf: VfAttributes,
+    pub vf_derived: bool,
+    pub eswitch: Option<EswitchMode>,
     pub vfio: Vec<PciAddress>,
     pub functions: usize,
     pub nvidia: Option<Nvidia>,
@@ -172,6 +179,9 @@ impl Default for HostSpec {
             cmdline: String::new(),
             running_cmdline: None,
             vfs: 0,
+            vf: VfAttributes::default(),
+            vf_derived: false,
+            eswitch: None,
             vfio: Vec::new(),
             functions: 0,
             nvidia: None,

@@ -16,8 +16,9 @@ use nix::sys::uio::pread;
 use rustix::fs::{FileType, RawDir};
 
 use self::functions::{DEVICES, Functions};
-use super::{ConfigSpace, HostKind, ReadCost, ReadError, Reader};
+use super::{ConfigSpace, HostKind, ReadCost, ReadError, Reader, netlink};
 use crate::value::PciAddress;
+use crate::value::vf::{EswitchMode, VfTable};
 
 /// Largest file [`Reader::read`] takes.
 const LARGEST: usize = 16 << 20;
@@ -303,6 +304,14 @@ impl Reader for DirReader {
         let path = format!("{DEVICES}/{address}/config");
         let fd = self.open(&path, OFlag::O_RDONLY)?;
         Ok(Box::new(DirConfig { reader: self, fd, path }))
+    }
+
+    fn vfs(&self, interface: &str) -> Result<VfTable, ReadError> {
+        netlink::ask_for_vfs(self, interface)
+    }
+
+    fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
+        netlink::ask_for_eswitch(self, pf)
     }
 
     fn cost(&self) -> ReadCost {

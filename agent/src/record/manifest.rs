@@ -9,6 +9,7 @@ use crate::facts::{Depth, caps, names, observe};
 use crate::host::Reader;
 use crate::kind::KINDS;
 use crate::kind::Take::{self, Names, Presence, Whole};
+use crate::kind::sriov;
 
 /// Paths that no kind records; `*` stands for any part of one component.
 const PATHS: &[(&str, Take)] = &[
@@ -97,6 +98,12 @@ fn of_function(recorder: &Recorder, function: &Function) {
             let _ = recorder.read(&format!("{directory}/{name}"));
         }
         let _ = recorder.link(&format!("{directory}/physfn"));
+    }
+    if function.sriov.known().is_some() {
+        let _ = recorder.eswitch(function.address);
+        if let Some(interface) = sriov::uplink(recorder, function) {
+            let _ = recorder.vfs(interface);
+        }
     }
     let Ok(config) = recorder.config(function.address) else { return };
     let _ = config.read(0, &mut [0; 256]);

@@ -96,6 +96,22 @@ pub(super) fn vfs(desired: &Desired, instead: &str) -> Vec<Inexpressible> {
     desired.sriov.iter().map(item).collect()
 }
 
+/// Attributes of VFs and modes of eswitches, which no file sets.
+pub(super) fn vf_attributes(desired: &Desired) -> Vec<Inexpressible> {
+    let item = |wanted: &WantedVfs| {
+        let words = wanted.vf.words().map(|words| format!("VFs of {}: {words}", wanted.pf));
+        let mode = wanted.eswitch.map(|mode| format!("eswitch of {}: {mode}", wanted.pf));
+        let what: Vec<String> = words.into_iter().chain(mode).collect();
+        (!what.is_empty()).then(|| Inexpressible {
+            what: what.join("; "),
+            why: "rtnetlink and devlink set it, and it is gone with every boot (Linux net/core/rtnetlink.c; handbook §5.2)"
+                .to_owned(),
+            instead: "run bedplate on the host, or let the SR-IOV network operator set it".to_owned(),
+        })
+    };
+    desired.sriov.iter().filter_map(item).collect()
+}
+
 /// ` with driver vfio-pci`, or nothing when the kernel chooses.
 pub(super) fn vf_driver(driver: &VfDriver) -> String {
     match driver {
@@ -159,8 +175,8 @@ pub(super) fn open_questions(desired: &Desired) -> Vec<String> {
 pub(super) mod tests {
     use super::*;
     use crate::desired::{
-        DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedArg, WantedModule,
-        WantedOption,
+        DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedArg, WantedAttributes,
+        WantedModule, WantedOption,
     };
     use crate::plan::Why;
     use crate::profile::model::{AcsPolicy, ModuleLoad, SriovCount};
@@ -228,6 +244,8 @@ pub(super) mod tests {
                 asked: SriovCount::Number(8),
                 count: 8,
                 vf_driver: VfDriver::Auto,
+                vf: WantedAttributes::default(),
+                eswitch: None,
                 rule: "compute".to_owned(),
                 why: why(),
             }],

@@ -7,7 +7,7 @@ use crate::modules_conf::MODPROBE_PATH;
 
 use super::common::{
     ACS_BY_AGENT, address_note, kernel_arguments, live_acs, module_files, preamble,
-    unload_by_agent, unloads, vfs,
+    unload_by_agent, unloads, vf_attributes, vfs,
 };
 use super::{GrubFamily, Inexpressible, Options, OutFile, RenderError, Rendered, grub_rhel};
 
@@ -26,6 +26,7 @@ pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, R
         desired,
         "run `bedplate apply` at every boot of the host, or give the PF to the SR-IOV network operator",
     ));
+    rendered.inexpressible.extend(vf_attributes(desired));
     rendered.inexpressible.extend(unloads(desired, unload_by_agent));
     rendered.notes.extend(address_note(desired));
     if rendered.file(MODPROBE_PATH.trim_start_matches('/')).is_some() {

@@ -9,7 +9,7 @@ use crate::desired::Desired;
 
 use super::common::{
     ACS_BY_AGENT, address_note, grub_words, kernel_arguments, live_acs, module_files,
-    names_nvidia_modules, preamble, unload_by_agent, unloads, vfs,
+    names_nvidia_modules, preamble, unload_by_agent, unloads, vf_attributes, vfs,
 };
 use super::data_url::data_url;
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
@@ -139,6 +139,7 @@ fn inexpressible(desired: &Desired) -> Vec<Inexpressible> {
         desired.cmdline.absent.iter().map(|unwanted| absent(&unwanted.token)).collect();
     all.extend(live_acs(desired, ACS_BY_AGENT));
     all.extend(vfs(desired, "write a SriovNetworkNodePolicy for the SR-IOV network operator"));
+    all.extend(vf_attributes(desired));
     all.extend(unloads(desired, unload_by_agent));
     all
 }

@@ -2,7 +2,7 @@
 
 use bedplate::desired::{
     AcsPersistence, Desired, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs,
-    WantedArg, WantedModule, WantedOption, WantedVfs,
+    WantedArg, WantedAttributes, WantedModule, WantedOption, WantedVfs,
 };
 use bedplate::plan::Why;
 use bedplate::profile::model::{AcsPolicy, ModuleLoad, SriovCount, VfDriver};
@@ -77,6 +77,8 @@ fn vfs(pf: &str, count: u16, vf_driver: VfDriver) -> WantedVfs {
         asked: SriovCount::Number(count),
         count,
         vf_driver,
+        vf: WantedAttributes::default(),
+        eswitch: None,
         rule: "compute".to_owned(),
         why: why(),
     }

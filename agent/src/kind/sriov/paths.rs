@@ -9,6 +9,7 @@ use crate::section::Declared;
 pub const RECORDED: &[(&str, Take)] = &[
     ("/sys/class/net/*/flags", Take::Whole),
     ("/sys/class/net/*/operstate", Take::Whole),
+    ("/sys/class/net/*/phys_port_name", Take::Whole),
     ("/etc/systemd/network/*", Take::Whole),
     ("/run/systemd/network/*", Take::Whole),
     ("/etc/sriov-operator", Take::Presence),

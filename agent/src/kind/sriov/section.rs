@@ -3,14 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::desired::{SriovCount, VfDriver};
+use crate::desired::{SriovCount, VfDriver, WantedAttributes};
 use crate::plan::Why;
 use crate::section::{
     At, Checker, Finisher, Keyed, Leaf, Pattern, Place, Printer, Reason, Rule, key_of, section,
     toml_text,
 };
+use crate::value::vf::EswitchMode;
 use crate::value::{PciAddress, PciId};
 
+mod attributes;
 mod lints;
 
 /// Who creates VFs on this host.
@@ -72,6 +74,10 @@ pub struct SriovRule {
     pub vfs: SriovCount,
     /// VF driver.
     pub vf_driver: VfDriver,
+    /// Attributes of its VFs.
+    pub vf: WantedAttributes,
+    /// Mode of the eswitch; `None` = as it is.
+    pub eswitch: Option<EswitchMode>,
     /// Where and why.
     pub why: Vec<Why>,
 }
@@ -105,6 +111,17 @@ pub(crate) struct DeviceFragment {
         extend("x-source" = "Documentation/ABI/testing/sysfs-bus-pci driver_override, sriov_drivers_autoprobe")
     )]
     pub vf_driver: Option<At<String>>,
+
+    /// Attributes of each of the virtual functions; what is not named stays as it is.
+    pub vf: Option<attributes::VfFragment>,
+
+    /// Mode of the physical function's eswitch: `legacy` forwards by MAC address and VLAN, with `switchdev` each virtual
+    /// function has a representor on the host. It is changed while there are no virtual functions.
+    #[schemars(
+        example = &"switchdev",
+        extend("x-source" = "Documentation/networking/devlink/devlink-eswitch-attr.rst")
+    )]
+    pub eswitch: Option<At<EswitchMode>>,
 
     /// Why; shown in plans.
     pub why: Option<At<String>>,
@@ -175,6 +192,8 @@ pub(crate) struct Device {
     pub select: PfSelector,
     pub vfs: SriovCount,
     pub vf_driver: VfDriver,
+    pub vf: WantedAttributes,
+    pub eswitch: Option<EswitchMode>,
 }
 
 fn read_devices(
@@ -219,8 +238,10 @@ fn device(checker: &mut Checker<'_>, device: DeviceFragment, place: Place) -> Op
         Some(text) => vf_driver(checker, text),
         None => Some(VfDriver::Auto),
     };
+    let vf = attributes::attributes(checker, device.vf);
     let reason = Reason { why: device.why, source: device.source };
-    let rule = Device { select: select?, vfs, vf_driver: vf_driver? };
+    let eswitch = device.eswitch.map(|at| at.value);
+    let rule = Device { select: select?, vfs, vf_driver: vf_driver?, vf: vf?, eswitch };
     Some(checker.reasoned(rule, place, reason))
 }
 
@@ -268,6 +289,8 @@ fn finish_rules(section: &SriovLayer, finisher: &mut Finisher<'_>) -> Vec<SriovR
             select: leaf.value.select.clone(),
             vfs: leaf.value.vfs,
             vf_driver: leaf.value.vf_driver.clone(),
+            vf: leaf.value.vf,
+            eswitch: leaf.value.eswitch,
             why: finisher.why(leaf),
         });
     }
@@ -312,4 +335,10 @@ fn show_rule(rule: &SriovRule, out: &mut Printer<'_>) {
         VfDriver::Named(driver) => driver,
     };
     out.line(&format!("vf_driver = {}", toml_text(driver)), None);
+    if let Some(line) = attributes::shown(&rule.vf) {
+        out.line(&line, None);
+    }
+    if let Some(mode) = rule.eswitch {
+        out.line(&format!("eswitch = {}", toml_text(&mode)), None);
+    }
 }

@@ -72,6 +72,10 @@ fn samples() -> Vec<(&'static str, String)> {
         ("nvidia-modules-listed", load("nvidia-uvm")),
         ("loaded-by-udev", load("mlx5_ib")),
         ("reboot-cold", args("\"reboot=cold\"")),
+        (
+            "vf-in-switchdev",
+            "[[sriov.devices]]\nname = \"x\"\nselect = { vendor = \"15b3\" }\nvfs = 4\nvf = { vlan = 7 }\neswitch = \"switchdev\"".to_owned(),
+        ),
         ("vfs-everywhere", "[[sriov.devices]]\nname = \"x\"\nvfs = 4".to_owned()),
         (
             "rules-unused",

@@ -12,7 +12,8 @@ use crate::desired::{Desired, WantedModule, WantedVfs};
 use crate::profile::model::VfDriver;
 
 use super::common::{
-    address_note, kernel_arguments, live_acs, names_nvidia_modules, preamble, unloads, vf_driver,
+    address_note, kernel_arguments, live_acs, names_nvidia_modules, preamble, unloads,
+    vf_attributes, vf_driver,
 };
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 use schematic::Schematic;
@@ -85,6 +86,7 @@ pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, R
 
     rendered.inexpressible.extend(modprobe_only(desired));
     rendered.inexpressible.extend(desired.sriov.iter().filter_map(vf_driver_choice));
+    rendered.inexpressible.extend(vf_attributes(desired));
     // Talos has neither shell nor package manager: nobody runs an agent on its hosts.
     rendered.inexpressible.extend(live_acs(
         desired,

@@ -1,3 +1,4 @@
+mod attributes;
 mod left_alone;
 mod resolving;
 
@@ -5,6 +6,7 @@ use super::section::{PfSelector, Sriov, SriovManaged, SriovRule};
 use super::*;
 use crate::desired::{
     AcsPersistence, AcsPolicy, Desired, DesiredAcs, DesiredCmdline, DesiredModules, SriovCount,
+    WantedAttributes,
 };
 use crate::facts::Facts;
 use crate::ledger::Ledger;
@@ -18,7 +20,15 @@ const AUTOPROBE: &str = "/sys/bus/pci/devices/0000:24:00.0/sriov_drivers_autopro
 
 fn rule(name: &str, select: PfSelector, vfs: SriovCount) -> SriovRule {
     let why = vec![Why::new("asked for", "site.toml:9")];
-    SriovRule { name: name.into(), select, vfs, vf_driver: VfDriver::Auto, why }
+    SriovRule {
+        name: name.into(),
+        select,
+        vfs,
+        vf_driver: VfDriver::Auto,
+        vf: WantedAttributes::default(),
+        eswitch: None,
+        why,
+    }
 }
 
 fn profile(rules: Vec<SriovRule>) -> Sriov {
@@ -32,6 +42,10 @@ fn one(count: u16, vf_driver: VfDriver) -> Sriov {
 }
 
 fn plan_with(profile: &Sriov, facts: &Facts, reader: &Files) -> Section {
+    plan_after(&Ledger::default(), profile, facts, reader)
+}
+
+fn plan_after(ledger: &Ledger, profile: &Sriov, facts: &Facts, reader: &Files) -> Section {
     let resolved = resolve(profile, facts);
     assert_eq!((&resolved.blockers[..], &resolved.unknowns[..]), (&[][..], &[][..]));
     let desired = Desired {
@@ -47,9 +61,8 @@ fn plan_with(profile: &Sriov, facts: &Facts, reader: &Files) -> Section {
         unknowns: vec![],
         notes: vec![],
     };
-    let ledger = Ledger::default();
     let profile = of_text("schema = 1");
-    plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger: &ledger })
+    plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger })
 }
 
 fn plan_of(profile: &Sriov, machine: &Machine) -> Section {
