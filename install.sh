@@ -9,6 +9,8 @@
 # the host and not put back; with --revert it puts that back first. Nothing inside DIR is run, and nothing outside of it is
 # written: what has to be done in DIR is done by FILE, the program that was built here, or /usr/bin/bedplate.
 set -eu
+# Others read what is installed, and only root writes it, whatever the caller's umask.
+umask 022
 here=$PWD
 cd "$(dirname "$0")"
 usage() { sed -n '2,10s/^# \{0,1\}//p' install.sh; }
@@ -207,6 +209,8 @@ files | while read -r mode source target; do
   install -D -m "$mode" "$source" "$destdir$target"
 done
 mkdir -p "$destdir/etc/bedplate"
+# Who may write it decides what runs as root: bedplate refuses profiles there that others may write.
+chmod go-w "$destdir/etc/bedplate"
 # What is a link there is replaced, not written through.
 rm -f "$destdir"/usr/share/man/man1/bedplate*.1 "$destdir/usr/share/man/man5/bedplate-profile.5"
 "$program" man --out "$destdir/usr/share/man"

@@ -267,6 +267,11 @@ fn waits_for(change: &Change, earlier: &[ChangeReport]) -> Option<Outcome> {
 }
 
 fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
+    let allowed = plan.body.allowed.iter().map(|lint| EntryResult {
+        subject: format!("lint {}", lint.id),
+        result: "allowed".into(),
+        why: Some(lint.reason.clone()),
+    });
     let results = report.changes.iter().map(|change| {
         let (result, why) = match &change.outcome {
             Outcome::Done => ("done", None),
@@ -285,7 +290,7 @@ fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
         at: format!("{now:.0}"),
         command: "apply".into(),
         profile: Some(plan.profile.clone()),
-        results: results.collect(),
+        results: allowed.chain(results).collect(),
     }
 }
 

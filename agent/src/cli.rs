@@ -7,12 +7,14 @@ mod daemon;
 mod exit;
 mod host;
 mod inspect;
+mod lints;
 mod manual;
 mod meta;
 mod output;
 mod plan;
 mod profile;
 mod profile_init;
+mod profile_list;
 mod reboot;
 mod release;
 mod render;
@@ -143,7 +145,7 @@ impl ProfileArgs {
     fn request(&self) -> Request<'_> {
         let choice = self.profile.as_deref().map_or(Choice::HostOrShipped, Choice::Named);
         let cpu = self.cpu.map(Into::into);
-        Request { choice, cpu, live_only: false, needs_ledger: false }
+        Request { choice, cpu, live_only: false, needs_ledger: false, allowed: &[] }
     }
 }
 

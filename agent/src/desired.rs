@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Blocker, Note, Unknown, Why};
+use crate::plan::{Blocker, Note, Settled, Unknown, Why};
 use crate::value::vf::{EswitchMode, VfAttributes};
 use crate::value::{AcsBits, ModuleName, PciAddress};
 
@@ -37,6 +37,8 @@ pub struct DesiredCmdline {
     pub absent: Vec<UnwantedArg>,
     /// Keys (`pci=config_acs`) about which nothing is known now: if bedplate put them there, they stay.
     pub keep: Vec<String>,
+    /// What is right without an argument, and why.
+    pub settled: Vec<Settled>,
 }
 
 /// When a listed module is loaded.
@@ -125,7 +127,7 @@ pub enum AcsPersistence {
     Live,
 }
 
-/// Desired ACS.
+/// Desired ACS; by default none is touched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DesiredAcs {
     /// Policy.
@@ -134,6 +136,12 @@ pub struct DesiredAcs {
     pub ports: Vec<WantedAcs>,
     /// How it lasts.
     pub persistence: AcsPersistence,
+}
+
+impl Default for DesiredAcs {
+    fn default() -> Self {
+        DesiredAcs { policy: AcsPolicy::Keep, ports: Vec::new(), persistence: AcsPersistence::Live }
+    }
 }
 
 /// How many VFs.
@@ -201,14 +209,16 @@ pub struct WantedVfs {
     pub vf: WantedAttributes,
     /// Mode of the eswitch; `None` = as it is.
     pub eswitch: Option<EswitchMode>,
+    /// Whether VFs may be made where the default route goes through the PF.
+    pub allow_disruption: bool,
     /// Name of the profile entry.
     pub rule: String,
     /// Why.
     pub why: Vec<Why>,
 }
 
-/// Desired state of all kinds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// Desired state of all kinds; by default nothing is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Desired {
     /// Kernel arguments, those that `iommu` and `acs` ask for among them.
     pub cmdline: DesiredCmdline,

@@ -8,9 +8,11 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::host::write::replace_own_file;
+use crate::host::file;
+use crate::host::write::{remove_own_file, replace_own_file};
+use crate::reboot::hold::{LONGEST_NAME, LONGEST_REASON};
 use crate::utc::shown;
-use crate::visible::one_line;
+use crate::visible::brief;
 
 /// Where it is kept, inside the host.
 pub const HOLD: &str = "/var/lib/bedplate/enforce-hold.json";
@@ -49,7 +51,7 @@ impl EnforceHold {
     /// The hold of the host below `root`. A file that cannot be read or understood holds: an operator has put it there, and
     /// taking it for nothing would undo a revert.
     pub fn load(root: &Path) -> Option<Self> {
-        match std::fs::read(root.join(HOLD.trim_start_matches('/'))) {
+        match file::state(&root.join(HOLD.trim_start_matches('/'))) {
             Ok(content) => Some(Self::parse(&content)),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => Some(Self::unreadable(&error.to_string())),
@@ -84,19 +86,18 @@ impl EnforceHold {
     /// # Errors
     /// The file cannot be removed.
     pub fn release(root: &Path) -> Result<bool, Error> {
-        match std::fs::remove_file(root.join(HOLD.trim_start_matches('/'))) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        remove_own_file(&root.join(HOLD.trim_start_matches('/')))
     }
 
     /// One line for people: since when, by whom, why, and how it ends.
     pub fn describe(&self) -> String {
         let since = self.since.map(|since| format!(" since {}", shown(since))).unwrap_or_default();
-        let why =
-            if self.why.trim().is_empty() { "no reason given".into() } else { one_line(&self.why) };
-        format!("enforcement is held{since} by {}: {why}; {REMEDY}", one_line(&self.by))
+        let why = if self.why.trim().is_empty() {
+            "no reason given".into()
+        } else {
+            brief(&self.why, LONGEST_REASON)
+        };
+        format!("enforcement is held{since} by {}: {why}; {REMEDY}", brief(&self.by, LONGEST_NAME))
     }
 }
 

@@ -129,20 +129,25 @@ impl fmt::Display for Sha {
     }
 }
 
-impl FromStr for Sha {
-    type Err = String;
+/// A text that is no SHA-256.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is not a SHA-256")]
+pub struct NotASha(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Sha {
+    type Err = NotASha;
+
+    fn from_str(text: &str) -> Result<Self, NotASha> {
         let good = text.len() == 64
             && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        good.then(|| Sha(text.to_owned())).ok_or_else(|| format!("{text:?} is not a SHA-256"))
+        good.then(|| Sha(text.to_owned())).ok_or_else(|| NotASha(text.to_owned()))
     }
 }
 
 impl TryFrom<String> for Sha {
-    type Error = String;
+    type Error = NotASha;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, NotASha> {
         text.parse()
     }
 }
@@ -285,13 +290,13 @@ pub struct Entry {
     pub results: Vec<EntryResult>,
 }
 
-/// What became of one change.
+/// What became of one change, or a lint that was let pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntryResult {
-    /// The change's id, or what was put back.
+    /// The change's id, what was put back, or `lint ID`.
     pub subject: String,
-    /// One word: `done`, `failed`, `blocked`, `deferred`, `owed`, `reverted`, `refused`.
+    /// One word: `done`, `failed`, `blocked`, `deferred`, `owed`, `reverted`, `refused`, `allowed`.
     pub result: String,
     /// Why, where it is not `done`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -313,6 +318,15 @@ pub enum LedgerError {
         /// What is wrong with it.
         reason: String,
     },
+    /// It holds what no bedplate writes down: another program wrote it, and nothing of it is done.
+    #[error(
+        "the ledger {LEDGER} was not written by bedplate: {what}. Nothing was changed: look at it, and move it away \
+         (revert is no longer possible)"
+    )]
+    Foreign {
+        /// What gives it away.
+        what: String,
+    },
     /// A newer program wrote it.
     #[error(
         "the ledger {LEDGER} has format {found}, this bedplate knows format {VERSION}: use the newer bedplate"
@@ -326,7 +340,8 @@ pub enum LedgerError {
 impl Ledger {
     /// The host's ledger. Not there = a new one; anything else that is wrong with it is an error.
     pub fn load(reader: &dyn Reader) -> Result<Self, LedgerError> {
-        match reader.read(LEDGER) {
+        let trusted = reader.trusted_directory(DIRECTORY);
+        match trusted.and_then(|()| reader.read_trusted(LEDGER)) {
             Ok(bytes) => Self::parse(&bytes),
             Err(error) if error.is_absent() => Ok(Ledger::default()),
             Err(error) => Err(LedgerError::Unreadable(error)),

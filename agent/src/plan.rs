@@ -1,6 +1,7 @@
 //! The plan: what differs, what would be done about it, and what stands in the way. Pure data;
 //! no I/O and no decisions. Only `apply` interprets [`Action`].
 
+pub mod allowed;
 mod form;
 mod waiting;
 
@@ -372,6 +373,9 @@ pub struct Section {
     pub notes: Vec<Note>,
     /// Files already written whose effect waits for a boot (configured and next boot right, running not).
     pub pending: Vec<Pending>,
+    /// Lints of level error in the profile that are let pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<allowed::AllowedLint>,
     /// What the changes bring only with the next boot and nothing on the running host shows until then.
     #[serde(skip)]
     pub unseen: Vec<Unseen>,

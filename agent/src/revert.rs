@@ -128,7 +128,7 @@ impl Step {
                 path.clone()
             }
             Step::Register { address, register, .. } => format!("{register} of {address}"),
-            Step::Vf { key, .. } => key.to_string(),
+            Step::Vf { key, .. } => key.name(),
             Step::Eswitch { pf, .. } => format!("eswitch of {pf}"),
             Step::Tool { argv, .. } => argv.join(" "),
         }
@@ -335,13 +335,7 @@ fn plan_file(
     }
     let after = match record.original.sha().map(|sha| saved_content(reader, sha)).transpose() {
         Ok(bytes) => bytes,
-        Err(why) => {
-            return plan.refuse(
-                path,
-                why,
-                "restore the file from a backup or its package, then revert again",
-            );
-        }
+        Err(none) => return plan.refuse(path, none.why, none.remedy),
     };
     let content = |bytes: Option<Vec<u8>>| bytes.map(|bytes| FileContent { bytes });
     plan.steps.push(Step::File {

@@ -20,6 +20,30 @@ pub fn one_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
+/// The same, cut after so many characters: what people wrote, where it is shown to others.
+pub fn brief(text: &str, most: usize) -> String {
+    let line = one_line(text);
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// JSON text with what steers as `\u001b`: the same values for programs, and nothing that moves the cursor of who looks at it.
+/// Line ends and tabs of the layout stay; inside of strings there are none.
+pub fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if steers(character) && !matches!(character, '\n' | '\t') {
+            // All of them are in the basic plane.
+            out.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
 /// Appends one character as [`visible`] shows it.
 pub fn push(out: &mut String, character: char) {
     match character {
@@ -47,5 +71,16 @@ mod tests {
             "quiet\\u{1b}]0;own\\u{7} \\u{9b}2J \\u{d} \\u{202e}tp=ummoi \\u{7f} \\u{2028}"
         );
         assert_eq!(one_line("a\nb\x1b\tc"), "a\\nb\\u{1b}\\tc");
+        assert_eq!(brief("a\nb", 4), "a\\nb");
+        assert_eq!(brief("äöü\u{202e}", 2), "äö…");
+    }
+
+    #[test]
+    fn json_means_the_same_and_steers_nothing() {
+        let evil = "quiet\x1b]0;own\x07 \u{9b}2J \r\n\t \u{202e}tp \x7f \u{2028} \\ \" é 日本";
+        let shown = json(&serde_json::to_string_pretty(&[evil, "plain"]).unwrap());
+        assert!(!shown.contains(|c| steers(c) && c != '\n'), "{shown:?}");
+        let back: Vec<String> = serde_json::from_str(&shown).unwrap();
+        assert_eq!(back, [evil, "plain"]);
     }
 }

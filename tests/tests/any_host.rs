@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use bedplate::demo::HostSpec;
-use bedplate::engine;
+use bedplate::engine::{self, observe};
+use bedplate::facts::Depth;
 use bedplate::facts::names::Names;
-use bedplate::facts::{Depth, observe};
 use bedplate::host::snapshot::{Node, Snapshot};
 use bedplate::ledger::Ledger;
 use bedplate::profile::{LayerText, Loaded, load, shipped};
@@ -158,7 +158,7 @@ proptest! {
     #[test]
     fn damaged_files_are_survived(
         loader in 0..LOADERS.len(),
-        profile in 0..7_usize,
+        profile in 0..64_usize,
         wounds in prop::collection::vec((any::<Index>(), prop::collection::vec(damage(), 1..4)), 1..4),
     ) {
         let mut host = base(loader);

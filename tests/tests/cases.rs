@@ -10,7 +10,9 @@ use bedplate::engine::{self, Planned};
 use bedplate::facts::Facts;
 use bedplate::host::Reader;
 use bedplate::host::snapshot::Snapshot;
-use bedplate::plan::Plan;
+use bedplate::kind;
+use bedplate::ledger::{Author, FileState, Ledger, OwedTool, RegisterKey, UndoTool, VfKey};
+use bedplate::plan::{Action, Plan, WayBack};
 use bedplate::profile::{LayerText, Loaded, load, render_all, shipped};
 use bedplate::report::{diff, json, style, text};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -113,10 +115,62 @@ fn invariants(loaded: &Loaded, host: &Snapshot, plan: &Plan, facts: &Facts) -> R
     if ids.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err(format!("two changes share an id: {ids:?}"));
     }
+    if let Some(what) = kind::foreign(&ledger_of(plan)) {
+        return Err(format!("a kind's row does not own what its change does: {what}"));
+    }
     match plan.body.changes.iter().find(|change| change.items.is_empty()) {
         Some(change) => Err(format!("change {} says nothing", change.id)),
         None => Ok(()),
     }
+}
+
+/// What a ledger would hold if the plan were cut short at its end.
+fn ledger_of(plan: &Plan) -> Ledger {
+    let mut ledger = Ledger::default();
+    for (change, action) in
+        plan.body.changes.iter().flat_map(|change| change.actions.iter().map(move |a| (change, a)))
+    {
+        let (kind, author) = (change.kind, Author { kind: change.kind, change: &change.id });
+        match action {
+            Action::ReplaceFile { path, .. } => {
+                ledger.begin_file(path, author, &FileState::Absent, None, &[]);
+                let above = path.rsplit_once('/').map(|(above, _)| above.to_owned());
+                ledger.directories.extend(above);
+            }
+            Action::RunTool { argv, purpose, touches, way_back, limit_s } => {
+                let (argv, purpose) = (argv.clone(), purpose.clone());
+                for path in touches {
+                    ledger.begin_tool_file(path, author, &FileState::Absent, None);
+                }
+                if let WayBack::Run { argv } = way_back {
+                    let (kind, argv, purpose) = (kind.into(), argv.clone(), purpose.clone());
+                    ledger.begin_undo(UndoTool { kind, argv, purpose, limit_s: *limit_s });
+                }
+                ledger.owe(OwedTool { kind: kind.into(), argv, purpose });
+            }
+            Action::WriteAttribute { path, before, after, limit_s } => {
+                ledger.begin_attribute(path, kind, "boot", (before, after), *limit_s);
+            }
+            Action::SetConfigBits { address, offset, mask, value, before, register } => {
+                let register = register.clone();
+                let key = RegisterKey { address: *address, offset: *offset, register };
+                ledger.begin_register(&key, kind, "boot", *before, (*mask, *value));
+            }
+            Action::BindVfs { pf, limit_s, .. } => {
+                let path = format!("/sys/bus/pci/devices/{pf}/driver_override");
+                ledger.begin_attribute(&path, kind, "boot", ("", "x"), *limit_s);
+            }
+            Action::SetVf { pf, interface, vf, before, after, start, limit_s } => {
+                let key = VfKey { pf: *pf, interface: interface.clone(), vf: *vf };
+                ledger.begin_vf(&key, kind, "boot", (before, after), (*start, *limit_s));
+            }
+            Action::SetEswitch { pf, before, after, limit_s } => {
+                ledger.begin_eswitch(*pf, kind, "boot", (*before, *after), *limit_s);
+            }
+            Action::LoadModule { .. } | Action::UnloadModule { .. } | Action::Verify(_) => {}
+        }
+    }
+    ledger
 }
 
 /// Made once: it is the slowest part of a case.

@@ -1,6 +1,7 @@
 //! One bedplate at a time on one host, and words that say who is in the way.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use bedplate::host::lock::LockError;
@@ -16,7 +17,7 @@ fn the_second_one_is_told_who_is_at_work() {
     let first = writer(&root).lock().expect("nobody has it");
     let second = writer(&root).lock();
     assert!(
-        matches!(second, Err(LockError::Held { pid: Some(pid) }) if pid == std::process::id()),
+        matches!(&second, Err(LockError::Held { by: Some(by) }) if by.pid == std::process::id() && by.command.is_some()),
         "{second:?}"
     );
     drop(first);
@@ -39,6 +40,45 @@ fn a_tool_that_outlived_its_bedplate_is_told_apart() {
     let refused = writer(&root).lock();
     tool.kill().expect("ours to end");
     tool.wait().expect("ours to end");
-    assert!(matches!(refused, Err(LockError::Orphaned { pid }) if pid != tool.id()), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(LockError::Orphaned { killed, .. }) if *killed != tool.id()),
+        "{refused:?}"
+    );
+    // Only root sees who has inherited it.
+    if let Err(LockError::Orphaned { by: Some(by), .. }) = &refused {
+        assert_eq!((by.pid, by.command.as_deref()), (tool.id(), Some("sleep")));
+    }
     writer(&root).lock().expect("with the tool the lock has gone");
+}
+
+/// A daemon that a tool has left in the background has the descriptor, too.
+#[test]
+fn what_a_tool_leaves_behind_does_not_keep_the_lock() {
+    let root = tempfile::tempdir().expect("a directory");
+    let lock = writer(&root).lock().expect("nobody has it");
+    let mut left =
+        Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().expect("it starts");
+    drop(lock);
+    let again = writer(&root).lock();
+    left.kill().expect("ours to end");
+    left.wait().expect("ours to end");
+    again.expect("it was given back");
+}
+
+/// Who may open the file may lock it.
+#[test]
+fn the_lock_is_its_owners_alone() {
+    let root = tempfile::tempdir().expect("a directory");
+    drop(writer(&root).lock().expect("nobody has it"));
+    let lock = root.path().join("var/lib/bedplate/lock");
+    let mode = || lock.metadata().expect("it is there").permissions().mode() & 0o7777;
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&lock, std::fs::Permissions::from_mode(0o666)).expect("ours");
+    drop(writer(&root).lock().expect("nobody has it"));
+    assert_eq!(mode(), 0o600);
+    std::fs::remove_file(&lock).expect("ours");
+    let made = Command::new("mkfifo").arg(&lock).status().expect("it starts");
+    assert!(made.success());
+    let refused = writer(&root).lock().expect_err("a pipe").to_string();
+    assert!(refused.contains("it is not a regular file"), "{refused}");
 }

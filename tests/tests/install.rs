@@ -360,3 +360,25 @@ fn what_is_still_applied_is_named_and_can_go_back() {
     assert!(script(&["--destdir", &dir]).status.success());
     assert!(!uninstall(&[]).contains("--revert"));
 }
+
+/// Root's umask may be 077 (hardened hosts) or 002: what is installed is readable by all and written by root alone.
+#[test]
+fn modes_do_not_follow_the_umask() {
+    for umask in ["000", "002", "077"] {
+        let root = tempfile::tempdir().expect("a directory");
+        let dir = root.path().join("image");
+        let line = format!("umask {umask} && exec ./install.sh --destdir '{}'", dir.display());
+        let done = Command::new("sh")
+            .args(["-c", &line])
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+            .env("BEDPLATE_PROGRAM", program::path())
+            .output()
+            .expect("it starts");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let mode = |path: &Path| path.metadata().expect("ours").permissions().mode() & 0o7777;
+        assert_eq!(mode(&dir.join("etc/bedplate")), 0o755, "umask {umask}");
+        for (path, mode) in files(&dir) {
+            assert!(matches!(mode, 0o755 | 0o644), "umask {umask}: {path} has mode {mode:o}");
+        }
+    }
+}

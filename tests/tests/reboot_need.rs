@@ -2,8 +2,8 @@
 //! command line, and nothing that already runs is ever owed a boot.
 
 use bedplate::demo::HostSpec;
-use bedplate::engine;
-use bedplate::facts::{Depth, observe};
+use bedplate::engine::{self, observe};
+use bedplate::facts::Depth;
 use bedplate::ledger::Ledger;
 use bedplate::plan::{Plan, RebootNeed};
 use bedplate::profile::{LayerText, load, shipped};

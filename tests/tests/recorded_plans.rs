@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bedplate::facts::{Depth, observe};
+use bedplate::facts::Depth;
 use bedplate::host::Reader;
 use bedplate::host::snapshot::Snapshot;
 use bedplate::ledger::Ledger;
 use bedplate::profile::{LayerText, Loaded, load, shipped};
 use bedplate::record::record;
-use bedplate::{engine, report::json};
+use bedplate::{
+    engine::{self, observe},
+    report::json,
+};
 
 fn read(directory: &Path, name: &str) -> Option<String> {
     std::fs::read_to_string(directory.join(name)).ok()

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use bedplate::render::{self, GrubFamily, Options, Rendered};
+use bedplate::render::{GrubFamily, Options, Rendered};
 use bedplate_tests::fixtures::{tool, unchecked};
 use render_cases::{Case, cases};
 
@@ -21,9 +21,7 @@ const CLOUD_DROP_IN: &str = "GRUB_CMDLINE_LINUX_DEFAULT=\"console=tty1 console=t
 type Arguments = Vec<(String, Option<String>)>;
 
 fn render(case: &Case, family: GrubFamily) -> Rendered {
-    let options = Options { grub_family: family, ..Options::new("test") };
-    render::render(render::target("grub").unwrap(), &case.desired, &options)
-        .unwrap_or_else(|error| panic!("{}: {error}", case.name))
+    render_cases::render("grub", case, &Options { grub_family: family, ..Options::default() })
 }
 
 /// What a case wants: its arguments as the kernel would take them, `pci=` in one.
@@ -242,7 +240,8 @@ fn carried(case: &Case, rendered: &Rendered) -> Arguments {
     let lost = |token: &str| {
         rendered.inexpressible.iter().any(|item| item.what == format!("kernel argument `{token}`"))
     };
-    let mut kept = Case { name: case.name, desired: case.desired.clone() };
+    let mut kept =
+        Case { name: case.name, profile: case.profile.clone(), desired: case.desired.clone() };
     kept.desired.cmdline.set.retain(|wanted| !lost(&wanted.token));
     wanted(&kept)
 }

@@ -85,6 +85,51 @@ fn options(root: &Path, name: &str) -> String {
     text.lines().find_map(|line| line.strip_prefix("options ")).expect("it has options").to_owned()
 }
 
+/// Every entry but the rescue one, and what new kernels inherit, has the arguments; what was there stays.
+fn assert_edited(root: &Path, said: &str) {
+    for kernel in KERNELS {
+        let words = options(root, kernel);
+        assert!(
+            words.contains(" iommu=pt") && words.contains(" hugepages=8"),
+            "{kernel}: {words}\n{said}"
+        );
+        assert!(
+            words.contains("crashkernel=1G-4G:192M") && words.contains("$tuned_params"),
+            "{kernel}: {words}"
+        );
+    }
+    assert_eq!(
+        options(root, "0-rescue"),
+        "root=/dev/mapper/rhel-root ro",
+        "the rescue entry stays bootable"
+    );
+    for inherited in ["etc/kernel/cmdline", "etc/default/grub"] {
+        let text = std::fs::read_to_string(root.join(inherited)).expect("it is there");
+        assert!(text.contains("iommu=pt") && text.contains("hugepages=8"), "{inherited}: {text}");
+    }
+}
+
+/// bedplate's reader finds them in the entry that boots, whichever is the saved one.
+fn assert_read_back(editenv: &Path, root: &Path, profile: &str) {
+    let dir = root.display().to_string();
+    // The saved entry is the older kernel's or the newer one's: the reader has to find the line of the one that boots.
+    for saved in KERNELS {
+        edit(editenv, root, &["set", &format!("saved_entry={ID}-{saved}")]);
+        let plan = ["plan", "--root", &dir, "--profile", profile, "--cpu", "intel", "--json"];
+        let plan = program::run(&plan).stdout;
+        let plan: serde_json::Value = serde_json::from_slice(&plan).expect("JSON");
+        assert_eq!(plan["changes"], serde_json::json!([]), "{saved}");
+        let settled = plan["settled"].as_array().expect("a list");
+        for argument in ["iommu=pt", "hugepages=8"] {
+            let state = settled
+                .iter()
+                .find(|one| one["subject"] == argument)
+                .map(|one| one["state"].clone());
+            assert_eq!(state, Some("configured, next boot".into()), "{saved}: {argument}");
+        }
+    }
+}
+
 #[test]
 fn entries_and_what_new_kernels_inherit_are_edited_and_put_back() {
     let Some(editenv) = fixtures::tool("grub-editenv") else { return };
@@ -109,44 +154,10 @@ fn entries_and_what_new_kernels_inherit_are_edited_and_put_back() {
     let said =
         String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
     assert!(matches!(done.status.code(), Some(0 | 3)), "{said}");
-    for kernel in KERNELS {
-        let words = options(root, kernel);
-        assert!(
-            words.contains(" iommu=pt") && words.contains(" hugepages=8"),
-            "{kernel}: {words}\n{said}"
-        );
-        assert!(
-            words.contains("crashkernel=1G-4G:192M") && words.contains("$tuned_params"),
-            "{kernel}: {words}"
-        );
-    }
-    assert_eq!(
-        options(root, "0-rescue"),
-        "root=/dev/mapper/rhel-root ro",
-        "the rescue entry stays bootable"
-    );
-    for inherited in ["etc/kernel/cmdline", "etc/default/grub"] {
-        let text = std::fs::read_to_string(root.join(inherited)).expect("it is there");
-        assert!(text.contains("iommu=pt") && text.contains("hugepages=8"), "{inherited}: {text}");
-    }
+    assert_edited(root, &said);
     assert_eq!(environment(), saved);
 
-    // The saved entry is the older kernel's or the newer one's: the reader has to find the line of the one that boots.
-    for saved in KERNELS {
-        edit(&editenv, root, &["set", &format!("saved_entry={ID}-{saved}")]);
-        let plan = ["plan", "--root", &dir, "--profile", &profile, "--cpu", "intel", "--json"];
-        let plan = program::run(&plan).stdout;
-        let plan: serde_json::Value = serde_json::from_slice(&plan).expect("JSON");
-        assert_eq!(plan["changes"], serde_json::json!([]), "{saved}");
-        let settled = plan["settled"].as_array().expect("a list");
-        for argument in ["iommu=pt", "hugepages=8"] {
-            let state = settled
-                .iter()
-                .find(|one| one["subject"] == argument)
-                .map(|one| one["state"].clone());
-            assert_eq!(state, Some("configured, next boot".into()), "{saved}: {argument}");
-        }
-    }
+    assert_read_back(&editenv, root, &profile);
     edit(&editenv, root, &["set", &format!("saved_entry={ID}-{}", KERNELS[0])]);
     assert_eq!(environment(), saved);
 

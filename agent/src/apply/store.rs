@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::host::{Reader, Writer, boot_id};
+use crate::host::{ReadError, Reader, Writer, boot_id};
 use crate::ledger::{self, FileState, Ledger, Sha};
 
 /// A file, as it is now.
@@ -99,7 +99,8 @@ impl<'a> Store<'a> {
         match to {
             FileState::Absent => self.writer.remove_file(path),
             FileState::File { sha256, meta } => {
-                self.writer.restore_file(path, &saved_content(self.reader, sha256)?, meta)
+                let content = saved_content(self.reader, sha256).map_err(|none| none.why)?;
+                self.writer.restore_file(path, &content, meta)
             }
         }
         .map_err(|error| error.to_string())?;
@@ -151,13 +152,32 @@ impl<'a> Store<'a> {
     }
 }
 
+/// Why a saved content is not used.
+pub(crate) struct NoContent {
+    /// The reason.
+    pub why: String,
+    /// What to do about it.
+    pub remedy: &'static str,
+}
+
 /// A saved content; what is not what its name says is not used.
-pub(crate) fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, String> {
+pub(crate) fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, NoContent> {
+    let lost = |why| NoContent {
+        why,
+        remedy: "restore the file from a backup or its package, then revert again",
+    };
+    let trusted = reader.trusted_directory(ledger::BLOBS);
     let bytes =
-        reader.read(&sha.blob()).map_err(|error| format!("the saved content is lost: {error}"))?;
+        trusted.and_then(|()| reader.read_trusted(&sha.blob())).map_err(|error| match error {
+            ReadError::Untrusted { .. } => NoContent {
+                why: format!("the saved content is not used: {error}"),
+                remedy: "look at what was saved; if it is right, run that command and revert again",
+            },
+            error => lost(format!("the saved content is lost: {error}")),
+        })?;
     match Sha::of(&bytes) == *sha {
         true => Ok(bytes),
-        false => Err(format!("the saved content {} is damaged", sha.blob())),
+        false => Err(lost(format!("the saved content {} is damaged", sha.blob()))),
     }
 }
 

@@ -7,21 +7,10 @@ use serde::Serialize;
 
 use super::NotUnderstood;
 use super::bls::{self, BlsEntry};
+use super::grub_files::GrubFiles;
 use super::grub_run::{Item, ItemKind, Run};
 use super::grub_script::parse;
 use super::grub_vars::{State, Value};
-use super::grubenv::Grubenv;
-
-/// What lies beside the configuration.
-#[derive(Debug, Clone, Default)]
-pub struct Surroundings<'a> {
-    /// The environment block; `None` when there is none.
-    pub grubenv: Option<&'a Grubenv>,
-    /// Names of the files in the directory of `grub.cfg` (`custom.cfg` matters).
-    pub files: &'a [&'a str],
-    /// Entries of /boot/loader/entries, in any order, for a configuration that calls `blscfg`.
-    pub bls: &'a [BlsEntry],
-}
 
 /// A boot entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -40,28 +29,11 @@ pub struct Entry {
     pub line: usize,
 }
 
-impl Surroundings<'_> {
-    /// Whether the directory of `grub.cfg` lacks a file.
-    pub(super) fn lacks(&self, name: &str) -> bool {
-        !self.files.contains(&name)
-    }
-
-    /// Whether a file that a script asks for exists; known only in the directory of `grub.cfg`.
-    pub(super) fn has_path(&self, path: &str) -> Option<bool> {
-        let (directory, name) = path.rsplit_once('/')?;
-        match directory {
-            "$prefix" | "$config_directory" if name == "grubenv" => Some(self.grubenv.is_some()),
-            "$prefix" | "$config_directory" => Some(!self.lacks(name)),
-            _ => None,
-        }
-    }
-}
-
 /// The entry that boots if nobody touches the keyboard.
 ///
 /// # Errors
 /// [`NotUnderstood`] with the line that cannot be followed, or on which the choice depends.
-pub fn default_entry(cfg: &str, around: &Surroundings<'_>) -> Result<Entry, NotUnderstood> {
+pub fn default_entry(cfg: &str, around: &GrubFiles<'_>) -> Result<Entry, NotUnderstood> {
     let mut run = Run::new(cfg, around, State::default());
     run.commands(&parse(cfg)?)?;
     let Some(spec) = run.state.get("default") else {
@@ -80,7 +52,7 @@ pub fn default_entry(cfg: &str, around: &Surroundings<'_>) -> Result<Entry, NotU
 ///
 /// # Errors
 /// As [`default_entry`].
-pub fn entries(cfg: &str, around: &Surroundings<'_>) -> Result<Vec<Entry>, NotUnderstood> {
+pub fn entries(cfg: &str, around: &GrubFiles<'_>) -> Result<Vec<Entry>, NotUnderstood> {
     let mut run = Run::new(cfg, around, State::default());
     run.commands(&parse(cfg)?)?;
     let mut all = Vec::new();
@@ -129,7 +101,7 @@ impl Line<'_> {
 fn expand<'a>(
     items: &'a [Item],
     cfg: &str,
-    around: &'a Surroundings<'a>,
+    around: &'a GrubFiles<'a>,
 ) -> Result<Vec<Line<'a>>, NotUnderstood> {
     let mut lines = Vec::new();
     for item in items {

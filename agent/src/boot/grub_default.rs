@@ -1,20 +1,20 @@
 //! `/etc/default/grub` and its drop-ins: shell scripts that grub-mkconfig sources. They are read without being run
 //! (handbook §10.1): plain assignments are understood, everything else that could matter is refused with its place.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod variables;
 
 use super::NotUnderstood;
 use super::grub_quote::{self, GrubQuoteError};
-use super::shell::{Assignment, Event, Piece, Quote, scan};
+use super::shell::{Assignment, Event, Piece, Quote, Shell, scan};
 use crate::cmdline::{Token, TokenError};
 
-/// Commands that nobody redefines as functions.
-const BUILT_IN: [&str; 12] =
-    [":", "[", "[[", "break", "cd", "continue", "echo", "false", "set", "shift", "test", "true"];
+use variables::Variables;
 
 /// What to do where a file cannot be followed.
 const REMEDY: &str = "write the value out, or move the assignment to a drop-in of its own";
 
+/// The main file.
+pub const MAIN: &str = "/etc/default/grub";
 /// Arguments of all Linux entries.
 pub const CMDLINE: &str = "GRUB_CMDLINE_LINUX";
 /// Arguments of ordinary entries, behind those of [`CMDLINE`]; recovery entries do not get them.
@@ -24,6 +24,7 @@ pub const CMDLINE_DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrubDefault {
     text: String,
+    shell: Shell,
     events: Vec<Event>,
 }
 
@@ -50,7 +51,12 @@ pub enum DropInError {
 
 /// Reads a file. Every text is readable; what cannot be followed shows when a value is asked for.
 pub fn parse(text: &str) -> GrubDefault {
-    GrubDefault { text: text.to_owned(), events: scan(text) }
+    parse_for(Shell::Posix, text)
+}
+
+/// The same for a file of which it is known which shell reads it.
+pub fn parse_for(shell: Shell, text: &str) -> GrubDefault {
+    GrubDefault { text: text.to_owned(), shell, events: scan(text) }
 }
 
 /// The value of a variable after several files were sourced in order (the main file, then drop-ins as the shell's glob
@@ -72,6 +78,11 @@ impl GrubDefault {
         &self.text
     }
 
+    /// The same file with another text.
+    pub fn with_text(&self, text: &str) -> GrubDefault {
+        parse_for(self.shell, text)
+    }
+
     /// The value of a variable after this file, which finds it at `inherited`. `None`: never set.
     ///
     /// # Errors
@@ -84,6 +95,20 @@ impl GrubDefault {
         let mut variables = Variables::inheriting(name, inherited);
         variables.source(0, self);
         variables.get(name).map_err(|(_, found)| found)
+    }
+
+    /// The lines, from 1, on which one of these variables is given a word that `is_meant`.
+    pub fn lines_with(&self, variables: &[&str], is_meant: &dyn Fn(&str) -> bool) -> Vec<usize> {
+        let ends_word = |c: char| c.is_whitespace() || matches!(c, '"' | '\'');
+        let given = |event: &Event| match event {
+            Event::Assign(assignment) if variables.contains(&assignment.name.as_str()) => {
+                let value = &self.text[assignment.value.clone()];
+                value.split(ends_word).any(is_meant).then_some(assignment.at)
+            }
+            _ => None,
+        };
+        let line = |at: usize| self.text[..at].matches('\n').count() + 1;
+        self.events.iter().filter_map(given).map(line).collect()
     }
 
     /// The text with another value for a variable, everything else kept byte for byte: the last assignment is changed,
@@ -115,7 +140,7 @@ impl GrubDefault {
             {
                 last = Some((assignment, before.get(name).ok().flatten()));
             }
-            before.happen(0, &self.text, event);
+            before.happen(0, self, event);
         }
         let Some((assignment, was)) = last else {
             let gap = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
@@ -134,6 +159,10 @@ impl GrubDefault {
             NotUnderstood::at(&self.text, old.value.start, why)
         };
         let plain = old.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)));
+        if old.appends {
+            let more = value.strip_prefix(was).filter(|_| plain).ok_or_else(builds_on_others)?;
+            return Ok(written(more, old.quote));
+        }
         let rest = match (plain, old.pieces.as_slice()) {
             (true, _) => return Ok(written(value, old.quote)),
             (false, [Piece::Text(empty), Piece::Var { name, .. }, rest @ ..])
@@ -184,160 +213,6 @@ pub fn parse_drop_in(text: &str, variable: &str) -> Result<Vec<Token>, DropInErr
     let value = parse(text).value(variable, Some(""))?.unwrap_or_default();
     let words = grub_quote::split(&value)?;
     words.iter().map(|word| Token::new(&word.kernel).map_err(DropInError::from)).collect()
-}
-
-/// What variables hold while files are sourced.
-#[derive(Default)]
-struct Variables {
-    known: BTreeMap<String, Result<Option<String>, (usize, NotUnderstood)>>,
-    /// What happens when a function is called.
-    functions: BTreeMap<String, Vec<Event>>,
-    /// Something may have set every variable that is not assigned since.
-    anything: Option<(usize, NotUnderstood)>,
-    /// Nothing after this place is known.
-    lost: Option<(usize, NotUnderstood)>,
-}
-
-impl Variables {
-    fn inheriting(name: &str, value: Option<&str>) -> Variables {
-        let mut variables = Variables::default();
-        variables.known.insert(name.to_owned(), Ok(value.map(str::to_owned)));
-        variables
-    }
-
-    fn source(&mut self, file: usize, default: &GrubDefault) {
-        for event in &default.events {
-            self.happen(file, &default.text, event);
-        }
-    }
-
-    fn happen(&mut self, file: usize, text: &str, event: &Event) {
-        let found =
-            |at: usize, why: &str| (file, NotUnderstood::at(text, at, format!("{why}; {REMEDY}")));
-        match event {
-            Event::Assign(assignment) => {
-                let value = match assignment.doubtful {
-                    Some(why) => Err(found(assignment.at, why)),
-                    None => self.join(file, text, &assignment.pieces).map(Some),
-                };
-                self.known.insert(assignment.name.clone(), value);
-            }
-            Event::Touch { name, at, why } => {
-                self.known.insert(name.clone(), Err(found(*at, why)));
-            }
-            Event::Anything { at, why } => {
-                self.known.clear();
-                self.anything = Some(found(*at, why));
-            }
-            Event::Function { name, body } => {
-                // Any of several definitions of one name may be the one that counts.
-                self.functions.entry(name.clone()).or_default().extend(body.iter().cloned());
-            }
-            Event::Call { name, at } => self.call(name, &|why| found(*at, why)),
-            Event::Lost { at, why } => {
-                self.lost.get_or_insert(found(*at, why));
-            }
-        }
-    }
-
-    /// A call of a function, if it is one: whatever it or a function that it calls may set is no longer known.
-    fn call(&mut self, name: &str, found: &dyn Fn(&str) -> (usize, NotUnderstood)) {
-        if self.anything.is_some()
-            && !self.functions.contains_key(name)
-            && !BUILT_IN.contains(&name)
-        {
-            // What was sourced or evaluated may have defined it.
-            self.known.clear();
-            self.anything = Some(found(&format!("`{name}` may be a function that sets it")));
-        }
-        let mut called = BTreeSet::from([name.to_owned()]);
-        let mut waiting = vec![name.to_owned()];
-        while let Some(next) = waiting.pop() {
-            let why = format!("the function `{next}` that is called here may set it");
-            for event in self.functions.get(&next).cloned().unwrap_or_default() {
-                match event {
-                    Event::Assign(Assignment { name, .. }) | Event::Touch { name, .. } => {
-                        self.known.insert(name, Err(found(&why)));
-                    }
-                    Event::Anything { .. } => {
-                        self.known.clear();
-                        self.anything = Some(found(&why));
-                    }
-                    Event::Lost { why, .. } => {
-                        self.lost.get_or_insert(found(why));
-                    }
-                    Event::Function { name, body } => {
-                        self.functions.entry(name).or_default().extend(body);
-                    }
-                    Event::Call { name, .. } => {
-                        if called.insert(name.clone()) {
-                            waiting.push(name);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn get(&self, name: &str) -> Result<Option<String>, (usize, NotUnderstood)> {
-        match (&self.lost, self.known.get(name), &self.anything) {
-            (Some(lost), _, _) => Err(lost.clone()),
-            (None, Some(known), _) => known.clone(),
-            (None, None, Some(anything)) => Err(anything.clone()),
-            (None, None, None) => Ok(None),
-        }
-    }
-
-    fn join(
-        &self,
-        file: usize,
-        text: &str,
-        pieces: &[Piece],
-    ) -> Result<String, (usize, NotUnderstood)> {
-        let mut out = String::new();
-        for piece in pieces {
-            match piece {
-                Piece::Text(text) => out.push_str(text),
-                Piece::Var { name, at } => {
-                    out.push_str(&self.variable(file, text, name, *at)?.unwrap_or_default());
-                }
-                Piece::Choice { name, operator, word, at } => {
-                    let value = self.variable(file, text, name, *at)?;
-                    let set = value
-                        .as_ref()
-                        .is_some_and(|value| !operator.starts_with(':') || !value.is_empty());
-                    match (operator.ends_with('+'), set) {
-                        (true, true) | (false, false) => {
-                            out.push_str(&self.join(file, text, word)?)
-                        }
-                        (false, true) => out.push_str(&value.unwrap_or_default()),
-                        (true, false) => {}
-                    }
-                }
-                Piece::Opaque { at, why } => {
-                    return Err((file, NotUnderstood::at(text, *at, format!("{why}; {REMEDY}"))));
-                }
-            }
-        }
-        Ok(out)
-    }
-
-    /// A variable inside a value. GRUB's own that nobody set are empty; others may come from the environment.
-    fn variable(
-        &self,
-        file: usize,
-        text: &str,
-        name: &str,
-        at: usize,
-    ) -> Result<Option<String>, (usize, NotUnderstood)> {
-        match self.get(name)? {
-            None if !name.starts_with("GRUB_") => {
-                let why = format!("${name} is not set in these files; {REMEDY}");
-                Err((file, NotUnderstood::at(text, at, why)))
-            }
-            value => Ok(value),
-        }
-    }
 }
 
 /// A value in the quotes that were there, or in others where those cannot hold it.

@@ -17,7 +17,7 @@ use crate::cmdline::{ApplyError, CommandLine, Edit, Token};
 pub enum GrubQuoteError {
     /// The value holds a character that GRUB passes on with a backslash in front.
     #[error(
-        "GRUB puts a backslash before the `{character}` in `{token}`, so the kernel would get another value; use modprobe.d"
+        "GRUB puts a backslash before the `{character}` in `{token}`, so the kernel would get another value"
     )]
     Mangled {
         /// The argument.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::NotUnderstood;
-use super::grub_cfg::Surroundings;
+use super::grub_files::GrubFiles;
 use super::grub_script::{Command, Part, Word};
 use super::grub_test::{Outcome, evaluate};
 use super::grub_vars::{Shown, State, Value};
@@ -46,7 +46,7 @@ pub(super) struct Linux {
 /// A script being followed.
 pub(super) struct Run<'a> {
     pub text: &'a str,
-    pub around: &'a Surroundings<'a>,
+    pub around: &'a GrubFiles<'a>,
     pub state: State,
     pub items: Vec<Item>,
     pub linux: Vec<Linux>,
@@ -55,7 +55,7 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub fn new(text: &'a str, around: &'a Surroundings<'a>, state: State) -> Run<'a> {
+    pub fn new(text: &'a str, around: &'a GrubFiles<'a>, state: State) -> Run<'a> {
         Run {
             text,
             around,

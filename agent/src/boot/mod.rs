@@ -7,6 +7,7 @@
 pub mod bls;
 pub mod grub_cfg;
 pub mod grub_default;
+pub mod grub_files;
 pub mod grub_quote;
 mod grub_run;
 mod grub_script;
@@ -14,7 +15,7 @@ mod grub_test;
 mod grub_vars;
 pub mod grubenv;
 pub mod kernel_cmdline;
-mod shell;
+pub mod shell;
 pub mod uki;
 pub mod version;
 
@@ -44,7 +45,7 @@ impl NotUnderstood {
         NotUnderstood {
             line: before.matches('\n').count() + 1,
             column: before.get(start..).map_or(0, |part| part.chars().count()) + 1,
-            text: line_text.to_owned(),
+            text: crate::raw_text::shown(line_text),
             why: why.into(),
         }
     }

@@ -47,8 +47,20 @@ pub(super) struct Assignment {
     pub value: Range<usize>,
     pub pieces: Vec<Piece>,
     pub quote: Quote,
+    /// `+=`, which bash alone knows.
+    pub appends: bool,
     /// Why it is not simply carried out once, if so.
     pub doubtful: Option<&'static str>,
+}
+
+/// Which shell reads a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shell {
+    /// Any of them (dash on Debian): what they differ in is not followed.
+    #[default]
+    Posix,
+    /// bash, by whatever name.
+    Bash,
 }
 
 /// Something that matters to the value of variables, in file order.
@@ -87,6 +99,9 @@ const NEVER_CLOSED: &str = "this quote or bracket is never closed";
 
 /// What a script assigns.
 pub(super) fn scan(text: &str) -> Vec<Event> {
+    if let Some(at) = text.find('\0') {
+        return vec![Event::Lost { at, why: "shells differ in what they make of a NUL byte" }];
+    }
     let mut scanner = Scanner {
         text,
         at: 0,

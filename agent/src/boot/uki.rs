@@ -1,4 +1,4 @@
-//! Unified kernel images: the embedded command line, read from the PE section `.cmdline`.
+//! Unified kernel images: the embedded command line and kernel release, from the PE sections `.cmdline` and `.uname`.
 //! Layout: Microsoft PE/COFF specification §3 (headers) and §4 (section table); section names: UAPI UKI specification.
 
 /// How much of the file holds the headers and, in images made by ukify and dracut, the small sections in front of the kernel.
@@ -11,10 +11,10 @@ pub enum UkiError {
     #[error("it is not a PE image")]
     NotPe,
     /// The section is not among the first [`PREFIX_BYTES`].
-    #[error("its .cmdline section lies too far into the file to be read cheaply")]
+    #[error("its sections lie too far into the file to be read cheaply")]
     TooFar,
     /// The section is not UTF-8.
-    #[error("its .cmdline section is not UTF-8 text")]
+    #[error("its .cmdline or .uname section is not UTF-8 text")]
     NotText,
 }
 
@@ -23,6 +23,18 @@ pub enum UkiError {
 /// # Errors
 /// [`UkiError`] when the start of the file is not a PE image or does not reach the section.
 pub fn cmdline(prefix: &[u8]) -> Result<Option<String>, UkiError> {
+    section(prefix, b".cmdline")
+}
+
+/// The release of the kernel in it (`uname -r`); `None` when the image does not say.
+///
+/// # Errors
+/// As [`cmdline`].
+pub fn release(prefix: &[u8]) -> Result<Option<String>, UkiError> {
+    section(prefix, b".uname\0\0")
+}
+
+fn section(prefix: &[u8], wanted: &[u8; 8]) -> Result<Option<String>, UkiError> {
     let header = u32_at(prefix, 0x3c).ok_or(UkiError::NotPe)? as usize;
     if prefix.get(..2) != Some(b"MZ")
         || prefix.get(header..header.saturating_add(4)) != Some(b"PE\0\0")
@@ -35,7 +47,7 @@ pub fn cmdline(prefix: &[u8]) -> Result<Option<String>, UkiError> {
     for index in 0..usize::from(sections) {
         let at = table + index * 40;
         let name = prefix.get(at..at + 8).ok_or(UkiError::TooFar)?;
-        if name != b".cmdline" {
+        if name != wanted {
             continue;
         }
         let virtual_size = u32_at(prefix, at + 8).ok_or(UkiError::TooFar)? as usize;
@@ -83,6 +95,9 @@ mod tests {
     fn reads_the_section() {
         let bytes = image(b".cmdline", b"root=UUID=1 iommu=pt\n\0", 0x200);
         assert_eq!(cmdline(&bytes), Ok(Some("root=UUID=1 iommu=pt".into())));
+        assert_eq!(release(&bytes), Ok(None));
+        let bytes = image(b".uname\0\0", b"6.12.117+deb13-amd64", 0x200);
+        assert_eq!(release(&bytes), Ok(Some("6.12.117+deb13-amd64".into())));
     }
 
     #[test]

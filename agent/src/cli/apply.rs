@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{CliError, Exit, HostArgs, ProfileArgs, host, output, plan as plan_command};
+use super::lints::LintArgs;
+use super::{CliError, Exit, ProfileArgs, host, output, plan as plan_command};
 use crate::apply::{self, ApplyReport, Event};
 use crate::engine::{self, Planned, Request, RoadError, Target, profile_source};
 use crate::facts::names::Names;
@@ -31,6 +32,8 @@ pub struct ApplyArgs {
     target: TargetArgs,
     #[command(flatten)]
     profile: ProfileArgs,
+    #[command(flatten)]
+    lints: LintArgs,
     /// Only what acts on the running machine and needs no boot: ACS, VFs, modules.
     #[arg(long, conflicts_with = "root")]
     live_only: bool,
@@ -47,16 +50,14 @@ pub struct ApplyArgs {
 
 impl TargetArgs {
     /// What is changed.
-    pub fn target(&self) -> Target {
+    ///
+    /// # Errors
+    /// The directory cannot be opened, or others could change it meanwhile.
+    pub fn target(&self) -> Result<Target, CliError> {
         match &self.root {
-            Some(root) => Target::Image { root: root.clone(), chroot_tools: self.chroot_tools },
-            None => Target::Live,
+            Some(root) => Ok(Target::image(root, self.chroot_tools)?),
+            None => Ok(Target::Live),
         }
-    }
-
-    /// The same, to be looked at first.
-    pub fn host(&self) -> HostArgs {
-        HostArgs { root: self.root.clone(), snapshot: Vec::new(), demo: None }
     }
 
     /// Whether it is the running machine.
@@ -67,9 +68,14 @@ impl TargetArgs {
 
 /// Plan, ask, lock, plan again under the lock, do it, look again.
 pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
-    let request =
-        Request { live_only: args.live_only, needs_ledger: true, ..args.profile.request() };
-    let host = host::open_one(&args.target.host())?;
+    let request = Request {
+        live_only: args.live_only,
+        needs_ledger: true,
+        allowed: &args.lints.allow_lint,
+        ..args.profile.request()
+    };
+    let target = args.target.target()?;
+    let host = host::of_target(&target);
     let guessed =
         args.target.is_live() && profile_source::is_guessed(request.choice, host.reader.as_ref())?;
     if guessed && (args.yes || !can_be_asked()) {
@@ -77,10 +83,10 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     }
     let first = engine::prepare(host.reader.as_ref(), &request)?;
     output::lints(&first.loaded);
+    first.may_be_applied()?;
     if first.plan.is_empty() {
         return nothing(args, host.reader.as_ref(), &first);
     }
-    let target = args.target.target();
     engine::may_change(&target)?;
     if !args.json {
         output::status(shown(args, host.reader.as_ref(), &first).trim_end());

@@ -20,7 +20,7 @@ pub enum Exit {
     RebootPending,
     /// 4: blocked, or not ready.
     Blocked,
-    /// 5: whether a reboot is due cannot be told yet.
+    /// 5: something could not be read, or whether a reboot is due cannot be told yet.
     CannotTell,
     /// The worker's own status: there is no profile of the operator's.
     NoProfile,
@@ -44,6 +44,9 @@ impl Exit {
 
 /// The hint where a file of root's cannot be written.
 pub const AS_ROOT: &str = "run as root";
+
+/// The hint where a lint is in the way.
+const LET_PASS: &str = "correct the profile, or let a lint pass with `--allow-lint 'ID=REASON'`; for the daemon, with `allow` in [lints] of the profile";
 
 /// Who has to act on an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +137,9 @@ impl CliError {
     /// Who has to act.
     pub fn fault(&self) -> Fault {
         match self {
-            CliError::Request { .. } | CliError::Rendered(_) => Fault::Request,
+            CliError::Request { .. }
+            | CliError::Rendered(_)
+            | CliError::Road(RoadError::Lints { .. }) => Fault::Request,
             CliError::Road(RoadError::Profile(source)) => match source {
                 SourceError::Host(_) => Fault::Host,
                 _ => Fault::Request,
@@ -145,8 +150,17 @@ impl CliError {
         }
     }
 
+    fn status(&self) -> u8 {
+        match self {
+            // As in a plan, where it is a blocker.
+            CliError::Road(RoadError::Lints { .. }) => Exit::Blocked.status(),
+            error => error.fault().status(),
+        }
+    }
+
     fn hint(&self) -> Option<&str> {
         match self {
+            CliError::Road(RoadError::Lints { .. }) => Some(LET_PASS),
             CliError::Request { hint, .. } | CliError::Host { hint, .. } => hint.as_deref(),
             CliError::Json(_) => Some("this is a bug of bedplate: report it with the command"),
             _ => None,
@@ -191,7 +205,7 @@ pub fn conclude(result: Result<Exit, CliError>) -> ExitCode {
             if error.fault() != Fault::None {
                 print(&error);
             }
-            ExitCode::from(error.fault().status())
+            ExitCode::from(error.status())
         }
     }
 }

@@ -1,13 +1,20 @@
 //! `--root`, `--snapshot`, `--demo` or the running machine → a reader, with the facts and the ledger that belong to it.
 
+use std::fs::File;
+use std::io::Read as _;
+
 use super::{CliError, HostArgs, exit, output};
 use crate::demo;
-use crate::facts::{Depth, Facts, observe};
+use crate::engine::{Target, observe};
+use crate::facts::{Depth, Facts};
 use crate::host::Reader;
 use crate::host::dir::DirReader;
 use crate::host::snapshot::Snapshot;
 use crate::ledger::Ledger;
 use crate::report::style::{HEAD, paint};
+
+/// Longest text that is taken for a snapshot; that of a machine with eight GPUs and all its modules has two or three MiB.
+const LARGEST_SNAPSHOT: u64 = 64 << 20;
 
 /// A host that is open for reading.
 pub struct Opened {
@@ -99,18 +106,39 @@ fn open_image(dir: &std::path::Path) -> Result<DirReader, CliError> {
     // The reader's error names the directory.
     let reader =
         DirReader::image(dir).map_err(|error| CliError::while_doing("cannot use --root", error))?;
+    warn_of_mounts(&reader);
+    Ok(reader)
+}
+
+/// The host that is to be changed, to be looked at first.
+pub fn of_target(target: &Target) -> Opened {
+    let reader = target.reader();
+    warn_of_mounts(&reader);
+    Opened::alone(reader)
+}
+
+fn warn_of_mounts(reader: &DirReader) {
     for mount in reader.foreign_mounts() {
         output::warn(&format!(
             "{mount} inside the image is a mount of the build machine: it is not read"
         ));
     }
-    Ok(reader)
 }
 
 fn snapshot(file: &str) -> Result<Snapshot, CliError> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
+    let read = |file: File| {
+        let mut text = String::new();
+        // A device or a pipe may never end.
+        file.take(LARGEST_SNAPSHOT + 1).read_to_string(&mut text).map(|_| text)
+    };
+    let text = File::open(file).and_then(read).map_err(|error| {
         CliError::while_doing(format!("cannot read the snapshot {file}"), error)
     })?;
+    if text.len() as u64 > LARGEST_SNAPSHOT {
+        return Err(CliError::request(format!(
+            "{file} is larger than 64 MiB: that is no snapshot"
+        )));
+    }
     Snapshot::from_text(&text).map_err(|error| {
         CliError::while_doing(format!("{file} is not a snapshot that can be used"), error)
     })

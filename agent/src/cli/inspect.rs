@@ -8,6 +8,7 @@ use clap::Args;
 use super::{CliError, Exit, HostArgs, host, output};
 use crate::facts::Depth;
 use crate::facts::names::Names;
+use crate::kind::cmdline::show;
 
 use crate::record;
 use crate::report::inspect;
@@ -43,14 +44,19 @@ pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
     let all_good = host::each(&args.host, |opened| {
         let facts = opened.facts(Depth::Thorough);
         let names = Names::new(opened.reader.as_ref(), &facts);
+        let line = show::look(opened.reader.as_ref(), &facts);
         if args.json {
-            let json = inspect::json(&facts, &names, opened.file.as_deref());
+            let json = inspect::json(&facts, &names, opened.file.as_deref(), Some(&line));
             output::data(&json?)?;
         } else {
             // A tree is one function a line, as wide as it is deep.
             let text = match args.tree {
                 true => inspect::tree(&facts, &names),
-                false => inspect::tables(&facts, &names, output::columns()),
+                false => {
+                    let columns = output::columns();
+                    inspect::tables(&facts, &names, columns)
+                        + &inspect::command_line(&line, columns)
+                }
             };
             output::lines(&format!("{}{text}", opened.heading()))?;
         }

@@ -21,7 +21,10 @@ const EXIT_STATUS: [(&str, &str); 7] = [
         "`plan --exit-code` found changes; `revert --dry-run --exit-code` found something to put back.",
     ),
     ("3", "A reboot is pending."),
-    ("4", "Blocked, or not ready: an operator has to decide or to repair something."),
+    (
+        "4",
+        "Blocked, or not ready: an operator has to decide, to repair something or to correct the profile.",
+    ),
     ("5", "`reboot status`: bedplate cannot tell yet whether a reboot is due."),
     ("64", "The command line was not understood."),
 ];
@@ -140,6 +143,12 @@ pub fn profile_format() -> String {
         "A profile is a TOML file (toml.io). `bedplate profile init` writes one for a host, `bedplate profile check` checks it, \
          `bedplate profile show --origin` prints all values in force and where each comes from, `bedplate profile schema` \
          is for editors. Keys that are not described here are errors.",
+    ));
+    roff.control("PP", []);
+    roff.text(inline(
+        "It decides what runs as root. So the file, its directory, and those of drop-ins must belong to root (for an image also \
+         to the user who changes it), and others must not be able to write them; else nothing is applied, and the message has \
+         the `chown` or `chmod` to run.",
     ));
     roff.control("SH", ["EXAMPLE"]);
     roff.control("nf", []);

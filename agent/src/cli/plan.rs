@@ -3,8 +3,9 @@
 use clap::Args;
 
 use super::host::{self, Opened};
+use super::lints::LintArgs;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
-use crate::engine::{self, Planned};
+use crate::engine::{self, Planned, Request};
 use crate::facts::names::Names;
 use crate::plan::{Plan, RebootNeed};
 use crate::report::{diff, json, text};
@@ -16,6 +17,8 @@ pub struct PlanArgs {
     host: HostArgs,
     #[command(flatten)]
     profile: ProfileArgs,
+    #[command(flatten)]
+    lints: LintArgs,
     /// Machine-readable plan (its JSON Schema: `bedplate plan --json-schema`).
     #[arg(long, conflicts_with = "diff")]
     json: bool,
@@ -31,7 +34,8 @@ pub struct PlanArgs {
     /// Say on stderr what reading cost: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
-    /// Exit with 2 if there are changes, 4 if something is in the way, 3 if only a reboot is pending.
+    /// Exit with 2 if there are changes, 4 if something is in the way, 3 if only a reboot is pending, 5 if something
+    /// could not be read.
     #[arg(long)]
     exit_code: bool,
 }
@@ -57,7 +61,8 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
 
 fn one(args: &PlanArgs, host: &Opened) -> Result<Plan, CliError> {
     let reader = host.reader.as_ref();
-    let Planned { facts, loaded, plan, .. } = engine::prepare(reader, &args.profile.request())?;
+    let request = Request { allowed: &args.lints.allow_lint, ..args.profile.request() };
+    let Planned { facts, loaded, plan, .. } = engine::prepare(reader, &request)?;
     output::lints(&loaded);
     let label = facts.label();
     if args.json {
@@ -91,6 +96,9 @@ pub fn status(plan: &Plan) -> Exit {
         Exit::Changes
     } else if plan.reboot != RebootNeed::None {
         Exit::RebootPending
+    } else if !plan.body.unknowns.is_empty() {
+        // What could not be read is never fine (DESIGN §5).
+        Exit::CannotTell
     } else {
         Exit::Done
     }
@@ -100,9 +108,10 @@ fn worse(one: Exit, other: Exit) -> Exit {
     let rank = |exit: Exit| match exit {
         Exit::Done => 0,
         Exit::RebootPending => 1,
-        Exit::Changes => 2,
-        Exit::CannotTell | Exit::NoProfile | Exit::Blocked => 3,
-        Exit::Failed => 4,
+        Exit::CannotTell => 2,
+        Exit::Changes => 3,
+        Exit::NoProfile | Exit::Blocked => 4,
+        Exit::Failed => 5,
     };
     if rank(other) > rank(one) { other } else { one }
 }

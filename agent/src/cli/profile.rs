@@ -1,25 +1,25 @@
-//! `bedplate profile`: init, list, show, check, schema, explain.
+//! `bedplate profile`: show, check, schema, explain; init and list have files of their own.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
 use super::profile_init::{self, InitArgs};
+use super::profile_list::{self, ListArgs};
 use super::{CliError, Exit, HostArgs, ProfileArgs, exit, host, output};
 use crate::engine;
 use crate::engine::profile_source::{self, Chosen, Layer, SourceError};
 use crate::facts::Depth;
 use crate::profile;
 use crate::report::json;
-use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
+use crate::report::style::{BAD, GOOD, WARN, paint};
 
 /// `bedplate profile …`.
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
     /// Write a commented profile for this host, to start from.
     Init(InitArgs),
-    /// The shipped profiles.
+    /// The shipped profiles, which of them are for this host, and why.
     List(ListArgs),
     /// The merged profile as TOML.
     Show(ShowArgs),
@@ -29,14 +29,6 @@ pub enum ProfileCommand {
     Schema,
     /// What a key means, what it may be, and where that comes from.
     Explain(ExplainArgs),
-}
-
-/// `profile list`.
-#[derive(Debug, Args)]
-pub struct ListArgs {
-    /// Machine-readable.
-    #[arg(long)]
-    json: bool,
 }
 
 /// `profile show`.
@@ -79,7 +71,7 @@ pub struct ExplainArgs {
 pub fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
     match command {
         ProfileCommand::Init(args) => profile_init::run(args),
-        ProfileCommand::List(args) => list(args),
+        ProfileCommand::List(args) => profile_list::run(args),
         ProfileCommand::Show(args) => show(args),
         ProfileCommand::Check(args) => check(args),
         ProfileCommand::Schema => {
@@ -88,43 +80,6 @@ pub fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
         }
         ProfileCommand::Explain(args) => explain(args),
     }
-}
-
-/// One line of the list.
-#[derive(serde::Serialize)]
-struct Row {
-    name: &'static str,
-    description: String,
-}
-
-fn rows() -> Result<Vec<Row>, CliError> {
-    let row = |shipped: &profile::Shipped| {
-        let loaded = profile_source::finish(&[Layer::of_shipped(shipped)])?;
-        Ok::<_, CliError>(Row { name: shipped.name, description: loaded.profile.description })
-    };
-    profile::shipped().iter().map(row).collect()
-}
-
-fn list(args: &ListArgs) -> Result<Exit, CliError> {
-    let rows = rows()?;
-    if args.json {
-        output::data(&json::document(&rows)?)?;
-        return Ok(Exit::Done);
-    }
-    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for Row { name, description } in &rows {
-        // The writer is a String: it cannot fail.
-        let _ = writeln!(
-            text,
-            "{}{:pad$}  {description}",
-            paint(HEAD, name),
-            "",
-            pad = width - name.len()
-        );
-    }
-    output::report(&text)?;
-    Ok(Exit::Done)
 }
 
 fn show(args: &ShowArgs) -> Result<Exit, CliError> {
@@ -193,16 +148,25 @@ fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
         output::status(&format!("{names}: {}", paint(GOOD, "good")));
         return Ok(Exit::Done);
     }
-    let wrong =
-        loaded.lints.iter().filter(|lint| lint.severity == profile::Severity::Error).count();
-    let (verdict, exit) = match (wrong, strict) {
-        (0, false) => (paint(WARN, "usable"), Exit::Done),
-        (0, true) => (paint(BAD, "not good (--strict)"), Exit::Failed),
-        (_, _) => (paint(BAD, "not good"), Exit::Failed),
+    let is_error = |lint: &&profile::Diagnostic| lint.severity == profile::Severity::Error;
+    let errors = loaded.lints.iter().filter(is_error).count();
+    let wrong = engine::Judged::new(&loaded, &[]).stopping().len();
+    let warnings = loaded.lints.len() - errors;
+    let (verdict, exit) = match (wrong, warnings, strict) {
+        (0, 1.., true) => (paint(BAD, "not good (--strict)"), Exit::Failed),
+        (0, _, _) => (paint(WARN, "usable"), Exit::Done),
+        (_, _, _) => (paint(BAD, "not good"), Exit::Failed),
     };
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let warnings = count(loaded.lints.len() - wrong, "warning");
-    output::status(&format!("{names}: {verdict}: {}, {warnings}", count(wrong, "error")));
+    let let_pass = match errors - wrong {
+        0 => String::new(),
+        n => format!(", {} let pass", count(n, "error")),
+    };
+    output::status(&format!(
+        "{names}: {verdict}: {}, {}{let_pass}",
+        count(wrong, "error"),
+        count(warnings, "warning")
+    ));
     Ok(exit)
 }
 

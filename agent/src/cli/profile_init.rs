@@ -10,7 +10,7 @@ use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
 use crate::host::write::DirWriter;
 use crate::host::{HostKind, Writer as _};
-use crate::profile::{self, Ports, Shipped};
+use crate::profile::{self, Ports};
 
 /// `profile init`.
 #[derive(Debug, Args)]
@@ -112,16 +112,10 @@ fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
 
 /// The name of the shipped profile that fits best.
 fn best(facts: &Facts) -> Result<String, CliError> {
-    let path = profile_source::best_shipped(facts).map_err(|error| {
+    profile_source::best_shipped(facts).map_err(|error| {
         CliError::while_doing("cannot tell which shipped profile is for this host", error)
             .hinting("name one with --extends")
-    })?;
-    let named = |shipped: &&Shipped| shipped.path() == path;
-    profile::shipped()
-        .iter()
-        .find(named)
-        .map(|shipped| shipped.name.to_owned())
-        .ok_or_else(|| CliError::request(format!("{path} is not a shipped profile")))
+    })
 }
 
 /// The models of NIC ports that can have virtual functions, most ports first.

@@ -10,15 +10,14 @@ use super::{CliError, Exit, agent, output};
 use crate::daemon::show as text;
 use crate::daemon::status::Status;
 use crate::duration;
-use crate::host::dir::DirReader;
 use crate::host::process;
-use crate::host::write::replace_own_file;
+use crate::host::write::{remove_own_file, replace_own_file};
 use crate::plan::RebootNeed;
 use crate::reboot::busy;
 use crate::reboot::hold::{self, Hold, HoldError};
 use crate::reboot::method::bmc;
 use crate::reboot::method::ipmi::Device;
-use crate::report::holders;
+use crate::report::{holders, json};
 
 /// `bedplate reboot`.
 #[derive(Debug, Subcommand)]
@@ -56,7 +55,7 @@ pub struct ScheduleArgs {
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Timestamp>,
     /// Told to everybody who is logged in.
-    #[arg(long, value_name = "TEXT", default_value = "an operator asked for it")]
+    #[arg(long, value_name = "TEXT", default_value = "an operator asked for it", value_parser = short)]
     why: String,
 }
 
@@ -93,8 +92,7 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
     let status =
         agent::status().map_err(|why| why.kept_from("the daemon decides about reboots, and "))?;
     if args.json {
-        let text = serde_json::to_string_pretty(&status.reboot);
-        output::data(&(text? + "\n"))?;
+        output::data(&json::document(&status.reboot)?)?;
     } else {
         output::report(&text::reboot(&status))?;
         // After it: reading the command line of a process that hangs in a driver may hang, too.
@@ -113,7 +111,7 @@ fn holders(status: &Status) -> String {
         return String::new();
     }
     // Why it cannot be told is among the daemon's reasons.
-    busy::holders(Path::new("/proc"))
+    busy::holders(Path::new("/proc"), &[])
         .map(|in_use| holders::held(&in_use, process::describe))
         .unwrap_or_default()
 }
@@ -147,7 +145,15 @@ fn moment(text: &str) -> Result<Timestamp, String> {
 fn reason(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("a hold needs a reason".to_owned()),
-        _ => Ok(text.to_owned()),
+        _ => short(text),
+    }
+}
+
+/// It is kept, logged, and shown to others.
+fn short(text: &str) -> Result<String, String> {
+    match text.chars().count() <= hold::LONGEST_REASON {
+        true => Ok(text.to_owned()),
+        false => Err(format!("a reason has at most {} characters", hold::LONGEST_REASON)),
     }
 }
 
@@ -179,13 +185,9 @@ fn power_cycle() -> Result<Exit, CliError> {
 }
 
 fn release() -> Result<Exit, CliError> {
-    if Hold::load(&DirReader::live()).is_none() {
-        output::report("there is no hold\n")?;
-        return Ok(Exit::Done);
-    }
-    std::fs::remove_file(hold::HOLD).map_err(|error| {
+    let removed = remove_own_file(Path::new(hold::HOLD)).map_err(|error| {
         CliError::while_doing(format!("cannot remove {}", hold::HOLD), error).hinting(AS_ROOT)
     })?;
-    output::report("the hold is taken back\n")?;
+    output::report(if removed { "the hold is released\n" } else { "there is no hold\n" })?;
     Ok(Exit::Done)
 }

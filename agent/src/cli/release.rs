@@ -12,7 +12,8 @@ use crate::daemon::export;
 use crate::enforce_hold::{EnforceHold, HOLD};
 use crate::host::dir::DirReader;
 use crate::profile::model::AgentMode;
-use crate::reboot::hold::Hold;
+use crate::reboot::hold::{Hold, LONGEST_NAME};
+use crate::visible::brief;
 
 /// The running machine.
 const HOST: &str = "/";
@@ -120,5 +121,6 @@ impl Drop for Setting {
 /// Who gives the command, also behind sudo.
 pub fn operator() -> String {
     let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
-    name("SUDO_USER").or_else(|| name("USER")).unwrap_or_else(|| "root".into())
+    let name = name("SUDO_USER").or_else(|| name("USER")).unwrap_or_else(|| "root".into());
+    brief(&name, LONGEST_NAME)
 }

@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::host;
+use super::lints::LintArgs;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
 use crate::engine;
 use crate::engine::profile_source::Chosen;
-use crate::facts::{CpuVendor, Depth, Facts};
+use crate::facts::{CpuVendor, Depth, Facts, IommuFacts};
 use crate::host::Writer as _;
 use crate::host::write::DirWriter;
+use crate::kind;
 use crate::render::{self, GrubFamily, Options, Rendered};
 use crate::report::json;
-use crate::resolve::resolve;
 
 /// `bedplate render`.
 #[derive(Debug, Args)]
@@ -52,6 +53,8 @@ pub struct RenderArgs {
     #[command(flatten)]
     profile: ProfileArgs,
     #[command(flatten)]
+    lints: LintArgs,
+    #[command(flatten)]
     host: HostArgs,
 }
 
@@ -79,20 +82,27 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
         (Some(cpu), false) => Facts::of_vendor(CpuVendor::from(cpu)),
         _ => opened.facts(Depth::Plan),
     };
+    // The machine that happens to render lends its CPU vendor. That it has no IOMMU says nothing of where the files go.
+    if !says_host {
+        facts.iommu = IommuFacts::unknown();
+    }
     let reader = opened.reader.as_ref();
     let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
     output::lints(&loaded);
-    let desired = resolve(&loaded.profile, &facts);
-    let mut options = Options::new(&loaded.profile.name);
-    options.grub_family = match args.family {
-        Family::Debian => GrubFamily::Debian,
-        Family::Rhel => GrubFamily::Rhel,
+    engine::Judged::new(&loaded, &args.lints.allow_lint).check()?;
+    let desired = kind::resolve(&loaded.profile, &facts);
+    let options = Options {
+        grub_family: match args.family {
+            Family::Debian => GrubFamily::Debian,
+            Family::Rhel => GrubFamily::Rhel,
+        },
+        talos_version: args.talos_version.clone(),
+        talos_extensions: args.talos_extension.clone(),
+        role: args.role.clone(),
+        ..Options::default()
     };
-    options.talos_version.clone_from(&args.talos_version);
-    options.talos_extensions.clone_from(&args.talos_extension);
-    options.role.clone_from(&args.role);
     let rendered = render::target(&args.target)
-        .and_then(|target| render::render(target, &desired, &options))
+        .and_then(|target| render::render(target, &loaded.profile, &desired, &options))
         .map_err(|error| {
             CliError::while_doing(format!("cannot render for {}", args.target), error)
         })?;

@@ -49,9 +49,9 @@ pub struct HistoryArgs {
 
 /// Puts back what the ledger recorded.
 pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
-    let target = args.target.target();
+    let target = args.target.target()?;
     // Says what of an image is not read.
-    host::open_one(&args.target.host())?;
+    host::of_target(&target);
     let shown = Reverted::plan(&target, args.force)?;
     if args.dry_run || shown.steps.is_empty() {
         return only_shown(args, &shown);

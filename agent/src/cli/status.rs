@@ -20,6 +20,7 @@ use crate::engine::RoadError;
 use crate::host::boot_id;
 use crate::host::dir::DirReader;
 use crate::reboot::hold::Hold;
+use crate::report::json;
 use crate::utc::shown;
 
 /// Reading the profile takes milliseconds.
@@ -92,8 +93,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
 /// Prints it; the exit status says where the host stands.
 fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliError> {
     if json {
-        let text = serde_json::to_string_pretty(status)?;
-        output::data(&(text + "\n"))?;
+        output::data(&json::document(status)?)?;
     } else {
         output::report(&text::status(status, live, jiff::Timestamp::now()))?;
     }
@@ -239,13 +239,13 @@ mod tests {
         Device { address: "0000:18:00.0".into(), what: "GPU 10de:2330".into(), selected: true }
     }
 
-    fn round(devices: Option<Vec<Device>>) -> Observation {
+    fn observed(devices: Option<Vec<Device>>) -> Observation {
         serde_json::from_value(serde_json::json!({
             "profile": "p",
             "agent": { "mode": "observe", "interval_s": 900, "boot_timeout_s": 5, "ready_timeout_s": 600 },
             "reboot": {
                 "policy": "never", "methods": ["ordinary"], "windows": [], "attempts": 1, "delay_s": 0, "jitter_s": 0,
-                "inhibitor_wait_s": 0, "busy_devices": false, "busy_command": [], "command": [], "rtc_wakes": false,
+                "inhibitor_wait_s": 0, "busy_devices": false, "idle_holders": [], "busy_command": [], "command": [], "rtc_wakes": false,
                 "rehearse": false, "fleetlock": null
             },
             "done": [], "warnings": [], "changes": [], "blockers": [], "unknowns": [], "pending": [],
@@ -260,9 +260,9 @@ mod tests {
         let mut known = Known::default();
         known.update(&[gpu()]);
         let mut status = Status::starting("b".into());
-        judged(&mut status, round(Some(Vec::new())), known.clone());
+        judged(&mut status, observed(Some(Vec::new())), known.clone());
         assert_eq!((status.verdict, status.blockers.len()), (Verdict::NotReady, 1));
-        judged(&mut status, round(Some(vec![gpu()])), known);
+        judged(&mut status, observed(Some(vec![gpu()])), known);
         assert_eq!(status.verdict, Verdict::Ready);
     }
 
@@ -271,7 +271,7 @@ mod tests {
         let mut known = Known::default();
         known.update(&[gpu()]);
         let before = known.clone();
-        let mut unread = round(None);
+        let mut unread = observed(None);
         known.miss(&mut unread);
         assert_eq!((&known, unread.blockers.len()), (&before, 0));
         let mut status = Status::starting("b".into());

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::{CliError, Exit, output};
 use crate::daemon::withdraw::{call_off, withdraw};
+use crate::utc::shown;
 
 /// `bedplate withdraw`.
 #[derive(Debug, Args)]
@@ -26,8 +27,9 @@ pub fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
-        if let Some(said) = runtime.block_on(call_off(root)).map_err(CliError::host)? {
-            output::status(&said);
+        let called_off = runtime.block_on(call_off(root));
+        if let Some(at) = called_off.map_err(|error| CliError::host(error.to_string()))? {
+            output::status(&format!("the reboot announced for {} is taken back", shown(at)));
         }
     }
     let wrong = withdraw(root);

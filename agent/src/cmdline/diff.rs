@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::edit::Edit;
+use super::key::{Key, in_sequence};
 use super::lex::Token;
 use super::line::CommandLine;
 
@@ -26,6 +28,58 @@ impl LineDiff {
     pub fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.added.is_empty()
     }
+}
+
+impl Edit {
+    /// What to take off `old` and to put behind the rest, so that it says what `new` says. A sequence of which something
+    /// has to come before what stays goes whole: what is put behind cannot come first.
+    pub fn difference(&self, old: &CommandLine, new: &CommandLine) -> LineDiff {
+        let moved: Vec<&[String]> = self
+            .wanted()
+            .iter()
+            .filter_map(|wanted| match wanted.key() {
+                Key::Sequence(params) => Some(params.as_slice()),
+                _ => None,
+            })
+            .filter(|params| !extends(&members(params, old), &members(params, new)))
+            .collect();
+        let stays = |token: &&Token| !moved.iter().any(|params| in_sequence(params, token));
+        let rest =
+            |line: &CommandLine| CommandLine::from_tokens(line.tokens().filter(stays).cloned());
+        LineDiff { removed: without(old, &rest(new)), added: without(new, &rest(old)) }
+    }
+
+    /// Sequences that `old` has in another order than `new`, as `new` has them.
+    pub fn reordered(&self, old: &CommandLine, new: &CommandLine) -> Vec<Vec<Token>> {
+        let sequences = self.wanted().iter().filter_map(|wanted| match wanted.key() {
+            Key::Sequence(params) => Some((members(params, old), members(params, new))),
+            _ => None,
+        });
+        let sorted = |tokens: &[Token]| {
+            let mut tokens = tokens.to_vec();
+            tokens.sort();
+            tokens
+        };
+        sequences
+            .filter(|(old, new)| old != new && sorted(old) == sorted(new))
+            .map(|(_, new)| new)
+            .collect()
+    }
+}
+
+fn members(params: &[String], line: &CommandLine) -> Vec<Token> {
+    line.tokens().filter(|token| in_sequence(params, token)).cloned().collect()
+}
+
+/// Whether `new` is what stays of `old` with the rest behind it.
+fn extends(old: &[Token], new: &[Token]) -> bool {
+    let mut there = new.to_vec();
+    let stays = old.iter().filter(|token| {
+        let at = there.iter().position(|own| own == *token);
+        at.map(|at| there.remove(at)).is_some()
+    });
+    let stays: Vec<&Token> = stays.collect();
+    new.iter().zip(&stays).filter(|(new, stays)| new == *stays).count() == stays.len()
 }
 
 /// The arguments that `new` has after all of `old`; `None` when `new` is not `old` with something appended.

@@ -4,70 +4,14 @@
 use crate::facts::Arch;
 
 use super::absent::{lingering, remove_unwanted};
+use super::error::{ApplyError, EditError, unwritable};
 use super::key::{Absent, Form, Key, Meaning, Unwanted, Wanted};
 use super::key::{in_sequence, sequence_key, unwanted_of, wanted_of};
-use super::lex::{Token, TokenError};
-use super::line::{CommandLine, LineError};
+use super::lex::Token;
+use super::line::CommandLine;
 use super::list::{list_positions, merge_arguments, push_part, replace_part, take_out};
 use super::shape::{OptionList, Sequence, Shape, shape_of};
 use super::speak::{Speaker, speakers};
-
-/// Why a profile's wishes make no sense as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EditError {
-    /// An entry is not one kernel argument.
-    #[error("`{text}` cannot be a kernel argument")]
-    NotAnArgument {
-        /// The entry.
-        text: String,
-        /// Why not.
-        source: TokenError,
-    },
-    /// A list parameter without any option says nothing.
-    #[error("`{text}` names no option; write `{text}` with the option after a `=`")]
-    NoOption {
-        /// The entry.
-        text: String,
-    },
-    /// The kernel would refuse the value.
-    #[error("the kernel reads a truth value in `{text}`; write `=1` or `=0`")]
-    NoTruthValue {
-        /// The entry.
-        text: String,
-    },
-    /// Two entries of `set` decide the same thing differently.
-    #[error("`{first}` and `{second}` contradict each other; keep one")]
-    Contradiction {
-        /// The earlier entry.
-        first: String,
-        /// The later entry.
-        second: String,
-    },
-    /// An entry of `absent` would take away what an entry of `set` puts there.
-    #[error("`{wanted}` is wanted and `{unwanted}` is to be absent; keep one")]
-    WantedAndAbsent {
-        /// The entry of `set`.
-        wanted: String,
-        /// The entry of `absent`.
-        unwanted: String,
-    },
-}
-
-/// Why an edit could not be applied to a line.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ApplyError {
-    /// The line cannot be edited, or would become unfit.
-    #[error("the kernel command line cannot be changed")]
-    Line(#[from] LineError),
-    /// What is left of a list parameter cannot be written.
-    #[error("the arguments of `{param}` cannot be rewritten; correct them by hand")]
-    Unwritable {
-        /// Folded parameter name.
-        param: String,
-        /// Why not.
-        source: TokenError,
-    },
-}
 
 /// What a profile owns on a command line, and how it wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -362,8 +306,4 @@ fn settle_option(
         take_out(line, speaker, None)?;
     }
     push_part(line, open(line), param, text)
-}
-
-pub(super) fn unwritable(param: &str, source: TokenError) -> ApplyError {
-    ApplyError::Unwritable { param: param.to_owned(), source }
 }

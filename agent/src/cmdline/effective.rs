@@ -1,6 +1,6 @@
 //! What a line comes to for the few questions that other parts ask again and again.
 
-use crate::facts::Arch;
+use crate::facts::{Arch, CpuVendor};
 
 use super::defaults::KernelDefaults;
 use super::key::{Key, Meaning};
@@ -36,6 +36,37 @@ pub fn intel_iommu_on(line: &CommandLine, defaults: &KernelDefaults, arch: Arch)
     match key.and_then(|key| speakers(line, &key, arch).pop()) {
         Some(last) => Some(last.meaning == Meaning::Text(Some("on".to_owned()))),
         None => default_intel_iommu(line, defaults, arch),
+    }
+}
+
+/// What on the line keeps the IOMMU of a machine with such a CPU off; `None` = nothing does.
+pub fn iommu_off_by(line: &CommandLine, vendor: CpuVendor, arch: Arch) -> Option<&'static str> {
+    if !matches!(vendor, CpuVendor::Intel | CpuVendor::Amd) {
+        return None;
+    }
+    if detection_off(line, arch) {
+        return Some("iommu=off");
+    }
+    let off = Meaning::Text(Some("off".to_owned()));
+    let said = |param: &str| {
+        option_group(param, "off", arch).map_or_else(Vec::new, |key| speakers(line, &key, arch))
+    };
+    match vendor {
+        // The last one counts; AMD's `off` is sticky (handbook §1.2).
+        CpuVendor::Intel => said("intel_iommu")
+            .last()
+            .is_some_and(|last| last.meaning == off)
+            .then_some("intel_iommu=off"),
+        _ => said("amd_iommu").iter().any(|one| one.meaning == off).then_some("amd_iommu=off"),
+    }
+}
+
+impl KernelDefaults {
+    /// Whether a kernel that was built so leaves VT-d off with this line, where firmware does not opt in.
+    pub fn leaves_intel_iommu_off(&self, line: &CommandLine, arch: Arch) -> bool {
+        let silent = option_group("intel_iommu", "on", arch)
+            .is_some_and(|key| speakers(&with_built_in(line, self), &key, arch).is_empty());
+        self.intel_iommu == Some(false) && silent
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::raw_text;
+
 use super::lex::{LATIN1_NO_BREAK_SPACE, Token, fold_name, is_blank, token_end};
 
 /// Longest line that x86-64 and arm64 kernels take, in bytes: `COMMAND_LINE_SIZE` (2048) less the final NUL
@@ -32,6 +34,12 @@ pub enum LineError {
     )]
     HiddenBlank {
         /// The argument that the kernel would cut.
+        token: String,
+    },
+    /// A byte that is part of no character: no file of a boot loader is sure to carry it.
+    #[error("`{token}` holds bytes that are not UTF-8; write it in ASCII")]
+    NotText {
+        /// The argument, with the bytes replaced.
         token: String,
     },
     /// A NUL ends the line for the kernel.
@@ -127,7 +135,10 @@ impl CommandLine {
             return Err(LineError::Nul);
         }
         for token in self.tokens() {
-            let text = || token.as_str().to_owned();
+            let text = || raw_text::shown(token.as_str());
+            if raw_text::has_raw(token.as_str()) {
+                return Err(LineError::NotText { token: text() });
+            }
             if token.has_open_quote() {
                 return Err(LineError::OpenQuote { token: text() });
             }

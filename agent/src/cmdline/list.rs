@@ -1,7 +1,7 @@
 //! Taking out, replacing and adding single options of a list parameter, and merging its occurrences.
 //! Arguments in which nothing changes are never rewritten.
 
-use super::edit::{ApplyError, unwritable};
+use super::error::{ApplyError, unwritable};
 use super::lex::Token;
 use super::line::CommandLine;
 use super::shape::OptionList;

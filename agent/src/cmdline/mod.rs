@@ -11,21 +11,27 @@ mod defaults;
 mod diff;
 mod edit;
 mod effective;
+mod error;
 mod key;
 mod lex;
 mod line;
 mod list;
+mod owned;
+mod partly;
+mod repeated;
 mod shape;
 mod speak;
 mod status;
 
 pub use defaults::KernelDefaults;
 pub use diff::{LineDiff, appended};
-pub use edit::{ApplyError, Edit, EditError};
-pub use effective::{intel_iommu_on, iommu_passthrough, pci_suboption};
+pub use edit::Edit;
+pub use effective::{intel_iommu_on, iommu_off_by, iommu_passthrough, pci_suboption};
+pub use error::{ApplyError, EditError};
 pub use key::{Key, Unwanted, Wanted};
 pub use lex::{Token, TokenError, fold_name, is_blank, quote_token};
 pub use line::{CommandLine, LineError, MAX_LINE_BYTES};
+pub use repeated::{Repeated, repeated};
 pub use status::{Finding, Status};
 
 #[cfg(test)]

@@ -62,6 +62,10 @@ pub(super) struct Sequence {
     pub params: &'static [&'static str],
     /// Parameters that join it when the profile gives them together with the others.
     pub joined: &'static [&'static str],
+    /// What the order decides.
+    pub rule: &'static str,
+    /// Where that stands.
+    pub source: &'static str,
 }
 
 /// `drivers/pci/pci.c` `pci_setup`, `drivers/pci/setup-bus.c` `pci_realloc_get_opt`, `arch/x86/pci/common.c`
@@ -142,7 +146,8 @@ const fn items(param: &'static str, commas: bool, modules: bool) -> ItemList {
 
 /// libkmod `kmod_config_parse_kcmdline`; dracut.cmdline(7); kernel `init/main.c` `initcall_blacklist`;
 /// systemd-debug-generator(8), systemd.unit names; `drivers/acpi/osi.c`; `arch/x86/kernel/e820.c`;
-/// and `kernel/module/main.c`, where `module_blacklist` is one string pointer.
+/// dracut.cmdline(7) and systemd-cryptsetup-generator(8), systemd-fstab-generator(8) for what names one device each;
+/// `kernel/cgroup/cgroup.c`; and `kernel/module/main.c`, where `module_blacklist` is one string pointer.
 static ITEMS: &[ItemList] = &[
     items("modprobe.blacklist", true, true),
     items("rd.driver.blacklist", true, true),
@@ -155,18 +160,75 @@ static ITEMS: &[ItemList] = &[
     items("rd.luks.uuid", false, false),
     items("rd.lvm.lv", false, false),
     items("rd.md.uuid", false, false),
+    items("rd.lvm.vg", false, false),
+    items("rd.luks.name", false, false),
+    items("rd.luks.options", false, false),
+    items("rd.luks.key", false, false),
+    items("luks.uuid", false, false),
+    items("luks.name", false, false),
+    items("luks.options", false, false),
+    items("luks.key", false, false),
+    items("rd.route", false, false),
+    items("rd.znet", false, false),
+    items("rd.dasd", false, false),
+    items("rd.zfcp", false, false),
+    items("netroot", false, false),
+    items("ifname", false, false),
+    items("bond", false, false),
+    items("team", false, false),
+    items("bridge", false, false),
+    items("vlan", false, false),
+    items("systemd.mount_extra", false, false),
+    items("systemd.swap_extra", false, false),
+    items("systemd.set_credential", false, false),
+    items("systemd.set_credential_binary", false, false),
+    items("cgroup_disable", true, false),
     items("acpi_osi", false, false),
     items("memmap", true, false),
     ItemList { param: "module_blacklist", commas: true, modules: true, last_wins: true },
 ];
 
-/// `mm/hugetlb.c` (a count belongs to the size before it); `kernel/printk/printk.c` (the last console becomes
-/// `/dev/console`); `drivers/tty/serial/earlycon.c`; `arch/x86/kernel/early_printk.c` (the first one counts).
+const fn sequence(
+    param: &'static [&'static str],
+    rule: &'static str,
+    source: &'static str,
+) -> Sequence {
+    Sequence { params: param, joined: &[], rule, source }
+}
+
+/// What may be given more than once, each occurrence read after the one before it.
 static SEQUENCES: &[Sequence] = &[
-    Sequence { params: &["hugepagesz", "hugepages"], joined: &["default_hugepagesz"] },
-    Sequence { params: &["console"], joined: &[] },
-    Sequence { params: &["earlycon"], joined: &[] },
-    Sequence { params: &["earlyprintk"], joined: &[] },
+    Sequence {
+        params: &["hugepagesz", "hugepages"],
+        joined: &["default_hugepagesz"],
+        rule: "`hugepages=` counts pages of the size that stands before it",
+        source: "linux mm/hugetlb.c",
+    },
+    sequence(
+        &["console"],
+        "the last `console=` becomes /dev/console",
+        "linux kernel/printk/printk.c",
+    ),
+    sequence(
+        &["earlycon"],
+        "consoles are set up in this order",
+        "linux drivers/tty/serial/earlycon.c",
+    ),
+    sequence(&["earlyprintk"], "the first one counts", "linux arch/x86/kernel/early_printk.c"),
+    sequence(&["video"], "the last one for an output counts", "linux drivers/video/cmdline.c"),
+    sequence(
+        &["fbcon"],
+        "later ones add to earlier ones",
+        "linux drivers/video/fbdev/core/fbcon.c",
+    ),
+    sequence(&["dyndbg"], "queries run in this order", "linux lib/dynamic_debug.c"),
+    sequence(
+        &["crashkernel"],
+        "the last one counts; `,high` and `,low` go together",
+        "linux kernel/crash_reserve.c",
+    ),
+    sequence(&["ip"], "dracut sets interfaces up in this order", "dracut.cmdline(7)"),
+    sequence(&["nameserver"], "servers are asked in this order", "dracut.cmdline(7)"),
 ];
 
 /// The shape of a parameter, by folded name.

@@ -12,7 +12,7 @@ use super::key::{Form, Key, Meaning, Wanted, in_sequence};
 use super::lex::Token;
 use super::line::CommandLine;
 use super::list::list_positions;
-use super::shape::PASSTHROUGH;
+use super::shape::{PASSTHROUGH, Shape, shape_of};
 use super::speak::{Speaker, speakers};
 
 /// How one wanted or unwanted thing stands.
@@ -35,6 +35,15 @@ pub enum Status {
     Other {
         /// The arguments that say so.
         found: String,
+    },
+    /// The line has the same arguments in another order, and the order counts.
+    Reordered {
+        /// The arguments, in their order.
+        found: String,
+        /// What the order decides.
+        rule: &'static str,
+        /// Where that stands.
+        source: &'static str,
     },
     /// Nothing on the line speaks of it.
     Missing,
@@ -109,7 +118,7 @@ fn wanted_status(
         Some(status) if status.is_satisfied() => {
             Status::KernelDefault { by: "CONFIG_CMDLINE".to_owned() }
         }
-        Some(Status::Other { found }) => Status::Other { found },
+        Some(other @ (Status::Other { .. } | Status::Reordered { .. })) => other,
         _ => default_status(wanted, line, defaults, arch),
     }
 }
@@ -153,7 +162,7 @@ fn line_status(wanted: &Wanted, line: &CommandLine, arch: Arch) -> Status {
         return match (there.is_empty(), same) {
             (_, true) => Status::Present,
             (true, _) => Status::Missing,
-            _ => Status::Other { found: join(there.iter().map(|token| token.as_str())) },
+            _ => unlike(params, &there, tokens, arch),
         };
     }
     let all = speakers(line, &wanted.key, arch);
@@ -171,6 +180,27 @@ fn line_status(wanted: &Wanted, line: &CommandLine, arch: Arch) -> Status {
         },
         None if all.is_empty() => Status::Missing,
         _ => Status::Other { found: arguments() },
+    }
+}
+
+/// A sequence that is not as wanted: other arguments, or the same in another order.
+fn unlike(params: &[String], there: &[&Token], wanted: &[Token], arch: Arch) -> Status {
+    let found = join(there.iter().map(|token| token.as_str()));
+    let sorted = |tokens: &mut dyn Iterator<Item = &Token>| {
+        let mut all: Vec<_> = tokens
+            .map(|token| (token.folded_name(), token.value().map(|value| value.into_owned())))
+            .collect();
+        all.sort();
+        all
+    };
+    let shape = params.first().map(|param| shape_of(param, arch));
+    match shape {
+        Some(Shape::Sequence(sequence))
+            if sorted(&mut there.iter().copied()) == sorted(&mut wanted.iter()) =>
+        {
+            Status::Reordered { found, rule: sequence.rule, source: sequence.source }
+        }
+        _ => Status::Other { found },
     }
 }
 

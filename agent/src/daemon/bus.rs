@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
@@ -11,51 +12,80 @@ use zbus::{Connection, fdo, interface};
 use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
 
 use super::logind;
-use super::status::Status;
+use super::restart::RestartError;
+use super::status::{State, Status};
+use super::store::StoreError;
 use crate::plan::RebootNeed;
+use crate::reboot::hold::LONGEST_REASON;
+use crate::reboot::state::RebootState;
+use crate::visible;
 
 /// Its name on the bus.
 pub const NAME: &str = "org.bedplate.Agent1";
 /// Its object.
 pub const PATH: &str = "/org/bedplate/Agent1";
 
-/// What is asked of the loop over the bus. The answer goes back as text.
+/// What is asked of the loop over the bus, and where its answer goes.
 #[derive(Debug)]
 pub enum Request {
-    /// Look at the host and answer with the plan as JSON.
-    Plan,
-    /// Forget failures and contests, look, and apply.
-    Reconcile,
+    /// Observe the host and answer with the plan as JSON.
+    Plan(Reply<String>),
+    /// Forget failures and contests, observe, and apply.
+    Reconcile(Reply<State>),
     /// Read the profile again.
-    Reload,
-    /// Reboot, not before this time (microseconds since 1970; 0: after the profile's delay).
+    Reload(Reply<()>),
+    /// Reboot, not before this time; `None`: after the profile's delay.
     ScheduleReboot {
         /// Who and why.
         why: String,
         /// Not before.
-        usec: u64,
+        not_before: Option<Timestamp>,
+        /// The state of the reboot then, and what it means for the request.
+        reply: Reply<(RebootState, String)>,
     },
     /// Take a reboot of bedplate's own back.
     CancelReboot {
         /// The caller's user id.
         uid: u32,
+        /// What was taken back.
+        reply: Reply<String>,
     },
     /// Take the devices that are there now for all there are to be.
-    ForgetMissing,
+    ForgetMissing(Reply<String>),
 }
 
-/// A request and where its answer goes.
-pub type Asked = (Request, oneshot::Sender<Answer>);
+/// Where an answer goes.
+pub type Reply<T> = oneshot::Sender<Result<T, RequestError>>;
 
-/// What is said to it, or why not; the bus has texts only.
-pub type Answer = Result<String, String>;
+/// Why the daemon does not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The host cannot be observed, or there is no profile that can be used.
+    #[error("{0}")]
+    Unusable(String),
+    /// Nothing is known of the host.
+    #[error("the host has not been observed yet")]
+    NotObserved,
+    /// A reboot is asked for of a daemon that could not say whether it is safe.
+    #[error("no reboot can be announced, and the request is not kept: {0}")]
+    NotKept(Box<RequestError>),
+    /// Which devices are gone cannot be known.
+    #[error("nothing is forgotten: the PCI devices cannot be read now")]
+    DevicesUnread,
+    /// The reboot cannot be asked for or taken back.
+    #[error(transparent)]
+    Restart(#[from] RestartError),
+    /// What has to be remembered cannot be.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 /// What the bus shows.
 #[derive(Debug)]
 pub struct Shown {
     /// All of it.
     pub status: Status,
-    /// `bedplate plan --json` of the last look.
+    /// `bedplate plan --json` of the last observation.
     pub plan: String,
 }
 
@@ -68,12 +98,12 @@ const METHOD_LIMIT: std::time::Duration = std::time::Duration::from_secs(25);
 /// The object.
 pub struct Agent {
     shown: Shared,
-    to: mpsc::Sender<Asked>,
+    to: mpsc::Sender<Request>,
 }
 
 impl Agent {
     /// An object that shows `shown` and passes requests on.
-    pub fn new(shown: Shared, to: mpsc::Sender<Asked>) -> Self {
+    pub fn new(shown: Shared, to: mpsc::Sender<Request>) -> Self {
         Agent { shown, to }
     }
 
@@ -82,11 +112,12 @@ impl Agent {
         look(&self.shown.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn ask(&self, request: Request) -> fdo::Result<String> {
-        let (answer, answered) = oneshot::channel();
-        let gone = |_| fdo::Error::Failed("the daemon is about to stop".into());
-        self.to.send((request, answer)).await.map_err(|_| gone(()))?;
-        answered.await.map_err(|_| gone(()))?.map_err(fdo::Error::Failed)
+    async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> fdo::Result<T> {
+        let (reply, answered) = oneshot::channel();
+        let gone = |_| fdo::Error::Failed("the daemon is stopping".into());
+        self.to.send(request(reply)).await.map_err(|_| gone(()))?;
+        let answer = answered.await.map_err(|_| gone(()))?;
+        answer.map_err(|error| fdo::Error::Failed(error.to_string()))
     }
 }
 
@@ -105,7 +136,7 @@ impl Agent {
         #[zbus(header)] header: Header<'_>,
     ) -> fdo::Result<String> {
         allowed(connection, &header, "org.bedplate.reconcile").await?;
-        self.ask(Request::Reconcile).await
+        Ok(self.ask(Request::Reconcile).await?.name().to_owned())
     }
 
     /// Reads the profile again, and does what it says.
@@ -115,12 +146,13 @@ impl Agent {
         #[zbus(header)] header: Header<'_>,
     ) -> fdo::Result<()> {
         allowed(connection, &header, "org.bedplate.reload").await?;
-        self.ask(Request::Reload).await.map(drop)
+        self.ask(Request::Reload).await
     }
 
     /// Reboots the host the way the profile says, whatever policy and window are; vetoes, inhibitors and the fleet's lock
     /// count all the same. `not_before`: microseconds since 1970, 0 = after the profile's delay. Returns the state of the
     /// reboot then (`announced`, `waiting`, …), and the same for people.
+    #[zbus(out_args("state", "text"))]
     async fn schedule_reboot(
         &self,
         why: String,
@@ -128,9 +160,16 @@ impl Agent {
         #[zbus(connection)] connection: &Connection,
         #[zbus(header)] header: Header<'_>,
     ) -> fdo::Result<(String, String)> {
+        // Before anybody is asked: it is kept, logged, and shown to everybody who is logged in.
+        if why.chars().count() > LONGEST_REASON {
+            let text = format!("the reason is longer than {LONGEST_REASON} characters");
+            return Err(fdo::Error::InvalidArgs(text));
+        }
         allowed(connection, &header, "org.bedplate.schedule-reboot").await?;
-        let text = self.ask(Request::ScheduleReboot { why, usec: not_before }).await?;
-        Ok((self.see(|shown| shown.status.reboot.state.name().to_owned()), text))
+        let not_before = (not_before != 0).then(|| logind::time(not_before));
+        let (state, text) =
+            self.ask(|reply| Request::ScheduleReboot { why, not_before, reply }).await?;
+        Ok((state.name().to_owned(), text))
     }
 
     /// Takes back a reboot that bedplate announced. Nobody else's.
@@ -140,7 +179,7 @@ impl Agent {
         #[zbus(header)] header: Header<'_>,
     ) -> fdo::Result<String> {
         let uid = allowed(connection, &header, "org.bedplate.cancel-reboot").await?;
-        self.ask(Request::CancelReboot { uid }).await
+        self.ask(|reply| Request::CancelReboot { uid, reply }).await
     }
 
     /// Takes the GPUs and NICs that are there now for all there are to be. Returns which are forgotten.
@@ -210,7 +249,9 @@ impl Agent {
     /// Everything the daemon knows, as JSON: what `bedplate status` prints.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn status_json(&self) -> String {
-        self.see(|shown| serde_json::to_string_pretty(&shown.status).unwrap_or_default())
+        self.see(|shown| {
+            visible::json(&serde_json::to_string_pretty(&shown.status).unwrap_or_default())
+        })
     }
 }
 

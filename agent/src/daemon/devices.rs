@@ -112,7 +112,7 @@ pub fn blocker((address, what): &(String, String)) -> Blocker {
     Blocker {
         kind: "host",
         subject: format!("{what} at {address}"),
-        reason: "it was here when this host was last complete, and it is gone".into(),
+        reason: "it was present when this host was last complete, and is missing now".into(),
         remedy: format!(
             "find out why (`dmesg | grep {address}`, the BMC's event log, cables and power); if it was taken out for \
              good: bedplate reconcile --forget-missing"

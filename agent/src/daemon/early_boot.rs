@@ -10,10 +10,11 @@ use tokio::process::Command;
 use tokio::time::{Instant, timeout_at};
 
 use super::journal::{self, say};
-use super::logged;
+use super::logged::{self, Logged};
 use super::observation::Observation;
 use super::worker::{self, WorkError};
 use crate::enforce_hold::EnforceHold;
+use crate::plan::allowed::PROFILE;
 use crate::profile::model::AgentMode;
 
 /// The bound until the profile says another one (`boot_timeout`), and for a profile that cannot be read.
@@ -72,7 +73,7 @@ async fn udev(until: Instant) {
     if !ended.is_ok_and(|ended| ended.is_ok_and(|status| status.success())) {
         say(
             journal::IMPAIRED,
-            "udev is not done with the devices of this machine: going on without it; `udevadm settle` and \
+            "udev has not settled: the boot goes on without waiting for it; `udevadm settle` and \
              `ps -eo pid,stat,wchan,args` show what hangs",
         );
     }
@@ -80,6 +81,11 @@ async fn udev(until: Instant) {
 
 fn report(observation: &Observation) -> bool {
     logged::ended(&observation.hash, observation);
+    if observation.blockers.iter().any(|blocker| blocker.kind == PROFILE) {
+        // Then nothing was tried.
+        Logged::default().blockers(observation);
+        return false;
+    }
     let missing: Vec<_> = observation.changes.iter().filter(|change| change.live).collect();
     for change in &missing {
         logged::differs(&observation.hash, change);
@@ -89,7 +95,7 @@ fn report(observation: &Observation) -> bool {
 
 fn late(limit: Duration, at: &str) -> bool {
     let text = format!(
-        "not done after {} s with {at}: the boot goes on, the daemon goes on with it",
+        "{at} took more than {} s: the boot goes on, and the daemon finishes it",
         limit.as_secs()
     );
     say(journal::BOOT_LATE, &text);

@@ -7,7 +7,9 @@ use std::path::Path;
 use super::public_file::replace;
 use super::status::{STATES, Status, Verdict};
 use super::{marker, usage};
+use crate::host::file;
 use crate::plan::RebootNeed;
+use crate::visible;
 
 /// Where metrics go if node_exporter's directory (as Debian has it) is not there.
 pub const METRICS: &str = "/run/bedplate/bedplate.prom";
@@ -58,7 +60,7 @@ fn seconds(time: Option<jiff::Timestamp>) -> f64 {
 fn host_metrics(status: &Status, out: &mut Families) {
     let states = STATES
         .map(|state| (format!("{{state=\"{}\"}}", state.name()), flag(state == status.state)));
-    out.family("state", "gauge", "Where the host stands: 1 for the state it is in.", &states);
+    out.family("state", "gauge", "State of the host: 1 for the current one.", &states);
     let help = "Whether everything the profile asks for is in effect.";
     out.gauge("ready", help, flag(status.verdict == Verdict::Ready));
     let sample = |((kind, effect), count)| {
@@ -68,7 +70,7 @@ fn host_metrics(status: &Status, out: &mut Families) {
     let help = "What differs from the profile, by kind and by when it counts.";
     out.family("pending_changes", "gauge", help, &counts);
     let count = |n: usize| number(u64::try_from(n).unwrap_or(u64::MAX));
-    out.gauge("blockers", "What people have to deal with.", count(status.blockers.len()));
+    out.gauge("blockers", "What needs an operator.", count(status.blockers.len()));
     out.gauge("unknowns", "What could not be read.", count(status.unknowns.len()));
     let help = "Values that something else keeps changing.";
     out.gauge("contested", help, count(status.contested.len()));
@@ -82,7 +84,7 @@ fn reboot_metrics(status: &Status, out: &mut Families) {
     out.family("reboot_needed", "gauge", "Whether something waits for a boot, by class.", &needs);
     let states = crate::reboot::state::NAMES
         .map(|name| (format!("{{state=\"{name}\"}}"), flag(status.reboot.state.name() == name)));
-    out.family("reboot_state", "gauge", "Where the reboot stands.", &states);
+    out.family("reboot_state", "gauge", "State of the reboot: 1 for the current one.", &states);
     let help = "Reboots asked for since the daemon started.";
     out.counter("reboots_asked_total", help, status.reboot.asked_for);
 }
@@ -90,7 +92,7 @@ fn reboot_metrics(status: &Status, out: &mut Families) {
 fn daemon_metrics(status: &Status, out: &mut Families) {
     let help = "When the host was last found as the profile says; 0: not yet.";
     out.gauge("last_converged_timestamp_seconds", help, seconds(status.last_converged));
-    let help = "When the daemon last said all this; alert when it is older than two intervals.";
+    let help = "When the daemon last wrote this file; alert when older than two intervals.";
     out.gauge("heartbeat_timestamp_seconds", help, seconds(status.heartbeat));
     let help = "Observations of the host since the daemon started.";
     out.counter("observations_total", help, status.observations);
@@ -125,8 +127,7 @@ pub fn features(status: &Status) -> String {
 
 /// What the daemon wrote last.
 pub fn read(root: &Path) -> Option<Status> {
-    let text =
-        std::fs::read_to_string(root.join(super::status::FILE.trim_start_matches('/'))).ok()?;
+    let text = file::text(&root.join(super::status::FILE.trim_start_matches('/'))).ok()?;
     serde_json::from_str(&text).ok()
 }
 
@@ -155,7 +156,7 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
         put(&format!("{FEATURES}/bedplate"), features(status), String::new);
     }
     // Serialising a struct of plain data does not fail.
-    let json = serde_json::to_string_pretty(status).unwrap_or_default() + "\n";
+    let json = visible::json(&serde_json::to_string_pretty(status).unwrap_or_default()) + "\n";
     put(super::status::FILE, json, String::new);
     if let Some(wanted) = marker::is_wanted(status)
         && let Err(error) = marker::set(root, wanted)

@@ -1,13 +1,18 @@
 //! What the daemon logs: to the journal with fields and message ids that its catalog explains (`journalctl -x`), or as
 //! text where stderr is not the journal. One table of messages; the catalog in systemd/ has one entry for each.
 
+use tracing::Subscriber;
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::observation::Difference;
 use crate::plan::Item;
+use crate::visible::one_line;
 
 /// A kind of message, for ever: programs and the catalog know it by its id (journald: MESSAGE_ID).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,25 +99,31 @@ pub fn start() {
     match journal {
         // BEDPLATE_KIND, not F_BEDPLATE_KIND: the names are documented.
         Some(journal) => registry.with(journal.with_field_prefix(None)).init(),
-        None => {
-            let text = tracing_subscriber::fmt::layer()
-                .with_writer(std::io::stderr)
-                .with_target(false)
-                .without_time()
-                .with_ansi(false)
-                // Fields are for programs; the message says all of it in words.
-                .fmt_fields(debug_fn(|writer, field, value| match field.name() {
-                    "message" => write!(writer, "{value:?}"),
-                    _ => Ok(()),
-                }));
-            registry.with(text).init();
-        }
+        None => registry.with(text(std::io::stderr)).init(),
     }
+}
+
+/// Lines for people.
+fn text<S, W>(writer: W) -> impl Layer<S>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+    W: for<'writer> MakeWriter<'writer> + 'static,
+{
+    tracing_subscriber::fmt::layer()
+        .with_writer(writer)
+        .with_target(false)
+        .without_time()
+        .with_ansi(false)
+        // Fields are for programs; the message says all of it in words.
+        .fmt_fields(debug_fn(|writer, field, value| match field.name() {
+            "message" => writer.write_str(&one_line(&format!("{value:?}"))),
+            _ => Ok(()),
+        }))
 }
 
 /// Logs a message that is about nothing in particular.
 pub fn say(message: Message, text: &str) {
-    let id = message.id;
+    let (id, text) = (message.id, one_line(text));
     match message.level {
         Level::Info => tracing::info!(message_id = id, "{text}"),
         Level::Warning => tracing::warn!(message_id = id, "{text}"),
@@ -134,6 +145,7 @@ pub fn say_of(message: Message, plan: &str, change: &Difference, text: &str) {
             |value: &str| if value.is_empty() { "absent".to_owned() } else { value.to_owned() };
         let line =
             format!("{text}: {} {subject}: {} → {}", change.subject, shown(before), shown(after));
+        let line = one_line(&line);
         macro_rules! log {
             ($level:ident) => {
                 tracing::$level!(
@@ -157,6 +169,8 @@ pub fn say_of(message: Message, plan: &str, change: &Difference, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
     /// journalctl -x explains every message, and explains nothing that is not sent.
@@ -174,6 +188,47 @@ mod tests {
             let subject = lines.find(|line| line.starts_with("Subject: ")).unwrap();
             assert!(subject.len() > 12, "{entry}");
             assert!(entry.lines().filter(|line| !line.is_empty()).count() >= 4, "{entry}");
+        }
+    }
+
+    /// stderr may be a terminal, and what is said holds texts of the host.
+    #[test]
+    fn no_message_steers_a_terminal_or_begins_a_line() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&written);
+        let layer = text(move || Sink(Arc::clone(&sink)));
+        let registry = tracing_subscriber::registry().with(layer);
+        let evil = "x\x1b[2J\u{9b}31m\u{202e}\r\nERROR forged";
+        let item =
+            Item { subject: evil.into(), before: Some(evil.into()), after: None, why: Vec::new() };
+        let change = Difference {
+            id: "acs/x".into(),
+            kind: "acs".into(),
+            subject: evil.into(),
+            effect: crate::plan::Effect::Now,
+            live: true,
+            items: vec![item],
+        };
+        tracing::subscriber::with_default(registry, || {
+            say(BLOCKED, evil);
+            say_of(DRIFT, "p", &change, evil);
+            tracing::info!("{evil}");
+        });
+        let shown = String::from_utf8(written.lock().unwrap().clone()).unwrap();
+        assert_eq!(shown.lines().count(), 3, "{shown}");
+        assert!(!shown.contains(|c| crate::visible::steers(c) && c != '\n'), "{shown:?}");
+    }
+
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
         }
     }
 

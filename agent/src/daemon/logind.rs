@@ -37,13 +37,36 @@ pub trait Manager {
     fn prepare_for_shutdown(&self, start: bool) -> zbus::Result<()>;
 }
 
+/// What logind is asked to do (man org.freedesktop.login1, `ScheduleShutdown`); others may have it do more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shutdown {
+    /// Reboot.
+    Reboot,
+    /// Switch off: the clock's alarm wakes the machine.
+    Poweroff,
+    /// Announce a reboot, and do nothing when its time has come.
+    DryReboot,
+}
+
+impl Shutdown {
+    /// logind's name of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shutdown::Reboot => "reboot",
+            Shutdown::Poweroff => "poweroff",
+            Shutdown::DryReboot => "dry-reboot",
+        }
+    }
+}
+
 /// What bedplate has scheduled, kept in /run so that a daemon that starts again knows its own schedule, and that a boot
 /// forgets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Kept")]
 pub struct Announced {
-    /// logind's kind: `reboot`, `poweroff`, `dry-reboot`.
-    pub kind: String,
+    /// What logind was asked to do.
+    pub kind: Shutdown,
     /// Microseconds since 1970, as given to logind.
     pub usec: u64,
     /// Name of what it is for.
@@ -57,7 +80,7 @@ pub struct Announced {
 /// The file's form, of earlier versions too: it outlives an upgrade of the daemon.
 #[derive(Deserialize)]
 struct Kept {
-    kind: String,
+    kind: Shutdown,
     usec: u64,
     plan: String,
     stage: Option<Stage>,
@@ -105,6 +128,11 @@ pub enum Stage {
 }
 
 impl Announced {
+    /// Whether this is what logind has scheduled.
+    pub fn is(&self, kind: &str, usec: u64) -> bool {
+        self.kind.name() == kind && self.usec == usec
+    }
+
     /// Whether logind is to carry it out, or is about to.
     pub fn stands(&self) -> bool {
         self.stage == Stage::Announced
@@ -182,6 +210,13 @@ mod tests {
             one("shutdown", "soft", "block-weak"),
         ];
         assert_eq!(in_the_way(&all), ["apt (process 7): why", "backup (process 7): why"]);
+    }
+
+    #[test]
+    fn the_file_has_the_names_of_logind() {
+        for kind in [Shutdown::Reboot, Shutdown::Poweroff, Shutdown::DryReboot] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `/run/reboot-required`, for kured and for people: shared with packages. bedplate takes back only what it wrote.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::public_file::replace;
 use super::status::{State, Status};
+use crate::host::file;
 use crate::profile::model::RebootPolicy;
 
 /// Debian's marker, which kured watches too (handbook §2.6).
@@ -71,8 +72,8 @@ pub fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
 }
 
 /// A file that is not there is empty.
-fn read(path: &PathBuf) -> std::io::Result<String> {
-    match std::fs::read_to_string(path) {
+fn read(path: &Path) -> std::io::Result<String> {
+    match file::text(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         text => text,
     }

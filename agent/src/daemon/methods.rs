@@ -5,13 +5,14 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::journal::{self, say};
+use super::logind::Shutdown;
 use crate::error_chain::chain;
 use crate::plan::RebootNeed;
 use crate::profile::model::{Reboot, RebootMethod};
 use crate::reboot::method::choose::choose;
 use crate::reboot::method::command::Command;
 use crate::reboot::method::ipmi::Device;
-use crate::reboot::method::{Env, Next, Prepared, prepare, probe, undo};
+use crate::reboot::method::{Env, MethodError, Next, Prepared, prepare, probe, undo};
 
 /// Seconds that an orderly shutdown may take before a wake-up alarm rings: one that rings too early is lost, and the
 /// machine stays off. systemd gives each unit 90.
@@ -60,31 +61,31 @@ pub fn taken(
     };
     let soon = Timestamp::now();
     let choice = with(root, settings, "", soon, |env| choose(order, |method| probe(method, env)));
-    (choice.taken.as_ref().map(|(method, _)| *method), choice.words())
+    (choice.taken.as_ref().map(|(method, _)| *method), choice.describe())
 }
 
 /// Makes a method ready for a reboot at `at`.
 ///
 /// # Errors
-/// What failed, in words; nothing is left behind.
+/// [`MethodError`]; nothing is left behind, or the error says what.
 pub fn ready(
     root: &Path,
     method: RebootMethod,
     settings: &Reboot,
     plan: &str,
     at: Timestamp,
-) -> Result<Prepared, String> {
-    with(root, settings, plan, at, |env| prepare(method, env)).map_err(|error| chain(&error))
+) -> Result<Prepared, MethodError> {
+    with(root, settings, plan, at, |env| prepare(method, env))
 }
 
 /// What logind is asked for. The operator's command runs when its time has come; until then logind tells everybody, and
 /// rehearses.
-pub fn kind(prepared: Option<&Prepared>) -> String {
+pub fn kind(prepared: Option<&Prepared>) -> Shutdown {
     match prepared.map(|prepared| prepared.next) {
-        Some(Next::LogindReboot) => "reboot".into(),
-        Some(Next::LogindPoweroff) => "poweroff".into(),
+        Some(Next::LogindReboot) => Shutdown::Reboot,
+        Some(Next::LogindPoweroff) => Shutdown::Poweroff,
         // Rehearsed: there is nothing to be ready.
-        Some(Next::RunCommand) | None => "dry-reboot".into(),
+        Some(Next::RunCommand) | None => Shutdown::DryReboot,
     }
 }
 

@@ -19,14 +19,19 @@ use crate::host::dir::DirReader;
 use crate::kind::cmdline::diagnosis::Cause;
 use crate::kind::{Context, KINDS, Watch, cmdline};
 use crate::plan::{Action, Change};
-use crate::profile::model::{Agent, Profile};
+use crate::profile::model::{Agent, Profile, RebootPolicy};
 use crate::report::json;
 use crate::topology::Topology;
 use crate::value::PciAddress;
 
 /// Only what the operator has put on the host: nothing is enforced on a guess.
-const REQUEST: Request<'static> =
-    Request { choice: Choice::HostOnly, cpu: None, live_only: false, needs_ledger: false };
+const REQUEST: Request<'static> = Request {
+    choice: Choice::HostOnly,
+    cpu: None,
+    live_only: false,
+    needs_ledger: false,
+    allowed: &[],
+};
 
 /// What the daemon names.
 #[derive(Debug, Clone, Copy)]
@@ -118,12 +123,18 @@ fn seen(
     warnings: Vec<String>,
 ) -> Result<Observation, serde_json::Error> {
     let Planned { facts, loaded, plan, desired, .. } = planned;
-    let takes = |change: &&Change| change.deferred.is_none();
+    let mut reboot = loaded.profile.reboot.clone();
+    if !planned.stopping.is_empty() {
+        // Nor is the host rebooted for a profile that is not enforced.
+        reboot.policy = RebootPolicy::Never;
+    }
+    // What a lint stops is no difference that the daemon could do something about; the blocker says what would.
+    let takes = |change: &&Change| planned.stopping.is_empty() && change.deferred.is_none();
     Ok(Observation {
         profile: loaded.profile.name.clone(),
         profile_files: planned.profile_files.clone(),
         agent: loaded.profile.agent.clone(),
-        reboot: loaded.profile.reboot.clone(),
+        reboot,
         done,
         warnings,
         changes: plan.body.changes.iter().filter(takes).map(Difference::of).collect(),

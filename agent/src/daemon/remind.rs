@@ -45,7 +45,7 @@ impl Reminder {
             if what.is_empty() { String::new() } else { format!(" for {}", what.join(", ")) };
         Some(format!(
             "this host has waited {days} for a reboot{what}, and bedplate does not reboot it by itself ({why}): \
-             `bedplate reboot schedule` does it in good order"
+             `bedplate reboot schedule` reboots this host"
         ))
     }
 }

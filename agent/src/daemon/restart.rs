@@ -270,7 +270,7 @@ impl Restart {
         }
         match state {
             RebootState::Stuck { why } => {
-                let cause = observation.cause.as_ref().map(Cause::words).unwrap_or_default();
+                let cause = observation.cause.as_ref().map(Cause::describe).unwrap_or_default();
                 say(journal::STUCK, &format!("{why}: {cause}"));
             }
             RebootState::Waiting { why, until, overdue } => {

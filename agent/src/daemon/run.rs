@@ -18,14 +18,13 @@ use tokio::task::JoinHandle;
 use zbus::Connection;
 
 use super::backoff::Backoff;
-use super::bus::{self, Agent, Asked, Lost, Shared, Shown};
+use super::bus::{self, Agent, Lost, Request, Shared, Shown};
 use super::debounce::Debounce;
 use super::devices::Known;
 use super::events::{self, Files, Trigger};
 use super::export::{self, Written};
 use super::journal::{self, say};
 use super::logged::Logged;
-use super::logind;
 use super::observation::Observation;
 use super::pages;
 use super::remind::Reminder;
@@ -43,7 +42,7 @@ const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
 pub struct Options {
     /// Below which directory its own files lie (`/`).
     pub root: PathBuf,
-    /// The program that does rounds: this one.
+    /// The program that observes and applies: this one.
     pub worker: PathBuf,
     /// Time between two reminders of a reboot that is left to people: a day.
     pub remind_every: Duration,
@@ -91,8 +90,8 @@ struct Daemon {
     unheard: bool,
     to_triggers: Sender<Trigger>,
     triggers: Receiver<Trigger>,
-    to_asked: Sender<Asked>,
-    asked: Receiver<Asked>,
+    to_asked: Sender<Request>,
+    asked: Receiver<Request>,
     files: Option<Files>,
     restart: Restart,
     backoff: Backoff,
@@ -120,7 +119,7 @@ struct Daemon {
 /// Hears of what the kernel and other programs change; what cannot be heard is found by the re-check only.
 fn listen(to_triggers: &Sender<Trigger>) -> Option<Files> {
     if let Err(error) = events::uevents(to_triggers.clone()) {
-        let text = "no kernel events, only the re-check finds what the kernel changes";
+        let text = "no kernel events: only the periodic check finds what the kernel changes";
         say(journal::IMPAIRED, &format!("{text}: {error}"));
     }
     Files::new(to_triggers.clone())
@@ -208,7 +207,7 @@ impl Daemon {
             (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
         let mut hangup = stop(SignalKind::hangup())?;
         tokio::spawn(watchdog::watch(self.busy.clone()));
-        notify(&[NotifyState::Ready, NotifyState::Status("looking at the host")]);
+        notify(&[NotifyState::Ready, NotifyState::Status("observing the host")]);
         self.look(true).await;
         loop {
             if self.debounce.ends().is_none() {
@@ -229,11 +228,7 @@ impl Daemon {
             self.busy.begin();
             match happened {
                 Happened::Reload => self.reload().await,
-                Happened::Asked((request, answer)) => {
-                    let said = self.answer(request).await;
-                    // Who asked may have gone.
-                    let _ = answer.send(said);
-                }
+                Happened::Asked(request) => self.answer(request).await,
                 Happened::Lost(Lost::Bus) => self.disconnected().await,
                 Happened::Lost(Lost::LogindSignals) => self.listen_again().await,
                 Happened::Trigger(trigger) => self.heard(trigger).await,
@@ -253,7 +248,7 @@ impl Daemon {
     async fn heard(&mut self, trigger: Trigger) {
         self.gather(trigger);
         if self.work.is_none() && self.debounce.is_of_the_host() {
-            self.working_on("looking at what has changed").await;
+            self.working_on("observing what has changed").await;
         }
         self.debounced().await;
     }
@@ -295,7 +290,7 @@ impl Daemon {
             Err(_) => notify(&[NotifyState::Reloading]),
         }
         self.backoff.forget();
-        self.working_on("looking at the host").await;
+        self.working_on("observing the host").await;
         self.look(true).await;
         notify(&[NotifyState::Ready]);
     }
@@ -314,7 +309,7 @@ impl Daemon {
             if self.status.state == State::Stuck
                 && let Some(cause) = &observation.cause
             {
-                self.status.reason = format!("{}: {}", self.status.reason, cause.words());
+                self.status.reason = format!("{}: {}", self.status.reason, cause.describe());
             }
         }
         self.publish().await;
@@ -355,7 +350,7 @@ async fn received(signal: &mut Signal) {
 
 enum Happened {
     Reload,
-    Asked(Asked),
+    Asked(Request),
     Lost(Lost),
     Trigger(Trigger),
     Due,

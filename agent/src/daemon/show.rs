@@ -29,9 +29,9 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
         (false, _) => "not running",
         (true, Some(_)) if status.held.is_some() => "held: only observes",
         (true, _) if status.state == State::NoProfile => "enforces nothing: no profile",
-        (true, Some(AgentMode::Enforce)) => "keeps the host right",
+        (true, Some(AgentMode::Enforce)) => "enforces the profile",
         (true, Some(AgentMode::Observe)) => "only observes",
-        (true, None) => "has not looked yet",
+        (true, None) => "has not observed this host yet",
     };
     let _ = writeln!(
         out,
@@ -51,7 +51,7 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
         let _ = writeln!(out, "  at work  {} ({seconds} s)", work.what);
     }
     if let Some(at) = status.last_converged {
-        let _ = writeln!(out, "  right    {} (last found so)", shown(at));
+        let _ = writeln!(out, "  right    {} (last time)", shown(at));
     }
     if !status.facts.is_empty() {
         let facts: Vec<String> =
@@ -84,7 +84,7 @@ fn lists(status: &Status, out: &mut String) {
     let blocker = |one: &Blocker| {
         format!("{} {}: {}\n      do: {}", one.kind, one.subject, one.reason, one.remedy)
     };
-    list("for people", status.blockers.iter().map(blocker).collect());
+    list("needs an operator", status.blockers.iter().map(blocker).collect());
     let unknown = |one: &Unknown| format!("{} {}: {}", one.kind, one.subject, one.reason);
     list("could not be read", status.unknowns.iter().map(unknown).collect());
     let failed = |one: &Failed| {
@@ -129,7 +129,7 @@ pub fn reboot(status: &Status) -> String {
         );
     }
     let policy = match reboot.policy {
-        Some(RebootPolicy::Never) => "never: people reboot",
+        Some(RebootPolicy::Never) => "never: an operator reboots this host",
         Some(RebootPolicy::Mark) => "mark: /run/reboot-required is there for others",
         Some(RebootPolicy::Schedule) => "schedule: bedplate reboots",
         None => "not known yet",
@@ -194,6 +194,6 @@ fn how(reboot: &RebootStatus, out: &mut String) {
         let _ = writeln!(out, "attempts  {} since this host was last right", reboot.attempts);
     }
     if let Some(came) = &reboot.came {
-        let _ = writeln!(out, "last boot {}", came.words);
+        let _ = writeln!(out, "last boot {}", came.summary);
     }
 }

@@ -19,10 +19,10 @@ use crate::reboot::came::Came;
 use crate::reboot::record::Held;
 use crate::reboot::state::RebootState;
 
-/// Format version of [`Status`] as JSON.
-pub const VERSION: u32 = 1;
+/// Format version of [`Status`] as JSON; raised when a field changes its name or meaning, not when one is added.
+pub const VERSION: u32 = 2;
 /// What is known before the first look.
-const NOT_LOOKED: &str = "the host has not been looked at yet";
+const NOT_OBSERVED: &str = "the host has not been observed yet";
 /// Where the daemon keeps it for who has no bus. Everybody may read it.
 pub const FILE: &str = "/run/bedplate/status.json";
 
@@ -142,7 +142,7 @@ impl Default for RebootStatus {
         RebootStatus {
             need: None,
             policy: None,
-            state: RebootState::Unknown { why: NOT_LOOKED.into() },
+            state: RebootState::Unknown { why: NOT_OBSERVED.into() },
             method: None,
             methods: Vec::new(),
             plan: String::new(),
@@ -172,7 +172,7 @@ impl Status {
             bedplate_status: VERSION,
             state: State::Starting,
             verdict: Verdict::CannotTell,
-            reason: NOT_LOOKED.into(),
+            reason: NOT_OBSERVED.into(),
             profile: String::new(),
             mode: None,
             held: None,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::devices::{self, Known};
 use super::logind::{ANNOUNCED, Announced};
+use crate::host::file;
 use crate::host::write::replace_own_file;
 use crate::reboot::record::{RECORD, Record, RecordError};
 
@@ -53,7 +54,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`]; then nothing may be rebooted, since nobody would count.
     pub fn record(&self) -> Result<Record, StoreError> {
-        match std::fs::read_to_string(self.at(RECORD)) {
+        match file::text(&self.at(RECORD)) {
             Ok(text) => Ok(Record::parse(&text)?),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Record::default()),
             Err(error) => Err(StoreError::Read { path: RECORD, error }),
@@ -71,7 +72,7 @@ impl Store {
 
     /// What the profile's rules selected last. One that cannot be understood is made again.
     pub fn devices(&self) -> Known {
-        let text = std::fs::read_to_string(self.at(devices::FILE)).unwrap_or_default();
+        let text = file::text(&self.at(devices::FILE)).unwrap_or_default();
         Known::parse(&text).unwrap_or_default()
     }
 
@@ -86,7 +87,7 @@ impl Store {
 
     /// What was announced in this boot. A file that cannot be understood says nothing.
     pub fn announced(&self) -> Option<Announced> {
-        serde_json::from_str(&std::fs::read_to_string(self.at(ANNOUNCED)).ok()?).ok()
+        serde_json::from_str(&file::text(&self.at(ANNOUNCED)).ok()?).ok()
     }
 
     /// Keeps what was announced.
@@ -116,6 +117,7 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::logind::Shutdown;
     use crate::daemon::logind::Stage;
 
     #[test]
@@ -137,7 +139,7 @@ mod tests {
             .unwrap();
         assert!(matches!(store.record(), Err(StoreError::Record(RecordError::Damaged(_)))));
         let announced = Announced {
-            kind: "reboot".into(),
+            kind: Shutdown::Reboot,
             usec: 7,
             plan: "p".into(),
             stage: Stage::Announced,

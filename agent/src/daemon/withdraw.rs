@@ -5,64 +5,91 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use super::logind::{self, ManagerProxy};
-use super::store::Store;
+use jiff::Timestamp;
+
+use super::logind::{self, Announced, ManagerProxy};
+use super::store::{Store, StoreError};
 use super::{export, marker};
 use crate::error_chain::chain;
-use crate::reboot::method::undo;
+use crate::profile::model::RebootMethod;
+use crate::reboot::method::{MethodError, undo};
 use crate::utc::shown;
 
 /// logind answers at once, or not at all.
 const LOGIND_LIMIT: Duration = Duration::from_secs(5);
 
+/// Why an announced reboot may still come: the file that says whose it is has to stay.
+#[derive(Debug, thiserror::Error)]
+pub enum CallOffError {
+    /// logind does not take it back.
+    #[error(
+        "bedplate has announced a reboot for {}, and systemd-logind cannot be asked to take it back ({why}): it may \
+         still come. Nothing was removed; take it back with `shutdown -c`, or try again",
+        shown(*.at)
+    )]
+    Logind {
+        /// When it is due.
+        at: Timestamp,
+        /// Why not.
+        why: LogindError,
+    },
+    /// The machine would still go through its firmware, or off, at its next reboot.
+    #[error(
+        "cannot undo what was prepared for the announced reboot ({method}): {}. Nothing was removed; try again",
+        chain(.error)
+    )]
+    Undo {
+        /// What was prepared.
+        method: RebootMethod,
+        /// Which step failed.
+        error: MethodError,
+    },
+    /// The file that says whose it is cannot be removed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why logind did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum LogindError {
+    /// Not in time.
+    #[error("it does not answer")]
+    Silent(#[from] tokio::time::error::Elapsed),
+    /// It said no, or there is no bus.
+    #[error(transparent)]
+    Bus(#[from] zbus::Error),
+}
+
 /// Calls off the reboot that bedplate has announced on the running machine, whose files are below `root`, and undoes what
-/// was prepared for it. What logind has scheduled for others stays. What was called off, in words, if anything.
+/// was prepared for it. What logind has scheduled for others stays. The time of the reboot that was called off, if any.
 ///
 /// # Errors
-/// A sentence: the reboot may still come, and the file that says whose it is has to stay.
-pub async fn call_off(root: &Path) -> Result<Option<String>, String> {
+/// [`CallOffError`].
+pub async fn call_off(root: &Path) -> Result<Option<Timestamp>, CallOffError> {
     let store = Store::new(root);
     let Some(announced) = store.announced() else { return Ok(None) };
-    let cancelled = if !announced.stands() {
-        false
-    } else {
-        let ours = (announced.kind.as_str(), announced.usec);
-        let asked = tokio::time::timeout(LOGIND_LIMIT, cancel(ours)).await;
-        let asked = asked.unwrap_or_else(|_| Err("it does not answer".into()));
-        asked.map_err(|why| {
-            format!(
-                "bedplate has announced a reboot for {}, and systemd-logind cannot be asked to take it back ({why}): it may \
-                 still come. Nothing was removed; take it back with `shutdown -c`, or try again",
-                shown(logind::time(announced.usec))
-            )
-        })?
-    };
+    let at = logind::time(announced.usec);
+    let cancelled = announced.stands()
+        && cancel(&announced).await.map_err(|why| CallOffError::Logind { at, why })?;
     if let Some(prepared) = &announced.prepared {
-        undo(prepared, root).map_err(|error| {
-            format!(
-                "cannot undo what was prepared for the announced reboot ({}): {}. Nothing was removed; try again",
-                prepared.method,
-                chain(&error)
-            )
-        })?;
+        let method = prepared.method;
+        undo(prepared, root).map_err(|error| CallOffError::Undo { method, error })?;
     }
-    store.announce(None).map_err(|error| error.to_string())?;
-    Ok(cancelled.then(|| {
-        format!("the reboot announced for {} is taken back", shown(logind::time(announced.usec)))
-    }))
+    store.announce(None)?;
+    Ok(cancelled.then_some(at))
 }
 
 /// Takes back what logind has scheduled if it is this; whether it was.
-async fn cancel(ours: (&str, u64)) -> Result<bool, String> {
+async fn cancel(announced: &Announced) -> Result<bool, LogindError> {
     let ask = async {
         let logind = ManagerProxy::new(&zbus::Connection::system().await?).await?;
         let (kind, usec) = logind.scheduled_shutdown().await?;
-        if (kind.as_str(), usec) != ours {
+        if !announced.is(&kind, usec) {
             return Ok(false);
         }
         logind.cancel_scheduled_shutdown().await
     };
-    ask.await.map_err(|error: zbus::Error| error.to_string())
+    Ok(tokio::time::timeout(LOGIND_LIMIT, ask).await??)
 }
 
 /// Removes all of it below `root`. What could not be removed, in words; the rest is gone.

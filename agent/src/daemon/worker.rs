@@ -47,7 +47,7 @@ pub enum WorkError {
         limit: Duration,
     },
     /// Its answer is none.
-    #[error("the worker's answer cannot be understood")]
+    #[error("the worker's answer cannot be parsed")]
     Answer(#[source] serde_json::Error),
 }
 

@@ -6,7 +6,7 @@ use crate::host::snapshot::{Config, Node, Snapshot};
 use crate::value::PciAddress;
 
 /// What ports of switches and root complexes can do: all but egress control.
-const ACS_CAPABLE: u16 = 0x005f;
+pub const ACS_CAPABLE: u16 = 0x005f;
 /// What Linux switches on when an IOMMU is in use: SV, RR, CR, UF (handbook §3.2).
 pub const ACS_BY_LINUX: u16 = 0x001d;
 
@@ -49,8 +49,8 @@ pub struct Device {
     pub driver: Option<&'static str>,
     /// PCIe port type; `None` = conventional PCI.
     pub port: Option<PortType>,
-    /// ACS control, for ports.
-    pub acs: Option<u16>,
+    /// ACS capability and control, for ports.
+    pub acs: Option<(u16, u16)>,
     /// Secondary and subordinate bus, for bridges.
     pub buses: (u8, u8),
     /// NUMA node.
@@ -63,6 +63,10 @@ pub struct Device {
     pub link: (u8, u8),
     /// SR-IOV.
     pub sriov: Option<Sriov>,
+    /// Whether it has the ATS capability, switched on.
+    pub ats: bool,
+    /// Vital Product Data, as the `vpd` file shows it.
+    pub vpd: Option<Vec<u8>>,
     /// The PF, for a VF.
     pub physfn: Option<PciAddress>,
     /// Network.
@@ -87,6 +91,8 @@ impl Device {
             windows: Vec::new(),
             link: (0, 0),
             sriov: None,
+            ats: false,
+            vpd: None,
             physfn: None,
             network: None,
         }
@@ -126,6 +132,9 @@ impl Device {
                 &format!("/sys/kernel/iommu_groups/{group}/devices/{name}"),
                 Node::Link(device),
             );
+        }
+        if let Some(vpd) = &self.vpd {
+            snapshot.insert(&format!("{}/vpd", self.directory), Node::File(vpd.clone()));
         }
         if let Some(sriov) = &self.sriov {
             for (index, vf) in sriov.vfs.iter().enumerate() {
@@ -297,20 +306,22 @@ impl Device {
         put(0x100, header(0x0001, 2, 0x150));
         let special = self.acs.is_some() || self.sriov.is_some();
         put(0x150, header(0x0019, 1, if special { 0x180 } else { 0 }));
-        if let Some(control) = self.acs {
+        if let Some((capable, control)) = self.acs {
             put(0x180, header(0x000d, 1, 0x1a0));
-            put(0x184, pair(ACS_CAPABLE, control));
+            put(0x184, pair(capable, control));
             put(0x1a0, header(0x0026, 1, 0));
         }
         if let Some(sriov) = &self.sriov {
-            put(0x180, header(0x0010, 1, 0x1c0));
+            put(0x180, header(0x0010, 1, if self.ats { 0x1c0 } else { 0 }));
             put(0x188, u32::from(!sriov.vfs.is_empty()) * 0x9);
             put(0x18c, pair(sriov.total, sriov.total));
             put(0x190, sriov.vfs.len() as u32);
             put(0x194, pair(1, 1));
             put(0x198, pair(0, sriov.vf_device));
-            put(0x1c0, header(0x000f, 1, 0));
-            put(0x1c4, 0x8000_0000);
+            if self.ats {
+                put(0x1c0, header(0x000f, 1, 0));
+                put(0x1c4, 0x8000_0000);
+            }
         }
     }
 }

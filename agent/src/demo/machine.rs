@@ -1,9 +1,12 @@
 //! The PCI side of the made-up machines: which functions hang where. Shapes and ids follow the real machines;
 //! how one function looks is `device`'s business.
 
+mod grace;
+mod x86;
+
 use std::collections::BTreeMap;
 
-use super::device::{ACS_BY_LINUX, Device, Port, Sriov};
+use super::device::{ACS_BY_LINUX, ACS_CAPABLE, Device, Port, Sriov};
 use super::spec::{HostSpec, Machine, Nvidia};
 use crate::facts::pci::PortType;
 use crate::host::snapshot::{Node, Snapshot};
@@ -14,6 +17,10 @@ const MIB: u64 = 1 << 20;
 /// Where memory windows start: above 4 GiB, as with Above 4G Decoding.
 const WINDOWS: u64 = 0x2000_0000_0000;
 
+/// Root ports of Vera CPUs: their P2P Completion Redirect is read-only and 0 (handbook §14.1).
+const VERA_ROOT_PORTS: [(u16, u16); 2] = [(0x10de, 0x2f95), (0x10de, 0x2f96)];
+const ACS_OF_VERA: u16 = ACS_CAPABLE & !0x0008;
+
 /// Put the machine's PCI functions into a running host.
 pub fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
     let mut layout = Layout { spec, domain: 0, devices: Vec::new(), names: 0 };
@@ -21,7 +28,13 @@ pub fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
         match spec.machine {
             Machine::Hgx => layout.hgx(),
             Machine::Mi300x => layout.mi300x(),
+            Machine::B300 => layout.b300(),
+            Machine::EpycL40s => layout.epyc_l40s(),
             Machine::Grace => layout.grace(),
+            Machine::Gb200 => layout.gb200(),
+            Machine::Gb300 => layout.gb300(),
+            Machine::VeraRubin => layout.vera_rubin(),
+            Machine::DgxSpark => layout.dgx_spark(),
             Machine::Plain => layout.plain(),
         }
         if layout.devices.len() >= spec.functions {
@@ -35,6 +48,42 @@ pub fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
     for device in &layout.devices {
         device.write(snapshot, &mut windows, length);
     }
+}
+
+/// A model of network adapter.
+struct Adapter {
+    device: u16,
+    name: &'static str,
+    /// Which bits of an adapter's number make the serial number of its board: several adapters may share one.
+    board: u32,
+}
+
+const CONNECTX_7: Adapter = Adapter { device: 0x1021, name: "NVIDIA ConnectX-7", board: u32::MAX };
+
+impl Adapter {
+    /// Vital Product Data: the name, then part number, serial number of the board and, as V3, a UUID that all functions
+    /// of one adapter share (rdma-core kernel-boot/rdma_topo parse_vpd).
+    fn vpd(&self, number: u32) -> Vec<u8> {
+        let keyword = |key: &str, value: &str| {
+            [key.as_bytes(), &[value.len() as u8], value.as_bytes()].concat()
+        };
+        let resource = |tag: u8, body: &[u8]| {
+            [&[tag], (body.len() as u16).to_le_bytes().as_slice(), body].concat()
+        };
+        let fields = [
+            keyword("PN", "000-00000-0000"),
+            keyword("SN", &format!("MT0000{:06X}", number & self.board)),
+            keyword("V3", &format!("{number:032x}")),
+            keyword("RV", "\0"),
+        ];
+        let name = resource(0x82, self.name.as_bytes());
+        [name, resource(0x90, &fields.concat()), vec![0x78]].concat()
+    }
+}
+
+/// The number of the adapter on a bus.
+fn adapter_number(bus: &Bus) -> u32 {
+    bus.domain << 8 | u32::from(bus.number)
 }
 
 /// A place to hang functions from: a host bridge, or a bridge with its secondary bus.
@@ -101,7 +150,10 @@ impl Layout<'_> {
         bridge.link = (5, 16);
         if matches!(kind, PortType::RootPort | PortType::Downstream) {
             let on = self.spec.acs.unwrap_or(self.spec.group_type().is_some());
-            bridge.acs = Some(if on { ACS_BY_LINUX } else { 0 });
+            let capable = if VERA_ROOT_PORTS.contains(&id) { ACS_OF_VERA } else { ACS_CAPABLE };
+            let usual = if on { ACS_BY_LINUX & capable } else { 0 };
+            let own = self.spec.acs_control.get(&bridge.address);
+            bridge.acs = Some((capable, own.copied().unwrap_or(usual)));
         }
         let below = Bus { directory: bridge.directory.clone(), number: buses.0, ..bus.clone() };
         self.add(bridge);
@@ -124,6 +176,7 @@ impl Layout<'_> {
     }
 
     fn gpu(&mut self, bus: &Bus, class: u32, id: (u16, u16), driver: Option<&'static str>) {
+        let id = self.spec.gpu.map_or(id, |gpu| gpu.0);
         let mut gpu = self.device(bus, 0, 0, class, id);
         gpu.driver = driver;
         gpu.subsystem = (id.0, 0x16c1);
@@ -143,8 +196,13 @@ impl Layout<'_> {
 
     /// A ConnectX-7 with its VFs.
     fn connectx7(&mut self, bus: &Bus, is_infiniband: bool) {
+        self.connectx(bus, &CONNECTX_7, 0, is_infiniband);
+    }
+
+    /// A port of a ConnectX or BlueField adapter with its VFs.
+    fn connectx(&mut self, bus: &Bus, model: &Adapter, function: u8, is_infiniband: bool) {
         let class = if is_infiniband { 0x02_0700 } else { 0x02_0000 };
-        let mut pf = self.device(bus, 0, 0, class, (0x15b3, 0x1021));
+        let mut pf = self.device(bus, 0, function, class, (0x15b3, model.device));
         pf.driver = Some("mlx5_core");
         pf.subsystem = (0x15b3, 0x0041);
         pf.windows = vec![(0, 32 * MIB), (7, 16 * MIB)];
@@ -155,15 +213,20 @@ impl Layout<'_> {
         } else {
             format!("{}P{}{}", &net[..2], bus.domain, &net[2..])
         };
+        let net = if function == 0 { net } else { format!("{net}f{function}") };
         pf.network = Some(self.port(&net, is_infiniband));
+        pf.vpd = Some(model.vpd(adapter_number(bus)));
         // VF i has the routing id of its PF + first offset (1) + i * stride (1).
         let vf_address = |index: u16| PciAddress {
             device: ((index + 1) / 8 % 32) as u8,
             function: ((index + 1) % 8) as u8,
             ..pf.address
         };
-        let vfs: Vec<PciAddress> = (0..self.spec.vfs.min(16)).map(vf_address).collect();
+        // Two ports of one adapter would need first offsets of their own.
+        let wanted = if function == 0 { self.spec.vfs.min(16) } else { 0 };
+        let vfs: Vec<PciAddress> = (0..wanted).map(vf_address).collect();
         pf.sriov = Some(Sriov { total: 16, vf_device: 0x101e, vfs: vfs.clone() });
+        pf.ats = self.spec.nic_ats;
         let pf_address = pf.address;
         self.add(pf);
         for (index, address) in vfs.into_iter().enumerate() {
@@ -225,7 +288,8 @@ impl Layout<'_> {
                     self.nvme(&ports[4]);
                     self.nvme(&ports[5]);
                 }
-                0x37 => {
+                // Boards with other GPUs have other NVSwitches, or none that PCI shows.
+                0x37 if self.spec.gpu.is_none() => {
                     for port in self.switch(&root, (1, 0), ROOT_PORT, 4) {
                         let mut switch = self.device(&port, 0, 0, 0x06_8000, (0x10de, 0x22a3));
                         switch.driver = nvidia.map(|_| "nvidia-nvswitch");
@@ -299,31 +363,6 @@ impl Layout<'_> {
             }
         }
         self.domain += 1;
-    }
-
-    /// Each GPU and each NIC has a domain of its own, with nothing but a root port above it.
-    fn grace(&mut self) {
-        let nvidia = (self.spec.nvidia_driver() != Nvidia::None).then_some("nvidia");
-        for numa in 0..4 {
-            for is_gpu in [false, true] {
-                let root = self.root(0, numa);
-                let port = self.bridge(&root, (0, 0), (0x10de, 0x22b1), PortType::RootPort, (1, 1));
-                if is_gpu {
-                    self.gpu(&port, 0x03_0200, (0x10de, 0x2342), nvidia);
-                } else {
-                    self.connectx7(&port, true);
-                }
-                self.domain += 1;
-            }
-            let root = self.root(0, numa);
-            let port = self.bridge(&root, (0, 0), (0x10de, 0x22b2), PortType::RootPort, (1, 1));
-            if numa == 0 {
-                self.management(&port)
-            } else {
-                self.nvme(&port)
-            }
-            self.domain += 1;
-        }
     }
 
     fn plain(&mut self) {

@@ -1,7 +1,7 @@
 //! The description of a made-up host: a small TOML file with a default for everything.
 //!
 //! ```toml
-//! machine = "hgx"                 # hgx (default), mi300x, grace, plain
+//! machine = "hgx"                 # hgx (default), mi300x, b300, epyc-l40s, grace, gb200, gb300, vera-rubin, dgx-spark, plain
 //! loader = "debian"               # debian, rhel9, rhel8, suse, systemd-boot, uki, rpm-ostree, bootc, talos, none
 //! os-version = "24.04"            # VERSION_ID; only a label
 //! kernel = "6.8.0-45-generic"     # the running (image: newest) release
@@ -9,8 +9,11 @@
 //! cpu = "intel"                   # intel, amd, arm, other: the machine's own unless given
 //! iommu = "translated"            # none (no table), off, translated (lazy), strict, passthrough
 //! acs = true                      # ports have ACS control as Linux sets it (default: with an IOMMU active); false = 0
+//! acs-control = {"0000:17:00.0" = 0x5d}  # ACS control of single ports that differs
 //! cmdline = "console=ttyS0"       # arguments in the boot configuration, for every entry, as the kernel is to see them
 //! running-cmdline = "…"           # what the running kernel got instead of `cmdline`
+//! gpu = "10de:2901"               # ids of its GPUs, instead of the machine's own
+//! nic-ats = false                 # RDMA NICs show the ATS capability (ATS_ENABLED in their firmware), switched on
 //! vfs = 0                         # VFs enabled on every RDMA NIC
 //! vf = { trust = true }           # attributes of these VFs, instead of what the driver leaves there
 //! vf-derived = false              # their addresses are those that bedplate derives
@@ -23,12 +26,17 @@
 //! running = true                  # false = an image root: no /proc, /sys or /run
 //! unprivileged = false            # true = config space is cut to 64 bytes, as for an ordinary user
 //! remove = ["/etc/default/grub"]  # paths taken away, with everything below
+//! denied = ["/proc/cmdline"]      # paths that want more privilege, with everything below
+//! unrecorded = ["/proc/cmdline"]  # paths that the recording left out, with everything below
 //!
 //! [modules]                       # on top of the machine's own
 //! nvidia_peermem = "available"    # live, coming, going, builtin, available (not loaded), absent
 //!
 //! [files]                         # files added or replaced, after everything else; directories are made, links followed
 //! "/etc/modprobe.d/site.conf" = "options nvidia NVreg_Foo=1\n"
+//!
+//! [latin1]                        # the same with every character as one byte, beyond ASCII too
+//! "/etc/default/grub" = "# f\u00fcr alle\n"
 //!
 //! [links]                         # symbolic links added or replaced
 //! "/etc/kernel/cmdline" = "/usr/lib/kernel/cmdline"
@@ -38,11 +46,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{boot, machine, system};
 use crate::facts::CpuVendor;
-use crate::host::snapshot::{Node, Snapshot};
-use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
+use crate::value::{NotAValue, PciAddress, PciId};
 
 /// Which machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -53,8 +59,20 @@ pub enum Machine {
     Hgx,
     /// Two AMD sockets, 8 switches, 8 MI300X, 8 ConnectX-7 on Ethernet.
     Mi300x,
+    /// Two Intel sockets, 8 B300, each behind the inline switch of its ConnectX-8.
+    B300,
+    /// Two AMD sockets, 8 L40S and 2 ConnectX-7 on root ports; no switches.
+    EpycL40s,
     /// Four Grace Hopper superchips; no switches.
     Grace,
+    /// Two Grace CPUs, 4 GB200 on root ports, 4 ConnectX-7.
+    Gb200,
+    /// Two Grace CPUs, 4 GB300, each with the Data Direct function of a ConnectX-8 below one switch.
+    Gb300,
+    /// Two Vera CPUs, 4 Rubin GPUs and 8 ConnectX-9 on root ports.
+    VeraRubin,
+    /// One GB10, one ConnectX-7 on two links.
+    DgxSpark,
     /// One socket, one root port, one Ethernet NIC: nothing that needs anything.
     Plain,
 }
@@ -133,6 +151,20 @@ pub enum Nvidia {
     None,
 }
 
+/// Vendor and device, as `10de:2901`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Ids(pub (u16, u16));
+
+impl TryFrom<String> for Ids {
+    type Error = NotAValue;
+
+    fn try_from(text: String) -> Result<Self, NotAValue> {
+        let (vendor, device) = text.split_once(':').unwrap_or((&text, ""));
+        Ok(Ids((vendor.parse::<PciId>()?.0, device.parse::<PciId>()?.0)))
+    }
+}
+
 /// A made-up host; see the head of this file for the TOML form.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
@@ -146,8 +178,11 @@ pub struct HostSpec {
     pub cpu: Option<CpuVendor>,
     pub iommu: IommuState,
     pub acs: Option<bool>,
+    pub acs_control: BTreeMap<PciAddress, u16>,
     pub cmdline: String,
     pub running_cmdline: Option<String>,
+    pub gpu: Option<Ids>,
+    pub nic_ats: bool,
     pub vfs: u16,
     pub vf: VfAttributes,
     pub vf_derived: bool,
@@ -160,8 +195,11 @@ pub struct HostSpec {
     pub running: bool,
     pub unprivileged: bool,
     pub remove: Vec<String>,
+    pub denied: Vec<String>,
+    pub unrecorded: Vec<String>,
     pub modules: BTreeMap<String, ModuleState>,
     pub files: BTreeMap<String, String>,
+    pub latin1: BTreeMap<String, String>,
     pub links: BTreeMap<String, String>,
 }
 
@@ -176,8 +214,11 @@ impl Default for HostSpec {
             cpu: None,
             iommu: IommuState::Translated,
             acs: None,
+            acs_control: BTreeMap::new(),
             cmdline: String::new(),
             running_cmdline: None,
+            gpu: None,
+            nic_ats: false,
             vfs: 0,
             vf: VfAttributes::default(),
             vf_derived: false,
@@ -190,8 +231,11 @@ impl Default for HostSpec {
             running: true,
             unprivileged: false,
             remove: Vec::new(),
+            denied: Vec::new(),
+            unrecorded: Vec::new(),
             modules: BTreeMap::new(),
             files: BTreeMap::new(),
+            latin1: BTreeMap::new(),
             links: BTreeMap::new(),
         }
     }
@@ -206,9 +250,13 @@ impl HostSpec {
     /// The CPU's maker.
     pub fn cpu_vendor(&self) -> CpuVendor {
         self.cpu.unwrap_or(match self.machine {
-            Machine::Hgx | Machine::Plain => CpuVendor::Intel,
-            Machine::Mi300x => CpuVendor::Amd,
-            Machine::Grace => CpuVendor::Arm,
+            Machine::Hgx | Machine::B300 | Machine::Plain => CpuVendor::Intel,
+            Machine::Mi300x | Machine::EpycL40s => CpuVendor::Amd,
+            Machine::Grace
+            | Machine::Gb200
+            | Machine::Gb300
+            | Machine::VeraRubin
+            | Machine::DgxSpark => CpuVendor::Arm,
         })
     }
 
@@ -225,30 +273,8 @@ impl HostSpec {
     /// The NVIDIA driver, by default open on machines that have such GPUs.
     pub fn nvidia_driver(&self) -> Nvidia {
         self.nvidia.unwrap_or(match self.machine {
-            Machine::Hgx | Machine::Grace => Nvidia::Open,
             Machine::Mi300x | Machine::Plain => Nvidia::None,
+            _ => Nvidia::Open,
         })
-    }
-
-    /// Make the host: a snapshot in which everything not there is known not to be there.
-    pub fn build(&self) -> Snapshot {
-        let mut snapshot = Snapshot::new(self.running);
-        system::files(self, &mut snapshot);
-        boot::files(self, &mut snapshot);
-        if self.running {
-            system::running(self, &mut snapshot);
-            machine::pci(self, &mut snapshot);
-        }
-        for path in &self.remove {
-            snapshot.remove(&snapshot.canonical(path));
-        }
-        for (path, text) in &self.files {
-            snapshot.insert(&snapshot.canonical(path), Node::File(text.clone().into_bytes()));
-        }
-        for (path, target) in &self.links {
-            snapshot.insert(&snapshot.canonical(path), Node::Link(target.clone()));
-        }
-        snapshot.complete();
-        snapshot
     }
 }

@@ -93,7 +93,7 @@ fn installed_kernel(spec: &HostSpec, kernel: &str, snapshot: &mut Snapshot) {
     let config = format!(
         "CONFIG_INTEL_IOMMU=y\nCONFIG_INTEL_IOMMU_DEFAULT_ON={}\nCONFIG_AMD_IOMMU=y\n\
          # CONFIG_IOMMU_DEFAULT_DMA_STRICT is not set\n{}\n{}\n\
-         CONFIG_PCI_REALLOC_ENABLE_AUTO=y\nCONFIG_DMA_SHARED_BUFFER=y\nCONFIG_PCI_P2PDMA=y\n",
+         CONFIG_PCI_REALLOC_ENABLE_AUTO=y\nCONFIG_DMA_SHARED_BUFFER=y\nCONFIG_DMABUF_MOVE_NOTIFY=y\nCONFIG_PCI_P2PDMA=y\n",
         if spec.iommu == IommuState::Off { "n" } else { "y" },
         if passthrough == "y" {
             "# CONFIG_IOMMU_DEFAULT_DMA_LAZY is not set"
@@ -162,18 +162,28 @@ fn cpu(spec: &HostSpec) -> (String, &'static str, &'static str) {
              flags\t\t: fpu tsc msr pae apic sse sse2 ht syscall nx pdpe1gb rdtscp lm constant_tsc\n\n"
         )
     };
+    // Implementer and part (arch/arm64/include/asm/cputype.h).
+    let (implementer, part) = match spec.machine {
+        Machine::VeraRubin => ("0x4e", "0x010"),
+        Machine::DgxSpark => ("0x41", "0xd85"),
+        _ => ("0x41", "0xd4f"),
+    };
     let text = match spec.cpu_vendor() {
         CpuVendor::Intel => x86("GenuineIntel", 6, "Intel(R) Xeon(R) Platinum 8480C"),
         CpuVendor::Amd => x86("AuthenticAMD", 25, "AMD EPYC 9554 64-Core Processor"),
         CpuVendor::Other => x86("CentaurHauls", 7, "Unknown"),
-        CpuVendor::Arm => "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd evtstrm aes sve2\n\
-                           CPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: 0xd4f\n\n"
-            .to_owned(),
+        CpuVendor::Arm => format!(
+            "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd evtstrm aes sve2\n\
+             CPU implementer\t: {implementer}\nCPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: {part}\n\n"
+        ),
     };
     match spec.machine {
         Machine::Hgx => (text, "0-223\n", "0-1\n"),
-        Machine::Mi300x => (text, "0-255\n", "0-1\n"),
+        Machine::Mi300x | Machine::B300 | Machine::EpycL40s => (text, "0-255\n", "0-1\n"),
         Machine::Grace => (text, "0-287\n", "0-3\n"),
+        Machine::Gb200 | Machine::Gb300 => (text, "0-143\n", "0-1\n"),
+        Machine::VeraRubin => (text, "0-175\n", "0-1\n"),
+        Machine::DgxSpark => (text, "0-19\n", "0\n"),
         Machine::Plain => (text, "0-15\n", "0\n"),
     }
 }
@@ -183,6 +193,12 @@ fn dmi(spec: &HostSpec, snapshot: &mut Snapshot) {
         Machine::Hgx => ("Supermicro", "SYS-821GE-TNHR", "X13DEG-OAD"),
         Machine::Mi300x => ("Supermicro", "AS -8125GS-TNMR2", "H13DSG-O-CPU-D"),
         Machine::Grace => ("NVIDIA", "GH200 P5042", "P5042"),
+        Machine::B300 => ("NVIDIA", "DGX B300", "Board"),
+        Machine::EpycL40s => ("Supermicro", "AS -4125GS-TNRT", "H13DSG-O-CPU"),
+        Machine::Gb200 => ("NVIDIA", "DGX GB200", "Board"),
+        Machine::Gb300 => ("NVIDIA", "DGX GB300", "Board"),
+        Machine::VeraRubin => ("NVIDIA", "Vera Rubin", "Board"),
+        Machine::DgxSpark => ("NVIDIA", "NVIDIA_DGX_Spark", "Board"),
         Machine::Plain => ("Example", "1U server", "Board"),
     };
     let fields = [

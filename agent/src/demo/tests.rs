@@ -88,6 +88,93 @@ fn the_other_machines_too() {
     assert_eq!(count(&plain, Function::is_gpu), 0);
 }
 
+/// The bridges above a function, from it to the root port.
+fn path(facts: &Facts, address: &str) -> Vec<String> {
+    let above = tree(facts).path_up(address.parse().unwrap());
+    above.iter().map(ToString::to_string).collect()
+}
+
+/// The numbers that NVIDIA's guide to GPUDirect RDMA with ConnectX-8 and its published ACS argument name (handbook §14.1).
+#[test]
+fn gb300_has_the_published_tree() {
+    let snapshot = spec("machine = \"gb300\"");
+    let facts = observe(&snapshot, Depth::Plan);
+    for (gpu, slot, pf) in [
+        ("0009:06:00.0", "01", "0000:03:00.0"),
+        ("0008:06:00.0", "03", "0002:03:00.0"),
+        ("0019:06:00.0", "01", "0010:03:00.0"),
+        ("0018:06:00.0", "03", "0012:03:00.0"),
+    ] {
+        let domain = &gpu[..4];
+        let at = |rest: &str| format!("{domain}:{rest}");
+        let shared = [at("01:00.0"), at("00:00.0")];
+        let outer = at(&format!("02:{slot}.0"));
+        let legs = [at("05:00.0"), at("04:00.0"), outer];
+        assert_eq!(path(&facts, gpu), [legs.as_slice(), &shared].concat());
+        let dma = at("03:00.0");
+        assert_eq!(path(&facts, &dma), [[at("02:00.0")].as_slice(), &shared].concat());
+        let function = |address: &str| tree(&facts).get(address.parse().unwrap()).unwrap();
+        let id = |address: &str| (function(address).vendor.0, function(address).device.0);
+        assert_eq!(
+            (id(gpu), id(&dma), id(pf)),
+            ((0x10de, 0x31c2), (0x15b3, 0x2100), (0x15b3, 0x1023))
+        );
+        assert_eq!(function(&dma).class >> 8, 0x0801);
+        assert_ne!(function(gpu).iommu_group, function(&dma).iommu_group, "as it ships");
+        let vpd =
+            |address: &str| snapshot.read(&format!("/sys/bus/pci/devices/{address}/vpd")).unwrap();
+        assert_eq!(vpd(&dma), vpd(pf), "the PF's UUID");
+    }
+    assert_eq!(count(&facts, Function::is_gpu), 4);
+    let boards = ["0000:03:00.0", "0002:03:00.0", "0010:03:00.0"]
+        .map(|pf| snapshot.read(&format!("/sys/bus/pci/devices/{pf}/vpd")).unwrap());
+    let serial = |vpd: &[u8]| {
+        let at = vpd.windows(2).position(|word| word == b"SN").unwrap();
+        vpd[at + 3..at + 3 + usize::from(vpd[at + 2])].to_owned()
+    };
+    assert_eq!(serial(&boards[0]), serial(&boards[1]), "two adapters, one board");
+    assert_ne!(serial(&boards[0]), serial(&boards[2]));
+}
+
+#[test]
+fn shapes_are_told_apart_by_what_is_above_a_gpu() {
+    let bridges = |text: &str, gpus: usize, above: usize| {
+        let facts = facts(text);
+        assert_eq!(count(&facts, Function::is_gpu), gpus, "{text}");
+        for gpu in tree(&facts).functions.values().filter(|f| f.is_gpu()) {
+            assert_eq!(path(&facts, &gpu.address.to_string()).len(), above, "{text}");
+        }
+        facts
+    };
+    bridges("machine = \"gb200\"", 4, 1);
+    bridges("machine = \"epyc-l40s\"", 8, 1);
+    bridges("machine = \"dgx-spark\"", 1, 1);
+    let vera = bridges("machine = \"vera-rubin\"", 4, 1);
+    let port = tree(&vera).get("0008:00:00.0".parse().unwrap()).unwrap();
+    let acs = port.acs.known().unwrap();
+    assert_eq!((acs.capable, acs.control), (AcsBits(0x57), AcsBits(0x15)), "CR is read-only 0");
+    let b300 = bridges("machine = \"b300\"", 8, 5);
+    // Each GPU shares the switch below its root port with one NIC.
+    for gpu in tree(&b300).functions.values().filter(|f| f.is_gpu()) {
+        let inside = tree(&b300).path_up(gpu.address)[3];
+        let near = count(&b300, |f| f.is_nic() && tree(&b300).path_up(f.address).contains(&inside));
+        assert_eq!(near, 1);
+    }
+}
+
+#[test]
+fn gpus_can_be_others_and_nics_can_have_ats() {
+    let other = facts("gpu = \"10de:2901\"");
+    assert_eq!(count(&other, |f| f.is_gpu() && f.device.0 == 0x2901), 8);
+    assert!(HostSpec::from_toml("gpu = \"10de\"").is_err());
+    let ats = |text: &str| {
+        let facts = observe(&spec(text), Depth::Thorough);
+        count(&facts, |f| f.detail.as_ref().is_some_and(|d| d.ats == Reading::Known(true)))
+    };
+    assert_eq!(ats(""), 0);
+    assert_eq!(ats("nic-ats = true"), 8);
+}
+
 #[test]
 fn vfs_come_with_their_pf_and_vfio_without_a_network() {
     let facts = facts("vfs = 4\nvfio = [\"0000:19:00.2\"]");

@@ -1,12 +1,14 @@
 //! Lock → plan again → apply → observe again, and the way back: the one place where a host is changed.
 
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 
+use super::prepare::trusted;
 use super::{Planned, Request, RoadError, prepare};
 use crate::apply::{self, ApplyReport, Event, Executor};
 use crate::checker;
 use crate::facts::{Depth, Facts, observe};
-use crate::host::dir::DirReader;
+use crate::host::dir::{DirReader, ImageRoot};
 use crate::host::write::DirWriter;
 use crate::host::{HostKind, Reader};
 use crate::kind::cmdline;
@@ -21,30 +23,36 @@ pub enum Target {
     Live,
     /// A root directory that is not running.
     Image {
-        /// The directory.
-        root: PathBuf,
+        /// The directory, opened once: whatever has its name later is another one.
+        root: Arc<ImageRoot>,
         /// Whether the image's own tools are run inside it.
         chroot_tools: bool,
     },
 }
 
 impl Target {
-    /// Opens it for reading, afresh: an open reader may know directories that are gone.
+    /// An image, which has to be the caller's or root's own.
     ///
     /// # Errors
     /// [`RoadError::Image`].
-    pub fn reader(&self) -> Result<DirReader, RoadError> {
+    pub fn image(root: &Path, chroot_tools: bool) -> Result<Self, RoadError> {
+        let root = ImageRoot::open_to_change(root).map_err(RoadError::Image)?;
+        Ok(Target::Image { root, chroot_tools })
+    }
+
+    /// A reader that knows nothing yet: one that was in use may know directories that are gone.
+    pub fn reader(&self) -> DirReader {
         match self {
-            Target::Live => Ok(DirReader::live()),
-            Target::Image { root, .. } => DirReader::image(root).map_err(RoadError::Image),
+            Target::Live => DirReader::live(),
+            Target::Image { root, .. } => DirReader::within(Arc::clone(root)),
         }
     }
 
-    fn writer(&self) -> Result<DirWriter, RoadError> {
+    fn writer(&self) -> DirWriter {
         match self {
-            Target::Live => Ok(DirWriter::live()),
+            Target::Live => DirWriter::live(),
             Target::Image { root, chroot_tools } => {
-                DirWriter::image(root, *chroot_tools).map_err(RoadError::Writer)
+                DirWriter::within(Arc::clone(root), *chroot_tools)
             }
         }
     }
@@ -53,9 +61,11 @@ impl Target {
 /// Whether the host can be changed at all: better said before an operator is asked.
 ///
 /// # Errors
-/// [`RoadError::Writer`], [`RoadError::Unwritable`].
+/// [`RoadError::Unwritable`].
 pub fn may_change(target: &Target) -> Result<(), RoadError> {
-    target.writer()?.may_write(ledger::DIRECTORY).map_err(RoadError::Unwritable)
+    let writer = target.writer();
+    writer.may_write(ledger::DIRECTORY).map_err(RoadError::Unwritable)?;
+    writer.trusts(ledger::DIRECTORY).map_err(RoadError::Unwritable)
 }
 
 /// What came of applying a plan.
@@ -83,11 +93,12 @@ pub fn apply(
     watch: &mut dyn FnMut(Event<'_>),
     now: jiff::Timestamp,
 ) -> Result<Applied, RoadError> {
-    let mut writer = target.writer()?;
+    let mut writer = target.writer();
     let _lock = writer.lock().map_err(RoadError::Lock)?;
     // What was planned before the lock may be done by now, by another bedplate or an operator.
-    let reader = target.reader()?;
+    let reader = target.reader();
     let mut before = prepare(&reader, request)?;
+    before.may_be_applied()?;
     select(&mut before)?;
     let facts = &before.facts;
     let check = |check: &Check, reader: &dyn Reader| checker::check(reader, facts, check);
@@ -95,13 +106,13 @@ pub fn apply(
     let owned = owned_arguments(&before.ledger);
     let report = apply::apply(&before.plan, &mut before.ledger, executor, now);
     let mut still_in_effect = Vec::new();
-    let after = target.reader().and_then(|reader| {
-        let mut after = prepare(&reader, request)?;
+    let reader = target.reader();
+    let after = prepare(&reader, request).map(|mut after| {
         still_in_effect = in_effect_until_boot(&reader, &after.facts, &owned);
         if !still_in_effect.is_empty() {
             after.plan.reboot = after.plan.reboot.max(before.plan.reboot);
         }
-        Ok(after)
+        after
     });
     Ok(Applied { before, report, after, still_in_effect })
 }
@@ -123,8 +134,8 @@ impl Reverted {
     /// # Errors
     /// [`RoadError`].
     pub fn plan(target: &Target, force: bool) -> Result<RevertPlan, RoadError> {
-        let (reader, writer) = (target.reader()?, target.writer()?);
-        Ok(revert::plan(&Ledger::load(&reader)?, &reader, &writer, force))
+        let (reader, writer) = (target.reader(), target.writer());
+        Ok(revert::plan(&trusted(&reader)?, &reader, &writer, force))
     }
 }
 
@@ -139,15 +150,15 @@ pub fn revert(
     watch: &mut dyn FnMut(&Step),
     now: jiff::Timestamp,
 ) -> Result<Reverted, RoadError> {
-    let mut writer = target.writer()?;
+    let mut writer = target.writer();
     let _lock = writer.lock().map_err(RoadError::Lock)?;
     locked();
-    let reader = target.reader()?;
-    let mut ledger = Ledger::load(&reader)?;
+    let reader = target.reader();
+    let mut ledger = trusted(&reader)?;
     let owned = owned_arguments(&ledger);
     let plan = revert::plan(&ledger, &reader, &writer, force);
     let report = revert::run(&plan, &mut ledger, &reader, &mut writer, watch, now);
-    let reader = target.reader()?;
+    let reader = target.reader();
     let still_in_effect = in_effect_until_boot(&reader, &observe(&reader, Depth::Plan), &owned);
     Ok(Reverted { plan, report, still_in_effect })
 }

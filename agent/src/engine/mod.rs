@@ -3,20 +3,22 @@
 //! under the host's lock.
 
 mod change;
+mod lints;
 mod prepare;
 pub mod profile_source;
+mod seen;
 
 pub use change::{Applied, Reverted, Target, apply, may_change, revert};
+pub use lints::Judged;
 pub use prepare::{Planned, Request, RoadError, choose, prepare, prepare_loaded};
 
 use crate::desired::Desired;
-use crate::facts::{CpuVendor, Facts};
+use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::{HostKind, Reader, Reading};
-use crate::kind::{Context, KINDS};
+use crate::kind::{self, Context, KINDS, cmdline};
 use crate::ledger::Ledger;
-use crate::plan::{Change, Deferred, Effect, Note, Plan, RebootNeed, Section};
+use crate::plan::{Change, Deferred, Effect, Plan, RebootNeed, Section};
 use crate::profile::model::Profile;
-use crate::resolve;
 
 /// What planning came to.
 pub struct Outcome {
@@ -24,6 +26,15 @@ pub struct Outcome {
     pub plan: Plan,
     /// The desired state it is for.
     pub desired: Desired,
+}
+
+/// What the host is, with what its boot entries say of the next boot: the kernel, and whether the IOMMU stays off. Facts
+/// alone know no boot entries.
+pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
+    let mut facts = crate::facts::observe(reader, depth);
+    facts.os.next_kernel = cmdline::next_kernel(reader, &facts);
+    facts.iommu.off_by = cmdline::iommu_off(reader, &facts);
+    facts
 }
 
 /// Fills in what the caller says of a machine that cannot be asked (an image has no CPU).
@@ -39,7 +50,7 @@ pub fn assume_cpu(facts: &mut Facts, said: Option<CpuVendor>, profile: &Profile)
 
 /// Compare and plan.
 pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledger) -> Outcome {
-    let desired = resolve::resolve(profile, facts);
+    let desired = kind::resolve(profile, facts);
     let context = Context { profile, desired: &desired, facts, reader, ledger };
     let mut body = Section {
         blockers: desired.blockers.clone(),
@@ -47,7 +58,7 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
         notes: desired.notes.clone(),
         ..Section::default()
     };
-    no_accelerator(facts, &mut body);
+    seen::report(facts, &mut body);
     for kind in KINDS {
         append(&mut body, (kind.plan)(&context));
     }
@@ -66,23 +77,6 @@ fn append(body: &mut Section, more: Section) {
     body.notes.extend(more.notes);
     body.pending.extend(more.pending);
     body.unseen.extend(more.unseen);
-}
-
-/// A machine without a GPU is worth a word: most of what a profile asks for has no subject there.
-fn no_accelerator(facts: &Facts, body: &mut Section) {
-    let note = |text: String| Note { kind: "host", subject: "GPUs".into(), text };
-    match &facts.pci {
-        Reading::Known(tree) if !tree.functions.values().any(|function| function.is_gpu()) => {
-            body.notes.push(note(format!(
-                "no GPU among the {} PCI functions of this host: ACS and per-GPU VF counts have nothing to act on",
-                tree.functions.len()
-            )));
-        }
-        Reading::Absent => body.notes.push(note(
-            "this host shows no PCI devices: ACS and VFs have nothing to act on".into(),
-        )),
-        Reading::Known(_) | Reading::Unknown(_) => {}
-    }
 }
 
 /// An image is not running: what only a running machine has is shown, and left for its first boot.

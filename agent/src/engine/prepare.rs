@@ -1,13 +1,16 @@
 //! Host → facts → profile → plan: the one place where these are put together.
 
-use super::profile_source::{self, Choice, Chosen, SourceError};
-use super::{Outcome, assume_cpu, plan};
+use super::lints::Judged;
+use super::profile_source::{self, Belief, Choice, Chosen, SourceError};
+use super::{Outcome, assume_cpu, observe, plan};
 use crate::desired::Desired;
-use crate::facts::{CpuVendor, Depth, Facts, observe};
+use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::dir::ImageError;
 use crate::host::lock::LockError;
 use crate::host::{ReadError, Reader, WriteError};
+use crate::kind;
 use crate::ledger::{Ledger, LedgerError};
+use crate::plan::allowed::AllowedLint;
 use crate::plan::{Change, Plan, Unknown};
 use crate::profile::Loaded;
 
@@ -20,8 +23,17 @@ pub struct Request<'a> {
     pub cpu: Option<CpuVendor>,
     /// Only changes that act on the running machine and need no boot.
     pub live_only: bool,
+    /// Lints of level error that are let pass, beside those that the profile itself allows.
+    pub allowed: &'a [AllowedLint],
     /// Whether a ledger that only root may read is an error: who applies has to know it, a dry run needs no rights.
     pub needs_ledger: bool,
+}
+
+impl Request<'_> {
+    /// Who applies goes by the profile as root; who only looks may look at any.
+    fn belief(&self) -> Belief {
+        if self.needs_ledger { Belief::Own } else { Belief::Anybody }
+    }
 }
 
 /// A plan, with everything that it was made from.
@@ -39,6 +51,21 @@ pub struct Planned {
     pub ledger: Ledger,
     /// The difference.
     pub plan: Plan,
+    /// Lints that keep it from being applied, each with its place.
+    pub stopping: Vec<String>,
+}
+
+impl Planned {
+    /// Whether the profile may be applied at all.
+    ///
+    /// # Errors
+    /// [`RoadError::Lints`].
+    pub fn may_be_applied(&self) -> Result<(), RoadError> {
+        match self.stopping.is_empty() {
+            true => Ok(()),
+            false => Err(RoadError::Lints { lints: self.stopping.clone() }),
+        }
+    }
 }
 
 /// Why a host was not planned for, or not changed.
@@ -50,15 +77,18 @@ pub enum RoadError {
     /// The operator has put no profile on the host, and no other was asked for.
     #[error("{}", profile_source::no_own_profile())]
     NoProfile,
+    /// The profile says what can never be right, and there is no reason to let it pass.
+    #[error("nothing was done: the profile says what can never be right: {}", lints.join(", "))]
+    Lints {
+        /// Ids of the lints, each with its place.
+        lints: Vec<String>,
+    },
     /// The ledger cannot be used.
     #[error("cannot tell what bedplate did on this host before")]
     Ledger(#[from] LedgerError),
     /// The directory that is to stand for the host cannot be used.
     #[error("cannot use --root")]
     Image(#[source] ImageError),
-    /// The host cannot be written to.
-    #[error("cannot change this host")]
-    Writer(#[source] ImageError),
     /// bedplate could not keep its ledger there: it changes nothing without.
     #[error("cannot change this host")]
     Unwritable(#[source] WriteError),
@@ -79,7 +109,7 @@ pub fn choose(
     facts: &mut Facts,
     request: &Request<'_>,
 ) -> Result<Chosen, RoadError> {
-    let chosen = profile_source::choose(request.choice, reader, facts)?;
+    let chosen = profile_source::choose(request.choice, request.belief(), reader, facts)?;
     let chosen = chosen.ok_or(RoadError::NoProfile)?;
     assume_cpu(facts, request.cpu, &chosen.loaded.profile);
     Ok(chosen)
@@ -104,7 +134,7 @@ pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, Ro
     assume_cpu(&mut facts, None, &loaded.profile);
     let chosen = Chosen { loaded, files: Vec::new() };
     let choice = Choice::HostOnly;
-    let request = Request { choice, cpu: None, live_only: false, needs_ledger: true };
+    let request = Request { choice, cpu: None, live_only: false, needs_ledger: true, allowed: &[] };
     planned(reader, facts, chosen, &request)
 }
 
@@ -118,15 +148,27 @@ fn planned(
     let Chosen { loaded, files } = chosen;
     let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &ledger);
     plan.body.unknowns.extend(unknown);
+    let judged = Judged::new(&loaded, request.allowed);
+    let stopping = judged.stopping();
+    judged.report(&mut plan.body);
     if request.live_only {
         plan.body.changes.retain(Change::is_live);
     }
-    Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan })
+    Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping })
+}
+
+/// The host's ledger, if it asks for nothing but what the kinds do.
+///
+/// # Errors
+/// [`LedgerError`].
+pub(super) fn trusted(reader: &dyn Reader) -> Result<Ledger, LedgerError> {
+    let ledger = Ledger::load(reader)?;
+    kind::foreign(&ledger).map_or(Ok(ledger), |what| Err(LedgerError::Foreign { what }))
 }
 
 /// A ledger that only root may read is one more thing that is not known, where a plan is all that is wanted.
 fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>), LedgerError> {
-    match Ledger::load(reader) {
+    match trusted(reader) {
         Err(LedgerError::Unreadable(error @ ReadError::Denied { .. })) if !needed => {
             let subject = "what bedplate did here before".to_owned();
             let unknown = Unknown { kind: "host", subject, reason: error.to_string() };

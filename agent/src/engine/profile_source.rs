@@ -2,13 +2,16 @@
 //! that fits the hardware best. Reads files; what they mean is the profile module's business.
 
 mod error;
+#[cfg(test)]
+mod tests;
 
 use std::io::Read as _;
 use std::path::Path;
 
 use crate::facts::Facts;
-use crate::host::{ReadError, Reader};
-use crate::profile::{self, LayerText, Loaded, MatchError, Shipped};
+use crate::host::{ReadError, Reader, file, trust};
+use crate::profile::model::Profile;
+use crate::profile::{self, Judged, LayerText, Loaded, MatchError, Shipped};
 
 pub use error::SourceError;
 
@@ -22,6 +25,18 @@ pub const HOST_LAYERS: &str = "/etc/bedplate/profile.d";
 /// Longest text that is taken for a profile. A kernel command line ends at 2 KiB (handbook §1), and the shipped
 /// profiles are shorter than 8 KiB with all their comments.
 const MOST_BYTES: usize = 128 * 1024;
+
+/// Where a host keeps them.
+const HOST_DIRECTORY: &str = "/etc/bedplate";
+
+/// What may be read as a profile that is named on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Belief {
+    /// Anything, a pipe as well: it is only looked at.
+    Anybody,
+    /// What belongs to the caller or to root, and others cannot write: it decides what is done as root.
+    Own,
+}
 
 /// Which profile is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -75,11 +90,12 @@ impl Layer {
 /// [`SourceError`].
 pub fn choose(
     choice: Choice<'_>,
+    belief: Belief,
     reader: &dyn Reader,
     facts: &Facts,
 ) -> Result<Option<Chosen>, SourceError> {
     let base = match choice {
-        Choice::Named(name) => matched(named(name, facts)?, facts)?,
+        Choice::Named(name) => matched(named(name, belief, facts)?, facts)?,
         Choice::HostOrShipped => match own(reader, facts)? {
             Some(layers) => layers,
             None => vec![matching_shipped(facts)?],
@@ -140,7 +156,9 @@ fn matched(layer: Layer, facts: &Facts) -> Result<Vec<Layer>, SourceError> {
 }
 
 fn matching_shipped(facts: &Facts) -> Result<Layer, SourceError> {
-    best(profile::shipped().iter().map(Layer::of_shipped).collect(), facts, "the shipped profiles")
+    let name = best_shipped(facts).map_err(SourceError::NoShipped)?;
+    let shipped = profile::shipped().iter().find(|shipped| shipped.name == name);
+    shipped.map(Layer::of_shipped).ok_or(SourceError::UnknownName { name })
 }
 
 /// A file, or, where there is none of that name, a shipped profile.
@@ -151,15 +169,12 @@ pub fn file_or_shipped(path: &Path) -> Result<Layer, SourceError> {
     let shipped = profile::shipped().iter().find(|shipped| Path::new(shipped.name) == path);
     match shipped {
         Some(shipped) if !path.exists() => Ok(Layer::of_shipped(shipped)),
-        _ => read_file(path),
+        _ => read_file(path, Belief::Anybody),
     }
 }
 
 /// A shipped name, a file, or a directory.
-///
-/// # Errors
-/// [`SourceError`].
-pub fn named(name: &str, facts: &Facts) -> Result<Layer, SourceError> {
+fn named(name: &str, belief: Belief, facts: &Facts) -> Result<Layer, SourceError> {
     let looks_like_path = name.contains('/') || name.ends_with(".toml");
     if !looks_like_path
         && let Some(shipped) = profile::shipped().iter().find(|shipped| shipped.name == name)
@@ -168,31 +183,67 @@ pub fn named(name: &str, facts: &Facts) -> Result<Layer, SourceError> {
     }
     let path = Path::new(name);
     if path.is_dir() {
-        return best(directory(path)?, facts, name);
+        return best(directory(path, belief)?, facts, name);
     }
     if !path.exists() && !looks_like_path {
         return Err(SourceError::UnknownName { name: name.to_owned() });
     }
-    read_file(path)
+    read_file(path, belief)
 }
 
-/// One file of the machine that bedplate runs on.
-///
-/// # Errors
-/// [`SourceError`].
-pub fn read_file(path: &Path) -> Result<Layer, SourceError> {
+/// One file of the machine that bedplate runs on, named by the caller.
+fn read_file(path: &Path, belief: Belief) -> Result<Layer, SourceError> {
+    match belief {
+        Belief::Anybody => layer(path, std::fs::File::open(path)),
+        Belief::Own => own_file(path),
+    }
+}
+
+/// One of a directory's files: a pipe among them would hold up the reading of all.
+fn listed_file(path: &Path, belief: Belief) -> Result<Layer, SourceError> {
+    match belief {
+        Belief::Anybody => layer(path, file::open(path).map(|(file, _)| file)),
+        Belief::Own => own_file(path),
+    }
+}
+
+fn own_file(path: &Path) -> Result<Layer, SourceError> {
     let shown = path.display().to_string();
+    let (opened, stat) = file::open(path).map_err(unreadable(path))?;
+    believed(trust::distrust(&stat, &shown), &shown)?;
+    directory_is_own(path)?;
+    layer(path, Ok(opened))
+}
+
+fn layer(path: &Path, opened: std::io::Result<std::fs::File>) -> Result<Layer, SourceError> {
     let mut bytes = Vec::new();
     // A device or a pipe may never end.
     let limit = MOST_BYTES as u64 + 1;
-    let read = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-    read.map_err(|source| SourceError::Unreadable { path: shown.clone(), source })?;
-    let text =
-        String::from_utf8(bytes).map_err(|_| SourceError::NotText { path: shown.clone() })?;
-    Layer { path: shown, text }.of_a_bearable_size()
+    opened.and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(unreadable(path))?;
+    let path = path.display().to_string();
+    let text = String::from_utf8(bytes).map_err(|_| SourceError::NotText { path: path.clone() })?;
+    Layer { path, text }.of_a_bearable_size()
 }
 
-fn directory(dir: &Path) -> Result<Vec<Layer>, SourceError> {
+fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> SourceError {
+    move |source| SourceError::Unreadable { path: path.display().to_string(), source }
+}
+
+fn believed(why: Option<String>, path: &str) -> Result<(), SourceError> {
+    let untrusted = |why| Err(SourceError::Untrusted { path: path.to_owned(), why });
+    why.map_or(Ok(()), untrusted)
+}
+
+/// Who may write the directory of a file can put another one in its place.
+fn directory_is_own(file: &Path) -> Result<(), SourceError> {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
+    let shown = directory.display().to_string();
+    let meta = std::fs::metadata(directory).map_err(unreadable(directory))?;
+    believed(trust::distrust_directory(&meta, &shown), &shown)
+}
+
+fn directory(dir: &Path, belief: Belief) -> Result<Vec<Layer>, SourceError> {
     let listed = std::fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
     let directory = || dir.display().to_string();
     let entries =
@@ -200,7 +251,7 @@ fn directory(dir: &Path) -> Result<Vec<Layer>, SourceError> {
     let mut paths: Vec<_> = entries.into_iter().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     paths.sort();
-    paths.iter().map(|path| read_file(path)).collect()
+    paths.iter().map(|path| listed_file(path, belief)).collect()
 }
 
 /// What is installed in the host's /etc/bedplate: the profiles that it may use, and the layers laid over any of them.
@@ -216,7 +267,8 @@ pub fn installed(reader: &dyn Reader) -> Result<(Vec<Layer>, Vec<Layer>), Source
 }
 
 fn host_profile(reader: &dyn Reader) -> Result<Option<Layer>, SourceError> {
-    match reader.text(HOST_PROFILE) {
+    let trusted = reader.trusted_directory(HOST_DIRECTORY);
+    match trusted.and_then(|()| trusted_text(reader, HOST_PROFILE)) {
         Ok(text) => Layer { path: HOST_PROFILE.into(), text }.of_a_bearable_size().map(Some),
         Err(error) if error.is_absent() => Ok(None),
         Err(error) => Err(SourceError::Host(error)),
@@ -236,19 +288,55 @@ fn own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Vec<Layer>>, SourceE
     }
 }
 
-/// What messages call the shipped profile that fits the hardware best.
+/// The name of the shipped profile that fits the hardware best.
 ///
 /// # Errors
 /// None fits, or several do.
 pub fn best_shipped(facts: &Facts) -> Result<String, MatchError> {
-    let row = |shipped: &Shipped| {
-        let layer = LayerText { path: &shipped.path(), text: shipped.text };
-        let loaded = profile::load(&[layer], profile::shipped());
-        // A test holds that every shipped profile loads.
-        (shipped.path(), loaded.map(|loaded| loaded.profile.matching).unwrap_or_default())
+    let conditions: Vec<_> =
+        shipped_profiles().map(|(name, profile)| (name.to_owned(), profile.matching)).collect();
+    profile::pick(&conditions, facts).map(str::to_owned).map_err(|error| match error {
+        // Why a host is none of the named machines is for `bedplate profile list` to say.
+        MatchError::NoneFits(mut misfits) => {
+            misfits.retain(|misfit| misfit.profile.starts_with("generic-"));
+            MatchError::NoneFits(misfits)
+        }
+        tie => tie,
+    })
+}
+
+/// A shipped profile, held against a host.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for.
+    pub description: String,
+    /// Its conditions.
+    pub judged: Judged,
+    /// Whether it is the one that fits best.
+    pub best: bool,
+}
+
+/// All shipped profiles, held against a host.
+pub fn listed(facts: &Facts) -> Vec<Listed> {
+    let best = best_shipped(facts).ok();
+    let row = |(name, profile): (&'static str, Profile)| Listed {
+        name,
+        judged: profile::judge(&profile.matching, facts),
+        description: profile.description,
+        best: best.as_deref() == Some(name),
     };
-    let conditions: Vec<_> = profile::shipped().iter().map(row).collect();
-    profile::pick(&conditions, facts).map(str::to_owned)
+    shipped_profiles().map(row).collect()
+}
+
+fn shipped_profiles() -> impl Iterator<Item = (&'static str, Profile)> {
+    profile::shipped().iter().filter_map(|shipped| {
+        let layer = LayerText { path: &shipped.path(), text: shipped.text };
+        // A test holds that every shipped profile loads.
+        let loaded = profile::load(&[layer], profile::shipped()).ok()?;
+        Some((shipped.name, loaded.profile))
+    })
 }
 
 fn best(mut candidates: Vec<Layer>, facts: &Facts, place: &str) -> Result<Layer, SourceError> {
@@ -268,7 +356,9 @@ fn best(mut candidates: Vec<Layer>, facts: &Facts, place: &str) -> Result<Layer,
 }
 
 fn host_files(reader: &dyn Reader, dir: &str) -> Result<Vec<Layer>, SourceError> {
-    let names = match reader.list(dir) {
+    let trusted =
+        reader.trusted_directory(HOST_DIRECTORY).and_then(|()| reader.trusted_directory(dir));
+    let names = match trusted.and_then(|()| reader.list(dir)) {
         Ok(names) => names,
         Err(error) if error.is_absent() => return Ok(Vec::new()),
         // A snapshot made without this directory has none to lay over.
@@ -277,8 +367,15 @@ fn host_files(reader: &dyn Reader, dir: &str) -> Result<Vec<Layer>, SourceError>
     };
     let files = names.into_iter().filter(|name| name.ends_with(".toml")).map(|name| {
         let path = format!("{dir}/{name}");
-        let text = reader.text(&path).map_err(SourceError::Host)?;
+        let text = trusted_text(reader, &path).map_err(SourceError::Host)?;
         Layer { path, text }.of_a_bearable_size()
     });
     files.collect()
+}
+
+fn trusted_text(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
+    String::from_utf8(reader.read_trusted(path)?).map_err(|_| ReadError::Failed {
+        path: path.to_owned(),
+        reason: "it is not UTF-8 text".into(),
+    })
 }

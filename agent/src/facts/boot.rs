@@ -55,7 +55,9 @@ impl Host<'_> {
 
     /// Whether /etc/default/grub switches BLS entries on, by a plain assignment (the last one counts).
     fn grub_blscfg(&self) -> bool {
-        let text = self.reader.text("/etc/default/grub").unwrap_or_default();
+        // Other people's comments need not be UTF-8.
+        let bytes = self.reader.read("/etc/default/grub").unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
         let value =
             text.lines().rev().find_map(|line| line.trim().strip_prefix("GRUB_ENABLE_BLSCFG="));
         value.is_some_and(|value| value.trim().trim_matches(['"', '\'']) == "true")

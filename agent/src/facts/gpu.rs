@@ -1,8 +1,16 @@
-//! GPU driver facts that decide between DMA-BUF and nvidia_peermem (handbook §6.2, §6.3).
+//! GPU driver facts that decide between DMA-BUF and nvidia_peermem (handbook §6.2, §6.3), what RCCL asks of the kernel
+//! (handbook §14.6), and the drivers of other makers' GPUs.
+
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::pci::PciTree;
 use crate::host::{Reader, Reading};
+use crate::value::PciId;
+
+const AMD: PciId = PciId(0x1002);
+const NVIDIA: PciId = PciId(0x10de);
 
 /// The loaded NVIDIA kernel driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,13 +28,42 @@ pub struct GpuStack {
     pub nvidia: Reading<NvidiaDriver>,
     /// Whether the kernel's ib_core exports `ib_register_peer_memory_client` (MLNX_OFED / DOCA-OFED do, mainline does not).
     pub peer_memory_symbols: Reading<bool>,
+    /// Drivers that GPUs of other makers are bound to (`amdgpu`, `xe`, `i915`), by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherDriver>,
+    /// What RCCL asks of the running kernel; only where there is an AMD GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rccl: Option<Rccl>,
+}
+
+/// A driver of GPUs that are not NVIDIA's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OtherDriver {
+    /// The module.
+    pub name: String,
+    /// Its version; those in the kernel's own tree have none.
+    pub version: Reading<String>,
+}
+
+/// What RCCL looks at before it registers GPU memory by DMA-BUF (ROCm/rccl src/misc/rocmwrap.cc, src/init.cc).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rccl {
+    /// `CONFIG_DMABUF_MOVE_NOTIFY=y`.
+    pub move_notify: Reading<bool>,
+    /// `CONFIG_PCI_P2PDMA=y`.
+    pub p2pdma: Reading<bool>,
+    /// `kernel.numa_balancing` is on.
+    pub numa_balancing: Reading<bool>,
+    /// The running kernel's command line has the word `iommu=pt`; nothing else satisfies that test.
+    pub says_pt: Reading<bool>,
 }
 
 /// Symbol that nvidia_peermem needs from ib_core (handbook §6.3).
 pub const PEER_SYMBOL: &str = "ib_register_peer_memory_client";
 
 /// Observe. `kernel` is the release whose module index is asked.
-pub fn observe(reader: &dyn Reader, kernel: Option<&str>) -> GpuStack {
+pub fn observe(reader: &dyn Reader, kernel: Option<&str>, pci: &Reading<PciTree>) -> GpuStack {
+    let (others, amd) = other_drivers(reader, pci);
     let nvidia = Reading::from_result(reader.text("/proc/driver/nvidia/version"));
     let nvidia = match nvidia {
         Reading::Known(text) => parse_version(&text).map_or_else(
@@ -38,7 +75,8 @@ pub fn observe(reader: &dyn Reader, kernel: Option<&str>) -> GpuStack {
     };
     // The answer only matters where an NVIDIA driver is: spare everybody else a file of half a megabyte.
     let peer_memory_symbols = match (&nvidia, kernel) {
-        (Reading::Absent, _) | (_, None) => Reading::Absent,
+        (_, None) => Reading::Absent,
+        (Reading::Absent, _) if !amd => Reading::Absent,
         (_, Some(release)) => {
             let index = reader.read(&format!("/lib/modules/{release}/modules.symbols"));
             Reading::from_result(index).map(|bytes| {
@@ -47,7 +85,51 @@ pub fn observe(reader: &dyn Reader, kernel: Option<&str>) -> GpuStack {
             })
         }
     };
-    GpuStack { nvidia, peer_memory_symbols }
+    let rccl = amd.then(|| rccl(reader, kernel));
+    GpuStack { nvidia, peer_memory_symbols, others, rccl }
+}
+
+/// The drivers that GPUs of other makers are bound to, and whether AMD is among these.
+fn other_drivers(reader: &dyn Reader, pci: &Reading<PciTree>) -> (Vec<OtherDriver>, bool) {
+    let functions = pci.known().into_iter().flat_map(|tree| tree.functions.values());
+    let gpus = functions.filter(|function| function.is_gpu() && function.vendor != NVIDIA);
+    let (mut names, mut amd) = (BTreeSet::new(), false);
+    for gpu in gpus {
+        amd |= gpu.vendor == AMD;
+        names.extend(gpu.driver.clone().filter(|driver| !driver.contains("vfio")));
+    }
+    let driver = |name: String| OtherDriver {
+        version: Reading::from_result(reader.attribute(&format!("/sys/module/{name}/version"))),
+        name,
+    };
+    (names.into_iter().map(driver).collect(), amd)
+}
+
+fn rccl(reader: &dyn Reader, kernel: Option<&str>) -> Rccl {
+    let config = match kernel {
+        Some(release) => Reading::from_result(reader.text(&format!("/boot/config-{release}"))),
+        None => Reading::Unknown("which kernel runs is not known".to_owned()),
+    };
+    let config = match config {
+        Reading::Absent => Reading::Unknown(
+            "the kernel's build configuration is not in /boot; /proc/config.gz may have it, compressed: \
+             `zgrep -e DMABUF_MOVE_NOTIFY -e PCI_P2PDMA /proc/config.gz`"
+                .to_owned(),
+        ),
+        other => other,
+    };
+    let built = |option: &str| {
+        let line = format!("{option}=y");
+        config.clone().map(|text| text.lines().any(|one| one.trim() == line))
+    };
+    let attribute = |path: &str| Reading::from_result(reader.attribute(path));
+    Rccl {
+        move_notify: built("CONFIG_DMABUF_MOVE_NOTIFY"),
+        p2pdma: built("CONFIG_PCI_P2PDMA"),
+        numa_balancing: attribute("/proc/sys/kernel/numa_balancing").map(|value| value != "0"),
+        says_pt: attribute("/proc/cmdline")
+            .map(|line| line.split_whitespace().any(|word| word == "iommu=pt")),
+    }
 }
 
 /// The first line: `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build …`.

@@ -3,7 +3,6 @@
 
 pub mod boot;
 pub mod caps;
-mod detail;
 pub mod gpu;
 pub mod names;
 pub mod os;
@@ -108,6 +107,11 @@ pub struct Os {
     pub pretty: Reading<String>,
     /// Running kernel release (`uname -r`); an image has none and reports the newest installed one in `installed_kernels`.
     pub kernel: Reading<String>,
+    /// `/proc/version_signature` of Ubuntu's kernels: package, flavour and the upstream stable release they are made from.
+    pub version_signature: Reading<String>,
+    /// Release of the kernel that the default boot entry starts. Boot entries are read by the kind that manages the command
+    /// line (`engine::observe`); until it was asked this is unknown.
+    pub next_kernel: Reading<String>,
     /// Kernel releases that have a directory in /lib/modules, in version order.
     pub installed_kernels: Vec<String>,
     /// Kernel lockdown mode (`none`, `integrity`, `confidentiality`).
@@ -154,6 +158,9 @@ pub struct IommuFacts {
     pub active: Reading<Vec<String>>,
     /// Firmware offers one: DMAR or IVRS (or IORT) table name present in /sys/firmware/acpi/tables.
     pub firmware: Reading<String>,
+    /// What keeps it off at the next boot (`intel_iommu=off`, or how the kernel was built); `Absent` = nothing does. Like
+    /// the next kernel this is for the kind that manages the command line to say (`engine::observe`).
+    pub off_by: Reading<String>,
     /// `type` of every IOMMU group that has a PCI function (`DMA`, `DMA-FQ`, `identity` …); read by a thorough scan only.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<u32, Reading<String>>,
@@ -208,7 +215,7 @@ pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
     let kernel = os.kernel.known().or(os.installed_kernels.last()).cloned();
     Facts {
         host: reader.kind(),
-        gpu: gpu::observe(reader, kernel.as_deref()),
+        gpu: gpu::observe(reader, kernel.as_deref(), &pci),
         arch: system::arch(reader, &cpuinfo),
         memory_bytes: system::memory_bytes(reader),
         dmi: system::dmi(reader),
@@ -217,6 +224,22 @@ pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
         os,
         iommu,
         pci,
+    }
+}
+
+fn unknown<T>() -> Reading<T> {
+    Reading::Unknown("no machine was looked at".into())
+}
+
+impl IommuFacts {
+    /// Of a machine that was not looked at.
+    pub fn unknown() -> Self {
+        IommuFacts {
+            active: unknown(),
+            firmware: unknown(),
+            off_by: unknown(),
+            groups: BTreeMap::new(),
+        }
     }
 }
 
@@ -237,9 +260,6 @@ impl Facts {
 
     /// A machine of which nothing is known but its maker's CPU: what image builds resolve a profile against.
     pub fn of_vendor(vendor: CpuVendor) -> Facts {
-        fn unknown<T>() -> Reading<T> {
-            Reading::Unknown("no machine was looked at".into())
-        }
         let arch = match vendor {
             CpuVendor::Intel | CpuVendor::Amd => Reading::Known(Arch::X86_64),
             CpuVendor::Arm => Reading::Known(Arch::Aarch64),
@@ -268,12 +288,19 @@ impl Facts {
                 version: unknown(),
                 pretty: unknown(),
                 kernel: unknown(),
+                version_signature: unknown(),
+                next_kernel: unknown(),
                 installed_kernels: Vec::new(),
                 lockdown: unknown(),
             },
             boot: BootLoader::Unknown { reason: "no machine was looked at".into() },
-            iommu: IommuFacts { active: unknown(), firmware: unknown(), groups: BTreeMap::new() },
-            gpu: gpu::GpuStack { nvidia: unknown(), peer_memory_symbols: unknown() },
+            iommu: IommuFacts::unknown(),
+            gpu: gpu::GpuStack {
+                nvidia: unknown(),
+                peer_memory_symbols: unknown(),
+                others: Vec::new(),
+                rccl: None,
+            },
             pci: unknown(),
         }
     }

@@ -22,6 +22,8 @@ pub fn observe(reader: &dyn Reader) -> Os {
         version: field("VERSION_ID"),
         pretty: field("PRETTY_NAME"),
         kernel: Reading::from_result(reader.attribute("/proc/sys/kernel/osrelease")),
+        version_signature: Reading::from_result(reader.attribute("/proc/version_signature")),
+        next_kernel: Reading::Unknown("no boot entry was looked at".to_owned()),
         installed_kernels: installed_kernels(reader),
         lockdown: lockdown(reader),
     }

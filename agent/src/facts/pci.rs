@@ -220,7 +220,13 @@ pub struct PciTree {
     /// What could not be read, in the order met: nothing is claimed about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
+    /// Bridges that are not listed, known from the links of what hangs below them: each with the bridge above it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub hidden: BTreeMap<PciAddress, Option<PciAddress>>,
 }
+
+/// How the reason begins where a function is listed, and not even its class can be read.
+pub(super) const NOT_UNDERSTOOD: &str = "not understood: ";
 
 /// Something about one function that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -237,18 +243,29 @@ impl PciTree {
         self.functions.get(&address)
     }
 
+    /// Functions that are there and could not be read, not even for what they are.
+    pub fn unread(&self) -> Vec<&Gap> {
+        let unread =
+            |gap: &&Gap| self.get(gap.address).is_none() && gap.reason.starts_with(NOT_UNDERSTOOD);
+        self.gaps.iter().filter(unread).collect()
+    }
+
     /// Bridges above a function, nearest first. A VF is placed where its PF is.
     pub fn path_up(&self, address: PciAddress) -> Vec<PciAddress> {
         let start = self.get(address).and_then(|f| f.physfn).unwrap_or(address);
         let mut path = Vec::new();
-        let mut at = self.get(start).and_then(|f| f.parent);
+        let above = |address| match self.get(address) {
+            Some(function) => function.parent,
+            None => self.hidden.get(&address).copied().flatten(),
+        };
+        let mut at = above(start);
         while let Some(bridge) = at {
             // A recorded tree may lie about parents; a loop must not hang us.
             if path.contains(&bridge) {
                 break;
             }
             path.push(bridge);
-            at = self.get(bridge).and_then(|f| f.parent);
+            at = above(bridge);
         }
         path
     }

@@ -1,11 +1,13 @@
 //! Host → [`PciTree`]. At plan depth each function costs one `uevent` and one link; everything else is read only
-//! where it can matter: config space of bridges, SR-IOV and interface names of network functions and GPUs,
-//! the NUMA node once per host bridge. Missing or odd files never stop the scan.
+//! where it can matter: config space of bridges, SR-IOV, NUMA node and interface names of network functions and GPUs.
+//! Missing or odd files never stop the scan.
+
+mod detail;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::pci::{Function, Gap, PciTree, SriovPf};
-use super::{Depth, caps, detail};
+use super::pci::{Function, Gap, NOT_UNDERSTOOD, PciTree, SriovPf};
+use super::{Depth, caps};
 use crate::host::{ConfigSpace, ReadError, Reader, Reading};
 use crate::value::{PciAddress, PciId};
 
@@ -14,6 +16,8 @@ pub const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Said of what planning does not read.
 const NOT_LOOKED_AT: &str = "not read: planning looks at bridges only";
+/// drivers/virtio/virtio_pci_common.c.
+const VIRTIO: PciId = PciId(0x1af4);
 
 /// Read the tree.
 pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
@@ -21,13 +25,7 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
         Ok(links) => links,
         Err(error) => return Reading::from_result(Err(error)),
     };
-    let mut scan = Scan {
-        reader,
-        depth,
-        tree: PciTree::default(),
-        nodes: BTreeMap::new(),
-        vfs: BTreeMap::new(),
-    };
+    let mut scan = Scan { reader, depth, tree: PciTree::default(), vfs: BTreeMap::new() };
     let mut places: Vec<(PciAddress, Place)> = links
         .iter()
         .filter_map(|(name, text)| Some((name.parse().ok()?, Place::of(text)?)))
@@ -37,12 +35,13 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
     }
     // By address, so that a PF is met before its VFs (a VF's routing id is its PF's plus an offset).
     places.sort_unstable_by_key(|(address, _)| *address);
+    scan.above(places.iter().map(|(_, place)| place));
     for (address, place) in places {
         match scan.function(address, place) {
             Ok(function) => {
                 scan.tree.functions.insert(address, function);
             }
-            Err(reason) => scan.gap(address, format!("not understood: {reason}")),
+            Err(reason) => scan.gap(address, format!("{NOT_UNDERSTOOD}{reason}")),
         }
     }
     scan.note_missing_bridges();
@@ -53,14 +52,15 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     root: String,
-    parent: Option<PciAddress>,
+    /// The bridges above, from the root bus down.
+    above: Vec<PciAddress>,
 }
 
 impl Place {
     fn of(link: &str) -> Option<Self> {
         let mut root = None;
         let mut path = Vec::new();
-        for part in link.split('/') {
+        for part in link.split('/').filter(|part| !part.is_empty()) {
             if part.starts_with("pci") && part.contains(':') {
                 // A volume-management device has a host bridge of its own below it: the last one counts.
                 root = Some(part);
@@ -70,7 +70,7 @@ impl Place {
             }
         }
         path.pop()?;
-        Some(Place { root: root?.to_owned(), parent: path.pop() })
+        Some(Place { root: root?.to_owned(), above: path })
     }
 }
 
@@ -78,8 +78,6 @@ struct Scan<'a> {
     reader: &'a dyn Reader,
     depth: Depth,
     tree: PciTree,
-    /// NUMA node of each host bridge, once known.
-    nodes: BTreeMap<String, i32>,
     /// VF → PF, from the PFs met so far.
     vfs: BTreeMap<PciAddress, PciAddress>,
 }
@@ -131,30 +129,38 @@ impl Scan<'_> {
                     address,
                     "its place in the PCI tree is not known: its entry is not a link".to_owned(),
                 );
-                places.push((address, Place { root: String::new(), parent: None }));
+                places.push((address, Place { root: String::new(), above: Vec::new() }));
+            }
+        }
+    }
+
+    /// Every bridge that a link names, with what it hangs from: what is listed itself is taken out again later.
+    fn above<'p>(&mut self, places: impl Iterator<Item = &'p Place>) {
+        for place in places {
+            let mut above = None;
+            for bridge in &place.above {
+                self.tree.hidden.entry(*bridge).or_insert(above);
+                above = Some(*bridge);
             }
         }
     }
 
     fn note_missing_bridges(&mut self) {
-        let missing: BTreeSet<PciAddress> = self
-            .tree
-            .functions
-            .values()
-            .filter_map(|function| function.parent)
-            .filter(|parent| !self.tree.functions.contains_key(parent))
-            .collect();
-        for bridge in missing {
-            self.gap(
-                bridge,
-                "a bridge that others hang from, and that is not listed itself".to_owned(),
-            );
+        let listed = &self.tree.functions;
+        self.tree.hidden.retain(|bridge, _| !listed.contains_key(bridge));
+        let hidden: Vec<PciAddress> = self.tree.hidden.keys().copied().collect();
+        for bridge in hidden {
+            // One that is listed and could not be read has its gap already.
+            if !self.tree.gaps.iter().any(|gap| gap.address == bridge) {
+                let reason = "a bridge that others hang from, and that is not listed itself";
+                self.gap(bridge, reason.to_owned());
+            }
         }
     }
 
     fn function(&mut self, address: PciAddress, place: Place) -> Result<Function, String> {
         let directory = format!("{DEVICES}/{address}");
-        let identity = self.identity(&directory);
+        let identity = self.identity(address, &directory);
         let class = match identity.class {
             Some(class) => class,
             None => self.hex(&directory, "class")?,
@@ -170,7 +176,7 @@ impl Scan<'_> {
             device,
             subsystem: self.subsystem(&directory, identity.subsystem),
             driver: identity.driver,
-            parent: place.parent,
+            parent: place.above.last().copied(),
             root: place.root,
             numa_node: Reading::Absent,
             iommu_group: self.iommu_group(&directory),
@@ -195,22 +201,34 @@ impl Scan<'_> {
         if function.is_nic()
             && function.driver.as_deref().is_some_and(|driver| driver != "vfio-pci")
         {
-            function.net = self.names(address, &directory, "net");
+            function.net = match function.vendor {
+                VIRTIO => self.virtio_names(address, &directory),
+                _ => self.names(address, &directory, "net"),
+            };
             function.infiniband = self.names(address, &directory, "infiniband");
         }
         Ok(function)
     }
 
-    fn identity(&self, directory: &str) -> Identity {
+    fn identity(&mut self, address: PciAddress, directory: &str) -> Identity {
         match self.reader.text(&format!("{directory}/uevent")) {
             Ok(text) => Identity::from_uevent(&text),
-            Err(_) => Identity { driver: self.driver_link(directory), ..Identity::default() },
+            Err(_) => {
+                Identity { driver: self.driver_link(address, directory), ..Identity::default() }
+            }
         }
     }
 
-    fn driver_link(&self, directory: &str) -> Option<String> {
-        let link = self.reader.link(&format!("{directory}/driver")).ok()?;
-        link.rsplit('/').next().map(str::to_owned)
+    /// A link that cannot be read is not a function without a driver.
+    fn driver_link(&mut self, address: PciAddress, directory: &str) -> Option<String> {
+        match self.reader.link(&format!("{directory}/driver")) {
+            Ok(link) => last_part(&link).map(str::to_owned),
+            Err(error) if error.is_absent() => None,
+            Err(error) => {
+                self.gap(address, format!("its driver is not known: {error}"));
+                None
+            }
+        }
     }
 
     fn hex(&self, directory: &str, name: &str) -> Result<u32, String> {
@@ -238,7 +256,7 @@ impl Scan<'_> {
 
     fn iommu_group(&self, directory: &str) -> Reading<u32> {
         match self.reader.link(&format!("{directory}/iommu_group")) {
-            Ok(text) => match text.rsplit('/').next().and_then(|number| number.parse().ok()) {
+            Ok(text) => match last_part(&text).and_then(|number| number.parse().ok()) {
                 Some(number) => Reading::Known(number),
                 None => Reading::Unknown(format!(
                     "{directory}/iommu_group leads to {text:?}, not to a group"
@@ -248,23 +266,14 @@ impl Scan<'_> {
         }
     }
 
-    /// Devices inherit the node of their host bridge, so one reading serves all below it. The file can be written
-    /// (the cure for firmware that gives none), and people do so for GPUs and NICs: those are asked themselves.
-    fn numa_node(&mut self, function: &Function, directory: &str) -> Reading<i32> {
-        if let Some(pf) = function.physfn.and_then(|pf| self.tree.get(pf)) {
-            return pf.numa_node.clone();
+    /// What the function's own file says: devices inherit the node of their host bridge, but the file can be written (the
+    /// cure for firmware that gives none). Planning asks devices, not bridges and VFs.
+    fn numa_node(&self, function: &Function, directory: &str) -> Reading<i32> {
+        if self.depth == Depth::Thorough || !function.is_bridge() && !function.is_vf() {
+            number(self.reader, &format!("{directory}/numa_node"))
+        } else {
+            Reading::Unknown(NOT_LOOKED_AT.to_owned())
         }
-        let asked_itself = function.is_nic() || function.is_gpu();
-        if !asked_itself && let Some(node) = self.nodes.get(&function.root) {
-            return Reading::Known(*node);
-        }
-        let node = number(self.reader, &format!("{directory}/numa_node"));
-        if let Reading::Known(node) = node
-            && !asked_itself
-        {
-            self.nodes.insert(function.root.clone(), node);
-        }
-        node
     }
 
     fn sriov(&self, directory: &str) -> Reading<SriovPf> {
@@ -294,7 +303,14 @@ impl Scan<'_> {
 
     fn virtual_function(&self, directory: &str, index: u16) -> Option<PciAddress> {
         let link = self.reader.link(&format!("{directory}/virtfn{index}")).ok()?;
-        link.rsplit('/').next()?.parse().ok()
+        last_part(&link)?.parse().ok()
+    }
+
+    /// The interface of a virtio NIC belongs to the device below the function, `virtio0/net/eth0` (drivers/virtio/virtio.c).
+    fn virtio_names(&mut self, address: PciAddress, directory: &str) -> Vec<String> {
+        let devices = self.reader.list(directory).unwrap_or_default();
+        let devices = devices.into_iter().filter(|name| name.starts_with("virtio"));
+        devices.flat_map(|name| self.names(address, directory, &format!("{name}/net"))).collect()
     }
 
     fn names(&mut self, address: PciAddress, directory: &str, what: &str) -> Vec<String> {
@@ -322,6 +338,11 @@ impl Scan<'_> {
             },
         }
     }
+}
+
+/// What a link leads to; some end in a slash.
+fn last_part(link: &str) -> Option<&str> {
+    link.rsplit('/').find(|part| !part.is_empty())
 }
 
 /// Planning asks network functions and GPUs; a thorough look all that have, or may have, the capability.

@@ -10,12 +10,15 @@ use crate::host::{ReadError, Reader, Reading};
 const FIRST_CHUNK: usize = 4096;
 
 /// Names of well-known Arm server cores: (implementer, part) as in `/proc/cpuinfo`, from arch/arm64/include/asm/cputype.h.
-const ARM_CORES: [(u32, u32, &str); 6] = [
+const ARM_CORES: [(u32, u32, &str); 9] = [
     (0x41, 0xd0c, "Neoverse N1"),
     (0x41, 0xd40, "Neoverse V1"),
     (0x41, 0xd49, "Neoverse N2"),
     (0x41, 0xd4f, "Neoverse V2"),
     (0x41, 0xd84, "Neoverse V3"),
+    (0x41, 0xd85, "Cortex-X925"),
+    (0x41, 0xd87, "Cortex-A725"),
+    (0x4e, 0x010, "NVIDIA Olympus"),
     (0xc0, 0xac3, "Ampere-1"),
 ];
 
@@ -172,6 +175,7 @@ pub fn iommu(reader: &dyn Reader) -> IommuFacts {
     IommuFacts {
         active: Reading::from_result(reader.list("/sys/class/iommu")),
         firmware,
+        off_by: Reading::Unknown("no command line was looked at".to_owned()),
         groups: BTreeMap::new(),
     }
 }

@@ -79,6 +79,20 @@ pub fn run(
     limit: Duration,
     keep: Keep,
 ) -> Result<Ran, NotStarted> {
+    run_in(Path::new("/"), program, arguments, limit, keep)
+}
+
+/// The same in another directory.
+///
+/// # Errors
+/// It was not started.
+pub fn run_in(
+    directory: &Path,
+    program: &Path,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    limit: Duration,
+    keep: Keep,
+) -> Result<Ran, NotStarted> {
     let pipe = || std::io::pipe().map_err(NotStarted::Pipe);
     let (output, output_end) = pipe()?;
     let (errors, errors_end): (Option<PipeReader>, Option<PipeWriter>) = match keep {
@@ -91,7 +105,7 @@ pub fn run(
         .args(arguments)
         .env_clear()
         .envs([("PATH", STANDARD.join(":").as_str()), ("LC_ALL", "C"), ("HOME", "/root")])
-        .current_dir("/")
+        .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(output_end)
         .stderr(errors_end.map_or_else(Stdio::null, Stdio::from))
@@ -115,19 +129,23 @@ pub fn run(
     Ok(Ran { end, output: output.by(deadline), errors })
 }
 
+/// A program that the host lacks.
+#[derive(Debug, thiserror::Error)]
+#[error("{program} is not installed (looked in {})", STANDARD.join(", "))]
+pub struct NotInstalled {
+    program: String,
+}
+
 /// The program in the standard directories, whatever the PATH of the caller. An absolute path is itself.
 ///
 /// # Errors
-/// It is not installed, in words.
-pub fn find(program: &str) -> Result<PathBuf, String> {
+/// [`NotInstalled`].
+pub fn find(program: &str) -> Result<PathBuf, NotInstalled> {
     let runs = |path: &PathBuf| {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
     let places = STANDARD.iter().map(|directory| Path::new(directory).join(program));
-    places
-        .into_iter()
-        .find(runs)
-        .ok_or_else(|| format!("{program} is not installed (looked in {})", STANDARD.join(", ")))
+    places.into_iter().find(runs).ok_or_else(|| NotInstalled { program: program.to_owned() })
 }
 
 fn wait(child: &mut Child, limit: Duration) -> End {

@@ -1,66 +1,36 @@
 //! Hosts that are directories: the running machine (`/`) and image roots. Reading only; every byte goes through
 //! `DirReader::open`, which decides what a path may reach. No parsing and no knowledge of what is read.
 
+mod config;
+mod foreign;
 mod functions;
 
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat};
-use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
-use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, fstatfs};
-use nix::sys::uio::pread;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use rustix::fs::{FileType, RawDir};
 
+use self::config::{Recorded, Registers};
 use self::functions::{DEVICES, Functions};
-use super::{ConfigSpace, HostKind, ReadCost, ReadError, Reader, netlink};
+pub use super::image::{ImageError, ImageRoot};
+use super::{ConfigSpace, HostKind, ReadCost, ReadError, Reader, file, netlink, trust};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfTable};
 
 /// Largest file [`Reader::read`] takes.
 const LARGEST: usize = 16 << 20;
+const TOO_LARGE: &str = "it is larger than 16 MiB";
 /// Buffer for files and directories: holds any sysfs attribute, and most directories, in one call.
 const BUFFER: usize = 64 << 10;
-/// openat2 says EAGAIN when a rename or mount raced with a `..`; the race cannot last (man openat2).
-const RACES: u64 = 128;
-/// What the kernel makes up itself.
-const KERNEL_FILESYSTEMS: [FsType; 2] = [SYSFS_MAGIC, PROC_SUPER_MAGIC];
-
-/// Why an image root cannot be read at all.
-#[derive(Debug, thiserror::Error)]
-pub enum ImageError {
-    /// The directory itself.
-    #[error("cannot open the image root {path}")]
-    Root {
-        /// The directory, as given.
-        path: PathBuf,
-        /// The system's words.
-        #[source]
-        source: std::io::Error,
-    },
-    /// No safe way to stay inside the image.
-    #[error(
-        "cannot stay inside the image root {path}: this kernel or container runtime has no openat2; \
-         Linux 5.6 or newer is needed, and a seccomp profile that allows the call"
-    )]
-    NoOpenat2 {
-        /// The directory, as given.
-        path: PathBuf,
-    },
-}
-
-/// A directory that belongs to the machine the image is built on.
-struct Foreign {
-    path: &'static str,
-    device: u64,
-}
-
 enum Root {
     Live,
-    Image { fd: OwnedFd, foreign: Vec<Foreign> },
+    Image { root: Arc<ImageRoot>, foreign: Vec<foreign::Mount> },
 }
 
 /// Reads a host that is a directory.
@@ -80,25 +50,17 @@ impl DirReader {
     }
 
     /// An image root. Every path is resolved inside it: no absolute symlink, `..` or magic link leaves it.
+    ///
+    /// # Errors
+    /// It cannot be opened, or not safely.
     pub fn image(directory: &Path) -> Result<Self, ImageError> {
-        let failed =
-            |errno: Errno| ImageError::Root { path: directory.to_owned(), source: errno.into() };
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let fd = openat(AT_FDCWD, directory, flags, Mode::empty()).map_err(failed)?;
-        let own = fstat(&fd).map_err(failed)?.st_dev;
-        match inside(&fd, "/", flags).0 {
-            // Container runtimes older than the call answer EPERM.
-            Err(Errno::ENOSYS | Errno::EPERM) => {
-                return Err(ImageError::NoOpenat2 { path: directory.to_owned() });
-            }
-            Err(errno) => return Err(failed(errno)),
-            Ok(_) => {}
-        }
-        let foreign = ["/proc", "/run", "/sys"]
-            .into_iter()
-            .filter_map(|path| foreign_mount(&fd, path, own).map(|device| Foreign { path, device }))
-            .collect();
-        Ok(Self::new(Root::Image { fd, foreign }))
+        ImageRoot::open(directory).map(Self::within)
+    }
+
+    /// The same with a root that is open already.
+    pub fn within(root: Arc<ImageRoot>) -> Self {
+        let foreign = foreign::mounts(&root);
+        Self::new(Root::Image { root, foreign })
     }
 
     fn new(root: Root) -> Self {
@@ -124,6 +86,13 @@ impl DirReader {
         self.syscalls.set(self.syscalls.get() + calls);
     }
 
+    fn count_dwords(&self, offset: u16, got: usize) {
+        let start = u64::from(offset);
+        let dwords =
+            (start + got as u64).div_ceil(4) - if got == 0 { start.div_ceil(4) } else { start / 4 };
+        self.config_dwords.set(self.config_dwords.get() + dwords);
+    }
+
     /// Open a path inside the host. Never blocks on a FIFO and never gains a controlling terminal.
     fn open(&self, path: &str, flags: OFlag) -> Result<OwnedFd, ReadError> {
         let mut flags = flags | OFlag::O_CLOEXEC;
@@ -131,7 +100,7 @@ impl DirReader {
             // openat2 refuses these together with O_PATH, which opens nothing anyway.
             flags |= OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         }
-        let Root::Image { fd: root, foreign } = &self.root else {
+        let Root::Image { root, foreign } = &self.root else {
             self.count(2);
             return openat(AT_FDCWD, path, flags, Mode::empty())
                 .map_err(|errno| error(path, errno));
@@ -145,7 +114,7 @@ impl DirReader {
             self.count(2);
             return opened.map_err(|errno| error(path, errno));
         }
-        let (fd, calls) = inside(root, path, flags);
+        let (fd, calls) = root.inside(path, flags, Mode::empty());
         self.count(calls + 1);
         let fd = fd.map_err(|errno| error(path, errno))?;
         if !foreign.is_empty()
@@ -162,24 +131,76 @@ impl DirReader {
     }
 
     fn read_up_to(&self, path: &str, limit: usize, whole: bool) -> Result<Vec<u8>, ReadError> {
-        let fd = self.open(path, OFlag::O_RDONLY)?;
-        let failed = |errno| error(path, errno);
-        // Elsewhere than in the kernel's own trees a path can be a device or a pipe: reading one has side effects.
-        if !is_below(path, "/sys") && !is_below(path, "/proc") {
-            self.count(1);
-            let stat = fstat(&fd).map_err(failed)?;
-            match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
-                SFlag::S_IFREG => {}
-                SFlag::S_IFDIR => return Err(error(path, Errno::EISDIR)),
-                _ => return Err(refused(path, "it is not a regular file")),
+        // A running kernel's own trees hold nothing but files, and their sizes say nothing.
+        let fd = match matches!(self.root, Root::Live) && is_kernels(path) {
+            true => self.open(path, OFlag::O_RDONLY)?,
+            false => {
+                if let Some(fd) = self.open_attribute(path) {
+                    return self.read_from(&fd?, path, limit, whole);
+                }
+                let (fd, stat) = self.open_file(path)?;
+                if whole && usize::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
+                    return Err(refused(path, TOO_LARGE));
+                }
+                fd
             }
+        };
+        self.read_from(&fd, path, limit, whole)
+    }
+
+    /// Open an attribute of a PCI function of an image for reading; `None` = take the long way.
+    fn open_attribute(&self, path: &str) -> Option<Result<OwnedFd, ReadError>> {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let mut functions = self.functions.borrow_mut();
+        let opened = functions.as_mut()?.open_attribute(path, flags)?;
+        // A look; with what is there also an open and a close.
+        self.count(if opened.is_ok() { 3 } else { 1 });
+        Some(opened.map_err(|errno| error(path, errno)))
+    }
+
+    /// Open a regular file for reading. It is looked at first: opening a device can do something (a watchdog starts, a tape
+    /// rewinds), and a pipe's writer would wake. What was looked at is what is opened, whatever has its name by then.
+    fn open_file(&self, path: &str) -> Result<(OwnedFd, FileStat), ReadError> {
+        let failed = |errno| error(path, errno);
+        let looked_at = self.open(path, OFlag::O_PATH)?;
+        self.count(2);
+        let stat = fstat(&looked_at).map_err(failed)?;
+        match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+            SFlag::S_IFREG => {}
+            SFlag::S_IFDIR => return Err(failed(Errno::EISDIR)),
+            _ => return Err(refused(path, "it is not a regular file")),
         }
+        let fd = match file::reopen(&looked_at, OFlag::O_RDONLY) {
+            // No /proc here.
+            Err(Errno::ENOENT) => self.open(path, OFlag::O_RDONLY)?,
+            opened => opened.map_err(failed)?,
+        };
+        Ok((fd, stat))
+    }
+
+    fn trusts(&self, path: &str, stat: &FileStat) -> Result<(), ReadError> {
+        let shown = match &self.root {
+            Root::Live => path.to_owned(),
+            Root::Image { root, .. } => root.shown(path),
+        };
+        let why = trust::distrust(stat, &shown);
+        why.map_or(Ok(()), |why| Err(ReadError::Untrusted { path: shown, why }))
+    }
+
+    fn read_from(
+        &self,
+        fd: &OwnedFd,
+        path: &str,
+        limit: usize,
+        whole: bool,
+    ) -> Result<Vec<u8>, ReadError> {
         let mut buffer = self.buffer.borrow_mut();
         let mut bytes = Vec::new();
         loop {
             let room = buffer.len().min(limit - bytes.len());
             self.count(1);
-            let got = nix::unistd::read(&fd, &mut buffer[..room]).map_err(failed)?;
+            let got =
+                nix::unistd::read(fd, &mut buffer[..room]).map_err(|errno| error(path, errno))?;
             bytes.extend_from_slice(&buffer[..got]);
             // A sysfs attribute comes whole in one read. Files of /proc do not: only 0 is their end.
             let ended = got == 0 || (got < room && is_below(path, "/sys"));
@@ -187,7 +208,7 @@ impl DirReader {
                 return Ok(bytes);
             }
             if bytes.len() == limit {
-                return Err(refused(path, "it is larger than 16 MiB"));
+                return Err(refused(path, TOO_LARGE));
             }
         }
     }
@@ -228,6 +249,18 @@ impl Reader for DirReader {
 
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         self.read_up_to(path, LARGEST + 1, true)
+    }
+
+    fn read_trusted(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        let (fd, stat) = self.open_file(path)?;
+        self.trusts(path, &stat)?;
+        self.read_from(&fd, path, LARGEST + 1, true)
+    }
+
+    fn trusted_directory(&self, path: &str) -> Result<(), ReadError> {
+        let fd = self.open(path, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+        self.count(1);
+        self.trusts(path, &fstat(&fd).map_err(|errno| error(path, errno))?)
     }
 
     fn read_start(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError> {
@@ -274,11 +307,11 @@ impl Reader for DirReader {
             Ok(())
         })?;
         links.sort_unstable();
-        if let Root::Image { fd, .. } = &self.root
+        if let Root::Image { root, .. } = &self.root
             && path == DEVICES
         {
             self.count(3);
-            *self.functions.borrow_mut() = Functions::new(fd, &links);
+            *self.functions.borrow_mut() = Functions::new(root.fd(), &links);
         }
         Ok(links)
     }
@@ -302,8 +335,16 @@ impl Reader for DirReader {
 
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
         let path = format!("{DEVICES}/{address}/config");
-        let fd = self.open(&path, OFlag::O_RDONLY)?;
-        Ok(Box::new(DirConfig { reader: self, fd, path }))
+        match self.root {
+            Root::Live => {
+                let fd = self.open(&path, OFlag::O_RDONLY)?;
+                Ok(Box::new(Registers { reader: self, fd, path }))
+            }
+            Root::Image { .. } => {
+                let bytes = self.read_up_to(&path, config::LARGEST, false)?;
+                Ok(Box::new(Recorded { reader: self, bytes }))
+            }
+        }
     }
 
     fn vfs(&self, interface: &str) -> Result<VfTable, ReadError> {
@@ -319,48 +360,8 @@ impl Reader for DirReader {
     }
 }
 
-struct DirConfig<'a> {
-    reader: &'a DirReader,
-    fd: OwnedFd,
-    path: String,
-}
-
-impl ConfigSpace for DirConfig<'_> {
-    fn read(&self, offset: u16, buffer: &mut [u8]) -> Result<usize, ReadError> {
-        self.reader.count(1);
-        let got = pread(&self.fd, &mut *buffer, offset.into())
-            .map_err(|errno| error(&self.path, errno))?;
-        let start = u64::from(offset);
-        let dwords =
-            (start + got as u64).div_ceil(4) - if got == 0 { start.div_ceil(4) } else { start / 4 };
-        self.reader.config_dwords.set(self.reader.config_dwords.get() + dwords);
-        Ok(got)
-    }
-}
-
-/// openat2 with everything resolved inside `root`; the second value is how many calls it took.
-fn inside(root: &OwnedFd, path: &str, flags: OFlag) -> (Result<OwnedFd, Errno>, u64) {
-    let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-    let how = OpenHow::new().flags(flags).resolve(resolve);
-    let mut calls = 0;
-    loop {
-        calls += 1;
-        match openat2(root, path, how) {
-            Err(Errno::EAGAIN) if calls < RACES => {}
-            opened => return (opened, calls),
-        }
-    }
-}
-
-/// The device number of `path` if it is a mount that belongs to the machine at work, not to the image:
-/// a kernel filesystem, or a `/run` of its own (an image that is not running has nothing there).
-fn foreign_mount(root: &OwnedFd, path: &str, own: u64) -> Option<u64> {
-    let (fd, _) = inside(root, path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC);
-    let fd = fd.ok()?;
-    let device = fstat(&fd).ok()?.st_dev;
-    let kernel_made =
-        fstatfs(&fd).is_ok_and(|fs| KERNEL_FILESYSTEMS.contains(&fs.filesystem_type()));
-    (kernel_made || (path == "/run" && device != own)).then_some(device)
+fn is_kernels(path: &str) -> bool {
+    is_below(path, "/sys") || is_below(path, "/proc")
 }
 
 fn is_below(path: &str, directory: &str) -> bool {

@@ -4,6 +4,8 @@
 pub mod boot_id;
 pub mod child;
 pub mod dir;
+pub mod file;
+mod image;
 pub mod lock;
 pub mod module;
 mod netlink;
@@ -11,6 +13,7 @@ pub mod process;
 pub mod recorded;
 pub mod snapshot;
 pub mod tool;
+pub mod trust;
 mod turn;
 pub mod write;
 
@@ -54,6 +57,14 @@ pub enum ReadError {
         /// Path inside the host.
         path: String,
     },
+    /// Others could have written it, and it decides what is done as root.
+    #[error("{path} is not to be trusted: {why}")]
+    Untrusted {
+        /// Path on the machine that bedplate runs on.
+        path: String,
+        /// Why not, and the command that helps.
+        why: String,
+    },
     /// Anything else the system said (a directory where a file should be, EINVAL of an empty GID, EIO …).
     #[error("{path} cannot be read: {reason}")]
     Failed {
@@ -94,6 +105,18 @@ pub trait Reader {
 
     /// The whole file (symlinks followed inside the host). Refuses above 16 MiB.
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError>;
+
+    /// The same for what decides what is done as root: only what belongs to the caller or to root and is not to be written by
+    /// others. A recorded host has no owners, and nothing is done to it.
+    fn read_trusted(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        self.read(path)
+    }
+
+    /// Whether a directory is to be trusted like that.
+    fn trusted_directory(&self, path: &str) -> Result<(), ReadError> {
+        let _ = path;
+        Ok(())
+    }
 
     /// At most `limit` bytes from the start: for /proc files that cost per line (cpuinfo, kallsyms).
     fn read_start(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError>;

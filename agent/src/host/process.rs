@@ -27,10 +27,27 @@ pub struct Usage {
     pub cpu_seconds: f64,
 }
 
-/// Whose process this is: a name, or the number of a user without one. `None`: it has ended.
-pub fn user(pid: u32) -> Option<String> {
+/// What everybody may know of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Who {
+    /// Who runs it: a name, or the number of a user without one.
+    pub user: String,
+    /// Since when, to the second.
+    pub started: Option<Timestamp>,
+}
+
+/// Whose process this is, and since when it runs. `None`: it has ended.
+pub fn who(pid: u32) -> Option<Who> {
     let kind = ProcessRefreshKind::nothing().with_user(UpdateKind::Always);
-    look(pid, kind, |process| name(process.user_id().map(|uid| **uid)))
+    look(pid, kind, |process| Who {
+        user: name(process.user_id().map(|uid| **uid)),
+        started: started(process),
+    })
+}
+
+fn started(process: &sysinfo::Process) -> Option<Timestamp> {
+    let seconds = i64::try_from(process.start_time()).ok()?;
+    Timestamp::from_second(seconds).ok()
 }
 
 /// All that is known of a process. `None`: it has ended.
@@ -40,9 +57,7 @@ pub fn describe(pid: u32) -> Option<Process> {
         let words: Vec<_> = process.cmd().iter().map(|word| word.to_string_lossy()).collect();
         Process {
             user: name(process.user_id().map(|uid| **uid)),
-            started: i64::try_from(process.start_time())
-                .ok()
-                .and_then(|seconds| Timestamp::from_second(seconds).ok()),
+            started: started(process),
             command: words.join(" "),
         }
     })
@@ -108,14 +123,15 @@ mod tests {
         let before = Timestamp::now().as_second();
         let mut child =
             Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().expect("sleep is there");
-        let (described, named) = (describe(child.id()), user(child.id()));
+        let (described, named) = (describe(child.id()), who(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
         let described = described.unwrap();
         assert_eq!(described.command, "sleep 300");
         let own = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap();
         let own = own.map_or_else(|| nix::unistd::geteuid().to_string(), |user| user.name);
-        assert_eq!((described.user.as_str(), named.as_deref()), (own.as_str(), Some(own.as_str())));
+        assert_eq!(described.user, own);
+        assert_eq!(named, Some(Who { user: own, started: described.started }));
         // The kernel's time of boot is given in whole seconds.
         let started = described.started.unwrap().as_second();
         assert!((before - 2..=before + 60).contains(&started), "{started}, not {before}");

@@ -41,6 +41,7 @@ pub(super) fn answer<T: DeserializeOwned>(
         }
         ReadError::Denied { .. } => ReadError::Denied { path: named.clone() },
         ReadError::Failed { reason, .. } => ReadError::Failed { path: named.clone(), reason },
+        ReadError::Untrusted { why, .. } => ReadError::Untrusted { path: named.clone(), why },
     })?;
     serde_json::from_slice(&bytes)
         .map_err(|error| ReadError::Failed { path: named, reason: error.to_string() })

@@ -16,7 +16,7 @@ pub(super) fn not_started(why: String) -> ToolOutput {
     ToolOutput { end: ToolEnd::NotStarted(why), output: String::new() }
 }
 
-/// Run `argv`, in `chroot` if given. Standard input is empty; output and errors are kept together, as they came.
+/// Run `argv`, in `chroot` if given: a path for the child to resolve, not for us. Standard input is empty; output and errors are kept together, as they came.
 pub(super) fn run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> ToolOutput {
     match try_run(argv, limit_s, chroot) {
         Ok(Ran { end, output, .. }) => {
@@ -28,13 +28,16 @@ pub(super) fn run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> ToolO
 
 fn try_run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> Result<Ran, String> {
     let (program, arguments) = argv.split_first().ok_or("no program was named")?;
+    let find = |program: &str| child::find(program).map_err(|error| error.to_string());
     let (program, mut all) = match chroot {
-        None => (child::find(program)?, Vec::new()),
-        Some(root) => (child::find("chroot")?, vec![root.as_os_str(), OsStr::new(program)]),
+        None => (find(program)?, Vec::new()),
+        // Where it stands by then, not by name: another directory may have the name.
+        Some(_) => (find("chroot")?, vec![OsStr::new("."), OsStr::new(program)]),
     };
     all.extend(arguments.iter().map(OsStr::new));
     let limit = Duration::from_secs(limit_s.into());
-    child::run(&program, all, limit, Keep::Tail(KEPT)).map_err(|error| match error {
+    let directory = chroot.unwrap_or(Path::new("/"));
+    child::run_in(directory, &program, all, limit, Keep::Tail(KEPT)).map_err(|error| match error {
         NotStarted::Pipe(error) => format!("no pipe for its output: {error}"),
         NotStarted::Spawn(error) => error.to_string(),
         NotStarted::Thread(error) => format!("no thread for its output: {error}"),

@@ -1,8 +1,11 @@
 //! The write half of a host that is a directory: the running machine (`/`) or an image root. Each method is one step
 //! that either happens whole or not at all; no method knows why it is called. Where a path leads is `place`'s
-//! business, replacing a file `replace`'s, sysfs and config space `attribute`'s, netlink `nic`'s, words for people `words`'s.
+//! business, replacing a file `replace`'s, sysfs and config space `attribute`'s, netlink `nic`'s, words for people
+//! `words`'s.
 
 mod attribute;
+mod fat;
+mod followed;
 mod meta;
 mod nic;
 mod own;
@@ -11,21 +14,19 @@ mod replace;
 mod words;
 
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::Mode;
 
-use super::dir::ImageError;
+use super::image::{ImageError, ImageRoot};
 use super::{FileMeta, ToolOutput, WriteError, Writer, tool, turn};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
-pub use own::{replace_own_file, replace_public_file};
+pub use own::{remove_own_file, replace_own_file, replace_public_file};
 use words::Fault;
-
-/// openat2 says EAGAIN when a rename or mount raced with a `..`; the race cannot last (man openat2).
-const RACES: usize = 128;
 
 /// Asked before every system call that changes something: (what, path inside the host). An error stops the writer
 /// there, as `kill -9` would: nothing is cleaned up unless the gate lets the cleaning pass too.
@@ -33,7 +34,7 @@ pub type Gate = Box<dyn FnMut(&str, &str) -> std::io::Result<()> + Send>;
 
 enum Root {
     Live,
-    Image { fd: OwnedFd, directory: PathBuf, chroot_tools: bool },
+    Image { root: Arc<ImageRoot>, chroot_tools: bool },
 }
 
 /// Writes a host that is a directory.
@@ -42,6 +43,8 @@ pub struct DirWriter {
     gate: Gate,
     /// Whether what is written has to be on the disk before it is called written.
     durable: bool,
+    /// Whether it is on FAT; `None`: the file system is asked.
+    fat: Option<bool>,
 }
 
 impl DirWriter {
@@ -51,25 +54,20 @@ impl DirWriter {
     }
 
     /// An image root. Every path is resolved inside it; tools run inside it only if `chroot_tools`.
+    ///
+    /// # Errors
+    /// It cannot be opened, or not safely.
     pub fn image(directory: &Path, chroot_tools: bool) -> Result<Self, ImageError> {
-        let failed = |source| ImageError::Root { path: directory.to_owned(), source };
-        let absolute = directory.canonicalize().map_err(failed)?;
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let fd = openat(AT_FDCWD, &absolute, flags, Mode::empty())
-            .map_err(|errno| failed(errno.into()))?;
-        let writer = Self::new(Root::Image { fd, directory: absolute, chroot_tools });
-        match writer.open_inside("/", OFlag::O_PATH | OFlag::O_DIRECTORY) {
-            // Container runtimes older than the call answer EPERM.
-            Err(Errno::ENOSYS | Errno::EPERM) => {
-                Err(ImageError::NoOpenat2 { path: directory.to_owned() })
-            }
-            Err(errno) => Err(failed(errno.into())),
-            Ok(_) => Ok(writer),
-        }
+        ImageRoot::open(directory).map(|root| Self::within(root, chroot_tools))
+    }
+
+    /// The same with a root that is open already.
+    pub fn within(root: Arc<ImageRoot>, chroot_tools: bool) -> Self {
+        Self::new(Root::Image { root, chroot_tools })
     }
 
     fn new(root: Root) -> Self {
-        DirWriter { root, gate: Box::new(|_, _| Ok(())), durable: true }
+        DirWriter { root, gate: Box::new(|_, _| Ok(())), durable: true, fat: None }
     }
 
     /// The same writer with a gate before every system call that changes something.
@@ -91,18 +89,18 @@ impl DirWriter {
         mode: Mode,
     ) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlag::O_CLOEXEC;
-        let Root::Image { fd: root, .. } = &self.root else {
-            return openat(AT_FDCWD, path, flags, mode);
-        };
-        let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-        let how = OpenHow::new().flags(flags).mode(mode).resolve(resolve);
-        for _ in 1..RACES {
-            match openat2(root, path, how) {
-                Err(Errno::EAGAIN) => {}
-                opened => return opened,
-            }
+        match &self.root {
+            Root::Live => openat(AT_FDCWD, path, flags, mode),
+            Root::Image { root, .. } => root.inside(path, flags, mode).0,
         }
-        openat2(root, path, how)
+    }
+
+    /// What messages call a path of the host on this machine.
+    pub(super) fn shown(&self, path: &str) -> String {
+        match &self.root {
+            Root::Live => path.to_owned(),
+            Root::Image { root, .. } => root.shown(path),
+        }
     }
 
     /// Ask the gate.
@@ -204,7 +202,7 @@ impl Writer for DirWriter {
             Root::Live => turn::run(argv, Path::new("/proc"), turn::PATIENCE, || {
                 tool::run(argv, limit_s, None)
             }),
-            Root::Image { directory, .. } => tool::run(argv, limit_s, Some(directory)),
+            Root::Image { root, .. } => tool::run(argv, limit_s, Some(&root.entrance())),
         }
     }
 }

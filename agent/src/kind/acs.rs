@@ -1,6 +1,8 @@
 //! PCIe ACS: which port redirects peer-to-peer traffic, and clearing that where GPUs and NICs share a switch.
 //! [`resolve`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
 
+mod image;
+mod left_behind;
 mod resolve;
 pub(crate) mod section;
 mod support;
@@ -20,7 +22,7 @@ use crate::section::Declared;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
-use super::{Context, Kind, Watch, no_labels, some_of};
+use super::{Context, Kind, Owns, Watch, no_labels, some_of};
 
 pub use resolve::{Resolved, resolve};
 pub use support::{Support, kernel_acs_support};
@@ -32,9 +34,12 @@ const NAME: &str = "acs";
 pub const KIND: Kind = Kind {
     name: NAME,
     about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)",
+    resolve: resolve::resolve_into,
     plan,
+    contribute: image::contribute,
     watch,
     recorded: &[],
+    owns: Owns { registers: true, ..Owns::NONE },
     labels: no_labels,
 };
 
@@ -64,6 +69,7 @@ fn plan(context: &Context) -> Section {
     for wanted in &context.desired.acs.ports {
         // A port that cannot be read is in the desired state's unknowns, not among its ports.
         if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
+            let wanted = &left_behind::with(wanted, acs, &told, context.facts);
             let port = Port { context, topology: &topology, wanted, acs };
             port.plan(&told, &mut section);
         }

@@ -1,10 +1,12 @@
-//! The table of kinds. A kind turns desired state and what it observes into a [`Section`] of the plan.
-//! Kinds read the host; they never write.
+//! The table of kinds. A kind says what its sections of the profile come to on a machine, and turns that and what it observes
+//! into a [`Section`] of the plan, or into its part of an image. Kinds read the host; they never write.
 
 pub mod acs;
 pub mod cmdline;
+pub mod contribution;
 mod drop_in;
 pub mod modules;
+mod owned;
 pub mod sriov;
 pub mod sysctl;
 
@@ -14,6 +16,8 @@ use crate::host::Reader;
 use crate::ledger::Ledger;
 use crate::plan::Section;
 use crate::section::Declared;
+use contribution::{Contributions, Unwritable};
+pub use owned::{Owns, foreign};
 use serde::{Deserialize, Serialize};
 
 /// What a kind gets to look at.
@@ -37,12 +41,18 @@ pub struct Kind {
     pub name: &'static str,
     /// One line of help.
     pub about: &'static str,
+    /// What its sections of the profile come to on a machine, where that depends on the machine. Pure.
+    pub resolve: fn(&dyn Declared, &Facts, &mut Desired),
     /// Observe and compare.
     pub plan: fn(&Context) -> Section,
+    /// What it has to say in an image that is built elsewhere. Pure.
+    pub contribute: fn(&dyn Declared, &Desired, &mut Contributions) -> Result<(), Unwritable>,
     /// Where a change of what it manages shows.
     pub watch: fn(&dyn Declared, &Facts) -> Watch,
     /// What a snapshot records beside what facts are made of.
     pub recorded: &'static [(&'static str, Take)],
+    /// What its changes write and run: nothing else is done at a ledger's word.
+    pub owns: Owns,
     /// What schedulers may select nodes by: name and value.
     pub labels: fn(&Facts, &dyn Reader) -> Vec<(&'static str, String)>,
 }
@@ -77,6 +87,9 @@ impl Watch {
     }
 }
 
+/// A kind that means the same on every machine.
+fn nothing_to_resolve(_: &dyn Declared, _: &Facts, _: &mut Desired) {}
+
 /// A kind without labels.
 fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
     Vec::new()
@@ -84,6 +97,30 @@ fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
 
 /// Every kind, in the order in which plans show and apply them.
 pub const KINDS: &[Kind] = &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND];
+
+/// What the profile comes to on a machine with these facts. Pure: here a profile's intent meets a machine's nature.
+pub fn resolve(profile: &dyn Declared, facts: &Facts) -> Desired {
+    let mut desired = Desired::default();
+    for kind in KINDS {
+        (kind.resolve)(profile, facts, &mut desired);
+    }
+    desired
+}
+
+/// What the profile puts into an image of such a machine. Pure.
+///
+/// # Errors
+/// [`Unwritable`]: a value that the file it belongs into cannot carry.
+pub fn contributions(
+    profile: &dyn Declared,
+    desired: &Desired,
+) -> Result<Contributions, Unwritable> {
+    let mut all = Contributions { profile: profile.name().to_owned(), ..Contributions::default() };
+    for kind in KINDS {
+        (kind.contribute)(profile, desired, &mut all)?;
+    }
+    Ok(all)
+}
 
 /// The first few of a list, and how many more there are: `a, b and 3 more functions`.
 pub(crate) fn some_of(

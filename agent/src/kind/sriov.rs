@@ -3,6 +3,7 @@
 
 mod attributes;
 mod change;
+mod disturbs;
 mod paths;
 mod resolve;
 pub(crate) mod section;
@@ -10,18 +11,20 @@ pub(crate) mod section;
 mod tests;
 mod usage;
 
-use crate::desired::{VfDriver, WantedVfs};
+use crate::desired::{Desired, VfDriver, WantedVfs};
 use crate::facts::pci::{Function, PciTree, SriovPf};
 use crate::facts::{Depth, observe};
 use crate::host::{HostKind, ReadError, Reader, Reading};
 use crate::plan::{Blocker, Note, Section, Settled, Unknown};
+use crate::section::Declared;
 use crate::value::PciAddress;
 use crate::value::vf::EswitchMode;
 
+use super::contribution::{Contributions, Unwritable};
 use super::{Context, Kind, some_of};
 
-pub use attributes::uplink;
 use attributes::{Differs, Stop};
+pub use attributes::{uplink, uplink_of};
 use change::vfs;
 pub use resolve::{Resolved, resolve};
 
@@ -50,11 +53,24 @@ const OPERATOR: &str = "/etc/sriov-operator";
 pub const KIND: Kind = Kind {
     name: NAME,
     about: "SR-IOV virtual functions and their drivers",
+    resolve: resolve::resolve_into,
     plan,
+    contribute,
     watch: paths::watch,
     recorded: paths::RECORDED,
+    owns: paths::OWNS,
     labels: paths::labels,
 };
+
+/// VFs are gone after every boot: what makes them again is up to the target.
+fn contribute(
+    _: &dyn Declared,
+    desired: &Desired,
+    out: &mut Contributions,
+) -> Result<(), Unwritable> {
+    out.vfs.extend(desired.sriov.iter().cloned());
+    Ok(())
+}
 
 fn plan(context: &Context) -> Section {
     let mut section = Section::default();
@@ -188,7 +204,9 @@ impl Pf<'_> {
             section.settled.push(Settled { kind: NAME, subject: self.subject(), state });
             return;
         }
-        section.changes.push(self.change(present, need, image, &differing));
+        if image || self.may_disturb(need, section) {
+            section.changes.push(self.change(present, need, image, &differing));
+        }
     }
 
     fn stop(&self, stop: Stop, section: &mut Section) {

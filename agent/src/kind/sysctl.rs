@@ -10,17 +10,23 @@ pub(crate) mod section;
 #[cfg(test)]
 mod tests;
 
-use super::{Context, Kind, no_labels};
+use super::contribution::{ConfigFile, Contributions, Setting, Unwritable};
+use super::{Context, Kind, no_labels, nothing_to_resolve};
+use crate::desired::Desired;
 use crate::host::HostKind;
 use crate::plan::Section;
+use crate::section::Declared;
 
 /// The row of the table of kinds.
 pub const KIND: Kind = Kind {
     name: NAME,
     about: "kernel parameters in sysctl.d and /proc/sys",
+    resolve: nothing_to_resolve,
     plan,
+    contribute,
     watch: paths::watch,
     recorded: paths::RECORDED,
+    owns: paths::OWNS,
     labels: no_labels,
 };
 
@@ -35,4 +41,22 @@ fn plan(context: &Context) -> Section {
         running::plan(context, wanted, &mut section);
     }
     section
+}
+
+/// The file says it all: systemd-sysctl applies it in every boot.
+fn contribute(
+    profile: &dyn Declared,
+    _: &Desired,
+    out: &mut Contributions,
+) -> Result<(), Unwritable> {
+    let wanted = profile.get::<section::Sysctl>().map_or(&[][..], |section| &section.set);
+    if let Some(text) = conf::text(wanted, profile.name()) {
+        let setting = |one: &section::Setting| Setting::Sysctl {
+            key: one.key.to_string(),
+            value: one.value.clone(),
+        };
+        let settings = wanted.iter().map(setting).collect();
+        out.files.push(ConfigFile { path: conf::PATH, text, settings });
+    }
+    Ok(())
 }

@@ -42,9 +42,16 @@ pub struct VfKey {
     pub vf: u16,
 }
 
+impl VfKey {
+    /// Its name in the ledger, which a new name of the interface leaves alone: `VF 3 of 0000:08:00.0`.
+    pub fn name(&self) -> String {
+        format!("VF {} of {}", self.vf, self.pf)
+    }
+}
+
 impl fmt::Display for VfKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "VF {} of {} ({})", self.vf, self.pf, self.interface)
+        write!(f, "{} ({})", self.name(), self.interface)
     }
 }
 
@@ -74,7 +81,7 @@ impl Ledger {
         (now, to): (&VfAttributes, &VfAttributes),
         (start, limit_s): (bool, u32),
     ) {
-        let name = key.to_string();
+        let name = key.name();
         if self.vfs.get(&name).is_some_and(|record| record.boot != boot) {
             self.vfs.remove(&name);
         }
@@ -87,6 +94,7 @@ impl Ledger {
             start: false,
             limit_s,
         });
+        record.key = key.clone();
         // What was found first counts, attribute by attribute.
         record.original = record.original.or(&now.among(to));
         record.ours = to.or(&record.ours);
@@ -95,7 +103,7 @@ impl Ledger {
 
     /// The change of a VF's attributes is over; `now` is all it has.
     pub fn settle_vf(&mut self, key: &VfKey, now: &VfAttributes) {
-        let name = key.to_string();
+        let name = key.name();
         let Some(record) = self.vfs.get_mut(&name) else { return };
         // Back at what was found: nothing of that is bedplate's any more.
         record.original = record.original.without(now);

@@ -48,15 +48,9 @@ pub fn pick<'a>(profiles: &'a [(String, Match)], facts: &Facts) -> Result<&'a st
     let mut best: Vec<(Specificity, &str)> = Vec::new();
     let mut misfits = Vec::new();
     for (name, conditions) in profiles {
-        let mut reasons = misfits_of(conditions, facts);
-        let specific = specificity(conditions);
-        if specific == Specificity::default() {
-            reasons.push(
-                "it has no conditions in [match]: it is only used when it is named".to_owned(),
-            );
-        }
+        let reasons = judge(conditions, facts).fails;
         if reasons.is_empty() {
-            best.push((specific, name));
+            best.push((specificity(conditions), name));
         } else {
             misfits.push(Misfit { profile: name.clone(), reasons });
         }
@@ -73,28 +67,52 @@ pub fn pick<'a>(profiles: &'a [(String, Match)], facts: &Facts) -> Result<&'a st
     }
 }
 
-/// Every condition that does not hold on these facts, as sentences; empty when the profile fits.
-pub fn misfits_of(conditions: &Match, facts: &Facts) -> Vec<String> {
+/// What `[match]` comes to on a host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Every condition that holds, as a sentence.
+    pub holds: Vec<String>,
+    /// Every condition that does not, as a sentence; a profile without conditions fits no host.
+    pub fails: Vec<String>,
+}
+
+/// Every condition, held against these facts.
+pub fn judge(conditions: &Match, facts: &Facts) -> Judged {
+    if specificity(conditions) == Specificity::default() {
+        return Judged { holds: Vec::new(), fails: vec![NO_CONDITIONS.to_owned()] };
+    }
+    let mut judged = Judged::default();
+    for condition in verdicts(conditions, facts) {
+        match condition {
+            Ok(sentence) => judged.holds.push(sentence),
+            Err(sentence) => judged.fails.push(sentence),
+        }
+    }
+    judged
+}
+
+/// A condition that holds, or one that does not, as a sentence.
+type Verdict = Result<String, String>;
+
+const NO_CONDITIONS: &str = "it has no conditions in [match]: it is only used when it is named";
+
+fn verdicts(conditions: &Match, facts: &Facts) -> Vec<Verdict> {
     let Match { cpu_vendor, arch, sys_vendor, product_name, pci } = conditions;
     let mut out = Vec::new();
     if let Some(wanted) = cpu_vendor {
-        out.extend(differs(
-            "CPU vendor",
-            cpu_word(*wanted),
-            &facts.cpu.vendor.clone().map(cpu_word),
-        ));
+        out.push(same("CPU vendor", cpu_word(*wanted), &facts.cpu.vendor.clone().map(cpu_word)));
     }
     if let Some(wanted) = arch {
-        out.extend(differs("architecture", arch_word(*wanted), &facts.arch.clone().map(arch_word)));
+        out.push(same("architecture", arch_word(*wanted), &facts.arch.clone().map(arch_word)));
     }
     let names = [
         ("DMI system vendor", sys_vendor, &facts.dmi.sys_vendor),
         ("DMI product name", product_name, &facts.dmi.product_name),
     ];
     for (what, pattern, found) in names {
-        out.extend(pattern.as_ref().and_then(|pattern| unlike(what, pattern, found)));
+        out.extend(pattern.as_ref().map(|pattern| like(what, pattern, found)));
     }
-    out.extend(pci.iter().filter_map(|wanted| wrong_count(wanted, facts)));
+    out.extend(pci.iter().map(|wanted| count(wanted, facts)));
     out
 }
 
@@ -107,36 +125,42 @@ fn specificity(conditions: &Match) -> Specificity {
     [named, conditions.pci.len() - named, dmi, cpu]
 }
 
-fn differs(what: &str, wanted: &str, found: &Reading<&str>) -> Option<String> {
+fn same(what: &str, wanted: &str, found: &Reading<&str>) -> Verdict {
     match found {
-        Reading::Known(found) if *found == wanted => None,
-        Reading::Known(found) => Some(format!("{what} is {found}, not {wanted}")),
-        other => unread(what, other),
+        Reading::Known(found) if *found == wanted => Ok(format!("{what} is {found}")),
+        Reading::Known(found) => Err(format!("{what} is {found}, not {wanted}")),
+        Reading::Absent => Err(none(what)),
+        Reading::Unknown(why) => Err(unread(what, why)),
     }
 }
 
-fn unlike(what: &str, pattern: &str, found: &Reading<String>) -> Option<String> {
+fn like(what: &str, pattern: &str, found: &Reading<String>) -> Verdict {
     let options = glob::MatchOptions { case_sensitive: false, ..glob::MatchOptions::default() };
     match found {
         Reading::Known(text) => {
             // Firmware pads names with blanks.
-            let fits = glob::Pattern::new(pattern)
-                .is_ok_and(|glob| glob.matches_with(text.trim(), options));
-            (!fits).then(|| format!("{what} is `{}`, not `{pattern}`", text.trim()))
+            let text = text.trim();
+            match glob::Pattern::new(pattern).is_ok_and(|glob| glob.matches_with(text, options)) {
+                true => Ok(format!("{what} is `{text}`")),
+                false => Err(format!("{what} is `{text}`, not `{pattern}`")),
+            }
         }
-        other => unread(what, other),
+        Reading::Absent => Err(none(what)),
+        Reading::Unknown(why) => Err(unread(what, why)),
     }
 }
 
-fn wrong_count(wanted: &MatchPci, facts: &Facts) -> Option<String> {
+fn count(wanted: &MatchPci, facts: &Facts) -> Verdict {
     let ids: Vec<String> = wanted.ids.iter().map(ToString::to_string).collect();
     let ids = ids.join(" or ");
     let tree = match &facts.pci {
         Reading::Known(tree) => tree,
         Reading::Absent => {
-            return Some(format!("this host shows no PCI functions, so none is {ids}"));
+            return Err(format!("this host shows no PCI functions, so none is {ids}"));
         }
-        other => return unread(&format!("number of PCI functions {ids}"), other),
+        Reading::Unknown(why) => {
+            return Err(unread(&format!("number of PCI functions {ids}"), why));
+        }
     };
     let counts = |function: &&crate::facts::pci::Function| {
         let has = |id: &super::model::PciIdPair| {
@@ -148,19 +172,23 @@ fn wrong_count(wanted: &MatchPci, facts: &Facts) -> Option<String> {
     let low = usize::try_from(wanted.at_least).unwrap_or(usize::MAX);
     let high =
         wanted.at_most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    let counted = match found {
+        1 => format!("1 PCI function is {ids}"),
+        _ => format!("{found} PCI functions are {ids}"),
+    };
     if (low..=high).contains(&found) {
-        return None;
+        return Ok(counted);
     }
     let bound = if found < low { format!("at least {low}") } else { format!("at most {high}") };
-    Some(format!("{found} PCI functions are {ids}, not {bound}"))
+    Err(format!("{counted}, not {bound}"))
 }
 
-fn unread<T>(what: &str, reading: &Reading<T>) -> Option<String> {
-    match reading {
-        Reading::Known(_) => None,
-        Reading::Absent => Some(format!("this machine has no {what}")),
-        Reading::Unknown(why) => Some(format!("{what} is unknown: {why}")),
-    }
+fn none(what: &str) -> String {
+    format!("this machine has no {what}")
+}
+
+fn unread(what: &str, why: &str) -> String {
+    format!("{what} is unknown: {why}")
 }
 
 fn cpu_word(vendor: CpuVendor) -> &'static str {

@@ -16,6 +16,7 @@ use crate::section::{
     At, Checker, Diagnostic, Entry, Finisher, Leaf, Linter, Origin, Place, Printer, Section,
     Sources, overlay_fields,
 };
+use crate::value::PciId;
 
 /// The schema version that this bedplate reads.
 pub(super) const SCHEMA_VERSION: i64 = 1;
@@ -95,6 +96,11 @@ macro_rules! root {
                 let sections = [$( &self.$name as &dyn std::any::Any ),*];
                 sections.into_iter().find(|section| (*section).type_id() == of)
             }
+
+            fn vendors(&self) -> Vec<PciId> {
+                let ids = self.matching.pci.iter().flat_map(|pci| &pci.ids);
+                ids.into_iter().map(|id| id.vendor).collect()
+            }
         }
 
         impl Layer {
@@ -142,7 +148,6 @@ macro_rules! root {
             }
 
             /// The lints of all sections, by their ids.
-            #[cfg(test)]
             pub fn lint_ids() -> Vec<&'static str> {
                 let mut ids = Vec::new();
                 $( ids.extend(
@@ -180,6 +185,9 @@ root! {
 
     /// The bedplate daemon itself.
     agent: sections::agent::{Agent, AgentLayer};
+
+    /// What `bedplate profile check` finds in the profile.
+    lints: sections::lints::{Lints, LintsLayer};
 }
 
 /// What a file's text came to, beside its layer.

@@ -23,8 +23,27 @@ macro_rules! table {
     };
 }
 
-static SHIPPED: &[Shipped] =
-    table!["hgx-h100", "b200", "mi300x", "grace", "generic-intel", "generic-amd", "vfio"];
+static SHIPPED: &[Shipped] = table![
+    "hgx-a100",
+    "a100-pcie",
+    "hgx-h100",
+    "h100-pcie",
+    "l40s",
+    "b200",
+    "b300",
+    "grace",
+    "gb200",
+    "gb300",
+    "vera-rubin",
+    "dgx-spark",
+    "mi300x",
+    "mi325x",
+    "mi350x",
+    "generic-intel",
+    "generic-amd",
+    "generic-arm",
+    "vfio",
+];
 
 /// All shipped profiles, in the order they are listed to people.
 pub fn shipped() -> &'static [Shipped] {

@@ -10,15 +10,17 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
+use crate::host::process::Who;
+use crate::utc::shown;
 use crate::visible::one_line;
 
 pub use command::{Busy, busy_command};
 
 /// Daemons that hold the devices as long as they run, work or no work: by the name that the kernel keeps, cut to 15
-/// bytes (`TASK_COMM_LEN` of `include/linux/sched.h`, less the final NUL).
+/// bytes (`TASK_COMM_LEN` of `include/linux/sched.h`, less the final NUL; handbook §14.7).
 ///
 /// A process can call itself any of these. It then hides its own work only.
-pub const DAEMONS: [&str; 6] = [
+pub const DAEMONS: [&str; 13] = [
     // nvidia-persistenced: to keep the devices open is all that it is for.
     "nvidia-persiste",
     // nv-fabricmanager: holds every NVSwitch and GPU from boot on HGX and DGX.
@@ -28,9 +30,25 @@ pub const DAEMONS: [&str; 6] = [
     "dcgm-exporter",
     // nvidia-device-plugin of Kubernetes: waits for NVML's health events. It stays when a node is drained.
     "nvidia-device-p",
+    // nvidia-imex: joins the memory of several hosts over NVLink, for as long as they run (GB200, GB300 NVL72).
+    "nvidia-imex",
+    // kubelet, and what finds and hands out devices on its behalf: MIG manager, feature discovery, AMD's device plugin,
+    // those of RDMA and SR-IOV.
+    "kubelet",
+    "nvidia-mig-mana",
+    "gpu-feature-dis",
+    "k8s-device-plug",
+    "k8s-rdma-shared",
+    "sriovdp",
     // rdma-core's address resolution: `acm_open_dev` of `ibacm/src/acm.c` opens each device for good.
     "ibacm",
 ];
+
+/// The same for families of daemons: NVIDIA System Management of DGX (`nvsm_core`, `nvsm_api_gateway` …).
+pub const FAMILIES: [&str; 1] = ["nvsm"];
+
+/// Bytes of a name that the kernel keeps.
+const KEPT: usize = 15;
 
 /// One process that has one device open.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,20 +90,23 @@ pub enum BusyError {
 }
 
 impl InUse {
-    /// Why the host is not to be disturbed, in one line; none when nobody is at work for certain. `user` says whose a
-    /// process is; everybody reads the line, so its arguments are not in it.
-    pub fn reason(&self, user: impl FnOnce(u32) -> Option<String>) -> Option<String> {
+    /// Why the host is not to be disturbed, in one line; none when nobody is at work for certain. `who` says whose a
+    /// process is and since when it runs; everybody reads the line, so its arguments are not in it.
+    pub fn reason(&self, who: impl FnOnce(u32) -> Option<Who>) -> Option<String> {
         let first = self.holders.first().map(|holder| {
             let more = match self.processes() {
                 1 => String::new(),
-                all => format!("; other processes that hold devices: {}", all - 1),
+                all => format!("; other processes with open devices: {}", all - 1),
             };
-            let user = user(holder.pid).map(|user| format!(", user {}", one_line(&user)));
-            let (comm, pid, user) = (&holder.comm, holder.pid, user.unwrap_or_default());
-            format!("{comm} (pid {pid}{user}) uses {}{more}", holder.device)
+            let who = who(holder.pid).map(|who| {
+                let since = who.started.map(|at| format!(", since {}", shown(at)));
+                format!(", user {}{}", one_line(&who.user), since.unwrap_or_default())
+            });
+            let (comm, pid, who) = (&holder.comm, holder.pid, who.unwrap_or_default());
+            format!("{comm} (pid {pid}{who}) uses {}{more}", holder.device)
         });
         let blind = (self.unreadable > 0).then(|| {
-            format!("{} processes could not be looked into for devices they use", self.unreadable)
+            format!("{} processes could not be checked for open devices", self.unreadable)
         });
         first.or(blind)
     }
@@ -95,14 +116,28 @@ impl InUse {
     }
 }
 
-/// Who holds GPUs (`/dev/nvidia*`, `/dev/kfd`) or RDMA devices (`/dev/infiniband/uverbs*`) open, but for [`DAEMONS`]
-/// and this process. `proc_root` is `/proc`, of the outermost process namespace: others do not show everybody.
+/// Whether a process of this name holds devices for good, work or no work. `idle`: those that the operator has named.
+fn stands(comm: &str, idle: &[String]) -> bool {
+    let kept = |name: &String| {
+        // The kernel has cut the process's own name as well.
+        let cut =
+            name.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= KEPT);
+        name[..cut.last().unwrap_or(0)] == *comm
+    };
+    DAEMONS.contains(&comm)
+        || FAMILIES.iter().any(|family| comm.starts_with(family))
+        || idle.iter().any(kept)
+}
+
+/// Who holds GPUs (`/dev/nvidia*`, `/dev/kfd`) or RDMA devices (`/dev/infiniband/uverbs*`) open, but for [`DAEMONS`],
+/// [`FAMILIES`], the operator's `idle` ones and this process. `proc_root` is `/proc`, of the outermost process namespace:
+/// others do not show everybody.
 ///
 /// Other users' processes open only to CAP_SYS_PTRACE (proc(5), `/proc/pid/fd`); without it they are `unreadable`.
 ///
 /// # Errors
 /// [`BusyError`].
-pub fn holders(proc_root: &Path) -> Result<InUse, BusyError> {
+pub fn holders(proc_root: &Path, idle: &[String]) -> Result<InUse, BusyError> {
     let list = |source| BusyError::List { path: proc_root.to_owned(), source };
     let mut pids = BTreeSet::new();
     for entry in fs::read_dir(proc_root).map_err(list)? {
@@ -122,7 +157,7 @@ pub fn holders(proc_root: &Path) -> Result<InUse, BusyError> {
             Err(error) if is_gone(&error) => continue,
             Err(_) => "?".into(),
         };
-        if DAEMONS.contains(&comm.as_str()) {
+        if stands(&comm, idle) {
             continue;
         }
         let (devices, readable) = devices(&process.join("fd"));

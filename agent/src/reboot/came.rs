@@ -5,8 +5,9 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::method::ipmi::RestartCause;
-use super::record::Attempt;
+use super::attempt::Attempt;
+use super::method::ipmi::{IpmiError, RestartCause};
+use crate::error_chain::chain;
 use crate::profile::model::RebootMethod;
 use crate::utc::shown;
 
@@ -52,12 +53,27 @@ pub struct Came {
     pub asked_for: Option<RebootMethod>,
     /// The time that was announced.
     pub announced_for: Option<Timestamp>,
-    /// The same for people.
-    pub words: String,
+    /// The same in a sentence. Records of earlier versions call it `words`.
+    #[serde(alias = "words")]
+    pub summary: String,
 }
 
-/// What the BMC says of the last restart; an error is why it says nothing, in words.
-pub type BmcAnswer = Result<RestartCause, String>;
+/// What the BMC says of the last restart.
+pub type BmcAnswer = Result<RestartCause, BmcSilent>;
+
+/// Why the BMC says nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum BmcSilent {
+    /// No power cycle was asked of it.
+    #[error("it was not asked")]
+    NotAsked,
+    /// It cannot be reached, or does not know.
+    #[error("{}", chain(.0))]
+    Ipmi(IpmiError),
+    /// The thread that asked it has ended early.
+    #[error("{0}")]
+    Thread(String),
+}
 
 /// Judges the boot `boot_id`, whose kernel started at `began`. `announced`: what bedplate announced in the boot before;
 /// `waited`: something waited for a boot. A boot that nothing was announced for and nothing waited for is nobody's news.
@@ -68,12 +84,12 @@ pub fn judge(
     began: Option<Timestamp>,
     bmc: &BmcAnswer,
 ) -> Option<Came> {
-    let (by, words) = match announced {
+    let (by, summary) = match announced {
         Some(announced) => of_announced(announced, began, bmc),
         None if waited => (
             By::Others,
             format!(
-                "not by bedplate: it had announced none, and something waited for a boot; {LOOK}"
+                "not by bedplate: a change waited for a boot, but bedplate had announced none; {LOOK}"
             ),
         ),
         None => return None,
@@ -83,7 +99,7 @@ pub fn judge(
         by,
         asked_for: announced.map(|announced| announced.method),
         announced_for: announced.and_then(|announced| announced.due),
-        words,
+        summary,
     })
 }
 
@@ -92,13 +108,13 @@ fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &BmcAnswer) 
         RebootMethod::Ordinary => "an ordinary reboot",
         RebootMethod::Firmware => "a reset by the firmware",
         RebootMethod::Bmc => "a power cycle by the BMC",
-        RebootMethod::Rtc => "off, and on again by the clock's alarm",
+        RebootMethod::Rtc => "a power-off with wake-up by the real-time clock",
         RebootMethod::Command => "a power cycle by the profile's command",
     };
     let Some((due, began)) = announced.due.zip(began) else {
         return (
             By::Unknown,
-            format!("bedplate had announced {what}; when this boot began is not known"),
+            format!("bedplate had announced {what}; the start of this boot is not known"),
         );
     };
     let late = began.duration_since(due);
@@ -107,8 +123,8 @@ fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &BmcAnswer) 
         return (
             By::Others,
             format!(
-                "not by bedplate: it had announced {what} for {time}, and this boot began before that, at {}: by people, \
-                 another program, a crash or a power failure; {LOOK}",
+                "not by bedplate: it had announced {what} for {time}, but this boot began earlier, at {}: an operator, another \
+                 program, a crash or a power failure; {LOOK}",
                 shown(began)
             ),
         );
@@ -118,8 +134,8 @@ fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &BmcAnswer) 
         return (
             By::Unknown,
             format!(
-                "bedplate had announced {what} for {time}; this boot began {hours} h later, and whether it is that one is \
-                 not known; {LOOK}"
+                "bedplate had announced {what} for {time}; this boot began {hours} h later and may have \
+                 another cause; {LOOK}"
             ),
         );
     }
@@ -137,29 +153,31 @@ fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &BmcAnswer) 
 fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (By, String) {
     let unknown = |why: &str| {
         let text = format!("bedplate had announced a power cycle by the BMC for {time}");
-        (By::Unknown, format!("{text}; whether the BMC did it is not known: {why}"))
+        (By::Unknown, format!("{text}; it is not known whether the BMC did it: {why}"))
     };
     match bmc {
-        Ok(RestartCause::ChassisControl) => (By::Bmc, format!("{as_announced}; the BMC says so")),
+        Ok(RestartCause::ChassisControl) => {
+            (By::Bmc, format!("{as_announced}; confirmed by the BMC"))
+        }
         Ok(RestartCause::SoftReset) => (
             By::OrdinaryWithoutBmc,
             format!(
-                "an ordinary reboot, announced by bedplate for {time} as a power cycle by the BMC, which did not do it (it \
-                 says: {}); why not was said on the console at the end of the shutdown",
+                "an ordinary reboot: bedplate had announced a power cycle by the BMC for {time}, but the BMC did not do it \
+                 (restart cause: {}); the console at the end of the shutdown shows why",
                 RestartCause::SoftReset
             ),
         ),
         Ok(cause @ (RestartCause::Unknown | RestartCause::Vendor | RestartCause::Reserved(_))) => {
-            unknown(&format!("it says: {cause}"))
+            unknown(&format!("restart cause: {cause}"))
         }
         Ok(cause) => (
             By::Others,
             format!(
-                "not by bedplate: it had announced a power cycle by the BMC for {time}, and the BMC says that this boot is \
-                 due to {cause}; {LOOK}"
+                "not by bedplate: it had announced a power cycle by the BMC for {time}, but the BMC names another restart \
+                 cause: {cause}; {LOOK}"
             ),
         ),
-        Err(why) => unknown(why),
+        Err(why) => unknown(&why.to_string()),
     }
 }
 

@@ -5,6 +5,7 @@
 //! never reports `steady-state` keeps its slot for ever: report it after every healthy boot.
 
 mod answer;
+mod line;
 mod tls;
 
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub enum ClientError {
     #[error("the FleetLock id of this host is empty")]
     EmptyId,
     /// No time to answer in.
-    #[error("a FleetLock server that may take no time cannot answer")]
+    #[error("the time limit for the FleetLock server is zero")]
     NoTime,
     /// The request cannot be put into JSON.
     #[error("the FleetLock request cannot be written as JSON")]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration;
 use crate::host::Reader;
-use crate::visible::one_line;
+use crate::visible::{brief, one_line};
 
 /// Where the hold is kept, inside the host. Beside the ledger: it must outlive a reboot.
 pub const HOLD: &str = "/var/lib/bedplate/hold.json";
@@ -14,6 +14,11 @@ pub const HOLD: &str = "/var/lib/bedplate/hold.json";
 pub const VERSION: u32 = 1;
 /// The longest hold with an end. Longer is either a slip of the pen or meant for ever, which is said by no end at all.
 pub const LONGEST: SignedDuration = SignedDuration::from_hours(90 * 24);
+
+/// Characters of a reason: it is for the next operator to read, in a line of a report.
+pub const LONGEST_REASON: usize = 500;
+/// Characters of an operator's name (useradd(8) takes 32).
+pub const LONGEST_NAME: usize = 64;
 
 /// An operator's word that this host is not to be rebooted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +50,7 @@ struct Version {
 #[derive(Debug, thiserror::Error)]
 pub enum HoldError {
     /// Not the JSON of a hold.
-    #[error("it is not a hold")]
+    #[error("this is not a hold file")]
     Parse(#[source] serde_json::Error),
     /// Written by another bedplate.
     #[error("its format is version {0}, and this bedplate knows version {VERSION}")]
@@ -116,7 +121,7 @@ impl Hold {
 
     /// The hold for a file that is there but cannot be read: in force until an operator corrects or removes it.
     pub fn unreadable(reason: &str) -> Hold {
-        let why = format!("{HOLD} cannot be understood ({reason}); fix or remove it");
+        let why = format!("{HOLD} cannot be parsed ({reason}); fix or remove it");
         Hold { until: None, why, by: "bedplate".into() }
     }
 
@@ -154,9 +159,13 @@ impl Hold {
             Some(until) => format!("was held until {}", to_second(until)),
         };
         let reason = |why: &str| {
-            if why.trim().is_empty() { "no reason given".into() } else { one_line(why) }
+            if why.trim().is_empty() {
+                "no reason given".into()
+            } else {
+                brief(why, LONGEST_REASON)
+            }
         };
-        format!("{until} by {}: {}", one_line(&self.by), reason(&self.why))
+        format!("{until} by {}: {}", brief(&self.by, LONGEST_NAME), reason(&self.why))
     }
 }
 

@@ -3,6 +3,7 @@
 //! boot follows, `stuck` why it did not help; `hold`, `busy` and `fleetlock` are what may stand in the way. If anything fails on the way to a decision,
 //! nothing is rebooted (DESIGN §8.4).
 
+pub mod attempt;
 pub mod busy;
 pub mod came;
 pub mod decide;

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::attempt::Attempt;
 use super::came::Came;
-use crate::profile::model::{FleetLock, RebootMethod};
+use crate::profile::model::FleetLock;
 
 /// Where it is kept.
 pub const RECORD: &str = "/var/lib/bedplate/reboot.json";
@@ -56,32 +57,6 @@ impl Default for Record {
     }
 }
 
-/// One reboot that was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Attempt {
-    /// Hash of what was to come into effect.
-    pub plan: String,
-    /// The boot it was asked from (/proc/sys/kernel/random/boot_id).
-    pub boot_id: String,
-    /// When.
-    pub at: Timestamp,
-    /// The time that was announced.
-    #[serde(default)]
-    pub due: Option<Timestamp>,
-    /// How.
-    pub method: RebootMethod,
-    /// Only rehearsed: it never counts.
-    #[serde(default)]
-    pub rehearsal: bool,
-    /// Whether IOMMU passthrough was among what waited.
-    #[serde(default)]
-    pub passthrough: bool,
-    /// A boot has followed: the next one is not this reboot's.
-    #[serde(default)]
-    pub followed: bool,
-}
-
 /// A slot of a FleetLock server. Written before the server is asked: a slot that may be held is given back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -120,7 +95,7 @@ pub struct Asked {
 pub enum RecordError {
     /// Not JSON of this shape.
     #[error(
-        "{RECORD} cannot be understood: look at it, and take it away to forget every reboot that was asked for"
+        "{RECORD} cannot be parsed: fix it, or remove it to forget every reboot that was asked for"
     )]
     Damaged(#[source] serde_json::Error),
     /// Written by a later version.
@@ -233,6 +208,7 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::model::RebootMethod;
 
     fn attempt(plan: &str, boot: &str) -> Attempt {
         let at = Timestamp::UNIX_EPOCH;
@@ -320,5 +296,13 @@ mod tests {
         for bad in ["", "{", "{\"version\":1,\"more\":1}", "[]"] {
             assert!(matches!(Record::parse(bad), Err(RecordError::Damaged(_))), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_came_is_read_from_records_of_earlier_versions() {
+        let came =
+            r#"{"boot_id":"b","by":"bmc","asked_for":null,"announced_for":null,"words":"w"}"#;
+        let record = Record::parse(&format!("{{\"version\":1,\"came\":{came}}}")).unwrap();
+        assert_eq!(record.came.unwrap().summary, "w");
     }
 }

@@ -246,7 +246,7 @@ impl fmt::Display for RebootState {
             RebootState::Unknown { why } => write!(f, "cannot tell yet: {why}"),
             RebootState::Idle => f.write_str("no reboot is needed"),
             RebootState::LeftToPeople => f.write_str(
-                "left to people (policy `never`): `bedplate reboot schedule` does it in good order",
+                "left to an operator (policy `never`): `bedplate reboot schedule` reboots this host",
             ),
             RebootState::LeftToOthers => f.write_str(
                 "left to what reads /run/reboot-required: the profile's policy is `mark`",

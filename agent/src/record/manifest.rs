@@ -101,7 +101,7 @@ fn of_function(recorder: &Recorder, function: &Function) {
     }
     if function.sriov.known().is_some() {
         let _ = recorder.eswitch(function.address);
-        if let Some(interface) = sriov::uplink(recorder, function) {
+        if let Some(interface) = sriov::uplink(recorder, &function.net) {
             let _ = recorder.vfs(interface);
         }
     }

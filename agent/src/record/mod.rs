@@ -75,6 +75,10 @@ impl<'a> Recorder<'a> {
 
     /// Whether the entry `next` of the directory `at` is a link, and to where; `None` = it cannot be reached.
     fn step(&self, at: &str, next: &str) -> Option<Option<String>> {
+        // This link leads by the number of the process that reads, which is another one each time.
+        if next == "/proc/net" {
+            return Some(None);
+        }
         match self.snapshot.borrow().node(next) {
             Some(Node::Link(target)) => return Some(Some(target.clone())),
             Some(Node::Absent) => return None,
@@ -96,7 +100,7 @@ impl<'a> Recorder<'a> {
             }
             Err(ReadError::NotRecorded { .. }) => None,
             // There, and not a link.
-            Err(ReadError::Failed { .. }) => Some(None),
+            Err(ReadError::Failed { .. } | ReadError::Untrusted { .. }) => Some(None),
         }
     }
 
@@ -135,6 +139,7 @@ impl<'a> Recorder<'a> {
             }
             ReadError::NotFound { .. }
             | ReadError::Denied { .. }
+            | ReadError::Untrusted { .. }
             | ReadError::NotRecorded { .. } => {}
         }
     }
@@ -145,7 +150,12 @@ impl<'a> Recorder<'a> {
             Ok(Ok(bytes)) => Node::File(bytes),
             Err(ReadError::Denied { .. }) => Node::Denied,
             Err(ReadError::Failed { reason, .. }) => Node::Failed(reason.clone()),
-            Ok(Err(_)) | Err(ReadError::NotFound { .. } | ReadError::NotRecorded { .. }) => return,
+            Ok(Err(_))
+            | Err(
+                ReadError::NotFound { .. }
+                | ReadError::Untrusted { .. }
+                | ReadError::NotRecorded { .. },
+            ) => return,
         };
         self.merge(at, node);
     }

@@ -1,4 +1,4 @@
-//! What a snapshot must not carry: passwords, keys, hardware addresses, machine ids. Replaced the same way every time,
+//! What a snapshot must not carry: passwords, keys, hardware addresses, gateways, machine ids. Replaced the same way every time,
 //! so that the same host gives the same snapshot. Pure.
 
 use std::collections::BTreeMap;
@@ -91,7 +91,26 @@ fn needed(path: &str, text: &str) -> String {
     if path.ends_with("/modules.dep") || path.ends_with("/modules.symbols") {
         return text.lines().filter_map(keep).collect();
     }
-    text.to_owned()
+    match path {
+        "/proc/net/route" => default_routes(text, 1, 2),
+        "/proc/net/ipv6_route" => default_routes(text, 0, 4),
+        _ => text.to_owned(),
+    }
+}
+
+/// Of a routing table the default routes, without their gateways: which networks a host is in is nobody's business.
+fn default_routes(text: &str, destination: usize, gateway: usize) -> String {
+    let keep = |line: &str| -> Option<String> {
+        let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let is_heading = words.first().is_some_and(|word| word == "Iface");
+        if !is_heading {
+            words.get(destination).filter(|to| to.bytes().all(|digit| digit == b'0'))?;
+            let gateway = words.get_mut(gateway)?;
+            *gateway = "0".repeat(gateway.len());
+        }
+        Some(words.join(" ") + "\n")
+    };
+    text.lines().filter_map(keep).collect()
 }
 
 fn resized(text: &str, length: usize) -> String {

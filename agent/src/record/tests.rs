@@ -126,3 +126,21 @@ fn of_the_names_of_devices_only_those_of_the_host_are_recorded() {
     bare.insert(path, Node::Absent);
     assert!(record(&bare).read(path).unwrap_err().is_absent());
 }
+
+#[test]
+fn of_routes_the_default_ones_are_recorded_without_gateways_and_process_numbers() {
+    let mut host = crate::demo::snapshot("hgx").unwrap();
+    host.insert("/proc/net", Node::Link("self/net".into()));
+    host.insert("/proc/self", Node::Link("4711".into()));
+    let routes = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n\
+                  eth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n\
+                  eth0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\n";
+    host.insert("/proc/4711/net/route", Node::File(routes.into()));
+    host.complete();
+    let kept = record(&host);
+    let text = kept.text("/proc/net/route").unwrap();
+    assert!(text.contains("eth0 00000000 00000000 0003 0 0 0 00000000\n"), "{text}");
+    assert!(!text.contains("A8C0"), "{text}");
+    assert!(kept.text("/proc/net/ipv6_route").unwrap_err().is_absent());
+    assert!(!kept.to_text().contains("4711"));
+}

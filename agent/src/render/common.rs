@@ -1,11 +1,12 @@
-//! What several targets share: the kernel arguments as one merged list, the module files, and the words for what
+//! What several targets share: the kernel arguments as one merged list, the configuration files, and the words for what
 //! only a running host can take.
 
 use crate::boot::grub_quote::grub_token;
 use crate::cmdline::{Edit, Token};
-use crate::desired::{AcsPersistence, Desired, WantedAcs, WantedVfs};
+use crate::desired::{Desired, WantedVfs};
 use crate::facts::Arch;
-use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
+use crate::kind::contribution::{Contributions, LiveOnly, Setting};
+use crate::modules_conf;
 use crate::profile::model::VfDriver;
 
 use super::{Inexpressible, OutFile, RenderError};
@@ -15,10 +16,12 @@ use super::{Inexpressible, OutFile, RenderError};
 ///
 /// # Errors
 /// [`RenderError::Cmdline`], [`RenderError::Line`], [`RenderError::BadArgument`].
-pub(super) fn kernel_arguments(desired: &Desired, arch: Arch) -> Result<Vec<Token>, RenderError> {
-    let set: Vec<&str> = desired.cmdline.set.iter().map(|wanted| wanted.token.as_str()).collect();
-    let absent: Vec<&str> =
-        desired.cmdline.absent.iter().map(|unwanted| unwanted.token.as_str()).collect();
+pub(super) fn kernel_arguments(
+    build: &Contributions,
+    arch: Arch,
+) -> Result<Vec<Token>, RenderError> {
+    let set: Vec<&str> = build.arguments.iter().map(|wanted| wanted.token.as_str()).collect();
+    let absent: Vec<&str> = build.absent.iter().map(|unwanted| unwanted.token.as_str()).collect();
     let line = Edit::new(arch, &set, &absent)?.rendered()?;
     for token in line.tokens() {
         // A file's encoding and a loader's need not be the same.
@@ -36,55 +39,32 @@ pub(super) fn grub_words(tokens: &[Token]) -> Result<Vec<String>, RenderError> {
 }
 
 /// The heading and the reasons of all kernel arguments, each line behind `mark` and naming its argument.
-pub(super) fn preamble(desired: &Desired, profile: &str, mark: &str) -> String {
+pub(super) fn preamble(build: &Contributions, mark: &str) -> String {
     let line = |token: &str, why| modules_conf::reasons(&format!("{mark}{token}:"), why);
-    let reasons = desired.cmdline.set.iter().map(|wanted| line(&wanted.token, &wanted.why));
-    std::iter::once(format!("{mark}{}", modules_conf::heading(profile))).chain(reasons).collect()
+    let reasons = build.arguments.iter().map(|wanted| line(&wanted.token, &wanted.why));
+    let heading = format!("{mark}{}", modules_conf::heading(&build.profile));
+    std::iter::once(heading).chain(reasons).collect()
 }
 
-/// The two module files, at the paths they have in an image.
-pub(super) fn module_files(desired: &Desired, profile: &str) -> Result<Vec<OutFile>, RenderError> {
-    let load = modules_conf::modules_load(&desired.modules, profile);
-    let modprobe = modules_conf::modprobe(&desired.modules, profile)?;
-    let both = [(MODULES_LOAD_PATH, load), (MODPROBE_PATH, modprobe)];
-    let file = |(path, text): (&str, Option<String>)| {
-        text.map(|text| OutFile::new(path.trim_start_matches('/'), text))
-    };
-    Ok(both.into_iter().filter_map(file).collect())
+/// The configuration files, at the paths they have in an image.
+pub(super) fn files(build: &Contributions) -> impl Iterator<Item = OutFile> {
+    build.files.iter().map(|file| OutFile::new(file.path.trim_start_matches('/'), &*file.text))
 }
 
-/// What to do about live ACS on a host that bedplate can run on.
-pub(super) const ACS_BY_AGENT: &str = "run bedplate on the host at every boot, or set [acs] persistence = \"cmdline\" where the kernel is known good";
-
-/// ACS bits that nothing but live writes will set. Those in the kernel arguments are rendered with them.
-pub(super) fn live_acs(desired: &Desired, instead: &str) -> Vec<Inexpressible> {
-    if desired.acs.persistence != AcsPersistence::Live {
-        return Vec::new();
-    }
-    let item = |wanted: &WantedAcs| {
-        Inexpressible {
-        what: format!("ACS control of port {}: {}", wanted.port, acs_bits(wanted)),
-        why: "a config-space write lasts until the next reset; no file holds it (Linux drivers/pci/pci.c; handbook §3.4)"
-            .to_owned(),
-        instead: instead.to_owned(),
-    }
-    };
-    desired.acs.ports.iter().map(item).collect()
-}
-
-/// `clear RR CR EC`, `set DT, clear RR`.
-fn acs_bits(wanted: &WantedAcs) -> String {
-    let (set, clear) = (wanted.mask.and(wanted.value), wanted.mask.without(wanted.value));
-    let parts = [("set", set), ("clear", clear)];
-    let named = parts
-        .iter()
-        .filter(|(_, bits)| !bits.is_empty())
-        .map(|(verb, bits)| format!("{verb} {bits}"));
-    named.collect::<Vec<_>>().join(", ")
+/// What only a running host can take, for a target of which `instead` says what its hosts can do.
+pub(super) fn live_only(
+    build: &Contributions,
+    instead: fn(&LiveOnly) -> &String,
+) -> impl Iterator<Item = Inexpressible> {
+    build.live_only.iter().map(move |live| Inexpressible {
+        what: live.what.clone(),
+        why: live.why.clone(),
+        instead: instead(live).clone(),
+    })
 }
 
 /// VF counts, for targets without words for them.
-pub(super) fn vfs(desired: &Desired, instead: &str) -> Vec<Inexpressible> {
+pub(super) fn vfs(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
     let item = |wanted: &WantedVfs| {
         Inexpressible {
         what: format!("{} VFs on {}{}", wanted.count, wanted.pf, vf_driver(&wanted.vf_driver)),
@@ -93,11 +73,11 @@ pub(super) fn vfs(desired: &Desired, instead: &str) -> Vec<Inexpressible> {
         instead: instead.to_owned(),
     }
     };
-    desired.sriov.iter().map(item).collect()
+    build.vfs.iter().map(item).collect()
 }
 
 /// Attributes of VFs and modes of eswitches, which no file sets.
-pub(super) fn vf_attributes(desired: &Desired) -> Vec<Inexpressible> {
+pub(super) fn vf_attributes(build: &Contributions) -> Vec<Inexpressible> {
     let item = |wanted: &WantedVfs| {
         let words = wanted.vf.words().map(|words| format!("VFs of {}: {words}", wanted.pf));
         let mode = wanted.eswitch.map(|mode| format!("eswitch of {}: {mode}", wanted.pf));
@@ -109,7 +89,7 @@ pub(super) fn vf_attributes(desired: &Desired) -> Vec<Inexpressible> {
             instead: "run bedplate on the host, or let the SR-IOV network operator set it".to_owned(),
         })
     };
-    desired.sriov.iter().filter_map(item).collect()
+    build.vfs.iter().filter_map(item).collect()
 }
 
 /// ` with driver vfio-pci`, or nothing when the kernel chooses.
@@ -121,40 +101,22 @@ pub(super) fn vf_driver(driver: &VfDriver) -> String {
     }
 }
 
-/// What to do about a module to unload on a host that bedplate can run on.
-pub(super) fn unload_by_agent(module: &str) -> String {
-    format!(
-        "run `bedplate apply` on the host; `blacklist` in [modules] keeps {module} from auto-loading"
-    )
-}
-
-/// Modules to unload.
-pub(super) fn unloads(desired: &Desired, instead: fn(&str) -> String) -> Vec<Inexpressible> {
-    let item = |name: &str| Inexpressible {
-        what: format!("unload module {name}"),
-        why: "only a running kernel has modules to unload".to_owned(),
-        instead: instead(name),
+/// Whether modprobe.d has a part in it: options and blacklists.
+pub(super) fn uses_modprobe(build: &Contributions) -> bool {
+    let in_modprobe = |setting: &Setting| {
+        matches!(setting, Setting::ModuleOption { .. } | Setting::BlacklistModule(_))
     };
-    desired.modules.unload.iter().map(|(module, _)| item(module.as_str())).collect()
+    build.settings().any(in_modprobe)
 }
 
-/// A note for arguments that name ports of one machine.
-pub(super) fn address_note(desired: &Desired) -> Option<String> {
-    let named = desired.cmdline.set.iter().any(|wanted| wanted.from == "acs");
-    named.then(|| {
-        "the ACS list in `pci=` names ports by address: it fits only machines with the PCI numbering it was made \
-         from (Linux kernel-parameters.txt; handbook §1.4)"
-            .to_owned()
+/// Whether there are NVIDIA modules, which may live in a container or an extension instead of the host.
+pub(super) fn names_nvidia_modules(build: &Contributions) -> bool {
+    build.settings().any(|setting| match setting {
+        Setting::LoadModule(module) | Setting::ModuleOption { module, .. } => {
+            module.as_str().starts_with("nvidia")
+        }
+        Setting::BlacklistModule(_) | Setting::Sysctl { .. } => false,
     })
-}
-
-/// A note for NVIDIA modules, where they may live in a container or an extension instead of the host.
-pub(super) fn names_nvidia_modules(desired: &Desired) -> bool {
-    let modules = &desired.modules;
-    let loaded = modules.load.iter().map(|wanted| &wanted.name);
-    loaded
-        .chain(modules.options.iter().map(|option| &option.module))
-        .any(|name| name.as_str().starts_with("nvidia"))
 }
 
 /// Remarks of the desired state itself.
@@ -175,11 +137,13 @@ pub(super) fn open_questions(desired: &Desired) -> Vec<String> {
 pub(super) mod tests {
     use super::*;
     use crate::desired::{
-        DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedArg, WantedAttributes,
-        WantedModule, WantedOption,
+        AcsPersistence, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs,
+        WantedArg, WantedAttributes, WantedModule, WantedOption,
     };
+    use crate::kind;
     use crate::plan::Why;
     use crate::profile::model::{AcsPolicy, ModuleLoad, SriovCount};
+    use crate::profile::of_text;
     use crate::value::{AcsBits, ModuleName};
 
     fn why() -> Vec<Why> {
@@ -218,6 +182,7 @@ pub(super) mod tests {
                 ],
                 absent: vec![unwanted("nomodeset"), unwanted("iommu=off")],
                 keep: Vec::new(),
+                settled: Vec::new(),
             },
             modules: DesiredModules {
                 load: vec![load("ib_uverbs"), load("nvidia_peermem")],
@@ -246,26 +211,31 @@ pub(super) mod tests {
                 vf_driver: VfDriver::Auto,
                 vf: WantedAttributes::default(),
                 eswitch: None,
+                allow_disruption: false,
                 rule: "compute".to_owned(),
                 why: why(),
             }],
-            blockers: Vec::new(),
-            unknowns: Vec::new(),
-            notes: Vec::new(),
+            ..Desired::default()
         }
     }
 
     pub fn nothing() -> Desired {
-        let mut desired = desired();
-        desired.cmdline = DesiredCmdline::default();
-        desired.modules = DesiredModules::default();
-        desired.acs.ports.clear();
-        desired.sriov.clear();
-        desired
+        Desired::default()
+    }
+
+    /// What the kinds make of it, under the profile name `hgx`.
+    pub fn build(desired: &Desired) -> Contributions {
+        with_profile("", desired)
+    }
+
+    /// The same with more in the profile.
+    pub fn with_profile(sections: &str, desired: &Desired) -> Contributions {
+        let profile = of_text(&format!("schema = 1\nname = \"hgx\"\n{sections}"));
+        kind::contributions(&profile, desired).unwrap()
     }
 
     fn rendered(desired: &Desired) -> Result<Vec<String>, RenderError> {
-        Ok(kernel_arguments(desired, Arch::X86_64)?.iter().map(Token::to_string).collect())
+        Ok(kernel_arguments(&build(desired), Arch::X86_64)?.iter().map(Token::to_string).collect())
     }
 
     #[test]
@@ -293,23 +263,5 @@ pub(super) mod tests {
         assert!(rendered(&desired).is_ok());
         desired.cmdline.set.push(arg("b", "cmdline"));
         assert!(matches!(rendered(&desired), Err(RenderError::Line(_))));
-    }
-
-    #[test]
-    fn acs_in_the_arguments_is_not_listed_as_lost() {
-        let mut desired = desired();
-        desired.acs.persistence = AcsPersistence::ConfigAcs;
-        assert_eq!(live_acs(&desired, ACS_BY_AGENT), []);
-        assert!(address_note(&desired).is_some());
-        assert!(address_note(&nothing()).is_none());
-    }
-
-    #[test]
-    fn live_acs_names_the_bits() {
-        let mut desired = desired();
-        desired.acs.ports[0].mask = AcsBits::REDIRECT.or(AcsBits::DT);
-        desired.acs.ports[0].value = AcsBits::DT;
-        let what = &live_acs(&desired, ACS_BY_AGENT)[0].what;
-        assert_eq!(what, "ACS control of port 0000:17:01.0: set DT, clear RR CR EC");
     }
 }

@@ -1,35 +1,32 @@
-//! Target `grub`: the Debian family's drop-in, and the module files. RHEL's form is in `grub_rhel`.
+//! Target `grub`: the Debian family's drop-in, and the files below /etc. RHEL's form is in `grub_rhel`.
 
 use crate::boot::grub_default::{CMDLINE_DEFAULT, write_drop_in};
 use crate::cmdline::Token;
-use crate::desired::Desired;
-use crate::modules_conf::MODPROBE_PATH;
+use crate::kind::contribution::Contributions;
 
 use super::common::{
-    ACS_BY_AGENT, address_note, kernel_arguments, live_acs, module_files, preamble,
-    unload_by_agent, unloads, vf_attributes, vfs,
+    files, kernel_arguments, live_only, preamble, uses_modprobe, vf_attributes, vfs,
 };
 use super::{GrubFamily, Inexpressible, Options, OutFile, RenderError, Rendered, grub_rhel};
 
 /// Sorts after what cloud images bring (`50-cloudimg-settings.cfg`), so that it is not overruled.
 const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
 
-pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, RenderError> {
-    let tokens = kernel_arguments(desired, options.arch)?;
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let tokens = kernel_arguments(build, options.arch)?;
     let mut rendered = match options.grub_family {
-        GrubFamily::Debian => debian(desired, options, &tokens)?,
-        GrubFamily::Rhel => grub_rhel::render(desired, options, &tokens)?,
+        GrubFamily::Debian => debian(build, &tokens)?,
+        GrubFamily::Rhel => grub_rhel::render(build, &tokens)?,
     };
-    rendered.files.extend(module_files(desired, &options.profile)?);
-    rendered.inexpressible.extend(live_acs(desired, ACS_BY_AGENT));
+    rendered.files.extend(files(build));
     rendered.inexpressible.extend(vfs(
-        desired,
+        build,
         "run `bedplate apply` at every boot of the host, or give the PF to the SR-IOV network operator",
     ));
-    rendered.inexpressible.extend(vf_attributes(desired));
-    rendered.inexpressible.extend(unloads(desired, unload_by_agent));
-    rendered.notes.extend(address_note(desired));
-    if rendered.file(MODPROBE_PATH.trim_start_matches('/')).is_some() {
+    rendered.inexpressible.extend(vf_attributes(build));
+    rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
+    rendered.notes.extend(build.notes.iter().cloned());
+    if uses_modprobe(build) {
         rendered.notes.push(match options.grub_family {
             GrubFamily::Debian => rebuild_note("update-initramfs -u -k all"),
             GrubFamily::Rhel => rebuild_note("dracut -f --regenerate-all"),
@@ -44,12 +41,11 @@ fn rebuild_note(command: &str) -> String {
     )
 }
 
-fn debian(desired: &Desired, options: &Options, tokens: &[Token]) -> Result<Rendered, RenderError> {
-    let mut rendered = Rendered { inexpressible: absent(desired), ..Rendered::default() };
+fn debian(build: &Contributions, tokens: &[Token]) -> Result<Rendered, RenderError> {
+    let mut rendered = Rendered { inexpressible: absent(build), ..Rendered::default() };
     if !tokens.is_empty() {
         // `_DEFAULT`: recovery entries stay clean.
-        let text =
-            write_drop_in(CMDLINE_DEFAULT, tokens, &preamble(desired, &options.profile, ""))?;
+        let text = write_drop_in(CMDLINE_DEFAULT, tokens, &preamble(build, ""))?;
         rendered.files.push(OutFile::new(DROP_IN, text));
         rendered.notes.push(
             "run `update-grub` in the image; the arguments count from the next boot".to_owned(),
@@ -59,7 +55,7 @@ fn debian(desired: &Desired, options: &Options, tokens: &[Token]) -> Result<Rend
 }
 
 /// A drop-in adds to what was read before it; taking something out would mean running code at every `update-grub`.
-fn absent(desired: &Desired) -> Vec<Inexpressible> {
+fn absent(build: &Contributions) -> Vec<Inexpressible> {
     let item = |token: &str| Inexpressible {
         what: format!("kernel argument `{token}` absent"),
         why: "a drop-in in grub.d only adds to GRUB_CMDLINE_LINUX_DEFAULT".to_owned(),
@@ -67,17 +63,17 @@ fn absent(desired: &Desired) -> Vec<Inexpressible> {
             "take `{token}` out of /etc/default/grub and of the files before {DROP_IN}, or run `bedplate apply --root` on the image"
         ),
     };
-    desired.cmdline.absent.iter().map(|unwanted| item(&unwanted.token)).collect()
+    build.absent.iter().map(|unwanted| item(&unwanted.token)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{arg, desired, nothing};
+    use super::super::common::tests::{arg, build, desired, nothing, with_profile};
     use super::*;
 
     #[test]
     fn the_debian_drop_in_appends_quoted_words_under_their_reasons() {
-        let rendered = render(&desired(), &Options::new("hgx")).unwrap();
+        let rendered = render(&build(&desired()), &Options::default()).unwrap();
         assert_eq!(
             rendered.file(DROP_IN).unwrap().text,
             "# written by bedplate from profile hgx; changes made here are overwritten\n\
@@ -98,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_drop_in_lists_each_argument_it_cannot_take_away() {
-        let rendered = render(&desired(), &Options::new("hgx")).unwrap();
+        let rendered = render(&build(&desired()), &Options::default()).unwrap();
         for token in ["nomodeset", "iommu=off"] {
             let what = format!("kernel argument `{token}` absent");
             assert!(rendered.inexpressible.iter().any(|item| item.what == what), "{token}");
@@ -107,14 +103,27 @@ mod tests {
 
     #[test]
     fn nothing_wanted_makes_no_file() {
-        assert_eq!(render(&nothing(), &Options::new("x")).unwrap(), Rendered::default());
+        assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
     }
 
     #[test]
     fn what_grub_would_change_is_refused() {
         let mut desired = nothing();
         desired.cmdline.set.push(arg("x=it's", "cmdline"));
-        let error = render(&desired, &Options::new("x")).unwrap_err();
+        let error = render(&build(&desired), &Options::default()).unwrap_err();
         assert!(matches!(error, RenderError::Grub(_)), "{error}");
+    }
+
+    #[test]
+    fn kernel_parameters_are_the_file_that_bedplate_writes_to_hosts() {
+        let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
+        for grub_family in [GrubFamily::Debian, GrubFamily::Rhel] {
+            let options = Options { grub_family, ..Options::default() };
+            let rendered = render(&with_profile(sections, &nothing()), &options).unwrap();
+            let [file] = rendered.files.as_slice() else { panic!("{rendered:?}") };
+            assert_eq!(file.path, "etc/sysctl.d/zz-bedplate.conf");
+            assert!(file.text.ends_with("\nkernel.numa_balancing = 0\n"), "{}", file.text);
+            assert_eq!(rendered.inexpressible, []);
+        }
     }
 }

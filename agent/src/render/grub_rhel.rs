@@ -3,30 +3,26 @@
 
 use crate::boot::grub_default::{CMDLINE, write_drop_in};
 use crate::cmdline::Token;
-use crate::desired::Desired;
+use crate::kind::contribution::Contributions;
 use crate::modules_conf::heading;
 
 use super::common::{grub_words, preamble};
-use super::{Inexpressible, Options, OutFile, RenderError, Rendered, SCRIPT_MODE};
+use super::{Inexpressible, OutFile, RenderError, Rendered, SCRIPT_MODE};
 
 const SCRIPT: &str = "bedplate-grubby.sh";
 const APPEND: &str = "default-grub.append";
 
-pub(super) fn render(
-    desired: &Desired,
-    options: &Options,
-    tokens: &[Token],
-) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &Contributions, tokens: &[Token]) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     let (carried, lost): (Vec<&Token>, Vec<&Token>) =
         tokens.iter().partition(|token| grubby_mangles(token.as_str()).is_none());
     rendered.inexpressible.extend(lost.into_iter().filter_map(lost_argument));
     let carried: Vec<Token> = carried.into_iter().cloned().collect();
     let words = grub_words(&carried)?.join(" ");
-    let (removed, kept) = removable(desired);
+    let (removed, kept) = removable(build);
     rendered.inexpressible.extend(kept);
     if !words.is_empty() || !removed.is_empty() {
-        let text = script(&words, &removed.join(" "), &preamble(desired, &options.profile, "# "));
+        let text = script(&words, &removed.join(" "), &preamble(build, "# "));
         rendered.files.push(OutFile { path: SCRIPT.to_owned(), mode: SCRIPT_MODE, text });
         rendered.notes.push(format!(
             "run {SCRIPT} in the image once its kernel is installed: it changes every boot entry"
@@ -35,7 +31,7 @@ pub(super) fn render(
     if !words.is_empty() {
         rendered.files.push(OutFile::new(
             APPEND,
-            write_drop_in(CMDLINE, &carried, &heading(&options.profile))?,
+            write_drop_in(CMDLINE, &carried, &heading(&build.profile))?,
         ));
         rendered.notes.push(format!(
             "append {APPEND} once to /etc/default/grub, for kernels installed later"
@@ -89,9 +85,9 @@ fn lost_argument(token: &Token) -> Option<Inexpressible> {
 }
 
 /// What grubby can remove: a name with any value, or a whole argument. A suboption within a longer `pci=` it cannot.
-fn removable(desired: &Desired) -> (Vec<String>, Vec<Inexpressible>) {
+fn removable(build: &Contributions) -> (Vec<String>, Vec<Inexpressible>) {
     let (mut removed, mut kept) = (Vec::new(), Vec::new());
-    for unwanted in &desired.cmdline.absent {
+    for unwanted in &build.absent {
         let token = &unwanted.token;
         let why = match grubby_mangles(token) {
             Some(why) => why,
@@ -115,14 +111,14 @@ fn removable(desired: &Desired) -> (Vec<String>, Vec<Inexpressible>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{arg, desired, nothing, unwanted};
+    use super::super::common::tests::{arg, build, desired, nothing, unwanted};
     use super::super::grub;
     use super::super::{GrubFamily, Options};
     use super::*;
 
-    fn rhel(desired: &Desired) -> Rendered {
-        let options = Options { grub_family: GrubFamily::Rhel, ..Options::new("hgx") };
-        grub::render(desired, &options).unwrap()
+    fn rhel(desired: &crate::desired::Desired) -> Rendered {
+        let options = Options { grub_family: GrubFamily::Rhel, ..Options::default() };
+        grub::render(&build(desired), &options).unwrap()
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::desired::Desired;
+use crate::kind::contribution::{Contributions, Setting};
 
 use super::common::{
-    ACS_BY_AGENT, address_note, grub_words, kernel_arguments, live_acs, module_files,
-    names_nvidia_modules, preamble, unload_by_agent, unloads, vf_attributes, vfs,
+    files, grub_words, kernel_arguments, live_only, names_nvidia_modules, preamble, vf_attributes,
+    vfs,
 };
 use super::data_url::data_url;
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
@@ -71,13 +71,13 @@ struct Contents {
     source: String,
 }
 
-pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let role = checked_role(&options.role)?;
-    let tokens = kernel_arguments(desired, options.arch)?;
-    let files: Vec<File> = module_files(desired, &options.profile)?.iter().map(file).collect();
+    let tokens = kernel_arguments(build, options.arch)?;
+    let files: Vec<File> = files(build).map(|out| file(&out)).collect();
     let mut rendered = Rendered {
-        inexpressible: inexpressible(desired),
-        notes: notes(desired, !tokens.is_empty(), !files.is_empty()),
+        inexpressible: inexpressible(build),
+        notes: notes(build, !tokens.is_empty(), !files.is_empty()),
         ..Rendered::default()
     };
     if tokens.is_empty() && files.is_empty() {
@@ -102,7 +102,7 @@ pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, R
         },
     };
     let body = yaml::document("MachineConfig", &config)?;
-    let text = format!("{}{body}", preamble(desired, &options.profile, "# "));
+    let text = format!("{}{body}", preamble(build, "# "));
     rendered.files.push(OutFile::new(format!("{name}.yaml"), text));
     Ok(rendered)
 }
@@ -127,7 +127,7 @@ fn checked_role(role: &str) -> Result<&str, RenderError> {
     good.then_some(role).ok_or_else(|| RenderError::BadRole { role: role.to_owned() })
 }
 
-fn inexpressible(desired: &Desired) -> Vec<Inexpressible> {
+fn inexpressible(build: &Contributions) -> Vec<Inexpressible> {
     let absent = |token: &str| Inexpressible {
         what: format!("kernel argument `{token}` absent"),
         why: "the operator takes away only what a MachineConfig brought".to_owned(),
@@ -136,15 +136,14 @@ fn inexpressible(desired: &Desired) -> Vec<Inexpressible> {
         ),
     };
     let mut all: Vec<Inexpressible> =
-        desired.cmdline.absent.iter().map(|unwanted| absent(&unwanted.token)).collect();
-    all.extend(live_acs(desired, ACS_BY_AGENT));
-    all.extend(vfs(desired, "write a SriovNetworkNodePolicy for the SR-IOV network operator"));
-    all.extend(vf_attributes(desired));
-    all.extend(unloads(desired, unload_by_agent));
+        build.absent.iter().map(|unwanted| absent(&unwanted.token)).collect();
+    all.extend(vfs(build, "write a SriovNetworkNodePolicy for the SR-IOV network operator"));
+    all.extend(vf_attributes(build));
+    all.extend(live_only(build, |live| &live.with_agent));
     all
 }
 
-fn notes(desired: &Desired, arguments: bool, files: bool) -> Vec<String> {
+fn notes(build: &Contributions, arguments: bool, files: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if arguments || files {
         notes.push(
@@ -158,14 +157,14 @@ fn notes(desired: &Desired, arguments: bool, files: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if !desired.modules.options.is_empty() {
+    if build.settings().any(|setting| matches!(setting, Setting::ModuleOption { .. })) {
         notes.push(
             "modules that the initramfs loads do not see modprobe.d there: give theirs as `module.parameter=value` in [cmdline] (libkmod; handbook §1.6, §9)"
                 .to_owned(),
         );
     }
-    notes.extend(address_note(desired));
-    if names_nvidia_modules(desired) {
+    notes.extend(build.notes.iter().cloned());
+    if names_nvidia_modules(build) {
         notes.push(
             "with the GPU Operator the NVIDIA modules exist only in its driver container: there, leave them out of the profile and set their parameters in the operator's kernelModuleConfig (NVIDIA GPU Operator documentation; handbook §9)"
                 .to_owned(),
@@ -176,12 +175,12 @@ fn notes(desired: &Desired, arguments: bool, files: bool) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{desired, nothing};
+    use super::super::common::tests::{build, desired, nothing, with_profile};
     use super::*;
 
     #[test]
     fn one_document_with_ordered_arguments_and_encoded_files() {
-        let rendered = render(&desired(), &Options::new("hgx")).unwrap();
+        let rendered = render(&build(&desired()), &Options::default()).unwrap();
         let [file] = rendered.files.as_slice() else { panic!("{:?}", rendered.files) };
         assert_eq!(file.path, "99-worker-bedplate.yaml");
         let body =
@@ -207,14 +206,17 @@ mod tests {
 
     #[test]
     fn roles_that_are_no_kubernetes_names_are_refused() {
-        let with_role = |role: &str| Options { role: role.to_owned(), ..Options::new("x") };
+        let with_role = |role: &str| Options { role: role.to_owned(), ..Options::default() };
         for role in ["", "Worker", "a_b", "-a", "a-", "a/b", &"x".repeat(64)] {
             assert!(
-                matches!(render(&desired(), &with_role(role)), Err(RenderError::BadRole { .. })),
+                matches!(
+                    render(&build(&desired()), &with_role(role)),
+                    Err(RenderError::BadRole { .. })
+                ),
                 "{role}"
             );
         }
-        let rendered = render(&desired(), &with_role("gpu-h100")).unwrap();
+        let rendered = render(&build(&desired()), &with_role("gpu-h100")).unwrap();
         assert!(
             rendered
                 .file("99-gpu-h100-bedplate.yaml")
@@ -226,16 +228,27 @@ mod tests {
 
     #[test]
     fn nothing_wanted_makes_no_object() {
-        assert_eq!(render(&nothing(), &Options::new("x")).unwrap(), Rendered::default());
+        assert_eq!(render(&build(&nothing()), &Options::default()).unwrap(), Rendered::default());
     }
 
     #[test]
     fn nvidia_modules_are_remarked_on() {
-        let notes = |desired| render(&desired, &Options::new("x")).unwrap().notes.join("\n");
+        let notes =
+            |desired| render(&build(&desired), &Options::default()).unwrap().notes.join("\n");
         assert!(notes(desired()).contains("GPU Operator"));
         let mut other = desired();
         other.modules.load.pop();
         other.modules.options.pop();
         assert!(!notes(other).contains("GPU Operator"));
+    }
+
+    #[test]
+    fn kernel_parameters_are_a_file() {
+        let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
+        let rendered = render(&with_profile(sections, &nothing()), &Options::default()).unwrap();
+        let text = &rendered.file("99-worker-bedplate.yaml").unwrap().text;
+        assert!(text.contains("- path: /etc/sysctl.d/zz-bedplate.conf\n"), "{text}");
+        assert!(text.contains("kernel.numa_balancing%20%3D%200%0A"), "{text}");
+        assert_eq!(rendered.inexpressible, []);
     }
 }

@@ -1,5 +1,5 @@
-//! Desired state → files for others: image builds, cluster operators, boot loader tools. Pure: nothing is read,
-//! nothing is written; the same desired state and options give the same bytes.
+//! What kinds contribute to an image → files for others: image builds, cluster operators, boot loader tools. Pure: nothing
+//! is read, nothing is written; the same profile, desired state and options give the same bytes.
 //!
 //! Adding a target: one file with a `render` function, one row in [`TARGETS`].
 
@@ -18,7 +18,9 @@ use crate::boot::grub_quote::GrubQuoteError;
 use crate::cmdline::{ApplyError, EditError};
 use crate::desired::Desired;
 use crate::facts::Arch;
-use crate::modules_conf::BadOption;
+use crate::kind;
+use crate::kind::contribution::{Contributions, Unwritable};
+use crate::section::Declared;
 
 /// Mode of a plain file.
 pub const FILE_MODE: u32 = 0o644;
@@ -32,19 +34,19 @@ pub struct Target {
     /// One line of help.
     pub about: &'static str,
     /// Writes the files. What cannot be said in them must be in [`Rendered::inexpressible`].
-    pub render: fn(&Desired, &Options) -> Result<Rendered, RenderError>,
+    pub render: fn(&Contributions, &Options) -> Result<Rendered, RenderError>,
 }
 
 /// Every target, by name.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "grub",
-        about: "GRUB settings and module files for a Debian or RHEL family image",
+        about: "GRUB settings, module and sysctl files for a Debian or RHEL family image",
         render: grub::render,
     },
     Target {
         name: "machineconfig",
-        about: "OpenShift MachineConfig with kernel arguments and module files",
+        about: "OpenShift MachineConfig with kernel arguments, module and sysctl files",
         render: machineconfig::render,
     },
     Target {
@@ -65,11 +67,9 @@ pub enum GrubFamily {
     Rhel,
 }
 
-/// What a target may need to know besides the desired state. Each reads what concerns it.
+/// What a target may need to know besides what the kinds contribute. Each reads what concerns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Name of the profile, for the heading of every file.
-    pub profile: String,
     /// Architecture of the machines: some parameters mean something on one only.
     pub arch: Arch,
     /// GRUB's family.
@@ -82,11 +82,10 @@ pub struct Options {
     pub role: String,
 }
 
-impl Options {
-    /// Defaults: x86-64, Debian family, role `worker`, no Talos release.
-    pub fn new(profile: impl Into<String>) -> Options {
+impl Default for Options {
+    /// x86-64, Debian family, role `worker`, no Talos release.
+    fn default() -> Options {
         Options {
-            profile: profile.into(),
             arch: Arch::X86_64,
             grub_family: GrubFamily::default(),
             talos_version: None,
@@ -171,9 +170,9 @@ pub enum RenderError {
     /// A kernel argument that GRUB would change.
     #[error("the kernel arguments of the profile do not come through GRUB")]
     Grub(#[from] GrubQuoteError),
-    /// A module option that modprobe.d cannot carry.
-    #[error("the module files cannot be written")]
-    Modules(#[from] BadOption),
+    /// A value that the file it belongs into cannot carry.
+    #[error(transparent)]
+    Kind(#[from] Unwritable),
     /// Talos without a release.
     #[error("Talos formats differ by release: give one with --talos-version; known are {known}")]
     NoTalosVersion {
@@ -217,16 +216,17 @@ pub fn target(name: &str) -> Result<&'static Target, RenderError> {
     })
 }
 
-/// Renders, and passes on what the desired state itself says is missing: no target may lose that.
+/// Renders what the kinds contribute, and passes on what the desired state itself says is missing: no target may lose that.
 ///
 /// # Errors
 /// Whatever stands in the way of the files; see [`RenderError`].
 pub fn render(
     target: &Target,
+    profile: &dyn Declared,
     desired: &Desired,
     options: &Options,
 ) -> Result<Rendered, RenderError> {
-    let mut rendered = (target.render)(desired, options)?;
+    let mut rendered = (target.render)(&kind::contributions(profile, desired)?, options)?;
     rendered.notes.extend(common::open_questions(desired));
     Ok(rendered)
 }
@@ -236,9 +236,15 @@ mod tests {
     use super::common::tests::desired;
     use super::*;
     use crate::plan::{Blocker, Note, Unknown};
+    use crate::profile::model::Profile;
+    use crate::profile::of_text;
+
+    fn profile() -> Profile {
+        of_text("schema = 1\nname = \"hgx\"\n[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n")
+    }
 
     fn options() -> Options {
-        Options { talos_version: Some("1.11".to_owned()), ..Options::new("hgx") }
+        Options { talos_version: Some("1.11".to_owned()), ..Options::default() }
     }
 
     #[test]
@@ -254,10 +260,10 @@ mod tests {
     #[test]
     fn every_target_is_deterministic_and_says_who_wrote_what() {
         for target in TARGETS {
-            let rendered = render(target, &desired(), &options()).unwrap();
+            let rendered = render(target, &profile(), &desired(), &options()).unwrap();
             assert_eq!(
                 rendered,
-                render(target, &desired(), &options()).unwrap(),
+                render(target, &profile(), &desired(), &options()).unwrap(),
                 "{}",
                 target.name
             );
@@ -272,9 +278,9 @@ mod tests {
     }
 
     #[test]
-    fn every_target_lists_what_only_a_running_host_can_take() {
+    fn every_target_carries_or_lists_what_every_kind_contributes() {
         for target in TARGETS {
-            let rendered = render(target, &desired(), &options()).unwrap();
+            let rendered = render(target, &profile(), &desired(), &options()).unwrap();
             let listed = |what: &str| {
                 rendered
                     .inexpressible
@@ -286,6 +292,9 @@ mod tests {
             let in_files =
                 rendered.files.iter().any(|file| file.text.contains("0000:18:00.0/sriov_numvfs"));
             assert!(in_files || listed("8 VFs on 0000:18:00.0"), "{}", target.name);
+            let sysctl =
+                rendered.files.iter().any(|file| file.text.contains("kernel.numa_balancing"));
+            assert!(sysctl || listed("kernel.numa_balancing"), "{}", target.name);
         }
     }
 
@@ -310,7 +319,7 @@ mod tests {
             text: text("left alone"),
         });
         for target in TARGETS {
-            let notes = render(target, &desired, &options()).unwrap().notes.join("\n");
+            let notes = render(target, &profile(), &desired, &options()).unwrap().notes.join("\n");
             for part in ["firmware offers 4 VFs", "mlxconfig", "PCI tree", "left alone"] {
                 assert!(notes.contains(part), "{}: {part} not in {notes}", target.name);
             }

@@ -1,5 +1,6 @@
 //! Facts → what `bedplate inspect` shows: tables, a tree, JSON. Pure: no host, no terminal, no clock.
 
+mod cmdline;
 mod gaps;
 mod summary;
 mod tables;
@@ -14,8 +15,7 @@ use super::wrap;
 use crate::facts::Facts;
 use crate::facts::names::Names;
 use crate::host::Reading;
-
-pub(super) use words::vendor;
+use crate::kind::cmdline::show::Shown;
 
 /// Version of the JSON form; raised when a field changes its meaning or goes away, not when one is added.
 const VERSION: u32 = 1;
@@ -31,6 +31,15 @@ struct Document<'a> {
     /// `10de:2330` → `NVIDIA Corporation GH100 [H100 SXM5 80GB]`, where the host has a pci.ids file.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pci_names: BTreeMap<String, String>,
+    /// The kernel command line in its states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command_line: Option<&'a Shown>,
+}
+
+/// The kernel command line in its states, argument by argument, in `width` columns.
+pub fn command_line(shown: &Shown, width: usize) -> String {
+    let cells = u16::try_from(width).unwrap_or(u16::MAX);
+    cmdline::table(shown, cells) + &wrap::wrap(&cmdline::below(shown), width)
 }
 
 /// The machine, its GPUs, NICs and the ports above them, and what could not be read, in `width` columns.
@@ -51,7 +60,12 @@ pub fn tree(facts: &Facts, names: &Names) -> String {
 ///
 /// # Errors
 /// What the serialiser says; the facts hold nothing that JSON cannot.
-pub fn json(facts: &Facts, names: &Names, file: Option<&str>) -> Result<String, serde_json::Error> {
+pub fn json(
+    facts: &Facts,
+    names: &Names,
+    file: Option<&str>,
+    command_line: Option<&Shown>,
+) -> Result<String, serde_json::Error> {
     let pci_names = match &facts.pci {
         Reading::Known(tree) => tree.functions.values().filter_map(|function| {
             let device = names.device(function.vendor, function.device)?;
@@ -59,18 +73,21 @@ pub fn json(facts: &Facts, names: &Names, file: Option<&str>) -> Result<String, 
             let ids = format!("{}:{}", function.vendor, function.device);
             Some((ids, format!("{vendor} {device}")))
         }),
-        Reading::Absent | Reading::Unknown(_) => return document(facts, file, BTreeMap::new()),
+        Reading::Absent | Reading::Unknown(_) => {
+            return document(facts, file, BTreeMap::new(), command_line);
+        }
     };
-    document(facts, file, pci_names.collect())
+    document(facts, file, pci_names.collect(), command_line)
 }
 
 fn document(
     facts: &Facts,
     file: Option<&str>,
     pci_names: BTreeMap<String, String>,
+    command_line: Option<&Shown>,
 ) -> Result<String, serde_json::Error> {
-    let document = Document { bedplate_inspect: VERSION, file, facts, pci_names };
-    serde_json::to_string_pretty(&document).map(|text| text + "\n")
+    let document = Document { bedplate_inspect: VERSION, file, facts, pci_names, command_line };
+    super::json::document(&document)
 }
 
 #[cfg(test)]

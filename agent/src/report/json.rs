@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::apply::ApplyReport;
 use crate::plan::Plan;
+use crate::visible;
 
 /// Version of the plan's JSON shape.
 pub const PLAN_VERSION: u32 = 1;
@@ -77,5 +78,5 @@ pub fn plan_schema() -> schemars::Schema {
 /// # Errors
 /// When the value cannot be written as JSON.
 pub fn document<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
-    serde_json::to_string_pretty(value).map(|text| text + "\n")
+    serde_json::to_string_pretty(value).map(|text| visible::json(&text) + "\n")
 }

@@ -1,13 +1,46 @@
 //! PCI devices by name beside their numbers: `NVIDIA H100 SXM5 80GB (10de:2330)`. Pure.
 
-use super::inspect::vendor;
 use crate::facts::names::Names;
 use crate::facts::pci::Function;
-use crate::value::PciAddress;
+use crate::value::{PciAddress, PciId};
 use crate::visible::one_line;
 
 /// Characters of a name that are shown.
 const LONGEST: usize = 60;
+
+/// Vendors one meets in GPU nodes (ids as PCI-SIG gives them; handbook §6.1).
+const VENDORS: [(u16, &str); 25] = [
+    (0x1000, "Broadcom"),
+    (0x1002, "AMD"),
+    (0x1022, "AMD"),
+    (0x1077, "QLogic"),
+    (0x10b5, "PLX"),
+    (0x10de, "NVIDIA"),
+    (0x11f8, "Microchip"),
+    (0x12d8, "Pericom"),
+    (0x1344, "Micron"),
+    (0x1414, "Microsoft"),
+    (0x1425, "Chelsio"),
+    (0x144d, "Samsung"),
+    (0x14e4, "Broadcom"),
+    (0x15b3, "Mellanox"),
+    (0x1a03, "ASPEED"),
+    (0x1ae0, "Google"),
+    (0x1af4, "virtio"),
+    (0x1b36, "QEMU"),
+    (0x1c5c, "SK hynix"),
+    (0x1d0f, "Amazon"),
+    (0x1d94, "Hygon"),
+    (0x1da3, "Habana"),
+    (0x1dd8, "Pensando"),
+    (0x1e0f, "KIOXIA"),
+    (0x8086, "Intel"),
+];
+
+/// A vendor's name, if it is one of the usual ones.
+pub(super) fn vendor(id: PciId) -> Option<&'static str> {
+    VENDORS.iter().find(|(known, _)| *known == id.0).map(|(_, name)| *name)
+}
 
 /// `NVIDIA H100 SXM5 80GB`: the product where the file has it in brackets after the chip's name.
 pub(super) fn name(names: &Names, function: &Function) -> Option<String> {
@@ -15,7 +48,15 @@ pub(super) fn name(names: &Names, function: &Function) -> Option<String> {
     let product = device.strip_suffix(']').and_then(|device| device.rsplit_once('['));
     let product = product.map_or(device, |(_, product)| product);
     let vendor = vendor(function.vendor).or_else(|| names.vendor(function.vendor))?;
-    Some(one_line(&format!("{vendor} {product}")).chars().take(LONGEST).collect())
+    Some(one_line(&together(vendor, product)).chars().take(LONGEST).collect())
+}
+
+/// Some products carry their vendor's name (`QEMU PCIe Root port`).
+fn together(vendor: &str, product: &str) -> String {
+    match product.strip_prefix(vendor) {
+        Some(rest) if rest.starts_with(' ') => product.to_owned(),
+        _ => format!("{vendor} {product}"),
+    }
 }
 
 /// The same with the numbers.
@@ -74,6 +115,7 @@ mod tests {
             ]
         );
         assert_eq!(name(&Names::none(&facts), gpu), None);
+        assert_eq!(together("QEMU", "QEMU PCIe Root port"), "QEMU PCIe Root port");
         assert!(subject(&names, "kernel command line").is_none());
     }
 

@@ -10,6 +10,7 @@ use super::names;
 use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
 use crate::apply::plan_line;
 use crate::facts::names::Names;
+use crate::plan::allowed::PROFILE;
 use crate::plan::{Change, Effect, Item, Plan, RebootNeed, Why};
 use crate::visible::one_line;
 
@@ -50,7 +51,7 @@ pub fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<&Names>
 
 /// Kinds that have something to say, in the order in which they first appear in table order.
 fn kinds_of(plan: &Plan) -> Vec<&'static str> {
-    let mut kinds = vec!["host"];
+    let mut kinds = vec![PROFILE, "host"];
     kinds.extend(crate::kind::KINDS.iter().map(|kind| kind.name));
     kinds.retain(|kind| speaks(plan, kind));
     kinds

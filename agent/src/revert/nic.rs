@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use super::{FORCE, GONE, RevertPlan, Step};
 use crate::host::Reader;
 use crate::kind::sriov;
-use crate::ledger::{EswitchRecord, Ledger, VfRecord};
+use crate::ledger::{EswitchRecord, Ledger, VfKey, VfRecord};
 use crate::value::PciAddress;
 
+/// What helps where a PF has no interface.
+const NO_INTERFACE: &str = "load its network driver, or move the interface back from its network namespace, then run again";
 /// Seconds for taking VFs away or making them again, however many (handbook §5.1).
 const VFS_LIMIT_S: u32 = 600;
 
@@ -44,12 +46,22 @@ fn plan_vf(
     record: &VfRecord,
     force: bool,
 ) {
-    let table = match reader.vfs(&record.key.interface) {
-        Ok(table) => table,
-        Err(error) if error.is_absent() => {
-            return plan.notes.push(format!("{subject} is gone, and what was set on it"));
+    // By its present name: interfaces are renamed, and a ledger's word is not enough to set something anywhere.
+    let interface = match sriov::uplink_of(reader, record.key.pf) {
+        Ok(Some(interface)) => interface,
+        Ok(None) => {
+            let pf = record.key.pf;
+            if reader.exists(&format!("/sys/bus/pci/devices/{pf}")) == Ok(false) {
+                return plan.notes.push(format!("{subject} is gone, and what was set on it"));
+            }
+            let reason = format!("{pf} has no network interface here");
+            return plan.refuse(subject, reason, NO_INTERFACE);
         }
         Err(error) => return plan.refuse(subject, error.to_string(), "run as root"),
+    };
+    let table = match reader.vfs(&interface) {
+        Ok(table) => table,
+        Err(error) => return plan.refuse(subject, error.to_string(), "run again, as root"),
     };
     let Some(found) = table.vfs.get(&record.key.vf) else {
         return plan.notes.push(format!("{subject} is gone, and what was set on it"));
@@ -67,7 +79,7 @@ fn plan_vf(
         );
     }
     plan.steps.push(Step::Vf {
-        key: record.key.clone(),
+        key: VfKey { interface, ..record.key.clone() },
         before,
         after,
         start: record.start && after.need_restart(),

@@ -35,6 +35,8 @@ mod source;
 
 use std::any::{Any, TypeId};
 
+use crate::value::PciId;
+
 pub(crate) use at::At;
 pub(crate) use check::{Checker, Reason};
 pub use diagnostic::{Diagnostic, ProfileErrors, Severity, render_all};
@@ -54,6 +56,8 @@ pub trait Declared {
     fn name(&self) -> &str;
     /// The section of a type, if there is one.
     fn section(&self, of: TypeId) -> Option<&dyn Any>;
+    /// Vendors of the PCI devices that the profile is for (its `match`): what an image of such a machine has to go by.
+    fn vendors(&self) -> Vec<PciId>;
 }
 
 impl dyn Declared + '_ {

@@ -202,6 +202,8 @@ pub(crate) fn facts(pci: Reading<PciTree>) -> Facts {
             version: text("13"),
             pretty: text("Debian GNU/Linux 13"),
             kernel: text("6.12.117+deb13-amd64"),
+            version_signature: Reading::Absent,
+            next_kernel: text("6.12.117+deb13-amd64"),
             installed_kernels: vec!["6.12.117+deb13-amd64".into()],
             lockdown: text("none"),
         },
@@ -209,9 +211,15 @@ pub(crate) fn facts(pci: Reading<PciTree>) -> Facts {
         iommu: IommuFacts {
             active: Reading::Known(vec!["dmar0".into()]),
             firmware: text("DMAR"),
+            off_by: Reading::Absent,
             groups: BTreeMap::new(),
         },
-        gpu: GpuStack { nvidia: Reading::Absent, peer_memory_symbols: Reading::Absent },
+        gpu: GpuStack {
+            nvidia: Reading::Absent,
+            peer_memory_symbols: Reading::Absent,
+            others: Vec::new(),
+            rccl: None,
+        },
         pci,
     }
 }

@@ -1,14 +1,17 @@
 //! An image root: no kernel, no hardware, and tools only when asked. What it cannot take is said, and owed; never dropped.
 
+use std::sync::Arc;
+
 use bedplate::apply::{self, ApplyReport, Executor, Outcome};
-use bedplate::host::dir::DirReader;
+use bedplate::host::dir::{DirReader, ImageRoot};
 use bedplate::host::write::DirWriter;
+use bedplate::host::{Reader as _, ToolEnd, Writer as _};
 use bedplate::ledger::Ledger;
 use bedplate::plan::{Action, Plan};
 use bedplate::revert;
 use bedplate_tests::fake::Machine;
 use bedplate_tests::fake::tools::GRUB_CFG;
-use bedplate_tests::fake::tree::{foreign, times};
+use bedplate_tests::fake::tree::{everything, foreign, times};
 use bedplate_tests::fixtures::unchecked;
 
 use crate::scenario::{
@@ -153,4 +156,37 @@ fn put_busy_shell(machine: &Machine) -> bool {
         std::fs::set_permissions(machine.at(path), mode).unwrap();
     }
     true
+}
+
+/// Who may rename the image's directory can put another one in its place, at any time.
+#[test]
+fn reader_writer_lock_and_tools_stay_in_the_directory_that_was_opened() {
+    let place = tempfile::tempdir().unwrap();
+    let (image, away) = (place.path().join("image"), place.path().join("away"));
+    std::fs::create_dir_all(image.join("etc")).unwrap();
+    let machine = Machine::open(&image);
+    machine.put("/etc/own", "own\n");
+    let shell = nix::unistd::geteuid().is_root() && put_busy_shell(&machine);
+    let root = ImageRoot::open(&image).unwrap();
+    let reader = DirReader::within(Arc::clone(&root));
+    let mut writer = DirWriter::within(root, true);
+    std::fs::rename(&image, &away).unwrap();
+    std::fs::create_dir_all(image.join("etc")).unwrap();
+    std::fs::write(image.join("etc/own"), "decoy\n").unwrap();
+    let before = everything(&image);
+
+    assert_eq!(reader.text("/etc/own").unwrap(), "own\n");
+    let lock = writer.lock().unwrap();
+    writer.replace_file("/etc/own", b"new\n", 0o644).unwrap();
+    if shell {
+        let script = "echo ran > /etc/ran";
+        let ran = writer.run_tool(&["sh", "-c", script].map(str::to_owned), 60);
+        assert_eq!(ran.end, ToolEnd::Exited(0), "{ran:?}");
+        assert_eq!(std::fs::read_to_string(away.join("etc/ran")).unwrap(), "ran\n");
+    } else {
+        unchecked("no chroot, or no shell with few enough libraries to put into an image");
+    }
+    drop(lock);
+    assert_eq!(everything(&image), before);
+    assert_eq!(std::fs::read_to_string(away.join("etc/own")).unwrap(), "new\n");
 }

@@ -117,7 +117,10 @@ fn one_at_a_time() {
     let locked = machine.at("/locked");
     wait_until(|| locked.exists());
     let error = writer.lock().unwrap_err();
-    assert!(matches!(error, LockError::Held { pid: Some(pid) } if pid == child.id()), "{error:?}");
+    assert!(
+        matches!(&error, LockError::Held { by: Some(by) } if by.pid == child.id()),
+        "{error:?}"
+    );
     assert!(error.to_string().contains(&format!("process {}", child.id())), "{error}");
     child.kill().unwrap();
     child.wait().unwrap();

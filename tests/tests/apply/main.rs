@@ -12,5 +12,6 @@ mod nic;
 mod places;
 mod properties;
 mod reverting;
+mod rights;
 mod scenario;
 mod waiting;

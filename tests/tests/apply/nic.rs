@@ -168,7 +168,7 @@ fn what_others_set_since_is_left_to_them() {
     theirs.vfs.get_mut(&1).unwrap().max_tx_rate = Some(77);
     machine.put(&vfs_at(LINK), serde_json::to_vec(&theirs).unwrap());
     let (plan, _) = revert(&machine, &Fuse::none(), false);
-    assert_eq!(plan.refused[0].subject, "VF 1 of 0000:18:00.0 (ens1f0)");
+    assert_eq!(plan.refused[0].subject, "VF 1 of 0000:18:00.0");
     assert_eq!(
         plan.refused[0].reason,
         "it was set to max tx rate 77 Mbit/s since, not by bedplate"

@@ -14,7 +14,7 @@ use bedplate_tests::fixtures::unchecked;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-fn image(machine: &Machine) -> DirWriter {
+pub fn image(machine: &Machine) -> DirWriter {
     DirWriter::image(machine.root(), false).unwrap()
 }
 
@@ -138,7 +138,7 @@ fn acl() -> Vec<u8> {
     bytes
 }
 
-fn xattr(path: &Path, name: &str) -> Option<Vec<u8>> {
+pub fn xattr(path: &Path, name: &str) -> Option<Vec<u8>> {
     let mut buffer = vec![0; 4096];
     let length = rustix::fs::getxattr(path, name, &mut buffer[..]).ok()?;
     buffer.truncate(length);
@@ -152,9 +152,12 @@ fn owner_mode_and_attributes_are_kept_and_restored() {
     let path = machine.at("/etc/file");
     let root = nix::unistd::geteuid().is_root();
     if root {
-        std::os::unix::fs::chown(&path, Some(1234), Some(2345)).unwrap();
+        // A record alone gives a file only to the owner of its directory.
+        for path in [&machine.at("/etc"), &path] {
+            std::os::unix::fs::chown(path, Some(1234), Some(2345)).unwrap();
+        }
     }
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o2750)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o1750)).unwrap();
     let set = |name: &str, value: &[u8]| match rustix::fs::setxattr(
         &path,
         name,

@@ -18,7 +18,7 @@ fn text() -> impl Strategy<Value = Option<String>> {
 
 fn files() -> impl Strategy<Value = Files> {
     let path = "/(etc|boot)(/[abc]\\.d){0,2}/[xyz]\\.conf";
-    let mode = prop_oneof![Just(0o644), Just(0o600), Just(0o440), Just(0o755), Just(0o4750)];
+    let mode = prop_oneof![Just(0o644), Just(0o600), Just(0o440), Just(0o755), Just(0o1750)];
     let was = prop_oneof![1 => Just(None), 2 => ("[ -~\n]{0,40}", mode).prop_map(Some)];
     proptest::collection::btree_map(path, (was, proptest::collection::vec(text(), 1..4)), 1..6)
 }

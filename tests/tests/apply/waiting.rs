@@ -3,8 +3,8 @@
 
 use bedplate::apply::{self, ApplyReport, Executor};
 use bedplate::checker;
-use bedplate::engine;
-use bedplate::facts::{Depth, observe};
+use bedplate::engine::{self, observe};
+use bedplate::facts::Depth;
 use bedplate::host::Reader;
 use bedplate::ledger::Ledger;
 use bedplate::plan::{Check, Effect, Plan, RebootNeed};

@@ -45,6 +45,30 @@ fn without_rights_nothing_is_asked_and_nothing_is_done() {
 }
 
 #[test]
+fn a_lint_of_level_error_stops_it_and_the_history_says_why_one_was_let_pass() {
+    let session = Session::new();
+    let image = session.image("image");
+    let before = listing(&image);
+    let profile = "schema = 1\nname = \"node\"\n[cmdline]\nargs = [\"amd_iommu=on\"]\n";
+    session.file("bad.toml", profile);
+    let apply = ["apply", "--root", "image", "--profile", "bad.toml", "--cpu", "amd"];
+    let output = session.run(&apply);
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.contains("error: nothing was done: ") && said.contains("bad.toml:4:9"), "{said}");
+    assert_eq!(listing(&image), before);
+
+    let allow = ["--allow-lint", "amd-iommu-on=the installer adds it, ticket 12"];
+    let output = session.run(&[apply.as_slice(), &allow].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let history = text(&session.run(&["history", "--root", "image"]).stdout);
+    let line = "    allowed lint amd-iommu-on: the installer adds it, ticket 12\n";
+    assert!(history.contains(line), "{history}");
+    let record = std::fs::read_to_string(image.join("var/lib/bedplate/ledger.json"));
+    assert!(record.expect("the ledger").contains("the installer adds it, ticket 12"));
+}
+
+#[test]
 fn the_whole_round_in_an_image() {
     let session = Session::new();
     let image = session.image("image");

@@ -64,6 +64,8 @@ fn programs_get_the_very_text() {
     let session = Session::new();
     session.host("evil.bp", &host());
     let output = session.run(&["inspect", "--snapshot", "evil.bp", "--json"]);
+    // As a number where it would steer: who looks at it on a terminal sees the same.
+    assert_harmless(&text(&output.stdout), "inspect --json");
     let facts: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let name = facts["dmi"]["product_name"]["value"].as_str().expect("a name");
     assert_eq!(name, "\x1b[31mred \x1b]0;own\x07 \u{9b}2J \r \u{202e}gpj.exe\nprofile trusted");
@@ -124,4 +126,16 @@ fn the_name_of_a_profile_is_one_harmless_line() {
     let shown = text(&output.stdout) + &text(&output.stderr);
     assert!(shown.contains("\\u{1b}[31mred"), "{shown}");
     assert_harmless(&without_our_colours(&shown), "a profile's name");
+}
+
+/// Kept, logged, and sent to every terminal: a reason is a line, not a page.
+#[test]
+fn a_reason_has_a_length() {
+    let session = Session::new();
+    let why = "w".repeat(501);
+    for args in [["reboot", "hold", "--why", &why], ["reboot", "schedule", "--why", &why]] {
+        let output = session.run(&args);
+        assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("a reason has at most 500 characters"));
+    }
 }

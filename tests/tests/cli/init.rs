@@ -2,8 +2,17 @@
 
 use crate::session::{Session, text};
 
-const DEMOS: [(&str, &str); 4] =
-    [("hgx", "hgx-h100"), ("mi300x", "mi300x"), ("grace", "grace"), ("hgx-rhel9", "hgx-h100")];
+const DEMOS: [(&str, &str); 9] = [
+    ("hgx", "hgx-h100"),
+    ("mi300x", "mi300x"),
+    ("grace", "grace"),
+    ("hgx-rhel9", "hgx-h100"),
+    ("b300", "b300"),
+    ("gb200", "gb200"),
+    ("gb300", "gb300"),
+    ("vera-rubin", "vera-rubin"),
+    ("epyc-l40s", "l40s"),
+];
 
 #[test]
 fn every_demo_host_gets_a_profile_that_passes_and_asks_when_to_reboot() {

@@ -31,17 +31,16 @@ fn a_plan_is_what_its_schema_says() {
     let session = Session::new();
     let (printed, _) = document(&session, &["plan", "--json-schema"]);
     assert_eq!(printed, serde_json::to_value(plan_schema()).expect("JSON"));
-    for demo in ["hgx", "mi300x", "grace", "hgx-rhel9"] {
+    for (demo, _) in bedplate::demo::names() {
         let (plan, stderr) = document(&session, &["plan", "--demo", demo, "--json"]);
         assert_eq!(stderr, "");
         assert_eq!(plan["bedplate_plan"], 1);
         assert!(plan.get("file").is_none());
         valid(plan_schema(), &plan);
-        // Grace needs nothing: every GPU and NIC has a host bridge of its own.
-        assert_eq!(
-            plan["changes"].as_array().is_some_and(|changes| changes.is_empty()),
-            demo == "grace"
-        );
+        // Machines where every GPU and NIC has a host bridge of its own need nothing.
+        if ["grace", "gb200", "vera-rubin"].contains(&demo) {
+            assert_eq!(plan["changes"].as_array().map(Vec::len), Some(0), "{demo}");
+        }
     }
 }
 
@@ -95,7 +94,7 @@ fn what_else_speaks_json() {
     session.image("image");
     for args in [
         ["inspect", "--demo", "hgx", "--json"].as_slice(),
-        &["profile", "list", "--json"],
+        &["profile", "list", "--demo", "gb300", "--json"],
         &["profile", "show", "--demo", "hgx", "--json"],
         &["profile", "schema"],
         &["history", "--root", "image", "--json"],

@@ -4,9 +4,12 @@
 mod apply;
 mod bus;
 mod files;
+mod foreign_profile;
+mod foreign_state;
 mod hostile;
 mod init;
 mod json;
 mod session;
+mod special_files;
 mod streams;
 mod transcripts;

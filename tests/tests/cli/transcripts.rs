@@ -115,6 +115,7 @@ fn exit_codes_of_plans() {
         .host("changes.bp", CHANGES)
         .host("pending.bp", PENDING)
         .host("blocked.bp", BLOCKED)
+        .host("unseen.bp", UNSEEN)
         .file("broken.bp", "{");
     let status = |files: &[&str], exit_code: bool| {
         let mut args = vec!["plan", "--profile", "generic-intel"];
@@ -123,15 +124,22 @@ fn exit_codes_of_plans() {
         args.extend(files);
         session.status(&args)
     };
-    for (file, expected) in
-        [("ready.bp", 0), ("changes.bp", 2), ("pending.bp", 3), ("blocked.bp", 4), ("broken.bp", 1)]
-    {
+    for (file, expected) in [
+        ("ready.bp", 0),
+        ("changes.bp", 2),
+        ("pending.bp", 3),
+        ("blocked.bp", 4),
+        ("unseen.bp", 5),
+        ("broken.bp", 1),
+    ] {
         assert_eq!(status(&[file], true), expected, "{file}");
         assert_eq!(status(&[file], false), i32::from(file == "broken.bp"), "{file}");
     }
     assert_eq!(status(&["ready.bp", "pending.bp"], true), 3);
     assert_eq!(status(&["changes.bp", "pending.bp", "ready.bp"], true), 2);
     assert_eq!(status(&["blocked.bp", "changes.bp"], true), 4);
+    assert_eq!(status(&["ready.bp", "unseen.bp", "pending.bp"], true), 5);
+    assert_eq!(status(&["unseen.bp", "changes.bp"], true), 2);
     assert_eq!(status(&["blocked.bp", "broken.bp"], true), 1);
     assert_eq!(status(&["ready.bp", "broken.bp"], false), 1);
 }
@@ -164,7 +172,7 @@ fn profiles() {
     session.expect(
         "profile",
         &[
-            &["profile", "list"],
+            &["profile", "list", "--demo", "gb300"],
             &["profile", "show", "--demo", "hgx", "--profile", "good.toml", "--origin"],
             &["profile", "explain", "acs.policy"],
             &["profile", "check", "good.toml", "over.toml"],
@@ -295,3 +303,80 @@ fn renderings() {
     ]);
     session.expect("render", &commands);
 }
+
+/// What can never be right stops what would be done with it, unless there is a reason to let it pass.
+#[test]
+fn lints_of_level_error() {
+    let session = Session::new();
+    session
+        .host("host.bp", CHANGES)
+        .file("bad.toml", BAD)
+        .file(
+            "allowed.toml",
+            format!("{BAD}[lints]\nallow = {{ {PASS} = \"the installer adds it\" }}\n"),
+        )
+        .file(
+            "typo.toml",
+            format!("{BAD}[lints]\nallow = {{ amd-iommu = \"x\", {PASS} = \" \" }}\n"),
+        )
+        .image("image");
+    let plan = ["plan", "--exit-code", "--snapshot", "host.bp", "--profile"];
+    let render = ["render", "grub", "--cpu", "amd", "--profile"];
+    let apply = ["apply", "--yes", "--root", "image", "--profile"];
+    let pass = ["--allow-lint", "amd-iommu-on=the installer adds it"];
+    let commands = [
+        [plan.as_slice(), &["bad.toml"]].concat(),
+        [plan.as_slice(), &["bad.toml"], &pass].concat(),
+        [plan.as_slice(), &["allowed.toml"]].concat(),
+        [render.as_slice(), &["bad.toml"]].concat(),
+        [render.as_slice(), &["bad.toml"], &pass].concat(),
+        [apply.as_slice(), &["bad.toml"]].concat(),
+        vec!["history", "--root", "image"],
+        [plan.as_slice(), &["bad.toml", "--allow-lint", "amd-iommu-in=x"]].concat(),
+        [plan.as_slice(), &["bad.toml", "--allow-lint", "amd-iommu-on"]].concat(),
+        vec!["profile", "check", "bad.toml"],
+        vec!["profile", "check", "allowed.toml"],
+        vec!["profile", "check", "--strict", "allowed.toml"],
+        vec!["profile", "check", "typo.toml"],
+        vec!["profile", "show", "--origin", "--profile", "allowed.toml", "--cpu", "amd"],
+    ];
+    let commands: Vec<&[&str]> = commands.iter().map(Vec::as_slice).collect();
+    session.expect("lints", &commands);
+}
+
+const PASS: &str = "amd-iommu-on";
+const BAD: &str = r#"schema = 1
+name = "node"
+[cmdline]
+args = ["amd_iommu=on"]
+"#;
+
+/// What the same kernel parameters are for each target, and what a modules section without words in Talos is.
+#[test]
+fn rendered_kernel_parameters() {
+    let session = Session::new();
+    session.file("node.toml", NODE);
+    let render = |target: &[&'static str]| {
+        [&["render"], target, &["--profile", "node.toml", "--cpu", "intel"]].concat()
+    };
+    let commands = [
+        render(&["grub"]),
+        render(&["grub", "--family", "rhel"]),
+        render(&["machineconfig"]),
+        render(&["talos", "--talos-version", "1.13"]),
+    ];
+    let commands: Vec<&[&str]> = commands.iter().map(Vec::as_slice).collect();
+    session.expect("render-sysctl", &commands);
+}
+
+const NODE: &str = r#"schema = 1
+name = "node"
+[sysctl.set]
+"kernel.numa_balancing" = { value = 0, why = "pages must not move while NICs write to them" }
+"net.ipv4.tcp_rmem" = "4096 131072 6291456"
+[modules]
+gpudirect = "none"
+load = ["ib_umad"]
+blacklist = ["nouveau"]
+unload = ["nouveau"]
+"#;

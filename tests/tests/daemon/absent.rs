@@ -31,9 +31,9 @@ fn a_look_of_its_own_says_that_no_daemon_keeps_it_so() {
 #[test]
 fn a_boot_that_waits_asks_a_child_how_long() {
     let Some(rig) = Rig::new() else { return };
-    let mut round = right(&rig);
-    round["agent"]["ready_timeout_s"] = 0.into();
-    rig.look(&round);
+    let mut seen = right(&rig);
+    seen["agent"]["ready_timeout_s"] = 0.into();
+    rig.look(&seen);
     let worker = format!("--worker={}", rig.path("worker").display());
     let (status, said) = rig.run(&["status", "--wait", &worker]);
     assert_eq!((status, rig.calls()), (Some(0), vec!["worker --settings".to_owned()]), "{said}");

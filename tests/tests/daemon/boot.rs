@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bedplate_tests::program;
 use serde_json::{Value, json};
 
-use super::rig::{Rig, drifted, failed, mended, right};
+use super::rig::{Rig, drifted, failed, fixed, right};
 
 /// As systemd starts it, with a udev that `udevadm settle` takes so long to wait for.
 fn boot(rig: &Rig, settle: &str) -> (Output, Duration) {
@@ -32,20 +32,20 @@ fn said(output: &Output) -> String {
 }
 
 /// With a change of a file beside the live one.
-fn both(mut round: Value) -> Value {
+fn both(mut seen: Value) -> Value {
     let file = json!({
         "id": "cmdline/etc/default/grub", "kind": "cmdline", "subject": "/etc/default/grub", "effect": "cold-boot",
         "live": false, "items": []
     });
-    round["changes"].as_array_mut().expect("a list").push(file);
-    round
+    seen["changes"].as_array_mut().expect("a list").push(file);
+    seen
 }
 
 #[test]
 fn what_acts_on_the_machine_is_put_back_and_nothing_else() {
     let Some(rig) = Rig::new() else { return };
     rig.look(&both(drifted(&rig)));
-    rig.after(&both(mended(&rig)));
+    rig.after(&both(fixed(&rig)));
     let (output, _) = boot(&rig, "exit 0");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(rig.calls(), ["worker --settings", "worker", "worker --only=acs/0000:22:00.0"]);
@@ -56,9 +56,9 @@ fn what_acts_on_the_machine_is_put_back_and_nothing_else() {
 #[test]
 fn an_observer_puts_nothing_back() {
     let Some(rig) = Rig::new() else { return };
-    let mut round = drifted(&rig);
-    round["agent"]["mode"] = json!("observe");
-    rig.look(&round);
+    let mut seen = drifted(&rig);
+    seen["agent"]["mode"] = json!("observe");
+    rig.look(&seen);
     let (output, _) = boot(&rig, "exit 0");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(rig.calls(), ["worker --settings"]);
@@ -68,10 +68,10 @@ fn an_observer_puts_nothing_back() {
 fn a_udev_that_never_ends_leaves_time_for_the_rest() {
     let Some(rig) = Rig::new() else { return };
     rig.look(&drifted(&rig));
-    rig.after(&mended(&rig));
+    rig.after(&fixed(&rig));
     let (output, took) = boot(&rig, "exec sleep 1000");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("going on without it"), "{}", said(&output));
+    assert!(said(&output).contains("the boot goes on without waiting for it"), "{}", said(&output));
     assert!(
         rig.calls().contains(&"worker --only=acs/0000:22:00.0".to_owned()),
         "{:?}",
@@ -84,13 +84,13 @@ fn a_udev_that_never_ends_leaves_time_for_the_rest() {
 fn a_device_that_hangs_does_not_hold_up_the_boot() {
     let Some(rig) = Rig::new() else { return };
     rig.look(&drifted(&rig));
-    rig.after(&mended(&rig));
+    rig.after(&fixed(&rig));
     // The first look ends; whoever is asked to change something does not.
     let worker = rig.read("worker").replace("*--only*)", "*--only*) exec sleep 1000;");
     rig.program("worker", &worker);
     let (output, took) = boot(&rig, "exit 0");
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
-    assert!(said(&output).contains("not done after 5 s"), "{}", said(&output));
+    assert!(said(&output).contains("took more than 5 s"), "{}", said(&output));
     assert!(took < Duration::from_secs(60), "{took:?}");
 }
 

@@ -31,11 +31,16 @@ fn its_description_is_well_formed() {
     let document = roxmltree::Document::parse_with_options(&xml, options)
         .unwrap_or_else(|error| panic!("{error}\n{xml}"));
     let interface = document.descendants().find(|node| node.attribute("name") == Some(NAME));
-    let names: Vec<&str> = interface
+    let interface = interface.expect("it is there");
+    let schedule =
+        interface.children().find(|node| node.attribute("name") == Some("ScheduleReboot"));
+    let answer = schedule
         .expect("it is there")
         .children()
-        .filter_map(|node| node.attribute("name"))
-        .collect();
+        .filter(|argument| argument.attribute("direction") == Some("out"));
+    let answer: Vec<_> = answer.map(|out| (out.attribute("name"), out.attribute("type"))).collect();
+    assert_eq!(answer, [(Some("state"), Some("s")), (Some("text"), Some("s"))]);
+    let names: Vec<&str> = interface.children().filter_map(|node| node.attribute("name")).collect();
     for name in ["Plan", "ScheduleReboot", "CancelReboot", "State", "PlanJson", "StatusJson"] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
@@ -62,10 +67,21 @@ fn a_client_of_another_make_understands_it() {
         "plan: {\"bedplate_plan\":1}",
     ];
     assert_eq!(first, expected);
-    let mut round = waiting(&rig);
-    round["reboot"]["policy"] = json!("never");
-    rig.look(&round);
+    let mut seen = waiting(&rig);
+    seen["reboot"]["policy"] = json!("never");
+    rig.look(&seen);
     rig.touch();
     assert_eq!(lines.collect::<Vec<_>>(), ["changed to: waiting-for-boot"]);
     assert!(client.wait().expect("it was started").success());
+}
+
+/// It is kept, logged, and sent to every terminal of the host.
+#[test]
+fn a_reason_has_a_length() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    let asked = async { rig.agent().await?.schedule_reboot(&"w".repeat(501), 0).await };
+    let refused = rig.runtime.block_on(asked).expect_err("it is too long").to_string();
+    assert!(refused.contains("the reason is longer than 500 characters"), "{refused}");
 }

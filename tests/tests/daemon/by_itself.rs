@@ -5,7 +5,7 @@ use bedplate::daemon::status::{State, Verdict};
 use bedplate::reboot::state::RebootState;
 use serde_json::json;
 
-use super::rig::{Rig, drifted, failed, mended, right, until, waiting};
+use super::rig::{Rig, drifted, failed, fixed, right, until, waiting};
 
 /// Where the hold lies that the operator's file leads to. Nobody watches it, so that writing it is no event.
 pub const ELSEWHERE: &str = "var/lib/elsewhere";
@@ -19,9 +19,9 @@ pub fn with_a_link_for_a_hold(rig: &Rig) {
     std::os::unix::fs::symlink(rig.path(ELSEWHERE), link).expect("ours");
 }
 
-fn checked_every_second(mut round: serde_json::Value) -> serde_json::Value {
-    round["agent"]["interval_s"] = json!(1);
-    round
+fn checked_every_second(mut seen: serde_json::Value) -> serde_json::Value {
+    seen["agent"]["interval_s"] = json!(1);
+    seen
 }
 
 #[test]
@@ -62,10 +62,7 @@ fn a_look_that_the_re_check_starts_is_work() {
     rig.write("wait", "");
     rig.write("sys/kernel/uevent_seqnum", "7\n");
     let status = rig.until("looking", |status| status.state == State::Working);
-    assert_eq!(
-        (status.verdict, status.reason.as_str()),
-        (Verdict::NotReady, "looking at the host")
-    );
+    assert_eq!((status.verdict, status.reason.as_str()), (Verdict::NotReady, "observing the host"));
     std::fs::remove_file(rig.path("wait")).expect("ours");
     rig.until("converged", |status| status.state == State::Converged);
 }
@@ -80,8 +77,8 @@ fn a_look_for_the_next_try_is_work() {
     rig.until("failed", |status| status.state == State::Failed);
     rig.write("wait", "");
     let status = rig.until("looking", |status| status.state == State::Working);
-    assert_eq!(status.reason, "looking at the host");
-    rig.after(&mended(&rig));
+    assert_eq!(status.reason, "observing the host");
+    rig.after(&fixed(&rig));
     std::fs::remove_file(rig.path("wait")).expect("ours");
     rig.until("converged", |status| status.state == State::Converged);
 }
@@ -90,9 +87,9 @@ fn a_look_for_the_next_try_is_work() {
 fn the_loop_reminds_of_a_reboot_that_is_left_to_people() {
     let Some(mut rig) = Rig::new() else { return };
     rig.args = vec!["--remind-every=1"];
-    let mut round = checked_every_second(waiting(&rig));
-    round["reboot"]["policy"] = json!("never");
-    rig.look(&round);
+    let mut seen = checked_every_second(waiting(&rig));
+    seen["reboot"]["policy"] = json!("never");
+    rig.look(&seen);
     rig.start();
     until("reminded", || rig.logged("for a reboot for iommu=pt, and bedplate does not reboot it"));
 }

@@ -43,14 +43,14 @@ fn converged(rig: &Rig) {
 }
 
 /// Reboots by a command that writes down that it ran, after three seconds.
-fn by_command(rig: &Rig, mut round: Value, exit: u8) -> Value {
+fn by_command(rig: &Rig, mut seen: Value, exit: u8) -> Value {
     // The probe looks for it below the root.
     rig.program("bin/sh", "");
-    round["reboot"]["methods"] = json!(["command"]);
-    round["reboot"]["delay_s"] = json!(3);
+    seen["reboot"]["methods"] = json!(["command"]);
+    seen["reboot"]["delay_s"] = json!(3);
     let script = format!("echo ran >>{}; exit {exit}", rig.path("ran").display());
-    round["reboot"]["command"] = json!(["/bin/sh", "-c", script]);
-    round
+    seen["reboot"]["command"] = json!(["/bin/sh", "-c", script]);
+    seen
 }
 
 fn announced(rig: &Rig) {
@@ -185,9 +185,9 @@ fn a_hold_at_the_last_moment_keeps_the_command_from_running() {
 #[test]
 fn cancel_at_the_last_moment_does_not_run_the_command() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut round = by_command(&rig, waiting(&rig), 0);
-    round["reboot"]["busy_command"] = json!(["/bin/sh", "-c", "sleep 0.3"]);
-    rig.look(&round);
+    let mut seen = by_command(&rig, waiting(&rig), 0);
+    seen["reboot"]["busy_command"] = json!(["/bin/sh", "-c", "sleep 0.3"]);
+    rig.look(&seen);
     rig.start();
     announced(&rig);
     std::thread::sleep(Duration::from_millis(3200));
@@ -232,7 +232,8 @@ fn a_command_whose_time_passed_without_a_bus_is_called_off() {
     until("called off", || rig.logged("the command that cycles this host's power was not run"));
     let kept = rig.read("run/bedplate/announced.json");
     assert!(
-        kept.contains("could not see whether it was called off") && rig.read("ran").is_empty(),
+        kept.contains("could not check whether it had been called off")
+            && rig.read("ran").is_empty(),
         "{kept}"
     );
 }

@@ -118,8 +118,8 @@ fn what_the_bmc_has_done_is_not_guessed() {
     let Some(mut rig) = Rig::new() else { return };
     let came = after(&mut rig, "bmc");
     assert_eq!(came.by, By::Unknown);
-    assert!(came.words.contains("whether the BMC did it is not known: "), "{}", came.words);
-    assert!(came.words.contains("dev/ipmi0 cannot be opened"), "{}", came.words);
+    assert!(came.summary.contains("it is not known whether the BMC did it: "), "{}", came.summary);
+    assert!(came.summary.contains("dev/ipmi0 cannot be opened"), "{}", came.summary);
     assert!(rig.logged("the last reboot: bedplate had announced a power cycle by the BMC for 20"));
 }
 
@@ -136,6 +136,6 @@ fn a_boot_that_people_gave_is_news_when_something_waited_for_it() {
     let came = came(&rig);
     assert_eq!((came.by, came.asked_for), (By::Others, None));
     assert!(
-        rig.logged("the last reboot: not by bedplate: it had announced none, and something waited")
+        rig.logged("the last reboot: not by bedplate: a change waited for a boot, but bedplate had announced none")
     );
 }

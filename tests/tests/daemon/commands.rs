@@ -7,6 +7,43 @@ use bedplate::daemon::status::State;
 use bedplate_tests::fixtures;
 use serde_json::json;
 
+fn what_waits_is_shown(rig: &Rig) {
+    let (code, said) = rig.run(&["status"]);
+    assert_eq!(code, Some(3), "{said}");
+    for line in [
+        "not ready: iommu=pt counts only after a boot",
+        "cmdline iommu=pt  [next cold boot]",
+        "left to an operator",
+    ] {
+        assert!(said.contains(line), "{line} is not in\n{said}");
+    }
+    let (code, said) = rig.run(&["reboot", "status"]);
+    assert_eq!(code, Some(3), "{said}");
+    for line in [
+        "needed: cold, which is through firmware",
+        "iommu=pt: absent → iommu=pt",
+        "never: an operator reboots this host",
+        "bedplate reboot schedule",
+    ] {
+        assert!(said.contains(line), "{line} is not in\n{said}");
+    }
+}
+
+fn a_reboot_is_asked_for_and_taken_back(rig: &Rig) {
+    let (code, said) = rig.run(&["reboot", "cancel"]);
+    assert!(code == Some(1) && said.contains("no reboot of bedplate's is announced"), "{said}");
+    let (code, said) = rig.run(&["reboot", "schedule", "--in", "2h", "--why", "new firmware"]);
+    assert!(code == Some(0) && said.contains("announced for 20"), "{said}");
+    assert!(
+        rig.asked_of_logind().iter().any(|call| call.contains("new firmware")),
+        "{:?}",
+        rig.asked_of_logind()
+    );
+    let (code, said) = rig.run(&["reboot", "cancel"]);
+    assert!(code == Some(0) && said.contains("is taken back"), "{said}");
+    assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
+}
+
 /// The commands people use, against the daemon and without it.
 #[test]
 fn the_commands() {
@@ -14,41 +51,12 @@ fn the_commands() {
     let run = Rig::run;
     let (code, said) = run(&rig, &["reboot", "status"]);
     assert!(code == Some(1) && said.contains("systemctl start bedplate"), "{said}");
-    let mut round = super::rig::waiting(&rig);
-    round["reboot"]["policy"] = json!("never");
-    rig.look(&round);
+    let mut seen = super::rig::waiting(&rig);
+    seen["reboot"]["policy"] = json!("never");
+    rig.look(&seen);
     rig.start();
-    let (code, said) = run(&rig, &["status"]);
-    assert_eq!(code, Some(3), "{said}");
-    for line in [
-        "not ready: iommu=pt counts only after a boot",
-        "cmdline iommu=pt  [next cold boot]",
-        "left to people",
-    ] {
-        assert!(said.contains(line), "{line} is not in\n{said}");
-    }
-    let (code, said) = run(&rig, &["reboot", "status"]);
-    assert_eq!(code, Some(3), "{said}");
-    for line in [
-        "needed: cold, which is through firmware",
-        "iommu=pt: absent → iommu=pt",
-        "never: people reboot",
-        "bedplate reboot schedule",
-    ] {
-        assert!(said.contains(line), "{line} is not in\n{said}");
-    }
-    let (code, said) = run(&rig, &["reboot", "cancel"]);
-    assert!(code == Some(1) && said.contains("no reboot of bedplate's is announced"), "{said}");
-    let (code, said) = run(&rig, &["reboot", "schedule", "--in", "2h", "--why", "new firmware"]);
-    assert!(code == Some(0) && said.contains("announced for 20"), "{said}");
-    assert!(
-        rig.asked_of_logind().iter().any(|call| call.contains("new firmware")),
-        "{:?}",
-        rig.asked_of_logind()
-    );
-    let (code, said) = run(&rig, &["reboot", "cancel"]);
-    assert!(code == Some(0) && said.contains("is taken back"), "{said}");
-    assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
+    what_waits_is_shown(&rig);
+    a_reboot_is_asked_for_and_taken_back(&rig);
     let (code, said) = run(&rig, &["status", "--wait", "1s"]);
     assert!(
         code == Some(0) && said.contains("released after 1 s although this host is not ready"),
@@ -58,7 +66,7 @@ fn the_commands() {
     let (code, said) = run(&rig, &["reconcile"]);
     assert!(code == Some(0) && said.contains("converged"), "{said}");
     assert_eq!((code, said), run(&rig, &["status"]), "the same words and exit status");
-    rig.look(&round);
+    rig.look(&seen);
     let (code, said) = run(&rig, &["reconcile"]);
     assert_eq!((code, said), run(&rig, &["status"]));
     assert_eq!(code, Some(3), "it waits for a boot");
@@ -70,7 +78,7 @@ fn the_commands() {
     let json: serde_json::Value = serde_json::from_str(&said).expect("JSON alone");
     assert_eq!(
         (code, &json["bedplate_status"], &json["verdict"]),
-        (Some(0), &json!(1), &json!("ready"))
+        (Some(0), &json!(2), &json!("ready"))
     );
 }
 

@@ -7,7 +7,7 @@ use bedplate_tests::program;
 use serde_json::json;
 
 use super::node::Node;
-use super::rig::{Rig, difference, drifted, mended, right, until, waiting};
+use super::rig::{Rig, difference, drifted, fixed, right, until, waiting};
 
 const ANNOUNCED: &str = "run/bedplate/announced.json";
 const HOLD: &str = "var/lib/bedplate/enforce-hold.json";
@@ -18,7 +18,7 @@ const SAID: &str = "enforcement is held since 2026-03-01 12:00:00 UTC by ada: br
 fn a_held_host_is_only_observed_until_it_is_released() {
     let Some(mut rig) = Rig::new() else { return };
     rig.look(&drifted(&rig));
-    rig.after(&mended(&rig));
+    rig.after(&fixed(&rig));
     rig.write(HOLD, TEXT);
     rig.start();
     for _ in 0..2 {
@@ -80,7 +80,7 @@ fn a_hold_on_reboots_is_always_shown() {
 fn a_held_host_boots_without_being_put_right() {
     let Some(rig) = Rig::new() else { return };
     rig.look(&drifted(&rig));
-    rig.after(&mended(&rig));
+    rig.after(&fixed(&rig));
     rig.write(HOLD, TEXT);
     let output = program::bedplate(&["boot"])
         .arg(format!("--worker={}", rig.path("worker").display()))

@@ -100,9 +100,9 @@ impl Server {
         self.asked.lock().expect("not poisoned").clone()
     }
 
-    pub fn in_profile(&self, mut round: Value) -> Value {
-        round["reboot"]["fleetlock"] = json!({ "url": self.url, "group": "default" });
-        round
+    pub fn in_profile(&self, mut seen: Value) -> Value {
+        seen["reboot"]["fleetlock"] = json!({ "url": self.url, "group": "default" });
+        seen
     }
 }
 
@@ -166,10 +166,10 @@ fn a_dead_server_means_no_reboot() {
     let nobody = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = nobody.local_addr().expect("bound");
     drop(nobody);
-    let mut round = waiting(&rig);
-    round["reboot"]["fleetlock"] =
+    let mut seen = waiting(&rig);
+    seen["reboot"]["fleetlock"] =
         json!({ "url": format!("http://{address}/"), "group": "default" });
-    rig.look(&round);
+    rig.look(&seen);
     rig.start();
     rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     assert_eq!(rig.asked_of_logind(), [""; 0]);

@@ -9,6 +9,7 @@ mod came;
 mod commands;
 mod heard;
 mod held;
+mod lints;
 mod lock;
 mod logind;
 mod node;
@@ -24,14 +25,14 @@ use std::time::Duration;
 
 use bedplate::daemon::status::{State, Verdict};
 use bedplate_tests::program;
-use rig::{Rig, drifted, failed, mended, right, until};
+use rig::{Rig, drifted, failed, fixed, right, until};
 use serde_json::json;
 
 #[test]
 fn what_differs_is_put_right_and_told() {
     let Some(mut rig) = Rig::new() else { return };
     rig.look(&drifted(&rig));
-    rig.after(&mended(&rig));
+    rig.after(&fixed(&rig));
     rig.start();
     let status = rig.until("converged", |status| status.state == State::Converged);
     assert_eq!(status.verdict, Verdict::Ready);
@@ -49,10 +50,10 @@ fn what_differs_is_put_right_and_told() {
 #[test]
 fn what_could_not_be_kept_is_told() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut round = mended(&rig);
-    round["warnings"] = json!(["the history was not written: No space left on device"]);
+    let mut seen = fixed(&rig);
+    seen["warnings"] = json!(["the history was not written: No space left on device"]);
     rig.look(&drifted(&rig));
-    rig.after(&round);
+    rig.after(&seen);
     rig.start();
     rig.until("converged", |status| status.state == State::Converged);
     assert!(rig.logged("the history was not written: No space left on device"));
@@ -62,9 +63,9 @@ fn what_could_not_be_kept_is_told() {
 #[test]
 fn what_cannot_be_read_is_not_called_right() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut round = right(&rig);
-    round["unknowns"] = json!([{ "kind": "acs", "subject": "port 0000:22:00.0", "reason": "no config space", "remedy": "" }]);
-    rig.look(&round);
+    let mut seen = right(&rig);
+    seen["unknowns"] = json!([{ "kind": "acs", "subject": "port 0000:22:00.0", "reason": "no config space", "remedy": "" }]);
+    rig.look(&seen);
     rig.start();
     let status = rig.until("looked at", |status| status.state == State::Converged);
     assert_eq!((status.verdict, status.last_converged), (Verdict::CannotTell, None));
@@ -81,9 +82,9 @@ fn what_cannot_be_read_is_not_called_right() {
 #[test]
 fn an_observer_never_applies() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut round = drifted(&rig);
-    round["agent"]["mode"] = json!("observe");
-    rig.look(&round);
+    let mut seen = drifted(&rig);
+    seen["agent"]["mode"] = json!("observe");
+    rig.look(&seen);
     rig.start();
     let status = rig.until("drifted", |status| status.state == State::Drifted);
     assert_eq!(status.verdict, Verdict::NotReady);
@@ -101,7 +102,7 @@ fn an_observer_never_applies() {
 fn a_worker_that_cannot_begin_is_a_failed_change() {
     let Some(mut rig) = Rig::new() else { return };
     rig.look(&drifted(&rig));
-    rig.after(&mended(&rig));
+    rig.after(&fixed(&rig));
     let worker = rig.read("worker");
     let locked = "*--only*) if [ -e locked ]; then cat locked >&2; exit 1; fi;";
     rig.program("worker", &worker.replace("*--only*)", locked));
@@ -133,7 +134,7 @@ fn a_burst_of_events_costs_one_look() {
 #[test]
 fn who_takes_it_back_three_times_has_it() {
     let Some(mut rig) = Rig::new() else { return };
-    rig.after(&mended(&rig));
+    rig.after(&fixed(&rig));
     rig.look(&right(&rig));
     std::fs::create_dir_all(rig.path("watched")).expect("ours");
     rig.start();
@@ -180,7 +181,7 @@ fn what_fails_is_tried_again_later() {
     ] {
         assert!(said.contains(part), "{part} is not in\n{said}");
     }
-    rig.after(&mended(&rig));
+    rig.after(&fixed(&rig));
     until("it is tried again", || applied(&rig) == 2);
     rig.until("converged", |status| status.state == State::Converged);
 }
@@ -227,7 +228,7 @@ fn a_second_daemon_does_not_start() {
 fn without_a_bus_the_host_is_kept_right_all_the_same() {
     let Some(rig) = Rig::new() else { return };
     rig.look(&drifted(&rig));
-    rig.after(&mended(&rig));
+    rig.after(&fixed(&rig));
     let mut daemon =
         program::bedplate(&["daemon", "--state-root", &rig.dir.path().display().to_string()])
             .arg(format!("--worker={}", rig.path("worker").display()))
@@ -246,7 +247,7 @@ fn without_a_bus_the_host_is_kept_right_all_the_same() {
 #[test]
 fn killed_at_any_moment_it_goes_on() {
     let Some(mut rig) = Rig::new() else { return };
-    rig.after(&mended(&rig));
+    rig.after(&fixed(&rig));
     for number in 0..12 {
         rig.look(&drifted(&rig));
         rig.write("slow", "0.1");

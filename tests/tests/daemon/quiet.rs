@@ -83,13 +83,13 @@ fn nothing_is_announced_while_the_profile_is_gone() {
 fn no_command_is_run_while_the_profile_is_gone() {
     for _ in 0..TRIES {
         let Some(mut rig) = Rig::new() else { return };
-        let mut round = waiting(&rig);
+        let mut seen = waiting(&rig);
         rig.program("bin/sh", "");
         let script = format!("echo ran >>{}", rig.path("ran").display());
-        round["reboot"]["methods"] = json!(["command"]);
-        round["reboot"]["command"] = json!(["/bin/sh", "-c", script]);
-        round["reboot"]["delay_s"] = json!(3);
-        rig.look(&round);
+        seen["reboot"]["methods"] = json!(["command"]);
+        seen["reboot"]["command"] = json!(["/bin/sh", "-c", script]);
+        seen["reboot"]["delay_s"] = json!(3);
+        rig.look(&seen);
         rig.start();
         until("announced", || asked(&rig, "schedule dry-reboot"));
         let due = rig.login.lock().expect("not poisoned").scheduled.clone().expect("announced").1;

@@ -10,10 +10,10 @@ use super::reboots::{announced, schedules};
 #[test]
 fn a_rehearsal_is_one_and_changes_nothing() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut round = waiting(&rig);
-    round["reboot"]["rehearse"] = json!(true);
-    round["reboot"]["delay_s"] = json!(0);
-    rig.look(&round);
+    let mut seen = waiting(&rig);
+    seen["reboot"]["rehearse"] = json!(true);
+    seen["reboot"]["delay_s"] = json!(0);
+    rig.look(&seen);
     rig.start();
     until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
     // logind has done its dry run.
@@ -36,9 +36,9 @@ fn the_firmware_method_is_prepared_and_undone() {
     rig.write("sys/kernel/reboot/mode", "warm\n");
     rig.write("sys/kernel/reboot/type", "acpi\n");
     rig.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
-    let mut round = waiting(&rig);
-    round["reboot"]["methods"] = json!(["bmc", "firmware"]);
-    rig.look(&round);
+    let mut seen = waiting(&rig);
+    seen["reboot"]["methods"] = json!(["bmc", "firmware"]);
+    rig.look(&seen);
     rig.start();
     until("announced", || announced(&rig));
     let status = rig.status().expect("it answers");
@@ -66,9 +66,9 @@ fn the_firmware_method_is_prepared_and_undone() {
 #[test]
 fn a_method_that_cannot_work_is_not_promised() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut round = waiting(&rig);
-    round["reboot"]["methods"] = json!(["bmc"]);
-    rig.look(&round);
+    let mut seen = waiting(&rig);
+    seen["reboot"]["methods"] = json!(["bmc"]);
+    rig.look(&seen);
     rig.start();
     let status =
         rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
@@ -80,14 +80,14 @@ fn a_method_that_cannot_work_is_not_promised() {
 #[test]
 fn the_operators_command_runs_once_when_its_time_has_come() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut round = waiting(&rig);
-    round["reboot"]["methods"] = json!(["command"]);
-    round["reboot"]["delay_s"] = json!(2);
+    let mut seen = waiting(&rig);
+    seen["reboot"]["methods"] = json!(["command"]);
+    seen["reboot"]["delay_s"] = json!(2);
     let ran = rig.path("ran");
     // The probe looks for it below the root.
     rig.program("bin/sh", "");
-    round["reboot"]["command"] = json!(["/bin/sh", "-c", format!("echo ran >>{}", ran.display())]);
-    rig.look(&round);
+    seen["reboot"]["command"] = json!(["/bin/sh", "-c", format!("echo ran >>{}", ran.display())]);
+    rig.look(&seen);
     rig.start();
     until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
     assert!(!ran.exists(), "before its time");

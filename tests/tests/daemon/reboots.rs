@@ -104,9 +104,9 @@ fn a_power_cut_between_note_and_announcement_is_no_second_attempt() {
 #[test]
 fn an_event_while_the_machine_goes_down_costs_nothing() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut round = waiting(&rig);
-    round["reboot"]["delay_s"] = json!(0);
-    rig.look(&round);
+    let mut seen = waiting(&rig);
+    seen["reboot"]["delay_s"] = json!(0);
+    rig.look(&seen);
     rig.start();
     until("announced", || schedules(&rig) == 1);
     {
@@ -228,9 +228,9 @@ fn a_hold_takes_the_announcement_back_and_its_end_brings_it_again() {
 fn a_loaded_kexec_kernel_and_a_busy_command_are_in_the_way() {
     let Some(mut rig) = Rig::new() else { return };
     rig.write("sys/kernel/kexec_loaded", "1\n");
-    let mut round = waiting(&rig);
-    round["reboot"]["busy_command"] = json!(["/bin/sh", "-c", "echo 3 jobs; exit 1"]);
-    rig.look(&round);
+    let mut seen = waiting(&rig);
+    seen["reboot"]["busy_command"] = json!(["/bin/sh", "-c", "echo 3 jobs; exit 1"]);
+    rig.look(&seen);
     rig.start();
     let status =
         rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
@@ -242,12 +242,12 @@ fn a_loaded_kexec_kernel_and_a_busy_command_are_in_the_way() {
 #[test]
 fn a_closed_window_is_waited_for() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut round = waiting(&rig);
+    let mut seen = waiting(&rig);
     let now = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC);
     let later = now.checked_add(jiff::SignedDuration::from_hours(3)).expect("a time");
     let window = format!("{:02}:00-{:02}:30 UTC", later.hour(), later.hour());
-    round["reboot"]["windows"] = json!([window]);
-    rig.look(&round);
+    seen["reboot"]["windows"] = json!([window]);
+    rig.look(&seen);
     rig.start();
     let status =
         rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
@@ -283,9 +283,9 @@ fn a_host_that_cannot_be_compared_any_more_is_not_rebooted() {
 #[test]
 fn an_observer_reboots_nothing() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut round = waiting(&rig);
-    round["agent"]["mode"] = json!("observe");
-    rig.look(&round);
+    let mut seen = waiting(&rig);
+    seen["agent"]["mode"] = json!("observe");
+    rig.look(&seen);
     rig.start();
     let status = rig.until("waits", |status| status.state == State::WaitingForBoot);
     assert_eq!(status.reboot.state, RebootState::LeftToPeople);
@@ -296,9 +296,9 @@ fn an_observer_reboots_nothing() {
 #[test]
 fn a_mark_is_for_others() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut round = waiting(&rig);
-    round["reboot"]["policy"] = json!("mark");
-    rig.look(&round);
+    let mut seen = waiting(&rig);
+    seen["reboot"]["policy"] = json!("mark");
+    rig.look(&seen);
     rig.start();
     assert_eq!(rig.read("run/reboot-required.pkgs"), "bedplate\n");
     assert_eq!(rig.asked_of_logind(), [""; 0]);
@@ -306,4 +306,23 @@ fn a_mark_is_for_others() {
     rig.touch();
     rig.until("converged", |status| status.state == State::Converged);
     assert!(!rig.path("run/reboot-required").exists());
+}
+
+/// It goes to the terminal of everybody who is logged in, and holds texts of the host and of people.
+#[test]
+fn a_wall_message_is_one_harmless_line() {
+    const EVIL: &str = "x\u{1b}[2J\u{9b}31m\u{202e}\r\nroot: all is well";
+    let Some(mut rig) = Rig::new() else { return };
+    let mut round = waiting(&rig);
+    round["pending"][0]["subject"] = json!(EVIL);
+    rig.look(&round);
+    rig.start();
+    until("announced", || announced(&rig));
+    let walls: Vec<String> =
+        rig.asked_of_logind().into_iter().filter(|call| call.starts_with("wall true")).collect();
+    assert!(!walls.is_empty());
+    for wall in walls {
+        assert!(!wall.contains(bedplate::visible::steers), "{wall:?}");
+        assert!(wall.contains("\\u{1b}[2J") && wall.contains("root: all is well"), "{wall}");
+    }
 }

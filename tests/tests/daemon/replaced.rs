@@ -47,6 +47,20 @@ fn another_profile_is_not_enforced_while_ones_own_is_replaced() {
     }
 }
 
+/// The profile without one of its layers is another one, too.
+#[test]
+fn a_layer_that_is_gone_is_named() {
+    const LAYER: &str = "etc/bedplate/profile.d/10-site.toml";
+    let Some(rig) = Rig::new() else { return };
+    let Some(node) = node(&rig, &this_machine()) else { return };
+    rig.write(LAYER, "schema = 1\n[sysctl]\nset = {}\n");
+    let _daemon = node.daemon();
+    rig.until("converged", |status| status.state == State::Converged);
+    std::fs::remove_file(rig.path(LAYER)).expect("ours");
+    let named = format!("/{LAYER} is gone: {WAITS}");
+    rig.until("named", |status| status.reason == named);
+}
+
 #[test]
 fn another_profile_is_enforced_once_ones_own_stays_away() {
     let Some(rig) = Rig::new() else { return };
@@ -77,7 +91,7 @@ fn the_worker_applies_nothing_of_a_profile_that_took_its_place() {
 fn what_the_worker_is_at_need_not_be_text() {
     let Some(mut rig) = Rig::new() else { return };
     rig.look(&super::rig::drifted(&rig));
-    rig.after(&super::rig::mended(&rig));
+    rig.after(&super::rig::fixed(&rig));
     std::fs::write(rig.path("at"), b"at writing /etc/\xff\n").expect("ours");
     rig.start_blindly();
     rig.until("at work", |status| status.reason.contains('\u{fffd}'));

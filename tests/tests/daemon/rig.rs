@@ -113,14 +113,14 @@ impl Rig {
     }
 
     /// What a look finds.
-    pub fn look(&self, round: &Value) {
-        self.write("look.json", &round.to_string());
+    pub fn look(&self, seen: &Value) {
+        self.write("look.json", &seen.to_string());
     }
 
     /// What comes of applying.
-    pub fn after(&self, round: &Value) {
-        self.write("after.json", &round.to_string());
-        let mut next = round.clone();
+    pub fn after(&self, seen: &Value) {
+        self.write("after.json", &seen.to_string());
+        let mut next = seen.clone();
         next["done"] = json!([]);
         self.write("next.json", &next.to_string());
     }
@@ -330,14 +330,14 @@ pub fn until(what: &str, good: impl Fn() -> bool) {
     }
 }
 
-/// A round that finds nothing, in mode enforce; policy schedule without windows and with a long delay.
+/// A seen that finds nothing, in mode enforce; policy schedule without windows and with a long delay.
 pub fn right(rig: &Rig) -> Value {
     json!({
         "profile": "test",
         "agent": { "mode": "enforce", "interval_s": 900, "boot_timeout_s": 5, "ready_timeout_s": 600 },
         "reboot": {
             "policy": "schedule", "methods": ["ordinary"], "windows": [], "attempts": 1, "delay_s": 3600,
-            "jitter_s": 0, "inhibitor_wait_s": 3600, "busy_devices": false, "busy_command": [], "command": [],
+            "jitter_s": 0, "inhibitor_wait_s": 3600, "busy_devices": false, "idle_holders": [], "busy_command": [], "command": [],
             "rtc_wakes": false, "rehearse": false, "fleetlock": null
         },
         "done": [], "warnings": [], "changes": [], "blockers": [], "unknowns": [], "pending": [], "need": "none",
@@ -348,14 +348,14 @@ pub fn right(rig: &Rig) -> Value {
     })
 }
 
-/// GPUs and NICs of a round, each `WHAT ADDRESS`.
-pub fn with_devices(mut round: Value, devices: &[&str]) -> Value {
+/// GPUs and NICs of a seen, each `WHAT ADDRESS`.
+pub fn with_devices(mut seen: Value, devices: &[&str]) -> Value {
     let device = |text: &&str| {
         let (what, address) = text.rsplit_once(' ').expect("two words");
         json!({ "address": address, "what": what, "selected": true })
     };
-    round["devices"] = devices.iter().map(device).collect();
-    round
+    seen["devices"] = devices.iter().map(device).collect();
+    seen
 }
 
 /// A difference.
@@ -366,35 +366,35 @@ pub fn difference() -> Value {
     })
 }
 
-/// A round that finds a difference.
+/// A seen that finds a difference.
 pub fn drifted(rig: &Rig) -> Value {
-    let mut round = right(rig);
-    round["changes"] = json!([difference()]);
-    round
+    let mut seen = right(rig);
+    seen["changes"] = json!([difference()]);
+    seen
 }
 
-/// A round whose change has failed.
+/// A seen whose change has failed.
 pub fn failed(rig: &Rig) -> Value {
-    let mut round = drifted(rig);
-    round["done"] = json!([{ "change": difference(), "failure": "no such port" }]);
-    round
+    let mut seen = drifted(rig);
+    seen["done"] = json!([{ "change": difference(), "failure": "no such port" }]);
+    seen
 }
 
-/// A round that has done it.
-pub fn mended(rig: &Rig) -> Value {
-    let mut round = right(rig);
-    round["done"] = json!([{ "change": difference(), "failure": null }]);
-    round
+/// A seen that has done it.
+pub fn fixed(rig: &Rig) -> Value {
+    let mut seen = right(rig);
+    seen["done"] = json!([{ "change": difference(), "failure": null }]);
+    seen
 }
 
-/// A round that finds something waiting for a cold boot.
+/// A seen that finds something waiting for a cold boot.
 pub fn waiting(rig: &Rig) -> Value {
-    let mut round = right(rig);
-    round["pending"] = json!([{
+    let mut seen = right(rig);
+    seen["pending"] = json!([{
         "kind": "cmdline", "subject": "iommu=pt", "running": null, "next": "iommu=pt", "effect": "cold-boot"
     }]);
-    round["need"] = json!("cold");
-    round["hash"] = json!("waits");
-    round["cause"] = json!({ "cause": "other-entry" });
-    round
+    seen["need"] = json!("cold");
+    seen["hash"] = json!("waits");
+    seen["cause"] = json!({ "cause": "other-entry" });
+    seen
 }

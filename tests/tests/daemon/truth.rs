@@ -9,7 +9,7 @@ use bedplate::plan::RebootNeed;
 use bedplate::reboot::state::RebootState;
 use serde_json::{Value, json};
 
-use super::rig::{Rig, drifted, mended, right, until, waiting, with_devices};
+use super::rig::{Rig, drifted, fixed, right, until, waiting, with_devices};
 
 fn announced(rig: &Rig) -> bool {
     rig.status().is_some_and(|status| matches!(status.reboot.state, RebootState::Announced { .. }))
@@ -44,7 +44,7 @@ fn without_the_operators_profile_nothing_is_enforced_and_nothing_reboots() {
     until("announced", || announced(&rig));
     rig.write("no-profile", "");
     rig.look(&drifted(&rig));
-    rig.after(&mended(&rig));
+    rig.after(&fixed(&rig));
     std::fs::remove_file(rig.path("etc/bedplate/profile.toml")).expect("ours");
     let status = rig.until("no profile", |status| status.state == State::NoProfile);
     assert_eq!((status.verdict, status.reboot.need), (Verdict::NotReady, None));
@@ -166,7 +166,7 @@ fn now_is_a_time_too() {
 fn at_work_it_says_what_and_never_ready() {
     let Some(mut rig) = Rig::new() else { return };
     rig.look(&right(&rig));
-    rig.after(&mended(&rig));
+    rig.after(&fixed(&rig));
     std::fs::create_dir_all(rig.path("watched")).expect("ours");
     rig.start();
     rig.until("converged", |status| status.state == State::Converged);
@@ -255,9 +255,9 @@ fn the_end_takes_ready_back() {
 #[test]
 fn the_re_check_is_a_heartbeat() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut round = right(&rig);
-    round["agent"]["interval_s"] = json!(2);
-    rig.look(&round);
+    let mut seen = right(&rig);
+    seen["agent"]["interval_s"] = json!(2);
+    rig.look(&seen);
     rig.start();
     let first = rig.until("converged", |status| status.state == State::Converged).heartbeat;
     let beat = || rig.read("run/bedplate/bedplate.prom");

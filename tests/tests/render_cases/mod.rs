@@ -1,37 +1,42 @@
 //! Desired states that the render tests go through, from nothing to something of everything.
 
 use bedplate::desired::{
-    AcsPersistence, Desired, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs,
-    WantedArg, WantedAttributes, WantedModule, WantedOption, WantedVfs,
+    Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg, WantedAttributes,
+    WantedModule, WantedOption, WantedVfs,
 };
 use bedplate::plan::Why;
-use bedplate::profile::model::{AcsPolicy, ModuleLoad, SriovCount, VfDriver};
+use bedplate::profile::model::{AcsPolicy, ModuleLoad, Profile, SriovCount, VfDriver};
+use bedplate::profile::{LayerText, load};
+use bedplate::render::{self, Options, Rendered};
 use bedplate::value::AcsBits;
 
-/// One desired state, by name.
+/// One desired state, by name, and the profile with what means the same on every machine.
 pub struct Case {
     pub name: &'static str,
+    pub profile: Profile,
     pub desired: Desired,
+}
+
+/// A case for a target.
+///
+/// # Panics
+/// When it cannot be rendered.
+pub fn render(target: &str, case: &Case, options: &Options) -> Rendered {
+    render::render(render::target(target).unwrap(), &case.profile, &case.desired, options)
+        .unwrap_or_else(|error| panic!("{}: {error}", case.name))
+}
+
+const SYSCTL: &str = r#"[sysctl]
+set = { "kernel.numa_balancing" = 0, "net.ipv4.tcp_rmem" = "4096 131072 6291456", "net/ipv4/conf/eth0.100/rp_filter" = 2 }
+"#;
+
+fn profile(sections: &str) -> Profile {
+    let text = format!("schema = 1\n{sections}");
+    load(&[LayerText { path: "test.toml", text: &text }], &[]).unwrap().profile
 }
 
 fn why() -> Vec<Why> {
     vec![Why::new("it is asked for: 100% # \"really\"", "handbook §10.1")]
-}
-
-fn nothing() -> Desired {
-    Desired {
-        cmdline: DesiredCmdline::default(),
-        modules: DesiredModules::default(),
-        acs: DesiredAcs {
-            policy: AcsPolicy::Keep,
-            ports: Vec::new(),
-            persistence: AcsPersistence::Live,
-        },
-        sriov: Vec::new(),
-        blockers: Vec::new(),
-        unknowns: Vec::new(),
-        notes: Vec::new(),
-    }
 }
 
 fn arguments(set: &[&str], absent: &[&str]) -> Desired {
@@ -41,10 +46,11 @@ fn arguments(set: &[&str], absent: &[&str]) -> Desired {
     let unwanted = |token: &&str| UnwantedArg { token: (*token).to_owned(), why: why() };
     let cmdline = DesiredCmdline {
         keep: Vec::new(),
+        settled: Vec::new(),
         set: set.iter().map(wanted).collect(),
         absent: absent.iter().map(unwanted).collect(),
     };
-    Desired { cmdline, ..nothing() }
+    Desired { cmdline, ..Desired::default() }
 }
 
 fn modules() -> DesiredModules {
@@ -79,6 +85,7 @@ fn vfs(pf: &str, count: u16, vf_driver: VfDriver) -> WantedVfs {
         vf_driver,
         vf: WantedAttributes::default(),
         eswitch: None,
+        allow_disruption: false,
         rule: "compute".to_owned(),
         why: why(),
     }
@@ -109,9 +116,9 @@ fn everything() -> Desired {
 
 /// All of them.
 pub fn cases() -> Vec<Case> {
-    let case = |name, desired| Case { name, desired };
+    let case = |name, desired| Case { name, profile: profile(""), desired };
     vec![
-        case("nothing", nothing()),
+        case("nothing", Desired::default()),
         case("one argument", arguments(&["iommu=pt"], &[])),
         case("only removals", arguments(&[], &["nomodeset", "pci=noats"])),
         case(
@@ -142,7 +149,12 @@ pub fn cases() -> Vec<Case> {
             "sizes in order",
             arguments(&["hugepagesz=1G", "hugepages=16", "hugepagesz=2M", "hugepages=1024"], &[]),
         ),
-        case("only modules", Desired { modules: modules(), ..nothing() }),
-        case("everything", everything()),
+        case("only modules", Desired { modules: modules(), ..Desired::default() }),
+        Case {
+            name: "only kernel parameters",
+            profile: profile(SYSCTL),
+            desired: Desired::default(),
+        },
+        Case { name: "everything", profile: profile(SYSCTL), desired: everything() },
     ]
 }

@@ -187,7 +187,8 @@ fn what_brings_bits_back_is_noticed(case: &mut Case) -> Result<()> {
     );
     let plan = node.ok("bedplate plan -v")?;
     assert!(
-        plan.contains("? ACS of 0000:82:00.0, 0000:82:01.0: unknown: the device does not answer"),
+        plan.lines().any(|line| line.contains("? ACS of 0000:82:00.0, 0000:82:01.0, ")
+            && line.contains(": unknown: the device does not answer")),
         "{plan}"
     );
     assert!(
@@ -199,7 +200,7 @@ fn what_brings_bits_back_is_noticed(case: &mut Case) -> Result<()> {
     assert_eq!(registers(&node)?, with(&cleared, &["82:00.0", "82:01.0"], AT_BOOT));
     node.expect(2, "bedplate plan --exit-code")?;
     node.ok("bedplate apply")?;
-    assert_eq!(registers(&node)?, cleared, "apply did not mend it");
+    assert_eq!(registers(&node)?, cleared, "apply did not put it right");
     Ok(())
 }
 
@@ -233,7 +234,7 @@ fn a_guest_below_a_port_is_not_exposed(case: &mut Case) -> Result<()> {
     for port in kept {
         let line = plan
             .lines()
-            .find(|line| line.contains(&format!("✗ port 0000:{port}: ")))
+            .find(|line| line.contains(&format!("✗ port 0000:{port}, ")))
             .unwrap_or_default();
         let guest = if port.starts_with('2') { guests[0] } else { guests[1] };
         assert!(

@@ -71,22 +71,37 @@ const OPTIONS: &str = "options = { virtio_blk = { queue_depth = 64 } }";
 fn life(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     install(case, &node)?;
-    node.step("enabled with a profile that leaves reboots to people: everything live is put right, the rest is written");
     let profile = PROFILE.replace("[modules]", &format!("[modules]\n{OPTIONS}"));
-    node.put(PROFILE_PATH, &profile)?;
+    enabled(&node, &profile)?;
+    read_by_anybody(&node)?;
+    put_back(&node)?;
+    rebooted(&node, &profile)?;
+    boot_file_put_back(&node)?;
+    killed(&node)
+}
+
+fn enabled(node: &Node, profile: &str) -> Result<()> {
+    node.step("enabled with a profile that leaves reboots to people: everything live is put right, the rest is written");
+    node.put(PROFILE_PATH, profile)?;
     node.ok("systemctl enable --now bedplate-boot.service bedplate.service")?;
-    until(&node, "converged but for the boot", &state("waiting-for-boot"))?;
-    same!(guest::of(&guest::acs(&node)?, &PATH_PORTS), ["0011"; 6], "ACS");
-    same!(guest::vfs(&node)?, ["7", "7", "7"], "VFs");
-    check!(guest::loaded(&node, "tun")?, "tun is not loaded");
-    check!(guest::grub_lines(&node)?[0].contains(" iommu=pt"), "grub.cfg lacks iommu=pt");
+    until(node, "converged but for the boot", &state("waiting-for-boot"))?;
+    same!(guest::of(&guest::acs(node)?, &PATH_PORTS), ["0011"; 6], "ACS");
+    same!(guest::vfs(node)?, ["7", "7", "7"], "VFs");
+    check!(guest::loaded(node, "tun")?, "tun is not loaded");
+    check!(guest::grub_lines(node)?[0].contains(" iommu=pt"), "grub.cfg lacks iommu=pt");
     let held = node.ok("lsinitramfs /boot/initrd.img-$(uname -r)")?;
     check!(held.contains("modprobe.d/zz-bedplate.conf"), "the initramfs lacks the options");
     let status = node.expect(3, "bedplate status")?;
     check!(status.contains("not ready: iommu=pt and 2 more"), "bedplate status:\n{status}");
     let status = node.expect(3, "bedplate reboot status")?;
-    check!(status.contains("never: people reboot"), "bedplate reboot status:\n{status}");
+    check!(
+        status.contains("never: an operator reboots this host"),
+        "bedplate reboot status:\n{status}"
+    );
+    Ok(())
+}
 
+fn read_by_anybody(node: &Node) -> Result<()> {
     node.step("anybody may read; who is not root needs polkit to change something");
     let nobody = "runuser -u nobody -- busctl";
     let object = "org.bedplate.Agent1 /org/bedplate/Agent1 org.bedplate.Agent1";
@@ -101,19 +116,22 @@ fn life(case: &mut Case) -> Result<()> {
         "Reconcile, asked by nobody: {refused:?}"
     );
     node.ok("systemctl reload bedplate")?;
+    Ok(())
+}
 
+fn put_back(node: &Node) -> Result<()> {
     node.step("what is changed by hand is put back");
     let port = PATH_PORTS[1];
     node.ok(&format!("setpci -s {port} ECAP_ACS+6.w=001d"))?;
-    until(&node, "ACS", &format!("[ $(setpci -s {port} ECAP_ACS+6.w) = 0011 ]"))?;
+    until(node, "ACS", &format!("[ $(setpci -s {port} ECAP_ACS+6.w) = 0011 ]"))?;
     node.ok("rmmod tun")?;
-    until(&node, "a module", "grep -q '^tun ' /proc/modules")?;
+    until(node, "a module", "grep -q '^tun ' /proc/modules")?;
     node.ok("rm /etc/default/grub.d/zz-bedplate.cfg")?;
-    until(&node, "GRUB's drop-in", "grep -q iommu=pt /etc/default/grub.d/zz-bedplate.cfg")?;
+    until(node, "GRUB's drop-in", "grep -q iommu=pt /etc/default/grub.d/zz-bedplate.cfg")?;
     let pf = guest::PFS[0];
     node.ok(&format!("echo 0 >/sys/bus/pci/devices/{pf}/sriov_numvfs"))?;
-    until(&node, "VFs", &format!("[ $(cat /sys/bus/pci/devices/{pf}/sriov_numvfs) = 7 ]"))?;
-    until(&node, "settled", &state("waiting-for-boot"))?;
+    until(node, "VFs", &format!("[ $(cat /sys/bus/pci/devices/{pf}/sriov_numvfs) = 7 ]"))?;
+    until(node, "settled", &state("waiting-for-boot"))?;
     let told = node.ok("journalctl -u bedplate -o json --no-pager | grep -c BEDPLATE_SUBJECT")?;
     check!(told.parse::<u32>().is_ok_and(|count| count >= 4), "messages with fields: {told}");
     let explained = node.ok("journalctl -x -u bedplate --no-pager")?;
@@ -121,22 +139,25 @@ fn life(case: &mut Case) -> Result<()> {
         explained.contains("is not as the profile says") && explained.contains("bedplate history"),
         "catalog:\n{explained}"
     );
+    Ok(())
+}
 
+fn rebooted(node: &Node, profile: &str) -> Result<()> {
     node.step("a profile that lets bedplate reboot: one reboot, by itself, and then it is ready");
     let before = node.boot_id()?;
     node.put(PROFILE_PATH, format!("{profile}{POLICY}{HURRY}"))?;
-    until(&node, "announced", "[ -e /run/systemd/shutdown/scheduled ] || [ -e /run/nologin ]")?;
+    until(node, "announced", "[ -e /run/systemd/shutdown/scheduled ] || [ -e /run/nologin ]")?;
     node.wait_for_another_boot(&before)?;
-    bounded(&node)?;
-    until(&node, "converged", &state("converged"))?;
+    bounded(node)?;
+    until(node, "converged", &state("converged"))?;
     same!(
         node.ok("cat /sys/module/virtio_blk/parameters/queue_depth")?,
         "64",
         "an option from the initramfs"
     );
-    check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
-    check!(guest::groups(&node)?.values().all(|kind| kind == "identity"), "group types");
-    same!(guest::vfs(&node)?, ["7", "7", "7"], "VFs after the boot");
+    check!(guest::running(node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
+    check!(guest::groups(node)?.values().all(|kind| kind == "identity"), "group types");
+    same!(guest::vfs(node)?, ["7", "7", "7"], "VFs after the boot");
     node.expect(0, "bedplate status")?;
     let status = node.expect(0, "bedplate reboot status")?;
     check!(status.contains("not needed"), "bedplate reboot status:\n{status}");
@@ -145,24 +166,31 @@ fn life(case: &mut Case) -> Result<()> {
         node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"),
         "the record"
     );
+    Ok(())
+}
 
+fn boot_file_put_back(node: &Node) -> Result<()> {
     node.step("a boot file of a converged host is put back without a reboot");
     let booted = node.boot_id()?;
     let drop_in = "/etc/default/grub.d/zz-bedplate.cfg";
     node.ok(&format!("sed -i 's/ iommu=pt//' {drop_in} && update-grub"))?;
-    until(&node, "put back", "grep -q iommu=pt /etc/default/grub.d/zz-bedplate.cfg")?;
-    until(&node, "converged", &state("converged"))?;
+    until(node, "put back", "grep -q iommu=pt /etc/default/grub.d/zz-bedplate.cfg")?;
+    until(node, "converged", &state("converged"))?;
     node.expect(0, "bedplate status")?;
     node.expect(0, "bedplate reboot status")?;
     // The announcement would come 3 s ahead.
     std::thread::sleep(Duration::from_secs(6));
     same!(node.run("[ -e /run/systemd/shutdown/scheduled ]")?.status, 1, "a reboot is announced");
     same!(node.boot_id()?, booted, "the boot");
+    Ok(())
+}
 
+fn killed(node: &Node) -> Result<()> {
+    let port = PATH_PORTS[1];
     node.step("killed, it comes back by itself");
     node.ok("systemctl kill -s KILL bedplate")?;
     node.ok(&format!("setpci -s {port} ECAP_ACS+6.w=001d"))?;
-    until(&node, "ACS", &format!("[ $(setpci -s {port} ECAP_ACS+6.w) = 0011 ]"))?;
+    until(node, "ACS", &format!("[ $(setpci -s {port} ECAP_ACS+6.w) = 0011 ]"))?;
     Ok(())
 }
 
@@ -230,7 +258,7 @@ fn bounded(node: &Node) -> Result<()> {
     // Seven VFs take 16 s on one port alone, and there are three of them.
     check!(held.parse::<u32>().is_ok_and(|seconds| seconds < 30), "held for {held} s, not for 5");
     let said = node.ok("journalctl -b -u bedplate-boot.service -o cat --no-pager")?;
-    check!(said.contains("not done after 5 s"), "what it says:\n{said}");
+    check!(said.contains("took more than 5 s"), "what it says:\n{said}");
     Ok(())
 }
 

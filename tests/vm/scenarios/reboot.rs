@@ -50,7 +50,7 @@ fn bmc_refuses(case: &mut Case) -> Result<()> {
     orderly(&node, &before)?;
     settled(&node)?;
     // QEMU's BMC does not know what the machine was started by.
-    says(&node, "whether the BMC did it is not known")
+    says(&node, "it is not known whether the BMC did it")
 }
 
 /// What README asks of the operator: the drop-in, and a driver that reaches the BMC.

@@ -116,7 +116,7 @@ fn apply(ops: &Operator) -> Result<()> {
     check!(guest::grub_lines(node)?[0].contains(" iommu=pt"), "grub.cfg lacks iommu=pt");
     ops.types(0, "systemctl enable --now bedplate-boot bedplate", &["Created symlink"])?;
     until(node, "the daemon has looked", &state("waiting-for-boot"))?;
-    ops.types(3, "bedplate status", &["not ready: iommu=pt", "daemon keeps the host right"])?;
+    ops.types(3, "bedplate status", &["not ready: iommu=pt", "daemon enforces the profile"])?;
     ops.types(3, "bedplate reboot status", &["reboot needed: cold", "policy schedule", "window"])?;
     same!(node.run(ANNOUNCED)?.status, 1, "a reboot is announced without a window");
     exports(ops, "bedplate_ready 0")
@@ -153,7 +153,7 @@ fn hold(ops: &Operator) -> Result<()> {
     ops.types(0, "bedplate reboot hold --for 4h --why 'training run 7'", &["training run 7"])?;
     until(node, "taken back", &format!("! {ANNOUNCED}"))?;
     ops.types(3, "bedplate reboot status", &["training run 7; `bedplate reboot release` ends it"])?;
-    ops.types(0, "bedplate reboot release", &["the hold is taken back"])?;
+    ops.types(0, "bedplate reboot release", &["the hold is released"])?;
     until(node, "announced again", ANNOUNCED)?;
     ops.types(3, "bedplate reboot status", &["announced for"])
 }

@@ -59,7 +59,7 @@ impl Operation for SetVf<'_> {
     }
 
     fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), String> {
-        if ledger.vfs.contains_key(&self.key.to_string()) {
+        if ledger.vfs.contains_key(&self.key.name()) {
             ledger.settle_vf(&self.key, &read(store, &self.key)?);
         }
         Ok(())

@@ -337,11 +337,6 @@ impl Scanner<'_> {
                 pieces.remove(0);
             }
         }
-        let doubtful = if appends {
-            Some("`+=` does not work in every shell that reads this file")
-        } else {
-            doubtful
-        };
         let value = value_at..word.range.end;
         let quote = self.quote_of(&value, word.quote);
         let raw = &self.text[value.clone()];
@@ -354,7 +349,8 @@ impl Scanner<'_> {
             pieces.insert(0, Piece::Opaque { at: value_at, why });
         }
         let at = word.range.start;
-        self.events.push(Event::Assign(Assignment { name, at, value, pieces, quote, doubtful }));
+        let assignment = Assignment { name, at, value, pieces, quote, appends, doubtful };
+        self.events.push(Event::Assign(assignment));
     }
 
     /// How the value alone is quoted: one pair of quotes round all of it, none, or anything else.

@@ -1,5 +1,7 @@
 //! Words of a POSIX shell: quotes, escapes and expansions, taken apart without carrying anything out.
 
+use crate::raw_text::is_raw;
+
 use super::{Event, NEVER_CLOSED, Piece, Quote, Scanned, Scanner, Word, is_name};
 
 impl Scanner<'_> {
@@ -44,6 +46,12 @@ impl Scanner<'_> {
     }
 
     fn plain(&mut self, c: char, pieces: &mut Vec<Piece>) {
+        if is_raw(c) {
+            let why = "a byte that is not UTF-8 is part of the value";
+            pieces.push(Piece::Opaque { at: self.at, why });
+            self.at += c.len_utf8();
+            return;
+        }
         push_text(pieces, c.encode_utf8(&mut [0; 4]));
         self.at += c.len_utf8();
     }

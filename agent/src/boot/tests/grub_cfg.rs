@@ -2,7 +2,8 @@
 
 use super::super::NotUnderstood;
 use super::super::bls::BlsEntry;
-use super::super::grub_cfg::{Entry, Surroundings, default_entry, entries};
+use super::super::grub_cfg::{Entry, default_entry, entries};
+use super::super::grub_files::GrubFiles;
 use super::super::grubenv::Grubenv;
 
 const DEBIAN: &str = include_str!("samples/debian.cfg");
@@ -21,7 +22,7 @@ fn with(
     bls: &[BlsEntry],
 ) -> Result<Entry, NotUnderstood> {
     let grubenv = env(variables);
-    default_entry(cfg, &Surroundings { grubenv: Some(&grubenv), files, bls })
+    default_entry(cfg, &GrubFiles { grubenv: Some(&grubenv), files, bls })
 }
 
 fn default(cfg: &str, variables: &str) -> Entry {
@@ -64,7 +65,7 @@ fn next_entry_goes_before_the_default() {
     assert_eq!(id(DEBIAN, &format!("next_entry={titles}\n")), advanced);
     assert_eq!(id(DEBIAN, "next_entry=rusty\n"), "rusty");
     // Not in the environment block that the configuration asks for: as if there were none.
-    let none = default_entry(DEBIAN, &Surroundings::default()).expect("followed");
+    let none = default_entry(DEBIAN, &GrubFiles::default()).expect("followed");
     assert_eq!(none.id, ["gnulinux-simple-0a1b2c3d"]);
 }
 
@@ -140,7 +141,7 @@ fn saved_entries_and_unresolved_variables() {
 #[test]
 fn every_entry_is_listed() {
     let grubenv = env("");
-    let around = Surroundings { grubenv: Some(&grubenv), files: &[], bls: &[] };
+    let around = GrubFiles { grubenv: Some(&grubenv), files: &[], bls: &[] };
     let all = entries(DEBIAN, &around).expect("followed");
     let last: Vec<&str> =
         all.iter().map(|entry| entry.id.last().expect("an id").as_str()).collect();

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 
 use super::super::grub_default::{
-    CMDLINE, CMDLINE_DEFAULT, DropInError, evaluate, parse, parse_drop_in, write_drop_in,
+    CMDLINE, CMDLINE_DEFAULT, DropInError, evaluate, parse, parse_drop_in, parse_for, write_drop_in,
 };
 use super::super::grub_quote::kernel_line;
+use super::super::shell::Shell;
 use crate::cmdline::Token;
 
 const DEBIAN: &str = "# If you change this file, run 'update-grub' afterwards to update
@@ -187,6 +188,31 @@ fn what_needs_running_is_refused_with_its_place() {
         assert!(parse(code).value("A", Some("old")).is_err(), "{code}");
         assert!(parse(&format!("{code}\n")).value("A", Some("old")).is_err(), "{code}");
     }
+}
+
+#[test]
+fn what_bash_alone_understands() {
+    let read = |text: &str| parse_for(Shell::Bash, text).value("A", Some("old"));
+    assert_eq!(read("A+=\" x\"\nA+=y"), Ok(Some("old xy".to_owned())));
+    assert_eq!(read("A=b\nexport A+=c"), Ok(Some("bc".to_owned())));
+    assert!(parse("A+=x").value("A", Some("old")).is_err());
+    assert!(read("A+=$(x)").is_err() && read("true && A+=x").is_err());
+    let edited = |text: &str, new: &str| parse_for(Shell::Bash, text).edited("A", new, Some("old"));
+    assert_eq!(edited("A+=' x'\n", "old x y").as_deref(), Ok("A+=' x y'\n"));
+    assert!(edited("A+=' x'\n", "new").is_err(), "what is there before stays");
+}
+
+#[test]
+fn what_the_files_do_not_say_themselves() {
+    assert!(why("A=\"root=$GRUB_DEVICE\"").2.contains("grub-mkconfig sets $GRUB_DEVICE"));
+    assert!(why("A=${GRUB_DEVICE_UUID:-x}").2.contains("grub-mkconfig"));
+    assert_eq!(value("GRUB_DEVICE=/dev/x\nA=$GRUB_DEVICE", "A").as_deref(), Some("/dev/x"));
+    assert!(parse("A=b\nB\0=c\n").value("A", None).expect_err("a NUL").why.contains("NUL"));
+    assert!(why(&crate::raw_text::decode(b"A=\xfc")).2.contains("UTF-8"));
+    let comment = crate::raw_text::decode(b"# \xfc\nA=b # \xe9\n");
+    assert_eq!(value(&comment, "A").as_deref(), Some("b"));
+    let edited = parse(&comment).edited("A", "c", None).expect("plain");
+    assert_eq!(crate::raw_text::encode(&edited), b"# \xfc\nA=c # \xe9\n");
 }
 
 #[test]

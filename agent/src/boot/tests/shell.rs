@@ -4,12 +4,18 @@ use std::process::Command;
 
 use proptest::prelude::*;
 
-use super::super::grub_default::parse;
+use super::super::grub_default::{parse, parse_for};
+use super::super::shell::Shell;
 
 /// What `sh` makes of it. `None` when it gives up. Words that are made up must not be programs that run: there is no PATH.
 fn shell(script: &str) -> Option<String> {
+    run(&["/bin/sh"], script)
+}
+
+fn run(program: &[&str], script: &str) -> Option<String> {
     let script = format!("A=old\n{script}\nprintf '@%s.' \"$A\"\n");
-    let output = Command::new("/bin/sh")
+    let output = Command::new(program[0])
+        .args(&program[1..])
         .env_clear()
         .env("PATH", "/nonexistent")
         .arg("-c")
@@ -68,8 +74,29 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// What `sh` is on Red Hat's distributions.
+    #[test]
+    fn what_is_understood_for_bash_is_what_bash_does(
+        lines in prop::collection::vec(
+            prop_oneof![3 => line(), 2 => right_side().prop_map(|right| format!("A+={right}")), 1 => Just("export A+=\" x\"".to_owned())],
+            1..4,
+        )
+    ) {
+        let script = lines.join("\n");
+        if let Ok(value) = parse_for(Shell::Bash, &script).value("A", Some("old"))
+            && let Some(shell) = run(&["/bin/bash", "--posix"], &script)
+        {
+            prop_assert_eq!(value.unwrap_or_default(), shell);
+        }
+    }
+}
+
 #[test]
 fn the_shell_is_really_asked() {
+    assert_eq!(run(&["/bin/bash", "--posix"], "A+=' b'").as_deref(), Some("old b"));
     assert_eq!(shell("A=\"$A b\"").as_deref(), Some("old b"));
     assert_eq!(shell("A='b"), None);
 }

@@ -214,6 +214,61 @@ fn the_same_wish_twice_is_one_wish() {
 }
 
 #[test]
+fn an_earlier_profiles_arguments_are_taken_back_part_by_part() {
+    let disowned = |now: &[&str], before: &[&str]| {
+        Edit::new(Arch::X86_64, now, &[] as &[&str]).expect("fine").disowned(before)
+    };
+    let pages = ["default_hugepagesz=1G", "hugepagesz=1G", "hugepages=16"];
+    assert_eq!(disowned(&pages, &pages), [""; 0]);
+    assert_eq!(disowned(&["hugepages=4"], &pages), ["default_hugepagesz=1G"]);
+    assert_eq!(disowned(&[], &pages), pages);
+    assert_eq!(disowned(&["pci=realloc=off"], &["pci=realloc,noats"]), ["pci=noats"]);
+    assert_eq!(disowned(&["iommu.passthrough=0"], &["iommu=pt", "iommu=soft,pt"]), ["iommu=soft"]);
+    assert_eq!(disowned(&["video=VGA-1:d"], &["video=HDMI-A-1:d"]), [""; 0]);
+    assert_eq!(disowned(&["quiet"], &["iommu", "\"open"]), [""; 0], "never written");
+}
+
+#[test]
+fn what_comes_before_what_stays_cannot_be_appended() {
+    let difference = |set: &[&str], old: &str, new: &str| {
+        let edit = Edit::new(Arch::X86_64, set, &[] as &[&str]).expect("fine");
+        let diff = edit.difference(&CommandLine::parse(old), &CommandLine::parse(new));
+        (diff.removed.join(" "), diff.added.join(" "))
+    };
+    let set = ["console=tty0", "console=ttyS0"];
+    let text = |text: &str| text.to_owned();
+    assert_eq!(
+        difference(&set, "console=tty0 a", "console=tty0 console=ttyS0 a"),
+        (text(""), text("console=ttyS0"))
+    );
+    assert_eq!(
+        difference(&set, "console=ttyS0 a", "console=tty0 console=ttyS0 a"),
+        (text("console=ttyS0"), text("console=tty0 console=ttyS0"))
+    );
+    assert_eq!(
+        difference(&set, "console=x console=tty0", "console=tty0 console=ttyS0"),
+        (text("console=x"), text("console=ttyS0"))
+    );
+}
+
+#[test]
+fn what_may_stand_there_more_than_once_can_be_wanted_more_than_once() {
+    for [one, other] in [
+        ["video=VGA-1:d", "video=VGA-2:d"],
+        ["fbcon=map:1", "fbcon=font:VGA8x8"],
+        ["dyndbg=\"file a +p\"", "dyndbg=\"func b -p\""],
+        ["earlycon=uart8250,mmio,0x1", "earlycon"],
+        ["crashkernel=512M,high", "crashkernel=128M,low"],
+        ["rd.luks.name=a=b", "rd.luks.name=c=d"],
+        ["cgroup_disable=memory", "cgroup_disable=pids"],
+        ["ip=eth0:dhcp", "ip=eth1:dhcp"],
+    ] {
+        assert_eq!(edited("ro", &[one, other], &[]), format!("ro {one} {other}"));
+    }
+    assert!(matches!(refused(&["root=a", "root=b"], &[]), EditError::Contradiction { .. }));
+}
+
+#[test]
 fn dangerous_lines_are_left_alone() {
     let edit = Edit::new(Arch::X86_64, &["iommu=pt"], &[] as &[&str]).expect("fine");
     let apply = |line: &str| edit.apply(&CommandLine::parse(line)).expect_err("not editable");
@@ -223,6 +278,17 @@ fn dangerous_lines_are_left_alone() {
     let odd = "pci=config_acs=\"a b,realloc=off\"";
     let edit = Edit::new(Arch::X86_64, &[] as &[&str], &["pci=config_acs"]).expect("fine");
     assert!(matches!(edit.apply(&CommandLine::parse(odd)), Err(ApplyError::Unwritable { .. })));
+}
+
+#[test]
+fn bytes_that_are_no_text_are_not_written() {
+    let edit = Edit::new(Arch::X86_64, &["iommu=pt"], &[] as &[&str]).expect("fine");
+    let line = crate::raw_text::decode(b"ro x=\xfc");
+    let refused = edit.apply(&CommandLine::parse(&line)).expect_err("not editable");
+    assert!(
+        matches!(&refused, ApplyError::Line(LineError::NotText { token }) if token == "x=\u{fffd}"),
+        "{refused:?}"
+    );
 }
 
 #[test]

@@ -91,6 +91,25 @@ fn wishes() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
     (prop::collection::vec(argument(), 0..4), prop::collection::vec(absent, 0..2))
 }
 
+/// Arguments as profiles have them, sequences in full among them.
+fn owned_wishes() -> impl Strategy<Value = Vec<String>> {
+    let sequence = prop::sample::subsequence(
+        vec![
+            "default_hugepagesz=1G",
+            "hugepagesz=1G",
+            "hugepages=16",
+            "hugepagesz=2M",
+            "hugepages=512",
+            "console=tty0",
+            "console=ttyS0,115200",
+            "earlycon",
+        ],
+        0..7,
+    );
+    (sequence.prop_shuffle(), prop::collection::vec(argument(), 0..3))
+        .prop_map(|(sequence, more)| sequence.into_iter().map(str::to_owned).chain(more).collect())
+}
+
 /// An edit, where the generated wishes make one.
 fn edit_of(set: &[String], absent: &[String]) -> Option<Edit> {
     match Edit::new(Arch::X86_64, set, absent) {
@@ -208,6 +227,29 @@ proptest! {
         prop_assert_eq!(passthrough(&new.to_string()), Some(on));
         let finding = edit.satisfied_by(&line, &KernelDefaults::default()).remove(0);
         prop_assert_eq!(finding.status.is_satisfied(), passthrough(&text) == Some(on));
+    }
+
+    /// What one profile put on the line is never in the way of the next one, or of itself.
+    #[test]
+    fn what_is_owned_is_kept_or_taken_back(text in line_of_arguments(), first in owned_wishes(), second in owned_wishes()) {
+        let Some(edit) = edit_of(&first, &[]) else { return Ok(()) };
+        let once = edit.apply(&CommandLine::parse(&text)).expect("editable");
+        prop_assert_eq!(edit.disowned(&first), Vec::<String>::new());
+        let Some(next) = edit_of(&second, &[]) else { return Ok(()) };
+        let gone = next.disowned(&first);
+        let next = Edit::new(Arch::X86_64, &second, &gone).expect("nothing that is wanted is taken back");
+        let twice = next.apply(&once).expect("editable");
+        prop_assert_eq!(next.apply(&twice), Ok(twice.clone()));
+        for finding in next.satisfied_by(&twice, &KernelDefaults::default()) {
+            prop_assert!(finding.status.is_satisfied(), "{:?} on {}", finding, twice);
+        }
+        let fresh = edit.rendered().expect("short");
+        let names = names(&second);
+        for token in next.apply(&fresh).expect("editable").tokens() {
+            let name = token.name().as_bytes().to_vec();
+            let related = |other: &Vec<u8>| same_name(other, &name) || other.starts_with(b"iommu") || token.name().contains("huge");
+            prop_assert!(names.iter().any(related), "{} is nobody's", token);
+        }
     }
 
     #[test]

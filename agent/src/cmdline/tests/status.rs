@@ -169,3 +169,21 @@ fn effective_values() {
     assert_eq!(pci_suboption(&pci, "noari"), None);
     assert_eq!(pci_suboption(&line("pci=realloc"), "realloc").as_deref(), Some("on"));
 }
+
+#[test]
+fn the_same_arguments_in_another_order_are_said_to_be_that() {
+    let nothing: [&str; 0] = [];
+    let status = |set: &[&str], line: &str| {
+        let edit = Edit::new(Arch::X86_64, set, &nothing).expect("fine");
+        edit.satisfied_by(&CommandLine::parse(line), &KernelDefaults::default()).remove(0).status
+    };
+    let set = ["console=tty0", "console=ttyS0"];
+    let reordered = status(&set, "console=ttyS0 ro console=tty0");
+    assert!(
+        matches!(&reordered, Status::Reordered { found, rule, .. }
+            if found == "console=ttyS0 console=tty0" && rule.contains("/dev/console")),
+        "{reordered:?}"
+    );
+    assert!(matches!(status(&set, "console=ttyS0 console=tty1"), Status::Other { .. }));
+    assert!(matches!(status(&set, "console=tty0 console=ttyS0"), Status::Present));
+}

@@ -8,10 +8,14 @@ use crate::daemon::logind::{self, Announced, Stage};
 use crate::daemon::methods;
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
+use crate::kind::cmdline;
 use crate::profile::model::RebootMethod;
-use crate::reboot::record::{Attempt, Record};
+use crate::reboot::attempt::Attempt;
+use crate::reboot::hold::LONGEST_REASON;
+use crate::reboot::record::Record;
 use crate::reboot::state::RebootState;
 use crate::utc::shown;
+use crate::visible::brief;
 
 impl Restart {
     fn attempt(&self, observation: &Observation, method: RebootMethod, at: Timestamp) -> Attempt {
@@ -22,10 +26,7 @@ impl Restart {
             due: Some(at),
             method,
             rehearsal: observation.reboot.rehearse,
-            passthrough: observation.pending.iter().any(|pending| {
-                pending.subject.starts_with("iommu=")
-                    || pending.subject.starts_with("iommu.passthrough")
-            }),
+            passthrough: observation.pending.iter().any(cmdline::waits_for_passthrough),
             followed: false,
         }
     }
@@ -50,10 +51,10 @@ impl Restart {
         };
         let prepared = match prepared {
             Ok(prepared) => prepared,
-            Err(why) => {
+            Err(error) => {
                 record.call_off(&self.boot_id);
                 self.store.keep(record)?;
-                return Err(RestartError::Method(why));
+                return Err(RestartError::Method(error));
             }
         };
         let announced = Announced {
@@ -71,7 +72,7 @@ impl Restart {
         );
         let asked = async {
             logind.set_wall_message(&wall, true).await?;
-            logind.schedule_shutdown(&announced.kind, announced.usec).await
+            logind.schedule_shutdown(announced.kind.name(), announced.usec).await
         };
         if let Err(error) = asked.await {
             methods::take_back(&self.root, announced.prepared.as_ref());
@@ -121,15 +122,20 @@ impl Restart {
 
 fn reason(observation: &Observation, record: &Record) -> String {
     if let Some(asked) = &record.asked {
-        return asked.why.clone();
+        return brief(&asked.why, LONGEST_REASON);
     }
+    let profile = brief(&observation.profile, LONGEST_SUBJECT);
     let subjects: Vec<&str> =
         observation.pending.iter().map(|pending| pending.subject.as_str()).collect();
     match subjects.as_slice() {
-        [] => format!("profile {}", observation.profile),
-        [first] => format!("{first} of profile {}", observation.profile),
+        [] => format!("profile {profile}"),
+        [first] => format!("{} of profile {profile}", brief(first, LONGEST_SUBJECT)),
         [first, more @ ..] => {
-            format!("{first} and {} more of profile {}", more.len(), observation.profile)
+            let first = brief(first, LONGEST_SUBJECT);
+            format!("{first} and {} more of profile {profile}", more.len())
         }
     }
 }
+
+/// Characters of an argument that are shown to everybody who is logged in.
+const LONGEST_SUBJECT: usize = 200;

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 
 use super::{Restart, RestartError};
 use crate::daemon::journal::{self, say};
-use crate::daemon::logind::{self, Announced, Stage};
+use crate::daemon::logind::{self, Announced, Shutdown, Stage};
 use crate::daemon::methods;
 use crate::error_chain::chain;
+use crate::host::file;
 use crate::host::process;
 use crate::profile::model::Reboot;
 use crate::reboot::busy::{self, Busy};
@@ -33,9 +34,7 @@ impl Restart {
             return self.gone(announced);
         }
         Ok(match announced {
-            Some(announced) if announced.kind == kind && announced.usec == usec => {
-                Scheduled::Ours(logind::time(usec))
-            }
+            Some(announced) if announced.is(&kind, usec) => Scheduled::Ours(logind::time(usec)),
             _ => Scheduled::Foreign { kind, at: logind::time(usec) },
         })
     }
@@ -48,7 +47,7 @@ impl Restart {
         let late = i64::try_from(logind::usec(Timestamp::now())).unwrap_or(i64::MAX)
             - i64::try_from(announced.usec).unwrap_or_default();
         // A rehearsal is over when its time has come; so is the announcement of the operator's command.
-        let rehearsed = announced.kind.starts_with("dry-");
+        let rehearsed = announced.kind == Shutdown::DryReboot;
         if late >= 0 && rehearsed {
             return Ok(Scheduled::Nothing);
         }
@@ -81,7 +80,7 @@ impl Restart {
         } else {
             say(
                 journal::REBOOT_FAILED,
-                "the announced reboot did not come: something has kept the machine from going down",
+                "the announced reboot did not happen: something kept the machine from going down",
             );
         }
         Ok(Scheduled::Nothing)
@@ -89,7 +88,7 @@ impl Restart {
 
     /// The operator's hold, in words, if it is in force.
     pub(super) fn hold(&self, now: Timestamp) -> Option<String> {
-        let hold = match std::fs::read(self.root.join(hold::HOLD.trim_start_matches('/'))) {
+        let hold = match file::state(&self.root.join(hold::HOLD.trim_start_matches('/'))) {
             Ok(content) => Hold::of_content(&content),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
             Err(error) => Hold::unreadable(&error.to_string()),
@@ -120,7 +119,7 @@ impl Restart {
         }
         let devices = |text: String| Reason::new(WaitsFor::Devices, text);
         if settings.busy_devices {
-            vetoes.extend(self.busy_devices().await.map(devices));
+            vetoes.extend(self.busy_devices(&settings.idle_holders).await.map(devices));
         }
         if !settings.busy_command.is_empty() {
             let argv = settings.busy_command.clone();
@@ -139,13 +138,13 @@ impl Restart {
     }
 
     /// Who holds a device open. In a thread: there may be thousands of processes.
-    async fn busy_devices(&self) -> Option<String> {
-        let proc = self.root.join("proc");
+    async fn busy_devices(&self, idle: &[String]) -> Option<String> {
+        let (proc, idle) = (self.root.join("proc"), idle.to_vec());
         // The processes of a made-up root are not those of this machine.
         let live = self.root == Path::new("/");
-        let user = move |pid| if live { process::user(pid) } else { None };
-        let look = move || match busy::holders(&proc) {
-            Ok(in_use) => in_use.reason(user),
+        let who = move |pid| if live { process::who(pid) } else { None };
+        let look = move || match busy::holders(&proc, &idle) {
+            Ok(in_use) => in_use.reason(who),
             Err(error) => Some(error.to_string()),
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_else(|error| Some(error.to_string()))
@@ -158,7 +157,8 @@ mod tests {
     //! (RuntimeDirectoryPreserve=yes), and so an upgrade that restarts it.
 
     use super::*;
-    use crate::reboot::record::{Attempt, Record};
+    use crate::reboot::attempt::Attempt;
+    use crate::reboot::record::Record;
 
     fn before_the_upgrade(usec_ago: i64, rest: &str) -> (tempfile::TempDir, Restart) {
         let root = tempfile::tempdir().unwrap();

@@ -5,10 +5,9 @@ use std::time::Duration;
 use super::Restart;
 use crate::daemon::journal::{self, say};
 use crate::daemon::observation::Observation;
-use crate::error_chain::chain;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootMethod;
-use crate::reboot::came::{BmcAnswer, Came, began, judge};
+use crate::reboot::came::{BmcAnswer, BmcSilent, Came, began, judge};
 use crate::reboot::method::ipmi::{self, Code, Device, IpmiError};
 use crate::reboot::record::Record;
 
@@ -35,7 +34,7 @@ impl Restart {
             say(journal::IMPAIRED, &error.to_string());
         }
         if let Some(came) = news {
-            say(journal::REBOOT_CAME, &format!("the last reboot: {}", came.words));
+            say(journal::REBOOT_CAME, &format!("the last reboot: {}", came.summary));
             self.came = Some(came);
         }
         self.came.clone()
@@ -52,7 +51,7 @@ impl Restart {
         let is_by_bmc = announced.as_ref().is_some_and(|one| one.method == RebootMethod::Bmc);
         let bmc = match is_by_bmc {
             true => self.ask_bmc().await,
-            false => Err("it was not asked".into()),
+            false => Err(BmcSilent::NotAsked),
         };
         let stat = std::fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
         let came = judge(&self.boot_id, announced.as_ref(), waited, began(&stat), &bmc)?;
@@ -73,8 +72,8 @@ impl Restart {
             ipmi::restart_cause(&device)
         });
         match asked.await {
-            Ok(said) => said.map_err(|error| chain(&error)),
-            Err(error) => Err(error.to_string()),
+            Ok(said) => said.map_err(BmcSilent::Ipmi),
+            Err(error) => Err(BmcSilent::Thread(error.to_string())),
         }
     }
 }

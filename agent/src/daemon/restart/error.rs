@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 
 use crate::daemon::store::StoreError;
+use crate::error_chain::chain;
+use crate::reboot::method::MethodError;
 use crate::reboot::state::WaitsFor;
 use crate::utc::shown;
 
@@ -24,11 +26,14 @@ pub enum RestartError {
     #[error("{0}")]
     Lock(String),
     /// The reboot method could not be prepared.
-    #[error("{0}")]
-    Method(String),
+    #[error("{}", chain(.0))]
+    Method(MethodError),
     /// The operator's command that cycles the power has failed.
+    #[error("{}", chain(.0))]
+    Command(MethodError),
+    /// A thread that was to do it has ended early.
     #[error("{0}")]
-    Command(String),
+    Thread(#[from] tokio::task::JoinError),
     /// Too late.
     #[error("the machine is going down already")]
     GoingDown,
@@ -56,7 +61,9 @@ impl RestartError {
             RestartError::Store(_) => WaitsFor::Record,
             RestartError::Logind { .. } => WaitsFor::Logind,
             RestartError::Lock(_) => WaitsFor::Lock,
-            RestartError::Method(_) | RestartError::Command(_) => WaitsFor::Method,
+            RestartError::Method(_) | RestartError::Command(_) | RestartError::Thread(_) => {
+                WaitsFor::Method
+            }
             RestartError::GoingDown
             | RestartError::NotOurs { .. }
             | RestartError::NothingAnnounced => WaitsFor::OtherShutdown,

@@ -12,7 +12,6 @@ use crate::daemon::logind::{self, Announced, Stage};
 use crate::daemon::methods;
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
-use crate::error_chain::chain;
 use crate::host::write::DirWriter;
 use crate::reboot::method::{Next, Prepared, command};
 use crate::reboot::state::{Reason, WaitsFor, joined};
@@ -26,7 +25,7 @@ const BEFORE: Duration = Duration::from_millis(1500);
 const CLOSELY: Duration = Duration::from_secs(1);
 const CLOSELY_FOR: SignedDuration = SignedDuration::from_secs(10);
 
-const UNSEEN: &str = "its time passed while bedplate could not see whether it was called off";
+const UNSEEN: &str = "bedplate could not check whether it had been called off";
 
 /// Whether a command is announced and not run yet.
 pub(super) fn waits(announced: &Announced) -> bool {
@@ -64,7 +63,7 @@ impl Restart {
         let Some(logind) = self.logind.clone() else { return Ok(()) };
         let asked = logind.scheduled_shutdown().await;
         let (kind, usec) = asked.map_err(RestartError::schedule)?;
-        if kind == announced.kind && usec == announced.usec {
+        if announced.is(&kind, usec) {
             self.seen_ours = Some(now);
             return Ok(());
         }
@@ -101,12 +100,8 @@ impl Restart {
             journal::REBOOT_SCHEDULED,
             "running the command of the profile that cycles this host's power",
         );
-        let run =
-            move || command::run(&command, &mut DirWriter::live()).map_err(|error| chain(&error));
-        let grace = tokio::task::spawn_blocking(run)
-            .await
-            .unwrap_or_else(|error| Err(error.to_string()))
-            .map_err(RestartError::Command)?;
+        let run = move || command::run(&command, &mut DirWriter::live());
+        let grace = tokio::task::spawn_blocking(run).await?.map_err(RestartError::Command)?;
         say(
             journal::REBOOT_WAITS,
             &format!("the power should be cycled within {} s", grace.as_secs()),

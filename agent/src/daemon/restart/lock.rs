@@ -17,6 +17,7 @@ use crate::daemon::logind::{self, Stage};
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
 use crate::error_chain::chain;
+use crate::host::file;
 use crate::plan::RebootNeed;
 use crate::profile::model::FleetLock;
 use crate::reboot::decide::Scheduled;
@@ -82,7 +83,7 @@ impl Lock {
         self.give.failed(why);
         let what = match held {
             true => format!("the slot of {} is not given back yet", server.url),
-            false => format!("{} is not told yet that this host is well", server.url),
+            false => format!("cannot report to {} that this host is well", server.url),
         };
         self.kept(&format!("{what}; this is tried again: {why}"));
         self.said = Some(format!("{what}: {why}"));
@@ -120,7 +121,7 @@ impl Restart {
         call: impl FnOnce(&Client) -> Result<T, fleetlock::LockError> + Send + 'static,
     ) -> Result<T, String> {
         let machine_id =
-            std::fs::read_to_string(self.root.join("etc/machine-id")).map_err(|e| e.to_string())?;
+            file::text(&self.root.join("etc/machine-id")).map_err(|e| e.to_string())?;
         let machine_id =
             identity::parse_machine_id(machine_id.trim()).map_err(|error| error.to_string())?;
         let id = identity::hex(identity::app_specific(machine_id, identity::FLEETLOCK_APP_ID));
@@ -149,7 +150,7 @@ impl Restart {
         {
             self.release(record, &old, false).await.map_err(|why| {
                 RestartError::Lock(format!(
-                    "the slot of {} has to be given back before {} is asked: {why}",
+                    "the slot of {} must be given back before {} is asked: {why}",
                     old.url, server.url
                 ))
             })?;
@@ -325,7 +326,7 @@ fn words(released: &Released, url: &str, well: bool) -> (String, String) {
             "this host holds no slot".into(),
         ),
         (Released::Yes, true) => (
-            format!("told {url} that this host is well"),
+            format!("reported to {url} that this host is well"),
             "this host is well, and holds no slot".into(),
         ),
         (Released::Yes, false) => (

@@ -3,39 +3,45 @@
 use jiff::Timestamp;
 
 use super::Daemon;
-use crate::daemon::bus::{Answer, Request};
+use crate::daemon::bus::{Request, RequestError};
 use crate::reboot::state::RebootState;
 
 impl Daemon {
-    pub(super) async fn answer(&mut self, request: Request) -> Answer {
+    /// Does what was asked and answers; who asked may have gone.
+    pub(super) async fn answer(&mut self, request: Request) {
         match request {
-            Request::Plan => {
+            Request::Plan(reply) => {
                 self.look(false).await;
-                self.unusable.clone().map_or_else(|| Ok(self.plan()), Err)
+                let _ = reply.send(self.usable().map(|()| self.plan()));
             }
-            Request::Reconcile => {
+            Request::Reconcile(reply) => {
                 self.backoff.forget();
                 self.retry = None;
-                self.working_on("looking at the host").await;
+                self.working_on("observing the host").await;
                 self.look(true).await;
                 self.settle().await;
-                self.unusable.clone().map_or_else(|| Ok(self.status.state.name().to_owned()), Err)
+                let _ = reply.send(self.usable().map(|()| self.status.state));
             }
-            Request::Reload => {
+            Request::Reload(reply) => {
                 self.reload().await;
-                self.unusable.clone().map_or_else(|| Ok(String::new()), Err)
+                let _ = reply.send(self.usable());
             }
-            Request::ScheduleReboot { why, usec } => {
-                let at = (usec != 0).then(|| super::logind::time(usec));
-                self.schedule(why, at).await
+            Request::ScheduleReboot { why, not_before, reply } => {
+                let _ = reply.send(self.schedule(why, not_before).await);
             }
-            Request::CancelReboot { uid } => {
-                let said = self.restart.withdraw(uid).await.map_err(|error| error.to_string());
+            Request::CancelReboot { uid, reply } => {
+                let taken_back = self.restart.withdraw(uid).await;
                 self.decide().await;
-                said
+                let _ = reply.send(taken_back.map_err(RequestError::from));
             }
-            Request::ForgetMissing => self.forget_missing().await,
+            Request::ForgetMissing(reply) => {
+                let _ = reply.send(self.forget_missing().await);
+            }
         }
+    }
+
+    fn usable(&self) -> Result<(), RequestError> {
+        self.unusable.clone().map_or(Ok(()), |why| Err(RequestError::Unusable(why)))
     }
 
     /// Sees to the events of what was just done, so that who asked is told of a host that was looked at after it.
@@ -50,42 +56,40 @@ impl Daemon {
         }
     }
 
-    async fn schedule(&mut self, why: String, at: Option<Timestamp>) -> Result<String, String> {
-        let refused =
-            |why: &str| format!("no reboot can be announced, and the request is not kept: {why}");
-        if let Some(why) = &self.unusable {
-            return Err(refused(why));
-        }
+    async fn schedule(
+        &mut self,
+        why: String,
+        at: Option<Timestamp>,
+    ) -> Result<(RebootState, String), RequestError> {
+        let refused = |why| RequestError::NotKept(Box::new(why));
+        self.usable().map_err(refused)?;
         let Some(observation) = &self.observation else {
-            return Err(refused("the host has not been looked at yet"));
+            return Err(refused(RequestError::NotObserved));
         };
-        let kept = self.restart.request(why, at, observation.reboot.delay_s);
-        kept.map_err(|error| error.to_string())?;
+        self.restart.request(why, at, observation.reboot.delay_s)?;
         self.decide().await;
-        let state = self.status.reboot.state.to_string();
-        Ok(match self.status.reboot.state {
+        let state = self.status.reboot.state.clone();
+        let text = match state {
             RebootState::Waiting { .. } => format!(
                 "{state}\nThe request stays, for this boot: once nothing is in the way the reboot is announced, with the \
                  profile's whole delay. `bedplate reboot cancel` withdraws it."
             ),
-            _ => state,
-        })
+            _ => state.to_string(),
+        };
+        Ok((state, text))
     }
 
-    async fn forget_missing(&mut self) -> Result<String, String> {
+    async fn forget_missing(&mut self) -> Result<String, RequestError> {
         let Some(observation) = &self.observation else {
-            return Err("the host has not been looked at yet".into());
+            return Err(RequestError::NotObserved);
         };
-        let Some(seen) = &observation.devices else {
-            return Err("nothing is forgotten: the PCI devices cannot be read now".into());
-        };
+        let seen = observation.devices.as_ref().ok_or(RequestError::DevicesUnread)?;
         let gone = self.devices.update(seen);
         if gone.is_empty() {
             return Ok("no GPU or NIC is missing".into());
         }
         self.devices.forget(&gone);
-        let kept = self.restart.store().keep_devices(&self.devices);
-        kept.map_err(|error| error.to_string())?;
+        self.restart.store().keep_devices(&self.devices)?;
         self.look(true).await;
         self.settle().await;
         let names: Vec<String> =

@@ -32,7 +32,7 @@ impl Daemon {
         let now = Instant::now();
         if self.retry.is_some_and(|at| at <= now) {
             self.retry = None;
-            self.working_on("looking at the host").await;
+            self.working_on("observing the host").await;
             return self.look(true).await;
         }
         if self.recheck <= now {
@@ -43,7 +43,7 @@ impl Daemon {
                 self.observation.as_ref().map(|observation| &observation.watch),
             ) != self.seen
             {
-                self.working_on("looking at the host").await;
+                self.working_on("observing the host").await;
                 return self.look(true).await;
             }
             self.beat();

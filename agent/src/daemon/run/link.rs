@@ -38,16 +38,18 @@ impl Daemon {
     }
 
     fn listen(&mut self, logind: Option<ManagerProxy<'static>>) {
-        self.listening = logind.clone().map(|logind| {
-            let (triggers, lost) = (self.to_triggers.clone(), self.to_lost.clone());
-            tokio::spawn(async move {
+        let (triggers, lost) = (self.to_triggers.clone(), self.to_lost.clone());
+        let watched = logind.clone();
+        self.listening = Some(tokio::spawn(async move {
+            // Without a client there is nothing to wait for but the next try.
+            if let Some(logind) = watched {
                 logind::watch(logind, triggers).await;
-                // The end of the bus, which is the usual reason, ends this task meanwhile.
-                tokio::time::sleep(LISTEN_AGAIN).await;
-                // The loop listens for as long as it lives.
-                let _ = lost.send(Lost::LogindSignals).await;
-            })
-        });
+            }
+            // The end of the bus, which is the usual reason, ends this task meanwhile.
+            tokio::time::sleep(LISTEN_AGAIN).await;
+            // The loop listens for as long as it lives.
+            let _ = lost.send(Lost::LogindSignals).await;
+        }));
         self.restart.set_logind(logind);
     }
 

@@ -97,7 +97,7 @@ impl Daemon {
         seen: &Observation,
         only: &[String],
     ) -> Result<Observation, WorkError> {
-        self.working_on("putting the host right").await;
+        self.working_on("applying the profile").await;
         let mut work = worker::apply(&self.options.worker, seen, only)?;
         loop {
             match work.next().await {
@@ -164,7 +164,7 @@ impl Daemon {
         }
         if self.debounce.is_of_the_host() {
             self.work =
-                Some(Work { what: "looking at what has changed".into(), since: Timestamp::now() });
+                Some(Work { what: "observing what has changed".into(), since: Timestamp::now() });
         }
         self.decide().await;
     }

@@ -36,9 +36,7 @@ impl Daemon {
 
     /// The same, where the host could not be looked at.
     pub(super) fn old_profile_is_gone(&mut self) -> bool {
-        let mut before = self.observation.iter().flat_map(|observation| &observation.profile_files);
-        let there = |file: &String| self.options.root.join(file.trim_start_matches('/')).exists();
-        !before.all(there) && self.profile_may_come_back()
+        !self.gone_files().is_empty() && self.profile_may_come_back()
     }
 
     fn profile_may_come_back(&mut self) -> bool {
@@ -49,7 +47,22 @@ impl Daemon {
     pub(super) async fn wait_for_profile(&mut self) {
         self.retry = self.profile_gone.map(|gone| gone + PROFILE_QUIET);
         self.decide_again = None;
-        self.working_on("the profile is gone: waiting for it to come back").await;
+        let gone = match self.gone_files().as_slice() {
+            // It is back already, and is read at once.
+            [] => "the profile is being replaced: waiting for it to come back".to_owned(),
+            [file] => format!("{file} is gone: waiting for it to come back"),
+            [file, more @ ..] => {
+                format!("{file} and {} more are gone: waiting for them to come back", more.len())
+            }
+        };
+        self.working_on(&gone).await;
+    }
+
+    /// The files of the profile in force that are not there now.
+    fn gone_files(&self) -> Vec<&str> {
+        let files = self.observation.iter().flat_map(|observation| &observation.profile_files);
+        let gone = |file: &&String| !self.options.root.join(file.trim_start_matches('/')).exists();
+        files.filter(gone).map(String::as_str).collect()
     }
 
     pub(super) async fn unusable(&mut self, why: String) {

@@ -29,6 +29,14 @@ pub enum SourceError {
     /// A file of the host cannot be read.
     #[error("cannot read the host's profile")]
     Host(#[source] ReadError),
+    /// Others could have written it, and it decides what is done as root.
+    #[error("the profile {path} is not to be trusted: {why}")]
+    Untrusted {
+        /// The file or its directory.
+        path: String,
+        /// Why not, and the command that helps.
+        why: String,
+    },
     /// A file that is no text.
     #[error("the profile {path} is not UTF-8 text: save it as UTF-8")]
     NotText {
@@ -53,6 +61,11 @@ pub enum SourceError {
         /// The directory.
         place: String,
     },
+    /// No shipped profile is for this host, or more than one is.
+    #[error(
+        "no shipped profile can be chosen for this host: name one with --profile, or write one (`bedplate profile init --extends NAME`)"
+    )]
+    NoShipped(#[source] MatchError),
     /// None of several profiles is for this host, or more than one is.
     #[error("no profile of {place} can be chosen for this host; name one with --profile")]
     NoMatch {

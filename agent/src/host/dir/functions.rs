@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::sys::stat::{SFlag, fstatat};
 
 /// Directory of the PCI functions: links into [`REAL_DEVICES`].
 pub(super) const DEVICES: &str = "/sys/bus/pci/devices";
@@ -58,6 +59,24 @@ impl Functions {
                 Some(opened)
             }
         }
+    }
+
+    /// Open an attribute of a function for reading, if it is a regular file; `None` = take the long way. It is looked at
+    /// first, because opening a device can do something. One look by name costs less than a descriptor to look at, and it
+    /// is enough here: only root could put a device there in between, and a pipe is opened without waiting.
+    pub(super) fn open_attribute(
+        &mut self,
+        path: &str,
+        flags: OFlag,
+    ) -> Option<Result<OwnedFd, Errno>> {
+        let (function, name) = split(path)?;
+        let real = format!("{}/{name}", self.real.get(function)?);
+        let stat = match fstatat(&self.fd, real.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(errno) => return Some(Err(errno)),
+        };
+        let kind = SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits());
+        (kind == SFlag::S_IFREG).then(|| self.open(path, flags))?
     }
 
     /// Where readlinkat may be asked for a link of a function. It follows links among the directories of a path,

@@ -1,6 +1,7 @@
 //! What a directory reader may reach, and what it says when it may not.
 
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 
 use super::*;
 

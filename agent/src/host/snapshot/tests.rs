@@ -122,3 +122,56 @@ fn damage_is_told_apart() {
         assert!(said.contains(what), "{entry}: {said}");
     }
 }
+
+/// Bytes on the heap are as good as those of the paths: each node has one.
+fn bytes_of_paths(snapshot: &Snapshot) -> usize {
+    snapshot.nodes().map(|(path, _)| path.len()).sum()
+}
+
+fn document(entries: &[(String, &str)]) -> String {
+    let lines: Vec<String> =
+        entries.iter().map(|(path, entry)| format!("{path:?}: {entry}")).collect();
+    format!(
+        "{{\n\"bedplate_snapshot\": 1, \"running\": true, \"entries\": {{{}}}}}",
+        lines.join(",\n")
+    )
+}
+
+#[test]
+fn a_small_text_cannot_become_a_large_snapshot() {
+    const FILE: &str = r#"{"text":""}"#;
+    let deep = |first: usize, length: usize| (format!("/{first}{}", "/a".repeat(length / 2)), FILE);
+    let reason = |text: &str| Snapshot::from_text(text).unwrap_err().to_string();
+    // 60 KB in one path, and as many paths as fit.
+    let one = document(&[deep(1, 60_000)]);
+    assert!(reason(&one).contains("has a path longer than 4,096 bytes"));
+    assert!(reason(&one).len() < 1000);
+    let many: Vec<_> = (0..15).map(|first| deep(first, 4_000)).collect();
+    let many = document(&many);
+    assert!(reason(&many).contains("is in too many directories"), "{}", reason(&many));
+    // As deep as a real host is, many times over.
+    let real: Vec<_> = (0..500).map(|n| (format!("/sys/devices/pci0000:00/0000:00:{n:03}.0/0000:01:00.0/net/eth{n}/queues/rx-0/rps_cpus"), FILE)).collect();
+    let real = document(&real);
+    let snapshot = Snapshot::from_text(&real).unwrap();
+    assert!(bytes_of_paths(&snapshot) < 8 * real.len());
+    assert!(Snapshot::from_text(&document(&[("/a/b/c/d/e/f/g/h".into(), FILE)])).is_ok());
+}
+
+#[test]
+fn lengths_of_config_spaces_are_checked_before_they_are_filled() {
+    let config = |entry: &str| Snapshot::from_text(&document(&[("/c".into(), entry)]));
+    assert!(config(r#"{"config":4096,"at":{"000":"0102","100":"03"}}"#).is_ok());
+    for bad in [
+        r#"{"config":4097,"at":{}}"#,
+        r#"{"config":65535,"zero_elsewhere":true}"#,
+        r#"{"config":2,"at":{"000":"010203"}}"#,
+        r#"{"config":16,"at":{"00f":"0102"}}"#,
+        r#"{"config":16,"at":{"000":"0102","001":"03"}}"#,
+        r#"{"config":16,"at":{"000":"0102","002":"03"}}"#,
+        r#"{"config":16,"at":{"0":"01","00":"01"}}"#,
+        r#"{"config":16,"at":{"004":""}}"#,
+        r#"{"config":16,"at":{"+04":"01"}}"#,
+    ] {
+        assert!(config(bad).is_err(), "{bad}");
+    }
+}

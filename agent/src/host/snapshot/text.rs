@@ -10,6 +10,14 @@ use super::{Config, Node, Snapshot};
 
 /// Version of the format written here, and the newest that is read.
 const VERSION: u32 = 1;
+/// Longest path that Linux takes (include/uapi/linux/limits.h, PATH_MAX).
+const LONGEST_PATH: usize = 4096;
+/// Characters of a path that are shown where it cannot be used.
+const SHOWN: usize = 200;
+/// Bytes of paths of directories that no entry names, for each byte of the text. Snapshots of real hosts have fewer than one.
+const MOST_ABOVE: usize = 8;
+/// Length of the longest config space (PCI Express Base Specification, 7.2.2).
+const LONGEST_CONFIG: u16 = 4096;
 
 /// Why a text is not a snapshot that can be used.
 #[derive(Debug, thiserror::Error)]
@@ -141,15 +149,32 @@ impl Snapshot {
         }
         let document: Document = serde_json::from_str(text).map_err(SnapshotError::Damaged)?;
         let mut snapshot = Snapshot::new(document.running);
+        // Directories above entries are entries, too: they may not cost more than the text is worth.
+        let mut room = text.len().saturating_mul(MOST_ABOVE);
         for (path, entry) in document.entries {
-            let wrong = |reason| SnapshotError::Entry { path: path.clone(), reason };
+            let wrong = |reason| {
+                let path = path.chars().take(SHOWN).collect();
+                SnapshotError::Entry { path, reason }
+            };
+            if path.len() > LONGEST_PATH {
+                return Err(wrong("has a path longer than 4,096 bytes"));
+            }
             if !is_plain(&path) {
                 return Err(wrong("is not a plain absolute path"));
             }
             let node = entry.into_node().map_err(wrong)?;
+            room = room
+                .checked_sub(snapshot.missing_above(&path))
+                .ok_or_else(|| wrong("is in too many directories that nothing else is in"))?;
             snapshot.insert(&path, node);
         }
         Ok(snapshot)
+    }
+
+    /// How long the paths are of the directories that [`Snapshot::insert`] would add.
+    fn missing_above(&self, path: &str) -> usize {
+        let above = path.rmatch_indices('/').map(|(slash, _)| &path[..slash]);
+        above.take_while(|path| !self.nodes.contains_key(*path)).map(str::len).sum()
     }
 }
 
@@ -211,7 +236,9 @@ impl Entry {
             self.hex.map(|hex| from_hex(&hex).map(Node::File)).transpose_or(BAD_HEX)?,
             self.start.map(|text| Node::Start(text.into_bytes())),
             self.start_hex.map(|hex| from_hex(&hex).map(Node::Start)).transpose_or(BAD_HEX)?,
-            self.link.map(Node::Link),
+            self.link
+                .map(|text| (text.len() <= LONGEST_PATH).then_some(Node::Link(text)))
+                .transpose_or("has a link longer than 4,096 bytes")?,
             self.dir.map(sorted).transpose_or("has a listing with names that cannot be")?,
             self.is.map(|state| match state {
                 State::Directory => Node::Dir(None),
@@ -255,17 +282,28 @@ fn sorted(mut names: Vec<String>) -> Option<Node> {
     names.iter().all(good).then_some(Node::Dir(Some(names)))
 }
 
+/// Lengths first: what is too long is not even decoded. Blocks may neither overlap nor touch, as in what is written here.
 fn config(length: u16, at: &BTreeMap<String, String>, rest_is_zero: bool) -> Option<Config> {
-    let mut config = Config { length, blocks: BTreeMap::new(), rest_is_zero };
+    if length > LONGEST_CONFIG {
+        return None;
+    }
+    let mut blocks = BTreeMap::new();
     for (offset, hex) in at {
-        let offset = u16::from_str_radix(offset, 16).ok()?;
-        let bytes = from_hex(hex)?;
-        if usize::from(offset) + bytes.len() > usize::from(length) {
+        // A sign is no digit.
+        let plain = offset.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let offset = u16::from_str_radix(offset, 16).ok().filter(|_| plain)?;
+        if usize::from(offset) + hex.len() / 2 > usize::from(length) {
             return None;
         }
-        config.add(offset, &bytes);
+        let apart = blocks.insert(offset, from_hex(hex)?).is_none();
+        if !apart || hex.is_empty() {
+            return None;
+        }
     }
-    (length <= 4096).then_some(config)
+    let ends =
+        blocks.iter().map(|(start, block): (&u16, &Vec<u8>)| usize::from(*start) + block.len());
+    let touch = ends.zip(blocks.keys().skip(1)).any(|(end, next)| end >= usize::from(*next));
+    (!touch).then_some(Config { length, blocks, rest_is_zero })
 }
 
 fn to_hex(bytes: &[u8]) -> String {

@@ -14,8 +14,13 @@ use crate::host::FileMeta;
 
 /// Longest list of names and longest value (include/uapi/linux/limits.h, XATTR_LIST_MAX, XATTR_SIZE_MAX).
 const LONGEST: usize = 64 << 10;
-/// Signatures of the content (they would be wrong for other content), and an overlay's private notes about one inode.
-const NOT_KEPT: [&str; 4] = ["security.ima", "security.evm", "trusted.overlay.", "user.overlay."];
+/// Signatures of the content (they would be wrong for other content), an overlay's private notes about one inode, and the
+/// rights of a program: writing to a file takes them from it, too (fs/attr.c, setattr_should_drop_suidgid; fs/inode.c,
+/// file_remove_privs).
+const NOT_KEPT: [&str; 5] =
+    ["security.capability", "security.ima", "security.evm", "trusted.overlay.", "user.overlay."];
+/// Permissions and the sticky bit. A set-id bit goes when a file is written to, and nothing that bedplate writes is a program.
+const MODE: u32 = 0o1777;
 /// An ACL of one's own.
 const ACL: &str = "system.posix_acl_access";
 
@@ -23,7 +28,7 @@ const ACL: &str = "system.posix_acl_access";
 pub(super) fn read(file: &OwnedFd) -> Result<FileMeta, Fault> {
     let stat = fstat(file).map_err(at("look at it"))?;
     let xattrs = xattrs(file)?.into_iter().map(|(name, value)| (name, hex(&value))).collect();
-    Ok(FileMeta { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid, xattrs })
+    Ok(FileMeta { mode: stat.st_mode & MODE, uid: stat.st_uid, gid: stat.st_gid, xattrs })
 }
 
 /// Give `file` what `meta` says; what it has already is not touched.
@@ -40,8 +45,8 @@ pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
         let (uid, gid) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
         fchown(file, Some(uid), Some(gid)).map_err(at("keep its owner"))?;
     }
-    give_mode(file, meta.mode)?;
-    for (name, value) in &meta.xattrs {
+    give_mode(file, meta.mode & MODE)?;
+    for (name, value) in meta.xattrs.iter().filter(|(name, _)| is_kept(name)) {
         let value = unhex(value)
             .ok_or_else(|| Fault::said(format!("attribute {name} is recorded wrongly")))?;
         if had.get(name) == Some(&value) {
@@ -85,7 +90,7 @@ fn xattrs(file: &OwnedFd) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
     let names: Vec<String> = buffer[..length]
         .split(|byte| *byte == 0)
         .filter_map(|name| std::str::from_utf8(name).ok())
-        .filter(|name| !name.is_empty() && !NOT_KEPT.iter().any(|not| name.starts_with(not)))
+        .filter(|name| !name.is_empty() && is_kept(name))
         .map(str::to_owned)
         .collect();
     let mut all = BTreeMap::new();
@@ -100,6 +105,10 @@ fn xattrs(file: &OwnedFd) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
         }
     }
     Ok(all)
+}
+
+fn is_kept(name: &str) -> bool {
+    !NOT_KEPT.iter().any(|not| name.starts_with(not))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -4,8 +4,12 @@
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
-use super::DirWriter;
+use nix::errno::Errno;
+use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
+
+use super::place::Place;
 use super::replace::Keep;
+use super::{DirWriter, followed};
 
 /// Make `path` hold `bytes`, with this mode whatever the umask; a directory that is missing gets `directory_mode`. After a
 /// power cut there is the old file or the new one, never part of one. A link of this name is replaced, not followed:
@@ -32,6 +36,28 @@ pub fn replace_public_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     replace(DirWriter { durable: false, ..DirWriter::live() }, path, bytes, 0o644, 0o755)
 }
 
+/// Remove one, durably; whether there was one.
+///
+/// # Errors
+/// The system's own.
+pub fn remove_own_file(path: &Path) -> std::io::Result<bool> {
+    let (text, name) = named(path)?;
+    let parent = text.rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let Some(directory) = followed::directory(parent)? else { return Ok(false) };
+    match unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir) {
+        Ok(()) => {}
+        Err(Errno::ENOENT) => return Ok(false),
+        Err(errno) => return Err(errno.into()),
+    }
+    fsync(&directory)?;
+    Ok(true)
+}
+
+fn named(path: &Path) -> std::io::Result<(&str, &str)> {
+    let plain = || Error::new(ErrorKind::InvalidInput, "its path is not UTF-8");
+    path.to_str().zip(path.file_name().and_then(|name| name.to_str())).ok_or_else(plain)
+}
+
 fn replace(
     mut writer: DirWriter,
     path: &Path,
@@ -39,16 +65,18 @@ fn replace(
     mode: u32,
     directory_mode: u32,
 ) -> std::io::Result<()> {
-    let plain = || Error::new(ErrorKind::InvalidInput, "its path is not UTF-8");
-    let (text, name) =
-        path.to_str().zip(path.file_name().and_then(|name| name.to_str())).ok_or_else(plain)?;
-    let place = writer.locate_itself(text, directory_mode)?;
+    let (text, name) = named(path)?;
+    let parent = text.rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let place = match followed::directory(parent)? {
+        Some(directory) => Place { directory, name: name.to_owned(), linked: false },
+        None => writer.locate_itself(text, directory_mode)?,
+    };
     // One name for all writes of this file: what a killed run left goes with the next. Hidden from who reads `*.prom` or
     // feature files, and no name that `apply` sweeps: another process may be writing it.
     let temporary = format!(".{name}.tmp");
-    match std::fs::remove_file(path.with_file_name(&temporary)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
+    match unlinkat(&place.directory, temporary.as_str(), UnlinkatFlags::NoRemoveDir) {
+        Ok(()) | Err(Errno::ENOENT) => {}
+        Err(errno) => return Err(errno.into()),
     }
     let keep = Keep::Found { new_mode: mode };
     Ok(writer.put(text, &place, &temporary, bytes, (&keep, None))?)
@@ -107,6 +135,53 @@ mod tests {
         replace_own_file(&path, b"metrics", 0o644, 0o755).unwrap();
         assert_eq!(std::fs::read_to_string(&other).unwrap(), "secret");
         assert!(path.symlink_metadata().unwrap().is_file());
+    }
+
+    /// The directory of a collector, or the one above, may belong to the collector.
+    #[test]
+    fn no_link_of_another_user_is_followed_nor_one_into_their_directory() {
+        if !nix::unistd::geteuid().is_root() {
+            let why = "links of another user need root";
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "not checked: {why}");
+            return eprintln!("NOT CHECKED: {why}");
+        }
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for name in ["ours", "theirs", "shared"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        let give = |name: &str| std::os::unix::fs::lchown(at(name), Some(1234), None).unwrap();
+        give("theirs");
+        give("shared");
+        for (link, to) in [("by-root", "ours"), ("into-theirs", "theirs"), ("shared/link", "ours")]
+        {
+            symlink(at(to), at(link)).unwrap();
+        }
+        give("shared/link");
+        let write = |directory: &str| replace_public_file(&at(directory).join("x.prom"), b"x");
+        write("by-root").unwrap();
+        // A directory of theirs without any link is where the collector reads.
+        write("theirs").unwrap();
+        for directory in ["into-theirs", "shared/link"] {
+            let error = write(directory).unwrap_err();
+            assert!(
+                error.to_string().contains("no link is followed there"),
+                "{directory}: {error}"
+            );
+            assert!(remove_own_file(&at(directory).join("x.prom")).is_err(), "{directory}");
+        }
+        std::fs::remove_file(at("ours/x.prom")).unwrap();
+        assert_eq!(std::fs::read_dir(at("ours")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_is_removed_and_said_to_have_been_there() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state/hold.json");
+        assert!(!remove_own_file(&path).unwrap());
+        replace_own_file(&path, b"x", 0o600, 0o700).unwrap();
+        assert!(remove_own_file(&path).unwrap());
+        assert!(!remove_own_file(&path).unwrap() && !path.exists());
     }
 
     #[test]

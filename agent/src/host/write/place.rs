@@ -6,13 +6,13 @@ use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, readlinkat};
-use nix::sys::stat::{Mode, SFlag, fchmod, fstatat, mkdirat};
+use nix::sys::stat::{Mode, SFlag, fchmod, fstat, mkdirat};
 use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, unlinkat};
 use rustix::fs::IFlags;
 
 use super::words::{Fault, at};
 use super::{DirWriter, meta};
-use crate::host::{FileMeta, WriteError};
+use crate::host::{FileMeta, WriteError, file, trust};
 
 /// As many links as the kernel follows (include/linux/namei.h, MAXSYMLINKS).
 const LINKS: usize = 40;
@@ -140,6 +140,22 @@ impl DirWriter {
         }
     }
 
+    /// Whether a directory may hold what decides what is done as root. One that is missing may: it is made by us.
+    ///
+    /// # Errors
+    /// Others own it or may write it; it cannot be looked at.
+    pub fn trusts(&self, path: &str) -> Result<(), WriteError> {
+        let looked = self
+            .open_inside(path, OFlag::O_PATH | OFlag::O_DIRECTORY)
+            .and_then(|directory| fstat(&directory));
+        let fault = match looked {
+            Ok(stat) => trust::distrust(&stat, &self.shown(path)).map(Fault::said),
+            Err(Errno::ENOENT) => None,
+            Err(errno) => Some(at("look at it")(errno)),
+        };
+        fault.map_or(Ok(()), |fault| Err(fault.about("keep anything in", path)))
+    }
+
     /// Make a directory and its missing parents; parents get 0755, the last one `mode`.
     pub(super) fn directory_made(&mut self, path: &str, mode: u32) -> Result<OwnedFd, Fault> {
         if let Some(there) = self.directory(checked(path)?)? {
@@ -184,40 +200,62 @@ impl DirWriter {
 impl Place {
     /// The file that is here, open for reading; `None` = nothing. Refuses what is not a regular file.
     pub(super) fn file(&self) -> Result<Option<OwnedFd>, Fault> {
-        let flags = OFlag::O_RDONLY
-            | OFlag::O_NOFOLLOW
-            | OFlag::O_NONBLOCK
-            | OFlag::O_NOCTTY
-            | OFlag::O_CLOEXEC;
+        let open = |flags| {
+            let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            openat(&self.directory, self.name.as_str(), flags, Mode::empty())
+        };
         // Looked at before it is opened: opening a device can do something.
-        match fstatat(&self.directory, self.name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
-            Ok(stat) => match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
-                SFlag::S_IFREG => {}
-                SFlag::S_IFDIR => {
-                    return Err(Fault::said(
-                        "there is a directory where a file should be: move it out of the way",
-                    ));
-                }
-                _ => {
-                    return Err(Fault::said(
-                        "there is a device, pipe or socket where a file should be \
-                         (a link to /dev/null is how an administrator switches a file off): remove it if it is in the way",
-                    ));
-                }
-            },
+        let looked_at = match open(OFlag::O_PATH) {
+            Ok(fd) => fd,
             Err(Errno::ENOENT) => return Ok(None),
             Err(errno) => return Err(at("look at it")(errno)),
+        };
+        let mode = fstat(&looked_at).map_err(at("look at it"))?.st_mode;
+        match SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) {
+            SFlag::S_IFREG => {}
+            SFlag::S_IFDIR => {
+                return Err(Fault::said(
+                    "there is a directory where a file should be: move it out of the way",
+                ));
+            }
+            _ => {
+                return Err(Fault::said(
+                    "there is a device, pipe or socket where a file should be \
+                     (a link to /dev/null is how an administrator switches a file off): remove it if it is in the way",
+                ));
+            }
         }
-        match openat(&self.directory, self.name.as_str(), flags, Mode::empty()) {
-            Ok(fd) => Ok(Some(fd)),
-            Err(Errno::ENOENT) => Ok(None),
-            Err(errno) => Err(at("open it")(errno)),
+        match file::reopen(&looked_at, OFlag::O_RDONLY) {
+            // No /proc here.
+            Err(Errno::ENOENT) => open(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
+                .map(Some)
+                .map_err(at("open it")),
+            opened => opened.map(Some).map_err(at("open it")),
         }
     }
 
     /// What a replacement of the file here would keep.
     pub(super) fn meta(&self) -> Result<Option<FileMeta>, Fault> {
         self.file()?.map(|file| meta::read(&file)).transpose()
+    }
+
+    /// A file that is put back belongs to the owner of its directory, or to that of the file that is there: a record alone
+    /// gives a file to nobody.
+    pub(super) fn may_own(&self, to: &FileMeta, there: Option<&FileMeta>) -> Result<(), Fault> {
+        let directory = fstat(&self.directory).map_err(at("look at its directory"))?;
+        let uid = to.uid == directory.st_uid || there.is_some_and(|there| there.uid == to.uid);
+        let gid = to.gid == directory.st_gid || there.is_some_and(|there| there.gid == to.gid);
+        if uid && gid {
+            return Ok(());
+        }
+        Err(Fault::said(format!(
+            "the ledger gives it to {}:{}, and its directory belongs to {}:{}: put it back by hand, from {}",
+            to.uid,
+            to.gid,
+            directory.st_uid,
+            directory.st_gid,
+            crate::host::lock::DIRECTORY
+        )))
     }
 
     /// The better words for EPERM: an immutable flag on the file or its directory, where that is the cause.

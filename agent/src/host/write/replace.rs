@@ -11,7 +11,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::place::{Located, Place};
 use super::words::{Fault, at, from_rustix};
-use super::{DirWriter, meta};
+use super::{DirWriter, fat, meta};
 use crate::host::FileMeta;
 
 /// Names of temporary files: hidden, and with an end that no `*.cfg`, `*.conf` or `*.rules` reader takes.
@@ -33,6 +33,9 @@ impl DirWriter {
     pub(super) fn replace(&mut self, path: &str, bytes: &[u8], keep: Keep) -> Result<(), Fault> {
         let place = self.locate_or_make(path)?;
         let found = place.meta()?;
+        if let Keep::Given(meta) = keep {
+            place.may_own(meta, found.as_ref())?;
+        }
         self.put(path, &place, &temp_name()?, bytes, (&keep, found.as_ref()))
     }
 
@@ -51,8 +54,14 @@ impl DirWriter {
         // 0600 until it has its owner: nobody may read early what they may not read later.
         let temp = openat(&place.directory, temp_name, flags, Mode::from_bits_truncate(0o600))
             .map_err(|errno| place.why_not("create a file beside it", errno))?;
+        let unsafe_rename =
+            self.durable && self.fat.unwrap_or_else(|| fat::is_fat(&place.directory));
         let filled = self.fill(path, &temp, bytes, keep, found);
+        let mut old_kept = false;
         let renamed = filled.and_then(|()| {
+            if unsafe_rename {
+                old_kept = self.keep_old(path, place)?;
+            }
             self.pass("rename", path)?;
             renameat(&place.directory, temp_name, &place.directory, place.name.as_str())
                 .map_err(|errno| place.why_not("put the new file in its place", errno))
@@ -68,7 +77,8 @@ impl DirWriter {
             return Ok(());
         }
         self.pass("sync a directory", path)?;
-        fsync(&place.directory).map_err(at("sync its directory"))
+        fsync(&place.directory).map_err(at("sync its directory"))?;
+        if old_kept { self.drop_old(path, place, bytes) } else { Ok(()) }
     }
 
     fn fill(
@@ -80,14 +90,7 @@ impl DirWriter {
         found: Option<&FileMeta>,
     ) -> Result<(), Fault> {
         self.pass("write", path)?;
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let written = match nix::unistd::write(temp, rest) {
-                Err(Errno::EINTR) => 0,
-                written => written.map_err(at("write the new file"))?,
-            };
-            rest = &rest[written..];
-        }
+        write_all(temp, bytes).map_err(at("write the new file"))?;
         self.pass("set the owner", path)?;
         match (keep, found) {
             (Keep::Given(meta), _) => meta::give(temp, meta)?,
@@ -131,8 +134,20 @@ impl DirWriter {
                 Err(errno) => return Err(at("remove a temporary file of an earlier run")(errno)),
             }
         }
-        Ok(stale.len())
+        Ok(stale.len() + self.mind_old(path, &place)?)
     }
+}
+
+/// All of the bytes.
+pub(super) fn write_all(file: &OwnedFd, mut rest: &[u8]) -> Result<(), Errno> {
+    while !rest.is_empty() {
+        let written = match nix::unistd::write(file, rest) {
+            Err(Errno::EINTR) => 0,
+            written => written?,
+        };
+        rest = &rest[written..];
+    }
+    Ok(())
 }
 
 fn stale(place: &Place) -> Result<Vec<String>, Fault> {

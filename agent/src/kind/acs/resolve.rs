@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::desired::{AcsPersistence, AcsPolicy, DesiredAcs, WantedAcs, WantedArg};
+use crate::desired::{AcsPersistence, AcsPolicy, Desired, DesiredAcs, WantedAcs, WantedArg};
 use crate::facts::pci::{Acs, Function, PciTree};
 use crate::facts::{Facts, Os};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
 use crate::plan::{Blocker, Note, Unknown, Why};
+use crate::section::Declared;
 use crate::topology::{Pair, Role, Topology};
 use crate::value::{AcsBits, PciAddress, PciId};
 
 use super::NAME;
 use super::section::{self, AcsPersist};
-use super::support::{Support, kernel_acs_support};
+use super::support::{self, Support, of_next_boot};
 use super::token;
 
 /// What `[acs]` comes to.
@@ -32,17 +33,32 @@ pub struct Resolved {
     pub notes: Vec<Note>,
 }
 
+/// Adds it to what is desired of the machine: the kernel argument goes on the command line, behind those listed there.
+pub(super) fn resolve_into(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+    let Some(section) = profile.get::<section::Acs>() else { return };
+    let Resolved { acs, arg, blockers, unknowns, notes } = resolve(section, facts);
+    match arg {
+        Reading::Known(arg) => desired.cmdline.set.push(arg),
+        Reading::Absent => {}
+        // The ports cannot be seen from here: what an earlier run put on the command line for them stays.
+        Reading::Unknown(_) => {
+            let keep = ["pci=config_acs", "pci=disable_acs_redir"].map(str::to_owned);
+            desired.cmdline.keep.extend(keep);
+        }
+    }
+    desired.acs = acs;
+    desired.blockers.extend(blockers);
+    desired.unknowns.extend(unknowns);
+    desired.notes.extend(notes);
+}
+
 /// Ports that the policy is about, with the reasons.
 type Targets = BTreeMap<PciAddress, Vec<Why>>;
 
 /// Which bits of which ports the profile wants, and how they are to last.
 pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
     let mut resolved = Resolved {
-        acs: DesiredAcs {
-            policy: profile.policy,
-            ports: Vec::new(),
-            persistence: AcsPersistence::Live,
-        },
+        acs: DesiredAcs { policy: profile.policy, ..DesiredAcs::default() },
         arg: Reading::Absent,
         blockers: Vec::new(),
         unknowns: Vec::new(),
@@ -91,7 +107,18 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
     }
     let vfio = vfio_below(tree);
     let ports = |persistence| wanted_ports(profile, persistence, &readable, &vfio);
-    if !resolved.unknowns.is_empty() || !ports(AcsPersistence::Live).is_empty() {
+    let live = ports(AcsPersistence::Live);
+    if profile.persistence == AcsPersist::Auto
+        && resolved.unknowns.is_empty()
+        && support::left_to_firmware(facts)
+        && live.iter().all(|wanted| is_right(wanted, tree))
+    {
+        resolved.acs.ports = live;
+        // One that an earlier run put there may be what keeps them so.
+        resolved.arg = Reading::Unknown("without an IOMMU the ports stay as they are".to_owned());
+        return;
+    }
+    if !resolved.unknowns.is_empty() || !live.is_empty() {
         persist(profile, &facts.os, &ports, resolved);
     }
     // An argument for some of the ports would take the others off the command line again.
@@ -100,6 +127,11 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
     {
         resolved.arg = Reading::Unknown(format!("{}: {}", unknown.subject, unknown.reason));
     }
+}
+
+fn is_right(wanted: &WantedAcs, tree: &PciTree) -> bool {
+    let acs = tree.get(wanted.port).and_then(|port| port.acs.known());
+    acs.is_some_and(|acs| acs.control.and(wanted.mask) == wanted.value.and(wanted.mask))
 }
 
 /// The ports between pairs that meet in a switch, and the root ports above.
@@ -291,8 +323,8 @@ fn choose(profile: &section::Acs, os: &Os) -> Result<AcsPersistence, String> {
     if profile.persistence == AcsPersist::Live {
         return Ok(AcsPersistence::Live);
     }
-    let release = next_kernel(os).ok_or("it is not known which kernel boots next")?;
-    match kernel_acs_support(release) {
+    let (release, support) = of_next_boot(os)?;
+    match support {
         Support::ConfigAcs => Ok(AcsPersistence::ConfigAcs),
         Support::DisableAcsRedir if profile.policy == AcsPolicy::DirectP2p => {
             Ok(AcsPersistence::DisableAcsRedir)
@@ -303,12 +335,6 @@ fn choose(profile: &section::Acs, os: &Os) -> Result<AcsPersistence, String> {
         Support::Neither => Err(format!("Linux {release} knows no pci= argument for ACS")),
         Support::Unsure(reason) => Err(reason),
     }
-}
-
-/// The kernel that boots next: the newest installed one, as boot loaders choose by default; the running one where
-/// the installed ones cannot be seen.
-fn next_kernel(os: &Os) -> Option<&str> {
-    os.installed_kernels.last().or(os.kernel.known()).map(String::as_str)
 }
 
 fn report_redirects(readable: &Readable, resolved: &mut Resolved) {

@@ -1,4 +1,8 @@
-//! What a kernel release makes of the two `pci=` ACS parameters: one table, by base version. Pure.
+//! What a kernel release makes of the two `pci=` ACS parameters: one table, by base version. Which release that is, the
+//! default boot entry says (handbook §14.2). Pure.
+
+use crate::facts::{Facts, Os};
+use crate::host::Reading;
 
 /// Which ACS parameter a kernel can be trusted with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +42,73 @@ enum Row {
     ConfigAcs,
 }
 
+/// Kernels that carry the change of 6.11 on an older base, with or without its fix: base version and flavour. Ubuntu's
+/// linux-nvidia 6.8 took 47c8846a49ba in 2024 and the fix in spring 2025 (github.com/NVIDIA/NV-Kernels, pull requests 20
+/// and 63); their numbers do not tell which of them a release has.
+const BACKPORTED: [((u32, u32), &str); 1] = [((6, 8), "nvidia")];
+
+/// What the kernel of the default boot entry makes of the parameters, with its release.
+///
+/// # Errors
+/// Why that kernel is not known, for people.
+pub fn of_next_boot(os: &Os) -> Result<(&str, Support), String> {
+    match &os.next_kernel {
+        Reading::Known(release) => Ok((release, placed(release, os))),
+        Reading::Absent => {
+            Err("it is not known which kernel boots next: no boot entry was found".to_owned())
+        }
+        Reading::Unknown(why) => Err(format!("it is not known which kernel boots next: {why}")),
+    }
+}
+
+/// Whether the kernel leaves ports as the firmware set them: it switches ACS on only for an IOMMU (drivers/pci/pci.c
+/// `pci_enable_acs`, drivers/iommu/intel/dmar.c; handbook §3.3). With `amd_iommu=off` it does so all the same, because the
+/// IVRS table is there (drivers/iommu/amd/init.c; handbook §1.3).
+pub fn left_to_firmware(facts: &Facts) -> bool {
+    let inactive = facts.iommu.active.known().is_some_and(Vec::is_empty);
+    let stays_off = match (&facts.iommu.firmware, &facts.iommu.off_by) {
+        (Reading::Absent, _) => true,
+        (_, Reading::Known(by)) => by != "amd_iommu=off",
+        _ => false,
+    };
+    inactive && stays_off
+}
+
+/// Whether the running kernel may be one that misreads the parameters.
+pub fn may_misread(os: &Os) -> bool {
+    os.kernel.known().is_some_and(|release| matches!(placed(release, os), Support::Unsure(_)))
+}
+
+/// By the upstream level that the running kernel says it has, where that is the release in question; else by the release.
+fn placed(release: &str, os: &Os) -> Support {
+    let signature =
+        os.version_signature.known().filter(|_| os.kernel.known().is_some_and(|r| r == release));
+    match signature.and_then(|signature| upstream_level(signature, release)) {
+        Some(level) if backported(release).is_none() => row(level, release),
+        _ => kernel_acs_support(release),
+    }
+}
+
+/// `Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.11` → 6.14.11, if that is the signature of this release.
+fn upstream_level(signature: &str, release: &str) -> Option<(u32, u32, u32)> {
+    let mut words = signature.split_whitespace();
+    let (_, package, level) = (words.next()?, words.next()?, words.next()?);
+    // `6.14.0-37` and `-generic`: the package's number goes on behind the first, with its build.
+    let (base, flavour) = release.rsplit_once('-')?;
+    let same = package.strip_prefix(base)?.starts_with('.') && package.ends_with(flavour);
+    base_version(level).filter(|_| same)
+}
+
+fn backported(release: &str) -> Option<&'static str> {
+    let (major, minor, _) = base_version(release)?;
+    BACKPORTED
+        .iter()
+        .find(|(base, flavour)| {
+            *base == (major, minor) && release.split('-').any(|part| part == *flavour)
+        })
+        .map(|(_, flavour)| *flavour)
+}
+
 /// Looks a release (`uname -r`) up by its base version.
 ///
 /// Distribution kernels keep their base version for years (`5.14.0-427.el9`, `6.14.0-37-generic`) and may hold
@@ -47,6 +118,17 @@ pub fn kernel_acs_support(release: &str) -> Support {
     let Some(version) = base_version(release) else {
         return Support::Unsure(format!("{release:?} is not a kernel release that can be placed"));
     };
+    if let Some(flavour) = backported(release) {
+        return Support::Unsure(format!(
+            "Linux {release} may misread pci=config_acs= and pci=disable_acs_redir=: Ubuntu's linux-{flavour} of this \
+             version took config_acs from 6.11, and the release does not tell whether its fix is in (NVIDIA/NV-Kernels \
+             pull requests 20 and 63)"
+        ));
+    }
+    row(version, release)
+}
+
+fn row(version: (u32, u32, u32), release: &str) -> Support {
     let row = SINCE.iter().rev().find(|(since, _)| *since <= version).map(|(_, row)| row);
     match row {
         None => Support::Neither,
@@ -81,7 +163,9 @@ mod tests {
             ("5.14.0-427.13.1.el9_4.x86_64", "redir"),
             ("5.15.0-105-generic", "redir"),
             ("6.1.0-56-amd64", "redir"),
-            ("6.8.0-1030-nvidia", "redir"),
+            ("6.8.0-45-generic", "redir"),
+            ("6.8.0-1030-nvidia", "unsure"),
+            ("6.8.0-1012-nvidia-64k", "unsure"),
             ("6.10.14", "redir"),
             ("6.11-rc1", "unsure"),
             ("6.11.0-29-generic", "unsure"),
@@ -117,6 +201,42 @@ mod tests {
             };
             assert_eq!(found, expected, "{release}");
         }
+    }
+
+    #[test]
+    fn the_running_kernels_signature_places_it() {
+        let os = |running: &str, next: &str, signature: &str| Os {
+            kernel: Reading::Known(running.into()),
+            next_kernel: Reading::Known(next.into()),
+            version_signature: Reading::Known(signature.into()),
+            ..crate::topology::fixture::facts(Reading::Absent).os
+        };
+        let hwe = "6.14.0-37-generic";
+        let table = [
+            (hwe, hwe, "Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.11", true),
+            (hwe, hwe, "Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.1", false),
+            // Of another kernel than the one that boots next.
+            ("6.14.0-36-generic", hwe, "Ubuntu 6.14.0-36.36~24.04.1-generic 6.14.11", false),
+            (hwe, hwe, "Ubuntu 6.14.0-3.37~24.04.1-generic 6.14.11", false),
+            (hwe, hwe, "Ubuntu 6.14.0-37.37~24.04.1-nvidia 6.14.11", false),
+            (hwe, hwe, "", false),
+            (
+                "6.14.0-1007-nvidia",
+                "6.14.0-1007-nvidia",
+                "Ubuntu 6.14.0-1007.7-nvidia 6.14.6",
+                true,
+            ),
+            // Patches on top, of which the upstream level knows nothing.
+            ("6.8.0-1030-nvidia", "6.8.0-1030-nvidia", "Ubuntu 6.8.0-1030.33-nvidia 6.8.12", false),
+        ];
+        for (running, next, signature, works) in table {
+            let os = os(running, next, signature);
+            let (release, support) = of_next_boot(&os).unwrap();
+            assert_eq!(release, next);
+            assert_eq!(support == Support::ConfigAcs, works, "{signature}: {support:?}");
+        }
+        assert!(may_misread(&os("6.14.1", "6.18.1", "")));
+        assert!(!may_misread(&os("6.18.1", "6.14.1", "")));
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! RHEL, Fedora and kin: Boot Loader Specification entries that GRUB reads (handbook §10.3). The entries carry the
 //! line of the installed kernels; /etc/default/grub and /etc/kernel/cmdline give it to kernels to come: all are kept alike.
 
-use super::files::{self, replace, verify};
+use super::files::{self, raw, readable, replace, verify};
 use super::grub;
 use super::{Context, NAME, Observed, Obstacle, Steps};
 use crate::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
-use crate::boot::grub_cfg::{Surroundings, default_entry};
+use crate::boot::grub_cfg::{Entry, default_entry};
+use crate::boot::grub_files::GrubFiles;
 use crate::boot::grub_quote;
 use crate::boot::grubenv::Grubenv;
 use crate::boot::kernel_cmdline;
-use crate::cmdline::{CommandLine, Edit, LineDiff, Token};
+use crate::cmdline::{CommandLine, Edit, LineDiff, Token, fold_name};
 use crate::facts::Facts;
 use crate::host::{HostKind, ReadError, Reader, Reading};
 use crate::plan::{Action, WayBack};
@@ -29,7 +30,7 @@ pub struct EntryFile {
     pub entry: BlsEntry,
 }
 
-/// Every entry of a directory.
+/// Every entry of a directory; a link that leads nowhere is none.
 ///
 /// # Errors
 /// When the directory or an entry cannot be read.
@@ -37,17 +38,21 @@ pub fn entry_files(reader: &dyn Reader, directory: &str) -> Result<Vec<EntryFile
     let names = reader.list(directory)?.into_iter().filter(|name| name.ends_with(".conf"));
     let read = |name: String| {
         let path = format!("{directory}/{name}");
-        reader.text(&path).map(|text| EntryFile { entry: BlsEntry::parse(&name, &text), path })
+        match raw(reader, &path) {
+            Ok(text) => Some(Ok(EntryFile { entry: BlsEntry::parse(&name, &text), path })),
+            Err(error) if error.is_absent() => None,
+            Err(error) => Some(Err(error)),
+        }
     };
-    names.map(read).collect()
+    names.filter_map(read).collect()
 }
 
 /// Reads both states.
 pub fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
     let mut remarks = Vec::new();
-    let configured = match reader.text(KERNEL_CMDLINE) {
+    let configured = match raw(reader, KERNEL_CMDLINE) {
         Ok(text) => match kernel_cmdline::cmdline(&text, BlsReader::Grub) {
-            Ok(line) => Reading::Known(CommandLine::parse(&line)),
+            Ok(line) => readable(KERNEL_CMDLINE, &line),
             Err(error) => Reading::Unknown(format!("{KERNEL_CMDLINE}: {error}")),
         },
         Err(error) if error.is_absent() => grub::read(reader, &grub::RHEL, &mut remarks),
@@ -56,24 +61,69 @@ pub fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
     Observed { configured, next: next(reader), remarks }
 }
 
-fn grubenv(reader: &dyn Reader) -> Option<Grubenv> {
-    reader.text(GRUBENV).ok().and_then(|text| Grubenv::parse(&text).ok())
+/// The environment block. None at all, or one that GRUB does not take for one, sets nothing.
+fn grubenv(reader: &dyn Reader) -> Result<Option<Grubenv>, ReadError> {
+    match raw(reader, GRUBENV) {
+        Ok(text) => Ok(Grubenv::parse(&text).ok()),
+        Err(error) if error.is_absent() => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn next(reader: &dyn Reader) -> Reading<CommandLine> {
+    let line = default(reader, |chosen, env| match chosen {
+        Chosen::Menu(entry) => resolved(entry.cmdline, &entry.unresolved),
+        Chosen::File(entry) => {
+            let lookup = |name: &str| env.and_then(|env| env.get(name)).map(str::to_owned);
+            let (line, unresolved) =
+                entry.grub_cmdline(&lookup).map_err(|error| format!("{}: {error}", entry.id()))?;
+            resolved(line, &unresolved)
+        }
+    });
+    match line {
+        Reading::Known(line) => readable(ENTRIES, &line),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
+}
+
+/// The kernel image of the entry that boots by default, as GRUB names it.
+pub fn image(reader: &dyn Reader) -> Reading<String> {
+    default(reader, |chosen, _| match chosen {
+        Chosen::Menu(entry) => Ok(entry.image),
+        Chosen::File(entry) => Ok(entry.linux().unwrap_or_default().to_owned()),
+    })
+}
+
+/// The default entry: as GRUB's configuration makes it, or the file itself where there is no configuration yet.
+enum Chosen<'a> {
+    Menu(Entry),
+    File(&'a BlsEntry),
+}
+
+/// Looks at the default entry.
+fn default(
+    reader: &dyn Reader,
+    look: impl FnOnce(Chosen<'_>, Option<&Grubenv>) -> Result<String, String>,
+) -> Reading<String> {
     let files = match entry_files(reader, ENTRIES) {
         Ok(files) => files,
         Err(error) => return Reading::from_result(Err(error)),
     };
     let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
-    let env = grubenv(reader);
-    let line = match reader.text(GRUB_CFG) {
-        Ok(cfg) => from_cfg(reader, &cfg, env.as_ref(), &entries),
+    let env = match grubenv(reader) {
+        Ok(env) => env,
+        Err(error) => return Reading::Unknown(error.to_string()),
+    };
+    let chosen = match raw(reader, GRUB_CFG) {
+        Ok(cfg) => from_cfg(reader, &cfg, env.as_ref(), &entries).map(Chosen::Menu),
         // An image that has never booted may have entries and no grub.cfg yet: the newest entry will be the default.
-        Err(error) if error.is_absent() => newest(env.as_ref(), &entries),
+        Err(error) if error.is_absent() => newest(env.as_ref(), &entries).map(Chosen::File),
         Err(error) => Err(error.to_string()),
     };
-    line.map_or_else(Reading::Unknown, |line| Reading::Known(CommandLine::parse(&line)))
+    chosen
+        .and_then(|chosen| look(chosen, env.as_ref()))
+        .map_or_else(Reading::Unknown, Reading::Known)
 }
 
 fn from_cfg(
@@ -81,24 +131,19 @@ fn from_cfg(
     cfg: &str,
     env: Option<&Grubenv>,
     entries: &[BlsEntry],
-) -> Result<String, String> {
+) -> Result<Entry, String> {
     let names = reader.list("/boot/grub2").unwrap_or_default();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let around = Surroundings { grubenv: env, files: &names, bls: entries };
-    let entry = default_entry(cfg, &around).map_err(|error| format!("{GRUB_CFG}: {error}"))?;
-    resolved(entry.cmdline, &entry.unresolved)
+    let around = GrubFiles { grubenv: env, files: &names, bls: entries };
+    default_entry(cfg, &around).map_err(|error| format!("{GRUB_CFG}: {error}"))
 }
 
-fn newest(env: Option<&Grubenv>, entries: &[BlsEntry]) -> Result<String, String> {
+fn newest<'a>(env: Option<&Grubenv>, entries: &'a [BlsEntry]) -> Result<&'a BlsEntry, String> {
     let ordered = grub_order(entries);
     let saved = env.and_then(|env| env.get("saved_entry"));
     let chosen =
         saved.and_then(|id| ordered.iter().find(|entry| entry.id() == id)).or(ordered.first());
-    let entry = chosen.ok_or_else(|| format!("{ENTRIES} holds no entry with a kernel"))?;
-    let lookup = |name: &str| env.and_then(|env| env.get(name)).map(str::to_owned);
-    let (line, unresolved) =
-        entry.grub_cmdline(&lookup).map_err(|error| format!("{}: {error}", entry.id()))?;
-    resolved(line, &unresolved)
+    chosen.copied().ok_or_else(|| format!("{ENTRIES} holds no entry with a kernel"))
 }
 
 /// A variable that nobody can fill in could hold anything.
@@ -117,6 +162,7 @@ fn resolved(line: String, unresolved: &[String]) -> Result<String, String> {
 
 /// What makes both states satisfy the edit.
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    files::carried_by_grub(context)?;
     let reader = context.reader;
     let mut actions = Vec::new();
     actions.extend(grub::edit_files(reader, &grub::RHEL, edit)?);
@@ -134,7 +180,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
 
 /// New kernels take the whole line from here, if it is there; it is not made where the system has none.
 fn kernel_cmdline_file(reader: &dyn Reader, edit: &Edit) -> Result<Option<Action>, Obstacle> {
-    let text = match reader.text(KERNEL_CMDLINE) {
+    let text = match raw(reader, KERNEL_CMDLINE) {
         Ok(text) => text,
         Err(error) if error.is_absent() => return Ok(None),
         Err(error) => return Err(files::unreadable(&error)),
@@ -154,7 +200,7 @@ fn entry_actions(
         entries.into_iter().filter(|file| !file.entry.id().ends_with("-rescue")).collect();
     let by_variable =
         entries.iter().any(|file| file.entry.grub_variables().contains(&"kernelopts"));
-    let env = grubenv(context.reader);
+    let env = grubenv(context.reader).map_err(|error| files::unreadable(&error))?;
     if by_variable && let Some(env) = env {
         return kernelopts(context, &entries, env, edit);
     }
@@ -190,16 +236,28 @@ fn kernelopts(
     Ok(replace(GRUBENV, Some(&old), Some(&env.render())).into_iter().collect())
 }
 
+/// Whether an argument that is to be added has the name of another that is to be there: newer grubby deletes every
+/// argument of that name first, older ones replace one of them (handbook §10.3).
+fn replaced_by_name(target: &CommandLine, diff: &LineDiff) -> bool {
+    let name = |token: &str| fold_name(token.split('=').next().unwrap_or_default());
+    diff.added.iter().any(|added| {
+        target.tokens().filter(|token| name(token.as_str()) == name(added)).count() > 1
+    })
+}
+
 /// grubby, on a running machine that has it, for arguments that need no quotes. Two of its habits decide the rest
 /// (handbook §10.3): it may drop every argument of a name when one is added, so one merged `pci=` is passed and the
-/// result is read back; and it passes text through sed and GRUB, so anything with `;` or quotes is edited directly.
+/// result is read back, and what may stand there more than once is edited directly; and it passes text through sed and GRUB, so anything with `;` or quotes is edited directly.
 fn grubby(context: &Context, entries: &[EntryFile], edit: &Edit) -> Option<Action> {
     if context.facts.host == HostKind::Image || context.reader.exists(GRUBBY) != Ok(true) {
         return None;
     }
     let Reading::Known(line) = next(context.reader) else { return None };
     let target = edit.apply(&line).ok()?;
-    let diff = LineDiff::between(&line, &target);
+    let diff = edit.difference(&line, &target);
+    if replaced_by_name(&target, &diff) {
+        return None;
+    }
     let plain = |token: &String| {
         Token::new(token)
             .ok()

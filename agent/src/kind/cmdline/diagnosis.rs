@@ -1,6 +1,8 @@
 //! Why a boot did not bring what it was for: the four states of the command line side by side, what GRUB was told, and
 //! what the kernel said. Pure: texts in, a cause out.
 
+mod log;
+
 use serde::{Deserialize, Serialize};
 
 use crate::cmdline::{CommandLine, Edit, KernelDefaults};
@@ -14,7 +16,7 @@ pub struct Seen<'a> {
     pub next: Option<&'a CommandLine>,
     /// What the kernel was booted with.
     pub running: Option<&'a CommandLine>,
-    /// The kernel that the newest entry would boot, by release, and the one that runs.
+    /// The kernel that the default entry boots, by release, and the one that runs.
     pub kernels: Option<(&'a str, &'a str)>,
     /// The kernel's log of this boot.
     pub log: Option<&'a str>,
@@ -47,7 +49,7 @@ pub enum Cause {
 
 impl Cause {
     /// For people, with what to do.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Cause::Overridden => "the boot configuration no longer carries it: another file overrides it, or it was \
                  taken out; see `bedplate plan -v`"
@@ -95,34 +97,10 @@ pub fn cause(seen: &Seen<'_>, edit: &Edit, defaults: &[KernelDefaults]) -> Cause
             _ => Cause::OtherEntry,
         },
         (_, _, Some(true)) => {
-            Cause::Rejected { said: seen.log.and_then(|log| complaint(log, edit)) }
+            Cause::Rejected { said: seen.log.and_then(|text| log::complaint(text, edit)) }
         }
         (_, _, None) => Cause::Unknown,
     }
-}
-
-/// The first line in which the kernel complains of one of the arguments: it names the argument and is no mere repetition
-/// of the command line (init/main.c prints `Kernel command line: …`; handbook §1.1).
-fn complaint(log: &str, edit: &Edit) -> Option<String> {
-    const COMPLAINTS: [&str; 6] =
-        ["malformed", "unknown", "invalid", "can't parse", "ignor", "not supported"];
-    let names: Vec<String> = edit
-        .wanted()
-        .iter()
-        .flat_map(|wanted| wanted.tokens())
-        .map(|token| token.split('=').next().unwrap_or_default().to_lowercase())
-        .collect();
-    let complains = |line: &&str| {
-        let lower = line.to_lowercase();
-        !lower.contains("command line: ")
-            && COMPLAINTS.iter().any(|word| lower.contains(word))
-            && names.iter().any(|name| {
-                lower.contains(&format!("{name}="))
-                    || lower.contains(&format!("'{name}"))
-                    || lower.contains(&format!("{name}:"))
-            })
-    };
-    log.lines().find(complains).map(|line| line.trim().chars().take(300).collect())
 }
 
 #[cfg(test)]

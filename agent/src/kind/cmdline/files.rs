@@ -4,13 +4,35 @@
 use std::error::Error;
 
 use super::{Context, Obstacle};
+use crate::boot::{NotUnderstood, grub_quote};
+use crate::cmdline::{CommandLine, Token};
 use crate::error_chain::chain;
-use crate::host::ReadError;
+use crate::host::{ReadError, Reader, Reading};
 use crate::plan::{Action, Check, FileContent};
+use crate::raw_text;
+
+/// A file that need not be UTF-8 throughout: a comment or a title may be written in any encoding.
+///
+/// # Errors
+/// As [`Reader::read`].
+pub fn raw(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
+    reader.read(path).map(|bytes| raw_text::decode(&bytes))
+}
+
+/// A line whose arguments are all text.
+pub fn readable(path: &str, line: &str) -> Reading<CommandLine> {
+    match raw_text::has_raw(line) {
+        true => Reading::Unknown(format!(
+            "{path}: the arguments hold bytes that are not UTF-8 (`{}`)",
+            raw_text::shown(line.trim())
+        )),
+        false => Reading::Known(CommandLine::parse(line)),
+    }
+}
 
 /// A replacement, or nothing where nothing differs.
 pub fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> Option<Action> {
-    let content = |text: &str| FileContent { bytes: text.as_bytes().to_vec() };
+    let content = |text: &str| FileContent { bytes: raw_text::encode(text) };
     (before != after).then(|| Action::ReplaceFile {
         path: path.to_owned(),
         before: before.map(content),
@@ -27,12 +49,36 @@ pub fn verify(context: &Context) -> Action {
     })
 }
 
-/// An error of a text format, with the file it is about.
-pub fn cannot(path: &str, error: &dyn Error) -> Obstacle {
-    Obstacle {
-        reason: format!("{path} cannot be changed safely: {}", chain(error)),
-        remedy: format!("correct {path} by hand, then plan again"),
+/// Refused before anything is planned: the argument of the profile that no file read by GRUB can hold.
+///
+/// # Errors
+/// With the argument's place in the profile.
+pub fn carried_by_grub(context: &Context) -> Result<(), Obstacle> {
+    for wanted in &context.desired.cmdline.set {
+        let Ok(token) = Token::new(&wanted.token) else { continue };
+        let Err(error) = grub_quote::grub_token(&token) else { continue };
+        let place =
+            wanted.why.iter().find_map(|why| why.source.as_deref()).unwrap_or("the profile");
+        return Err(Obstacle {
+            reason: format!("{place}: {error} (grub-core/lib/cmdline.c)"),
+            remedy: "write the value without that character, or set a module's option by [modules] options".into(),
+        });
     }
+    Ok(())
+}
+
+/// An error of a text format, with the file it is about.
+pub fn cannot(path: &str, error: &(dyn Error + 'static)) -> Obstacle {
+    let reason = match error.downcast_ref::<NotUnderstood>() {
+        Some(place) => format!(
+            "{path}:{} cannot be changed safely: {} (`{}`)",
+            place.line,
+            place.why,
+            place.text.trim()
+        ),
+        None => format!("{path} cannot be changed safely: {}", chain(error)),
+    };
+    Obstacle { reason, remedy: format!("correct {path} by hand, then plan again") }
 }
 
 /// A file that has to be read before it can be changed.
@@ -42,7 +88,9 @@ pub fn unreadable(error: &ReadError) -> Obstacle {
         ReadError::NotRecorded { .. } => {
             "record the host again, as root: `bedplate snapshot`".to_owned()
         }
-        ReadError::NotFound { path } | ReadError::Failed { path, .. } => {
+        ReadError::NotFound { path }
+        | ReadError::Untrusted { path, .. }
+        | ReadError::Failed { path, .. } => {
             format!("correct {path} by hand, then plan again")
         }
     };

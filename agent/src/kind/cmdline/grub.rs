@@ -1,25 +1,32 @@
 //! GRUB configured by shell variables: Debian and kin (a drop-in that sorts last; the main file only where something
 //! must go away), SUSE and RHEL without BLS (the main file). Handbook §10.1, §10.4.
 
+mod cut;
+mod refused;
 mod sources;
 
 use super::files::{self, replace, verify};
 use super::menu::Menu;
 use super::{Context, Observed, Obstacle, Steps};
-use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault};
+use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, MAIN};
 use crate::boot::grub_quote;
-use crate::cmdline::{CommandLine, Edit, KernelDefaults, LineDiff, Token};
+use crate::boot::shell::Shell;
+use crate::cmdline::{CommandLine, Edit, Finding, KernelDefaults, LineDiff, Token};
 use crate::facts::{BootLoader, Facts};
 use crate::host::{HostKind, Reader, Reading};
 use crate::plan::{Action, WayBack};
 
+use cut::Cut;
+use refused::in_the_way;
 pub use sources::read;
-use sources::{Sourced, line, sources, value};
+use sources::{Sourced, line, sources};
 
 /// Where a family of distributions keeps what.
 pub struct Family {
     /// Directory of drop-ins that grub-mkconfig reads after the main file; upstream GRUB has none.
     drop_ins: Option<&'static str>,
+    /// Its /bin/sh, where the link there is not known.
+    shell: Shell,
     /// The variable that takes bedplate's arguments.
     variable: &'static str,
     /// Generated configurations, the one to prefer first.
@@ -28,7 +35,6 @@ pub struct Family {
     tools: &'static [(&'static str, &'static [&'static str])],
 }
 
-const MAIN: &str = "/etc/default/grub";
 /// `zz`: after 50-cloudimg-settings.cfg and whatever else sets the variable again.
 const OWN: &str = "zz-bedplate.cfg";
 /// grub-mkconfig runs os-prober, which mounts every partition there is.
@@ -36,6 +42,7 @@ const TOOL_LIMIT_S: u32 = 300;
 
 const DEBIAN: Family = Family {
     drop_ins: Some("/etc/default/grub.d"),
+    shell: Shell::Posix,
     // Recovery entries do not get this variable: they stay bootable whatever the profile asks for.
     variable: CMDLINE_DEFAULT,
     configurations: &["/boot/grub/grub.cfg"],
@@ -46,6 +53,7 @@ const DEBIAN: Family = Family {
 };
 const SUSE: Family = Family {
     drop_ins: None,
+    shell: Shell::Bash,
     variable: CMDLINE_DEFAULT,
     configurations: &["/boot/grub2/grub.cfg"],
     tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
@@ -53,6 +61,7 @@ const SUSE: Family = Family {
 /// RHEL, Fedora and kin. On BLS systems only the variable is used: the entries are another file's business.
 pub const RHEL: Family = Family {
     drop_ins: None,
+    shell: Shell::Bash,
     variable: CMDLINE,
     configurations: &["/boot/grub2/grub.cfg"],
     tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
@@ -97,8 +106,17 @@ fn next(reader: &dyn Reader, family: &Family) -> Reading<CommandLine> {
     }
 }
 
+/// The kernel image of the entry that boots by default, as GRUB names it.
+pub fn image(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
+    match Menu::read(reader, family(&facts.boot).configuration(reader)) {
+        Ok(menu) => menu.image(),
+        Err(error) => Reading::from_result(Err(error)),
+    }
+}
+
 /// What makes both states satisfy the edit.
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    files::carried_by_grub(context)?;
     let family = family(&context.facts.boot);
     passed_over(context.reader, family, edit)?;
     let mut actions = edit_files(context.reader, family, edit)?;
@@ -156,74 +174,34 @@ pub fn edit_files(
     let sources = sources(reader, family).map_err(|error| files::unreadable(&error))?;
     let old = match line(&sources) {
         Ok(line) => line,
-        Err(why) => return blind(&sources, family, edit, &why),
+        Err(why) => return blind(reader, &sources, family, edit, &why),
     };
     let target = edit.apply(&old).map_err(|error| files::cannot(MAIN, &error))?;
     if target == old {
         return Ok(Vec::new());
     }
-    let removed = LineDiff::between(&old, &target).removed;
     let own = family.own();
     let (ours, others): (Vec<Sourced>, Vec<Sourced>) =
         sources.into_iter().partition(|source| Some(&source.path) == own.as_ref());
-    let cut = cut(&others, &removed)?;
+    let removed = edit.difference(&old, &target).removed;
+    let reordered = edit.reordered(&old, &target);
+    let cut = Cut { edit, variable: family.variable, target: &target, removed, reordered };
+    let cut = cut.apply(&others)?;
     let kept = line(&cut).map_err(|why| files::cannot(MAIN, &Words(why)))?;
     let added = tokens(&LineDiff::between(&kept, &target).added)?;
+    let added: Vec<Token> = added.iter().filter_map(|token| edit.missing(token, &kept)).collect();
     let result = match &own {
         Some(own) => with_drop_in(cut, own, family, &added)?,
         None => with_main(cut, family, &added)?,
     };
     let reached = line(&result).map_err(|why| files::cannot(MAIN, &Words(why)))?;
-    if edit
-        .satisfied_by(&reached, &KernelDefaults::default())
-        .iter()
-        .any(|finding| !finding.status.is_satisfied())
-    {
-        if reached.init_arguments().is_some() {
-            return Err(Obstacle {
-                reason: format!(
-                    "a `--` in {MAIN} or its drop-ins hands everything behind it to init, bedplate's arguments too"
-                ),
-                remedy: format!(
-                    "move the part from `--` on to the end of {CMDLINE_DEFAULT}, or take it out"
-                ),
-            });
-        }
-        if let Some(path) = own.as_deref().and_then(|own| overrider(&result, own)) {
-            return Err(Obstacle {
-                reason: format!(
-                    "{path} is read after bedplate's own file and sets {CMDLINE_DEFAULT} without what was there before"
-                ),
-                remedy: format!(
-                    "in {path}, write {CMDLINE_DEFAULT}=\"${CMDLINE_DEFAULT} …\", or give the file a name that sorts \
-                     before bedplate's"
-                ),
-            });
-        }
-        return Err(Obstacle {
-            reason:
-                "the arguments that are there now and those that the profile wants get in each other's way"
-                    .into(),
-            remedy: format!("take the profile's arguments out of {MAIN} and its drop-ins by hand"),
-        });
+    let findings = edit.satisfied_by(&reached, &KernelDefaults::default());
+    let wrong: Vec<&Finding> =
+        findings.iter().filter(|finding| !finding.status.is_satisfied()).collect();
+    if !wrong.is_empty() {
+        return Err(in_the_way(&result, own.as_deref(), &reached, &wrong));
     }
     Ok(differences(&others, ours.first(), &result, own.as_deref()))
-}
-
-/// The first file behind `own` after which the variable no longer holds what `own` put in.
-fn overrider<'a>(sources: &'a [Sourced], own: &str) -> Option<&'a str> {
-    let at = sources.iter().position(|source| source.path == own)?;
-    let value = |upto: usize, with_own: bool| {
-        let read =
-            sources[..=upto].iter().enumerate().filter(|(index, _)| with_own || *index != at);
-        let files: Vec<&GrubDefault> = read.map(|(_, source)| &source.default).collect();
-        grub_default::evaluate(&files, CMDLINE_DEFAULT).ok()
-    };
-    let behind = (at + 1)..sources.len();
-    behind
-        .into_iter()
-        .find(|index| value(*index, true) == value(*index, false))
-        .map(|index| sources[index].path.as_str())
 }
 
 /// Words that are an error's own.
@@ -235,52 +213,6 @@ fn tokens(words: &[String]) -> Result<Vec<Token>, Obstacle> {
     words.iter().map(|word| Token::new(word).map_err(|error| files::cannot(MAIN, &error))).collect()
 }
 
-/// Takes arguments out of whichever file and variable holds them; everything else keeps every byte.
-fn cut(sources: &[Sourced], removed: &[String]) -> Result<Vec<Sourced>, Obstacle> {
-    let mut removed: Vec<&String> = removed.iter().collect();
-    let mut result: Vec<Sourced> = Vec::new();
-    for source in sources {
-        let mut default = source.default.clone();
-        for variable in [CMDLINE, CMDLINE_DEFAULT] {
-            let own = |error| files::cannot(&source.path, &error);
-            let before =
-                value(&sources[..result.len()], variable).ok().zip(value(&result, variable).ok());
-            let after =
-                before.as_ref().and_then(|(was, _)| source.default.value(variable, Some(was)).ok());
-            // A value that cannot be followed here is left alone: a later file sets the variable again, or else the
-            // line as a whole could not have been read.
-            let (Some((was, is)), Some(after)) = (before, after) else { continue };
-            let after = after.unwrap_or_default();
-            // What this file adds: all of it where the variable is set again, the rest where it builds on itself.
-            let (base, part) = match after.strip_prefix(was.as_str()) {
-                Some(part) if !was.is_empty() => (is.as_str(), part),
-                _ => ("", after.as_str()),
-            };
-            let words = grub_quote::split(part).map_err(own)?;
-            let mut left = String::new();
-            let mut touched = false;
-            for word in words {
-                if let Some(at) = removed.iter().position(|gone| **gone == word.kernel) {
-                    removed.remove(at);
-                    touched = true;
-                } else {
-                    let gap =
-                        if left.is_empty() && base.is_empty() { "" } else { word.gap.as_str() };
-                    left.push_str(gap);
-                    left.push_str(&word.raw);
-                }
-            }
-            if touched {
-                let text =
-                    default.edited(variable, &format!("{base}{left}"), Some(&is)).map_err(own)?;
-                default = grub_default::parse(&text);
-            }
-        }
-        result.push(Sourced { path: source.path.clone(), default });
-    }
-    Ok(result)
-}
-
 fn with_drop_in(
     mut sources: Vec<Sourced>,
     own: &str,
@@ -288,8 +220,9 @@ fn with_drop_in(
     added: &[Token],
 ) -> Result<Vec<Sourced>, Obstacle> {
     if !added.is_empty() {
+        // bedplate's own file is at no fault: what cannot be written stands in one of the others.
         let text = grub_default::write_drop_in(family.variable, added, NOTE)
-            .map_err(|error| files::cannot(own, &error))?;
+            .map_err(|error| files::cannot(MAIN, &error))?;
         sources.push(Sourced { path: own.to_owned(), default: grub_default::parse(&text) });
         sources.sort_by(|a, b| (a.path != MAIN, &a.path).cmp(&(b.path != MAIN, &b.path)));
     }
@@ -315,7 +248,7 @@ fn with_main(
             format!("{old} {words}")
         };
         let text = source.default.edited(family.variable, &new, None).map_err(own)?;
-        result.push(Sourced { path: source.path, default: grub_default::parse(&text) });
+        result.push(Sourced { default: source.default.with_text(&text), path: source.path });
     }
     Ok(result)
 }
@@ -356,6 +289,7 @@ fn differences(
 /// A main file that cannot be followed is left alone: the drop-in adds to whatever it comes to. Nothing can be taken
 /// away like that, and a second `pci=` may stand beside a foreign one: the read-back tells.
 fn blind(
+    reader: &dyn Reader,
     sources: &[Sourced],
     family: &Family,
     edit: &Edit,
@@ -367,10 +301,21 @@ fn blind(
             remedy: format!("write {} in {MAIN} as one plain assignment", family.variable),
         });
     };
+    if let Reading::Known(line) = next(reader, family)
+        && let Some(found) = edit.lingering(&line)
+    {
+        return Err(Obstacle {
+            reason: format!("{why}: where `{found}` comes from shows only when it is run"),
+            remedy: format!(
+                "write {CMDLINE} and {CMDLINE_DEFAULT} out as plain assignments there, or take `{found}` out by hand"
+            ),
+        });
+    }
     let rendered = edit.rendered().map_err(|error| files::cannot(&own, &error))?;
     let tokens: Vec<Token> = rendered.tokens().cloned().collect();
     let text = grub_default::write_drop_in(family.variable, &tokens, NOTE)
         .map_err(|error| files::cannot(&own, &error))?;
+    let text = (!tokens.is_empty()).then_some(text.as_str());
     let old = sources.iter().find(|source| source.path == own).map(|source| source.default.text());
-    Ok(replace(&own, old, Some(&text)).into_iter().collect())
+    Ok(replace(&own, old, text).into_iter().collect())
 }

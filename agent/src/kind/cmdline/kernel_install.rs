@@ -2,13 +2,13 @@
 //! kernel images) of the installed ones are made again by `kernel-install add` (handbook §10.3, §10.4).
 
 use super::bls::{EntryFile, entry_files};
-use super::files::{self, replace, verify};
+use super::files::{self, raw, readable, replace, verify};
 use super::{Context, Observed, Obstacle, Steps};
 use crate::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
 use crate::boot::{kernel_cmdline, uki, version};
 use crate::cmdline::{CommandLine, Edit};
 use crate::facts::{BootLoader, Facts};
-use crate::host::{HostKind, Reader, Reading};
+use crate::host::{HostKind, ReadError, Reader, Reading};
 use crate::plan::{Action, WayBack};
 
 const CMDLINE: &str = "/etc/kernel/cmdline";
@@ -29,10 +29,10 @@ pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
 
 fn configured(reader: &dyn Reader) -> Reading<CommandLine> {
     for path in [CMDLINE, VENDOR_CMDLINE] {
-        match reader.text(path) {
+        match raw(reader, path) {
             Ok(text) => {
                 return match kernel_cmdline::cmdline(&text, BlsReader::SystemdBoot) {
-                    Ok(line) => Reading::Known(CommandLine::parse(&line)),
+                    Ok(line) => readable(path, &line),
                     Err(error) => Reading::Unknown(format!("{path}: {error}")),
                 };
             }
@@ -44,6 +44,15 @@ fn configured(reader: &dyn Reader) -> Reading<CommandLine> {
 }
 
 fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
+    match default_entry(reader) {
+        Reading::Known(entry) => readable(entry.id(), &entry.systemd_cmdline()),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
+}
+
+/// The entry that systemd-boot starts by default.
+pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
     for mount in BOOT_MOUNTS {
         let files = match entry_files(reader, &format!("{mount}/loader/entries")) {
             Ok(files) if files.is_empty() => continue,
@@ -52,10 +61,13 @@ fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
             Err(error) => return Reading::Unknown(error.to_string()),
         };
         let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
-        let chosen_by = loader_default(reader, mount);
+        let chosen_by = match loader_default(reader, mount) {
+            Ok(chosen_by) => chosen_by,
+            Err(error) => return Reading::Unknown(error.to_string()),
+        };
         let patterns: Vec<&str> = chosen_by.iter().map(String::as_str).collect();
         return match systemd_default(&entries, &patterns) {
-            Some(entry) => Reading::Known(CommandLine::parse(&entry.systemd_cmdline())),
+            Some(entry) => Reading::Known(entry.clone()),
             None => {
                 Reading::Unknown(format!("no entry of {mount}/loader/entries can be the default"))
             }
@@ -65,16 +77,37 @@ fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
 }
 
 /// `default PATTERN` of loader.conf.
-fn loader_default(reader: &dyn Reader, mount: &str) -> Option<String> {
-    let text = reader.text(&format!("{mount}/loader/loader.conf")).ok()?;
+fn loader_default(reader: &dyn Reader, mount: &str) -> Result<Option<String>, ReadError> {
+    let text = match raw(reader, &format!("{mount}/loader/loader.conf")) {
+        Ok(text) => text,
+        Err(error) if error.is_absent() => return Ok(None),
+        Err(error) => return Err(error),
+    };
     let line = text.lines().map(str::trim).find(|line| {
         line.starts_with("default") && line["default".len()..].starts_with([' ', '\t'])
-    })?;
-    Some(line["default".len()..].trim().to_owned())
+    });
+    Ok(line.map(|line| line["default".len()..].trim().to_owned()))
 }
 
-/// The newest unified kernel image, by file name.
 fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
+    let path = match newest_uki(reader) {
+        Reading::Known(path) => path,
+        Reading::Absent => return Reading::Absent,
+        Reading::Unknown(why) => return Reading::Unknown(why),
+    };
+    let line = reader
+        .read_start(&path, uki::PREFIX_BYTES)
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| uki::cmdline(&bytes).map_err(|error| format!("{path}: {error}")));
+    match line {
+        Ok(Some(line)) => Reading::Known(CommandLine::parse(&line)),
+        Ok(None) => Reading::Unknown(format!("{path} has no command line of its own")),
+        Err(why) => Reading::Unknown(why),
+    }
+}
+
+/// Path of the newest unified kernel image, by file name.
+pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
     for mount in BOOT_MOUNTS {
         let directory = format!("{mount}/EFI/Linux");
         let mut names = match reader.list(&directory) {
@@ -85,23 +118,14 @@ fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
         names.retain(|name| name.ends_with(".efi"));
         names.sort_by(|a, b| version::uapi_order(a, b));
         let Some(newest) = names.last() else { continue };
-        let path = format!("{directory}/{newest}");
-        let line = reader
-            .read_start(&path, uki::PREFIX_BYTES)
-            .map_err(|error| error.to_string())
-            .and_then(|bytes| uki::cmdline(&bytes).map_err(|error| format!("{path}: {error}")));
-        return match line {
-            Ok(Some(line)) => Reading::Known(CommandLine::parse(&line)),
-            Ok(None) => Reading::Unknown(format!("{path} has no command line of its own")),
-            Err(why) => Reading::Unknown(why),
-        };
+        return Reading::Known(format!("{directory}/{newest}"));
     }
     Reading::Absent
 }
 
 /// What makes both states satisfy the edit.
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
-    let old = match context.reader.text(CMDLINE) {
+    let old = match raw(context.reader, CMDLINE) {
         Ok(text) => Some(text),
         Err(error) if error.is_absent() => None,
         Err(error) => return Err(files::unreadable(&error)),

@@ -5,8 +5,10 @@
 use std::collections::BTreeSet;
 
 use super::Obstacle;
+use super::files::{raw, readable};
 use crate::boot::NotUnderstood;
-use crate::boot::grub_cfg::{Entry, Surroundings, default_entry, entries};
+use crate::boot::grub_cfg::{Entry, default_entry, entries};
+use crate::boot::grub_files::GrubFiles;
 use crate::boot::grub_quote;
 use crate::boot::grubenv::Grubenv;
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, Status};
@@ -26,9 +28,14 @@ impl Menu {
     /// # Errors
     /// When it is not there or cannot be read.
     pub fn read(reader: &dyn Reader, path: &'static str) -> Result<Self, ReadError> {
-        let text = reader.text(path)?;
+        let text = raw(reader, path)?;
         let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-        let environment = reader.text(&format!("{directory}/grubenv")).ok();
+        let environment = match raw(reader, &format!("{directory}/grubenv")) {
+            Ok(text) => Some(text),
+            Err(error) if error.is_absent() => None,
+            // It may choose another entry, and set what the entries use.
+            Err(error) => return Err(error),
+        };
         Ok(Self {
             path,
             text,
@@ -39,13 +46,10 @@ impl Menu {
 
     fn around<T>(
         &self,
-        look: impl FnOnce(&str, &Surroundings<'_>) -> Result<T, NotUnderstood>,
+        look: impl FnOnce(&str, &GrubFiles<'_>) -> Result<T, NotUnderstood>,
     ) -> Result<T, NotUnderstood> {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        look(
-            &self.text,
-            &Surroundings { grubenv: self.environment.as_ref(), files: &names, bls: &[] },
-        )
+        look(&self.text, &GrubFiles { grubenv: self.environment.as_ref(), files: &names, bls: &[] })
     }
 
     /// The line of the entry that boots if nobody touches the keyboard.
@@ -53,13 +57,21 @@ impl Menu {
         let path = self.path;
         match self.around(default_entry) {
             Ok(entry) if entry.unresolved.is_empty() => {
-                Reading::Known(CommandLine::parse(&entry.cmdline))
+                readable(&format!("{path}:{}", entry.line), &entry.cmdline)
             }
             Ok(entry) => Reading::Unknown(format!(
                 "{path}: the default entry uses variables that only GRUB knows: {:?}",
                 entry.unresolved
             )),
             Err(error) => Reading::Unknown(format!("{path}:{}: {}", error.line, error.why)),
+        }
+    }
+
+    /// The kernel image of the same entry, as GRUB names it.
+    pub fn image(&self) -> Reading<String> {
+        match self.around(default_entry) {
+            Ok(entry) => Reading::Known(entry.image),
+            Err(error) => Reading::Unknown(format!("{}:{}: {}", self.path, error.line, error.why)),
         }
     }
 
@@ -113,7 +125,9 @@ impl Menu {
             return None;
         }
         let found = boots.iter().map(|finding| match &finding.status {
-            Status::Other { found } | Status::Lingering { found } => found.clone(),
+            Status::Other { found }
+            | Status::Reordered { found, .. }
+            | Status::Lingering { found } => found.clone(),
             _ => format!("something instead of {}", finding.entries.join(" ")),
         });
         let variables = variables.into_iter().collect::<Vec<_>>().join(" ");

@@ -6,33 +6,47 @@ mod bls;
 pub mod diagnosis;
 pub mod effective;
 mod files;
+mod grace;
+mod groups;
 mod grub;
 mod hugepages;
+mod iommu;
+mod iommu_off;
 mod kernel_install;
 mod menu;
+mod next_kernel;
+mod no_iommu;
 mod ostree;
 mod paths;
+mod resolve;
 pub(crate) mod section;
+pub mod show;
+mod situation;
 mod states;
 
-pub use states::check_line;
+pub use iommu_off::iommu_off;
+pub use next_kernel::next_kernel;
+pub use states::{WrongLine, check_line};
 
 use super::{Context, Kind};
-use crate::cmdline::{CommandLine, Edit, KernelDefaults};
+use crate::cmdline::{CommandLine, Edit, KernelDefaults, iommu_passthrough};
 use crate::desired::DesiredCmdline;
 use crate::error_chain::chain;
 use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{Reader, Reading};
-use crate::plan::{Action, Blocker, Change, Effect, Section};
+use crate::plan::{Action, Blocker, Change, Effect, Pending, Section};
 use diagnosis::{Cause, Seen};
 
 /// The row of the table of kinds.
 pub const KIND: Kind = Kind {
     name: NAME,
     about: "kernel command line: configured, next boot, running, effective",
+    resolve: resolve::resolve,
     plan,
+    contribute: resolve::contribute,
     watch: paths::watch,
     recorded: paths::RECORDED,
+    owns: paths::OWNS,
     labels: paths::labels,
 };
 
@@ -103,7 +117,11 @@ fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
 
 fn plan(context: &Context) -> Section {
     let mut section = Section::default();
+    situation::report(context, &mut section);
+    // What is said to cost something else, or to do nothing, is not done beside saying it.
+    let refused = !section.blockers.is_empty();
     let wanted = &context.desired.cmdline;
+    iommu_off::report(context, &mut section);
     let arch = arch(context.facts);
     let edit = match edit(wanted, arch, context) {
         Ok(edit) => edit,
@@ -129,7 +147,7 @@ fn plan(context: &Context) -> Section {
     effective::report(context, &mut section);
     if let Some(obstacle) = too_many_hugepages(wanted, arch, context.facts) {
         block(&mut section, obstacle);
-    } else if standing.needs_change() {
+    } else if !refused && standing.needs_change() {
         // What a kernel default already satisfies is not written: the plan must not do what it does not show.
         let steps = needed(wanted, arch, context, &standing)
             .and_then(|edit| (backend.steps)(context, &edit));
@@ -139,6 +157,22 @@ fn plan(context: &Context) -> Section {
         }
     }
     section
+}
+
+/// Whether passthrough is asked for.
+fn passthrough_wanted(context: &Context) -> bool {
+    let wanted = &context.desired.cmdline.set;
+    wanted.iter().any(|arg| matches!(arg.token.as_str(), "iommu=pt" | "iommu.passthrough=1"))
+}
+
+/// Whether any argument of the IOMMU is asked for.
+fn iommu_wanted(context: &Context) -> bool {
+    let wanted = context.desired.cmdline.set.iter();
+    wanted.map(|arg| arg.token.as_str()).any(|token| {
+        ["iommu=", "iommu.", "intel_iommu=", "amd_iommu="]
+            .iter()
+            .any(|name| token.starts_with(name))
+    })
 }
 
 /// From /proc/meminfo by the reader, so that a recorded host is judged by its own memory; an image has none.
@@ -197,7 +231,7 @@ fn edit_of(
         remedy: "correct the profile: `bedplate profile check` shows the place".into(),
     };
     let edit = Edit::new(arch, set, &absent).map_err(|error| bad(&error))?;
-    let disowned = disowned(&edit, arch, context, &wanted.keep);
+    let disowned = disowned(&edit, context, &wanted.keep);
     if disowned.is_empty() {
         return Ok(edit);
     }
@@ -206,25 +240,17 @@ fn edit_of(
     Edit::new(arch, set, &absent).map_err(|error| bad(&error))
 }
 
-/// Tokens that the ledger calls bedplate's own and that the profile no longer speaks of.
-fn disowned(edit: &Edit, arch: Arch, context: &Context, keep: &[String]) -> Vec<String> {
+/// What the ledger calls bedplate's own and the profile no longer speaks of.
+fn disowned(edit: &Edit, context: &Context, keep: &[String]) -> Vec<String> {
     let owned = context.ledger.owned.get(NAME).map(Vec::as_slice).unwrap_or_default();
-    let still = |token: &String| {
-        let nothing: [&str; 0] = [];
-        Edit::new(arch, &[token], &nothing).is_ok_and(|old| {
-            old.wanted()
-                .iter()
-                .all(|old| edit.wanted().iter().any(|wanted| wanted.key() == old.key()))
-        })
-    };
-    let kept = |token: &String| {
+    let kept = |token: &str| {
         keep.iter().any(|key| {
             token
                 .strip_prefix(key.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
         })
     };
-    owned.iter().filter(|token| !still(token) && !kept(token)).cloned().collect()
+    edit.disowned(owned).into_iter().filter(|token| !kept(token)).collect()
 }
 
 fn change(
@@ -293,7 +319,7 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
     let running = running.map(|text| CommandLine::parse(text.trim_end()));
     let os = &context.facts.os;
     let kernels =
-        os.installed_kernels.last().map(String::as_str).zip(os.kernel.known().map(String::as_str));
+        os.next_kernel.known().map(String::as_str).zip(os.kernel.known().map(String::as_str));
     let seen = Seen {
         configured: observed.configured.known(),
         next: observed.next.known(),
@@ -302,6 +328,13 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
         log,
     };
     Some(diagnosis::cause(&seen, &edit, &states::kernel_defaults(context.reader, context.facts)))
+}
+
+/// Whether what waits for a boot is an argument that turns IOMMU passthrough on.
+pub fn waits_for_passthrough(pending: &Pending) -> bool {
+    // `iommu=pt` means this on x86 alone; for other kernels nobody asks for it.
+    let (line, arch) = (CommandLine::parse(&pending.subject), Arch::X86_64);
+    pending.kind == NAME && iommu_passthrough(&line, &KernelDefaults::default(), arch) == Some(true)
 }
 
 /// Those of `tokens` that the running kernel was booted with and that the next boot does without: what has been taken
@@ -346,6 +379,19 @@ mod tests {
             assert_eq!(effect_of([ordinary].into_iter()), Effect::NextBoot, "{ordinary}");
         }
         assert_eq!(effect_of(std::iter::empty()), Effect::ColdBoot, "unknown");
+    }
+
+    #[test]
+    fn only_what_turns_passthrough_on_waits_for_it() {
+        let waits = |kind, subject: &str| {
+            let (subject, effect) = (subject.to_owned(), Effect::ColdBoot);
+            waits_for_passthrough(&Pending { kind, subject, running: None, next: None, effect })
+        };
+        assert!(waits(NAME, "iommu=pt") && waits(NAME, "iommu.passthrough=1"));
+        for other in ["iommu=nopt", "iommu.passthrough=0", "iommu.strict=0", "pci=realloc"] {
+            assert!(!waits(NAME, other), "{other}");
+        }
+        assert!(!waits("modules", "iommu=pt"), "of another kind");
     }
 
     /// A kernel booted with three arguments of bedplate's, whose boot entry has lost two of them since.

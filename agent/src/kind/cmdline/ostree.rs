@@ -4,8 +4,8 @@
 use super::bls::entry_files;
 use super::files::{self, replace, verify};
 use super::{Context, Observed, Obstacle, Steps};
-use crate::boot::bls::grub_order;
-use crate::cmdline::{CommandLine, Edit, LineDiff};
+use crate::boot::bls::{BlsEntry, grub_order};
+use crate::cmdline::{CommandLine, Edit};
 use crate::facts::{BootLoader, Facts};
 use crate::host::{HostKind, Reader, Reading};
 use crate::plan::{Action, WayBack};
@@ -31,13 +31,22 @@ pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
 }
 
 fn deployment(reader: &dyn Reader) -> Reading<CommandLine> {
+    match first_entry(reader) {
+        Reading::Known(entry) => files::readable(entry.id(), &entry.systemd_cmdline()),
+        Reading::Absent => Reading::Absent,
+        Reading::Unknown(why) => Reading::Unknown(why),
+    }
+}
+
+/// The boot entry of the deployment that boots next.
+pub fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
     let files = match entry_files(reader, ENTRIES) {
         Ok(files) => files,
         Err(error) => return Reading::from_result(Err(error)),
     };
     let entries: Vec<_> = files.into_iter().map(|file| file.entry).collect();
     match grub_order(&entries).first() {
-        Some(entry) => Reading::Known(CommandLine::parse(&entry.systemd_cmdline())),
+        Some(entry) => Reading::Known((*entry).clone()),
         None => Reading::Unknown(format!("{ENTRIES} holds no deployment")),
     }
 }
@@ -90,7 +99,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     };
     let target =
         edit.apply(&line).map_err(|error| files::cannot("the deployment's arguments", &error))?;
-    let diff = LineDiff::between(&line, &target);
+    let diff = edit.difference(&line, &target);
     let mut argv = vec!["rpm-ostree".to_owned(), "kargs".into()];
     argv.extend(diff.removed.iter().map(|token| format!("--delete={token}")));
     argv.extend(diff.added.iter().map(|token| format!("--append={token}")));

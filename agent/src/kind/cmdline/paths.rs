@@ -1,9 +1,9 @@
 //! Where the kernel command line is kept and shows: what a snapshot records, what the daemon watches, what labels say.
 
-use super::effective;
+use super::groups::{NO_GROUP, groups};
 use crate::facts::Facts;
 use crate::host::Reader;
-use crate::kind::{Take, Watch};
+use crate::kind::{Owns, Take, Watch};
 use crate::section::Declared;
 
 /// Recorded in snapshots.
@@ -42,6 +42,9 @@ pub const RECORDED: &[(&str, Take)] = &[
     ("/usr/lib/kernel/install.conf", Take::Whole),
     ("/usr/lib/bootc/kargs.d/*", Take::Whole),
     ("/proc/cmdline", Take::Whole),
+    ("/proc/vmcore", Take::Presence),
+    ("/proc/xen/capabilities", Take::Whole),
+    ("/sys/module/kvm_amd/parameters/sev_snp", Take::Whole),
     ("/sys/kernel/iommu_groups/*/type", Take::Whole),
     ("/usr/bin/bootctl", Take::Presence),
     ("/usr/bin/grub2-editenv", Take::Presence),
@@ -55,6 +58,32 @@ pub const RECORDED: &[(&str, Take)] = &[
     ("/usr/sbin/update-bootloader", Take::Presence),
     ("/usr/sbin/update-grub", Take::Presence),
 ];
+
+/// Written here: the sources of the line, and what boot loaders' tools make of them.
+pub const OWNS: Owns = Owns {
+    files: &[
+        "/etc/default/grub",
+        "/etc/default/grub.d/*.cfg",
+        "/etc/kernel/cmdline",
+        "/boot/grub/grub.cfg",
+        "/boot/grub2/grub.cfg",
+        "/boot/grub2/grubenv",
+        "/boot/loader/entries/*.conf",
+        "/boot/efi/loader/entries/*.conf",
+        "/efi/loader/entries/*.conf",
+        "/usr/lib/bootc/kargs.d/50-bedplate.toml",
+    ],
+    tools: &[
+        &["update-grub"],
+        &["grub-mkconfig", "-o", "/boot/grub/grub.cfg"],
+        &["grub2-mkconfig", "-o", "/boot/grub2/grub.cfg"],
+        &["grubby", "--no-etc-grub-update", "--update-kernel=ALL", "--*"],
+        &["kernel-install", "add", "*", "/boot/vmlinuz-*"],
+        &["kernel-install", "add", "*", "/usr/lib/modules/*/vmlinuz"],
+        &["rpm-ostree", "kargs", "--*"],
+    ],
+    ..Owns::NONE
+};
 
 /// Where boot loaders keep their configuration and entries.
 pub fn watch(_: &dyn Declared, _: &Facts) -> Watch {
@@ -75,10 +104,10 @@ pub fn labels(facts: &Facts, reader: &dyn Reader) -> Vec<(&'static str, String)>
     if facts.pci.known().is_none() {
         return Vec::new();
     }
-    let groups = effective::groups(reader, facts);
+    let groups = groups(reader, facts);
     let mode = match (groups.unread, groups.types.keys().collect::<Vec<_>>().as_slice()) {
         (0, []) => "none",
-        (0, [one]) if *one == effective::NO_GROUP => "none",
+        (0, [one]) if *one == NO_GROUP => "none",
         (0, [one]) => one,
         (_, []) => "unknown",
         _ => "mixed",

@@ -86,8 +86,8 @@ pub(crate) type ArgEntry = At<Entry<ArgText, ArgTable>>;
 /// What is said of one kernel parameter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ParamLayer {
-    /// The whole parameter is to be absent, whatever its value.
-    pub cleared: Option<Leaf<String>>,
+    /// The whole parameter is to be absent, whatever its value: by the names that say so (`hugepagesz`, `hugepages`).
+    pub cleared: Keyed<Option<Leaf<String>>>,
     /// By what the argument owns: the parameter itself, or one of its options.
     pub arguments: Keyed<Option<Leaf<Argument>>>,
 }
@@ -117,22 +117,23 @@ impl ParamLayer {
 
     /// The tokens unwanted, the cleared parameter first.
     pub fn absent(&self) -> impl Iterator<Item = &Leaf<String>> {
-        let cleared = self.cleared.as_ref().filter(|_| !self.sets_something());
+        let cleared = self.cleared.values().flatten().filter(|_| !self.sets_something());
         let parts = self.arguments.values().flatten().flat_map(|argument| match &argument.value {
             Argument::Absent(tokens) => tokens.as_slice(),
             Argument::Set(_) => &[],
         });
-        cleared.into_iter().chain(parts)
+        cleared.chain(parts)
     }
 }
 
 impl Overlay for ParamLayer {
     fn overlay(self, later: Self) -> Self {
         // A layer that wants the parameter gone has spoken of all its options.
-        if later.cleared.is_some() {
-            return later;
-        }
-        ParamLayer { cleared: self.cleared, arguments: self.arguments.overlay(later.arguments) }
+        let arguments = match later.cleared.0.is_empty() {
+            true => self.arguments.overlay(later.arguments),
+            false => later.arguments,
+        };
+        ParamLayer { cleared: self.cleared.overlay(later.cleared), arguments }
     }
 }
 
@@ -157,7 +158,8 @@ fn read_params(
                         format!("`{}` is wanted and `{}` is to be absent", wanted.value, arg.value);
                     contradiction(checker, message, wanted.place, arg.place);
                 }
-                out.entry(&param).cleared = Some(arg);
+                let name = crate::cmdline::fold_name(&arg.value);
+                *out.entry(&param).cleared.entry(&name) = Some(arg);
             }
             Unwanted::Parts(parts) => {
                 parts.iter().for_each(|owned| set_absent(&mut out, &arg, owned))

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{NAME, Observed, arch, effective};
-use crate::cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status};
+use super::groups::groups;
+use super::{NAME, Observed, arch};
+use crate::cmdline::{CommandLine, Edit, EditError, Finding, KernelDefaults, Status};
 use crate::desired::DesiredCmdline;
 use crate::facts::Facts;
 use crate::host::{HostKind, Reader, Reading};
@@ -50,10 +51,11 @@ fn findings(edit: &Edit, line: &CommandLine, defaults: &[KernelDefaults]) -> Vec
     worst
 }
 
-/// Build-time defaults of the kernels that may boot: the running one and the newest installed one.
+/// Build-time defaults of the kernels that may boot: the running one and the default boot entry's, or the newest
+/// installed one where no entry tells.
 pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults> {
-    let mut releases: Vec<&String> =
-        facts.os.kernel.known().into_iter().chain(facts.os.installed_kernels.last()).collect();
+    let next = facts.os.next_kernel.known().or(facts.os.installed_kernels.last());
+    let mut releases: Vec<&String> = facts.os.kernel.known().into_iter().chain(next).collect();
     releases.dedup();
     let read = |release: &&String| {
         reader
@@ -65,7 +67,7 @@ pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults
     // Memory encryption drops the default without a word on the line (drivers/iommu/iommu.c, iommu_subsys_init): groups
     // that translate show that it does not hold here, and passthrough has to be asked for. Read only where it counts.
     let passes = |defaults: &KernelDefaults| defaults.passthrough == Some(true);
-    if defaults.iter().any(passes) && effective::groups(reader, facts).all_translated() {
+    if defaults.iter().any(passes) && groups(reader, facts).all_translated() {
         defaults.iter_mut().filter(|one| passes(one)).for_each(|one| one.passthrough = None);
     }
     defaults
@@ -80,6 +82,11 @@ fn running(context: &Context) -> Reading<CommandLine> {
 }
 
 impl Standing {
+    /// Whether the configuration cannot be followed to its end: what it may bring besides bedplate's own is not known.
+    fn in_part(&self) -> bool {
+        !self.remarks.is_empty() || matches!(self.configured, Reading::Unknown(_))
+    }
+
     /// Whether configuration or the default boot entry has to change. A state that is not there (an image without a
     /// grub.cfg) asks for nothing; one that cannot be read asks for nothing *here* and is reported as unknown.
     pub fn needs_change(&self) -> bool {
@@ -171,8 +178,13 @@ fn items_of(
                     why.push(reason);
                 }
             }
+            if let Status::Reordered { rule, source, .. } = &finding.status {
+                why.insert(0, Why::new(format!("only the order changes: {rule}"), *source));
+            }
             let (before, after) = match &finding.status {
-                Status::Other { found } => (Some(found.clone()), Some(subject.clone())),
+                Status::Other { found } | Status::Reordered { found, .. } => {
+                    (Some(found.clone()), Some(subject.clone()))
+                }
                 Status::Lingering { found } => (Some(found.clone()), None),
                 _ => (None, Some(subject.clone())),
             };
@@ -225,11 +237,13 @@ pub fn report(context: &Context, edit: &Edit, standing: &Standing, section: &mut
         let subject = "running command line".into();
         section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.clone() });
     }
-    for remark in &standing.remarks {
-        section.notes.push(Note {
+    // Without a known line this is the reason that stands there already.
+    let in_part = matches!(standing.configured, Reading::Known(_));
+    for remark in standing.remarks.iter().filter(|_| in_part) {
+        section.unknowns.push(Unknown {
             kind: NAME,
-            subject: "not understood".into(),
-            text: remark.clone(),
+            subject: "configured command line".into(),
+            reason: remark.clone(),
         });
     }
     let count = edit.wanted().len() + edit.unwanted().len();
@@ -264,6 +278,8 @@ fn one(context: &Context, standing: &Standing, index: usize, section: &mut Secti
             })
         }
         (_, _, Some(false)) => {}
+        // Nothing is claimed to be gone from a configuration that cannot be followed.
+        _ if shown.key.is_none() && standing.in_part() => {}
         (configured, next, running) => section.settled.push(Settled {
             kind: NAME,
             state: places(context, configured, next, running) + &manner(&shown.status),
@@ -274,7 +290,9 @@ fn one(context: &Context, standing: &Standing, index: usize, section: &mut Secti
 
 fn found(status: &Status) -> Option<String> {
     match status {
-        Status::Other { found } | Status::Lingering { found } => Some(found.clone()),
+        Status::Other { found } | Status::Reordered { found, .. } | Status::Lingering { found } => {
+            Some(found.clone())
+        }
         Status::Equivalent { by } | Status::KernelDefault { by } => Some(by.clone()),
         Status::Present | Status::Missing | Status::Gone => None,
     }
@@ -340,29 +358,44 @@ pub fn deferred(context: &Context, standing: &Standing) -> Option<Deferred> {
         .then(|| Deferred { until: "the image build regenerates the boot configuration".into() })
 }
 
+/// Why a line is not what it was to be after regeneration.
+#[derive(Debug, thiserror::Error)]
+pub enum WrongLine {
+    /// What it is compared with makes no sense.
+    #[error(transparent)]
+    Edit(#[from] EditError),
+    /// What is missing or still there.
+    #[error("{}", .0.iter().map(differs).collect::<Vec<_>>().join("; "))]
+    Differs(Vec<Finding>),
+}
+
+fn differs(finding: &Finding) -> String {
+    match &finding.status {
+        Status::Lingering { found } => format!("{found} is still there"),
+        Status::Other { found } => {
+            format!("{} is not there ({found} is)", finding.entries.join(" "))
+        }
+        Status::Reordered { found, .. } => {
+            format!("{} is there in another order ({found})", finding.entries.join(" "))
+        }
+        _ => format!("{} is not there", finding.entries.join(" ")),
+    }
+}
+
 /// Whether a line satisfies tokens that must be there and keys that must not: the check after regeneration.
 ///
 /// # Errors
-/// Says what is missing or lingering, for people.
+/// [`WrongLine`].
 pub fn check_line(
     reader: &dyn Reader,
     facts: &Facts,
     line: &CommandLine,
     present: &[String],
     absent: &[String],
-) -> Result<(), String> {
-    let edit = Edit::new(arch(facts), present, absent).map_err(|error| error.to_string())?;
+) -> Result<(), WrongLine> {
+    let edit = Edit::new(arch(facts), present, absent)?;
     let defaults = kernel_defaults(reader, facts);
-    let wrong: Vec<String> = findings(&edit, line, &defaults)
-        .iter()
-        .filter(|finding| !finding.status.is_satisfied())
-        .map(|finding| match &finding.status {
-            Status::Lingering { found } => format!("{found} is still there"),
-            Status::Other { found } => {
-                format!("{} is not there ({found} is)", finding.entries.join(" "))
-            }
-            _ => format!("{} is not there", finding.entries.join(" ")),
-        })
-        .collect();
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    let mut wrong = findings(&edit, line, &defaults);
+    wrong.retain(|finding| !finding.status.is_satisfied());
+    if wrong.is_empty() { Ok(()) } else { Err(WrongLine::Differs(wrong)) }
 }

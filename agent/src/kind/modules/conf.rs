@@ -20,6 +20,23 @@ pub struct Modprobe {
     pub blacklist: BTreeSet<String>,
 }
 
+/// sysfs shows a bool as Y or N, a number in decimal, and a string without the quotes that carried it.
+pub fn same_value(running: &str, wanted: &str) -> bool {
+    let truth = |value: &str| match value {
+        "1" | "Y" | "y" => Some(true),
+        "0" | "N" | "n" => Some(false),
+        _ => None,
+    };
+    let number = |value: &str| match value.strip_prefix("0x") {
+        Some(hex) => i64::from_str_radix(hex, 16).ok(),
+        None => value.parse::<i64>().ok(),
+    };
+    let bare = wanted.trim_matches('"');
+    running == bare
+        || (truth(running).is_some() && truth(running) == truth(bare))
+        || (number(running).is_some() && number(running) == number(bare))
+}
+
 /// Reads `options` and `blacklist`; a backslash joins lines (libkmod libkmod-config.c, handbook §9).
 pub fn modprobe(text: &str) -> Modprobe {
     let mut found = Modprobe::default();

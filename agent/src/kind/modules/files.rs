@@ -11,14 +11,11 @@ use crate::host::{HostKind, ReadError, Reader};
 use crate::kind::Context;
 use crate::kind::drop_in::{self, ConfFile};
 use crate::ledger::Sha;
-use crate::modules_conf::{self, MODULES_LOAD_PATH};
+use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
 use crate::plan::{
     Action, Blocker, Change, Effect, FileContent, Item, Note, Pending, Section, Settled, Unknown,
     WayBack, Why,
 };
-
-/// bedplate's modprobe.d file.
-pub const MODPROBE: &str = modules_conf::MODPROBE_PATH;
 
 /// Compares the boot load list.
 pub fn load_list(context: &Context, section: &mut Section) {
@@ -87,7 +84,7 @@ pub fn modprobe(context: &Context, section: &mut Section) {
         Err(error) => {
             section.blockers.push(Blocker {
                 kind: NAME,
-                subject: MODPROBE.into(),
+                subject: MODPROBE_PATH.into(),
                 reason: error.to_string(),
                 remedy: "correct the option in the profile".into(),
             });
@@ -96,11 +93,11 @@ pub fn modprobe(context: &Context, section: &mut Section) {
     };
     let files = match drop_in::files(context.reader, "modprobe.d") {
         Ok(files) => files,
-        Err(error) => return unknown(section, MODPROBE, &error),
+        Err(error) => return unknown(section, MODPROBE_PATH, &error),
     };
     let ours = files
         .iter()
-        .find(|file| file.path == MODPROBE)
+        .find(|file| file.path == MODPROBE_PATH)
         .map(|file| conf::modprobe(&file.text))
         .unwrap_or_default();
     overruled(context, &files, section);
@@ -118,7 +115,8 @@ pub fn modprobe(context: &Context, section: &mut Section) {
     waits::pending(context, &items, section);
     let effect =
         if waiting.iter().any(waits::Wait::is_due) { Effect::NextBoot } else { Effect::Now };
-    let Some(mut change) = replace(context.reader, MODPROBE, text, items, effect, section) else {
+    let Some(mut change) = replace(context.reader, MODPROBE_PATH, text, items, effect, section)
+    else {
         return;
     };
     section.unseen.extend(waiting.into_iter().filter_map(|wait| wait.unseen(&change.id)));
@@ -230,7 +228,7 @@ fn replace(
 /// A file that sorts after ours and says otherwise wins when the module is loaded.
 fn overruled(context: &Context, files: &[ConfFile], section: &mut Section) {
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    for file in files.iter().filter(|file| name(&file.path) > name(MODPROBE)) {
+    for file in files.iter().filter(|file| name(&file.path) > name(MODPROBE_PATH)) {
         let theirs = conf::modprobe(&file.text);
         for option in &context.desired.modules.options {
             let key = (option.module.to_string(), option.parameter.replace('-', "_"));
@@ -254,12 +252,12 @@ fn settled(ours: &Modprobe, section: &mut Section) {
         section.settled.push(Settled {
             kind: NAME,
             subject,
-            state: format!("{value}, in {MODPROBE}"),
+            state: format!("{value}, in {MODPROBE_PATH}"),
         });
     }
     for module in &ours.blacklist {
         let subject = format!("blacklist {module}");
-        section.settled.push(Settled { kind: NAME, subject, state: format!("in {MODPROBE}") });
+        section.settled.push(Settled { kind: NAME, subject, state: format!("in {MODPROBE_PATH}") });
     }
 }
 
@@ -276,7 +274,7 @@ fn pending_options(context: &Context, section: &mut Section) {
         );
         // Not loaded, or a parameter that sysfs does not show: nothing to compare.
         let Ok(running) = context.reader.attribute(&path) else { continue };
-        if !same_value(&running, &option.value) {
+        if !conf::same_value(&running, &option.value) {
             section.pending.push(Pending {
                 kind: NAME,
                 subject: format!("options {} {}", option.module, option.parameter),
@@ -286,23 +284,6 @@ fn pending_options(context: &Context, section: &mut Section) {
             });
         }
     }
-}
-
-/// sysfs shows a bool as Y or N, a number in decimal, and a string without the quotes that carried it.
-pub(super) fn same_value(running: &str, wanted: &str) -> bool {
-    let truth = |value: &str| match value {
-        "1" | "Y" | "y" => Some(true),
-        "0" | "N" | "n" => Some(false),
-        _ => None,
-    };
-    let number = |value: &str| match value.strip_prefix("0x") {
-        Some(hex) => i64::from_str_radix(hex, 16).ok(),
-        None => value.parse::<i64>().ok(),
-    };
-    let bare = wanted.trim_matches('"');
-    running == bare
-        || (truth(running).is_some() && truth(running) == truth(bare))
-        || (number(running).is_some() && number(running) == number(bare))
 }
 
 /// Tools that rebuild an initramfs, by the file that proves them there.
@@ -332,7 +313,7 @@ fn rebuild_initramfs(context: &Context, change: &mut Change, section: &mut Secti
         Some(tool) => change.actions.push(tool),
         None => section.notes.push(Note {
             kind: NAME,
-            subject: MODPROBE.into(),
+            subject: MODPROBE_PATH.into(),
             text:
                 "no update-initramfs or dracut here: if the initramfs holds one of these modules, rebuild it"
                     .into(),

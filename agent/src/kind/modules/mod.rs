@@ -3,8 +3,11 @@
 
 mod conf;
 mod files;
+mod gpudirect;
 mod installed;
 mod paths;
+mod rccl;
+mod resolve;
 mod running;
 pub(crate) mod section;
 mod waits;
@@ -16,9 +19,12 @@ use crate::plan::Section;
 pub const KIND: Kind = Kind {
     name: NAME,
     about: "modules-load.d, modprobe.d, and what is loaded now",
+    resolve: resolve::resolve,
     plan,
+    contribute: resolve::contribute,
     watch: paths::watch,
     recorded: paths::RECORDED,
+    owns: paths::OWNS,
     labels: no_labels,
 };
 

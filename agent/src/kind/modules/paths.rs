@@ -1,7 +1,7 @@
 //! Where modules are configured and show: what a snapshot records, what the daemon watches.
 
 use crate::facts::Facts;
-use crate::kind::{Take, Watch};
+use crate::kind::{Owns, Take, Watch};
 use crate::section::Declared;
 
 /// Recorded in snapshots.
@@ -32,6 +32,13 @@ pub const RECORDED: &[(&str, Take)] = &[
     ("/usr/sbin/modprobe", Take::Presence),
     ("/usr/sbin/update-initramfs", Take::Presence),
 ];
+
+/// Written here.
+pub const OWNS: Owns = Owns {
+    files: &["/etc/modules-load.d/bedplate.conf", "/etc/modprobe.d/zz-bedplate.conf"],
+    tools: &[&["update-initramfs", "-u", "-k", "all"], &["dracut", "--force", "--regenerate-all"]],
+    ..Owns::NONE
+};
 
 /// The two directories that modprobe and systemd-modules-load read on this host.
 pub fn watch(_: &dyn Declared, _: &Facts) -> Watch {

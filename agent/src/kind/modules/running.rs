@@ -79,7 +79,7 @@ fn load_change(module: &WantedModule, section: &Section) -> Change {
     let needs = section
         .changes
         .iter()
-        .filter(|change| change.subject == super::files::MODPROBE)
+        .filter(|change| change.subject == crate::modules_conf::MODPROBE_PATH)
         .map(|change| change.id.clone());
     Change {
         id: format!("{NAME}/load/{name}"),
@@ -106,6 +106,11 @@ fn load_change(module: &WantedModule, section: &Section) -> Change {
 fn remedy(module: &ModuleName) -> String {
     match module.as_str() {
         "nvidia_peermem" => "install the NVIDIA driver (R470 or later ships nvidia_peermem), or set modules.gpudirect = \"dmabuf\"".into(),
+        // The one module of that prefix that no driver brings (handbook §6.4).
+        "nvidia_fs" => "install GPUDirect Storage (package nvidia-fs-dkms or nvidia-gds), which the NVIDIA driver does not \
+                        contain, or take nvidia_fs out of modules.load: cuFile needs none where it uses the kernel's own \
+                        P2PDMA for NVMe (`use_pci_p2pdma` in cufile.json, open kernel modules)"
+            .into(),
         name if name.starts_with("nvidia") => {
             format!("install the NVIDIA driver for this kernel; on GPU Operator hosts take {name} out of modules.load (the driver container loads it)")
         }

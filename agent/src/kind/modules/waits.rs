@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 
 use super::NAME;
 use super::conf::Modprobe;
-use super::files::{MODPROBE, same_value};
+use super::conf::same_value;
 use crate::host::module::is_live;
 use crate::host::{HostKind, Reading, boot_id};
 use crate::kind::Context;
 use crate::ledger::{Sha, WaitRecord};
+use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::{Effect, Item, Pending, Section, Unseen};
 
 /// One thing of a change that waits for a boot.
@@ -92,7 +93,7 @@ fn began(context: &Context, subject: &str) -> Option<Option<String>> {
 /// The boot is taken to have begun with bedplate's content. A doubt remains: a file that was removed before the boot and is
 /// put back after it does wait for another one, and nothing on this host tells the two apart.
 fn is_put_back(context: &Context, content: Option<&Sha>) -> bool {
-    let Some(record) = context.ledger.files.get(MODPROBE) else { return false };
+    let Some(record) = context.ledger.files.get(MODPROBE_PATH) else { return false };
     content.is_some() && record.unfinished.is_none() && record.ours.as_slice() == [content.cloned()]
 }
 

@@ -3,10 +3,10 @@
 
 use super::{NAME, Pf, usage};
 use crate::desired::{VfDriver, WantedAttributes};
-use crate::facts::pci::Function;
 use crate::host::{ReadError, Reader};
 use crate::kind::some_of;
 use crate::plan::{Action, Blocker, Item, Unknown, Why};
+use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes, VfTable};
 
 /// Seconds for one attribute, or for the driver of one VF to start: some ask firmware (handbook §5.2).
@@ -16,16 +16,28 @@ const ESWITCH_LIMIT_S: u32 = 300;
 
 /// The network interface through which a PF's VFs are set up. In switchdev mode the PF has one more for every VF, whose
 /// port names are `pf0vf3` or `pf0sf8` (Documentation/networking/switchdev.rst).
-pub fn uplink<'a>(reader: &dyn Reader, pf: &'a Function) -> Option<&'a str> {
+pub fn uplink<'a>(reader: &dyn Reader, interfaces: &'a [String]) -> Option<&'a str> {
     let represents = |name: &String| {
         let port = reader.attribute(&format!("/sys/class/net/{name}/phys_port_name"));
         port.is_ok_and(|port| port.contains("vf") || port.contains("sf"))
     };
-    let mut names = pf.net.iter();
-    match pf.net.len() {
+    let mut names = interfaces.iter();
+    match interfaces.len() {
         0 | 1 => names.next().map(String::as_str),
         _ => names.find(|name| !represents(name)).map(String::as_str),
     }
+}
+
+/// The same of a PF that is known by its address alone, as it is now; `None` = it has no interface here.
+///
+/// # Errors
+/// Its interfaces cannot be read.
+pub fn uplink_of(reader: &dyn Reader, pf: PciAddress) -> Result<Option<String>, ReadError> {
+    let interfaces = match reader.list(&format!("/sys/bus/pci/devices/{pf}/net")) {
+        Err(error) if error.is_absent() => Vec::new(),
+        other => other?,
+    };
+    Ok(uplink(reader, &interfaces).map(str::to_owned))
 }
 
 /// Why nothing is planned.
@@ -129,7 +141,7 @@ impl Pf<'_> {
     }
 
     fn interface(&self) -> Option<&str> {
-        uplink(self.context.reader, self.function)
+        uplink(self.context.reader, &self.function.net)
     }
 
     fn table(&self) -> Result<VfTable, Stop> {

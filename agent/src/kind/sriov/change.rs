@@ -14,9 +14,6 @@ impl Pf<'_> {
         differing: &[Differs],
     ) -> Change {
         let count = (need != Need::Nothing).then(|| self.item(present, need));
-        let mut disrupts =
-            if need == Need::Destroy { self.what_vanishes(present) } else { Vec::new() };
-        disrupts.extend(self.attribute_disruptions(differing));
         Change {
             id: format!("{NAME}/{}", self.wanted.pf),
             kind: NAME,
@@ -24,7 +21,7 @@ impl Pf<'_> {
             items: count.into_iter().chain(self.attribute_items(differing)).collect(),
             effect: Effect::EveryBoot,
             actions: self.actions(present, need, differing),
-            disrupts,
+            disrupts: self.disrupts(present, need, differing),
             needs: Vec::new(),
             owns: None,
             deferred: image.then(|| Deferred {
@@ -53,6 +50,15 @@ impl Pf<'_> {
             (VfDriver::Auto, count) | (_, count @ 0) => vfs(count),
             (_, count) => format!("{} with {}", vfs(count), self.driver_wanted()),
         }
+    }
+
+    fn disrupts(&self, present: u16, need: Need, differing: &[Differs]) -> Vec<String> {
+        let of_count = match need {
+            Need::Nothing | Need::Bind | Need::StopProbing => Vec::new(),
+            Need::Create => self.disturbs(),
+            Need::Destroy => [self.what_vanishes(present), self.disturbs()].concat(),
+        };
+        [of_count, self.attribute_disruptions(differing)].concat()
     }
 
     fn what_vanishes(&self, present: u16) -> Vec<String> {

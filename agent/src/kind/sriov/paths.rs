@@ -2,7 +2,7 @@
 
 use crate::facts::Facts;
 use crate::host::Reader;
-use crate::kind::{Take, Watch};
+use crate::kind::{Owns, Take, Watch};
 use crate::section::Declared;
 
 /// Recorded in snapshots.
@@ -10,12 +10,27 @@ pub const RECORDED: &[(&str, Take)] = &[
     ("/sys/class/net/*/flags", Take::Whole),
     ("/sys/class/net/*/operstate", Take::Whole),
     ("/sys/class/net/*/phys_port_name", Take::Whole),
+    ("/sys/class/net/*", Take::Names),
+    ("/sys/class/net/*/bonding/slaves", Take::Whole),
+    ("/proc/net/route", Take::Whole),
+    ("/proc/net/ipv6_route", Take::Whole),
     ("/etc/systemd/network/*", Take::Whole),
     ("/run/systemd/network/*", Take::Whole),
     ("/etc/sriov-operator", Take::Presence),
     ("/usr/bin/mlxconfig", Take::Presence),
     ("/usr/bin/mstconfig", Take::Presence),
 ];
+
+/// Written here: VF counts, whether VFs get a driver and which, and by netlink what NICs keep of them.
+pub const OWNS: Owns = Owns {
+    attributes: &[
+        "/sys/bus/pci/devices/*/sriov_numvfs",
+        "/sys/bus/pci/devices/*/sriov_drivers_autoprobe",
+        "/sys/bus/pci/devices/*/driver_override",
+    ],
+    nics: true,
+    ..Owns::NONE
+};
 
 /// VF counts, and resets, which take VFs away.
 pub fn watch(_: &dyn Declared, facts: &Facts) -> Watch {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use glob::Pattern;
 
-use crate::desired::{SriovCount, WantedVfs};
+use crate::desired::{Desired, SriovCount, WantedVfs};
 use crate::facts::Facts;
 use crate::facts::pci::{Function, PciTree};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
 use crate::plan::{Blocker, Note, Unknown, Why};
+use crate::section::Declared;
 use crate::topology::Topology;
 use crate::value::PciId;
 
@@ -30,6 +31,16 @@ pub struct Resolved {
     pub unknowns: Vec<Unknown>,
     /// Remarks: rules that select nothing, PFs left to others.
     pub notes: Vec<Note>,
+}
+
+/// Adds it to what is desired of the machine.
+pub(super) fn resolve_into(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+    let Some(section) = profile.get::<Sriov>() else { return };
+    let Resolved { vfs, blockers, unknowns, notes } = resolve(section, facts);
+    desired.sriov = vfs;
+    desired.blockers.extend(blockers);
+    desired.unknowns.extend(unknowns);
+    desired.notes.extend(notes);
 }
 
 /// Which PFs the rules select, and how many VFs that makes on each. The first rule that selects a PF has it.
@@ -201,6 +212,7 @@ fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &m
                 vf_driver: rule.vf_driver.clone(),
                 vf: rule.vf,
                 eswitch: rule.eswitch,
+                allow_disruption: rule.allow_disruption,
                 rule: rule.name.clone(),
                 why: std::iter::once(Why::because(reason))
                     .chain(rule.why.iter().cloned())

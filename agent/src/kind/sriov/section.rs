@@ -78,6 +78,8 @@ pub struct SriovRule {
     pub vf: WantedAttributes,
     /// Mode of the eswitch; `None` = as it is.
     pub eswitch: Option<EswitchMode>,
+    /// Whether VFs may be made where the default route goes through the PF.
+    pub allow_disruption: bool,
     /// Where and why.
     pub why: Vec<Why>,
 }
@@ -122,6 +124,14 @@ pub(crate) struct DeviceFragment {
         extend("x-source" = "Documentation/networking/devlink/devlink-eswitch-attr.rst")
     )]
     pub eswitch: Option<At<EswitchMode>>,
+    /// Whether to make and remove virtual functions even where the host's default route goes through the physical function,
+    /// directly or by a bond, bridge or VLAN on it. Some drivers reset the port for that (ixgbe, igb) or stop its queues
+    /// (ice, bnxt_en), so that the host may be cut off.
+    #[schemars(
+        extend("default" = false),
+        extend("x-source" = "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c; drivers/net/ethernet/intel/igb/igb_main.c")
+    )]
+    pub allow_disruption: Option<At<bool>>,
 
     /// Why; shown in plans.
     pub why: Option<At<String>>,
@@ -194,6 +204,7 @@ pub(crate) struct Device {
     pub vf_driver: VfDriver,
     pub vf: WantedAttributes,
     pub eswitch: Option<EswitchMode>,
+    pub allow_disruption: bool,
 }
 
 fn read_devices(
@@ -241,7 +252,9 @@ fn device(checker: &mut Checker<'_>, device: DeviceFragment, place: Place) -> Op
     let vf = attributes::attributes(checker, device.vf);
     let reason = Reason { why: device.why, source: device.source };
     let eswitch = device.eswitch.map(|at| at.value);
-    let rule = Device { select: select?, vfs, vf_driver: vf_driver?, vf: vf?, eswitch };
+    let allow_disruption = device.allow_disruption.is_some_and(|at| at.value);
+    let rule =
+        Device { select: select?, vfs, vf_driver: vf_driver?, vf: vf?, eswitch, allow_disruption };
     Some(checker.reasoned(rule, place, reason))
 }
 
@@ -291,6 +304,7 @@ fn finish_rules(section: &SriovLayer, finisher: &mut Finisher<'_>) -> Vec<SriovR
             vf_driver: leaf.value.vf_driver.clone(),
             vf: leaf.value.vf,
             eswitch: leaf.value.eswitch,
+            allow_disruption: leaf.value.allow_disruption,
             why: finisher.why(leaf),
         });
     }
@@ -340,5 +354,8 @@ fn show_rule(rule: &SriovRule, out: &mut Printer<'_>) {
     }
     if let Some(mode) = rule.eswitch {
         out.line(&format!("eswitch = {}", toml_text(&mode)), None);
+    }
+    if rule.allow_disruption {
+        out.line("allow_disruption = true", None);
     }
 }

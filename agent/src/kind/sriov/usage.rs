@@ -45,16 +45,20 @@ pub(super) fn use_of(vf: &Function, reader: &dyn Reader) -> Option<String> {
 }
 
 fn interface_use(name: &str, reader: &dyn Reader) -> Option<String> {
-    // operstate says "down" of an interface that is up without a carrier: only the flag tells.
-    let flags = match reader.attribute(&format!("/sys/class/net/{name}/flags")) {
-        Ok(text) => u32::from_str_radix(text.trim_start_matches("0x"), 16).ok(),
-        Err(error) => return Some(format!("{name}: {error}")),
-    };
-    match flags {
-        Some(flags) if flags & IFF_UP == 0 => None,
-        Some(_) => Some(format!("{name} is up")),
-        None => Some(format!("{name}: its flags make no sense")),
+    match is_up(name, reader) {
+        Ok(false) => None,
+        Ok(true) => Some(format!("{name} is up")),
+        Err(why) => Some(format!("{name}: {why}")),
     }
+}
+
+/// Whether an interface is switched on, or why that cannot be told.
+pub fn is_up(name: &str, reader: &dyn Reader) -> Result<bool, String> {
+    // operstate says "down" of an interface that is up without a carrier: only the flag tells.
+    let text = reader.attribute(&format!("/sys/class/net/{name}/flags"));
+    let text = text.map_err(|error| error.to_string())?;
+    let flags = u32::from_str_radix(text.trim_start_matches("0x"), 16);
+    flags.map(|flags| flags & IFF_UP != 0).map_err(|_| "its flags make no sense".to_owned())
 }
 
 /// Verbs on InfiniBand need no interface that is up: an active port may be in use.

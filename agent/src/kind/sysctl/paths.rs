@@ -2,7 +2,7 @@
 
 use super::section::Sysctl;
 use crate::facts::Facts;
-use crate::kind::{Take, Watch};
+use crate::kind::{Owns, Take, Watch};
 use crate::section::Declared;
 
 /// Recorded in snapshots. Of /proc/sys only what profiles of GPU and RDMA nodes set: some of its files do something when they
@@ -39,6 +39,13 @@ pub const RECORDED: &[(&str, Take)] = &[
     ("/proc/sys/net/ipv4/conf/*/arp_ignore", Take::Whole),
     ("/proc/sys/net/ipv4/conf/*/rp_filter", Take::Whole),
 ];
+
+/// Written here.
+pub const OWNS: Owns = Owns {
+    files: &["/etc/sysctl.d/zz-bedplate.conf"],
+    attributes: &["/proc/sys/**"],
+    ..Owns::NONE
+};
 
 /// The directory of the file, and the running values: programs write to both.
 pub fn watch(profile: &dyn Declared, _: &Facts) -> Watch {

@@ -1,9 +1,6 @@
 //! What is planned for kernel parameters, on a host of a few files.
 
 use super::*;
-use crate::desired::{
-    AcsPersistence, AcsPolicy, Desired, DesiredAcs, DesiredCmdline, DesiredModules,
-};
 use crate::host::Reading;
 use crate::ledger::Ledger;
 use crate::plan::Action;
@@ -16,19 +13,7 @@ fn plan_of(set: &str, host: HostKind, reader: &Files) -> Section {
     let profile = of_text(&format!("schema = 1\n[sysctl]\nset = {set}\n"));
     let mut facts = facts(Reading::Absent);
     facts.host = host;
-    let desired = Desired {
-        cmdline: DesiredCmdline::default(),
-        modules: DesiredModules::default(),
-        acs: DesiredAcs {
-            policy: AcsPolicy::Keep,
-            ports: vec![],
-            persistence: AcsPersistence::Live,
-        },
-        sriov: vec![],
-        blockers: vec![],
-        unknowns: vec![],
-        notes: vec![],
-    };
+    let desired = Desired::default();
     let ledger = Ledger::default();
     plan(&Context { profile: &profile, desired: &desired, facts: &facts, reader, ledger: &ledger })
 }

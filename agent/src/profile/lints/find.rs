@@ -1,6 +1,6 @@
 //! Where lints apply: one small function a row that needs more than a line.
 
-use super::{Arg, Hit, Parameter, View};
+use super::{Arg, Hit, Parameter, View, lint_ids};
 use crate::facts::{Arch, CpuVendor};
 use crate::kind::cmdline::section::Argument;
 use crate::profile::model::{AcsPolicy, IommuMode, PciIdPair, VfDriver};
@@ -12,6 +12,12 @@ pub(super) fn args(view: &View<'_>, test: fn(&Arg) -> bool) -> Vec<Hit> {
 
 pub(super) fn parameters(view: &View<'_>, test: fn(&Parameter) -> bool) -> Vec<Hit> {
     view.parameters.iter().filter(|parameter| test(parameter)).map(Parameter::hit).collect()
+}
+
+pub(super) fn unknown_lint(view: &View<'_>) -> Vec<Hit> {
+    let known = lint_ids();
+    let unknown = view.layer.lints.allowed.iter().filter(|(id, _)| !known.contains(id));
+    unknown.map(|(id, leaf)| Hit::new(leaf.place, id)).collect()
 }
 
 fn is_for_arm(view: &View<'_>) -> bool {
@@ -61,17 +67,21 @@ fn says(arg: &Arg) -> Option<Says> {
 
 fn agrees(says: Says, mode: IommuMode) -> bool {
     match mode {
-        IommuMode::Passthrough => matches!(says, Says::Passthrough | Says::On),
+        IommuMode::Passthrough | IommuMode::PassthroughRequired => {
+            matches!(says, Says::Passthrough | Says::On)
+        }
         IommuMode::Translated => matches!(says, Says::Translated | Says::On),
         IommuMode::Off => says == Says::Off,
-        IommuMode::Keep => true,
+        IommuMode::Keep | IommuMode::Auto => true,
     }
 }
 
 fn iommu_args(view: &View<'_>, agreeing: bool) -> Vec<Hit> {
     let mode = view.profile.iommu.mode;
-    let decided = view.args.iter().filter(|_| mode != IommuMode::Keep);
-    decided
+    let decided = !matches!(mode, IommuMode::Keep | IommuMode::Auto);
+    view.args
+        .iter()
+        .filter(|_| decided)
         .filter(|arg| says(arg).is_some_and(|says| agrees(says, mode) == agreeing))
         .map(Arg::hit)
         .collect()

@@ -18,6 +18,11 @@ pub(super) fn lint(sources: &Sources, layer: &Layer, profile: &Profile) -> Vec<D
     linter.into_findings()
 }
 
+/// The ids of all lints.
+pub fn lint_ids() -> Vec<&'static str> {
+    rows::ROWS.iter().map(|row| row.id).chain(Layer::lint_ids()).collect()
+}
+
 /// One lint.
 type Row = Lint<for<'a> fn(&View<'a>) -> Vec<Hit>>;
 

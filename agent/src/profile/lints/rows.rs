@@ -117,7 +117,7 @@ pub(super) static ROWS: &[Row] = &[
         find: find::vfio_without_iommu,
         reason: "needs an IOMMU, and `mode` in [iommu] switches it off",
         source: "drivers/vfio/group.c; Documentation/driver-api/vfio.rst",
-        remedy: "set `mode` to `translated` or `passthrough`: devices of guests are translated in either",
+        remedy: "set `mode` to `translated` or `passthrough-required`: devices of guests are translated in either",
     },
     Row {
         id: "realloc-on-mi300x",
@@ -194,5 +194,13 @@ pub(super) static ROWS: &[Row] = &[
         reason: "is the default on x86 and cycles no power",
         source: "kernel/reboot.c; arch/x86/kernel/reboot.c",
         remedy: "drop it; `methods` in [reboot] choose how the machine is restarted",
+    },
+    Row {
+        id: "unknown-lint",
+        severity: Warning,
+        find: find::unknown_lint,
+        reason: "is no lint's id: it lets nothing pass",
+        source: "`bedplate profile check`, which prints the ids in brackets",
+        remedy: "correct the id, or drop the entry",
     },
 ];

@@ -1,5 +1,5 @@
 use super::super::{LayerText, load, render_all, shipped};
-use super::{Layer, Severity, rows};
+use super::{Severity, lint_ids};
 
 /// The ids of the findings in a profile without `schema`.
 fn ids(text: &str) -> Vec<&'static str> {
@@ -9,15 +9,20 @@ fn ids(text: &str) -> Vec<&'static str> {
     loaded.lints.iter().map(|finding| finding.id).collect()
 }
 
+fn load_of(name: &str) -> String {
+    format!("[modules]\nload = [\"{name}\"]")
+}
+
 fn args(list: &str) -> String {
     format!("[cmdline]\nargs = [{list}]")
 }
 
 /// A profile for each row, with the finding it must have and no other.
 fn samples() -> Vec<(&'static str, String)> {
-    let vfio = "[[sriov.devices]]\nname = \"g\"\nselect = { vendor = \"15b3\" }\nvfs = 1\nvf_driver = \"vfio-pci\"\n";
-    let load = |name: &str| format!("[modules]\nload = [\"{name}\"]");
-    let option = |module: &str, name: &str| format!("[modules.options.{module}]\n{name} = 1");
+    [iommu_samples(), acs_samples(), module_samples(), other_samples()].concat()
+}
+
+fn iommu_samples() -> Vec<(&'static str, String)> {
     vec![
         ("amd-iommu-on", args("\"amd_iommu=on\"")),
         ("amd-iommu-on", args("\"amd-iommu=pgtbl_v2,on\"")),
@@ -42,6 +47,12 @@ fn samples() -> Vec<(&'static str, String)> {
         ),
         ("two-spellings", args("\"iommu=pt\", \"iommu.passthrough=1\"")),
         ("iommu-by-hand", format!("iommu.mode = \"passthrough\"\n{}", args("\"iommu=pt\""))),
+    ]
+}
+
+fn acs_samples() -> Vec<(&'static str, String)> {
+    let vfio = "[[sriov.devices]]\nname = \"g\"\nselect = { vendor = \"15b3\" }\nvfs = 1\nvf_driver = \"vfio-pci\"\n";
+    vec![
         ("acs-override", args("\"pcie_acs_override=downstream,multifunction\"")),
         ("assign-busses", args("\"pci=noats,assign-busses\"")),
         ("config-acs-commas", args("\"pci=config_acs=xx000x0@17:00.0,xx000x0@18:00.0\"")),
@@ -50,13 +61,19 @@ fn samples() -> Vec<(&'static str, String)> {
             format!("acs.policy = \"direct-p2p\"\n{}", args("\"pci=disable_acs_redir=17:00.0\"")),
         ),
         ("acs-clear-with-vfio", format!("acs.policy = \"clear\"\n{vfio}")),
-        ("acs-clear-with-vfio", format!("acs.policy = \"clear\"\n{}", load("vfio-pci"))),
+        ("acs-clear-with-vfio", format!("acs.policy = \"clear\"\n{}", load_of("vfio-pci"))),
         ("acs-direct-with-vfio", format!("acs.policy = \"direct-p2p\"\n{vfio}")),
         ("vfio-without-iommu", format!("iommu.mode = \"off\"\n{vfio}")),
         (
             "realloc-on-mi300x",
             format!("match.pci = [{{ id = \"1002:74a1\" }}]\n{}", args("\"pci=realloc\"")),
         ),
+    ]
+}
+
+fn module_samples() -> Vec<(&'static str, String)> {
+    let option = |module: &str, name: &str| format!("[modules.options.{module}]\n{name} = 1");
+    vec![
         ("raw-qp-enforcement", args("\"rdma_ucm.disable_raw_qp_enforcement=1\"")),
         ("raw-qp-enforcement", option("ib_uverbs", "disable_raw_qp_enforcement")),
         ("nvreg-case", option("nvidia", "NVreg_EnablePCIeRelaxedOrderingMode")),
@@ -65,17 +82,23 @@ fn samples() -> Vec<(&'static str, String)> {
         ("registry-dwords-on-cmdline", args("'nvidia.NVreg_RegistryDwords=\"A=1;B=2\"'")),
         ("module-option-on-cmdline", args("\"mlx5_core.prof_sel=3\"")),
         ("module-option-on-cmdline", args("\"nvidia-drm.modeset=1\"")),
-        ("no-such-module", load("dma_buf")),
-        ("no-such-module", load("amd_peer_mem")),
-        ("nv-peer-mem", load("nv_peer_mem")),
-        ("peermem-by-hand", load("nvidia-peermem")),
-        ("nvidia-modules-listed", load("nvidia-uvm")),
-        ("loaded-by-udev", load("mlx5_ib")),
+        ("no-such-module", load_of("dma_buf")),
+        ("no-such-module", load_of("amd_peer_mem")),
+        ("nv-peer-mem", load_of("nv_peer_mem")),
+        ("peermem-by-hand", load_of("nvidia-peermem")),
+        ("nvidia-modules-listed", load_of("nvidia-uvm")),
+        ("loaded-by-udev", load_of("mlx5_ib")),
+    ]
+}
+
+fn other_samples() -> Vec<(&'static str, String)> {
+    vec![
         ("reboot-cold", args("\"reboot=cold\"")),
         (
             "vf-in-switchdev",
             "[[sriov.devices]]\nname = \"x\"\nselect = { vendor = \"15b3\" }\nvfs = 4\nvf = { vlan = 7 }\neswitch = \"switchdev\"".to_owned(),
         ),
+        ("unknown-lint", "[lints]\nallow = { amd-iommu = \"the installer adds it\" }".to_owned()),
         ("vfs-everywhere", "[[sriov.devices]]\nname = \"x\"\nvfs = 4".to_owned()),
         (
             "rules-unused",
@@ -99,8 +122,7 @@ fn each_row_finds_its_sample_and_nothing_else() {
 #[test]
 fn each_row_has_a_sample() {
     let samples = samples();
-    let ids = rows::ROWS.iter().map(|row| row.id).chain(Layer::lint_ids());
-    for lint in ids {
+    for lint in lint_ids() {
         assert!(samples.iter().any(|(id, _)| *id == lint), "{lint}");
     }
 }
@@ -114,6 +136,7 @@ fn what_is_right_has_no_finding() {
         args("\"pci=config_acs=xx000x0@17:00.0;xx000x0@18:00.0\""),
         format!("iommu.mode = \"passthrough\"\n{}", args("\"iommu.strict=0\"")),
         "[cmdline]\nabsent = [\"amd_iommu=on\", \"pcie_acs_override\", \"pci=assign-busses\"]".to_owned(),
+        "[lints]\nallow = { amd-iommu-on = \"the installer adds it\" }".to_owned(),
         "[modules]\nload = [\"ib_umad\"]\nblacklist = [\"nv_peer_mem\"]\nunload = [\"nvidia_peermem\"]".to_owned(),
         "[modules.options.nvidia]\nNVreg_EnablePCIERelaxedOrderingMode = 1\nNVreg_RegistryDwords = \"A=1;B=2\"".to_owned(),
     ] {

@@ -2,5 +2,6 @@
 //! the rows that put them all together are in [`super::root`].
 
 pub mod agent;
+pub mod lints;
 pub mod matching;
 pub mod reboot;

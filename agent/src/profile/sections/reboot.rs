@@ -98,6 +98,12 @@ section! {
         /// Whether a process that holds a GPU or an RDMA device open keeps the machine from rebooting.
         busy_devices: bool = true;
 
+        /// Names of processes (`ps -o comm`) that hold such devices all the time and are no work: storage clients over RDMA
+        /// (`mmfsd` of GPFS, `wekanode`), of which only the operator can say whether they count. Daemons that come with
+        /// drivers, monitoring and Kubernetes are known and need not be named. A later file replaces the whole list.
+        #[schemars(example = ["mmfsd"], extend("x-source" = "handbook §14.7"))]
+        idle_holders: Vec<String> as Names = Vec::new();
+
         /// A command that says whether the machine is busy: exit status 0 = free, 1 = busy (its first line of output is the
         /// reason), anything else = cannot tell, and then nothing is rebooted.
         #[schemars(example = ["/usr/local/sbin/node-is-drained"])]
@@ -218,6 +224,35 @@ fn window(checker: &mut Checker<'_>, text: At<String>) -> Option<String> {
             checker.error(place, "bad-window", message, error.label(), Some(help.to_owned()));
             None
         }
+    }
+}
+
+/// Names of processes.
+pub(crate) struct Names;
+
+impl Rule for Names {
+    type File = Vec<At<String>>;
+    type Value = Vec<String>;
+
+    fn read(checker: &mut Checker<'_>, _: &str, list: At<Self::File>) -> Option<Leaf<Self::Value>> {
+        let place = checker.place(list.span);
+        let mut names = Vec::new();
+        for name in list.value {
+            if name.value.trim().is_empty() || name.value.contains('/') {
+                let message = format!("`{}` is not the name of a process", name.value);
+                let help = "write what `ps -o comm` shows: `mmfsd`, no path and no arguments";
+                let label = "expected a name";
+                let place = checker.place(name.span);
+                checker.error(place, "bad-process-name", message, label, Some(help.to_owned()));
+            } else {
+                names.push(name.value);
+            }
+        }
+        Some(Leaf::bare(names, place))
+    }
+
+    fn shown(value: &Self::Value) -> impl Serialize {
+        value
     }
 }
 

@@ -73,8 +73,12 @@ fn one_directory_serves_a_mixed_fleet() {
         (machine(X86_64, Amd, &[(0x1002, 0x74a1, 8)]), "mi300x"),
         (machine(X86_64, Intel, &[(0x1002, 0x74a1, 8)]), "mi300x"),
         (machine(Aarch64, Arm, &[(0x10de, 0x2342, 1)]), "grace"),
-        (machine(Aarch64, Arm, &[(0x10de, 0x2941, 4)]), "grace"),
-        (machine(X86_64, Intel, &[(0x10de, 0x2330, 4)]), "generic-intel"),
+        (machine(Aarch64, Arm, &[(0x10de, 0x2941, 4)]), "gb200"),
+        (machine(Aarch64, Arm, &[(0x10de, 0x31c2, 4)]), "grace"),
+        (machine(Aarch64, Arm, &[(0x10de, 0x31c2, 4), (0x15b3, 0x2100, 4)]), "gb300"),
+        (machine(Aarch64, Arm, &[]), "generic-arm"),
+        (machine(X86_64, Amd, &[(0x10de, 0x2330, 4)]), "hgx-h100"),
+        (machine(X86_64, Intel, &[(0x10de, 0x2330, 3)]), "generic-intel"),
         (machine(X86_64, Amd, &[]), "generic-amd"),
     ];
     let profiles = all_shipped();
@@ -111,7 +115,7 @@ fn what_is_unknown_never_matches_and_is_named() {
     let wanted =
         conditions("cpu_vendor = \"intel\"\nproduct_name = \"*\"\npci = [{ id = \"10de:*\" }]");
     assert_eq!(
-        misfits_of(&wanted, &facts),
+        judge(&wanted, &facts).fails,
         [
             "CPU vendor is unknown: not recorded",
             "this machine has no DMI product name",
@@ -158,7 +162,7 @@ fn virtual_functions_do_not_count() {
     let pf = *tree.functions.keys().next().unwrap();
     tree.functions.values_mut().last().unwrap().physfn = Some(pf);
     let one = conditions("pci = [{ id = \"1002:*\", at_least = 1, at_most = 1 }]");
-    assert_eq!(misfits_of(&one, &facts), Vec::<String>::new());
+    assert_eq!(judge(&one, &facts).fails, Vec::<String>::new());
     let two = conditions("pci = [{ id = \"1002:*\", at_least = 2 }]");
-    assert_eq!(misfits_of(&two, &facts).len(), 1);
+    assert_eq!(judge(&two, &facts).fails.len(), 1);
 }

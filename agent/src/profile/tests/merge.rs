@@ -253,7 +253,7 @@ proptest! {
             layer.cmdline.params.values().flat_map(|p| p.set()).map(|leaf| leaf.value.clone()).collect()
         };
         let cleared: Vec<String> =
-            b.cmdline.params.0.iter().filter(|(_, p)| p.cleared.is_some()).map(|(name, _)| name.clone()).collect();
+            b.cmdline.params.0.iter().filter(|(_, p)| !p.cleared.0.is_empty()).map(|(name, _)| name.clone()).collect();
         let whole = a.overlay(b.clone());
         for token in wanted(&b) {
             prop_assert!(wanted(&whole).contains(&token), "{} is lost", token);

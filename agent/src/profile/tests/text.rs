@@ -50,6 +50,7 @@ delay = "10m"
 jitter = "1h"
 inhibitor_wait = "48h"
 busy_devices = false
+idle_holders = ["mmfsd"]
 busy_command = ["/usr/bin/drained", "-q"]
 command = ["/usr/bin/cycle"]
 rtc_wakes = true

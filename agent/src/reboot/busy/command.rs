@@ -52,7 +52,7 @@ fn answer(status: ExitStatus, output: &[u8], errors: &[u8]) -> Busy {
         (Some(0), _) => Busy::Free,
         (Some(1), _) => {
             let reason = first_line(output);
-            Busy::Busy(reason.unwrap_or_else(|| "the busy command says so, and no reason".into()))
+            Busy::Busy(reason.unwrap_or_else(|| "the host is busy (no reason given)".into()))
         }
         (code, signal) => {
             let end = match code {
@@ -116,10 +116,7 @@ mod tests {
             sh("echo errors first >&2; echo; echo ' job 7 of ada '; echo second; exit 1", LONG);
         assert_eq!(busy, Busy::Busy("job 7 of ada".into()));
         assert_eq!(busy.reason(), Some("job 7 of ada"));
-        assert_eq!(
-            sh("exit 1", LONG),
-            Busy::Busy("the busy command says so, and no reason".into())
-        );
+        assert_eq!(sh("exit 1", LONG), Busy::Busy("the host is busy (no reason given)".into()));
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Proc {
     }
 
     fn look(&self) -> InUse {
-        holders(&self.0).unwrap()
+        holders(&self.0, &[]).unwrap()
     }
 
     /// Holders as (pid, comm, device).
@@ -79,14 +79,14 @@ fn devices_of_work_are_found_sorted_and_once() {
     let reason = proc.look().reason(|_| None).unwrap();
     assert_eq!(
         reason,
-        "all_reduce_perf (pid 30) uses /dev/infiniband/uverbs3; other processes that hold devices: 2"
+        "all_reduce_perf (pid 30) uses /dev/infiniband/uverbs3; other processes with open devices: 2"
     );
-    let reason = proc.look().reason(|pid| (pid == 30).then(|| "ada\x1b".to_owned())).unwrap();
-    assert!(
-        reason
-            .starts_with("all_reduce_perf (pid 30, user ada\\u{1b}) uses /dev/infiniband/uverbs3;"),
-        "{reason}"
-    );
+    let started = "2026-03-03T03:00:00Z".parse().ok();
+    let who = |pid| (pid == 30).then(|| Who { user: "ada\x1b".to_owned(), started });
+    let reason = proc.look().reason(who).unwrap();
+    let expected = "all_reduce_perf (pid 30, user ada\\u{1b}, since 2026-03-03 03:00:00 UTC) uses \
+                    /dev/infiniband/uverbs3;";
+    assert!(reason.starts_with(expected), "{reason}");
 }
 
 #[test]
@@ -114,6 +114,13 @@ fn daemons_that_always_hold_devices_are_passed_over_by_their_whole_kept_name() {
         "nv-hostengine",
         "dcgm-exporter",
         "nvidia-device-plugin",
+        "nvidia-imex",
+        "kubelet",
+        "nvidia-mig-manager",
+        "gpu-feature-discovery",
+        "k8s-device-plugin",
+        "k8s-rdma-shared-dp",
+        "sriovdp",
         "ibacm",
     ] {
         let kept = &full[..full.len().min(15)];
@@ -125,6 +132,23 @@ fn daemons_that_always_hold_devices_are_passed_over_by_their_whole_kept_name() {
         assert_eq!(proc.found().len(), 1, "{full}");
     }
     assert!(DAEMONS.iter().all(|name| name.len() <= 15), "the kernel keeps no longer name");
+}
+
+#[test]
+fn families_and_what_the_operator_names_are_passed_over() {
+    let proc = Proc::new();
+    proc.process(52, "nvsm_core", &["/dev/nvidia0"]);
+    proc.process(53, "mmfsd", &["/dev/infiniband/uverbs0"]);
+    proc.process(54, "a-storage-clien", &["/dev/infiniband/uverbs0"]);
+    let names = |idle: &[&str]| {
+        let idle: Vec<String> = idle.iter().map(|&name| name.to_owned()).collect();
+        let held = holders(&proc.0, &idle).unwrap().holders;
+        held.into_iter().map(|holder| holder.comm).collect::<Vec<_>>()
+    };
+    // A storage client's work is the operator's to judge, either way.
+    assert_eq!(names(&[]), ["mmfsd", "a-storage-clien"]);
+    assert_eq!(names(&["mmfsd", "mm"]), ["a-storage-clien"]);
+    assert_eq!(names(&["mmfsd", "a-storage-client-daemon"]), [""; 0]);
 }
 
 #[test]
@@ -159,7 +183,7 @@ fn what_cannot_be_looked_into_is_counted_and_not_taken_for_nobody() {
     let in_use = proc.look();
     assert_eq!((in_use.unreadable, in_use.holders.len()), (2, 1));
     let blind = InUse { holders: vec![], unreadable: 1 };
-    assert!(blind.reason(|_| None).unwrap().contains("could not be looked into"));
+    assert!(blind.reason(|_| None).unwrap().contains("could not be checked for open devices"));
 }
 
 #[test]
@@ -189,14 +213,14 @@ fn a_name_that_cannot_be_read_hides_nobody() {
 fn a_proc_that_shows_not_everybody_is_an_error() {
     let proc = Proc::new();
     fs::remove_dir_all(proc.0.join("1")).unwrap();
-    assert!(matches!(holders(&proc.0), Err(BusyError::Incomplete { .. })));
-    assert!(matches!(holders(&proc.0.join("uptime")), Err(BusyError::List { .. })));
-    assert!(matches!(holders(&proc.0.join("none")), Err(BusyError::List { .. })));
+    assert!(matches!(holders(&proc.0, &[]), Err(BusyError::Incomplete { .. })));
+    assert!(matches!(holders(&proc.0.join("uptime"), &[]), Err(BusyError::List { .. })));
+    assert!(matches!(holders(&proc.0.join("none"), &[]), Err(BusyError::List { .. })));
 }
 
 #[test]
 fn the_real_proc_is_understood() {
-    let in_use = holders(Path::new("/proc")).unwrap();
+    let in_use = holders(Path::new("/proc"), &[]).unwrap();
     assert!(in_use.holders.iter().all(|holder| holder.device.starts_with("/dev/")), "{in_use:?}");
     assert!(in_use.holders.is_sorted());
 }

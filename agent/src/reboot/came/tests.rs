@@ -35,7 +35,7 @@ fn after(method: RebootMethod, seconds: i64, bmc: &BmcAnswer) -> Came {
 
 fn told() -> Vec<BmcAnswer> {
     let causes = (0..=15).map(|byte| Ok(RestartCause::of(byte)));
-    causes.chain([Err("it did not answer".to_owned())]).collect()
+    causes.chain([Err(BmcSilent::Thread("it did not answer".into()))]).collect()
 }
 
 #[test]
@@ -44,7 +44,11 @@ fn a_boot_that_nothing_was_asked_for_is_no_news_unless_something_waited() {
         assert_eq!(judge("b-2", None, false, Some(due()), &bmc), None);
         let came = judge("b-2", None, true, Some(due()), &bmc).unwrap();
         assert_eq!((came.by, came.asked_for, came.announced_for), (By::Others, None, None));
-        assert!(came.words.starts_with("not by bedplate: it had announced none"), "{}", came.words);
+        assert!(
+            came.summary.starts_with("not by bedplate: a change waited for a boot"),
+            "{}",
+            came.summary
+        );
     }
 }
 
@@ -64,7 +68,7 @@ fn what_came_at_its_time_is_what_was_announced() {
         (
             RebootMethod::Rtc,
             By::Rtc,
-            "off, and on again by the clock's alarm, announced by bedplate for",
+            "a power-off with wake-up by the real-time clock, announced by bedplate for",
         ),
         (
             RebootMethod::Command,
@@ -79,7 +83,7 @@ fn what_came_at_its_time_is_what_was_announced() {
                 let came = after(method, seconds, &bmc);
                 assert_eq!((came.by, came.asked_for), (by, Some(method)));
                 assert_eq!((came.announced_for, came.boot_id.as_str()), (Some(due()), "b-2"));
-                assert!(came.words.starts_with(words), "{}", came.words);
+                assert!(came.summary.starts_with(words), "{}", came.summary);
             }
         }
     }
@@ -94,7 +98,7 @@ fn whether_the_bmc_did_it_is_the_bmcs_word() {
                 (By::Bmc, "a power cycle by the BMC, announced by bedplate for")
             }
             Ok(RestartCause::SoftReset) => {
-                (By::OrdinaryWithoutBmc, "an ordinary reboot, announced by bedplate")
+                (By::OrdinaryWithoutBmc, "an ordinary reboot: bedplate had announced")
             }
             Ok(RestartCause::Unknown | RestartCause::Vendor | RestartCause::Reserved(_))
             | Err(_) => (
@@ -104,17 +108,21 @@ fn whether_the_bmc_did_it_is_the_bmcs_word() {
             Ok(_) => (By::Others, "not by bedplate: it had announced a power cycle by the BMC"),
         };
         assert_eq!(came.by, by, "{bmc:?}");
-        assert!(came.words.starts_with(words), "{bmc:?}: {}", came.words);
+        assert!(came.summary.starts_with(words), "{bmc:?}: {}", came.summary);
         assert_eq!(came.asked_for, Some(RebootMethod::Bmc));
     }
-    let silent = after(RebootMethod::Bmc, 40, &Err("it did not answer".into()));
+    let silent = after(RebootMethod::Bmc, 40, &Err(BmcSilent::Thread("it did not answer".into())));
     assert!(
-        silent.words.ends_with("whether the BMC did it is not known: it did not answer"),
+        silent.summary.ends_with("it is not known whether the BMC did it: it did not answer"),
         "{}",
-        silent.words
+        silent.summary
     );
     let watchdog = after(RebootMethod::Bmc, 40, &Ok(RestartCause::of(4)));
-    assert!(watchdog.words.contains("due to a watchdog that ran out"), "{}", watchdog.words);
+    assert!(
+        watchdog.summary.contains("another restart cause: a watchdog that ran out"),
+        "{}",
+        watchdog.summary
+    );
 }
 
 #[test]
@@ -124,9 +132,9 @@ fn what_came_before_its_time_is_not_bedplates_whatever_the_bmc_says() {
             let came = after(method, -121, &bmc);
             assert_eq!((came.by, came.asked_for), (By::Others, Some(method)));
             assert!(
-                came.words.contains("before that, at 2026-03-03 02:57:59 UTC"),
+                came.summary.contains("earlier, at 2026-03-03 02:57:59 UTC"),
                 "{}",
-                came.words
+                came.summary
             );
         }
     }
@@ -134,18 +142,22 @@ fn what_came_before_its_time_is_not_bedplates_whatever_the_bmc_says() {
 
 #[test]
 fn what_came_hours_later_or_at_no_known_time_is_not_known() {
-    let unheard = Err(String::new());
+    let unheard = Err(BmcSilent::NotAsked);
     for method in METHODS {
         let late = after(method, 3 * 3600, &unheard);
         assert_eq!(late.by, By::Unknown);
-        assert!(late.words.contains("this boot began 3 h later"), "{}", late.words);
+        assert!(late.summary.contains("this boot began 3 h later"), "{}", late.summary);
         let no_clock = judge("b-2", Some(&announced(method)), false, None, &unheard).unwrap();
         // From a record of a version that did not keep the time.
         let old = Attempt { due: None, ..announced(method) };
         let old = judge("b-2", Some(&old), false, Some(due()), &unheard).unwrap();
         for came in [no_clock, old] {
             assert_eq!(came.by, By::Unknown);
-            assert!(came.words.ends_with("when this boot began is not known"), "{}", came.words);
+            assert!(
+                came.summary.ends_with("the start of this boot is not known"),
+                "{}",
+                came.summary
+            );
         }
     }
 }

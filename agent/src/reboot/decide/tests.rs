@@ -1,6 +1,7 @@
 use super::*;
 use crate::profile::model::{FleetLock, RebootMethod};
-use crate::reboot::record::{Asked, Attempt};
+use crate::reboot::attempt::Attempt;
+use crate::reboot::record::Asked;
 use crate::reboot::state::{NAMES, may_follow};
 
 const BOOT: &str = "b-now";
@@ -15,6 +16,7 @@ fn settings(policy: RebootPolicy, windows: &[&str]) -> Reboot {
         jitter_s: 0,
         inhibitor_wait_s: 3600,
         busy_devices: true,
+        idle_holders: Vec::new(),
         busy_command: Vec::new(),
         command: Vec::new(),
         rtc_wakes: false,
@@ -61,174 +63,191 @@ fn free<'a>(settings: &'a Reboot, record: &'a Record) -> Situation<'a> {
     }
 }
 
+/// A window that is open now and too short for the delay.
+const TOO_SHORT: &str = "02:00-03:00 UTC";
+
+/// What stays the same over many moments.
+struct Given<'a> {
+    settings: &'a Reboot,
+    record: &'a Record,
+    requested: bool,
+    /// Boots were given that did not help.
+    tried: bool,
+}
+
+/// One moment.
+struct Moment {
+    need: RebootNeed,
+    unfinished: bool,
+    vetoed: bool,
+    inhibited: bool,
+    scheduled: Scheduled,
+    locked: Option<bool>,
+    readable: bool,
+    refused: bool,
+    called_off: bool,
+}
+
+impl Moment {
+    const ALL: std::ops::Range<usize> = 0..(3 * 2 * 2 * 2 * 4 * 3 * 2 * 2 * 2);
+
+    fn number(number: usize) -> Moment {
+        let mut digits = number;
+        let mut digit = |base: usize| {
+            let digit = digits % base;
+            digits /= base;
+            digit
+        };
+        let mut moment = Moment {
+            need: [RebootNeed::None, RebootNeed::Reboot, RebootNeed::Cold][digit(3)],
+            unfinished: digit(2) == 1,
+            vetoed: digit(2) == 1,
+            inhibited: digit(2) == 1,
+            scheduled: match digit(4) {
+                0 => Scheduled::Nothing,
+                1 => Scheduled::Ours(now()),
+                2 => Scheduled::Foreign { kind: "poweroff".into(), at: now() },
+                _ => Scheduled::Underway(now()),
+            },
+            locked: [None, Some(false), Some(true)][digit(3)],
+            readable: digit(2) == 0,
+            refused: digit(2) == 1,
+            called_off: digit(2) == 1,
+        };
+        // What is scheduled was not called off.
+        moment.called_off &= !moment.is_ours() && !moment.is_underway();
+        moment
+    }
+
+    fn is_ours(&self) -> bool {
+        matches!(self.scheduled, Scheduled::Ours(_))
+    }
+
+    fn is_underway(&self) -> bool {
+        matches!(self.scheduled, Scheduled::Underway(_))
+    }
+
+    fn is_foreign(&self) -> bool {
+        matches!(self.scheduled, Scheduled::Foreign { .. })
+    }
+
+    /// Whether a reboot may be announced, or stay so.
+    fn allows(&self, given: &Given<'_>) -> bool {
+        let free = self.readable && !self.vetoed && !self.inhibited && !self.is_foreign();
+        let by_itself = self.need != RebootNeed::None
+            && given.settings.policy == RebootPolicy::Schedule
+            && given.settings.windows != [TOO_SHORT]
+            && !self.unfinished
+            && !self.called_off
+            && !given.tried;
+        free && (given.requested || by_itself)
+    }
+
+    /// Whether the state before this moment may have been this one.
+    fn follows(&self, before: &str) -> bool {
+        match before {
+            "announced" => self.is_ours() || self.is_underway() || self.called_off,
+            "under-way" => self.is_underway() || self.called_off,
+            // The caller does these at once, and decides again with what came of it.
+            "announcing" | "taking-lock" | "calling-off" => false,
+            "unknown" => true,
+            _ => !self.is_ours() && !self.is_underway(),
+        }
+    }
+
+    /// Whether the state may be decided on in this moment.
+    fn bears(&self, given: &Given<'_>, decision: &RebootState) -> bool {
+        let (allowed, requested) = (self.allows(given), given.requested);
+        match decision {
+            RebootState::Unknown { .. } | RebootState::UnderWay { .. } => false,
+            RebootState::CalledOff { .. } => self.called_off && !requested && !allowed,
+            RebootState::Converging => self.unfinished && !requested && !allowed,
+            RebootState::Announcing { .. } => {
+                allowed && self.locked != Some(false) && self.scheduled == Scheduled::Nothing
+            }
+            RebootState::TakingLock => allowed && self.locked == Some(false),
+            RebootState::Announced { .. } => allowed && self.is_ours(),
+            RebootState::CallingOff { why } => !allowed && self.is_ours() && !why.is_empty(),
+            RebootState::Waiting { why, .. } => !allowed && !why.is_empty(),
+            RebootState::Stuck { .. } => !requested && given.tried,
+            // What was rebooted for and refused must not be taken for done.
+            RebootState::Idle => {
+                self.need == RebootNeed::None && !requested && !(self.refused && given.tried)
+            }
+            RebootState::LeftToPeople => given.settings.policy == RebootPolicy::Never && !requested,
+            RebootState::LeftToOthers => given.settings.policy == RebootPolicy::Mark && !requested,
+        }
+    }
+}
+
+/// The decision of a moment, checked.
+fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
+    let vetoes = [Reason::new(WaitsFor::Devices, "busy")];
+    let inhibitors = ["backup".to_owned()];
+    let situation = Situation {
+        need: moment.need,
+        unfinished: moment.unfinished,
+        refused: moment.refused,
+        called_off: moment.called_off,
+        vetoes: if moment.vetoed { &vetoes } else { &[] },
+        inhibitors: if moment.inhibited { &inhibitors } else { &[] },
+        scheduled: moment.scheduled.clone(),
+        locked: moment.locked,
+        record: if moment.readable { Ok(given.record) } else { Err("damaged") },
+        ..free(given.settings, given.record)
+    };
+    let decision = decide(&situation);
+    for before in NAMES.into_iter().filter(|before| moment.follows(before)) {
+        // An operator may ask before bedplate has seen that it was called off.
+        let asked_again = moment.called_off && given.requested;
+        let next = decision.name();
+        assert!(asked_again || may_follow(before, next), "{before} → {next}: {situation:?}");
+    }
+    if moment.is_underway() {
+        assert_eq!(decision, RebootState::UnderWay { at: now() }, "{situation:?}");
+        return decision;
+    }
+    assert!(moment.bears(given, &decision), "{situation:?}: {decision:?}");
+    // Nothing of ours stays announced once it is not allowed, and nothing allowed is left undone.
+    let acts = match moment.allows(given) {
+        true => matches!(decision.name(), "announcing" | "taking-lock" | "announced"),
+        false => !moment.is_ours() || matches!(decision, RebootState::CallingOff { .. }),
+    };
+    assert!(acts, "{situation:?}: {decision:?}");
+    decision
+}
+
+/// One of four pasts: nothing tried, this plan, three others, this plan in this boot.
+fn past(number: usize, requested: bool) -> Record {
+    let mut record = Record::default();
+    match number {
+        1 => record.attempt(tried("p", "b-1")),
+        2 => ["1", "2", "3"].iter().for_each(|boot| record.attempt(tried("other", boot))),
+        3 => record.attempt(tried("p", BOOT)),
+        _ => {}
+    }
+    record.asked = requested.then(|| Asked {
+        why: "me".into(),
+        boot_id: BOOT.into(),
+        at: now(),
+        waited: false,
+    });
+    record
+}
+
 /// All that can be, combined: what must never happen does not, and each decision is reached.
 #[test]
 fn every_combination() {
-    let vetoes = vec![Reason::new(WaitsFor::Devices, "busy")];
-    let inhibitors = vec!["backup".to_owned()];
-    let foreign = Scheduled::Foreign { kind: "poweroff".into(), at: now() };
-    let ours = Scheduled::Ours(now());
-    let underway = Scheduled::Underway(now());
-    let mut seen = std::collections::BTreeMap::new();
+    let mut seen = std::collections::BTreeSet::new();
     for policy in [RebootPolicy::Never, RebootPolicy::Mark, RebootPolicy::Schedule] {
-        for windows in [&[][..], &["02:00-05:00 UTC"], &["02:00-03:00 UTC"]] {
+        for windows in [&[][..], &["02:00-05:00 UTC"], &[TOO_SHORT]] {
             let settings = settings(policy, windows);
-            for history in 0..4 {
-                for requested in [false, true] {
-                    let mut record = Record::default();
-                    match history {
-                        1 => record.attempt(tried("p", "b-1")),
-                        2 => ["1", "2", "3"]
-                            .iter()
-                            .for_each(|boot| record.attempt(tried("other", boot))),
-                        3 => record.attempt(tried("p", BOOT)),
-                        _ => {}
-                    }
-                    record.asked = requested.then(|| Asked {
-                        why: "me".into(),
-                        boot_id: BOOT.into(),
-                        at: now(),
-                        waited: false,
-                    });
-                    for number in 0..(3 * 2 * 2 * 2 * 4 * 3 * 2 * 2 * 2) {
-                        let mut digits = number;
-                        let mut digit = |base: usize| {
-                            let digit = digits % base;
-                            digits /= base;
-                            digit
-                        };
-                        let need =
-                            [RebootNeed::None, RebootNeed::Reboot, RebootNeed::Cold][digit(3)];
-                        let unfinished = digit(2) == 1;
-                        let vetoed = digit(2) == 1;
-                        let inhibited = digit(2) == 1;
-                        let scheduled =
-                            [Scheduled::Nothing, ours.clone(), foreign.clone(), underway.clone()]
-                                [digit(4)]
-                            .clone();
-                        let locked = [None, Some(false), Some(true)][digit(3)];
-                        let readable = digit(2) == 0;
-                        let refused = digit(2) == 1;
-                        // What is scheduled was not called off.
-                        let called_off = digit(2) == 1
-                            && (scheduled == Scheduled::Nothing || scheduled == foreign);
-                        let situation = Situation {
-                            need,
-                            unfinished,
-                            refused,
-                            called_off,
-                            vetoes: if vetoed { &vetoes } else { &[] },
-                            inhibitors: if inhibited { &inhibitors } else { &[] },
-                            scheduled: scheduled.clone(),
-                            locked,
-                            record: if readable { Ok(&record) } else { Err("damaged") },
-                            ..free(&settings, &record)
-                        };
-                        let decision = decide(&situation);
-                        *seen.entry(decision.name()).or_insert(0) += 1;
-                        // Whatever state may have led to this moment.
-                        for before in NAMES.into_iter().filter(|before| match *before {
-                            "announced" => scheduled == ours || scheduled == underway || called_off,
-                            "under-way" => scheduled == underway || called_off,
-                            // The caller does these at once, and decides again with what came of it.
-                            "announcing" | "taking-lock" | "calling-off" => false,
-                            "unknown" => true,
-                            _ => scheduled == Scheduled::Nothing || scheduled == foreign,
-                        }) {
-                            // An operator may ask before bedplate has seen that it was called off.
-                            let asked_again = called_off && requested;
-                            assert!(
-                                asked_again || may_follow(before, decision.name()),
-                                "{before} → {}: {situation:?}",
-                                decision.name()
-                            );
-                        }
-                        if scheduled == underway {
-                            assert_eq!(
-                                decision,
-                                RebootState::UnderWay { at: now() },
-                                "{situation:?}"
-                            );
-                            continue;
-                        }
-                        let allowed = readable
-                            && !vetoed
-                            && !inhibited
-                            && scheduled != foreign
-                            && (requested
-                                || (need != RebootNeed::None
-                                    && policy == RebootPolicy::Schedule
-                                    && windows != ["02:00-03:00 UTC"]
-                                    && !unfinished
-                                    && !called_off
-                                    && history != 1
-                                    && history != 2));
-                        let context = format!("{situation:?}: {decision:?}");
-                        match &decision {
-                            RebootState::Unknown { .. } | RebootState::UnderWay { .. } => {
-                                panic!("not of what was seen: {context}")
-                            }
-                            RebootState::CalledOff { .. } => {
-                                assert!(called_off && !requested && !allowed, "{context}")
-                            }
-                            RebootState::Converging => {
-                                assert!(unfinished && !requested && !allowed, "{context}")
-                            }
-                            RebootState::Announcing { .. } => {
-                                assert!(allowed && locked != Some(false), "{context}");
-                                assert_eq!(scheduled, Scheduled::Nothing, "{context}");
-                            }
-                            RebootState::TakingLock => {
-                                assert!(allowed && locked == Some(false), "{context}")
-                            }
-                            RebootState::Announced { .. } => {
-                                assert!(allowed && scheduled == ours, "{context}")
-                            }
-                            RebootState::CallingOff { why } => {
-                                assert!(
-                                    !allowed && scheduled == ours && !why.is_empty(),
-                                    "{context}"
-                                );
-                            }
-                            RebootState::Waiting { why, .. } => {
-                                assert!(!allowed && !why.is_empty(), "{context}")
-                            }
-                            RebootState::Stuck { .. } => {
-                                assert!(!requested && (history == 1 || history == 2), "{context}")
-                            }
-                            // What was rebooted for and refused must not be taken for done.
-                            RebootState::Idle => {
-                                let tried = history == 1 || history == 2;
-                                assert!(
-                                    need == RebootNeed::None && !requested && !(refused && tried),
-                                    "{context}"
-                                );
-                            }
-                            RebootState::LeftToPeople => {
-                                assert!(policy == RebootPolicy::Never && !requested, "{context}")
-                            }
-                            RebootState::LeftToOthers => {
-                                assert!(policy == RebootPolicy::Mark && !requested, "{context}")
-                            }
-                        }
-                        // Nothing of ours stays announced once it is not allowed, and nothing allowed is left undone.
-                        if !allowed && scheduled == ours {
-                            assert!(
-                                matches!(decision, RebootState::CallingOff { .. }),
-                                "{context}"
-                            );
-                        }
-                        if allowed {
-                            let acts = matches!(
-                                decision,
-                                RebootState::Announcing { .. }
-                                    | RebootState::TakingLock
-                                    | RebootState::Announced { .. }
-                            );
-                            assert!(acts, "{context}");
-                        }
-                    }
-                }
+            for (number, requested) in (0..4).flat_map(|past| [(past, false), (past, true)]) {
+                let record = past(number, requested);
+                let tried = number == 1 || number == 2;
+                let given = Given { settings: &settings, record: &record, requested, tried };
+                let moments = Moment::ALL.map(Moment::number);
+                seen.extend(moments.map(|moment| checked(&given, &moment).name()));
             }
         }
     }

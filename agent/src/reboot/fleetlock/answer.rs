@@ -8,13 +8,11 @@ use serde::Deserialize;
 use ureq::Body;
 use ureq::http::{Response, header};
 
+use super::line::one_line;
 use super::tls::TlsFault;
-use crate::visible::steers;
 
 /// How much of a body is read. The protocol's are a line; what is longer comes from another program or an operator.
 const BODY: u64 = 64 << 10;
-/// How many characters of a server's words are kept: they go into one line of a log.
-const VALUE: usize = 200;
 /// The most that a kind may have; it is to be fit for the label of a metric.
 const KIND: usize = 64;
 /// The kind of an answer that names none.
@@ -235,16 +233,4 @@ fn failure(status: u16, body: &[u8]) -> LockError {
 fn fits(kind: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     (1..=KIND).contains(&kind.len()) && kind.bytes().all(fits)
-}
-
-/// Bytes of a stranger as one short line: blanks are single spaces, characters that steer a terminal are left out.
-pub(super) fn one_line(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let text: String = text.chars().filter(|&c| c.is_ascii_whitespace() || !steers(c)).collect();
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(VALUE) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None if line.is_empty() => "no explanation".to_owned(),
-        None => line,
-    }
 }

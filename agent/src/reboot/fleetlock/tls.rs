@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use rustls::{CertificateError, Error};
 
-use super::answer::one_line;
+use super::line::one_line;
 
 /// What is wrong with TLS. Names of a certificate are in one line, without characters that steer a terminal.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

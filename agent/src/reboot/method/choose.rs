@@ -14,7 +14,7 @@ pub struct Choice {
 
 impl Choice {
     /// What to tell people, a line each: first what was skipped, then what happens.
-    pub fn words(&self) -> Vec<String> {
+    pub fn describe(&self) -> Vec<String> {
         let skipped =
             self.skipped.iter().map(|(method, why)| format!("`{method}` cannot be used: {why}"));
         let last = match &self.taken {
@@ -68,19 +68,21 @@ mod tests {
         });
         assert_eq!(choice.taken, Some((Method::Firmware, "it does".into())));
         assert_eq!(asked, [Method::Bmc, Method::Firmware]);
-        let words = choice.words();
-        assert_eq!(words[0], "`bmc` cannot be used: it does not");
-        assert!(words[1].starts_with("falling back to `firmware`"), "{words:?}");
-        assert_eq!(choose(&order, only(Method::Bmc)).words(), ["`bmc`: it does"]);
+        let lines = choice.describe();
+        assert_eq!(lines[0], "`bmc` cannot be used: it does not");
+        assert!(lines[1].starts_with("falling back to `firmware`"), "{lines:?}");
+        assert_eq!(choose(&order, only(Method::Bmc)).describe(), ["`bmc`: it does"]);
     }
 
     #[test]
     fn nothing_that_is_not_listed_is_ever_taken() {
         let choice = choose(&[Method::Bmc], only(Method::Ordinary));
         assert_eq!((choice.taken.clone(), choice.skipped.len()), (None, 1));
-        assert!(choice.words()[1].contains("no other"), "{:?}", choice.words());
-        assert!(choose(&[], only(Method::Ordinary)).words()[0].contains("lists no reboot method"));
+        assert!(choice.describe()[1].contains("no other"), "{:?}", choice.describe());
+        assert!(
+            choose(&[], only(Method::Ordinary)).describe()[0].contains("lists no reboot method")
+        );
         let both = choose(&[Method::Bmc, Method::Rtc], only(Method::Ordinary));
-        assert!(both.words()[2].starts_with("none of"));
+        assert!(both.describe()[2].starts_with("none of"));
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, String> {
     }
     if command.timeout_s == 0 {
         return Err(format!(
-            "the command `{program}` is given no time; its timeout must be a second at least"
+            "the command `{program}` has no time to run; its timeout must be one second or more"
         ));
     }
     let runs = |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;

@@ -171,7 +171,7 @@ pub enum MethodError {
         said: String,
     },
     /// A preparation failed half-way, and so did taking it back.
-    #[error("{}; and the way back failed too: {}", chain(.failed), chain(.stuck))]
+    #[error("{}; undoing it failed too: {}", chain(.failed), chain(.stuck))]
     HalfDone {
         /// Why the preparation failed.
         failed: Box<MethodError>,

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::cmdline::Token;
-use crate::desired::{Desired, WantedModule, WantedVfs};
+use crate::desired::WantedVfs;
+use crate::kind::contribution::{ConfigFile, Contributions, Setting};
 use crate::profile::model::VfDriver;
+use crate::value::ModuleName;
 
 use super::common::{
-    address_note, kernel_arguments, live_acs, names_nvidia_modules, preamble, unloads,
-    vf_attributes, vf_driver,
+    kernel_arguments, live_only, names_nvidia_modules, preamble, vf_attributes, vf_driver,
 };
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 use schematic::Schematic;
@@ -35,6 +36,8 @@ struct Machine {
     install: Option<Install>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kernel: Option<Kernel>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    sysctls: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     sysfs: BTreeMap<String, String>,
 }
@@ -60,20 +63,21 @@ struct KernelModule {
     parameters: Vec<String>,
 }
 
-pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, RenderError> {
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let version = Version::find(options.talos_version.as_deref())?;
     let mut rendered = Rendered::default();
-    let arguments = arguments(desired, options, &mut rendered)?;
+    let arguments = arguments(build, options, &mut rendered)?;
     let patch = Patch {
         machine: Machine {
             install: install(&arguments, version, &mut rendered.notes),
-            kernel: kernel(desired),
-            sysfs: desired.sriov.iter().map(vf_attribute).collect(),
+            kernel: kernel(build),
+            sysctls: build.settings().filter_map(sysctl).collect(),
+            sysfs: build.vfs.iter().map(vf_attribute).collect(),
         },
     };
     if patch != Patch::default() {
         let body = yaml::document(PATCH, &patch)?;
-        let text = format!("{}{body}", preamble(desired, &options.profile, "# "));
+        let text = format!("{}{body}", preamble(build, "# "));
         rendered.files.push(OutFile::new(PATCH, text));
     }
     let text = Schematic { arguments, extensions: options.talos_extensions.clone() }.text()?;
@@ -84,19 +88,14 @@ pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, R
     rendered.files.push(OutFile::new(SCHEMATIC, text));
     rendered.files.push(OutFile::new(SCHEMATIC_ID, format!("{id}\n")));
 
-    rendered.inexpressible.extend(modprobe_only(desired));
-    rendered.inexpressible.extend(desired.sriov.iter().filter_map(vf_driver_choice));
-    rendered.inexpressible.extend(vf_attributes(desired));
+    rendered.inexpressible.extend(build.settings().filter_map(|one| modprobe_only(one, build)));
+    rendered.inexpressible.extend(build.files.iter().filter_map(only_a_file));
+    rendered.inexpressible.extend(build.vfs.iter().filter_map(vf_driver_choice));
+    rendered.inexpressible.extend(vf_attributes(build));
     // Talos has neither shell nor package manager: nobody runs an agent on its hosts.
-    rendered.inexpressible.extend(live_acs(
-        desired,
-        "set [acs] persistence = \"cmdline\" where the kernel is known good: the schematic then carries it",
-    ));
-    rendered.inexpressible.extend(unloads(desired, |module| {
-        format!("add `module_blacklist={module}` to [cmdline] and reboot (Linux kernel/module/main.c; handbook §1.6)")
-    }));
-    rendered.notes.extend(address_note(desired));
-    if names_nvidia_modules(desired)
+    rendered.inexpressible.extend(live_only(build, |live| &live.without_agent));
+    rendered.notes.extend(build.notes.iter().cloned());
+    if names_nvidia_modules(build)
         && !options.talos_extensions.iter().any(|name| name.contains("nvidia"))
     {
         rendered.notes.push(
@@ -109,11 +108,11 @@ pub(super) fn render(desired: &Desired, options: &Options) -> Result<Rendered, R
 
 /// The arguments in Talos's words: `-name` or `-name=value` takes away, and comes first.
 fn arguments(
-    desired: &Desired,
+    build: &Contributions,
     options: &Options,
     out: &mut Rendered,
 ) -> Result<Vec<String>, RenderError> {
-    let set = kernel_arguments(desired, options.arch)?;
+    let set = kernel_arguments(build, options.arch)?;
     // Talos cuts the list at blanks without looking at quotes, and keeps arguments of one name together.
     let several_sizes = set.iter().filter(|token| token.folded_name() == "hugepagesz").count() > 1;
     let lost = |token: &Token| match token.folded_name().as_str() {
@@ -126,7 +125,7 @@ fn arguments(
         _ => None,
     };
     let mut all: Vec<String> =
-        desired.cmdline.absent.iter().map(|unwanted| format!("-{}", unwanted.token)).collect();
+        build.absent.iter().map(|unwanted| format!("-{}", unwanted.token)).collect();
     for token in &set {
         match lost(token) {
             None => all.push(token.to_string()),
@@ -163,17 +162,35 @@ fn install(arguments: &[String], version: Version, notes: &mut Vec<String>) -> O
     })
 }
 
-fn kernel(desired: &Desired) -> Option<Kernel> {
-    let parameters = |wanted: &WantedModule| {
-        let of_it = desired.modules.options.iter().filter(|option| option.module == wanted.name);
-        of_it.map(|option| format!("{}={}", option.parameter, option.value)).collect()
+fn kernel(build: &Contributions) -> Option<Kernel> {
+    let parameters = |of: &ModuleName| {
+        let of_it = build.settings().filter_map(move |setting| match setting {
+            Setting::ModuleOption { module, parameter, value } if module == of => {
+                Some(format!("{parameter}={value}"))
+            }
+            _ => None,
+        });
+        of_it.collect()
     };
-    let module = |wanted: &WantedModule| KernelModule {
-        name: wanted.name.to_string(),
-        parameters: parameters(wanted),
-    };
-    let modules: Vec<KernelModule> = desired.modules.load.iter().map(module).collect();
+    let modules: Vec<KernelModule> = loaded(build)
+        .map(|name| KernelModule { name: name.to_string(), parameters: parameters(name) })
+        .collect();
     (!modules.is_empty()).then_some(Kernel { modules })
+}
+
+fn loaded(build: &Contributions) -> impl Iterator<Item = &ModuleName> {
+    build.settings().filter_map(|setting| match setting {
+        Setting::LoadModule(module) => Some(module),
+        _ => None,
+    })
+}
+
+/// Talos reads the keys by the rule of sysctl.d(5) (siderolabs/talos pkg/machinery/kernel/kernel.go).
+fn sysctl(setting: &Setting) -> Option<(String, String)> {
+    match setting {
+        Setting::Sysctl { key, value } => Some((key.clone(), value.clone())),
+        _ => None,
+    }
 }
 
 /// Talos writes machine.sysfs keys below /sys; the form with slashes, because the address has dots.
@@ -198,30 +215,39 @@ fn vf_driver_choice(wanted: &WantedVfs) -> Option<Inexpressible> {
 }
 
 /// Talos has no modprobe.d: parameters go with the modules it loads itself.
-fn modprobe_only(desired: &Desired) -> Vec<Inexpressible> {
-    let modules = &desired.modules;
-    let loaded = |name| modules.load.iter().any(|wanted| wanted.name == name);
-    let orphans = modules.options.iter().filter(|option| !loaded(option.module.clone()));
-    let options = orphans.map(|option| {
-        let (module, setting) = (&option.module, format!("{}={}", option.parameter, option.value));
-        Inexpressible {
-            what: format!("option {setting} of module {module}"),
-            why: format!(
-                "Talos gives parameters only to modules in its own list, and {module} is not to be loaded"
-            ),
-            instead: format!(
-                "add {module} to [modules] load, or `{module}.{setting}` to [cmdline] (Linux kernel-parameters.rst; handbook §1.6)"
-            ),
+fn modprobe_only(setting: &Setting, build: &Contributions) -> Option<Inexpressible> {
+    match setting {
+        Setting::ModuleOption { module, parameter, value }
+            if !loaded(build).any(|name| name == module) =>
+        {
+            let setting = format!("{parameter}={value}");
+            Some(Inexpressible {
+                what: format!("option {setting} of module {module}"),
+                why: format!(
+                    "Talos gives parameters only to modules in its own list, and {module} is not to be loaded"
+                ),
+                instead: format!(
+                    "add {module} to [modules] load, or `{module}.{setting}` to [cmdline] (Linux kernel-parameters.rst; handbook §1.6)"
+                ),
+            })
         }
-    });
-    let blacklist = modules.blacklist.iter().map(|(module, _)| Inexpressible {
-        what: format!("blacklist module {module}"),
-        why: "Talos has no modprobe.d".to_owned(),
-        instead: format!(
-            "add `module_blacklist={module}` to [cmdline]: stronger, the kernel then refuses the module altogether (Linux kernel/module/main.c; handbook §1.6)"
-        ),
-    });
-    options.chain(blacklist).collect()
+        Setting::BlacklistModule(module) => Some(Inexpressible {
+            what: format!("blacklist module {module}"),
+            why: "Talos has no modprobe.d".to_owned(),
+            instead: format!(
+                "add `module_blacklist={module}` to [cmdline]: stronger, the kernel then refuses the module altogether (Linux kernel/module/main.c; handbook §1.6)"
+            ),
+        }),
+        Setting::LoadModule(_) | Setting::ModuleOption { .. } | Setting::Sysctl { .. } => None,
+    }
+}
+
+fn only_a_file(file: &ConfigFile) -> Option<Inexpressible> {
+    file.settings.is_empty().then(|| Inexpressible {
+        what: file.path.to_owned(),
+        why: "the root file system of Talos is read-only and takes no files".to_owned(),
+        instead: "look for a key of the machine configuration that does the same".to_owned(),
+    })
 }
 
 #[cfg(test)]

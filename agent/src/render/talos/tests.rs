@@ -1,10 +1,10 @@
 //! Tests of the Talos target.
 
-use super::super::common::tests::{arg, desired, nothing};
+use super::super::common::tests::{arg, build, desired, nothing, with_profile};
 use super::*;
 
 fn options(version: &str) -> Options {
-    Options { talos_version: Some(version.to_owned()), ..Options::new("hgx") }
+    Options { talos_version: Some(version.to_owned()), ..Options::default() }
 }
 
 fn text<'a>(rendered: &'a Rendered, path: &str) -> &'a str {
@@ -13,7 +13,7 @@ fn text<'a>(rendered: &'a Rendered, path: &str) -> &'a str {
 
 #[test]
 fn until_1_11_the_patch_has_the_arguments_removals_first() {
-    let rendered = render(&desired(), &options("1.11.6")).unwrap();
+    let rendered = render(&build(&desired()), &options("1.11.6")).unwrap();
     let patch = text(&rendered, PATCH);
     let body = patch.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
     assert_eq!(
@@ -29,7 +29,7 @@ fn until_1_11_the_patch_has_the_arguments_removals_first() {
 #[test]
 fn from_1_12_arguments_are_in_the_schematic_only() {
     for version in ["1.12", "1.13"] {
-        let rendered = render(&desired(), &options(version)).unwrap();
+        let rendered = render(&build(&desired()), &options(version)).unwrap();
         let patch = text(&rendered, PATCH);
         assert!(
             !patch.contains("extraKernelArgs") && patch.contains("grubUseUKICmdline: true"),
@@ -46,7 +46,7 @@ fn the_schematic_is_bare_and_its_id_is_beside_it_and_in_the_notes() {
         vec!["siderolabs/gvisor".to_owned(), "siderolabs/intel-ucode".to_owned()];
     let mut desired = nothing();
     desired.cmdline.set.push(arg("net.ifnames=0", "cmdline"));
-    let rendered = render(&desired, &options).unwrap();
+    let rendered = render(&build(&desired), &options).unwrap();
     assert!(text(&rendered, SCHEMATIC).starts_with("customization:\n"));
     let id = "b8e8fbbe1b520989e6c52c8dc8303070cb42095997e76e812fa8892393e1d176";
     assert_eq!(text(&rendered, SCHEMATIC_ID), format!("{id}\n"));
@@ -55,7 +55,7 @@ fn the_schematic_is_bare_and_its_id_is_beside_it_and_in_the_notes() {
 
 #[test]
 fn nothing_wanted_makes_no_patch_and_the_plain_schematic() {
-    let rendered = render(&nothing(), &options("1.13")).unwrap();
+    let rendered = render(&build(&nothing()), &options("1.13")).unwrap();
     assert!(rendered.file(PATCH).is_none());
     assert_eq!(text(&rendered, SCHEMATIC), "customization: {}\n");
     assert_eq!(rendered.inexpressible, []);
@@ -69,7 +69,7 @@ fn arguments_that_talos_would_tear_apart_or_reorder_are_listed() {
     {
         desired.cmdline.set.push(arg(token, "cmdline"));
     }
-    let rendered = render(&desired, &options("1.12")).unwrap();
+    let rendered = render(&build(&desired), &options("1.12")).unwrap();
     assert_eq!(
         text(&rendered, SCHEMATIC),
         "customization:\n    extraKernelArgs:\n        - quiet\n"
@@ -81,14 +81,14 @@ fn arguments_that_talos_would_tear_apart_or_reorder_are_listed() {
     for token in ["hugepagesz=1G", "hugepages=16"] {
         one_size.cmdline.set.push(arg(token, "cmdline"));
     }
-    assert_eq!(render(&one_size, &options("1.12")).unwrap().inexpressible, []);
+    assert_eq!(render(&build(&one_size), &options("1.12")).unwrap().inexpressible, []);
 }
 
 #[test]
 fn what_needs_modprobe_or_a_vf_driver_is_listed() {
     let mut desired = desired();
     desired.sriov[0].vf_driver = VfDriver::Named("vfio-pci".to_owned());
-    let rendered = render(&desired, &options("1.11")).unwrap();
+    let rendered = render(&build(&desired), &options("1.11")).unwrap();
     let listed = |what: &str| rendered.inexpressible.iter().any(|item| item.what == what);
     assert!(listed("option netns_mode=1 of module ib_core"));
     assert!(!listed("option peerdirect_support=1 of module nvidia_peermem"));
@@ -99,7 +99,7 @@ fn what_needs_modprobe_or_a_vf_driver_is_listed() {
 #[test]
 fn nvidia_modules_without_an_extension_are_remarked_on() {
     let noted = |options: &Options| {
-        render(&desired(), options)
+        render(&build(&desired()), options)
             .unwrap()
             .notes
             .iter()
@@ -109,4 +109,30 @@ fn nvidia_modules_without_an_extension_are_remarked_on() {
     assert!(noted(&options));
     options.talos_extensions.push("siderolabs/nvidia-open-gpu-kernel-modules-lts".to_owned());
     assert!(!noted(&options));
+}
+
+#[test]
+fn kernel_parameters_are_settings_in_the_spelling_of_sysctl_d() {
+    let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0, \"net.ipv4.tcp_rmem\" = \"4096 1 2\", \
+                    \"net/ipv4/conf/eth0.100/rp_filter\" = 2 }\n";
+    let rendered = render(&with_profile(sections, &nothing()), &options("1.13")).unwrap();
+    let patch = text(&rendered, PATCH);
+    assert!(
+        patch.ends_with(
+            "machine:\n  sysctls:\n    kernel.numa_balancing: \"0\"\n    net.ipv4.tcp_rmem: 4096 1 2\n    \
+             net/ipv4/conf/eth0.100/rp_filter: \"2\"\n"
+        ),
+        "{patch}"
+    );
+    assert_eq!(rendered.inexpressible, []);
+}
+
+#[test]
+fn a_file_that_says_nothing_talos_knows_is_listed() {
+    let mut build = build(&nothing());
+    let path = "/etc/udev/rules.d/99-bedplate.rules";
+    build.files.push(ConfigFile { path, text: String::new(), settings: Vec::new() });
+    let rendered = render(&build, &options("1.13")).unwrap();
+    assert_eq!(rendered.inexpressible.len(), 1);
+    assert_eq!(rendered.inexpressible[0].what, path);
 }

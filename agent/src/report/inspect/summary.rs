@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::words::{NONE, UNKNOWN, clean, count, reading};
+use super::words::{NONE, UNKNOWN, clean, count, memory, reading, unread};
 use crate::facts::{Arch, BootLoader, Facts, IommuFacts};
 use crate::host::{HostKind, Reading};
 use crate::report::style::{FAINT, HEAD, paint};
@@ -20,12 +20,9 @@ pub(super) fn block(facts: &Facts) -> String {
         ("lockdown", reading(&facts.os.lockdown, String::clone)),
         ("CPU", cpu(facts)),
         ("NUMA nodes", reading(&facts.cpu.nodes, String::clone)),
-        (
-            "memory",
-            reading(&facts.memory_bytes, |bytes| format!("{} GiB", (bytes + (1 << 29)) >> 30)),
-        ),
+        ("memory", reading(&facts.memory_bytes, |bytes| memory(*bytes))),
         ("boot loader", boot_loader(&facts.boot)),
-        ("IOMMU", iommu(&facts.iommu)),
+        ("IOMMU", iommu(facts.host, &facts.iommu)),
         ("GPU driver", gpu_driver(facts)),
     ];
     let mut out = format!("{}\n", paint(HEAD, "Host"));
@@ -114,11 +111,14 @@ fn boot_loader(boot: &BootLoader) -> String {
     }
 }
 
-fn iommu(iommu: &IommuFacts) -> String {
+fn iommu(host: HostKind, iommu: &IommuFacts) -> String {
+    if host == HostKind::Image {
+        return "an image has no hardware".to_owned();
+    }
     let firmware = match &iommu.firmware {
         Reading::Known(table) => format!("firmware offers one ({})", clean(table)),
         Reading::Absent => "firmware offers none".to_owned(),
-        Reading::Unknown(_) => "firmware unknown".to_owned(),
+        Reading::Unknown(why) => format!("firmware tables {}", unread(why)),
     };
     let active = match &iommu.active {
         Reading::Known(units) if units.is_empty() => "not active".to_owned(),
@@ -132,8 +132,8 @@ fn iommu(iommu: &IommuFacts) -> String {
                 clean(&units[..UNITS_NAMED].join(", "))
             )
         }
-        Reading::Absent => "not active".to_owned(),
-        Reading::Unknown(_) => "whether it is active is unknown".to_owned(),
+        Reading::Absent => "not active (/sys/class/iommu is not there)".to_owned(),
+        Reading::Unknown(why) => format!("active units {}", unread(why)),
     };
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for kind in iommu.groups.values() {
@@ -147,6 +147,19 @@ fn iommu(iommu: &IommuFacts) -> String {
 }
 
 fn gpu_driver(facts: &Facts) -> String {
+    let others = facts.gpu.others.iter().map(|driver| match &driver.version {
+        Reading::Known(version) => format!("{} {}", clean(&driver.name), clean(version)),
+        Reading::Absent | Reading::Unknown(_) => clean(&driver.name),
+    });
+    let others: Vec<String> = others.collect();
+    match (&facts.gpu.nvidia, others.is_empty()) {
+        (_, true) => nvidia_driver(facts),
+        (Reading::Absent, false) => others.join(", "),
+        (_, false) => format!("{}; {}", nvidia_driver(facts), others.join(", ")),
+    }
+}
+
+fn nvidia_driver(facts: &Facts) -> String {
     match &facts.gpu.nvidia {
         Reading::Known(driver) => {
             let build =
@@ -158,7 +171,8 @@ fn gpu_driver(facts: &Facts) -> String {
             };
             format!("NVIDIA {}, {build}{peer}", clean(&driver.version))
         }
+        Reading::Absent if facts.host == HostKind::Image => "an image has none loaded".to_owned(),
         Reading::Absent => NONE.to_owned() + " (NVIDIA driver not loaded)",
-        Reading::Unknown(_) => UNKNOWN.to_owned(),
+        Reading::Unknown(why) => unread(why).to_owned(),
     }
 }

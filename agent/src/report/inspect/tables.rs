@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, Width, presets};
 
-use super::words::{NONE, UNKNOWN, class, clean, count, ids, link, node, reading, wrapped};
+use super::words::{NONE, UNKNOWN, class, clean, count, ids, link, node, reading, unread, wrapped};
 use crate::facts::Facts;
 use crate::facts::names::Names;
 use crate::facts::pci::{Acs, Function, PciTree};
-use crate::host::Reading;
+use crate::host::{HostKind, Reading};
 use crate::report::names::counted;
 use crate::report::style::{HEAD, WARN, paint};
 use crate::value::{AcsBits, PciAddress};
@@ -22,13 +22,18 @@ pub(super) fn sections(facts: &Facts, names: &Names, width: u16) -> String {
                 + &ports(tree, width)
                 + &others(tree)
         }
+        Reading::Absent | Reading::Unknown(_) if facts.host == HostKind::Image => {
+            format!("\n{}\n", paint(WARN, "An image has no PCI devices: look at the machine."))
+        }
         Reading::Absent => format!("\n{}\n", paint(WARN, "This host has no PCI.")),
-        Reading::Unknown(_) => format!("\n{}\n", paint(WARN, "PCI functions are unknown.")),
+        Reading::Unknown(why) => {
+            format!("\n{}\n", paint(WARN, &format!("PCI functions: {}.", unread(why))))
+        }
     }
 }
 
 /// A titled table.
-fn section(title: &str, header: &[&str], rows: Vec<Vec<String>>, width: u16) -> String {
+pub(super) fn section(title: &str, header: &[&str], rows: Vec<Vec<String>>, width: u16) -> String {
     // An address or a driver in two halves cannot be read: no column is narrower than its longest word.
     let longest = |(at, title): (usize, &&str)| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(String::as_str);
@@ -82,10 +87,15 @@ fn gpus(tree: &PciTree, names: &Names, width: u16) -> String {
         })
         .collect();
     if rows.is_empty() {
-        return format!(
-            "\n{}\n",
-            paint(WARN, "No GPU: no function of this host is a GPU or accelerator.")
-        );
+        let unread = tree.unread().len();
+        let said = match unread {
+            0 => "No GPU: no function of this host is a GPU or accelerator.".to_owned(),
+            _ => format!(
+                "No GPU among the functions that could be read; {} could not.",
+                count(unread, "other")
+            ),
+        };
+        return format!("\n{}\n", paint(WARN, &said));
     }
     let title = titled(count(rows.len(), "GPU"), names, physical(tree, Function::is_gpu));
     section(

@@ -18,7 +18,7 @@ fn tree(facts: &Facts) -> String {
 }
 
 fn json(facts: &Facts, file: Option<&str>) -> Result<String, serde_json::Error> {
-    super::json(facts, &Names::none(facts), file)
+    super::json(facts, &Names::none(facts), file, None)
 }
 
 fn at(text: &str) -> PciAddress {
@@ -107,7 +107,7 @@ fn host(functions: Vec<Function>) -> Facts {
     let functions = functions.into_iter().map(|function| (function.address, function)).collect();
     Facts {
         host: HostKind::Live,
-        pci: Reading::Known(PciTree { functions, gaps: Vec::new() }),
+        pci: Reading::Known(PciTree { functions, ..PciTree::default() }),
         ..Facts::of_vendor(CpuVendor::Intel)
     }
 }
@@ -201,7 +201,7 @@ fn hosts_without_pci_or_gpu_say_so() {
     assert!(tables(&facts, 120).contains("This host has no PCI"));
     assert!(tree(&facts).contains("This host has no PCI"));
     let unknown = plain(&tables(&Facts::of_vendor(CpuVendor::Arm), 120));
-    assert!(unknown.contains("PCI functions are unknown."));
+    assert!(unknown.contains("An image has no PCI devices"));
     assert!(unknown.contains("no machine was looked at"));
     let text = tables(&host(vec![nic("0000:1a:00.0", None, &[])]), 120);
     assert!(text.contains("No GPU"));
@@ -229,6 +229,53 @@ fn equal_unknowns_are_one_line_that_says_what_to_do() {
     assert!(drawn.contains(expected) && line(&drawn, "0000:16:03.0").contains("ACS unknown"));
     facts.host = HostKind::Snapshot;
     assert!(plain(&tables(&facts, 120)).contains(&format!("{expected}: record it as root\n")));
+}
+
+#[test]
+fn little_memory_is_not_none() {
+    let mut facts = small();
+    for (bytes, shown) in [
+        (280 << 20, "280 MiB"),
+        (3 << 30, "3072 MiB"),
+        (4 << 30, "4 GiB"),
+        (2015 << 30, "2015 GiB"),
+    ] {
+        facts.memory_bytes = Reading::Known(bytes);
+        assert!(plain(&tables(&facts, 120)).contains(&format!("  memory       {shown}\n")));
+    }
+}
+
+#[test]
+fn what_is_not_known_says_in_what_way() {
+    let mut facts = small();
+    let not_recorded = "/sys/x was not recorded in this snapshot";
+    let unread = "/sys/x cannot be read without more privilege";
+    facts.iommu.firmware = Reading::Unknown(not_recorded.into());
+    facts.iommu.active = Reading::Unknown(unread.into());
+    facts.gpu.nvidia = Reading::Unknown(not_recorded.into());
+    let text = plain(&tables(&facts, 120));
+    assert!(text.contains("firmware tables not recorded; active units not readable"), "{text}");
+    assert!(text.contains("GPU driver   not recorded"), "{text}");
+    facts.pci = Reading::Unknown(unread.into());
+    assert!(plain(&tables(&facts, 120)).contains("PCI functions: not readable."));
+    facts.pci = Reading::Absent;
+    assert!(plain(&tables(&facts, 120)).contains("This host has no PCI."));
+    facts.host = HostKind::Image;
+    assert!(plain(&tables(&facts, 120)).contains("An image has no PCI devices"));
+}
+
+#[test]
+fn unreadable_functions_may_be_gpus() {
+    let functions = [port("0000:16:01.0", None, PortType::RootPort, 0)];
+    let mut facts = host(functions.to_vec());
+    assert!(plain(&tables(&facts, 120)).contains("No GPU: no function of this host"));
+    let Reading::Known(pci) = &mut facts.pci else { unreachable!() };
+    pci.gaps.push(Gap { address: at("0000:99:00.0"), reason: "not understood: EIO".into() });
+    let text = plain(&tables(&facts, 120));
+    assert!(
+        text.contains("No GPU among the functions that could be read; 1 other could not."),
+        "{text}"
+    );
 }
 
 #[test]
@@ -297,7 +344,7 @@ fn a_huge_tree_is_drawn_in_the_same_order_of_time() {
         above = Some(address);
     }
     let mut facts = small();
-    facts.pci = Reading::Known(PciTree { functions, gaps: Vec::new() });
+    facts.pci = Reading::Known(PciTree { functions, ..PciTree::default() });
     let start = std::time::Instant::now();
     let (text, drawn) = (tables(&facts, 120), tree(&facts));
     let took = start.elapsed();

@@ -2,7 +2,7 @@
 
 use crate::facts::pci::{Function, PortType};
 use crate::host::Reading;
-use crate::value::PciId;
+use crate::report::names::vendor;
 use crate::visible::one_line;
 
 /// Shown where something is known not to be there.
@@ -13,43 +13,9 @@ pub(super) const UNKNOWN: &str = "unknown";
 /// Longer lines of words are broken.
 const WIDTH: usize = 110;
 
-/// Vendors one meets in GPU nodes (ids as PCI-SIG gives them; handbook §6.1).
-const VENDORS: [(u16, &str); 25] = [
-    (0x1000, "Broadcom"),
-    (0x1002, "AMD"),
-    (0x1022, "AMD"),
-    (0x1077, "QLogic"),
-    (0x10b5, "PLX"),
-    (0x10de, "NVIDIA"),
-    (0x11f8, "Microchip"),
-    (0x12d8, "Pericom"),
-    (0x1344, "Micron"),
-    (0x1414, "Microsoft"),
-    (0x1425, "Chelsio"),
-    (0x144d, "Samsung"),
-    (0x14e4, "Broadcom"),
-    (0x15b3, "Mellanox"),
-    (0x1a03, "ASPEED"),
-    (0x1ae0, "Google"),
-    (0x1af4, "virtio"),
-    (0x1b36, "QEMU"),
-    (0x1c5c, "SK hynix"),
-    (0x1d0f, "Amazon"),
-    (0x1d94, "Hygon"),
-    (0x1da3, "Habana"),
-    (0x1dd8, "Pensando"),
-    (0x1e0f, "KIOXIA"),
-    (0x8086, "Intel"),
-];
-
 /// Text of the host as it may stand in one line or cell.
 pub(super) fn clean(text: &str) -> String {
     one_line(text)
-}
-
-/// A vendor's name, if it is one of the usual ones.
-pub(in crate::report) fn vendor(id: PciId) -> Option<&'static str> {
-    VENDORS.iter().find(|(known, _)| *known == id.0).map(|(_, name)| *name)
 }
 
 /// `NVIDIA 10de:2330`.
@@ -159,6 +125,23 @@ pub(super) fn reading<T>(reading: &Reading<T>, show: impl FnOnce(&T) -> String) 
         Reading::Absent => NONE.to_owned(),
         Reading::Unknown(_) => UNKNOWN.to_owned(),
     }
+}
+
+/// Why a value is not known, in two words: the readers' own are fixed (`host::ReadError`).
+pub(super) fn unread(why: &str) -> &'static str {
+    if why.contains("was not recorded") {
+        "not recorded"
+    } else if why.contains("cannot be read") {
+        "not readable"
+    } else {
+        UNKNOWN
+    }
+}
+
+/// `280 MiB`, `2015 GiB`.
+pub(super) fn memory(bytes: u64) -> String {
+    let (shift, unit) = if bytes < 4 << 30 { (20, "MiB") } else { (30, "GiB") };
+    format!("{} {unit}", bytes.saturating_add(1 << (shift - 1)) >> shift)
 }
 
 /// NUMA node; −1 is what the kernel says where firmware gave none.

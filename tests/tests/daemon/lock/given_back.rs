@@ -28,8 +28,8 @@ const NO_NODE: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 58\
     {\"kind\":\"internal_error\",\"value\":\"error uncordoning node\"}";
 
 /// A host that holds a slot, for a reboot that is announced.
-fn holding(rig: &mut Rig, server: &Server, round: impl FnOnce(&Rig) -> Value) {
-    rig.look(&server.in_profile(round(rig)));
+fn holding(rig: &mut Rig, server: &Server, seen: impl FnOnce(&Rig) -> Value) {
+    rig.look(&server.in_profile(seen(rig)));
     rig.start();
     until("announced", || announced(rig));
     assert_eq!(server.asked(), [TAKE]);
@@ -66,7 +66,7 @@ fn goes_back_by_itself(failure: &'static str, why: &str) {
     server.at_steady_state(&[YES]);
     let status = rig.until("given back", |status| status.reboot.lock.is_none());
     assert_eq!(said(&status), "this host is well, and holds no slot");
-    assert!(rig.logged(&format!("told {} that this host is well", server.url)));
+    assert!(rig.logged(&format!("reported to {} that this host is well", server.url)));
     assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"lock\": null"));
 }
 
@@ -244,10 +244,10 @@ fn a_logind_that_refuses_gives_the_slot_back() {
 fn after_a_rehearsal_the_slot_goes_back_for_good() {
     let Some(mut rig) = Rig::new() else { return };
     let server = Server::start(&[YES]);
-    let mut round = waiting(&rig);
-    round["reboot"]["rehearse"] = json!(true);
-    round["reboot"]["delay_s"] = json!(0);
-    rig.look(&server.in_profile(round));
+    let mut seen = waiting(&rig);
+    seen["reboot"]["rehearse"] = json!(true);
+    seen["reboot"]["delay_s"] = json!(0);
+    rig.look(&server.in_profile(seen));
     rig.start();
     until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
     rig.login.lock().expect("not poisoned").scheduled = None;
@@ -264,17 +264,14 @@ fn a_slot_of_a_server_that_the_profile_left_goes_back_first() {
     let (old, new) = (Server::start(&[YES]), Server::start(&[YES]));
     holding(&mut rig, &old, waiting);
     // Its reboot has come, and the host waits for another one.
-    let mut round = waiting(&rig);
-    round["hash"] = json!("more");
+    let mut seen = waiting(&rig);
+    seen["hash"] = json!("more");
     old.at_steady_state(&[NO_ETCD]);
-    rig.look(&new.in_profile(round));
+    rig.look(&new.in_profile(seen));
     rig.reboot("boot-2");
     let status = rig.until("waits", waits);
     let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
-    assert!(
-        why[0].text.contains("has to be given back before") && new.asked().is_empty(),
-        "{why:?}"
-    );
+    assert!(why[0].text.contains("must be given back before") && new.asked().is_empty(), "{why:?}");
     old.at_steady_state(&[YES]);
     until("announced", || announced(&rig));
     assert_eq!(
@@ -287,9 +284,9 @@ fn a_slot_of_a_server_that_the_profile_left_goes_back_first() {
 fn a_host_that_goes_down_keeps_its_slot() {
     let Some(mut rig) = Rig::new() else { return };
     let server = Server::start(&[YES]);
-    let mut round = waiting(&rig);
-    round["reboot"]["delay_s"] = json!(0);
-    holding(&mut rig, &server, |_| round);
+    let mut seen = waiting(&rig);
+    seen["reboot"]["delay_s"] = json!(0);
+    holding(&mut rig, &server, |_| seen);
     // Its time has come, and nothing is scheduled any more: services stop.
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
@@ -323,13 +320,13 @@ fn a_reboot_of_others_keeps_the_slot_and_a_poweroff_does_not() {
 fn a_host_whose_power_is_about_to_be_cycled_keeps_its_slot() {
     let Some(mut rig) = Rig::new() else { return };
     let server = Server::start(&[YES]);
-    let mut round = waiting(&rig);
-    round["reboot"]["methods"] = json!(["command"]);
-    round["reboot"]["delay_s"] = json!(0);
+    let mut seen = waiting(&rig);
+    seen["reboot"]["methods"] = json!(["command"]);
+    seen["reboot"]["delay_s"] = json!(0);
     rig.program("bin/sh", "");
     let ran = rig.path("ran");
-    round["reboot"]["command"] = json!(["/bin/sh", "-c", format!("echo ran >>{}", ran.display())]);
-    rig.look(&server.in_profile(round));
+    seen["reboot"]["command"] = json!(["/bin/sh", "-c", format!("echo ran >>{}", ran.display())]);
+    rig.look(&server.in_profile(seen));
     rig.start();
     until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
     rig.login.lock().expect("not poisoned").scheduled = None;
@@ -361,12 +358,12 @@ fn a_right_host_that_is_to_be_rebooted_keeps_its_slot() {
     assert_eq!(server.asked(), [GIVE, TAKE]);
 }
 
-/// A round that finds something that people have to deal with.
+/// A seen that finds something that people have to deal with.
 fn blocked(rig: &Rig, reason: &str) -> Value {
-    let mut round = right(rig);
-    round["blockers"] =
+    let mut seen = right(rig);
+    seen["blockers"] =
         json!([{ "kind": "sriov", "subject": "0000:07:00.0", "reason": reason, "remedy": "look" }]);
-    round
+    seen
 }
 
 /// What was wrong before is not the reboot's doing, and may take people days; what is new keeps the slot, and with it the
@@ -375,9 +372,9 @@ fn blocked(rig: &Rig, reason: &str) -> Value {
 fn only_what_is_new_after_the_reboot_keeps_the_slot() {
     let Some(mut rig) = Rig::new() else { return };
     let server = Server::start(&[YES]);
-    let mut round = waiting(&rig);
-    round["blockers"] = blocked(&rig, "its firmware allows no VFs")["blockers"].clone();
-    holding(&mut rig, &server, |_| round);
+    let mut seen = waiting(&rig);
+    seen["blockers"] = blocked(&rig, "its firmware allows no VFs")["blockers"].clone();
+    holding(&mut rig, &server, |_| seen);
     rig.look(&server.in_profile(blocked(&rig, "a GPU is gone")));
     rig.reboot("boot-2");
     rig.until("kept", |status| said(status).starts_with("kept until this host is well"));

@@ -3,7 +3,7 @@ mod limits;
 
 use super::section::AcsPersist;
 use super::*;
-use crate::desired::{Desired, DesiredCmdline, DesiredModules};
+use crate::desired::Desired;
 use crate::facts::Facts;
 use crate::facts::pci::PciTree;
 use crate::ledger::Ledger;
@@ -26,19 +26,11 @@ fn direct() -> section::Acs {
 
 fn kernel(facts: &mut Facts, release: &str) {
     facts.os.kernel = Reading::Known(release.into());
-    facts.os.installed_kernels = vec![release.into()];
+    facts.os.next_kernel = Reading::Known(release.into());
 }
 
 fn plan_on(resolved: &Resolved, facts: &Facts, reader: &Files) -> Section {
-    let desired = Desired {
-        cmdline: DesiredCmdline::default(),
-        modules: DesiredModules::default(),
-        acs: resolved.acs.clone(),
-        sriov: vec![],
-        blockers: vec![],
-        unknowns: vec![],
-        notes: vec![],
-    };
+    let desired = Desired { acs: resolved.acs.clone(), ..Desired::default() };
     let ledger = Ledger::default();
     let profile = of_text("schema = 1");
     plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger: &ledger })
@@ -283,12 +275,14 @@ fn each_kernel_gets_the_way_it_can_be_trusted_with() {
         let insisting = resolve(&profile(AcsPolicy::DirectP2p, AcsPersist::Cmdline), &facts);
         assert_eq!((insisting.acs.ports.len(), insisting.blockers.len()), (0, 1), "{release}");
     }
-    // What boots next is the newest installed kernel, not the running one.
-    facts.os.installed_kernels = vec!["6.1.0-56-amd64".into(), "6.18.1".into()];
+    // What counts is the kernel of the default boot entry: neither the running one nor the newest directory.
+    facts.os.next_kernel = Reading::Known("6.18.1".into());
     assert_eq!(resolve(&direct(), &facts).acs.persistence, AcsPersistence::ConfigAcs);
-    facts.os.installed_kernels = vec![];
-    facts.os.kernel = Reading::Unknown("no".into());
-    assert_eq!(resolve(&direct(), &facts).acs.persistence, AcsPersistence::Live);
+    facts.os.installed_kernels = vec!["6.18.1".into()];
+    for next in [Reading::Absent, Reading::Unknown("no".into())] {
+        facts.os.next_kernel = next;
+        assert_eq!(resolve(&direct(), &facts).acs.persistence, AcsPersistence::Live);
+    }
 }
 
 #[test]

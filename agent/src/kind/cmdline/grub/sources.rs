@@ -1,10 +1,12 @@
 //! What grub-mkconfig reads: the main file and its drop-ins, and the line that they come to.
 
-use super::{Family, MAIN};
-use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault};
+use super::Family;
+use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault, MAIN};
 use crate::boot::grub_quote;
+use crate::boot::shell::Shell;
 use crate::cmdline::CommandLine;
 use crate::host::{ReadError, Reader, Reading};
+use crate::kind::cmdline::files::raw;
 
 /// One sourced file.
 pub(super) struct Sourced {
@@ -20,23 +22,37 @@ pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<Source
             Ok(names) => paths.extend(
                 names
                     .iter()
-                    .filter(|name| name.ends_with(".cfg"))
+                    // The shell's glob leaves out names with a leading dot.
+                    .filter(|name| name.ends_with(".cfg") && !name.starts_with('.'))
                     .map(|name| format!("{directory}/{name}")),
             ),
             Err(error) if error.is_absent() => {}
             Err(error) => return Err(error),
         }
     }
+    let shell = shell(reader, family);
     let mut sources = Vec::new();
     for path in paths {
-        match reader.text(&path) {
-            Ok(text) => sources.push(Sourced { default: grub_default::parse(&text), path }),
+        match raw(reader, &path) {
+            Ok(text) => {
+                sources.push(Sourced { default: grub_default::parse_for(shell, &text), path });
+            }
             // grub-mkconfig sources what is there.
             Err(error) if error.is_absent() => {}
             Err(error) => return Err(error),
         }
     }
     Ok(sources)
+}
+
+/// The shell that runs grub-mkconfig (`#!/bin/sh`), by what the link there says; else as the family ships it.
+fn shell(reader: &dyn Reader, family: &Family) -> Shell {
+    let target = reader.link("/bin/sh").ok();
+    match target.as_deref().and_then(|target| target.rsplit('/').next()) {
+        Some("bash") => Shell::Bash,
+        Some("dash" | "busybox" | "ksh" | "mksh" | "zsh") => Shell::Posix,
+        _ => family.shell,
+    }
 }
 
 pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, String> {
@@ -57,12 +73,43 @@ pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, Strin
     }
 }
 
+/// Where words that `is_meant` stand, as `path:line`, in the order in which the files are read.
+pub(super) fn places<'a>(
+    sources: impl IntoIterator<Item = &'a Sourced>,
+    is_meant: &dyn Fn(&str) -> bool,
+) -> String {
+    let all: Vec<String> = sources
+        .into_iter()
+        .flat_map(|source| {
+            let lines = source.default.lines_with(&[CMDLINE, CMDLINE_DEFAULT], is_meant);
+            lines.into_iter().map(|line| format!("{}:{line}", source.path))
+        })
+        .collect();
+    if all.is_empty() { format!("{MAIN} or its drop-ins") } else { all.join(", ") }
+}
+
 /// The line that a normal entry gets: 10_linux puts the general variable first.
 pub(super) fn line(sources: &[Sourced]) -> Result<CommandLine, String> {
     let both = format!("{} {}", value(sources, CMDLINE)?, value(sources, CMDLINE_DEFAULT)?);
-    let text = grub_quote::kernel_line(both.trim())
-        .map_err(|error| format!("{MAIN} and drop-ins: {error}"))?;
+    let text = grub_quote::kernel_line(both.trim()).map_err(|error| {
+        format!("{}: {} (`{}`)", unreadable_at(sources), error.why, error.text.trim())
+    })?;
     Ok(CommandLine::parse(&text))
+}
+
+/// The first file after which GRUB can no longer read what a variable holds.
+fn unreadable_at(sources: &[Sourced]) -> String {
+    let unreadable = |upto: usize, variable: &&str| {
+        value(&sources[..=upto], variable).is_ok_and(|text| grub_quote::kernel_line(&text).is_err())
+    };
+    (0..sources.len())
+        .find_map(|at| {
+            let variable =
+                [CMDLINE, CMDLINE_DEFAULT].into_iter().find(|name| unreadable(at, name))?;
+            let line = sources[at].default.lines_with(&[variable], &|_| true).pop()?;
+            Some(format!("{}:{line}", sources[at].path))
+        })
+        .unwrap_or_else(|| MAIN.to_owned())
 }
 
 /// The configured line. A file that cannot be followed makes it unknown, with a remark that names the place.
@@ -80,7 +127,7 @@ pub fn read(
         Ok(line) => Reading::Known(line),
         Err(why) => {
             remarks.push(why.clone());
-            // bedplate's own drop-in is all that can be vouched for.
+            // bedplate's own drop-in is all that is known, where nothing after it can set the variable again.
             own_line(&sources, family).map_or(Reading::Unknown(why), Reading::Known)
         }
     }
@@ -88,7 +135,10 @@ pub fn read(
 
 fn own_line(sources: &[Sourced], family: &Family) -> Option<CommandLine> {
     let own = family.own()?;
-    let text =
-        sources.iter().find(|source| source.path == own).map_or("", |source| source.default.text());
+    let at = sources.iter().position(|source| source.path == own);
+    if at.is_some_and(|at| at + 1 < sources.len()) {
+        return None;
+    }
+    let text = at.map_or("", |at| sources[at].default.text());
     grub_default::parse_drop_in(text, family.variable).ok().map(CommandLine::from_tokens)
 }

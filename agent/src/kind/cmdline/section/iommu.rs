@@ -8,9 +8,15 @@ use crate::section::section;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IommuMode {
-    /// On, 1:1 for host drivers (identity groups): what GPUDirect RDMA wants on x86.
+    /// What GPUDirect RDMA needs on this machine: `passthrough`; on Arm CPUs of NVIDIA `translated` below Linux 6.11, and
+    /// whatever is there from 6.11 on.
+    Auto,
+    /// 1:1 for host drivers: identity groups, or no IOMMU at work. One that is off, on the command line or in the
+    /// firmware, stays off.
     Passthrough,
-    /// On, translating (lazy invalidation unless `strict`): what Grace wants.
+    /// On, 1:1 for host drivers: for hosts that give devices to guests as well. Off in the firmware is a blocker.
+    PassthroughRequired,
+    /// On, translating (lazy invalidation unless `strict`). Off in the firmware is a blocker.
     Translated,
     /// Off.
     Off,

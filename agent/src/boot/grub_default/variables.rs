@@ -1,0 +1,193 @@
+//! What variables hold while shell files are sourced, one event after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::NotUnderstood;
+use super::super::shell::{Assignment, Event, Piece, Shell};
+use super::{GrubDefault, REMEDY};
+
+/// Commands that nobody redefines as functions.
+const BUILT_IN: [&str; 12] =
+    [":", "[", "[[", "break", "cd", "continue", "echo", "false", "set", "shift", "test", "true"];
+
+/// Variables that grub-mkconfig sets before it reads the files (util/grub-mkconfig.in).
+const FROM_MKCONFIG: [&str; 8] = [
+    "GRUB_DEVICE",
+    "GRUB_DEVICE_UUID",
+    "GRUB_DEVICE_PARTUUID",
+    "GRUB_DEVICE_BOOT",
+    "GRUB_DEVICE_BOOT_UUID",
+    "GRUB_FS",
+    "GRUB_DISABLE_OS_PROBER",
+    "GRUB_EARLY_INITRD_LINUX_STOCK",
+];
+
+/// What variables hold while files are sourced.
+#[derive(Default)]
+pub(super) struct Variables {
+    known: BTreeMap<String, Result<Option<String>, (usize, NotUnderstood)>>,
+    /// What happens when a function is called.
+    functions: BTreeMap<String, Vec<Event>>,
+    /// Something may have set every variable that is not assigned since.
+    anything: Option<(usize, NotUnderstood)>,
+    /// Nothing after this place is known.
+    lost: Option<(usize, NotUnderstood)>,
+}
+
+impl Variables {
+    pub fn inheriting(name: &str, value: Option<&str>) -> Variables {
+        let mut variables = Variables::default();
+        variables.known.insert(name.to_owned(), Ok(value.map(str::to_owned)));
+        variables
+    }
+
+    pub fn source(&mut self, file: usize, default: &GrubDefault) {
+        for event in &default.events {
+            self.happen(file, default, event);
+        }
+    }
+
+    pub fn happen(&mut self, file: usize, default: &GrubDefault, event: &Event) {
+        let text = &default.text;
+        let found =
+            |at: usize, why: &str| (file, NotUnderstood::at(text, at, format!("{why}; {REMEDY}")));
+        match event {
+            Event::Assign(assignment) => {
+                let appends = assignment.appends;
+                let doubtful = assignment.doubtful.or((appends && default.shell != Shell::Bash)
+                    .then_some("`+=` does not work in every shell that reads this file"));
+                let value = match doubtful {
+                    Some(why) => Err(found(assignment.at, why)),
+                    None => self.join(file, text, &assignment.pieces).and_then(|more| {
+                        let before = match appends {
+                            true => self.variable(file, text, &assignment.name, assignment.at)?,
+                            false => None,
+                        };
+                        Ok(Some(before.unwrap_or_default() + &more))
+                    }),
+                };
+                self.known.insert(assignment.name.clone(), value);
+            }
+            Event::Touch { name, at, why } => {
+                self.known.insert(name.clone(), Err(found(*at, why)));
+            }
+            Event::Anything { at, why } => {
+                self.known.clear();
+                self.anything = Some(found(*at, why));
+            }
+            Event::Function { name, body } => {
+                // Any of several definitions of one name may be the one that counts.
+                self.functions.entry(name.clone()).or_default().extend(body.iter().cloned());
+            }
+            Event::Call { name, at } => self.call(name, &|why| found(*at, why)),
+            Event::Lost { at, why } => {
+                self.lost.get_or_insert(found(*at, why));
+            }
+        }
+    }
+
+    /// A call of a function, if it is one: whatever it or a function that it calls may set is no longer known.
+    fn call(&mut self, name: &str, found: &dyn Fn(&str) -> (usize, NotUnderstood)) {
+        if self.anything.is_some()
+            && !self.functions.contains_key(name)
+            && !BUILT_IN.contains(&name)
+        {
+            // What was sourced or evaluated may have defined it.
+            self.known.clear();
+            self.anything = Some(found(&format!("`{name}` may be a function that sets it")));
+        }
+        let mut called = BTreeSet::from([name.to_owned()]);
+        let mut waiting = vec![name.to_owned()];
+        while let Some(next) = waiting.pop() {
+            let why = format!("the function `{next}` that is called here may set it");
+            for event in self.functions.get(&next).cloned().unwrap_or_default() {
+                match event {
+                    Event::Assign(Assignment { name, .. }) | Event::Touch { name, .. } => {
+                        self.known.insert(name, Err(found(&why)));
+                    }
+                    Event::Anything { .. } => {
+                        self.known.clear();
+                        self.anything = Some(found(&why));
+                    }
+                    Event::Lost { why, .. } => {
+                        self.lost.get_or_insert(found(why));
+                    }
+                    Event::Function { name, body } => {
+                        self.functions.entry(name).or_default().extend(body);
+                    }
+                    Event::Call { name, .. } => {
+                        if called.insert(name.clone()) {
+                            waiting.push(name);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn get(&self, name: &str) -> Result<Option<String>, (usize, NotUnderstood)> {
+        match (&self.lost, self.known.get(name), &self.anything) {
+            (Some(lost), _, _) => Err(lost.clone()),
+            (None, Some(known), _) => known.clone(),
+            (None, None, Some(anything)) => Err(anything.clone()),
+            (None, None, None) => Ok(None),
+        }
+    }
+
+    fn join(
+        &self,
+        file: usize,
+        text: &str,
+        pieces: &[Piece],
+    ) -> Result<String, (usize, NotUnderstood)> {
+        let mut out = String::new();
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => out.push_str(text),
+                Piece::Var { name, at } => {
+                    out.push_str(&self.variable(file, text, name, *at)?.unwrap_or_default());
+                }
+                Piece::Choice { name, operator, word, at } => {
+                    let value = self.variable(file, text, name, *at)?;
+                    let set = value
+                        .as_ref()
+                        .is_some_and(|value| !operator.starts_with(':') || !value.is_empty());
+                    match (operator.ends_with('+'), set) {
+                        (true, true) | (false, false) => {
+                            out.push_str(&self.join(file, text, word)?)
+                        }
+                        (false, true) => out.push_str(&value.unwrap_or_default()),
+                        (true, false) => {}
+                    }
+                }
+                Piece::Opaque { at, why } => {
+                    return Err((file, NotUnderstood::at(text, *at, format!("{why}; {REMEDY}"))));
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// A variable inside a value. GRUB's own that nobody set are empty; others may come from the environment.
+    fn variable(
+        &self,
+        file: usize,
+        text: &str,
+        name: &str,
+        at: usize,
+    ) -> Result<Option<String>, (usize, NotUnderstood)> {
+        match self.get(name)? {
+            None if FROM_MKCONFIG.contains(&name) => {
+                let why = format!(
+                    "grub-mkconfig sets ${name}, by what the machine's disks hold; {REMEDY}"
+                );
+                Err((file, NotUnderstood::at(text, at, why)))
+            }
+            None if !name.starts_with("GRUB_") => {
+                let why = format!("${name} is not set in these files; {REMEDY}");
+                Err((file, NotUnderstood::at(text, at, why)))
+            }
+            value => Ok(value),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! An image's root directory: opened once, and shared by all that read, write or run something in it. Who may rename the
+//! directory could otherwise put another one in its place between two of them.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::sys::stat::{FileStat, Mode, fstat};
+
+use super::trust;
+
+/// openat2 says EAGAIN when a rename or mount raced with a `..`; the race cannot last (man openat2).
+const RACES: u64 = 128;
+
+/// Why an image root cannot be used at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The directory itself.
+    #[error("cannot open the image root {path}")]
+    Root {
+        /// The directory, as given.
+        path: PathBuf,
+        /// The system's words.
+        #[source]
+        source: std::io::Error,
+    },
+    /// No safe way to stay inside the image.
+    #[error(
+        "cannot stay inside the image root {path}: this kernel or container runtime has no openat2; \
+         Linux 5.6 or newer is needed, and a seccomp profile that allows the call"
+    )]
+    NoOpenat2 {
+        /// The directory, as given.
+        path: PathBuf,
+    },
+    /// Others could change it while it is worked on.
+    #[error("the image root {path} is not to be trusted: {why}")]
+    Untrusted {
+        /// The directory, as given.
+        path: PathBuf,
+        /// Why not, and what helps.
+        why: String,
+    },
+}
+
+/// The root directory of an image, open.
+#[derive(Debug)]
+pub struct ImageRoot {
+    fd: OwnedFd,
+    directory: PathBuf,
+}
+
+impl ImageRoot {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// [`ImageError::Root`], [`ImageError::NoOpenat2`].
+    pub fn open(directory: &Path) -> Result<Arc<Self>, ImageError> {
+        let failed =
+            |errno: Errno| ImageError::Root { path: directory.to_owned(), source: errno.into() };
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let fd = openat(AT_FDCWD, directory, flags, Mode::empty()).map_err(failed)?;
+        let root = ImageRoot { fd, directory: directory.to_owned() };
+        match root.inside("/", flags, Mode::empty()).0 {
+            // Container runtimes older than the call answer EPERM.
+            Err(Errno::ENOSYS | Errno::EPERM) => {
+                Err(ImageError::NoOpenat2 { path: directory.to_owned() })
+            }
+            Err(errno) => Err(failed(errno)),
+            Ok(_) => Ok(Arc::new(root)),
+        }
+    }
+
+    /// Opens one that is to be changed: it has to be the caller's or root's own.
+    ///
+    /// # Errors
+    /// Those of [`ImageRoot::open`], [`ImageError::Untrusted`].
+    pub fn open_to_change(directory: &Path) -> Result<Arc<Self>, ImageError> {
+        let root = Self::open(directory)?;
+        let path = || directory.to_owned();
+        let stat =
+            root.stat().map_err(|errno| ImageError::Root { path: path(), source: errno.into() })?;
+        match trust::distrust(&stat, &directory.display().to_string()) {
+            Some(why) => Err(ImageError::Untrusted { path: path(), why }),
+            None => Ok(root),
+        }
+    }
+
+    /// What a path of the image is called on this machine, for messages.
+    pub fn shown(&self, path: &str) -> String {
+        format!("{}{path}", self.directory.display().to_string().trim_end_matches('/'))
+    }
+
+    pub(super) fn stat(&self) -> Result<FileStat, Errno> {
+        fstat(&self.fd)
+    }
+
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Where a child can enter it, whatever has its name by now. It is resolved in the child, before the descriptor closes.
+    pub(super) fn entrance(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
+    }
+
+    /// openat2 with everything resolved inside; the second value is how many calls it took.
+    pub(super) fn inside(
+        &self,
+        path: &str,
+        flags: OFlag,
+        mode: Mode,
+    ) -> (Result<OwnedFd, Errno>, u64) {
+        let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+        let how = OpenHow::new().flags(flags).mode(mode).resolve(resolve);
+        let mut calls = 0;
+        loop {
+            calls += 1;
+            match openat2(&self.fd, path, how) {
+                Err(Errno::EAGAIN) if calls < RACES => {}
+                opened => return (opened, calls),
+            }
+        }
+    }
+}

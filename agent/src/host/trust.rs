@@ -1,0 +1,81 @@
+//! Whose files are taken at their word. What decides what runs as root (profiles, the ledger and the contents it names) has to
+//! belong to the caller or to root, and others must not be able to write it: the rule of sudo for its own files
+//! (sudo, `sudo_secure_path()`). Looks at what fstat(2) says, never at a path.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+
+use nix::sys::stat::FileStat;
+use nix::unistd::{getegid, geteuid};
+
+/// Who asks: in a user namespace the ids that it sees there.
+#[derive(Debug, Clone, Copy)]
+struct Caller {
+    uid: u32,
+    gid: u32,
+}
+
+/// Why what has this owner and mode is not to be trusted, with the command that helps; `None`: it is. `shown` is what
+/// messages call it on the machine that the command is run on.
+pub fn distrust(stat: &FileStat, shown: &str) -> Option<String> {
+    let caller = Caller { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+    judged(stat.st_uid, stat.st_gid, stat.st_mode & 0o7777, caller, shown)
+}
+
+/// The same for a directory that only has to keep what is in it: with the sticky bit (/tmp) nobody removes or renames there
+/// what is not theirs.
+pub fn distrust_directory(meta: &Metadata, shown: &str) -> Option<String> {
+    let caller = Caller { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+    let mode = meta.mode() & 0o7777;
+    let mode = if mode & 0o1000 == 0 { mode } else { mode & !0o022 };
+    judged(meta.uid(), meta.gid(), mode, caller, shown)
+}
+
+fn judged(uid: u32, gid: u32, mode: u32, caller: Caller, shown: &str) -> Option<String> {
+    if uid != 0 && uid != caller.uid {
+        let (whose, owner) = match caller.uid {
+            0 => ("not to root".to_owned(), "root".to_owned()),
+            own => (format!("neither to you (uid {own}) nor to root"), own.to_string()),
+        };
+        return Some(format!("it belongs to uid {uid}, {whose}: chown {owner} {shown}"));
+    }
+    // The caller's own group may: each user has one on many systems, and their umask is 002.
+    let others = mode & 0o002 != 0 || (mode & 0o020 != 0 && gid != caller.gid);
+    others.then(|| format!("others may write it (mode {mode:04o}): chmod go-w {shown}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: Caller = Caller { uid: 0, gid: 0 };
+    const ADA: Caller = Caller { uid: 1000, gid: 1000 };
+
+    #[test]
+    fn only_the_caller_and_root_are_believed() {
+        for (caller, uid, gid, mode, says) in [
+            (ROOT, 0, 0, 0o644, None),
+            (ROOT, 0, 0, 0o664, None),
+            (ROOT, 0, 0, 0o755, None),
+            (ADA, 0, 0, 0o644, None),
+            (ADA, 1000, 1000, 0o664, None),
+            (ROOT, 1000, 0, 0o644, Some("it belongs to uid 1000, not to root: chown root /x")),
+            (
+                ADA,
+                1001,
+                1000,
+                0o600,
+                Some(
+                    "it belongs to uid 1001, neither to you (uid 1000) nor to root: chown 1000 /x",
+                ),
+            ),
+            (ROOT, 0, 0, 0o646, Some("others may write it (mode 0646): chmod go-w /x")),
+            (ROOT, 0, 50, 0o664, Some("others may write it (mode 0664): chmod go-w /x")),
+            (ADA, 0, 0, 0o664, Some("others may write it (mode 0664): chmod go-w /x")),
+            (ROOT, 0, 0, 0o1777, Some("others may write it (mode 1777): chmod go-w /x")),
+        ] {
+            let said = judged(uid, gid, mode, caller, "/x");
+            assert_eq!(said.as_deref(), says, "{caller:?} {uid}:{gid} {mode:o}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The directory of a file of bedplate's own, on the way to which only root's links are followed. A metrics collector may own
+//! its directory, or the one above: a link put there would have root write wherever it leads.
+
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::OwnedFd;
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use nix::unistd::geteuid;
+
+/// As many links as the kernel follows (include/linux/namei.h, MAXSYMLINKS).
+const LINKS: usize = 40;
+
+/// Opens the directory at an absolute path; `None`: it is not there.
+///
+/// # Errors
+/// The system's own; a link on the way belongs to another user, or leads into a directory of one.
+pub(super) fn directory(path: &str) -> Result<Option<OwnedFd>> {
+    let mut at = open(AT_FDCWD, "/")?;
+    let mut rest: Vec<String> = components(path);
+    let mut links = 0;
+    while let Some(name) = rest.pop() {
+        let next = match open(&at, &name) {
+            Ok(next) => next,
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        let stat = fstat(&next)?;
+        if !is_link(&stat) {
+            at = next;
+            continue;
+        }
+        links += 1;
+        if links > LINKS {
+            return Err(Errno::ELOOP.into());
+        }
+        if !is_ours(&stat) {
+            return Err(refused(format!(
+                "{name}, on the way to {path}, is a link of uid {}",
+                stat.st_uid
+            )));
+        }
+        let target = readlinkat(&at, name.as_str())?;
+        let target = target.to_str().ok_or(Errno::EILSEQ)?;
+        if target.starts_with('/') {
+            at = open(AT_FDCWD, "/")?;
+        }
+        rest.extend(components(target));
+    }
+    let stat = fstat(&at)?;
+    if links > 0 && !is_ours(&stat) {
+        return Err(refused(format!(
+            "a link leads to {path}, which belongs to uid {}",
+            stat.st_uid
+        )));
+    }
+    // A descriptor that can be synced; what is not a directory says so here.
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    Ok(Some(openat(&at, ".", flags, Mode::empty())?))
+}
+
+fn open(at: impl std::os::fd::AsFd, name: &str) -> std::result::Result<OwnedFd, Errno> {
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    openat(at, name, flags, Mode::empty())
+}
+
+/// In reverse, so that the next one can be popped. `..` stays: the kernel knows what is above a directory.
+fn components(path: &str) -> Vec<String> {
+    path.split('/').filter(|part| !matches!(*part, "" | ".")).rev().map(str::to_owned).collect()
+}
+
+fn is_link(stat: &FileStat) -> bool {
+    stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFLNK.bits()
+}
+
+fn is_ours(stat: &FileStat) -> bool {
+    stat.st_uid == 0 || stat.st_uid == geteuid().as_raw()
+}
+
+fn refused(why: String) -> Error {
+    Error::new(ErrorKind::PermissionDenied, format!("{why}: no link is followed there"))
+}

@@ -1,0 +1,76 @@
+//! Whether the next boot leaves the IOMMU off, and by what: an argument that someone has put on the line, or the way the
+//! kernel was built. Off gives DMA 1:1, which is what passthrough is for (handbook §14.4).
+
+use super::groups::groups;
+use super::{Context, NAME, arch, backend, states};
+use crate::cmdline::{CommandLine, iommu_off_by};
+use crate::facts::{CpuVendor, Facts};
+use crate::host::{Reader, Reading};
+use crate::plan::{Effect, Pending, Section};
+
+/// What keeps it off; `Absent` = nothing does, on at least one of the lines that may count.
+pub fn iommu_off(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
+    let vendor = match &facts.cpu.vendor {
+        Reading::Known(vendor) => *vendor,
+        Reading::Absent => return Reading::Absent,
+        Reading::Unknown(why) => return Reading::Unknown(why.clone()),
+    };
+    let lines = lines(reader, facts);
+    if lines.is_empty() {
+        return Reading::Unknown("no command line could be read".to_owned());
+    }
+    let defaults = states::kernel_defaults(reader, facts);
+    // How the kernel was built counts only where the IOMMU is off now: firmware can opt in (handbook §1.3).
+    let off_now = facts.iommu.active.known().is_some_and(Vec::is_empty);
+    let off = |line: &CommandLine| {
+        iommu_off_by(line, vendor, arch(facts)).or_else(|| {
+            let built_off = !defaults.is_empty()
+                && defaults.iter().all(|one| one.leaves_intel_iommu_off(line, arch(facts)));
+            (vendor == CpuVendor::Intel && off_now && built_off).then_some(BUILT)
+        })
+    };
+    match lines.iter().map(off).collect::<Option<Vec<_>>>() {
+        Some(by) => by.first().map_or(Reading::Absent, |by| Reading::Known((*by).to_owned())),
+        None => Reading::Absent,
+    }
+}
+
+/// What is right without an argument. An IOMMU that translates still and is off from the next boot on waits for it.
+pub fn report(context: &Context, section: &mut Section) {
+    let settled = &context.desired.cmdline.settled;
+    let on = context.facts.iommu.active.known().is_some_and(|units| !units.is_empty());
+    match &context.facts.iommu.off_by {
+        Reading::Known(by) if on && !settled.is_empty() && translates(context) => {
+            section.pending.push(Pending {
+                kind: NAME,
+                effect: Effect::ColdBoot,
+                running: Some("translating".to_owned()),
+                next: Some(format!("off by {by}")),
+                subject: "IOMMU".to_owned(),
+            });
+        }
+        _ => section.settled.extend(settled.iter().cloned()),
+    }
+}
+
+fn translates(context: &Context) -> bool {
+    !groups(context.reader, context.facts).translated.is_empty()
+}
+
+const BUILT: &str = "the kernel's default (CONFIG_INTEL_IOMMU_DEFAULT_ON is not set)";
+
+/// Configuration and default boot entry, as far as they are known; else what the kernel was booted with.
+fn lines(reader: &dyn Reader, facts: &Facts) -> Vec<CommandLine> {
+    let mut lines = Vec::new();
+    if let Ok(backend) = backend(&facts.boot) {
+        let observed = (backend.observe)(reader, facts);
+        let known = |state: Reading<CommandLine>| state.known().cloned();
+        lines.extend(known(observed.next));
+        lines.extend(known(observed.configured));
+    }
+    if lines.is_empty() {
+        let running = reader.text("/proc/cmdline").ok();
+        lines.extend(running.map(|text| CommandLine::parse(text.trim_end())));
+    }
+    lines
+}

@@ -1,0 +1,164 @@
+//! Which kernel the default boot entry starts, by release. Directories in /lib/modules do not tell: leftovers, pinned and
+//! saved defaults are common (handbook §14.2).
+
+use super::{bls, grub, kernel_install, ostree};
+use crate::boot::bls::BlsEntry;
+use crate::boot::uki;
+use crate::facts::{BootLoader, Facts};
+use crate::host::{Reader, Reading};
+
+/// What kernel images are called before their release.
+const IMAGES: [&str; 6] = ["vmlinuz-", "vmlinux-", "Image-", "linux-", "kernel-", "bzImage-"];
+
+/// The release; `Absent` where no boot entry is to be found.
+pub fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
+    let image = match &facts.boot {
+        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
+            grub::image(reader, facts)
+        }
+        BootLoader::GrubBls => bls::image(reader),
+        BootLoader::SystemdBoot { uki: true } => return of_uki(reader, facts),
+        BootLoader::SystemdBoot { uki: false } => {
+            return of_entry(kernel_install::default_entry(reader), facts);
+        }
+        BootLoader::RpmOstree | BootLoader::Bootc => {
+            return of_entry(ostree::first_entry(reader), facts);
+        }
+        BootLoader::Unmanaged { reason } => return only_kernel(facts, reason),
+        BootLoader::Unknown { reason } => return Reading::Unknown(reason.clone()),
+    };
+    match image {
+        Reading::Known(image) => named(&image, facts),
+        other => other,
+    }
+}
+
+/// Systems that come as one image (Talos) have one kernel: where that is what runs, it is what boots.
+fn only_kernel(facts: &Facts, reason: &str) -> Reading<String> {
+    match (facts.os.installed_kernels.as_slice(), facts.os.kernel.known()) {
+        ([only], Some(running)) if only == running => Reading::Known(running.clone()),
+        _ => Reading::Unknown(reason.to_owned()),
+    }
+}
+
+/// By the image's name, and else by `version`, which kernel-install writes and people may leave out.
+fn of_entry(entry: Reading<BlsEntry>, facts: &Facts) -> Reading<String> {
+    let entry = match entry {
+        Reading::Known(entry) => entry,
+        Reading::Absent => return Reading::Absent,
+        Reading::Unknown(why) => return Reading::Unknown(why),
+    };
+    match (release(entry.linux().unwrap_or_default(), facts), entry.version()) {
+        (Some(release), _) => Reading::Known(release),
+        (None, Some(version)) if facts.os.installed_kernels.iter().any(|one| one == version) => {
+            Reading::Known(version.to_owned())
+        }
+        _ => Reading::Unknown(unnamed(entry.linux().unwrap_or_default())),
+    }
+}
+
+/// By what the image says itself (UAPI UKI specification, `.uname`), else by its file name, `<machine>-<release>.efi`.
+fn of_uki(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
+    let path = match kernel_install::newest_uki(reader) {
+        Reading::Known(path) => path,
+        other => return other,
+    };
+    let said = reader.read_start(&path, uki::PREFIX_BYTES).ok();
+    match said.and_then(|bytes| uki::release(&bytes).ok().flatten()) {
+        Some(release) => Reading::Known(release),
+        None => named(path.trim_end_matches(".efi"), facts),
+    }
+}
+
+fn named(image: &str, facts: &Facts) -> Reading<String> {
+    release(image, facts).map_or_else(|| Reading::Unknown(unnamed(image)), Reading::Known)
+}
+
+fn unnamed(image: &str) -> String {
+    format!("the default boot entry loads {image:?}, which does not name a kernel release")
+}
+
+/// The release in an image's path: an installed one that a part of the path is, or ends in; else what follows the usual
+/// name of images, for kernels whose modules lie elsewhere.
+fn release(image: &str, facts: &Facts) -> Option<String> {
+    let parts = || image.rsplit('/');
+    let is_in = |release: &&String| {
+        parts().any(|part| {
+            part.strip_suffix(release.as_str())
+                .is_some_and(|before| before.is_empty() || before.ends_with('-'))
+        })
+    };
+    // The longest: `6.8.0-45-generic`, and not a directory that somebody called `generic`.
+    let installed = facts.os.installed_kernels.iter().filter(is_in).max_by_key(|one| one.len());
+    let name = parts().next().unwrap_or_default();
+    let behind = || {
+        let rest = IMAGES.iter().find_map(|prefix| name.strip_prefix(prefix))?;
+        rest.starts_with(|first: char| first.is_ascii_digit()).then(|| rest.to_owned())
+    };
+    installed.cloned().or_else(behind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::HostSpec;
+    use crate::facts::{Depth, observe};
+
+    fn next(description: &str) -> Reading<String> {
+        let host = HostSpec::from_toml(description).unwrap().build();
+        next_kernel(&host, &observe(&host, Depth::Identity))
+    }
+
+    #[test]
+    fn every_loader_names_the_kernel_of_its_default_entry() {
+        for loader in
+            ["debian", "rhel9", "rhel8", "suse", "systemd-boot", "uki", "rpm-ostree", "bootc"]
+        {
+            let host = format!(
+                "machine = 'plain'\nloader = '{loader}'\nkernel = '6.8.0-45-generic'\n\
+                 [files]\n'/usr/lib/modules/6.99.0-1-left/modules.dep' = ''\n"
+            );
+            assert_eq!(next(&host), Reading::Known("6.8.0-45-generic".into()), "{loader}");
+        }
+        let talos = "machine = 'plain'\nloader = 'talos'\nkernel = '6.12.31-talos'";
+        assert_eq!(next(talos), Reading::Known("6.12.31-talos".into()));
+        for several in ["loader = 'none'", "loader = 'talos'\nolder-kernels = ['6.1.0']"] {
+            let host = format!("machine = 'plain'\n{several}");
+            assert!(matches!(next(&host), Reading::Unknown(_)), "{several}");
+        }
+        let gone = "machine = 'plain'\nremove = ['/boot/grub/grub.cfg']";
+        assert_eq!(next(gone), Reading::Absent);
+    }
+
+    #[test]
+    fn a_chosen_entry_counts() {
+        let env = format!("{:#<1024}", "# GRUB Environment Block\nnext_entry=1>2\n");
+        let mut host = HostSpec::from_toml(
+            "machine = 'plain'\nkernel = '6.17.0-3-generic'\nolder-kernels = ['6.8.0-45-generic']",
+        )
+        .unwrap();
+        host.files.insert("/boot/grub/grubenv".into(), env);
+        let host = host.build();
+        let facts = observe(&host, Depth::Identity);
+        assert_eq!(next_kernel(&host, &facts), Reading::Known("6.8.0-45-generic".into()));
+    }
+
+    #[test]
+    fn releases_in_image_names() {
+        let host = HostSpec::from_toml("machine = 'plain'\nkernel = '6.8.0-45-generic'").unwrap();
+        let facts = observe(&host.build(), Depth::Identity);
+        let table = [
+            ("/boot/vmlinuz-6.8.0-45-generic", Some("6.8.0-45-generic")),
+            ("/0123/6.8.0-45-generic/linux", Some("6.8.0-45-generic")),
+            ("($root)/vmlinuz-5.14.0-427.el9.x86_64", Some("5.14.0-427.el9.x86_64")),
+            ("/boot/efi/EFI/Linux/0123-6.8.0-45-generic", Some("6.8.0-45-generic")),
+            ("/boot/vmlinuz-16.8.0-45-generic", Some("16.8.0-45-generic")),
+            ("/vmlinuz", None),
+            ("/boot/vmlinuz-mine", None),
+            ("", None),
+        ];
+        for (image, expected) in table {
+            assert_eq!(release(image, &facts).as_deref(), expected, "{image}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What kinds contribute to the image of a machine that bedplate does not run on: kernel arguments, files, settings, in no
+//! target's own terms. `render` turns them into the formats of others.
+
+use crate::desired::{UnwantedArg, WantedArg, WantedVfs};
+use crate::value::ModuleName;
+
+/// What all kinds contribute.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contributions {
+    /// Name of the profile, for the heading of every file.
+    pub profile: String,
+    /// Kernel arguments, in order.
+    pub arguments: Vec<WantedArg>,
+    /// Kernel arguments that must not be there, in order.
+    pub absent: Vec<UnwantedArg>,
+    /// Configuration files.
+    pub files: Vec<ConfigFile>,
+    /// VFs, by PF.
+    pub vfs: Vec<WantedVfs>,
+    /// What only a running host can take.
+    pub live_only: Vec<LiveOnly>,
+    /// What the operator has to know, whatever the target.
+    pub notes: Vec<String>,
+}
+
+/// A configuration file, and what it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// Absolute path.
+    pub path: &'static str,
+    /// Content, with the heading.
+    pub text: String,
+    /// The same for a target that takes settings in place of files. Empty: it can only be had as a file.
+    pub settings: Vec<Setting>,
+}
+
+/// One thing that a configuration file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setting {
+    /// A module is loaded at boot.
+    LoadModule(ModuleName),
+    /// A module gets a parameter when it is loaded.
+    ModuleOption {
+        /// The module.
+        module: ModuleName,
+        /// The parameter.
+        parameter: String,
+        /// Its value, as modprobe.d takes it.
+        value: String,
+    },
+    /// A module is not loaded by alias.
+    BlacklistModule(ModuleName),
+    /// A kernel parameter below /proc/sys.
+    Sysctl {
+        /// By the rule of sysctl.d(5).
+        key: String,
+        /// Its value.
+        value: String,
+    },
+}
+
+/// Something that lasts until the next reset or boot, so that no file can hold it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveOnly {
+    /// What is wanted.
+    pub what: String,
+    /// Why no file can hold it.
+    pub why: String,
+    /// What to do on a host that bedplate can run on.
+    pub with_agent: String,
+    /// What to do on a host that takes no programs.
+    pub without_agent: String,
+}
+
+/// Why a kind cannot put into words what the profile asks of it.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} cannot be written")]
+pub struct Unwritable {
+    what: &'static str,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl Unwritable {
+    /// `what`, because of `source`.
+    pub fn new(what: &'static str, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Unwritable { what, source: Box::new(source) }
+    }
+}
+
+impl Contributions {
+    /// What all the files say.
+    pub fn settings(&self) -> impl Iterator<Item = &Setting> {
+        self.files.iter().flat_map(|file| &file.settings)
+    }
+}

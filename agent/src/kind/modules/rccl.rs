@@ -1,0 +1,69 @@
+//! AMD's side of `modules.gpudirect`: what RCCL asks of the kernel before it registers GPU memory by DMA-BUF. There is no
+//! module to load: amdgpu does it, or registers itself with an ib_core that has peer memory (handbook §6.3, §14.6).
+
+use super::section::GpuDirect;
+use crate::desired::Desired;
+use crate::facts::Facts;
+use crate::facts::gpu::Rccl;
+use crate::host::Reading;
+use crate::plan::{Blocker, Note, Unknown};
+
+const KIND: &str = "modules";
+const SUBJECT: &str = "GPUDirect on AMD GPUs";
+const SOURCE: &str = "ROCm/rccl src/misc/rocmwrap.cc, src/init.cc; handbook §14.6";
+
+/// Blocks where neither way works, and says what RCCL will warn of.
+pub fn resolve(asked: GpuDirect, facts: &Facts, desired: &mut Desired) {
+    let Some(rccl) = &facts.gpu.rccl else { return };
+    if !matches!(asked, GpuDirect::Auto | GpuDirect::Dmabuf) {
+        return;
+    }
+    let missing = missing(rccl);
+    let peer = asked == GpuDirect::Auto && facts.gpu.peer_memory_symbols == Reading::Known(true);
+    if !missing.is_empty() && !peer {
+        desired.blockers.push(blocker(&missing));
+    }
+    let unread = [&rccl.move_notify, &rccl.p2pdma].into_iter().find_map(|option| match option {
+        Reading::Unknown(why) => Some(why.clone()),
+        Reading::Known(_) | Reading::Absent => None,
+    });
+    if let (Some(reason), false) = (unread, peer) {
+        desired.unknowns.push(Unknown { kind: KIND, subject: SUBJECT.into(), reason });
+    }
+    let mut note = |text: &str| {
+        let text = format!("{text} ({SOURCE})");
+        desired.notes.push(Note { kind: KIND, subject: SUBJECT.into(), text });
+    };
+    if rccl.numa_balancing == Reading::Known(true) {
+        note(
+            "kernel.numa_balancing is on, and RCCL warns of it: [sysctl] set = { \"kernel.numa_balancing\" = 0 }",
+        );
+    }
+    if rccl.says_pt == Reading::Known(false) {
+        note(
+            "RCCL looks for the word iommu=pt on the running kernel's command line and warns without it, whatever the \
+             IOMMU does",
+        );
+    }
+}
+
+fn missing(rccl: &Rccl) -> Vec<&'static str> {
+    let options =
+        [("CONFIG_DMABUF_MOVE_NOTIFY", &rccl.move_notify), ("CONFIG_PCI_P2PDMA", &rccl.p2pdma)];
+    let off = options.into_iter().filter(|(_, set)| **set == Reading::Known(false));
+    off.map(|(name, _)| name).collect()
+}
+
+fn blocker(missing: &[&str]) -> Blocker {
+    Blocker {
+        kind: KIND,
+        subject: SUBJECT.into(),
+        reason: format!(
+            "the running kernel was built without {}, which RCCL wants for DMA-BUF ({SOURCE})",
+            missing.join(" and ")
+        ),
+        remedy: "boot a kernel that has both, or install DOCA-OFED/MLNX_OFED, with which amdgpu registers GPU memory \
+                 itself; on a host that needs none, set `gpudirect = \"none\"` in [modules] of the profile"
+            .into(),
+    }
+}

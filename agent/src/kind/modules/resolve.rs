@@ -1,0 +1,80 @@
+//! `[modules]` on a machine, and in an image. Pure.
+
+use super::section::{Module, Modules};
+use super::{gpudirect, rccl};
+use crate::desired::{Desired, WantedModule, WantedOption};
+use crate::facts::Facts;
+use crate::kind::contribution::{ConfigFile, Contributions, LiveOnly, Setting, Unwritable};
+use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
+use crate::section::Declared;
+use crate::value::ModuleName;
+
+/// What the profile lists, and the module that GPUDirect needs here, if it needs one.
+pub fn resolve(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+    let Some(section) = profile.get::<Modules>() else { return };
+    let peermem = gpudirect::resolve(section.gpudirect, facts, desired);
+    rccl::resolve(section.gpudirect, facts, desired);
+    let modules = &mut desired.modules;
+    modules.load.extend(section.load.iter().map(wanted));
+    if let Some(peermem) = peermem
+        && !modules.load.iter().any(|module| module.name == peermem.name)
+    {
+        modules.load.push(peermem);
+    }
+    modules.options.extend(section.options.iter().map(|option| WantedOption {
+        module: option.module.clone(),
+        parameter: option.parameter.clone(),
+        value: option.value.clone(),
+        why: option.why.clone(),
+    }));
+    modules.blacklist.extend(section.blacklist.iter().map(named));
+    modules.unload.extend(section.unload.iter().map(named));
+}
+
+fn wanted(module: &Module) -> WantedModule {
+    WantedModule { name: module.name.clone(), load: module.load, why: module.why.clone() }
+}
+
+fn named(module: &Module) -> (ModuleName, Vec<crate::plan::Why>) {
+    (module.name.clone(), module.why.clone())
+}
+
+/// The two files that the kind writes to hosts, byte for byte.
+pub fn contribute(
+    profile: &dyn Declared,
+    desired: &Desired,
+    out: &mut Contributions,
+) -> Result<(), Unwritable> {
+    let modules = &desired.modules;
+    if let Some(text) = modules_conf::modules_load(modules, profile.name()) {
+        let loads = modules.load.iter().map(|module| Setting::LoadModule(module.name.clone()));
+        out.files.push(ConfigFile { path: MODULES_LOAD_PATH, text, settings: loads.collect() });
+    }
+    let modprobe = modules_conf::modprobe(modules, profile.name());
+    if let Some(text) = modprobe.map_err(|error| Unwritable::new("the module files", error))? {
+        let options = modules.options.iter().map(|option| Setting::ModuleOption {
+            module: option.module.clone(),
+            parameter: option.parameter.clone(),
+            value: option.value.clone(),
+        });
+        let blacklist = modules.blacklist.iter();
+        let blacklist = blacklist.map(|(name, _)| Setting::BlacklistModule(name.clone()));
+        let settings = options.chain(blacklist).collect();
+        out.files.push(ConfigFile { path: MODPROBE_PATH, text, settings });
+    }
+    out.live_only.extend(modules.unload.iter().map(|(name, _)| unload(name)));
+    Ok(())
+}
+
+fn unload(module: &ModuleName) -> LiveOnly {
+    LiveOnly {
+        what: format!("unload module {module}"),
+        why: "only a running kernel has modules to unload".to_owned(),
+        with_agent: format!(
+            "run `bedplate apply` on the host; `blacklist` in [modules] keeps {module} from auto-loading"
+        ),
+        without_agent: format!(
+            "add `module_blacklist={module}` to [cmdline] and reboot (Linux kernel/module/main.c; handbook §1.6)"
+        ),
+    }
+}

@@ -1,0 +1,258 @@
+//! What making or removing VFs does to the traffic of the PF itself (handbook §14.5), and whether that traffic is what keeps
+//! the host reachable.
+
+use std::collections::BTreeSet;
+
+use super::{NAME, Need, Pf, usage};
+use crate::host::{ReadError, Reader};
+use crate::kind::some_of;
+use crate::plan::{Blocker, Note, Section};
+
+const NET: &str = "/sys/class/net";
+/// Routes of the main table. A default route that only policy routing knows is not seen.
+const ROUTES: &str = "/proc/net/route";
+const ROUTES_V6: &str = "/proc/net/ipv6_route";
+/// `RTF_UP` and `RTF_REJECT` of include/uapi/linux/route.h.
+const RTF_UP: u32 = 0x0001;
+const RTF_REJECT: u32 = 0x0200;
+
+/// The way from a PF to the default route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DefaultRoute {
+    /// The PF's own interface.
+    interface: String,
+    /// What the route names: the interface, or a bond, bridge or VLAN on it.
+    through: String,
+}
+
+impl std::fmt::Display for DefaultRoute {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let DefaultRoute { interface, through } = self;
+        match interface == through {
+            true => write!(f, "the default route goes through {interface}"),
+            false => write!(f, "the default route goes through {through}, which is on {interface}"),
+        }
+    }
+}
+
+impl Pf<'_> {
+    /// Whether the default route goes through this PF.
+    pub(super) fn default_route(&self) -> Result<Option<DefaultRoute>, ReadError> {
+        let reader = self.context.reader;
+        let routed = default_route_interfaces(reader)?;
+        if routed.is_empty() {
+            return Ok(None);
+        }
+        for interface in &self.function.net {
+            let stack = std::iter::once(interface.clone()).chain(above(interface, reader)?);
+            if let Some(through) = stack.into_iter().find(|name| routed.contains(name)) {
+                return Ok(Some(DefaultRoute { interface: interface.clone(), through }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the change may do to the PF's own traffic what it does; if not, the section says why.
+    pub(super) fn may_disturb(&self, need: Need, section: &mut Section) -> bool {
+        let makes = matches!(need, Need::Create | Need::Destroy);
+        if self.wanted.allow_disruption || !(makes || self.switch.is_some()) {
+            return true;
+        }
+        let what = if makes { "making or removing VFs" } else { "changing its eswitch's mode" };
+        match self.default_route() {
+            Ok(None) => true,
+            Ok(Some(route)) => {
+                let rule = &self.wanted.rule;
+                section.blockers.push(Blocker {
+                    kind: NAME,
+                    subject: self.subject(),
+                    reason: format!("{route}: {what} may cut this host off from the network"),
+                    remedy: format!(
+                        "exclude this port with `select` in rule {rule}, or set `allow_disruption = true` in it if the \
+                         host may be cut off for a moment"
+                    ),
+                });
+                false
+            }
+            // Nothing is ever written to a recorded host, so that its plan may go on.
+            Err(error @ ReadError::NotRecorded { .. }) => {
+                let text =
+                    format!("cannot tell whether the default route goes through it: {error}");
+                section.notes.push(Note { kind: NAME, subject: self.subject(), text });
+                true
+            }
+            Err(error) => {
+                let reason =
+                    format!("cannot tell whether the default route goes through it: {error}");
+                self.unknown(reason, section);
+                false
+            }
+        }
+    }
+
+    /// What happens to the PF's own traffic while VFs are made or removed, one sentence a fact.
+    pub(super) fn disturbs(&self) -> Vec<String> {
+        let mut out = self.by_driver();
+        if let Ok(Some(route)) = self.default_route() {
+            out.push(format!("{route}: this host may be unreachable meanwhile"));
+        }
+        out
+    }
+
+    fn by_driver(&self) -> Vec<String> {
+        let reader = self.context.reader;
+        // An interface that is down has no traffic. What cannot be told counts as up.
+        let up: Vec<&String> = self
+            .function
+            .net
+            .iter()
+            .filter(|name| usage::is_up(name, reader) != Ok(false))
+            .collect();
+        let Some(first) = up.first() else { return Vec::new() };
+        let driver = self.function.driver.as_deref().unwrap_or_default();
+        match driver {
+            // ixgbe_sriov.c ixgbe_pci_sriov_enable; igb_main.c igb_sriov_reinit.
+            "ixgbe" | "igb" => {
+                vec![format!("{first} loses its link for some seconds: {driver} resets the port")]
+            }
+            "ice" | "bnxt_en" => {
+                vec![format!("traffic of {first} pauses: {driver} stops and restarts its queues")]
+            }
+            "mlx5_core" => up.iter().flat_map(|name| self.hardware_lag(name)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// mlx5 takes hardware LAG down around SR-IOV, and RoCE LAG does not come back while there are VFs (mlx5 eswitch.c,
+    /// lag/lag.c).
+    fn hardware_lag(&self, interface: &str) -> Vec<String> {
+        let reader = self.context.reader;
+        let bonds = above(interface, reader).unwrap_or_default();
+        let slaves = |bond: &String| {
+            let slaves = reader.text(&format!("{NET}/{bond}/bonding/slaves")).ok()?;
+            Some((bond.clone(), slaves.split_whitespace().map(str::to_owned).collect::<Vec<_>>()))
+        };
+        let Some((bond, slaves)) = bonds.iter().find_map(slaves) else { return Vec::new() };
+        let mut out = vec![format!(
+            "traffic of {bond} pauses: mlx5_core takes its hardware LAG down and sets it up again"
+        )];
+        let of_bond = |name: &&String| slaves.contains(name);
+        let functions = self.tree.functions.values();
+        let rdma: Vec<String> = functions
+            .filter(|function| function.net.iter().any(|name| of_bond(&name)))
+            .flat_map(|function| function.infiniband.iter())
+            .filter(|device| device.starts_with("mlx5_bond"))
+            .cloned()
+            .collect();
+        if !rdma.is_empty() && self.wanted.count > 0 {
+            let devices = some_of(rdma.into_iter(), 4, "RDMA devices");
+            out.push(format!(
+                "{devices}, the RDMA device of {bond}, goes away: RoCE LAG and VFs exclude each other"
+            ));
+        }
+        out
+    }
+}
+
+/// Interfaces on top of one: bonds, bridges, VLANs and what is on them, nearest first.
+fn above(interface: &str, reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
+    let mut found: Vec<String> = Vec::new();
+    let mut next = 0;
+    let mut at = interface.to_owned();
+    loop {
+        let names = match reader.list(&format!("{NET}/{at}")) {
+            Err(error) if error.is_absent() => Vec::new(),
+            other => other?,
+        };
+        for name in names {
+            if let Some(upper) = name.strip_prefix("upper_")
+                && !found.iter().any(|known| known == upper)
+            {
+                found.push(upper.to_owned());
+            }
+        }
+        match found.get(next) {
+            Some(upper) => at.clone_from(upper),
+            None => return Ok(found),
+        }
+        next += 1;
+    }
+}
+
+/// Interfaces that a default route names, of both families.
+fn default_route_interfaces(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
+    let text = |path| match reader.text(path) {
+        // A kernel without the family has no routes in it.
+        Err(error) if error.is_absent() => Ok(String::new()),
+        other => other,
+    };
+    let flags_good = |flags: &str| {
+        u32::from_str_radix(flags, 16)
+            .is_ok_and(|flags| flags & RTF_UP != 0 && flags & RTF_REJECT == 0)
+    };
+    let mut found = BTreeSet::new();
+    for line in text(ROUTES)?.lines() {
+        // Iface Destination Gateway Flags RefCnt Use Metric Mask …
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let [interface, "00000000", _, flags, _, _, _, "00000000", ..] = words.as_slice()
+            && flags_good(flags)
+        {
+            found.insert((*interface).to_owned());
+        }
+    }
+    for line in text(ROUTES_V6)?.lines() {
+        // Destination, its prefix length, source, its prefix length, next hop, metric, references, use, flags, interface.
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let [to, "00", _, _, _, _, _, _, flags, interface] = words.as_slice()
+            && to.bytes().all(|digit| digit == b'0')
+            && flags_good(flags)
+        {
+            found.insert((*interface).to_owned());
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::fixture::Files;
+
+    const V4: &str = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+                      eth1\t0000A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
+                      eth0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n\
+                      *\t00000000\t00000000\t0200\t0\t0\t0\t00000000\t0\t0\t0\n\
+                      eth2\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000080\t0\t0\t0\n";
+    const V6: &str = "00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003     br0\n\
+                      00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n\
+                      fe800000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth1\n";
+
+    #[test]
+    fn default_routes_of_both_families_are_found() {
+        let files = Files::new(&[(ROUTES, V4), (ROUTES_V6, V6)]);
+        let found = default_route_interfaces(&files).unwrap();
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["br0", "eth0"]);
+        assert_eq!(default_route_interfaces(&Files::default()).unwrap(), BTreeSet::new());
+        let mut denied = Files::new(&[(ROUTES, V4)]);
+        denied.denied.insert(ROUTES_V6.into());
+        assert!(default_route_interfaces(&denied).is_err());
+    }
+
+    #[test]
+    fn what_is_on_an_interface_is_followed_to_the_end_and_no_further() {
+        let mut files = Files::new(&[
+            ("/sys/class/net/eth0/upper_bond0", ""),
+            ("/sys/class/net/eth0/flags", "0x1003"),
+            ("/sys/class/net/bond0/upper_br0", ""),
+            ("/sys/class/net/bond0/upper_bond0.7", ""),
+            ("/sys/class/net/bond0.7/lower_bond0", ""),
+            // Nonsense must not hang anything.
+            ("/sys/class/net/br0/upper_bond0", ""),
+        ]);
+        let mut found = above("eth0", &files).unwrap();
+        found.sort();
+        assert_eq!(found, ["bond0", "bond0.7", "br0"]);
+        files.denied.insert("/sys/class/net/bond0".into());
+        assert!(above("eth0", &files).is_err());
+    }
+}

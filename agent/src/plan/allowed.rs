@@ -1,0 +1,19 @@
+//! What stands in a plan about the profile itself: lints of level error that are let pass.
+
+use serde::{Deserialize, Serialize};
+
+use super::KindName;
+
+/// What blockers and notes about the profile itself have in the place of a kind.
+pub const PROFILE: KindName = "profile";
+
+/// A lint of level error that is let pass.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+pub struct AllowedLint {
+    /// Its id (`amd-iommu-on`).
+    pub id: String,
+    /// Why, in the operator's words.
+    pub reason: String,
+}

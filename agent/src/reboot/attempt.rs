@@ -1,0 +1,32 @@
+//! One reboot that bedplate asked for, as it is kept across boots.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::profile::model::RebootMethod;
+
+/// One reboot that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attempt {
+    /// Hash of what was to come into effect.
+    pub plan: String,
+    /// The boot it was asked from (/proc/sys/kernel/random/boot_id).
+    pub boot_id: String,
+    /// When.
+    pub at: Timestamp,
+    /// The time that was announced.
+    #[serde(default)]
+    pub due: Option<Timestamp>,
+    /// How.
+    pub method: RebootMethod,
+    /// Only rehearsed: it never counts.
+    #[serde(default)]
+    pub rehearsal: bool,
+    /// Whether IOMMU passthrough was among what waited.
+    #[serde(default)]
+    pub passthrough: bool,
+    /// A boot has followed: the next one is not this reboot's.
+    #[serde(default)]
+    pub followed: bool,
+}

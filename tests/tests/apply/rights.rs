@@ -1,0 +1,54 @@
+//! Set-id bits, file capabilities and owners: what is neither kept nor put back.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+
+use bedplate::host::{FileMeta, Writer as _};
+use bedplate_tests::fake::Machine;
+use bedplate_tests::fixtures::unchecked;
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+
+use crate::places::{image, xattr};
+
+/// As with write(2), which takes them from the file that is written to.
+#[test]
+fn the_rights_of_a_program_are_neither_kept_nor_restored() {
+    if !nix::unistd::geteuid().is_root() {
+        return unchecked("file capabilities and other owners need root");
+    }
+    let machine = Machine::new();
+    let path = machine.at("/etc/file");
+    // cap_setuid, permitted and effective (include/uapi/linux/capability.h, vfs_cap_data, revision 2).
+    let capability = [1, 0, 0, 2, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let armed = || {
+        machine.put("/etc/file", "old\n");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).unwrap();
+        match rustix::fs::setxattr(&path, "security.capability", &capability, XattrFlags::empty()) {
+            Err(Errno::NOTSUP) => unchecked("this file system has no file capabilities"),
+            done => done.unwrap(),
+        }
+    };
+    let rights =
+        || (fs::metadata(&path).unwrap().mode() & 0o7777, xattr(&path, "security.capability"));
+    armed();
+    let mut writer = image(&machine);
+    let meta = writer.file_meta("/etc/file").unwrap().unwrap();
+    assert_eq!((meta.mode, meta.xattrs.len()), (0o755, 0), "{meta:?}");
+    writer.replace_file("/etc/file", b"new\n", 0o600).unwrap();
+    assert_eq!(rights(), (0o755, None));
+    // A record that asks for them all the same.
+    let hex = capability.iter().map(|byte| format!("{byte:02x}")).collect();
+    let xattrs = [("security.capability".to_owned(), hex)].into();
+    let wrong = FileMeta { mode: 0o6755, xattrs, ..meta.clone() };
+    writer.restore_file("/etc/file", b"old\n", &wrong).unwrap();
+    assert_eq!(rights(), (0o755, None));
+    // Nor does a record alone give a file to a user; one who has it already keeps it.
+    let given = FileMeta { uid: 1234, gid: 2345, ..meta };
+    let error = writer.restore_file("/etc/file", b"x\n", &given).unwrap_err().to_string();
+    assert!(error.contains("the ledger gives it to 1234:2345"), "{error}");
+    assert_eq!(machine.text("/etc/file"), "old\n");
+    chown(&path, Some(1234), Some(2345)).unwrap();
+    writer.restore_file("/etc/file", b"x\n", &given).unwrap();
+    assert_eq!(machine.text("/etc/file"), "x\n");
+}

@@ -1,0 +1,146 @@
+//! Profiles decide what runs as root: one that others could have written is refused, as sudo refuses its own files, and the
+//! message names the file and the command that helps.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::path::Path;
+
+use bedplate_tests::fake::tree::everything;
+use bedplate_tests::fixtures::unchecked;
+
+use crate::session::{Session, text};
+
+const PROFILE: &str =
+    "schema = 1\nname = \"p\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\"]\n";
+const LAYER: &str = "schema = 1\n[modules]\nload = [\"dummy\"]\n";
+
+/// An image with a profile of its own and a drop-in, and a profile beside it.
+fn session() -> Session {
+    let session = Session::new();
+    session.image("image");
+    session.file("image/etc/bedplate/profile.toml", PROFILE);
+    session.file("image/etc/bedplate/profile.d/10-site.toml", LAYER);
+    session.file("named/site.toml", PROFILE);
+    for path in ["image", "image/etc/bedplate", "image/etc/bedplate/profile.d", "named"] {
+        set_mode(&session.path(path), 0o755);
+    }
+    session
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+}
+
+fn refused(session: &Session, args: &[&str], says: &str) {
+    let before = everything(&session.path("image"));
+    let output = session.run(args);
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+    let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(line.contains(says), "{args:?}: {says} is not in\n{said}");
+    assert_eq!(everything(&session.path("image")), before, "{args:?}");
+}
+
+const OWN: [&str; 4] = ["apply", "--root", "image", "--yes"];
+const NAMED: [&str; 6] = ["apply", "--root", "image", "--yes", "--profile", "named/site.toml"];
+
+#[test]
+fn what_others_may_write_decides_nothing() {
+    for (path, mode) in [
+        ("image/etc/bedplate", 0o777),
+        ("image/etc/bedplate", 0o1777),
+        ("image/etc/bedplate/profile.toml", 0o666),
+        ("image/etc/bedplate/profile.toml", 0o646),
+        ("image/etc/bedplate/profile.d", 0o777),
+        ("image/etc/bedplate/profile.d/10-site.toml", 0o666),
+    ] {
+        let session = session();
+        set_mode(&session.path(path), mode);
+        refused(&session, &OWN, &format!("(mode {mode:04o}): chmod go-w {path}"));
+        // Nor is it taken for the host's profile where only a plan is wanted.
+        refused(&session, &["plan", "--root", "image"], &format!("chmod go-w {path}"));
+    }
+    for (path, mode) in [("named/site.toml", 0o666), ("named", 0o777)] {
+        let session = session();
+        set_mode(&session.path(path), mode);
+        refused(&session, &NAMED, &format!("(mode {mode:04o}): chmod go-w {path}"));
+        // Looking at any profile is no harm.
+        let plan = ["plan", "--root", "image", "--profile", "named/site.toml"];
+        assert_eq!(session.status(&plan), 0, "{path}");
+    }
+    // Where nobody removes what is not theirs, as in /tmp, the file's own mode counts.
+    let session = session();
+    set_mode(&session.path("named"), 0o1777);
+    assert_eq!(session.status(&NAMED), 0);
+}
+
+#[test]
+fn what_belongs_to_others_decides_nothing() {
+    if !nix::unistd::geteuid().is_root() {
+        return unchecked("files of another user need root");
+    }
+    for path in [
+        "image/etc/bedplate",
+        "image/etc/bedplate/profile.toml",
+        "image/etc/bedplate/profile.d",
+        "image/etc/bedplate/profile.d/10-site.toml",
+    ] {
+        let session = session();
+        chown(session.path(path), Some(1234), None).expect("root may");
+        let says = format!("it belongs to uid 1234, not to root: chown root {path}");
+        refused(&session, &OWN, &says);
+    }
+    for path in ["named", "named/site.toml"] {
+        let session = session();
+        chown(session.path(path), Some(1234), None).expect("root may");
+        refused(&session, &NAMED, &format!("not to root: chown root {path}"));
+    }
+    // By a link of root's, too: what it leads to counts.
+    let session = session();
+    let profile = session.path("image/etc/bedplate/profile.toml");
+    fs::rename(&profile, session.path("image/etc/elsewhere.toml")).expect("ours");
+    symlink("/etc/elsewhere.toml", &profile).expect("ours");
+    assert_eq!(session.status(&["plan", "--root", "image"]), 0);
+    chown(session.path("image/etc/elsewhere.toml"), Some(1234), None).expect("root may");
+    refused(&session, &OWN, "it belongs to uid 1234");
+}
+
+/// An ordinary user builds images from profiles of their own, or of root's.
+#[test]
+fn an_ordinary_user_takes_their_own_and_roots() {
+    let session = session();
+    let args = ["profile", "check", "named/site.toml"];
+    assert!(session.run_as_nobody(&args).status.success());
+    let says = session.run_as_nobody(&["plan", "--root", "image"]);
+    assert!(says.status.success(), "{}", text(&says.stderr));
+    if !nix::unistd::geteuid().is_root() {
+        return unchecked("another user needs root");
+    }
+    for entry in everything(&session.path("image")).into_keys() {
+        chown(session.path("image").join(entry), Some(65534), Some(65534)).expect("root may");
+    }
+    chown(session.path("image"), Some(65534), Some(65534)).expect("root may");
+    // Theirs, writable by their own group alone.
+    set_mode(&session.path("image/etc/bedplate/profile.toml"), 0o664);
+    let done = session.run_as_nobody(&OWN);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+}
+
+/// In a user namespace the caller is root, and so are the files.
+#[test]
+fn an_image_is_built_in_a_user_namespace() {
+    let session = session();
+    let tried = std::process::Command::new("unshare").args(["-rm", "true"]).output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        return unchecked("this system allows no user namespaces (unshare -rm)");
+    }
+    let done = std::process::Command::new("unshare")
+        .arg("-rm")
+        .arg(bedplate_tests::program::path())
+        .args(NAMED)
+        .current_dir(session.path(""))
+        .output()
+        .expect("it starts");
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(session.status(&["revert", "--root", "image", "--yes"]), 0);
+}

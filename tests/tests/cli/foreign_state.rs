@@ -1,0 +1,296 @@
+//! State and images that others have written, or could: nothing of them is done, and the message says what helps.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bedplate::ledger::Sha;
+use bedplate_tests::fake::tree::everything;
+use bedplate_tests::fixtures::unchecked;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde_json::{Value, json};
+
+use crate::session::{Session, text};
+
+const PROFILE: &str =
+    "schema = 1\nname = \"p\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\"]\n";
+/// What that profile makes of an image.
+const LIST: &str = "etc/modules-load.d/bedplate.conf";
+const BLOB: &[u8] = b"#!/bin/sh\nexec sh\n";
+
+/// An image in which bedplate's state says what an attacker wants.
+struct Image {
+    session: Session,
+    root: PathBuf,
+}
+
+impl Image {
+    fn new() -> Self {
+        let session = Session::new();
+        let root = session.image("image");
+        session.file("image/etc/bedplate/profile.toml", PROFILE);
+        for path in ["usr/bin/x", "etc/shadow", LIST] {
+            session.file(&format!("image/{path}"), "before\n");
+        }
+        Image { session, root }
+    }
+
+    fn state(&self, ledger: &Value) {
+        let blob = format!("image{}", Sha::of(BLOB).blob());
+        self.session.file(&blob, BLOB);
+        self.session.file("image/var/lib/bedplate/ledger.json", ledger.to_string());
+        for (path, mode) in
+            [("", 0o700), ("/ledger.json", 0o600), ("/blobs", 0o700), (&blob[22..], 0o600)]
+        {
+            set_mode(&self.root.join(format!("var/lib/bedplate{path}")), mode);
+        }
+    }
+
+    fn run(&self, command: &str) -> Output {
+        self.session.run(&[command, "--root", "image", "--yes"])
+    }
+
+    /// Nothing but what the commands say of themselves may come of it.
+    fn refuses(&self, says: &str) {
+        for command in ["revert", "apply"] {
+            let before = everything(&self.root);
+            let output = self.run(command);
+            let said = unwrapped(&output);
+            assert_eq!(output.status.code(), Some(1), "{command}: {said}");
+            assert!(said.contains(says), "{command}: {says} is not in\n{said}");
+            assert_eq!(everything(&self.root), before, "{command}");
+        }
+    }
+}
+
+/// What was printed, without the breaks of its lines.
+fn unwrapped(output: &Output) -> String {
+    let said = text(&output.stdout) + &text(&output.stderr);
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+fn ledger(field: &str, value: Value) -> Value {
+    let mut ledger = json!({ "version": 1, "owed": [], "owned": {} });
+    ledger[field] = value;
+    ledger
+}
+
+/// A record of one file that was found with this mode, owner and attributes, and is to become that again.
+fn file(path: &str, meta: Value) -> Value {
+    let mut state = json!({ "state": "file", "sha256": Sha::of(BLOB).as_str(), "meta": { "mode": 0o644, "uid": 0, "gid": 0 } });
+    for (name, value) in meta.as_object().expect("an object") {
+        state["meta"][name] = value.clone();
+    }
+    let ours = Sha::of(b"before\n");
+    let unfinished =
+        json!({ "change": "modules/etc/modules-load.d/bedplate.conf", "before": state });
+    let record = json!({ "kind": "modules", "original": state, "ours": [ours.as_str()], "unfinished": unfinished });
+    ledger("files", json!({ path: record }))
+}
+
+#[test]
+fn only_what_kinds_write_is_put_back() {
+    let image = Image::new();
+    for path in [
+        "/usr/bin/x",
+        "/etc/shadow",
+        "/etc/modules-load.d/other.conf",
+        "/etc/modules-load.d/../shadow",
+        "/etc/modules-load.d/bedplate.conf/../../shadow",
+        "etc/modules-load.d/bedplate.conf",
+        "/var/lib/bedplate/lock",
+    ] {
+        image.state(&file(path, json!({})));
+        image.refuses(&format!("it names {path}, and no kind of bedplate writes that file"));
+    }
+    image.state(&ledger("directories", json!(["/usr/share/empty"])));
+    image.refuses("it names the directory /usr/share/empty");
+    for path in ["/proc/sysrq-trigger", "/sys/kernel/../power/state"] {
+        let record =
+            json!({ "kind": "sysctl", "boot": "b", "original": "b", "ours": [], "limit_s": 1 });
+        image.state(&ledger("attributes", json!({ path: record })));
+        image.refuses(&format!("it names {path}"));
+    }
+    let record = json!({ "kind": "acs", "boot": "b", "address": "0000:00:00.0", "offset": 16, "register": "BAR 0", "mask": 65535, "original": 0, "ours": [] });
+    image.state(&ledger("registers", json!({ "0000:00:00.0+0x010": record })));
+    image.refuses("it names the register 0x10 of 0000:00:00.0");
+    let key = json!({ "pf": "0000:18:00.0", "interface": "ens1f0", "vf": 1 });
+    let record = json!({ "kind": "sriov", "boot": "b", "key": key, "original": {}, "ours": {}, "limit_s": 1 });
+    image.state(&ledger("vfs", json!({ "VF 2 of 0000:18:00.0": record })));
+    image.refuses("it names \"VF 2 of 0000:18:00.0\", and no kind of bedplate sets that");
+    let record = json!({ "kind": "sriov", "boot": "b", "original": "legacy", "ours": "switchdev", "limit_s": 1 });
+    image.state(&ledger("eswitches", json!({ "../ens1f0": record })));
+    image.refuses("it names \"../ens1f0\", and no kind of bedplate sets that");
+}
+
+#[test]
+fn only_what_kinds_run_is_run() {
+    let image = Image::new();
+    for argv in [json!(["sh", "-c", "id"]), json!(["update-initramfs", "-d"]), json!([])] {
+        let tool = json!({ "kind": "modules", "argv": argv, "purpose": "p", "limit_s": 1 });
+        image.state(&ledger("undo", json!([tool])));
+        image.refuses("it would run `");
+        let owed = json!({ "kind": "modules", "argv": argv, "purpose": "p" });
+        image.state(&ledger("owed", json!([owed])));
+        image.refuses("it would run `");
+        let mut made = file(&format!("/{LIST}"), json!({}));
+        let generator = json!({ "argv": argv, "purpose": "p", "limit_s": 1 });
+        made["files"][format!("/{LIST}")]["readers"] = json!([generator]);
+        image.state(&made);
+        image.refuses("it would run `");
+    }
+}
+
+#[test]
+fn no_file_gets_the_rights_of_a_program_or_another_owner() {
+    let image = Image::new();
+    let path = format!("/{LIST}");
+    for mode in [0o4755, 0o2755, 0o6711] {
+        image.state(&file(&path, json!({ "mode": mode })));
+        image.refuses(
+            "it gives /etc/modules-load.d/bedplate.conf a set-user-ID or set-group-ID bit",
+        );
+    }
+    let xattrs = json!({ "security.capability": "0100000280000000000000000000000000000000" });
+    image.state(&file(&path, json!({ "xattrs": xattrs })));
+    image.refuses("file capabilities");
+
+    let own = fs::metadata(&image.root).expect("ours");
+    let mut foreign = file(&path, json!({ "uid": 1234, "gid": own.gid() }));
+    foreign["files"][&path]["unfinished"] = Value::Null;
+    image.state(&foreign);
+    let output = image.run("revert");
+    let said = unwrapped(&output);
+    assert!(said.contains("the ledger gives it to 1234:"), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let list = fs::metadata(image.root.join(LIST)).expect("it is there");
+    assert_eq!((list.uid(), list.mode() & 0o7777), (own.uid(), 0o644));
+}
+
+/// A record of the caller's own, which may be put back.
+fn honest() -> Value {
+    let own = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    let mut honest = file(&format!("/{LIST}"), json!({ "uid": own.0, "gid": own.1 }));
+    honest["files"][format!("/{LIST}")]["unfinished"] = Value::Null;
+    honest
+}
+
+#[test]
+fn state_that_others_may_write_is_refused() {
+    let image = Image::new();
+    let state = image.root.join("var/lib/bedplate");
+    image.state(&honest());
+    let shown = |path: &str| format!("chmod go-w image/var/lib/bedplate{path}");
+    for (path, mode) in
+        [("", 0o777), ("", 0o1777), ("/ledger.json", 0o666), ("/ledger.json", 0o602)]
+    {
+        set_mode(&state.join(path.trim_start_matches('/')), mode);
+        image.refuses(&shown(path));
+        image.state(&honest());
+    }
+    let blob = format!("/blobs/{}", Sha::of(BLOB));
+    for (path, mode) in [("/blobs", 0o777), (blob.as_str(), 0o666)] {
+        set_mode(&state.join(&path[1..]), mode);
+        let output = image.run("revert");
+        let said = unwrapped(&output);
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains(&shown(path)), "{said}");
+        image.state(&honest());
+    }
+    let done = image.run("revert");
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    assert_eq!(fs::read(image.root.join(LIST)).expect("it is there"), BLOB);
+}
+
+#[test]
+fn state_of_another_user_is_refused() {
+    if !is_root() {
+        return unchecked("files of another user need root");
+    }
+    let image = Image::new();
+    let state = image.root.join("var/lib/bedplate");
+    for path in ["", "ledger.json"] {
+        image.state(&honest());
+        chown(state.join(path), Some(1234), None).expect("root may");
+        let path = if path.is_empty() { path.to_owned() } else { format!("/{path}") };
+        image.refuses(&format!(
+            "it belongs to uid 1234, not to root: chown root image/var/lib/bedplate{path}"
+        ));
+        chown(state.join(path.trim_start_matches('/')), Some(0), None).expect("root may");
+    }
+    // By a link, too.
+    fs::rename(&state, image.root.join("state")).expect("ours");
+    symlink("/state", &state).expect("ours");
+    chown(image.root.join("state"), Some(1234), None).expect("root may");
+    image.refuses("it belongs to uid 1234");
+}
+
+#[test]
+fn an_image_that_others_may_change_is_refused() {
+    let image = Image::new();
+    for mode in [0o777, 0o1777] {
+        set_mode(&image.root, mode);
+        image.refuses("others may write it");
+        image.refuses("chmod go-w image");
+    }
+    set_mode(&image.root, 0o755);
+    if !is_root() {
+        return unchecked("a directory of another user needs root");
+    }
+    chown(&image.root, Some(1234), None).expect("root may");
+    image.refuses("it belongs to uid 1234, not to root: chown root image");
+    // Looking is no harm.
+    assert_eq!(image.session.status(&["plan", "--root", "image"]), 0);
+}
+
+/// Two directories change places as fast as they can while bedplate works on one: each run works on one of them from its
+/// first byte to its last.
+#[test]
+fn a_run_stays_in_one_directory() {
+    const ROUNDS: usize = 20;
+    for round in 0..ROUNDS {
+        let image = Image::new();
+        fs::remove_file(image.root.join(LIST)).expect("ours");
+        let decoy = image.session.path("decoy");
+        copy(&image.root, &decoy);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    renameat_with(CWD, &image.root, CWD, &decoy, RenameFlags::EXCHANGE)
+                        .expect("ours");
+                }
+            });
+            let output = image.run("apply");
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(output.status.code(), Some(0), "round {round}: {}", unwrapped(&output));
+        });
+        for root in [&image.root, &decoy] {
+            let ledger = fs::read_to_string(root.join("var/lib/bedplate/ledger.json"));
+            let recorded = ledger.is_ok_and(|ledger| ledger.contains(LIST));
+            assert_eq!(root.join(LIST).exists(), recorded, "round {round}: {}", root.display());
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("ours");
+    for entry in fs::read_dir(from).expect("ours") {
+        let entry = entry.expect("ours");
+        let to = to.join(entry.file_name());
+        match entry.file_type().expect("ours").is_dir() {
+            true => copy(&entry.path(), &to),
+            false => drop(fs::copy(entry.path(), to).expect("ours")),
+        }
+    }
+}

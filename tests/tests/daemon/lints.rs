@@ -1,0 +1,50 @@
+//! A profile with a lint of level error: nothing of it is enforced until it is corrected or let pass with a reason. The
+//! worker is the real one, in namespaces of its own.
+
+use bedplate::daemon::status::State;
+
+use super::node::Node;
+use super::rig::{Rig, until};
+
+const PROFILE: &str = "etc/bedplate/profile.toml";
+const LINT: &str = "no-such-module";
+
+/// `loop`, as [`Node::new`] has it, and what is no module.
+fn profile(sections: &str) -> String {
+    format!(
+        "schema = 1\nname = \"node\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\", {{ name = \"dma_buf\", load = \"boot\" }}]\n{sections}"
+    )
+}
+
+#[test]
+fn what_can_never_be_right_is_not_enforced() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(node) = Node::new(&rig) else { return };
+    rig.write(PROFILE, &profile("[reboot]\npolicy = \"schedule\"\n"));
+    let (code, said) = node.run(&["boot"]);
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains(&format!("lint {LINT}")), "{said}");
+    let _daemon = node.daemon();
+    rig.until("blocked", |status| {
+        status.state == State::Blocked
+            && status.blockers.iter().any(|blocker| {
+                blocker.subject == format!("lint {LINT}")
+                    && blocker.remedy.contains("in [lints] of the profile")
+            })
+    });
+    rig.settle();
+    assert!(!node.applied(), "{}", rig.read("log"));
+    let (code, said) = node.run(&["worker"]);
+    let nothing_to_do = said.contains("\"changes\":[]") && said.contains("\"policy\":\"never\"");
+    assert!(code == Some(0) && nothing_to_do, "{said}");
+    // Nor by a worker that was told of changes before.
+    let (code, said) = node.run(&["worker", "--only=modules/etc/modules-load.d/bedplate.conf"]);
+    assert!(code == Some(4) && said.contains(&format!("{LINT} at /{PROFILE}:")), "{said}");
+    assert!(!node.applied());
+
+    let allow = format!("[lints]\nallow = {{ {LINT} = \"other kernels have it\" }}\n");
+    rig.write(PROFILE, &profile(&allow));
+    until("the daemon makes it so", || node.applied());
+    let line = format!("allowed lint {LINT}: other kernels have it");
+    until("the history says why", || node.run(&["history"]).1.contains(&line));
+}
