@@ -188,7 +188,6 @@ impl Scan<'_> {
             infiniband: Vec::new(),
             detail: None,
         };
-        function.numa_node = self.numa_node(&function, &directory);
         self.capabilities(&mut function, &directory);
         if self.depth == Depth::Identity {
             function.sriov = Reading::Unknown(NOT_LOOKED_AT.to_owned());
@@ -198,6 +197,7 @@ impl Scan<'_> {
                 self.vfs.extend(pf.vfs.iter().map(|vf| (*vf, address)));
             }
         }
+        function.numa_node = self.numa_node(&function, &directory);
         if function.is_nic()
             && function.driver.as_deref().is_some_and(|driver| driver != "vfio-pci")
         {
@@ -267,9 +267,12 @@ impl Scan<'_> {
     }
 
     /// What the function's own file says: devices inherit the node of their host bridge, but the file can be written (the
-    /// cure for firmware that gives none). Planning asks devices, not bridges and VFs.
+    /// cure for firmware that gives none). Planning asks what it pairs or selects by node: GPUs, NICs and PFs.
     fn numa_node(&self, function: &Function, directory: &str) -> Reading<i32> {
-        if self.depth == Depth::Thorough || !function.is_bridge() && !function.is_vf() {
+        let wanted = function.is_gpu()
+            || function.is_nic()
+            || matches!(function.sriov, Reading::Known(_) | Reading::Unknown(_));
+        if self.depth == Depth::Thorough || wanted && !function.is_vf() {
             number(self.reader, &format!("{directory}/numa_node"))
         } else {
             Reading::Unknown(NOT_LOOKED_AT.to_owned())

@@ -8,6 +8,8 @@ use crate::section::Declared;
 
 /// Recorded in snapshots.
 pub const RECORDED: &[(&str, Take)] = &[
+    // Which shell reads /etc/default/grub.
+    ("/bin/sh", Take::Presence),
     ("/etc/default/grub", Take::Whole),
     ("/etc/default/grub.d/*", Take::Whole),
     ("/etc/grub.d", Take::Names),

@@ -1,7 +1,7 @@
 //! Which modules a kernel has, loaded or not: /lib/modules/RELEASE indexes, read only when a module is not live.
 
 use crate::facts::Facts;
-use crate::host::Reader;
+use crate::host::{HostKind, Reader};
 use crate::value::ModuleName;
 
 /// Whether a module can be loaded on a kernel.
@@ -16,6 +16,8 @@ pub enum Installed {
         /// The kernel release that was looked at.
         release: String,
     },
+    /// An image without a kernel yet: which modules there will be is for the machine that boots it.
+    NoKernel,
     /// Could not look.
     Unknown(String),
 }
@@ -32,6 +34,9 @@ pub fn release(facts: &Facts) -> Option<&str> {
 /// Looks the module up by file name, with `-` and `_` folded.
 pub fn installed(reader: &dyn Reader, facts: &Facts, module: &ModuleName) -> Installed {
     let Some(release) = release(facts) else {
+        if facts.host == HostKind::Image {
+            return Installed::NoKernel;
+        }
         return Installed::Unknown("no kernel is known whose modules could be looked up".into());
     };
     for (index, found) in [("modules.dep", Installed::Yes), ("modules.builtin", Installed::BuiltIn)]

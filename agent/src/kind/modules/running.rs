@@ -7,7 +7,9 @@ use crate::desired::WantedModule;
 use crate::host::module::is_live;
 use crate::host::{HostKind, Reading};
 use crate::kind::Context;
-use crate::plan::{Action, Blocker, Change, Check, Effect, Item, Section, Settled, Unknown, Why};
+use crate::plan::{
+    Action, Blocker, Change, Check, Effect, Item, Note, Section, Settled, Unknown, Why,
+};
 use crate::value::ModuleName;
 
 /// Modules wanted now, and those that no boot can load.
@@ -66,6 +68,11 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut Section) {
             });
         }
         Installed::No { release } => section.blockers.push(not_installed(&module.name, &release)),
+        Installed::NoKernel => section.notes.push(Note {
+            kind: NAME,
+            subject,
+            text: "this image has no kernel in /lib/modules yet: whether the module is there shows on the machine".into(),
+        }),
         Installed::Unknown(reason) => {
             section.unknowns.push(Unknown { kind: NAME, subject, reason })
         }
