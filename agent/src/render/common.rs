@@ -76,8 +76,12 @@ pub(super) fn vfs(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
     build.vfs.iter().map(item).collect()
 }
 
+/// What sets attributes of VFs where bedplate does not run.
+pub(super) const BY_OPERATOR: &str = "let the SR-IOV network operator set it: `eSwitchMode` of a SriovNetworkNodePolicy; `vlan`, \
+                                      `trust`, `spoofChk`, `linkState` and `maxTxRate` of a SriovNetwork";
+
 /// Attributes of VFs and modes of eswitches, which no file sets.
-pub(super) fn vf_attributes(build: &Contributions) -> Vec<Inexpressible> {
+pub(super) fn vf_attributes(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
     let item = |wanted: &WantedVfs| {
         let words = wanted.vf.words().map(|words| format!("VFs of {}: {words}", wanted.pf));
         let mode = wanted.eswitch.map(|mode| format!("eswitch of {}: {mode}", wanted.pf));
@@ -86,7 +90,7 @@ pub(super) fn vf_attributes(build: &Contributions) -> Vec<Inexpressible> {
             what: what.join("; "),
             why: "rtnetlink and devlink set it, and it is gone with every boot (Linux net/core/rtnetlink.c; handbook §5.2)"
                 .to_owned(),
-            instead: "run bedplate on the host, or let the SR-IOV network operator set it".to_owned(),
+            instead: instead.to_owned(),
         })
     };
     build.vfs.iter().filter_map(item).collect()

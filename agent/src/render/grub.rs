@@ -23,7 +23,9 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         build,
         "run `bedplate apply` at every boot of the host, or give the PF to the SR-IOV network operator",
     ));
-    rendered.inexpressible.extend(vf_attributes(build));
+    rendered
+        .inexpressible
+        .extend(vf_attributes(build, "run `bedplate apply` at every boot of the host"));
     rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
     rendered.notes.extend(build.notes.iter().cloned());
     if uses_modprobe(build) {
