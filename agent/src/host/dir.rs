@@ -6,6 +6,7 @@ mod foreign;
 mod functions;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -349,6 +350,10 @@ impl Reader for DirReader {
 
     fn vfs(&self, interface: &str) -> Result<VfTable, ReadError> {
         netlink::ask_for_vfs(self, interface)
+    }
+
+    fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
+        netlink::ask_for_default_routes(self)
     }
 
     fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {

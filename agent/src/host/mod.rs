@@ -17,7 +17,9 @@ pub mod trust;
 mod turn;
 pub mod write;
 
-use std::collections::BTreeMap;
+pub(crate) use netlink::changed_links;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::value::PciAddress;
@@ -144,6 +146,11 @@ pub trait Reader {
     /// The mode of a PF's eswitch; `None` = its driver has none. The kernel tells root only.
     fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
         recorded::answer(self, &recorded::eswitch_at(pf), recorded::eswitch_named(pf))
+    }
+
+    /// Interfaces that default routes of the main table go through, every next hop of every family.
+    fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
+        recorded::answer(self, recorded::ROUTES, recorded::ROUTES_NAMED.to_owned())
     }
 
     /// What reading has cost so far.

@@ -1,9 +1,12 @@
 //! Asking the running kernel by netlink: one request, its answers, and what the driver says where it refuses. What is
-//! asked is in `link` (attributes of VFs, by rtnetlink) and `devlink` (the eswitch, by generic netlink).
+//! asked is in `link` and `route` (attributes of VFs and default routes, by rtnetlink) and `devlink` (the eswitch, by
+//! generic netlink).
 
 pub(super) mod devlink;
 pub(super) mod link;
+mod route;
 
+use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -17,8 +20,13 @@ use crate::value::vf::{EswitchMode, VfTable};
 
 /// Answer of a kernel to a request (include/uapi/linux/netlink.h).
 const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 0x01;
 const NLM_F_ACK: u16 = 0x04;
+/// What was listed changed meanwhile.
+const NLM_F_DUMP_INTR: u16 = 0x10;
+/// The whole table is asked for; such an answer has the same bits for other things.
+const NLM_F_DUMP: u16 = 0x300;
 /// The request is not in the answer, only its header.
 const NLM_F_CAPPED: u16 = 0x100;
 /// Attributes follow in the answer.
@@ -87,6 +95,25 @@ pub(super) fn ask_for_eswitch(
     }
 }
 
+/// [`Reader::default_routes`] of a host that is a directory.
+pub(super) fn ask_for_default_routes(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
+    let path = || recorded::ROUTES_NAMED.to_owned();
+    if reader.kind() != HostKind::Live {
+        return Err(ReadError::NotFound { path: path() });
+    }
+    let numbers = route::defaults().map_err(|refusal| read_error(path(), refusal))?;
+    let names = numbers.into_iter().map(link::name).collect::<Result<_, _>>();
+    names.map_err(|refusal| read_error(path(), refusal))
+}
+
+/// The interfaces that a datagram of rtnetlink's group RTNLGRP_LINK tells of.
+pub(crate) fn changed_links(datagram: &[u8]) -> Vec<String> {
+    let mut bodies = Vec::new();
+    // What is garbled ends the list.
+    let _ = read(datagram, &mut bodies);
+    bodies.iter().filter_map(|body| link::name_in(body)).collect()
+}
+
 fn read_error(path: String, refusal: Refusal) -> ReadError {
     match refusal.errno {
         Errno::EPERM | Errno::EACCES => ReadError::Denied { path },
@@ -121,8 +148,16 @@ fn text(kind: u16, value: &str) -> Vec<u8> {
 
 /// A whole message.
 fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+    framed(kind, NLM_F_REQUEST | NLM_F_ACK, body)
+}
+
+/// A message that asks for a whole table.
+fn dump(kind: u16, body: &[u8]) -> Vec<u8> {
+    framed(kind, NLM_F_REQUEST | NLM_F_DUMP, body)
+}
+
+fn framed(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(HEADER + body.len()).unwrap_or(u32::MAX);
-    let flags = NLM_F_REQUEST | NLM_F_ACK;
     let mut bytes = Vec::new();
     bytes.extend(length.to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());
@@ -170,7 +205,10 @@ fn read(mut bytes: &[u8], bodies: &mut Vec<Vec<u8>>) -> Result<bool, Refusal> {
         let length = usize::try_from(u32_at(bytes, 0)?).map_err(|_| Refusal::garbled())?;
         let body = bytes.get(HEADER..length).ok_or_else(Refusal::garbled)?;
         let (kind, flags) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?);
-        if kind == NLMSG_ERROR {
+        if kind != NLMSG_ERROR && flags & NLM_F_DUMP_INTR != 0 {
+            return Err(Refusal { errno: Errno::EINTR, words: None });
+        }
+        if matches!(kind, NLMSG_ERROR | NLMSG_DONE) {
             return match u32_at(body, 0)?.cast_signed() {
                 0 => Ok(true),
                 error => Err(Refusal {

@@ -19,6 +19,12 @@ pub fn eswitch_at(pf: PciAddress) -> String {
     format!("{ANSWERS}/eswitch/{pf}")
 }
 
+/// Where the answer to [`Reader::default_routes`] is kept.
+pub const ROUTES: &str = "/.bedplate/default-routes";
+
+/// What [`Reader::default_routes`] is about, for people.
+pub(super) const ROUTES_NAMED: &str = "the list of default routes";
+
 /// What [`Reader::vfs`] is about, for people.
 pub(super) fn vfs_named(interface: &str) -> String {
     format!("the VF list of {interface}")

@@ -61,6 +61,7 @@ pub fn read_all(recorder: &Recorder) {
         let cut = |bytes: &[u8]| names::excerpt(&String::from_utf8_lossy(bytes), &facts);
         recorder.read_part(path, |bytes| cut(bytes).into_bytes());
     }
+    let _ = recorder.default_routes();
     for function in facts.pci.known().into_iter().flat_map(|tree| tree.functions.values()) {
         of_function(recorder, function);
     }

@@ -5,9 +5,9 @@ mod manifest;
 mod redact;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::host::recorded::{eswitch_at, vfs_at};
+use crate::host::recorded::{ROUTES, eswitch_at, vfs_at};
 use crate::host::snapshot::{Config, Node, Snapshot};
 use crate::host::{ConfigSpace, HostKind, ReadCost, ReadError, Reader};
 use crate::value::PciAddress;
@@ -262,6 +262,12 @@ impl Reader for Recorder<'_> {
         let answer = self.inner.vfs(interface);
         let masked = answer.as_ref().map(VfTable::masked);
         self.note_answer(&vfs_at(interface), masked.as_ref().map_err(|error| *error));
+        answer
+    }
+
+    fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
+        let answer = self.inner.default_routes();
+        self.note_answer(ROUTES, answer.as_ref());
         answer
     }
 

@@ -4,6 +4,8 @@
 use bedplate_tests::lab::machine::BOOKWORM;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
+use super::daemon::{install, state, until};
+
 pub const SCENARIOS: &[Scenario] = &[("vf::attributes", attributes)];
 
 /// The NIC below the switch of the second socket, its interface and its permanent address.
@@ -55,6 +57,7 @@ fn attributes(case: &mut Case) -> Result<()> {
     node.expect(0, "bedplate plan --exit-code")?;
     node.ok("bedplate apply")?;
     after_a_boot(&node)?;
+    watched(case, &node)?;
 
     // 2. What others change is put right, and nothing else: the VLAN was not asked for any more.
     profile(&node, "vf = { spoof_check = true }")?;
@@ -86,6 +89,24 @@ fn after_a_boot(node: &Node) -> Result<()> {
     node.ok(&format!("echo 0 >/sys/bus/pci/devices/{PF}/sriov_numvfs"))?;
     node.ok("bedplate boot")?;
     all_have(node, &["vlan 100", "spoof checking off", "trust on"])
+}
+
+/// The daemon, in its sandbox with the drop-in for this, hears of what another program sets.
+fn watched(case: &Case, node: &Node) -> Result<()> {
+    install(case, node)?;
+    node.put(
+        "/etc/systemd/system/bedplate.service.d/vf-attributes.conf",
+        include_str!("../../../systemd/bedplate.service.d/vf-attributes.conf"),
+    )?;
+    // The kernel announces it only while the interface is up.
+    node.ok(&format!("ip link set {LINK} up && systemctl daemon-reload"))?;
+    node.ok("systemctl start bedplate.service")?;
+    until(node, "converged", &state("converged"))?;
+    node.ok(&format!("ip link set {LINK} vf 1 vlan 7"))?;
+    let vlan = format!("ip link show dev {LINK} | grep -E '^ +vf 1 ' | grep -q 'vlan 100'");
+    until(node, "the VLAN that the profile has", &vlan)?;
+    node.ok("systemctl stop bedplate.service")?;
+    Ok(())
 }
 
 /// What igb cannot do: it has no link state of VFs, and no eswitch (drivers/net/ethernet/intel/igb/igb_main.c,

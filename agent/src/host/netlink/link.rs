@@ -44,6 +44,21 @@ pub(in crate::host) fn vfs(interface: &str) -> Result<VfTable, Refusal> {
     bodies.first().map(|body| table(body)).ok_or_else(Refusal::garbled)
 }
 
+/// The name of an interface.
+pub(super) fn name(number: u32) -> Result<String, Refusal> {
+    let mut head = IFINFOMSG;
+    head[4..8].copy_from_slice(&number.to_ne_bytes());
+    let bodies = ask(NETLINK_ROUTE, &message(RTM_GETLINK, &head))?;
+    bodies.first().and_then(|body| name_in(body)).ok_or_else(Refusal::garbled)
+}
+
+/// The name in a RTM_NEWLINK message's body.
+pub(super) fn name_in(body: &[u8]) -> Option<String> {
+    let rest = body.get(IFINFOMSG.len()..)?;
+    let name = attributes(rest).find(|attribute| attribute.kind() == IFLA_IFNAME)?;
+    Some(String::from_utf8_lossy(name.value()).trim_end_matches('\0').to_owned())
+}
+
 /// Set the attributes of one VF, each by a message of its own: the kernel stops at the first that the driver refuses, and
 /// does not say which one that was.
 pub(in crate::host) fn set_vf(

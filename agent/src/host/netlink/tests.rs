@@ -54,6 +54,17 @@ fn an_answer_ends_with_its_acknowledgement() {
 }
 
 #[test]
+fn a_table_ends_with_its_own_message() {
+    let mut bodies = Vec::new();
+    let both = [datagram(24, 2, b"a route."), datagram(NLMSG_DONE, 2, &[0; 4])].concat();
+    assert_eq!(read(&both, &mut bodies), Ok(true));
+    assert_eq!(bodies, [b"a route.".to_vec()]);
+    // Read while it was changed: some of it may be missing.
+    let torn = datagram(24, 2 | NLM_F_DUMP_INTR, b"a route.");
+    assert_eq!(read(&torn, &mut bodies).unwrap_err().errno, Errno::EINTR);
+}
+
+#[test]
 fn the_drivers_own_words_are_heard() {
     let said =
         text(NLMSGERR_ATTR_MSG, "Changing eswitch mode is allowed only if there is no VFs created");
@@ -91,6 +102,7 @@ fn what_is_cut_off_is_no_answer() {
 #[test]
 fn a_kernel_answers() {
     assert_eq!(link::vfs("lo"), Ok(VfTable::default()));
+    assert_eq!(link::name(1), Ok("lo".to_owned()), "it is the first one everywhere");
     let refusal = link::vfs("no-such-if0").unwrap_err();
     assert_eq!(refusal.errno, Errno::ENODEV);
 }

@@ -54,6 +54,7 @@ impl Pf<'_> {
 
     fn disrupts(&self, present: u16, need: Need, differing: &[Differs]) -> Vec<String> {
         let of_count = match need {
+            Need::Nothing if self.switch.is_some() => self.cut_off().into_iter().collect(),
             Need::Nothing | Need::Bind | Need::StopProbing => Vec::new(),
             Need::Create => self.disturbs(),
             Need::Destroy => [self.what_vanishes(present), self.disturbs()].concat(),

@@ -125,8 +125,8 @@ pub(crate) struct DeviceFragment {
     )]
     pub eswitch: Option<At<EswitchMode>>,
     /// Whether to make and remove virtual functions even where the host's default route goes through the physical function,
-    /// directly or by a bond, bridge or VLAN on it. Some drivers reset the port for that (ixgbe, igb) or stop its queues
-    /// (ice, bnxt_en), so that the host may be cut off.
+    /// directly or by a bond, bridge or VLAN on it, or may do so by Open vSwitch; and to change its eswitch's mode there. Some
+    /// drivers reset the port for that (ixgbe, igb) or stop its queues (ice, bnxt_en), so that the host may be cut off.
     #[schemars(
         extend("default" = false),
         extend("x-source" = "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c; drivers/net/ethernet/intel/igb/igb_main.c")

@@ -98,6 +98,20 @@ fn only_vfs_that_differ_are_touched() {
     assert_eq!(section.unknowns[0].reason, "the kernel lists 1 of its 2 VFs: VF 1 is missing");
 }
 
+/// Only interfaces on which something is to be set: of others every change of the link would be heard for nothing.
+#[test]
+fn the_daemon_hears_of_pfs_with_attributes_alone() {
+    let facts = lab().facts();
+    let interfaces = |rule: &str| {
+        let select = format!("select = {{ address = \"{PF}\" }}");
+        let text =
+            format!("schema = 1\n[[sriov.devices]]\nname = \"x\"\n{select}\nvfs = 2\n{rule}");
+        paths::watch(&of_text(&text), &facts).interfaces
+    };
+    assert_eq!(interfaces("vf = { trust = true }"), [NET]);
+    assert_eq!(interfaces(""), Vec::<String>::new());
+}
+
 /// Killed between making VFs and starting their drivers: probing is off, and the ledger knows that it was on.
 #[test]
 fn a_run_that_was_cut_short_is_finished() {
