@@ -188,9 +188,10 @@ impl Function {
         self.class >> 8 == 0x0604
     }
 
-    /// Ethernet (0x0200), InfiniBand (0x0207) or other network controller (class 0x02).
+    /// Ethernet (0x0200), InfiniBand (0x0207) or other network controller (class 0x02); InfiniBand of old firmware, which
+    /// calls itself a serial bus (0x0c06).
     pub fn is_nic(&self) -> bool {
-        self.class >> 16 == 0x02
+        self.class >> 16 == 0x02 || self.class >> 8 == 0x0c06
     }
 
     /// A GPU or accelerator of a vendor that makes them: display class 0x03 or processing accelerator 0x1200
