@@ -9,6 +9,7 @@ pub mod os;
 pub mod pci;
 pub mod scan;
 pub mod system;
+pub mod uplink;
 
 use std::collections::BTreeMap;
 

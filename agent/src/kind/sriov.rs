@@ -24,7 +24,6 @@ use super::contribution::{Contributions, Unwritable};
 use super::{Context, Kind, some_of};
 
 use attributes::{Differs, Stop};
-pub use attributes::{uplink, uplink_of};
 use change::vfs;
 pub use resolve::{Resolved, resolve};
 

@@ -5,11 +5,10 @@ use std::ops::ControlFlow;
 
 use super::Recorder;
 use crate::facts::pci::Function;
-use crate::facts::{Depth, caps, names, observe};
+use crate::facts::{Depth, caps, names, observe, uplink};
 use crate::host::Reader;
 use crate::kind::KINDS;
 use crate::kind::Take::{self, Names, Presence, Whole};
-use crate::kind::sriov;
 
 /// Paths that no kind records; `*` stands for any part of one component.
 const PATHS: &[(&str, Take)] = &[
@@ -102,7 +101,7 @@ fn of_function(recorder: &Recorder, function: &Function) {
     }
     if function.sriov.known().is_some() {
         let _ = recorder.eswitch(function.address);
-        if let Some(interface) = sriov::uplink(recorder, &function.net) {
+        if let Some(interface) = uplink::of(recorder, &function.net) {
             let _ = recorder.vfs(interface);
         }
     }

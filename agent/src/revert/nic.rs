@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{FORCE, GONE, RevertPlan, Step};
+use crate::facts::uplink;
 use crate::host::Reader;
 use crate::kind::sriov;
 use crate::ledger::{EswitchRecord, Ledger, VfKey, VfRecord};
@@ -47,7 +48,7 @@ fn plan_vf(
     force: bool,
 ) {
     // By its present name: interfaces are renamed, and a ledger's word is not enough to set something anywhere.
-    let interface = match sriov::uplink_of(reader, record.key.pf) {
+    let interface = match uplink::now(reader, record.key.pf) {
         Ok(Some(interface)) => interface,
         Ok(None) => {
             let pf = record.key.pf;

@@ -216,6 +216,25 @@ fn a_vf_starts_again_for_its_address_and_has_its_driver_even_if_that_fails() {
     assert!(ledger(&machine).vfs.is_empty(), "nothing of it is bedplate's");
 }
 
+/// It is the PF that counts: another mode of the eswitch may give its interface another name.
+#[test]
+fn an_interface_may_have_another_name_by_then() {
+    let machine = machine(2);
+    let renamed = |from: &str, to: &str| {
+        let net = |name: &str| machine.at(&format!("/sys/bus/pci/devices/{PF}/net/{name}"));
+        std::fs::rename(net(from), net(to)).unwrap();
+        std::fs::rename(machine.at(&vfs_at(from)), machine.at(&vfs_at(to))).unwrap();
+    };
+    renamed(LINK, "ens1f0np0");
+    let rate = VfAttributes { max_tx_rate: Some(10), ..VfAttributes::default() };
+    let report = run(&machine, &plan_of(vec![adjust(rate, false)]), &Fuse::none());
+    assert_eq!(report.changes[0].outcome, Outcome::Done, "{report:?}");
+    renamed("ens1f0np0", LINK);
+    let (_, report) = revert(&machine, &Fuse::none(), false);
+    assert!(report.succeeded(), "{report:?}");
+    assert_eq!(vf(&machine, 1), as_made());
+}
+
 /// 2 VFs in legacy mode, then 2 in switchdev mode: and back, always without VFs in between.
 #[test]
 fn an_eswitch_changes_while_there_are_no_vfs() {

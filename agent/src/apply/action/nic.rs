@@ -2,6 +2,7 @@
 //! within the change are entered nowhere: they go with it.
 
 use super::{Failure, Operation, Store, Task, Undo, UndoList, expect};
+use crate::facts::uplink;
 use crate::ledger::{Ledger, VfKey};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
@@ -153,7 +154,8 @@ fn write(
         let driver = driver(store, &key.pf.to_string()).ok().flatten();
         driver.map_or(why.clone(), |driver| format!("driver {driver}: {why}"))
     };
-    if let Err(error) = store.writer.set_vf(&key.interface, key.vf, &set, limit_s) {
+    let interface = interface(store, key)?;
+    if let Err(error) = store.writer.set_vf(&interface, key.vf, &set, limit_s) {
         return Err(named(store, error.to_string()));
     }
     let left = attributes.without(&read(store, key)?);
@@ -165,9 +167,17 @@ fn write(
 
 /// What a VF has now.
 pub(crate) fn read(store: &Store, key: &VfKey) -> Result<VfAttributes, String> {
-    let table = store.reader.vfs(&key.interface).map_err(|error| error.to_string())?;
+    let interface = interface(store, key)?;
+    let table = store.reader.vfs(&interface).map_err(|error| error.to_string())?;
     let found = table.vfs.get(&key.vf).copied();
     found.ok_or_else(|| format!("the kernel does not list {key}"))
+}
+
+/// The PF's interface as it is called now: with another mode of the eswitch some drivers make it again, and udev may give it
+/// another name then (systemd.net-naming-scheme(7), phys_port_name).
+fn interface(store: &Store, key: &VfKey) -> Result<String, String> {
+    let now = uplink::now(store.reader, key.pf).map_err(|error| error.to_string())?;
+    now.ok_or_else(|| format!("{} has no network interface here", key.pf))
 }
 
 /// The PCI address of a VF.

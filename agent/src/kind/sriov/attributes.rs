@@ -3,42 +3,16 @@
 
 use super::{NAME, Pf, usage};
 use crate::desired::{VfDriver, WantedAttributes};
-use crate::host::{ReadError, Reader};
+use crate::facts::uplink;
+use crate::host::{HostKind, ReadError};
 use crate::kind::some_of;
 use crate::plan::{Action, Blocker, Item, Unknown, Why};
-use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes, VfTable};
 
 /// Seconds for one attribute, or for the driver of one VF to start: some ask firmware (handbook §5.2).
 const LIMIT_S: u32 = 60;
 /// Seconds for an eswitch: the driver takes its RDMA device down and makes tables for every VF.
 const ESWITCH_LIMIT_S: u32 = 300;
-
-/// The network interface through which a PF's VFs are set up. In switchdev mode the PF has one more for every VF, whose
-/// port names are `pf0vf3` or `pf0sf8` (Documentation/networking/switchdev.rst).
-pub fn uplink<'a>(reader: &dyn Reader, interfaces: &'a [String]) -> Option<&'a str> {
-    let represents = |name: &String| {
-        let port = reader.attribute(&format!("/sys/class/net/{name}/phys_port_name"));
-        port.is_ok_and(|port| port.contains("vf") || port.contains("sf"))
-    };
-    let mut names = interfaces.iter();
-    match interfaces.len() {
-        0 | 1 => names.next().map(String::as_str),
-        _ => names.find(|name| !represents(name)).map(String::as_str),
-    }
-}
-
-/// The same of a PF that is known by its address alone, as it is now; `None` = it has no interface here.
-///
-/// # Errors
-/// Its interfaces cannot be read.
-pub fn uplink_of(reader: &dyn Reader, pf: PciAddress) -> Result<Option<String>, ReadError> {
-    let interfaces = match reader.list(&format!("/sys/bus/pci/devices/{pf}/net")) {
-        Err(error) if error.is_absent() => Vec::new(),
-        other => other?,
-    };
-    Ok(uplink(reader, &interfaces).map(str::to_owned))
-}
 
 /// Why nothing is planned.
 pub(super) enum Stop {
@@ -141,7 +115,7 @@ impl Pf<'_> {
     }
 
     fn interface(&self) -> Option<&str> {
-        uplink(self.context.reader, &self.function.net)
+        uplink::of(self.context.reader, &self.function.net)
     }
 
     fn table(&self) -> Result<VfTable, Stop> {
@@ -262,10 +236,19 @@ impl Pf<'_> {
         let mut items: Vec<Item> = switch.into_iter().collect();
         for name in names_of(differing) {
             for (before, after, numbers) in alike(differing, name) {
+                let before = before.map(|before| self.shown(before, "another one"));
+                let after =
+                    self.shown(after, "derived from the PF's (snapshots carry no addresses)");
                 items.push(item(format!("{name} of {}", ranges(&numbers)), before, after));
             }
         }
         items
+    }
+
+    /// A value for people. Snapshots carry no addresses of cards, so that an address in them is not the host's.
+    fn shown(&self, value: String, address: &str) -> String {
+        let hidden = self.context.facts.host == HostKind::Snapshot && value.contains(':');
+        if hidden { address.to_owned() } else { value }
     }
 
     /// What changes for those that use VFs now.

@@ -55,6 +55,9 @@ fn new_vfs_start_with_what_they_are_to_have() {
             "vf 1 MAC address 9e:63:c2:00:00:01, trust on true",
         ]
     );
+    let addresses = &the_change(&auto).items[1];
+    assert_eq!(addresses.subject, "MAC address of VFs 0-1");
+    assert_eq!(addresses.after.as_deref(), Some("9e:63:c1:00:00:01 … 9e:63:c2:00:00:01"));
     files.files.insert("/sys/bus/pci/drivers/vfio-pci".into(), String::new());
     let vfio = plan_with(&trusted(VfDriver::Named("vfio-pci".into()), false), &facts, &files);
     assert_eq!(
