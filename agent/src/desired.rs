@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Blocker, Note, Settled, Unknown, Why};
+use crate::value::vf::{EswitchMode, VfAttributes};
 use crate::value::{AcsBits, ModuleName, PciAddress};
 
 /// A kernel argument that is wanted, in the profile's spelling (`iommu=pt`, `pci=realloc`, `hugepages=64`).
@@ -179,6 +180,32 @@ pub enum VfDriver {
     Named(String),
 }
 
+/// Attributes wanted of every VF of a PF.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct WantedAttributes {
+    /// An Ethernet address made from the PF's.
+    pub mac: bool,
+    /// GUIDs made from the GUID of the PF's port.
+    pub guid: bool,
+    /// The others, the same for all.
+    pub set: VfAttributes,
+}
+
+impl WantedAttributes {
+    /// `MAC address derived, VLAN 100`; `None` = nothing is wanted.
+    pub fn words(&self) -> Option<String> {
+        let derived = [(self.mac, "MAC address derived"), (self.guid, "GUIDs derived")];
+        let set = (!self.set.is_empty()).then(|| self.set.to_string());
+        let texts: Vec<String> = derived
+            .into_iter()
+            .filter(|(on, _)| *on)
+            .map(|(_, text)| text.to_owned())
+            .chain(set)
+            .collect();
+        (!texts.is_empty()).then(|| texts.join(", "))
+    }
+}
+
 /// VFs wanted on one PF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WantedVfs {
@@ -190,6 +217,10 @@ pub struct WantedVfs {
     pub count: u16,
     /// Driver the VFs are to get.
     pub vf_driver: VfDriver,
+    /// Attributes the VFs are to have.
+    pub vf: WantedAttributes,
+    /// Mode of the eswitch; `None` = as it is.
+    pub eswitch: Option<EswitchMode>,
     /// Whether VFs may be made where the default route goes through the PF.
     pub allow_disruption: bool,
     /// Name of the profile entry.

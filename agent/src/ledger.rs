@@ -1,6 +1,7 @@
 //! What bedplate owns on a host, what it found there before, and what it did: pure data, its text form, and how it is
 //! read. Keeping it on disk is `apply`'s business; how records come and go is `record`'s. Kinds only look.
 
+mod nic;
 mod record;
 mod tool;
 
@@ -14,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::host::{FileMeta, ReadError, Reader};
 use crate::value::PciAddress;
 
+pub use nic::{EswitchRecord, VfKey, VfRecord};
 pub use record::{Author, RegisterKey};
 pub use tool::{Generator, UndoTool};
 
@@ -54,6 +56,12 @@ pub struct Ledger {
     /// Config-space registers written, by `ADDRESS+OFFSET`.
     #[serde(default)]
     pub registers: BTreeMap<String, RegisterRecord>,
+    /// Attributes of VFs set, by VF.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vfs: BTreeMap<String, VfRecord>,
+    /// Modes of eswitches set, by PF.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub eswitches: BTreeMap<String, EswitchRecord>,
     /// What was done and counts only from the next boot on, where nothing on the running host shows that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitRecord>,
@@ -73,6 +81,8 @@ impl Default for Ledger {
             directories: BTreeSet::new(),
             attributes: BTreeMap::new(),
             registers: BTreeMap::new(),
+            vfs: BTreeMap::new(),
+            eswitches: BTreeMap::new(),
             waiting: Vec::new(),
             history: Vec::new(),
         }

@@ -3,10 +3,14 @@
 
 pub mod allowed;
 mod form;
+mod waiting;
 
 use serde::{Deserialize, Serialize};
 
 use crate::value::PciAddress;
+use crate::value::vf::{EswitchMode, VfAttributes};
+
+pub use waiting::{Pending, Unseen};
 
 /// The name of a kind, as its row in the table says it. (A name of its own keeps serde from borrowing it.)
 pub type KindName = &'static str;
@@ -163,6 +167,34 @@ pub enum Action {
         /// Seconds it may take.
         limit_s: u32,
     },
+    /// Set attributes of one VF through its PF's network interface, and read them back.
+    SetVf {
+        /// The PF.
+        pf: PciAddress,
+        /// Its network interface.
+        interface: String,
+        /// Number of the VF, from 0.
+        vf: u16,
+        /// Those attributes when planned; none of a VF that is to come.
+        before: VfAttributes,
+        /// What they are to be; no others are touched.
+        after: VfAttributes,
+        /// The VF's driver reads them when it starts: take it from the VF before, and let the kernel find it again.
+        start: bool,
+        /// Seconds each step may take.
+        limit_s: u32,
+    },
+    /// Change the mode of a PF's eswitch by devlink, and read it back.
+    SetEswitch {
+        /// The PF.
+        pf: PciAddress,
+        /// Mode when planned.
+        before: EswitchMode,
+        /// Mode to be.
+        after: EswitchMode,
+        /// Seconds it may take.
+        limit_s: u32,
+    },
     /// Read something back; the change has failed if it is not so.
     Verify(Check),
 }
@@ -177,7 +209,9 @@ impl Action {
             | Action::SetConfigBits { .. }
             | Action::LoadModule { .. }
             | Action::UnloadModule { .. }
-            | Action::BindVfs { .. } => true,
+            | Action::BindVfs { .. }
+            | Action::SetVf { .. }
+            | Action::SetEswitch { .. } => true,
         }
     }
 }
@@ -345,38 +379,6 @@ pub struct Section {
     /// What the changes bring only with the next boot and nothing on the running host shows until then.
     #[serde(skip)]
     pub unseen: Vec<Unseen>,
-}
-
-/// One item of a change that counts from the next boot on, and of which the running host shows nothing until then: a
-/// blacklist of a loaded module, an option that sysfs does not show. The ledger remembers it for the boot it was done in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unseen {
-    /// The change's id.
-    pub change: String,
-    /// The module whose next load brings it, folded.
-    pub module: String,
-    /// The item's subject.
-    pub subject: String,
-    /// What the file said when this boot began, as far as is known; `None` = nothing.
-    pub began: Option<String>,
-    /// What the next boot will have; `None` = nothing.
-    pub next: Option<String>,
-}
-
-/// A difference that only a boot will close: configuration and next boot are right, the running kernel is older.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Pending {
-    /// The kind it belongs to.
-    #[serde(deserialize_with = "form::known_kind")]
-    pub kind: KindName,
-    /// What waits.
-    pub subject: String,
-    /// What the running system has.
-    pub running: Option<String>,
-    /// What the next boot will have.
-    pub next: Option<String>,
-    /// `NextBoot` or `ColdBoot`.
-    pub effect: Effect,
 }
 
 /// The whole dry run.

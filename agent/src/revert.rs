@@ -2,6 +2,7 @@
 //! printed; [`run`] does it with the executor's own steps. What another program or an operator has changed since is refused,
 //! each thing by itself, unless it is forced.
 
+mod nic;
 mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +15,11 @@ use crate::error_chain::chain;
 use crate::host::{HostKind, Reader, Writer, boot_id};
 use crate::kind::sriov;
 use crate::ledger::{
-    AttributeRecord, FileRecord, FileState, Generator, Ledger, RegisterKey, RegisterRecord,
+    AttributeRecord, FileRecord, FileState, Generator, Ledger, RegisterKey, RegisterRecord, VfKey,
 };
 use crate::plan::FileContent;
 use crate::value::PciAddress;
+use crate::value::vf::{EswitchMode, VfAttributes};
 
 pub use run::{RevertReport, StepOutcome, StepReport, run};
 
@@ -65,6 +67,30 @@ pub enum Step {
         /// Those bits before bedplate came.
         after: u16,
     },
+    /// Set attributes of a VF.
+    Vf {
+        /// The VF.
+        key: VfKey,
+        /// Those attributes now.
+        before: VfAttributes,
+        /// Those attributes before bedplate came.
+        after: VfAttributes,
+        /// Whether the VF's driver starts again for it.
+        start: bool,
+        /// Seconds each step may take.
+        limit_s: u32,
+    },
+    /// Change the mode of an eswitch.
+    Eswitch {
+        /// The PF.
+        pf: PciAddress,
+        /// Mode now.
+        before: EswitchMode,
+        /// Mode before bedplate came.
+        after: EswitchMode,
+        /// Seconds it may take.
+        limit_s: u32,
+    },
     /// Put a file back: content, owner, mode, attributes.
     File {
         /// Absolute path inside the host.
@@ -103,6 +129,8 @@ impl Step {
                 path.clone()
             }
             Step::Register { address, register, .. } => format!("{register} of {address}"),
+            Step::Vf { key, .. } => key.name(),
+            Step::Eswitch { pf, .. } => format!("eswitch of {pf}"),
             Step::Tool { argv, .. } => argv.join(" "),
         }
     }
@@ -126,9 +154,13 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
         HostKind::Live => boot_id::of(reader).ok(),
         HostKind::Image | HostKind::Snapshot => None,
     };
+    nic::plan_vfs(&mut plan, reader, ledger, boot.as_deref(), force);
+    let mut eswitches = nic::eswitch_steps(&mut plan, reader, ledger, boot.as_deref(), force);
     for (path, record) in &ledger.attributes {
-        plan_attribute(&mut plan, reader, path, record, boot.as_deref(), force);
+        let without_vfs = |pf| eswitches.remove(&pf);
+        plan_attribute(&mut plan, reader, (path, record), (boot.as_deref(), force), without_vfs);
     }
+    nic::plan_left(&mut plan, reader, eswitches, force);
     for record in ledger.registers.values() {
         plan_register(&mut plan, reader, record, boot.as_deref(), force);
     }
@@ -192,13 +224,13 @@ impl RevertPlan {
 const FORCE: &str = "look at it, and run bedplate revert --force to put it back nevertheless";
 const GONE: &str = "was written in an earlier boot; the reboot took it away";
 
+/// `without_vfs`: what is put back at a PF while it has no VFs.
 fn plan_attribute(
     plan: &mut RevertPlan,
     reader: &dyn Reader,
-    path: &str,
-    record: &AttributeRecord,
-    boot: Option<&str>,
-    force: bool,
+    (path, record): (&str, &AttributeRecord),
+    (boot, force): (Option<&str>, bool),
+    without_vfs: impl FnOnce(PciAddress) -> Option<Step>,
 ) {
     if boot != Some(record.boot.as_str()) {
         plan.notes.push(format!("{path} {GONE}"));
@@ -218,25 +250,24 @@ fn plan_attribute(
     if !force && !record.ours.contains(&now) {
         return plan.refuse(path, format!("it was set to {now:?} since, not by bedplate"), FORCE);
     }
-    let pf = pf_of(path).filter(|_| now != "0");
+    let counted = pf_of(path);
+    let pf = counted.filter(|_| now != "0");
     if let Some(users) = pf.filter(|_| !force).map(|pf| sriov::users_of_vfs(reader, pf))
         && !users.is_empty()
     {
         return plan.refuse(path, format!("its VFs are in use: {}", users.join(", ")), FORCE);
     }
     // A number of VFs can only follow 0 (handbook §5.1).
+    let mut between = counted.and_then(without_vfs);
     let by_way_of = (pf.is_some() && record.original != "0").then(|| "0".to_owned());
     let mut before = now;
     for after in by_way_of.into_iter().chain([record.original.clone()]) {
-        let limit_s = record.limit_s;
-        plan.steps.push(Step::Attribute {
-            path: path.into(),
-            before,
-            after: after.clone(),
-            limit_s,
-        });
+        plan.steps.extend(between.take_if(|_| before == "0"));
+        let (path, limit_s) = (path.into(), record.limit_s);
+        plan.steps.push(Step::Attribute { path, before, after: after.clone(), limit_s });
         before = after;
     }
+    plan.steps.extend(between);
 }
 
 /// The PF whose number of VFs this attribute is.

@@ -1,6 +1,7 @@
 //! Newtypes that cannot hold nonsense. No I/O, no knowledge of profiles or hosts.
 
 mod kernel_version;
+pub mod vf;
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,6 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use kernel_version::KernelVersion;
+use vf::{Guid, Mac};
 
 /// Why a text is not a value of the wanted type. Display is a sentence fit for a profile error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -232,7 +234,9 @@ macro_rules! schema_as_text {
 schema_as_text!(
     PciAddress => "^([0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\\.[0-7]$",
     ModuleName => "^[A-Za-z0-9_][A-Za-z0-9_-]*$",
-    PciId => "^(0x)?[0-9a-fA-F]{1,4}$"
+    PciId => "^(0x)?[0-9a-fA-F]{1,4}$",
+    Mac => "^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$",
+    Guid => "^([0-9a-fA-F]{2}:){7}[0-9a-fA-F]{2}$"
 );
 
 /// Serde through `Display` and `FromStr`, for the types whose text form is their only form.
@@ -251,7 +255,7 @@ macro_rules! serde_as_text {
         }
     )*};
 }
-serde_as_text!(PciAddress, ModuleName, PciId);
+serde_as_text!(PciAddress, ModuleName, PciId, Mac, Guid);
 
 impl Serialize for AcsBits {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

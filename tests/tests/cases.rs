@@ -11,7 +11,7 @@ use bedplate::facts::Facts;
 use bedplate::host::Reader;
 use bedplate::host::snapshot::Snapshot;
 use bedplate::kind;
-use bedplate::ledger::{Author, FileState, Ledger, OwedTool, RegisterKey, UndoTool};
+use bedplate::ledger::{Author, FileState, Ledger, OwedTool, RegisterKey, UndoTool, VfKey};
 use bedplate::plan::{Action, Plan, WayBack};
 use bedplate::profile::{LayerText, Loaded, load, render_all, shipped};
 use bedplate::report::{diff, json, style, text};
@@ -159,6 +159,13 @@ fn ledger_of(plan: &Plan) -> Ledger {
             Action::BindVfs { pf, limit_s, .. } => {
                 let path = format!("/sys/bus/pci/devices/{pf}/driver_override");
                 ledger.begin_attribute(&path, kind, "boot", ("", "x"), *limit_s);
+            }
+            Action::SetVf { pf, interface, vf, before, after, start, limit_s } => {
+                let key = VfKey { pf: *pf, interface: interface.clone(), vf: *vf };
+                ledger.begin_vf(&key, kind, "boot", (before, after), (*start, *limit_s));
+            }
+            Action::SetEswitch { pf, before, after, limit_s } => {
+                ledger.begin_eswitch(*pf, kind, "boot", (*before, *after), *limit_s);
             }
             Action::LoadModule { .. } | Action::UnloadModule { .. } | Action::Verify(_) => {}
         }

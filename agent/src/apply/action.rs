@@ -4,6 +4,7 @@
 pub(crate) mod attribute;
 pub(crate) mod file;
 mod module;
+pub(crate) mod nic;
 pub(crate) mod register;
 pub(crate) mod tool;
 mod verify;
@@ -12,7 +13,7 @@ mod vfs;
 use super::error::StepError;
 use super::store::{FoundFile, expect_written};
 use super::{Checker, Store};
-use crate::ledger::{Generator, Ledger};
+use crate::ledger::{Generator, Ledger, VfKey};
 use crate::plan::{Action, Change, WayBack};
 
 /// The row of each action.
@@ -33,6 +34,13 @@ pub(crate) fn of(action: &Action) -> Box<dyn Operation + '_> {
         }
         Action::BindVfs { pf, count, driver, limit_s } => {
             Box::new(vfs::BindVfs { pf: *pf, count: *count, driver, limit_s: *limit_s })
+        }
+        Action::SetVf { pf, interface, vf, before, after, start, limit_s } => {
+            let key = VfKey { pf: *pf, interface: interface.clone(), vf: *vf };
+            Box::new(nic::SetVf { key, before, after, start: *start, limit_s: *limit_s })
+        }
+        Action::SetEswitch { pf, before, after, limit_s } => {
+            Box::new(nic::SetEswitch { pf: *pf, before: *before, after: *after, limit_s: *limit_s })
         }
         Action::LoadModule { module } => Box::new(module::LoadModule { module }),
         Action::UnloadModule { module } => Box::new(module::UnloadModule { module }),

@@ -2,6 +2,7 @@
 
 use crate::host::{ReadError, ToolEnd, WriteError};
 use crate::value::PciAddress;
+use crate::value::vf::EswitchMode;
 
 /// Why something was not done, or is not as it was to be.
 #[derive(Debug, thiserror::Error)]
@@ -135,6 +136,50 @@ pub(crate) enum StepError {
         driver: String,
         /// The one that it has.
         bound: Option<String>,
+    },
+    /// The kernel has no such VF of an interface.
+    #[error("the kernel does not list {vf}")]
+    NotListed {
+        /// PF and VF.
+        vf: String,
+    },
+    /// Attributes of a VF do not read as they were set.
+    #[error("{vf} does not read back as it was set: {left}")]
+    NotAsSet {
+        /// PF and VF.
+        vf: String,
+        /// What is still to be set.
+        left: String,
+    },
+    /// VFs are set by way of their PF's interface.
+    #[error("{pf} has no network interface here")]
+    NoInterface {
+        /// The PF.
+        pf: PciAddress,
+    },
+    /// Devlink knows no eswitch of this function.
+    #[error("the driver of {pf} has no eswitch")]
+    NoEswitch {
+        /// The PF.
+        pf: PciAddress,
+    },
+    /// An eswitch took a mode and has another.
+    #[error("the eswitch of {pf} is in mode {now} after it was set to {to}")]
+    EswitchIgnored {
+        /// The PF.
+        pf: PciAddress,
+        /// Its mode.
+        now: EswitchMode,
+        /// The one that was set.
+        to: EswitchMode,
+    },
+    /// A driver refuses, or does not do what it was asked.
+    #[error("driver {driver}")]
+    Driver {
+        /// Its name.
+        driver: String,
+        /// What it says, or what was found.
+        source: Box<StepError>,
     },
     /// A tool did not succeed.
     #[error("{}: {end}", argv.join(" "))]

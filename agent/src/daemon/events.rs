@@ -62,7 +62,7 @@ pub fn uevents(to: Sender<Trigger>) -> std::io::Result<()> {
 // What is deprecated is registering a descriptor that another program or an operator may close; an owned one nobody else
 // closes. The other way is unsafe code.
 #[allow(deprecated)]
-fn registered<T: AsRawFd>(descriptor: T) -> std::io::Result<AsyncFd<T>> {
+pub(super) fn registered<T: AsRawFd>(descriptor: T) -> std::io::Result<AsyncFd<T>> {
     AsyncFd::new(descriptor)
 }
 

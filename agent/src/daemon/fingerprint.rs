@@ -58,6 +58,7 @@ mod tests {
                 "/proc/sys/vm/swappiness".to_owned(),
                 "/sys/devices/x/sriov_numvfs".to_owned(),
             ],
+            ..Watch::default()
         };
         let mut last = of(root.path(), Some(&watch));
         for (path, text, counts) in [

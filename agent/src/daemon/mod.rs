@@ -15,6 +15,7 @@ pub mod events;
 pub mod export;
 pub mod fingerprint;
 pub mod journal;
+pub mod links;
 pub mod logged;
 pub mod logind;
 pub mod marker;

@@ -202,13 +202,19 @@ fn devices(facts: &Facts, desired: &Desired) -> Option<Vec<Device>> {
 fn watch(profile: &Profile, facts: &Facts, reader: &dyn Reader) -> Watch {
     let own = ["/etc/bedplate", "/etc/bedplate/profile.d", "/etc/bedplate/profiles"];
     let kinds = KINDS.iter().map(|kind| (kind.watch)(profile, facts));
-    let (mut directories, mut attributes) = (BTreeSet::new(), BTreeSet::new());
+    let (mut directories, mut attributes, mut interfaces) =
+        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for watch in std::iter::once(Watch::directories(&own)).chain(kinds) {
         directories.extend(watch.directories);
         attributes.extend(watch.attributes);
+        interfaces.extend(watch.interfaces);
     }
     let directories = directories.into_iter().filter(|path| reader.exists(path) == Ok(true));
-    Watch { directories: directories.collect(), attributes: attributes.into_iter().collect() }
+    Watch {
+        directories: directories.collect(),
+        attributes: attributes.into_iter().collect(),
+        interfaces: interfaces.into_iter().collect(),
+    }
 }
 
 /// What schedulers select nodes by.

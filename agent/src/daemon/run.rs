@@ -24,6 +24,7 @@ use super::devices::Known;
 use super::events::{self, Files, Trigger};
 use super::export::{self, Written};
 use super::journal::{self, say};
+use super::links::Links;
 use super::logged::Logged;
 use super::observation::Observation;
 use super::pages;
@@ -93,6 +94,7 @@ struct Daemon {
     to_asked: Sender<Request>,
     asked: Receiver<Request>,
     files: Option<Files>,
+    links: Option<Links>,
     restart: Restart,
     backoff: Backoff,
     status: Status,
@@ -117,14 +119,16 @@ struct Daemon {
 }
 
 /// Hears of what the kernel and other programs change; what cannot be heard is found by the re-check only.
-fn listen(to_triggers: &Sender<Trigger>) -> Option<Files> {
+fn listen(to_triggers: &Sender<Trigger>) -> (Option<Files>, Option<Links>) {
     if let Err(error) = events::uevents(to_triggers.clone()) {
         let text = "no kernel events: only the periodic check finds what the kernel changes";
         say(journal::IMPAIRED, &format!("{text}: {error}"));
     }
-    Files::new(to_triggers.clone())
-        .inspect_err(|error| say(journal::IMPAIRED, &format!("no file events: {error}")))
-        .ok()
+    let links = Links::new(to_triggers.clone())
+        .inspect_err(|error| say(journal::IMPAIRED, &format!("no link events: {error}")));
+    let files = Files::new(to_triggers.clone())
+        .inspect_err(|error| say(journal::IMPAIRED, &format!("no file events: {error}")));
+    (files.ok(), links.ok())
 }
 
 impl Daemon {
@@ -135,7 +139,7 @@ impl Daemon {
         let (to_asked, asked) = mpsc::channel(16);
         let (to_triggers, triggers) = mpsc::channel(64);
         let (to_lost, lost) = mpsc::channel(4);
-        let files = listen(&to_triggers);
+        let (files, links) = listen(&to_triggers);
         let restart = Restart::new(&options.root, boot_id);
         let devices = restart.store().devices();
         let now = Instant::now();
@@ -154,6 +158,7 @@ impl Daemon {
             to_asked,
             asked,
             files,
+            links,
             restart,
             backoff: Backoff::default(),
             status,
@@ -198,7 +203,7 @@ impl Daemon {
             "var/lib/bedplate",
             "run/systemd/shutdown",
         ];
-        files.set(&Watch { directories: directories.map(at).to_vec(), attributes: Vec::new() });
+        files.set(&Watch { directories: directories.map(at).to_vec(), ..Watch::default() });
     }
 
     async fn serve(mut self) -> Result<(), RunError> {

@@ -5,6 +5,7 @@ mod boot;
 mod device;
 mod function;
 mod machine;
+mod nic;
 pub mod spec;
 mod system;
 mod tree;

@@ -16,6 +16,9 @@
 //! gpu = "10de:2901"               # ids of its GPUs, instead of the machine's own
 //! nic-ats = false                 # RDMA NICs show the ATS capability (ATS_ENABLED in their firmware), switched on
 //! vfs = 0                         # VFs enabled on every RDMA NIC
+//! vf = { trust = true }           # attributes of these VFs, instead of what the driver leaves there
+//! vf-derived = false              # their addresses are those that bedplate derives
+//! eswitch = "legacy"              # mode of every RDMA NIC's eswitch: legacy, switchdev
 //! vfio = ["0000:18:00.0"]         # functions bound to vfio-pci
 //! functions = 0                   # at least so many PCI functions: the machine is repeated in more PCI domains
 //! nvidia = "open"                 # open, proprietary, none: the driver that is installed and loaded
@@ -50,6 +53,7 @@ use serde::Deserialize;
 
 use super::function::Described;
 use crate::facts::CpuVendor;
+use crate::value::vf::{EswitchMode, VfAttributes};
 use crate::value::{NotAValue, PciAddress, PciId};
 
 /// Which machine.
@@ -188,6 +192,9 @@ pub struct HostSpec {
     pub gpu: Option<Ids>,
     pub nic_ats: bool,
     pub vfs: u16,
+    pub vf: VfAttributes,
+    pub vf_derived: bool,
+    pub eswitch: Option<EswitchMode>,
     pub vfio: Vec<PciAddress>,
     pub functions: usize,
     pub nvidia: Option<Nvidia>,
@@ -222,6 +229,9 @@ impl Default for HostSpec {
             gpu: None,
             nic_ats: false,
             vfs: 0,
+            vf: VfAttributes::default(),
+            vf_derived: false,
+            eswitch: None,
             vfio: Vec::new(),
             functions: 0,
             nvidia: None,

@@ -9,6 +9,7 @@ pub mod os;
 pub mod pci;
 pub mod scan;
 pub mod system;
+pub mod uplink;
 pub mod vpd;
 
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@ mod foreign;
 mod functions;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -20,8 +21,9 @@ use self::config::{Recorded, Registers};
 use self::functions::{DEVICES, Functions};
 use super::file::NotOpened;
 pub use super::image::{ImageError, ImageRoot};
-use super::{ConfigSpace, HostKind, ReadCost, ReadError, Reader, file, trust};
+use super::{ConfigSpace, HostKind, ReadCost, ReadError, Reader, file, netlink, trust};
 use crate::value::PciAddress;
+use crate::value::vf::{EswitchMode, VfTable};
 
 /// Largest file [`Reader::read`] takes.
 const LARGEST: usize = 16 << 20;
@@ -345,6 +347,18 @@ impl Reader for DirReader {
                 Ok(Box::new(Recorded { reader: self, bytes }))
             }
         }
+    }
+
+    fn vfs(&self, interface: &str) -> Result<VfTable, ReadError> {
+        netlink::ask_for_vfs(self, interface)
+    }
+
+    fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
+        netlink::ask_for_default_routes(self)
+    }
+
+    fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
+        netlink::ask_for_eswitch(self, pf)
     }
 
     fn cost(&self) -> ReadCost {

@@ -8,17 +8,22 @@ pub mod file;
 mod image;
 pub mod lock;
 pub mod module;
+mod netlink;
 pub mod process;
+pub mod recorded;
 pub mod snapshot;
 pub mod tool;
 pub mod trust;
 mod turn;
 pub mod write;
 
-use std::collections::BTreeMap;
+pub(crate) use netlink::changed_links;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::value::PciAddress;
+use crate::value::vf::{EswitchMode, VfAttributes, VfTable};
 
 /// Which sort of host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -132,6 +137,21 @@ pub trait Reader {
 
     /// Open one function's config space for positioned reads.
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError>;
+
+    /// What the kernel says of a network interface's VFs, and the interface's own permanent address.
+    fn vfs(&self, interface: &str) -> Result<VfTable, ReadError> {
+        recorded::answer(self, &recorded::vfs_at(interface), recorded::vfs_named(interface))
+    }
+
+    /// The mode of a PF's eswitch; `None` = its driver has none. The kernel tells root only.
+    fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
+        recorded::answer(self, &recorded::eswitch_at(pf), recorded::eswitch_named(pf))
+    }
+
+    /// Interfaces that default routes of the main table go through, every next hop of every family.
+    fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
+        recorded::answer(self, recorded::ROUTES, recorded::ROUTES_NAMED.to_owned())
+    }
 
     /// What reading has cost so far.
     fn cost(&self) -> ReadCost {
@@ -292,6 +312,24 @@ pub trait Writer {
         address: PciAddress,
         offset: u16,
         value: u16,
+    ) -> Result<(), WriteError>;
+
+    /// Set attributes of a VF through its PF's network interface, bounded by `limit_s` seconds each. One rate takes the
+    /// other with it: both are given, or the one that is missing becomes 0.
+    fn set_vf(
+        &mut self,
+        interface: &str,
+        vf: u16,
+        attributes: &VfAttributes,
+        limit_s: u32,
+    ) -> Result<(), WriteError>;
+
+    /// Change the mode of a PF's eswitch, bounded by `limit_s` seconds.
+    fn set_eswitch(
+        &mut self,
+        pf: PciAddress,
+        mode: EswitchMode,
+        limit_s: u32,
     ) -> Result<(), WriteError>;
 
     /// Whether [`Writer::run_tool`] runs anything here: not in an image, unless that was asked for.

@@ -1,11 +1,13 @@
 //! The write half of a host that is a directory: the running machine (`/`) or an image root. Each method is one step
 //! that either happens whole or not at all; no method knows why it is called. Where a path leads is `place`'s
-//! business, replacing a file `replace`'s, sysfs and config space `attribute`'s, words for people `words`'s.
+//! business, replacing a file `replace`'s, sysfs and config space `attribute`'s, netlink `nic`'s, words for people
+//! `words`'s.
 
 mod attribute;
 mod fat;
 mod followed;
 mod meta;
+mod nic;
 mod own;
 mod place;
 mod replace;
@@ -22,6 +24,7 @@ use nix::sys::stat::Mode;
 use super::image::{ImageError, ImageRoot};
 use super::{FileMeta, ToolOutput, WriteError, Writer, tool, turn};
 use crate::value::PciAddress;
+use crate::value::vf::{EswitchMode, VfAttributes};
 pub use own::{remove_own_file, replace_own_file, replace_public_file};
 use words::Fault;
 
@@ -172,6 +175,25 @@ impl Writer for DirWriter {
     ) -> Result<(), WriteError> {
         let path = format!("/sys/bus/pci/devices/{address}/config");
         self.config_word(&path, offset, value).map_err(|fault| fault.about("write", &path))
+    }
+
+    fn set_vf(
+        &mut self,
+        interface: &str,
+        vf: u16,
+        attributes: &VfAttributes,
+        limit_s: u32,
+    ) -> Result<(), WriteError> {
+        self.vf(interface, vf, attributes, limit_s)
+    }
+
+    fn set_eswitch(
+        &mut self,
+        pf: PciAddress,
+        mode: EswitchMode,
+        limit_s: u32,
+    ) -> Result<(), WriteError> {
+        self.eswitch(pf, mode, limit_s)
     }
 
     fn runs_tools(&self) -> bool {

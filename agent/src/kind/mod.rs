@@ -75,6 +75,9 @@ pub struct Watch {
     pub directories: Vec<String>,
     /// Files of the kernel that others may write to: `config` of ports with ACS, `sriov_numvfs`, `reset`, keys of /proc/sys.
     pub attributes: Vec<String>,
+    /// Network interfaces of PFs on which something is set by netlink.
+    #[serde(default)]
+    pub interfaces: Vec<String>,
 }
 
 impl Watch {

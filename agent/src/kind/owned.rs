@@ -5,7 +5,8 @@ use glob::{MatchOptions, Pattern};
 
 use super::KINDS;
 use crate::host::FileMeta;
-use crate::ledger::{FileRecord, FileState, Ledger};
+use crate::ledger::{FileRecord, FileState, Ledger, VfRecord};
+use crate::value::PciAddress;
 
 /// What a kind's changes write and run, in this version or an earlier one: a ledger may be older than the program. `*` stands
 /// for any part of one component.
@@ -17,6 +18,8 @@ pub struct Owns {
     pub attributes: &'static [&'static str],
     /// Whether it writes registers, which are all in extended config space.
     pub registers: bool,
+    /// Whether it sets attributes of VFs and modes of eswitches.
+    pub nics: bool,
     /// Tools: their program, and a pattern for each argument. The last one stands for any number of arguments.
     pub tools: &'static [&'static [&'static str]],
 }
@@ -28,7 +31,8 @@ const EXTENDED: std::ops::Range<u16> = 0x100..0x1000;
 
 impl Owns {
     /// Nothing.
-    pub const NONE: Owns = Owns { files: &[], attributes: &[], registers: false, tools: &[] };
+    pub const NONE: Owns =
+        Owns { files: &[], attributes: &[], registers: false, nics: false, tools: &[] };
 
     fn file(&self, path: &str) -> bool {
         self.files.iter().any(|pattern| matches(pattern, path))
@@ -90,7 +94,16 @@ pub fn foreign(ledger: &Ledger) -> Option<String> {
         let (address, offset) = (record.address, record.offset);
         Some(format!("it names the register {offset:#x} of {address}, which bedplate never writes"))
     };
-    files.or_else(tool).or_else(directory).or_else(attribute).or_else(register)
+    let nic = || {
+        let owned = any(&|owns| owns.nics);
+        let vf = |(name, record): (&String, &VfRecord)| owned && *name == record.key.name();
+        let foreign = |what: &str| format!("it names {what:?}, and no kind of bedplate sets that");
+        let vf = ledger.vfs.iter().find(|entry| !vf(*entry)).map(|(name, _)| foreign(name));
+        let good = |pf: &String| owned && pf.parse::<PciAddress>().is_ok();
+        let switch = || ledger.eswitches.keys().find(|pf| !good(pf)).map(|pf| foreign(pf));
+        vf.or_else(switch)
+    };
+    files.or_else(tool).or_else(directory).or_else(attribute).or_else(register).or_else(nic)
 }
 
 /// Rights of a program, which no file of bedplate's has.
@@ -133,6 +146,7 @@ mod tests {
         files: &["/etc/a.d/*.conf", "/boot/efi/EFI/*/grub.cfg"],
         attributes: &["/proc/sys/**", "/sys/bus/pci/devices/*/sriov_numvfs"],
         registers: false,
+        nics: false,
         tools: &[&["make", "-o", "/boot/*"], &["kargs", "--*"], &["bare"]],
     };
 

@@ -1,6 +1,7 @@
 //! SR-IOV: how many VFs each PF has, and which driver they get. [`resolve`] says what is wanted; the plan here
 //! compares PFs with it and refuses to destroy VFs that are in use. Writing is `apply`'s business.
 
+mod attributes;
 mod change;
 mod disturbs;
 mod paths;
@@ -17,10 +18,12 @@ use crate::host::{HostKind, ReadError, Reader, Reading};
 use crate::plan::{Blocker, Note, Section, Settled, Unknown};
 use crate::section::Declared;
 use crate::value::PciAddress;
+use crate::value::vf::EswitchMode;
 
 use super::contribution::{Contributions, Unwritable};
 use super::{Context, Kind, some_of};
 
+use attributes::{Differs, Stop};
 use change::vfs;
 pub use resolve::{Resolved, resolve};
 
@@ -81,7 +84,7 @@ fn plan(context: &Context) -> Section {
         if let Some((function, Reading::Known(sriov))) =
             function.map(|function| (function, &function.sriov))
         {
-            Pf { context, tree, wanted, function, sriov }.plan(&mut section);
+            Pf { context, tree, wanted, function, sriov, switch: None }.plan(&mut section);
         }
     }
     section
@@ -127,13 +130,18 @@ fn link_files(context: &Context) -> Vec<Note> {
     for directory in ["/etc/systemd/network", "/run/systemd/network"] {
         for name in context.reader.list(directory).unwrap_or_default() {
             let path = format!("{directory}/{name}");
-            let sets = |text: String| {
-                text.lines().any(|l| l.trim_start().starts_with("SR-IOVVirtualFunctions="))
-            };
-            if name.ends_with(".link") && context.reader.text(&path).is_ok_and(sets) {
-                let text =
-                    "sets VF counts as well (SR-IOVVirtualFunctions=); give each PF one master";
-                notes.push(Note { kind: NAME, subject: path, text: text.to_owned() });
+            let text = context.reader.text(&path).ok().filter(|_| name.ends_with(".link"));
+            let text = text.unwrap_or_default();
+            let has = |start: &str| text.lines().any(|line| line.trim_start().starts_with(start));
+            let remarks = [
+                (
+                    "SR-IOVVirtualFunctions=",
+                    "sets VF counts as well (SR-IOVVirtualFunctions=); give each PF one master",
+                ),
+                ("[SR-IOV]", "sets attributes of VFs as well ([SR-IOV]); give each VF one master"),
+            ];
+            for (_, text) in remarks.into_iter().filter(|(start, _)| has(start)) {
+                notes.push(Note { kind: NAME, subject: path.clone(), text: text.to_owned() });
             }
         }
     }
@@ -147,6 +155,8 @@ struct Pf<'a> {
     wanted: &'a WantedVfs,
     function: &'a Function,
     sriov: &'a SriovPf,
+    /// Mode of the eswitch as it is and as it is to be, where they differ.
+    switch: Option<(EswitchMode, EswitchMode)>,
 }
 
 /// What has to be done about a PF.
@@ -164,7 +174,7 @@ enum Need {
 }
 
 impl Pf<'_> {
-    fn plan(&self, section: &mut Section) {
+    fn plan(mut self, section: &mut Section) {
         let present = match &self.sriov.enabled {
             Reading::Known(present) => *present,
             Reading::Absent => {
@@ -172,56 +182,36 @@ impl Pf<'_> {
             }
             Reading::Unknown(reason) => return self.unknown(reason.clone(), section),
         };
+        match self.switching() {
+            Ok(switch) => self.switch = switch,
+            Err(stop) => return self.stop(stop, section),
+        }
         let need = self.need(present);
         section.notes.extend(self.remarks(need));
-        if need == Need::Nothing {
-            let state = format!("{} with {}", vfs(present), self.driver_wanted());
+        let image = self.context.facts.host == HostKind::Image;
+        let obstacle = (need != Need::Nothing && !image).then(|| self.obstacle(present, need));
+        if let Some(blocker) = obstacle.flatten() {
+            return section.blockers.push(blocker);
+        }
+        let differing = match self.differing(matches!(need, Need::Create | Need::Destroy)) {
+            Ok(differing) => differing,
+            Err(stop) => return self.stop(stop, section),
+        };
+        if need == Need::Nothing && differing.is_empty() && self.switch.is_none() {
+            let attributes = self.attributes_settled();
+            let state = format!("{} with {}{attributes}", vfs(present), self.driver_wanted());
             section.settled.push(Settled { kind: NAME, subject: self.subject(), state });
             return;
         }
-        let image = self.context.facts.host == HostKind::Image;
-        match self.obstacle(present, need) {
-            Some(blocker) if !image => section.blockers.push(blocker),
-            _ if !image && !self.may_disturb(need, section) => {}
-            _ => section.changes.push(self.change(present, need, image)),
+        if image || self.may_disturb(need, section) {
+            section.changes.push(self.change(present, need, image, &differing));
         }
     }
 
-    /// Whether the change may do to the PF's own traffic what it does; if not, the section says why.
-    fn may_disturb(&self, need: Need, section: &mut Section) -> bool {
-        if self.wanted.allow_disruption || !matches!(need, Need::Create | Need::Destroy) {
-            return true;
-        }
-        match self.default_route() {
-            Ok(None) => true,
-            Ok(Some(route)) => {
-                section.blockers.push(Blocker {
-                    kind: NAME,
-                    subject: self.subject(),
-                    reason: format!(
-                        "{route}: making or removing VFs may cut this host off from the network"
-                    ),
-                    remedy: format!(
-                        "exclude this port with `select` in rule {}, or set `allow_disruption = true` in it if the host may be \
-                         cut off for a moment",
-                        self.wanted.rule
-                    ),
-                });
-                false
-            }
-            // Nothing is ever written to a recorded host, so that its plan may go on.
-            Err(error @ ReadError::NotRecorded { .. }) => {
-                let text =
-                    format!("cannot tell whether the default route goes through it: {error}");
-                section.notes.push(Note { kind: NAME, subject: self.subject(), text });
-                true
-            }
-            Err(error) => {
-                let reason =
-                    format!("cannot tell whether the default route goes through it: {error}");
-                self.unknown(reason, section);
-                false
-            }
+    fn stop(&self, stop: Stop, section: &mut Section) {
+        match self.stopped(stop) {
+            Ok(unknown) => section.unknowns.push(unknown),
+            Err(blocker) => section.blockers.push(blocker),
         }
     }
 
@@ -240,6 +230,8 @@ impl Pf<'_> {
         match (present, self.wanted.count) {
             (0, 0) => Need::Nothing,
             (0, _) => Need::Create,
+            // An eswitch changes its mode only while there are no VFs (handbook §5.2).
+            (_, _) if self.switch.is_some() => Need::Destroy,
             (present, wanted) if present != wanted => Need::Destroy,
             _ => self.driver_need(),
         }
@@ -294,10 +286,10 @@ impl Pf<'_> {
         if makes && self.wanted.vf_driver == VfDriver::Auto && !self.probes() {
             notes.push(note("sriov_drivers_autoprobe is 0: the new VFs get no driver"));
         }
-        if makes && self.function.class >> 8 == 0x0207 {
+        if makes && self.function.class >> 8 == 0x0207 && !self.wanted.vf.guid {
             notes.push(note(
-                "InfiniBand VFs stay down until they have GUIDs (`ip link set PF vf N node_guid …`, `port_guid …`), \
-                 which bedplate does not set (Linux include/uapi/linux/if_link.h; handbook §5.2)",
+                "InfiniBand VFs stay down until they have GUIDs: give its rule `vf = { guid = \"derived\" }`, or set \
+                 them by hand (`ip link set PF vf N node_guid …`, `port_guid …`; handbook §5.2)",
             ));
         }
         notes
@@ -339,6 +331,16 @@ impl Pf<'_> {
         };
         if users.is_empty() {
             return None;
+        }
+        if let Some((from, to)) = self.switch {
+            return blocker(
+                format!(
+                    "its eswitch is in mode {from} and is to be in {to}: that changes only without VFs, and VFs are in \
+                     use: {}",
+                    some_of(users.into_iter(), 4, "VFs")
+                ),
+                "stop what uses them (drain the node), then run again".to_owned(),
+            );
         }
         blocker(
             format!(

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::Recorder;
 use crate::facts::pci::Function;
-use crate::facts::{Depth, caps, names, observe};
+use crate::facts::{Depth, caps, names, observe, uplink};
 use crate::host::Reader;
 use crate::kind::KINDS;
 use crate::kind::Take::{self, Names, Presence, Whole};
@@ -60,6 +60,7 @@ pub fn read_all(recorder: &Recorder) {
         let cut = |bytes: &[u8]| names::excerpt(&String::from_utf8_lossy(bytes), &facts);
         recorder.read_part(path, |bytes| cut(bytes).into_bytes());
     }
+    let _ = recorder.default_routes();
     for function in facts.pci.known().into_iter().flat_map(|tree| tree.functions.values()) {
         of_function(recorder, function);
     }
@@ -101,6 +102,12 @@ fn of_function(recorder: &Recorder, function: &Function) {
     // What pairs a NIC with its Data Direct function; serial numbers are masked (`redact`).
     if (function.is_nic() || function.is_data_direct()) && !function.is_vf() {
         let _ = recorder.read(&format!("{directory}/vpd"));
+    }
+    if function.sriov.known().is_some() {
+        let _ = recorder.eswitch(function.address);
+        if let Some(interface) = uplink::of(recorder, &function.net) {
+            let _ = recorder.vfs(interface);
+        }
     }
     let Ok(config) = recorder.config(function.address) else { return };
     let _ = config.read(0, &mut [0; 256]);

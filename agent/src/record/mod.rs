@@ -5,11 +5,13 @@ mod manifest;
 mod redact;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::host::recorded::{ROUTES, eswitch_at, vfs_at};
 use crate::host::snapshot::{Config, Node, Snapshot};
 use crate::host::{ConfigSpace, HostKind, ReadCost, ReadError, Reader};
 use crate::value::PciAddress;
+use crate::value::vf::{EswitchMode, VfTable};
 
 /// Record everything that planning and inspecting may read.
 pub fn record(reader: &dyn Reader) -> Snapshot {
@@ -142,6 +144,22 @@ impl<'a> Recorder<'a> {
         }
     }
 
+    /// Record an answer of the kernel that is no file.
+    fn note_answer<T: serde::Serialize>(&self, at: &str, answer: Result<&T, &ReadError>) {
+        let node = match answer.map(serde_json::to_vec) {
+            Ok(Ok(bytes)) => Node::File(bytes),
+            Err(ReadError::Denied { .. }) => Node::Denied,
+            Err(ReadError::Failed { reason, .. }) => Node::Failed(reason.clone()),
+            Ok(Err(_))
+            | Err(
+                ReadError::NotFound { .. }
+                | ReadError::Untrusted { .. }
+                | ReadError::NotRecorded { .. },
+            ) => return,
+        };
+        self.merge(at, node);
+    }
+
     /// Record an answer; failures, too.
     fn note<T>(
         &self,
@@ -237,6 +255,26 @@ impl Reader for Recorder<'_> {
             self.merge(&at, Node::Config(config));
         }
         Ok(Box::new(RecordedConfig { recorder: self, inner, at }))
+    }
+
+    /// Addresses are left out here: what was derived from them has to stay so.
+    fn vfs(&self, interface: &str) -> Result<VfTable, ReadError> {
+        let answer = self.inner.vfs(interface);
+        let masked = answer.as_ref().map(VfTable::masked);
+        self.note_answer(&vfs_at(interface), masked.as_ref().map_err(|error| *error));
+        answer
+    }
+
+    fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
+        let answer = self.inner.default_routes();
+        self.note_answer(ROUTES, answer.as_ref());
+        answer
+    }
+
+    fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
+        let answer = self.inner.eswitch(pf);
+        self.note_answer(&eswitch_at(pf), answer.as_ref());
+        answer
     }
 
     fn cost(&self) -> ReadCost {

@@ -105,6 +105,10 @@ fn file(path: &str, bytes: &[u8], names: &BTreeMap<String, String>) -> Vec<u8> {
         return REDACTED.as_bytes().to_vec();
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return bytes.to_vec() };
+    // Masked when they were recorded, and so that derived addresses can still be told from others.
+    if path.starts_with(crate::host::recorded::ANSWERS) {
+        return replace(text, names).into_bytes();
+    }
     let text = text_of(&needed(path, &replace(text, names)));
     // An environment block keeps its size.
     if path.ends_with("/grubenv") { resized(&text, bytes.len()) } else { text }.into_bytes()

@@ -76,6 +76,26 @@ pub(super) fn vfs(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
     build.vfs.iter().map(item).collect()
 }
 
+/// What sets attributes of VFs where bedplate does not run.
+pub(super) const BY_OPERATOR: &str = "let the SR-IOV network operator set it: `eSwitchMode` of a SriovNetworkNodePolicy; `vlan`, \
+                                      `trust`, `spoofChk`, `linkState` and `maxTxRate` of a SriovNetwork";
+
+/// Attributes of VFs and modes of eswitches, which no file sets.
+pub(super) fn vf_attributes(build: &Contributions, instead: &str) -> Vec<Inexpressible> {
+    let item = |wanted: &WantedVfs| {
+        let words = wanted.vf.words().map(|words| format!("VFs of {}: {words}", wanted.pf));
+        let mode = wanted.eswitch.map(|mode| format!("eswitch of {}: {mode}", wanted.pf));
+        let what: Vec<String> = words.into_iter().chain(mode).collect();
+        (!what.is_empty()).then(|| Inexpressible {
+            what: what.join("; "),
+            why: "rtnetlink and devlink set it, and it is gone with every boot (Linux net/core/rtnetlink.c; handbook §5.2)"
+                .to_owned(),
+            instead: instead.to_owned(),
+        })
+    };
+    build.vfs.iter().filter_map(item).collect()
+}
+
 /// ` with driver vfio-pci`, or nothing when the kernel chooses.
 pub(super) fn vf_driver(driver: &VfDriver) -> String {
     match driver {
@@ -122,7 +142,7 @@ pub(super) mod tests {
     use super::*;
     use crate::desired::{
         AcsPersistence, DesiredAcs, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs,
-        WantedArg, WantedModule, WantedOption,
+        WantedArg, WantedAttributes, WantedModule, WantedOption,
     };
     use crate::kind;
     use crate::plan::Why;
@@ -193,6 +213,8 @@ pub(super) mod tests {
                 asked: SriovCount::Number(8),
                 count: 8,
                 vf_driver: VfDriver::Auto,
+                vf: WantedAttributes::default(),
+                eswitch: None,
                 allow_disruption: false,
                 rule: "compute".to_owned(),
                 why: why(),

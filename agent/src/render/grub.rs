@@ -4,7 +4,9 @@ use crate::boot::grub_default::{CMDLINE_DEFAULT, write_drop_in};
 use crate::cmdline::Token;
 use crate::kind::contribution::Contributions;
 
-use super::common::{files, kernel_arguments, live_only, preamble, uses_modprobe, vfs};
+use super::common::{
+    files, kernel_arguments, live_only, preamble, uses_modprobe, vf_attributes, vfs,
+};
 use super::{GrubFamily, Inexpressible, Options, OutFile, RenderError, Rendered, grub_rhel};
 
 /// Sorts after what cloud images bring (`50-cloudimg-settings.cfg`), so that it is not overruled.
@@ -21,6 +23,9 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         build,
         "run `bedplate apply` at every boot of the host, or give the PF to the SR-IOV network operator",
     ));
+    rendered
+        .inexpressible
+        .extend(vf_attributes(build, "run `bedplate apply` at every boot of the host"));
     rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
     rendered.notes.extend(build.notes.iter().cloned());
     if uses_modprobe(build) {

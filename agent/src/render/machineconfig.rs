@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::kind::contribution::{Contributions, Setting};
 
 use super::common::{
-    files, grub_words, kernel_arguments, live_only, names_nvidia_modules, preamble, vfs,
+    BY_OPERATOR, files, grub_words, kernel_arguments, live_only, names_nvidia_modules, preamble,
+    vf_attributes, vfs,
 };
 use super::data_url::data_url;
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
@@ -137,6 +138,7 @@ fn inexpressible(build: &Contributions) -> Vec<Inexpressible> {
     let mut all: Vec<Inexpressible> =
         build.absent.iter().map(|unwanted| absent(&unwanted.token)).collect();
     all.extend(vfs(build, "write a SriovNetworkNodePolicy for the SR-IOV network operator"));
+    all.extend(vf_attributes(build, BY_OPERATOR));
     all.extend(live_only(build, |live| &live.with_agent));
     all
 }

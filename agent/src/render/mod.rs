@@ -238,6 +238,7 @@ mod tests {
     use crate::plan::{Blocker, Note, Unknown};
     use crate::profile::model::Profile;
     use crate::profile::of_text;
+    use crate::value::vf::EswitchMode;
 
     fn profile() -> Profile {
         of_text("schema = 1\nname = \"hgx\"\n[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n")
@@ -279,8 +280,11 @@ mod tests {
 
     #[test]
     fn every_target_carries_or_lists_what_every_kind_contributes() {
+        let mut desired = desired();
+        desired.sriov[0].vf.mac = true;
+        desired.sriov[0].eswitch = Some(EswitchMode::Switchdev);
         for target in TARGETS {
-            let rendered = render(target, &profile(), &desired(), &options()).unwrap();
+            let rendered = render(target, &profile(), &desired, &options()).unwrap();
             let listed = |what: &str| {
                 rendered
                     .inexpressible
@@ -292,6 +296,9 @@ mod tests {
             let in_files =
                 rendered.files.iter().any(|file| file.text.contains("0000:18:00.0/sriov_numvfs"));
             assert!(in_files || listed("8 VFs on 0000:18:00.0"), "{}", target.name);
+            let of_vfs =
+                "VFs of 0000:18:00.0: MAC address derived; eswitch of 0000:18:00.0: switchdev";
+            assert!(listed(of_vfs), "{}", target.name);
             let sysctl =
                 rendered.files.iter().any(|file| file.text.contains("kernel.numa_balancing"));
             assert!(sysctl || listed("kernel.numa_balancing"), "{}", target.name);

@@ -177,6 +177,7 @@ fn step_subject(step: &Step) -> String {
             path.clone()
         }
         Step::Register { address, register, .. } => format!("{register} of {address}"),
+        Step::Vf { .. } | Step::Eswitch { .. } => step.subject(),
         Step::Tool { argv, .. } => format!("run {}", argv.join(" ")),
     }
 }
@@ -187,6 +188,8 @@ fn step_words(step: &Step) -> String {
         Step::Register { register, before, after, .. } => {
             format!("{} → {}", bits(register, *before), bits(register, *after))
         }
+        Step::Vf { before, after, .. } => format!("{before} → {after}"),
+        Step::Eswitch { before, after, .. } => format!("{before} → {after}"),
         Step::File { after: Some(_), .. } => "as it was".to_owned(),
         Step::File { after: None, .. } => "removed".to_owned(),
         Step::Tool { .. } => String::new(),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::{RevertPlan, Step};
-use crate::apply::action::{attribute, file, register, tool};
+use crate::apply::action::{attribute, file, nic, register, tool};
 use crate::apply::{StepError, Store};
 use crate::error_chain::chain;
 use crate::host::{Reader, Writer};
@@ -148,6 +148,10 @@ fn one(store: &mut Store, step: &Step) -> Result<Option<String>, StepError> {
             let key = RegisterKey { address: *address, offset: *offset, register: name.clone() };
             register::put_back(store, &key, *mask, (*before, *after))?;
         }
+        Step::Vf { key, before, after, start, limit_s } => {
+            nic::put_back_vf(store, key, (before, after), (*start, *limit_s))?;
+        }
+        Step::Eswitch { pf, after, limit_s, .. } => nic::switch(store, *pf, *after, *limit_s)?,
         Step::File { path, before, to, .. } => file::put_back(store, path, before.as_ref(), to)?,
         Step::Tool { argv, purpose, makes, limit_s } => {
             let tool =
@@ -199,6 +203,8 @@ fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>) {
     ledger
         .registers
         .retain(|_, record| stays.contains(&format!("{} of {}", record.register, record.address)));
+    ledger.vfs.retain(|subject, _| stays.contains(subject));
+    ledger.eswitches.retain(|pf, _| stays.contains(&format!("eswitch of {pf}")));
     ledger.undo.retain(|tool| stays.contains(&tool.argv.join(" ")));
     let kinds: BTreeSet<String> = ledger.files.values().map(|record| record.kind.clone()).collect();
     ledger.owned.retain(|kind, _| kinds.contains(kind));

@@ -12,6 +12,8 @@ pub struct Habits {
     pub most_vfs: Option<u16>,
     /// Bits of 16-bit registers that cannot be changed.
     pub hard_wired: u16,
+    /// Attributes of VFs that the PF's driver cannot set, by name.
+    pub not_for_vfs: Vec<&'static str>,
 }
 
 /// Write an attribute.
@@ -30,6 +32,9 @@ pub fn attribute(root: &Path, habits: &Habits, path: &str, value: &str) -> Resul
             driver_link(root, value),
         )
         .map_err(said);
+    }
+    if path.ends_with("/drivers_probe") {
+        return super::nic::probe(root, value).map_err(said);
     }
     if path.ends_with("/unbind") {
         return fs::remove_file(driver_link(root, value)).map_err(said);
@@ -56,7 +61,7 @@ fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn driver_link(root: &Path, device: &str) -> std::path::PathBuf {
+pub(super) fn driver_link(root: &Path, device: &str) -> std::path::PathBuf {
     super::at(root, &format!("/sys/bus/pci/devices/{device}/driver"))
 }
 
@@ -89,12 +94,14 @@ fn numvfs(root: &Path, habits: &Habits, pf: &str, value: &str) -> Result<(), Str
             fs::write(device.join("driver_override"), "(null)\n").map_err(said)?;
             fs::write(device.join("uevent"), "PCI_CLASS=20000\nPCI_ID=15B3:101E\n")
                 .map_err(said)?;
+            symlink(format!("../{}", name(pf)), device.join("physfn")).map_err(said)?;
             symlink(format!("../{address}"), link).map_err(said)?;
         } else {
             fs::remove_dir_all(&device).map_err(said)?;
             fs::remove_file(link).map_err(said)?;
         }
     }
+    super::nic::vfs_came(root, pf, made);
     show(&directory.join("sriov_numvfs"), &made.to_string()).map_err(said)
 }
 

@@ -3,6 +3,7 @@
 //! as `kill -9` would.
 
 pub mod devices;
+pub mod nic;
 pub mod tools;
 pub mod tree;
 
@@ -18,6 +19,7 @@ use bedplate::host::{
     ConfigSpace, FileMeta, HostKind, ReadError, Reader, ToolEnd, ToolOutput, WriteError, Writer,
 };
 use bedplate::value::PciAddress;
+use bedplate::value::vf::{EswitchMode, VfAttributes};
 use tempfile::TempDir;
 
 use devices::Habits;
@@ -270,6 +272,32 @@ impl Writer for FakeWriter {
             reason: error.to_string(),
         };
         devices::config(&at(&self.root, &path), &self.habits, offset, value).map_err(refused)
+    }
+    fn set_vf(
+        &mut self,
+        interface: &str,
+        vf: u16,
+        attributes: &VfAttributes,
+        _limit_s: u32,
+    ) -> Result<(), WriteError> {
+        let path = format!("{attributes} of VF {vf} of {interface}");
+        self.step("set", &path)?;
+        nic::set_vf(&self.root, &self.habits, interface, vf, attributes)
+            .map_err(|reason| WriteError { doing: "set", path, reason })
+    }
+    fn set_eswitch(
+        &mut self,
+        pf: PciAddress,
+        mode: EswitchMode,
+        _limit_s: u32,
+    ) -> Result<(), WriteError> {
+        let path = format!("the eswitch of {pf} to {mode}");
+        self.step("set", &path)?;
+        nic::set_eswitch(&self.root, pf, mode).map_err(|reason| WriteError {
+            doing: "set",
+            path,
+            reason,
+        })
     }
     fn runs_tools(&self) -> bool {
         true

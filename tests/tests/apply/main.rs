@@ -8,6 +8,7 @@ mod failures;
 mod images;
 mod kill;
 mod namespace;
+mod nic;
 mod places;
 mod properties;
 mod reverting;

@@ -137,6 +137,13 @@ fn only_what_kinds_write_is_put_back() {
     let record = json!({ "kind": "acs", "boot": "b", "address": "0000:00:00.0", "offset": 16, "register": "BAR 0", "mask": 65535, "original": 0, "ours": [] });
     image.state(&ledger("registers", json!({ "0000:00:00.0+0x010": record })));
     image.refuses("it names the register 0x10 of 0000:00:00.0");
+    let key = json!({ "pf": "0000:18:00.0", "interface": "ens1f0", "vf": 1 });
+    let record = json!({ "kind": "sriov", "boot": "b", "key": key, "original": {}, "ours": {}, "limit_s": 1 });
+    image.state(&ledger("vfs", json!({ "VF 2 of 0000:18:00.0": record })));
+    image.refuses("it names \"VF 2 of 0000:18:00.0\", and no kind of bedplate sets that");
+    let record = json!({ "kind": "sriov", "boot": "b", "original": "legacy", "ours": "switchdev", "limit_s": 1 });
+    image.state(&ledger("eswitches", json!({ "../ens1f0": record })));
+    image.refuses("it names \"../ens1f0\", and no kind of bedplate sets that");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Desired states that the render tests go through, from nothing to something of everything.
 
 use bedplate::desired::{
-    Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg, WantedModule,
-    WantedOption, WantedVfs,
+    Desired, DesiredCmdline, DesiredModules, UnwantedArg, WantedAcs, WantedArg, WantedAttributes,
+    WantedModule, WantedOption, WantedVfs,
 };
 use bedplate::plan::Why;
 use bedplate::profile::model::{AcsPolicy, ModuleLoad, Profile, SriovCount, VfDriver};
@@ -83,6 +83,8 @@ fn vfs(pf: &str, count: u16, vf_driver: VfDriver) -> WantedVfs {
         asked: SriovCount::Number(count),
         count,
         vf_driver,
+        vf: WantedAttributes::default(),
+        eswitch: None,
         allow_disruption: false,
         rule: "compute".to_owned(),
         why: why(),

@@ -17,6 +17,7 @@ mod snapshot;
 mod sriov;
 mod systemd_boot;
 mod upkeep;
+mod vf;
 
 use bedplate_tests::lab::Scenario;
 
@@ -54,6 +55,7 @@ fn all() -> Vec<Scenario> {
         provision::SCENARIOS,
         acs::SCENARIOS,
         sriov::SCENARIOS,
+        vf::SCENARIOS,
         modules::SCENARIOS,
         acs_boot::SCENARIOS,
         iommu::SCENARIOS,

@@ -132,6 +132,9 @@ impl Daemon {
         if let Some(files) = &self.files {
             files.set(&observation.watch);
         }
+        if let Some(links) = &self.links {
+            links.set(&observation.watch.interfaces);
+        }
         self.watch_own_files();
         self.logged.differences(&observation);
         self.logged.blockers(&observation);

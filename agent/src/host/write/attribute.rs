@@ -62,7 +62,7 @@ impl DirWriter {
         }
     }
 
-    fn only_live(&self) -> Result<(), Fault> {
+    pub(super) fn only_live(&self) -> Result<(), Fault> {
         match self.root {
             Root::Live => Ok(()),
             Root::Image { .. } => {

@@ -1,20 +1,27 @@
 //! What is done about the VFs of one PF: the actions of its change, and its line for people.
 
-use super::{NAME, Need, Pf};
+use super::{Differs, NAME, Need, Pf};
 use crate::desired::VfDriver;
 use crate::kind::some_of;
 use crate::plan::{Action, Change, Deferred, Effect, Item};
 
 impl Pf<'_> {
-    pub(super) fn change(&self, present: u16, need: Need, image: bool) -> Change {
+    pub(super) fn change(
+        &self,
+        present: u16,
+        need: Need,
+        image: bool,
+        differing: &[Differs],
+    ) -> Change {
+        let count = (need != Need::Nothing).then(|| self.item(present, need));
         Change {
             id: format!("{NAME}/{}", self.wanted.pf),
             kind: NAME,
             subject: self.subject(),
-            items: vec![self.item(present, need)],
+            items: count.into_iter().chain(self.attribute_items(differing)).collect(),
             effect: Effect::EveryBoot,
-            actions: self.actions(present, need),
-            disrupts: self.disrupts(present, need),
+            actions: self.actions(present, need, differing),
+            disrupts: self.disrupts(present, need, differing),
             needs: Vec::new(),
             owns: None,
             deferred: image.then(|| Deferred {
@@ -30,6 +37,7 @@ impl Pf<'_> {
             Need::Bind => (format!("{} without driver", vfs(present)), self.goal()),
             Need::Nothing | Need::Create | Need::Destroy => (vfs(present), self.goal()),
         };
+        let after = if before == after { format!("{after}, made again") } else { after };
         Item {
             subject: "SR-IOV".to_owned(),
             before: Some(before),
@@ -45,12 +53,14 @@ impl Pf<'_> {
         }
     }
 
-    fn disrupts(&self, present: u16, need: Need) -> Vec<String> {
-        match need {
+    fn disrupts(&self, present: u16, need: Need, differing: &[Differs]) -> Vec<String> {
+        let of_count = match need {
+            Need::Nothing if self.switch.is_some() => self.cut_off().into_iter().collect(),
             Need::Nothing | Need::Bind | Need::StopProbing => Vec::new(),
             Need::Create => self.disturbs(),
             Need::Destroy => [self.what_vanishes(present), self.disturbs()].concat(),
-        }
+        };
+        [of_count, self.attribute_disruptions(differing)].concat()
     }
 
     fn what_vanishes(&self, present: u16) -> Vec<String> {
@@ -65,7 +75,7 @@ impl Pf<'_> {
         vec![format!("{} vanish{interfaces}{again}", vfs(present))]
     }
 
-    fn actions(&self, present: u16, need: Need) -> Vec<Action> {
+    fn actions(&self, present: u16, need: Need, differing: &[Differs]) -> Vec<Action> {
         let count = self.wanted.count;
         let numvfs = |before: u16, after: u16| {
             self.write(
@@ -87,15 +97,28 @@ impl Pf<'_> {
         if need == Need::Destroy {
             actions.push(numvfs(present, 0));
         }
-        let probed = self.probes();
-        let quiet = self.wanted.vf_driver != VfDriver::Auto && count > 0 && need != Need::Bind;
+        actions.extend(self.switch_action());
+        let fresh = matches!(need, Need::Create | Need::Destroy);
+        let auto = self.wanted.vf_driver == VfDriver::Auto;
+        // A driver reads a VF's addresses when it starts, and what it trusts it with: attributes come first.
+        let quiet = match auto {
+            true => fresh && !differing.is_empty(),
+            false => count > 0 && !matches!(need, Need::Bind | Need::Nothing),
+        };
+        let probed = if auto { self.is_to_probe() } else { self.probes() };
         if quiet && probed {
             actions.push(autoprobe(false));
         }
-        if matches!(need, Need::Create | Need::Destroy) && count > 0 {
+        if fresh && count > 0 {
             actions.push(numvfs(0, count));
         }
-        if let (VfDriver::Named(driver), true) = (&self.wanted.vf_driver, count > 0) {
+        let resumes = !fresh && !differing.is_empty() && self.was_cut_short();
+        if resumes || (quiet && probed && auto) {
+            actions.push(autoprobe(true));
+        }
+        actions.extend(self.vf_actions(differing));
+        let binds = count > 0 && need != Need::Nothing;
+        if let (VfDriver::Named(driver), true) = (&self.wanted.vf_driver, binds) {
             let driver = driver.clone();
             actions.push(Action::BindVfs {
                 pf: self.wanted.pf,

@@ -3,30 +3,44 @@
 
 use std::collections::BTreeSet;
 
-use super::{Pf, usage};
+use super::{NAME, Need, Pf, usage};
 use crate::host::{ReadError, Reader};
 use crate::kind::some_of;
+use crate::plan::{Blocker, Note, Section};
 
 const NET: &str = "/sys/class/net";
-/// Routes of the main table. A default route that only policy routing knows is not seen.
+/// Routes of the main table, as hosts have them that were recorded before all next hops were: the first one of each.
 const ROUTES: &str = "/proc/net/route";
 const ROUTES_V6: &str = "/proc/net/ipv6_route";
 /// `RTF_UP` and `RTF_REJECT` of include/uapi/linux/route.h.
 const RTF_UP: u32 = 0x0001;
 const RTF_REJECT: u32 = 0x0200;
 
+/// The master of every port of Open vSwitch. Its internal ports, which routes name, have no link to it or to other ports:
+/// which of those carries their traffic is in flow tables (net/openvswitch/vport-netdev.c, vport-internal_dev.c).
+const OPEN_VSWITCH: &str = "ovs-system";
+
 /// The way from a PF to the default route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DefaultRoute {
     /// The PF's own interface.
     interface: String,
-    /// What the route names: the interface, or a bond, bridge or VLAN on it.
+    /// What the route names: the interface, a bond, bridge or VLAN on it, or what may be an internal port of Open vSwitch.
     through: String,
+    /// Whether Open vSwitch is in between, so that the way can only be supposed.
+    switched: bool,
 }
 
 impl std::fmt::Display for DefaultRoute {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let DefaultRoute { interface, through } = self;
+        let DefaultRoute { interface, through, switched } = self;
+        if *switched {
+            return write!(
+                f,
+                "the default route may go through {interface} (it names {through}, and the kernel does not say which port \
+                 of Open vSwitch carries that)"
+            );
+        }
         match interface == through {
             true => write!(f, "the default route goes through {interface}"),
             false => write!(f, "the default route goes through {through}, which is on {interface}"),
@@ -42,22 +56,95 @@ impl Pf<'_> {
         if routed.is_empty() {
             return Ok(None);
         }
+        let route = |interface: &String, through: &String, switched| DefaultRoute {
+            interface: interface.clone(),
+            through: through.clone(),
+            switched,
+        };
+        let mut supposed = None;
         for interface in &self.function.net {
-            let stack = std::iter::once(interface.clone()).chain(above(interface, reader)?);
-            if let Some(through) = stack.into_iter().find(|name| routed.contains(name)) {
-                return Ok(Some(DefaultRoute { interface: interface.clone(), through }));
+            let above = linked(interface, ABOVE, reader)?;
+            let mut stack = std::iter::once(interface).chain(&above);
+            if let Some(through) = stack.find(|name| routed.contains(*name)) {
+                return Ok(Some(route(interface, through, false)));
+            }
+            if above.iter().any(|name| name == OPEN_VSWITCH) && supposed.is_none() {
+                let through = self.on_no_device(&routed)?;
+                supposed = through.map(|through| route(interface, through, true));
+            }
+        }
+        Ok(supposed)
+    }
+
+    /// The first of these interfaces that is on one of no device: an internal port of Open vSwitch is such a one.
+    fn on_no_device<'r>(
+        &self,
+        routed: &'r BTreeSet<String>,
+    ) -> Result<Option<&'r String>, ReadError> {
+        let reader = self.context.reader;
+        let is_of_pci = |name: &String| {
+            self.tree.functions.values().any(|function| function.net.contains(name))
+        };
+        for through in routed {
+            let below = linked(through, BELOW, reader)?;
+            for name in std::iter::once(through).chain(&below).filter(|name| !is_of_pci(name)) {
+                let entries = entries(name, reader)?;
+                let has_device = |entry: &String| entry == "device" || entry.starts_with(BELOW);
+                if !entries.iter().any(has_device) {
+                    return Ok(Some(through));
+                }
             }
         }
         Ok(None)
     }
 
+    /// Whether the change may do to the PF's own traffic what it does; if not, the section says why.
+    pub(super) fn may_disturb(&self, need: Need, section: &mut Section) -> bool {
+        let makes = matches!(need, Need::Create | Need::Destroy);
+        if self.wanted.allow_disruption || !(makes || self.switch.is_some()) {
+            return true;
+        }
+        let what = if makes { "making or removing VFs" } else { "changing its eswitch's mode" };
+        match self.default_route() {
+            Ok(None) => true,
+            Ok(Some(route)) => {
+                let rule = &self.wanted.rule;
+                section.blockers.push(Blocker {
+                    kind: NAME,
+                    subject: self.subject(),
+                    reason: format!("{route}: {what} may cut this host off from the network"),
+                    remedy: format!(
+                        "exclude this port with `select` in rule {rule}, or set `allow_disruption = true` in it if the \
+                         host may be cut off for a moment"
+                    ),
+                });
+                false
+            }
+            // Nothing is ever written to a recorded host, so that its plan may go on.
+            Err(error @ ReadError::NotRecorded { .. }) => {
+                let text =
+                    format!("cannot tell whether the default route goes through it: {error}");
+                section.notes.push(Note { kind: NAME, subject: self.subject(), text });
+                true
+            }
+            Err(error) => {
+                let reason =
+                    format!("cannot tell whether the default route goes through it: {error}");
+                self.unknown(reason, section);
+                false
+            }
+        }
+    }
+
     /// What happens to the PF's own traffic while VFs are made or removed, one sentence a fact.
     pub(super) fn disturbs(&self) -> Vec<String> {
-        let mut out = self.by_driver();
-        if let Ok(Some(route)) = self.default_route() {
-            out.push(format!("{route}: this host may be unreachable meanwhile"));
-        }
-        out
+        self.by_driver().into_iter().chain(self.cut_off()).collect()
+    }
+
+    /// Whether the host itself may be cut off.
+    pub(super) fn cut_off(&self) -> Option<String> {
+        let route = self.default_route().ok().flatten()?;
+        Some(format!("{route}: this host may be unreachable meanwhile"))
     }
 
     fn by_driver(&self) -> Vec<String> {
@@ -88,7 +175,7 @@ impl Pf<'_> {
     /// lag/lag.c).
     fn hardware_lag(&self, interface: &str) -> Vec<String> {
         let reader = self.context.reader;
-        let bonds = above(interface, reader).unwrap_or_default();
+        let bonds = linked(interface, ABOVE, reader).unwrap_or_default();
         let slaves = |bond: &String| {
             let slaves = reader.text(&format!("{NET}/{bond}/bonding/slaves")).ok()?;
             Some((bond.clone(), slaves.split_whitespace().map(str::to_owned).collect::<Vec<_>>()))
@@ -115,33 +202,48 @@ impl Pf<'_> {
     }
 }
 
-/// Interfaces on top of one: bonds, bridges, VLANs and what is on them, nearest first.
-fn above(interface: &str, reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
+/// Links of an interface to what is on top of it, and to what it is on.
+const ABOVE: &str = "upper_";
+const BELOW: &str = "lower_";
+
+/// What lies in an interface's directory.
+fn entries(interface: &str, reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
+    match reader.list(&format!("{NET}/{interface}")) {
+        Err(error) if error.is_absent() => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+/// Interfaces on top of one ([`ABOVE`]: bonds, bridges, VLANs and what is on them) or below it, nearest first.
+fn linked(interface: &str, way: &str, reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
     let mut found: Vec<String> = Vec::new();
     let mut next = 0;
     let mut at = interface.to_owned();
     loop {
-        let names = match reader.list(&format!("{NET}/{at}")) {
-            Err(error) if error.is_absent() => Vec::new(),
-            other => other?,
-        };
-        for name in names {
-            if let Some(upper) = name.strip_prefix("upper_")
-                && !found.iter().any(|known| known == upper)
+        for name in entries(&at, reader)? {
+            if let Some(other) = name.strip_prefix(way)
+                && !found.iter().any(|known| known == other)
             {
-                found.push(upper.to_owned());
+                found.push(other.to_owned());
             }
         }
         match found.get(next) {
-            Some(upper) => at.clone_from(upper),
+            Some(other) => at.clone_from(other),
             None => return Ok(found),
         }
         next += 1;
     }
 }
 
-/// Interfaces that a default route names, of both families.
+/// Interfaces that a default route names, of both families. One that only policy routing knows is not seen.
 fn default_route_interfaces(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
+    match reader.default_routes() {
+        Err(ReadError::NotFound { .. } | ReadError::NotRecorded { .. }) => of_tables(reader),
+        other => other,
+    }
+}
+
+fn of_tables(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
     let text = |path| match reader.text(path) {
         // A kernel without the family has no routes in it.
         Err(error) if error.is_absent() => Ok(String::new()),
@@ -210,10 +312,10 @@ mod tests {
             // Nonsense must not hang anything.
             ("/sys/class/net/br0/upper_bond0", ""),
         ]);
-        let mut found = above("eth0", &files).unwrap();
+        let mut found = linked("eth0", ABOVE, &files).unwrap();
         found.sort();
         assert_eq!(found, ["bond0", "bond0.7", "br0"]);
         files.denied.insert("/sys/class/net/bond0".into());
-        assert!(above("eth0", &files).is_err());
+        assert!(linked("eth0", ABOVE, &files).is_err());
     }
 }

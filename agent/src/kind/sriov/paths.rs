@@ -1,5 +1,8 @@
 //! Where VFs show: what a snapshot records, what the daemon watches, what labels say.
 
+use super::resolve;
+use super::section::Sriov;
+use crate::desired::WantedAttributes;
 use crate::facts::Facts;
 use crate::host::Reader;
 use crate::kind::{Owns, Take, Watch};
@@ -9,6 +12,7 @@ use crate::section::Declared;
 pub const RECORDED: &[(&str, Take)] = &[
     ("/sys/class/net/*/flags", Take::Whole),
     ("/sys/class/net/*/operstate", Take::Whole),
+    ("/sys/class/net/*/phys_port_name", Take::Whole),
     ("/sys/class/net/*", Take::Names),
     ("/sys/class/net/*/bonding/slaves", Take::Whole),
     ("/proc/net/route", Take::Whole),
@@ -20,24 +24,26 @@ pub const RECORDED: &[(&str, Take)] = &[
     ("/usr/bin/mstconfig", Take::Presence),
 ];
 
-/// Written here: VF counts, whether VFs get a driver, and which.
+/// Written here: VF counts, whether VFs get a driver and which, and by netlink what NICs keep of them.
 pub const OWNS: Owns = Owns {
     attributes: &[
         "/sys/bus/pci/devices/*/sriov_numvfs",
         "/sys/bus/pci/devices/*/sriov_drivers_autoprobe",
         "/sys/bus/pci/devices/*/driver_override",
     ],
+    nics: true,
     ..Owns::NONE
 };
 
-/// VF counts, and resets, which take VFs away.
-pub fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
-    let tree = facts.pci.known().into_iter();
-    let pfs = tree
-        .flat_map(|tree| tree.functions.values())
-        .filter(|function| function.sriov.known().is_some());
+/// VF counts, and resets, which take VFs away; attributes of VFs, where the profile has some.
+pub fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
+    let Some(tree) = facts.pci.known() else { return Watch::default() };
+    let pfs = tree.functions.values().filter(|function| function.sriov.known().is_some());
     let paths = pfs.flat_map(|pf| ["sriov_numvfs", "reset"].map(|name| pf.attribute(name)));
-    Watch { attributes: paths.collect(), ..Watch::default() }
+    let wanted = profile.get::<Sriov>().map(|section| resolve(section, facts).vfs);
+    let set = wanted.iter().flatten().filter(|wanted| wanted.vf != WantedAttributes::default());
+    let interfaces = set.filter_map(|wanted| tree.get(wanted.pf)).flat_map(|pf| pf.net.clone());
+    Watch { attributes: paths.collect(), interfaces: interfaces.collect(), ..Watch::default() }
 }
 
 /// How many VFs there are.

@@ -210,6 +210,8 @@ fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &m
                 asked: rule.vfs,
                 count,
                 vf_driver: rule.vf_driver.clone(),
+                vf: rule.vf,
+                eswitch: rule.eswitch,
                 allow_disruption: rule.allow_disruption,
                 rule: rule.name.clone(),
                 why: std::iter::once(Why::because(reason))

@@ -3,14 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::desired::{SriovCount, VfDriver};
+use crate::desired::{SriovCount, VfDriver, WantedAttributes};
 use crate::plan::Why;
 use crate::section::{
     At, Checker, Finisher, Keyed, Leaf, Pattern, Place, Printer, Reason, Rule, key_of, section,
     toml_text,
 };
+use crate::value::vf::EswitchMode;
 use crate::value::{PciAddress, PciId};
 
+mod attributes;
 mod lints;
 
 /// Who creates VFs on this host.
@@ -72,6 +74,10 @@ pub struct SriovRule {
     pub vfs: SriovCount,
     /// VF driver.
     pub vf_driver: VfDriver,
+    /// Attributes of its VFs.
+    pub vf: WantedAttributes,
+    /// Mode of the eswitch; `None` = as it is.
+    pub eswitch: Option<EswitchMode>,
     /// Whether VFs may be made where the default route goes through the PF.
     pub allow_disruption: bool,
     /// Where and why.
@@ -108,9 +114,19 @@ pub(crate) struct DeviceFragment {
     )]
     pub vf_driver: Option<At<String>>,
 
+    /// Attributes of each of the virtual functions; what is not named stays as it is.
+    pub vf: Option<attributes::VfFragment>,
+
+    /// Mode of the physical function's eswitch: `legacy` forwards by MAC address and VLAN, with `switchdev` each virtual
+    /// function has a representor on the host. It is changed while there are no virtual functions.
+    #[schemars(
+        example = &"switchdev",
+        extend("x-source" = "Documentation/networking/devlink/devlink-eswitch-attr.rst")
+    )]
+    pub eswitch: Option<At<EswitchMode>>,
     /// Whether to make and remove virtual functions even where the host's default route goes through the physical function,
-    /// directly or by a bond, bridge or VLAN on it. Some drivers reset the port for that (ixgbe, igb) or stop its queues
-    /// (ice, bnxt_en), so that the host may be cut off.
+    /// directly or by a bond, bridge or VLAN on it, or may do so by Open vSwitch; and to change its eswitch's mode there. Some
+    /// drivers reset the port for that (ixgbe, igb) or stop its queues (ice, bnxt_en), so that the host may be cut off.
     #[schemars(
         extend("default" = false),
         extend("x-source" = "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c; drivers/net/ethernet/intel/igb/igb_main.c")
@@ -186,6 +202,8 @@ pub(crate) struct Device {
     pub select: PfSelector,
     pub vfs: SriovCount,
     pub vf_driver: VfDriver,
+    pub vf: WantedAttributes,
+    pub eswitch: Option<EswitchMode>,
     pub allow_disruption: bool,
 }
 
@@ -231,9 +249,12 @@ fn device(checker: &mut Checker<'_>, device: DeviceFragment, place: Place) -> Op
         Some(text) => vf_driver(checker, text),
         None => Some(VfDriver::Auto),
     };
+    let vf = attributes::attributes(checker, device.vf);
     let reason = Reason { why: device.why, source: device.source };
+    let eswitch = device.eswitch.map(|at| at.value);
     let allow_disruption = device.allow_disruption.is_some_and(|at| at.value);
-    let rule = Device { select: select?, vfs, vf_driver: vf_driver?, allow_disruption };
+    let rule =
+        Device { select: select?, vfs, vf_driver: vf_driver?, vf: vf?, eswitch, allow_disruption };
     Some(checker.reasoned(rule, place, reason))
 }
 
@@ -281,6 +302,8 @@ fn finish_rules(section: &SriovLayer, finisher: &mut Finisher<'_>) -> Vec<SriovR
             select: leaf.value.select.clone(),
             vfs: leaf.value.vfs,
             vf_driver: leaf.value.vf_driver.clone(),
+            vf: leaf.value.vf,
+            eswitch: leaf.value.eswitch,
             allow_disruption: leaf.value.allow_disruption,
             why: finisher.why(leaf),
         });
@@ -326,6 +349,12 @@ fn show_rule(rule: &SriovRule, out: &mut Printer<'_>) {
         VfDriver::Named(driver) => driver,
     };
     out.line(&format!("vf_driver = {}", toml_text(driver)), None);
+    if let Some(line) = attributes::shown(&rule.vf) {
+        out.line(&line, None);
+    }
+    if let Some(mode) = rule.eswitch {
+        out.line(&format!("eswitch = {}", toml_text(&mode)), None);
+    }
     if rule.allow_disruption {
         out.line("allow_disruption = true", None);
     }

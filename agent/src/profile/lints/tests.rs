@@ -102,6 +102,10 @@ fn module_samples() -> Vec<(&'static str, String)> {
 fn other_samples() -> Vec<(&'static str, String)> {
     vec![
         ("reboot-cold", args("\"reboot=cold\"")),
+        (
+            "vf-in-switchdev",
+            "[[sriov.devices]]\nname = \"x\"\nselect = { vendor = \"15b3\" }\nvfs = 4\nvf = { vlan = 7 }\neswitch = \"switchdev\"".to_owned(),
+        ),
         ("unknown-lint", "[lints]\nallow = { amd-iommu = \"the installer adds it\" }".to_owned()),
         ("vfs-everywhere", "[[sriov.devices]]\nname = \"x\"\nvfs = 4".to_owned()),
         (

@@ -13,7 +13,10 @@ use crate::kind::contribution::{ConfigFile, Contributions, Setting};
 use crate::profile::model::VfDriver;
 use crate::value::ModuleName;
 
-use super::common::{kernel_arguments, live_only, names_nvidia_modules, preamble, vf_driver};
+use super::common::{
+    BY_OPERATOR, kernel_arguments, live_only, names_nvidia_modules, preamble, vf_attributes,
+    vf_driver,
+};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 use schematic::Schematic;
 use version::{Arguments, Version};
@@ -89,6 +92,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     rendered.inexpressible.extend(build.settings().filter_map(|one| modprobe_only(one, build)));
     rendered.inexpressible.extend(build.files.iter().filter_map(only_a_file));
     rendered.inexpressible.extend(build.vfs.iter().filter_map(vf_driver_choice));
+    rendered.inexpressible.extend(vf_attributes(build, BY_OPERATOR));
     // Talos has neither shell nor package manager: nobody runs an agent on its hosts.
     rendered.inexpressible.extend(live_only(build, |live| &live.without_agent));
     rendered.notes.extend(build.notes.iter().cloned());

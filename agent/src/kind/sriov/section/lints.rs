@@ -2,6 +2,7 @@
 
 use super::{PfSelector, Sriov, SriovLayer, SriovManaged};
 use crate::section::{Hit, Lint, SectionLint, Severity};
+use crate::value::vf::EswitchMode;
 
 /// The section's lints.
 pub(super) const LINTS: &[SectionLint<SriovLayer, Sriov>] = &[
@@ -21,12 +22,32 @@ pub(super) const LINTS: &[SectionLint<SriovLayer, Sriov>] = &[
         source: "bedplate profile explain sriov.managed",
         remedy: "drop the rule, or set `managed` to `bedplate`",
     },
+    Lint {
+        id: "vf-in-switchdev",
+        severity: Severity::Warning,
+        find: vf_in_switchdev,
+        reason: "sets a VLAN, trust or spoof check of VFs, which mlx5 refuses in switchdev mode",
+        source: "drivers/net/ethernet/mellanox/mlx5/core/esw/legacy.c",
+        remedy: "set them on the VFs' representors, by bridge or tc",
+    },
 ];
 
 fn vfs_everywhere(section: &SriovLayer, _: &Sriov) -> Vec<Hit> {
     let devices = section.devices.0.iter();
     let open = devices.filter(|(_, leaf)| leaf.value.select == PfSelector::default());
     open.map(|(name, leaf)| Hit::new(leaf.place, name)).collect()
+}
+
+fn vf_in_switchdev(section: &SriovLayer, _: &Sriov) -> Vec<Hit> {
+    let refused = |device: &super::Device| {
+        let set = &device.vf.set;
+        let asks = set.vlan.is_some_and(|vlan| vlan.id != 0)
+            || set.trust.is_some()
+            || set.spoof_check.is_some();
+        device.eswitch == Some(EswitchMode::Switchdev) && asks
+    };
+    let devices = section.devices.0.iter().filter(|(_, leaf)| refused(&leaf.value));
+    devices.map(|(name, leaf)| Hit::new(leaf.place, name)).collect()
 }
 
 fn rules_unused(section: &SriovLayer, model: &Sriov) -> Vec<Hit> {

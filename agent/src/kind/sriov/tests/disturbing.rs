@@ -36,6 +36,35 @@ fn each_driver_does_its_own() {
     }
 }
 
+/// What is below an internal port of Open vSwitch is in its flow tables; where something else is below, that is known.
+#[test]
+fn open_vswitch_hides_where_a_route_goes() {
+    let port = ("/sys/class/net/net000024000/upper_ovs-system", "");
+    let names = [
+        ("/sys/class/net/br-ex.7/lower_br-ex", ""),
+        ("/sys/class/net/br-ex/flags", "0x1003"),
+        ("/sys/class/net/bond0/lower_eth9", ""),
+        ("/sys/class/net/eth9/device", ""),
+    ];
+    for (routes, of_switch, refused) in [
+        (r#"["br-ex"]"#, true, true),
+        (r#"["br-ex.7"]"#, true, true),
+        (r#"["bond0", "eth9"]"#, true, false),
+        (r#"["bond0", "br-ex"]"#, true, true),
+        (r#"["br-ex"]"#, false, false),
+        (r#"[]"#, true, false),
+    ] {
+        let mut all = vec![(crate::host::recorded::ROUTES, routes)];
+        all.extend(names.iter().copied().chain(of_switch.then_some(port)));
+        let section = section("mlx5_core", &Files::new(&all));
+        assert_eq!(section.blockers.len(), usize::from(refused), "{routes} {of_switch}");
+        if let Some(blocker) = section.blockers.first() {
+            let said = "may go through net000024000 (it names br-ex";
+            assert!(blocker.reason.contains(said), "{}", blocker.reason);
+        }
+    }
+}
+
 #[test]
 fn nothing_is_planned_where_routes_cannot_be_read() {
     let mut files = Files::new(&[(FLAGS, "0x1003"), (ROUTES, ROUTE)]);

@@ -1,12 +1,13 @@
 //! What is planned for PFs and their VFs.
 
+mod attributes;
 mod disturbing;
 mod left_alone;
 mod resolving;
 
 use super::section::{PfSelector, Sriov, SriovManaged, SriovRule};
 use super::*;
-use crate::desired::SriovCount;
+use crate::desired::{SriovCount, WantedAttributes};
 use crate::facts::Facts;
 use crate::ledger::Ledger;
 use crate::plan::{Action, Change, Effect, Why};
@@ -19,8 +20,16 @@ const AUTOPROBE: &str = "/sys/bus/pci/devices/0000:24:00.0/sriov_drivers_autopro
 
 fn rule(name: &str, select: PfSelector, vfs: SriovCount) -> SriovRule {
     let why = vec![Why::new("asked for", "site.toml:9")];
-    let (vf_driver, allow_disruption) = (VfDriver::Auto, false);
-    SriovRule { name: name.into(), select, vfs, vf_driver, allow_disruption, why }
+    SriovRule {
+        name: name.into(),
+        select,
+        vfs,
+        vf_driver: VfDriver::Auto,
+        vf: WantedAttributes::default(),
+        eswitch: None,
+        allow_disruption: false,
+        why,
+    }
 }
 
 fn profile(rules: Vec<SriovRule>) -> Sriov {
@@ -34,12 +43,15 @@ fn one(count: u16, vf_driver: VfDriver) -> Sriov {
 }
 
 fn plan_with(profile: &Sriov, facts: &Facts, reader: &Files) -> Section {
+    plan_after(&Ledger::default(), profile, facts, reader)
+}
+
+fn plan_after(ledger: &Ledger, profile: &Sriov, facts: &Facts, reader: &Files) -> Section {
     let resolved = resolve(profile, facts);
     assert_eq!((&resolved.blockers[..], &resolved.unknowns[..]), (&[][..], &[][..]));
     let desired = Desired { sriov: resolved.vfs, ..Desired::default() };
-    let ledger = Ledger::default();
     let profile = of_text("schema = 1");
-    plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger: &ledger })
+    plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger })
 }
 
 fn plan_of(profile: &Sriov, machine: &Machine) -> Section {

@@ -1,0 +1,30 @@
+//! The network interface through which a PF's VFs are set up.
+
+use crate::host::{ReadError, Reader};
+use crate::value::PciAddress;
+
+/// The one of a PF's interfaces that is its own. In switchdev mode it has one more for every VF, whose port names are `pf0vf3`
+/// or `pf0sf8` (Documentation/networking/switchdev.rst).
+pub fn of<'a>(reader: &dyn Reader, interfaces: &'a [String]) -> Option<&'a str> {
+    let represents = |name: &String| {
+        let port = reader.attribute(&format!("/sys/class/net/{name}/phys_port_name"));
+        port.is_ok_and(|port| port.contains("vf") || port.contains("sf"))
+    };
+    let mut names = interfaces.iter();
+    match interfaces.len() {
+        0 | 1 => names.next().map(String::as_str),
+        _ => names.find(|name| !represents(name)).map(String::as_str),
+    }
+}
+
+/// The same of a PF that is known by its address alone, as it is now; `None` = it has no interface here.
+///
+/// # Errors
+/// Its interfaces cannot be read.
+pub fn now(reader: &dyn Reader, pf: PciAddress) -> Result<Option<String>, ReadError> {
+    let interfaces = match reader.list(&format!("/sys/bus/pci/devices/{pf}/net")) {
+        Err(error) if error.is_absent() => Vec::new(),
+        other => other?,
+    };
+    Ok(of(reader, &interfaces).map(str::to_owned))
+}

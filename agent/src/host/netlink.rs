@@ -1,0 +1,252 @@
+//! Asking the running kernel by netlink: one request, its answers, and what the driver says where it refuses. What is
+//! asked is in `link` and `route` (attributes of VFs and default routes, by rtnetlink) and `devlink` (the eswitch, by
+//! generic netlink).
+
+pub(super) mod devlink;
+pub(super) mod link;
+mod route;
+
+use std::collections::BTreeSet;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use netlink_packet_core::{DefaultNla, Emitable, NlaBuffer, NlasIterator};
+use netlink_sys::{Socket, SocketAddr};
+use nix::errno::Errno;
+
+use super::{HostKind, ReadError, Reader, recorded};
+use crate::value::PciAddress;
+use crate::value::vf::{EswitchMode, VfTable};
+
+/// Answer of a kernel to a request (include/uapi/linux/netlink.h).
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST: u16 = 0x01;
+const NLM_F_ACK: u16 = 0x04;
+/// What was listed changed meanwhile.
+const NLM_F_DUMP_INTR: u16 = 0x10;
+/// The whole table is asked for; such an answer has the same bits for other things.
+const NLM_F_DUMP: u16 = 0x300;
+/// The request is not in the answer, only its header.
+const NLM_F_CAPPED: u16 = 0x100;
+/// Attributes follow in the answer.
+const NLM_F_ACK_TLVS: u16 = 0x200;
+const NLMSGERR_ATTR_MSG: u16 = 1;
+/// Length of `struct nlmsghdr`.
+const HEADER: usize = 16;
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The kernel's error.
+    pub errno: Errno,
+    /// The driver's own words, where it has some.
+    pub words: Option<String>,
+}
+
+impl From<std::io::Error> for Refusal {
+    fn from(error: std::io::Error) -> Self {
+        let errno = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
+        Refusal { errno, words: None }
+    }
+}
+
+impl Refusal {
+    /// An answer that makes no sense.
+    fn garbled() -> Self {
+        Refusal { errno: Errno::EBADMSG, words: None }
+    }
+}
+
+/// [`Reader::vfs`] of a host that is a directory. An image has no interfaces.
+pub(super) fn ask_for_vfs(reader: &dyn Reader, interface: &str) -> Result<VfTable, ReadError> {
+    let path = recorded::vfs_named(interface);
+    if reader.kind() != HostKind::Live {
+        return Err(ReadError::NotFound { path });
+    }
+    let mut table = link::vfs(interface).map_err(|refusal| read_error(path, refusal))?;
+    // Kernels before 5.6 do not say the permanent address; where nobody has set another, it is the present one
+    // (include/uapi/linux/netdevice.h, NET_ADDR_PERM).
+    let class = format!("/sys/class/net/{interface}");
+    let own = |name: &str| reader.attribute(&format!("{class}/{name}")).ok();
+    if table.mac.is_none()
+        && table.guid.is_none()
+        && own("addr_assign_type").as_deref() == Some("0")
+        && own("addr_len").as_deref() == Some("6")
+    {
+        table.mac = own("address").and_then(|address| address.parse().ok());
+    }
+    Ok(table)
+}
+
+/// [`Reader::eswitch`] of a host that is a directory.
+pub(super) fn ask_for_eswitch(
+    reader: &dyn Reader,
+    pf: PciAddress,
+) -> Result<Option<EswitchMode>, ReadError> {
+    let path = recorded::eswitch_named(pf);
+    if reader.kind() != HostKind::Live {
+        return Err(ReadError::NotFound { path });
+    }
+    match devlink::eswitch(pf) {
+        Ok(mode) => Ok(Some(mode)),
+        Err(refusal) if devlink::has_none(&refusal) => Ok(None),
+        Err(refusal) => Err(read_error(path, refusal)),
+    }
+}
+
+/// [`Reader::default_routes`] of a host that is a directory.
+pub(super) fn ask_for_default_routes(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
+    let path = || recorded::ROUTES_NAMED.to_owned();
+    if reader.kind() != HostKind::Live {
+        return Err(ReadError::NotFound { path: path() });
+    }
+    let numbers = route::defaults().map_err(|refusal| read_error(path(), refusal))?;
+    let names = numbers.into_iter().map(link::name).collect::<Result<_, _>>();
+    names.map_err(|refusal| read_error(path(), refusal))
+}
+
+/// The interfaces that a datagram of rtnetlink's group RTNLGRP_LINK tells of.
+pub(crate) fn changed_links(datagram: &[u8]) -> Vec<String> {
+    let mut bodies = Vec::new();
+    // What is garbled ends the list.
+    let _ = read(datagram, &mut bodies);
+    bodies.iter().filter_map(|body| link::name_in(body)).collect()
+}
+
+fn read_error(path: String, refusal: Refusal) -> ReadError {
+    match refusal.errno {
+        Errno::EPERM | Errno::EACCES => ReadError::Denied { path },
+        Errno::ENODEV => ReadError::NotFound { path },
+        errno => ReadError::Failed { path, reason: refusal.words.unwrap_or_else(|| plain(errno)) },
+    }
+}
+
+/// The system's own words, without the number.
+pub(super) fn plain(errno: Errno) -> String {
+    let words = std::io::Error::from(errno).to_string();
+    words.split(" (os error").next().unwrap_or(&words).to_owned()
+}
+
+/// One attribute, padded as the next one needs it.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let attribute = DefaultNla::new(kind, value.to_vec());
+    let mut bytes = vec![0; attribute.buffer_len()];
+    attribute.emit(&mut bytes);
+    bytes
+}
+
+/// The attributes in `bytes`; what is cut off ends the list.
+fn attributes(bytes: &[u8]) -> impl Iterator<Item = NlaBuffer<&[u8]>> {
+    NlasIterator::new(bytes).map_while(Result::ok)
+}
+
+/// A text attribute, which ends in a NUL.
+fn text(kind: u16, value: &str) -> Vec<u8> {
+    attribute(kind, &[value.as_bytes(), &[0]].concat())
+}
+
+/// A whole message.
+fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+    framed(kind, NLM_F_REQUEST | NLM_F_ACK, body)
+}
+
+/// A message that asks for a whole table.
+fn dump(kind: u16, body: &[u8]) -> Vec<u8> {
+    framed(kind, NLM_F_REQUEST | NLM_F_DUMP, body)
+}
+
+fn framed(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(HEADER + body.len()).unwrap_or(u32::MAX);
+    let mut bytes = Vec::new();
+    bytes.extend(length.to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    // Sequence number and port: there is one request a socket.
+    bytes.extend([1u32.to_ne_bytes(), 0u32.to_ne_bytes()].concat());
+    bytes.extend(body);
+    bytes
+}
+
+/// Send a request, and take what comes until the kernel says that this is all: the bodies of its messages.
+fn ask(protocol: isize, request: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
+    let mut socket = Socket::new(protocol)?;
+    // Without it there are only numbers (kernels before 4.12).
+    let _ = socket.set_ext_ack(true);
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(request, 0)?;
+    let mut bodies = Vec::new();
+    loop {
+        let (bytes, _) = socket.recv_from_full()?;
+        if read(&bytes, &mut bodies)? {
+            return Ok(bodies);
+        }
+    }
+}
+
+/// The same within `limit_s` seconds: a driver that asks its firmware may take its time, under locks that everything
+/// else waits for.
+fn ask_within(limit_s: u32, protocol: isize, request: Vec<u8>) -> Result<(), Refusal> {
+    let (tell, told) = mpsc::channel();
+    std::thread::Builder::new().name("netlink".into()).spawn(move || {
+        // Nobody listening any more is the timeout's business.
+        let _ = tell.send(ask(protocol, &request));
+    })?;
+    match told.recv_timeout(Duration::from_secs(limit_s.into())) {
+        Ok(answer) => answer.map(drop),
+        Err(_) => Err(Refusal { errno: Errno::ETIMEDOUT, words: None }),
+    }
+}
+
+/// The messages of one datagram; `true` = the last one was among them.
+fn read(mut bytes: &[u8], bodies: &mut Vec<Vec<u8>>) -> Result<bool, Refusal> {
+    while bytes.len() >= HEADER {
+        let length = usize::try_from(u32_at(bytes, 0)?).map_err(|_| Refusal::garbled())?;
+        let body = bytes.get(HEADER..length).ok_or_else(Refusal::garbled)?;
+        let (kind, flags) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?);
+        if kind != NLMSG_ERROR && flags & NLM_F_DUMP_INTR != 0 {
+            return Err(Refusal { errno: Errno::EINTR, words: None });
+        }
+        if matches!(kind, NLMSG_ERROR | NLMSG_DONE) {
+            return match u32_at(body, 0)?.cast_signed() {
+                0 => Ok(true),
+                error => Err(Refusal {
+                    errno: Errno::from_raw(error.wrapping_neg()),
+                    words: words(body, flags),
+                }),
+            };
+        }
+        bodies.push(body.to_vec());
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+/// What the driver says beside the number (Documentation/userspace-api/netlink/intro.rst, "Extended ACK").
+fn words(body: &[u8], flags: u16) -> Option<String> {
+    if flags & NLM_F_ACK_TLVS == 0 {
+        return None;
+    }
+    let request = match flags & NLM_F_CAPPED {
+        0 => usize::try_from(u32_at(body, 4).ok()?).ok()?,
+        _ => HEADER,
+    };
+    let rest = body.get(4 + request.next_multiple_of(4)..)?;
+    let said = attributes(rest).find(|attribute| attribute.kind() == NLMSGERR_ATTR_MSG)?;
+    let text = String::from_utf8_lossy(said.value()).trim_end_matches('\0').trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Result<u16, Refusal> {
+    let field = bytes.get(at..at + 2).and_then(|field| field.try_into().ok());
+    field.map(u16::from_ne_bytes).ok_or_else(Refusal::garbled)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Result<u32, Refusal> {
+    let field = bytes.get(at..at + 4).and_then(|field| field.try_into().ok());
+    field.map(u32::from_ne_bytes).ok_or_else(Refusal::garbled)
+}
+
+#[cfg(test)]
+mod tests;

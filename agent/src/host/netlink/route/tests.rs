@@ -1,0 +1,69 @@
+//! Bytes as net/ipv4/fib_semantics.c (fib_dump_info) and net/ipv6/route.c (rt6_fill_node) put them together.
+
+use super::super::attribute;
+use super::*;
+
+fn route(family: u8, prefix: u8, kind: u8, rest: &[Vec<u8>]) -> Vec<u8> {
+    let head = vec![family, prefix, 0, 0, 254, 3, 0, kind, 0, 0, 0, 0];
+    [head, rest.concat()].concat()
+}
+
+fn number(kind: u16, value: u32) -> Vec<u8> {
+    attribute(kind, &value.to_ne_bytes())
+}
+
+fn next_hop(interface: u32) -> Vec<u8> {
+    let gateway = attribute(5, &[192, 168, 0, 1]);
+    let length = u16::try_from(RTNEXTHOP + gateway.len()).unwrap();
+    [&length.to_ne_bytes()[..], &[0, 0], &interface.to_ne_bytes(), &gateway].concat()
+}
+
+#[test]
+fn every_next_hop_of_a_default_route_counts() {
+    let both = attribute(RTA_MULTIPATH, &[next_hop(3), next_hop(7)].concat());
+    for family in [AF_INET, AF_INET6] {
+        let table = number(RTA_TABLE, 254);
+        assert_eq!(
+            hops(&route(family, 0, 1, &[table.clone(), both.clone()])),
+            Ok(vec![3, 7]),
+            "{family}"
+        );
+        assert_eq!(
+            hops(&route(family, 0, 1, &[table.clone(), number(RTA_OIF, 9)])),
+            Ok(vec![9]),
+            "{family}"
+        );
+        // With compatibility on, the kernel says both.
+        let object = number(RTA_NH_ID, 5);
+        assert_eq!(hops(&route(family, 0, 1, &[object, both.clone()])), Ok(vec![3, 7]), "{family}");
+    }
+}
+
+#[test]
+fn other_routes_do_not_count() {
+    let one = number(RTA_OIF, 9);
+    for (what, body) in [
+        ("a network", route(AF_INET, 24, 1, std::slice::from_ref(&one))),
+        ("unreachable", route(AF_INET6, 0, 7, std::slice::from_ref(&one))),
+        ("another table", route(AF_INET, 0, 1, &[number(RTA_TABLE, 100), one.clone()])),
+        ("MPLS", route(28, 0, 1, std::slice::from_ref(&one))),
+    ] {
+        assert_eq!(hops(&body), Ok(vec![]), "{what}");
+    }
+}
+
+#[test]
+fn a_route_that_does_not_say_its_interfaces_is_an_error() {
+    let refusal = hops(&route(AF_INET, 0, 1, &[number(RTA_NH_ID, 5)])).unwrap_err();
+    assert!(refusal.words.unwrap().contains("next-hop object 5"));
+    assert_eq!(hops(&[2, 0, 0]), Err(Refusal::garbled()));
+    assert_eq!(of_multipath(&next_hop(3)[..6]), Ok(vec![]));
+    // A length of 0 must not hang anything.
+    assert_eq!(of_multipath(&[0; 16]), Ok(vec![0, 0]));
+}
+
+/// The kernel that runs this test answers with frames that are understood.
+#[test]
+fn a_kernel_answers() {
+    assert!(defaults().is_ok());
+}

@@ -1,0 +1,137 @@
+//! Attributes of VFs: the actions of a plan, and a run that was cut short. What plans say of them is in tests/cases.
+
+use super::*;
+use crate::host::recorded::{eswitch_at, vfs_at};
+use crate::value::vf::{EswitchMode, Mac, VfAttributes, VfTable};
+
+const NET: &str = "net000024000";
+
+fn trusted(vf: VfDriver, mac: bool) -> Sriov {
+    let mut profile = one(2, vf);
+    profile.rules[0].vf.mac = mac;
+    profile.rules[0].vf.set.trust = Some(true);
+    profile
+}
+
+/// What the kernel says: VFs that are trusted or not.
+fn answer(files: &mut Files, vfs: &[bool]) {
+    let vf = |trust: &bool| VfAttributes { trust: Some(*trust), ..VfAttributes::default() };
+    let table = VfTable {
+        mac: Some(Mac([0x9c, 0x63, 0xc0, 0, 0, 1])),
+        vfs: (0..).zip(vfs.iter().map(vf)).collect(),
+        ..VfTable::default()
+    };
+    files.files.insert(vfs_at(NET), serde_json::to_string(&table).unwrap());
+    files.files.insert(eswitch_at(at(PF)), "\"legacy\"".into());
+}
+
+/// Each action in a word.
+fn steps(section: &Section) -> Vec<String> {
+    let step = |action: &Action| match action {
+        Action::WriteAttribute { path, after, .. } => {
+            format!("{} {after}", path.rsplit('/').next().unwrap())
+        }
+        Action::SetVf { vf, after, start, .. } => format!("vf {vf} {after} {start}"),
+        Action::SetEswitch { after, .. } => format!("eswitch {after}"),
+        Action::BindVfs { driver, .. } => format!("bind {driver}"),
+        other => format!("{other:?}"),
+    };
+    the_change(section).actions.iter().map(step).collect()
+}
+
+#[test]
+fn new_vfs_start_with_what_they_are_to_have() {
+    let mut files = Files::default();
+    answer(&mut files, &[]);
+    let facts = lab().facts();
+    let auto = plan_with(&trusted(VfDriver::Auto, true), &facts, &files);
+    assert_eq!(
+        steps(&auto),
+        [
+            "sriov_drivers_autoprobe 0",
+            "sriov_numvfs 2",
+            "sriov_drivers_autoprobe 1",
+            "vf 0 MAC address 9e:63:c1:00:00:01, trust on true",
+            "vf 1 MAC address 9e:63:c2:00:00:01, trust on true",
+        ]
+    );
+    let addresses = &the_change(&auto).items[1];
+    assert_eq!(addresses.subject, "MAC address of VFs 0-1");
+    assert_eq!(addresses.after.as_deref(), Some("9e:63:c1:00:00:01 … 9e:63:c2:00:00:01"));
+    files.files.insert("/sys/bus/pci/drivers/vfio-pci".into(), String::new());
+    let vfio = plan_with(&trusted(VfDriver::Named("vfio-pci".into()), false), &facts, &files);
+    assert_eq!(
+        steps(&vfio)[1..],
+        [
+            "sriov_numvfs 2",
+            "vf 0 trust on false",
+            "vf 1 trust on false",
+            "bind vfio-pci",
+            "sriov_drivers_autoprobe 1"
+        ]
+    );
+    let mut switchdev = trusted(VfDriver::None, false);
+    switchdev.rules[0].eswitch = Some(EswitchMode::Switchdev);
+    let none = plan_with(&switchdev, &facts, &files);
+    assert_eq!(
+        steps(&none),
+        [
+            "eswitch switchdev",
+            "sriov_drivers_autoprobe 0",
+            "sriov_numvfs 2",
+            "vf 0 trust on false",
+            "vf 1 trust on false",
+        ]
+    );
+}
+
+#[test]
+fn only_vfs_that_differ_are_touched() {
+    let (machine, mut files) = with_vfs(2, Some("mlx5_core"));
+    answer(&mut files, &[true, false]);
+    let section = plan_with(&trusted(VfDriver::Auto, false), &machine.facts(), &files);
+    assert_eq!(steps(&section), ["vf 1 trust on false"]);
+    assert_eq!(the_change(&section).items[0].subject, "trust of VF 1");
+    answer(&mut files, &[true, true]);
+    let section = plan_with(&trusted(VfDriver::Auto, false), &machine.facts(), &files);
+    assert_eq!(section.settled[0].state, "2 VFs with the driver the kernel finds; trust on");
+    // The kernel does not list one of them.
+    answer(&mut files, &[true]);
+    let section = plan_with(&trusted(VfDriver::Auto, false), &machine.facts(), &files);
+    assert_eq!(section.unknowns[0].reason, "the kernel lists 1 of its 2 VFs: VF 1 is missing");
+}
+
+/// Only interfaces on which something is to be set: of others every change of the link would be heard for nothing.
+#[test]
+fn the_daemon_hears_of_pfs_with_attributes_alone() {
+    let facts = lab().facts();
+    let interfaces = |rule: &str| {
+        let select = format!("select = {{ address = \"{PF}\" }}");
+        let text =
+            format!("schema = 1\n[[sriov.devices]]\nname = \"x\"\n{select}\nvfs = 2\n{rule}");
+        paths::watch(&of_text(&text), &facts).interfaces
+    };
+    assert_eq!(interfaces("vf = { trust = true }"), [NET]);
+    assert_eq!(interfaces(""), Vec::<String>::new());
+}
+
+/// Killed between making VFs and starting their drivers: probing is off, and the ledger knows that it was on.
+#[test]
+fn a_run_that_was_cut_short_is_finished() {
+    let (mut machine, mut files) = with_vfs(2, None);
+    answer(&mut files, &[true, false]);
+    if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
+        sriov.autoprobe = Reading::Known(false);
+    }
+    let facts = machine.facts();
+    let mut ledger = Ledger::default();
+    let plan =
+        |ledger: &Ledger| plan_after(ledger, &trusted(VfDriver::Auto, false), &facts, &files);
+    // Another program's wish: the VF that differs gets its attribute, and no driver.
+    assert_eq!(steps(&plan(&ledger)), ["vf 1 trust on false"]);
+    ledger.begin_attribute(AUTOPROBE, "sriov", "boot", ("1", "0"), 10);
+    assert_eq!(
+        steps(&plan(&ledger)),
+        ["sriov_drivers_autoprobe 1", "vf 0 trust on true", "vf 1 trust on true"]
+    );
+}

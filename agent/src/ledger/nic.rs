@@ -1,0 +1,147 @@
+//! Records of what was set on NICs by netlink: attributes of VFs, modes of eswitches. Only the boot that saw them can give
+//! them back.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Ledger;
+use crate::value::PciAddress;
+use crate::value::vf::{EswitchMode, VfAttributes};
+
+/// Attributes of a VF that bedplate has set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VfRecord {
+    /// The kind whose change set them first.
+    pub kind: String,
+    /// `/proc/sys/kernel/random/boot_id` at the time.
+    pub boot: String,
+    /// The VF.
+    pub key: VfKey,
+    /// Values found.
+    pub original: VfAttributes,
+    /// Values that are bedplate's work.
+    pub ours: VfAttributes,
+    /// Whether the VF's driver reads one of them when it starts.
+    #[serde(default)]
+    pub start: bool,
+    /// Seconds each step may take.
+    pub limit_s: u32,
+}
+
+/// Which VF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VfKey {
+    /// Its PF.
+    pub pf: PciAddress,
+    /// The PF's network interface.
+    pub interface: String,
+    /// Number, from 0.
+    pub vf: u16,
+}
+
+impl VfKey {
+    /// Its name in the ledger, which a new name of the interface leaves alone: `VF 3 of 0000:08:00.0`.
+    pub fn name(&self) -> String {
+        format!("VF {} of {}", self.vf, self.pf)
+    }
+}
+
+impl fmt::Display for VfKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name(), self.interface)
+    }
+}
+
+/// The mode of an eswitch that bedplate has set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EswitchRecord {
+    /// The kind whose change set it first.
+    pub kind: String,
+    /// `/proc/sys/kernel/random/boot_id` at the time.
+    pub boot: String,
+    /// Mode found.
+    pub original: EswitchMode,
+    /// The mode that is bedplate's work.
+    pub ours: EswitchMode,
+    /// Seconds a change may take.
+    pub limit_s: u32,
+}
+
+impl Ledger {
+    /// Attributes of a VF are about to become `to`; `now` is all it has.
+    pub fn begin_vf(
+        &mut self,
+        key: &VfKey,
+        kind: &str,
+        boot: &str,
+        (now, to): (&VfAttributes, &VfAttributes),
+        (start, limit_s): (bool, u32),
+    ) {
+        let name = key.name();
+        if self.vfs.get(&name).is_some_and(|record| record.boot != boot) {
+            self.vfs.remove(&name);
+        }
+        let record = self.vfs.entry(name).or_insert_with(|| VfRecord {
+            kind: kind.to_owned(),
+            boot: boot.to_owned(),
+            key: key.clone(),
+            original: VfAttributes::default(),
+            ours: VfAttributes::default(),
+            start: false,
+            limit_s,
+        });
+        record.key = key.clone();
+        // What was found first counts, attribute by attribute.
+        record.original = record.original.or(&now.among(to));
+        record.ours = to.or(&record.ours);
+        record.start |= start;
+    }
+
+    /// The change of a VF's attributes is over; `now` is all it has.
+    pub fn settle_vf(&mut self, key: &VfKey, now: &VfAttributes) {
+        let name = key.name();
+        let Some(record) = self.vfs.get_mut(&name) else { return };
+        // Back at what was found: nothing of that is bedplate's any more.
+        record.original = record.original.without(now);
+        record.ours = now.among(&record.original);
+        if record.original.is_empty() {
+            self.vfs.remove(&name);
+        }
+    }
+
+    /// The mode of an eswitch is about to become `to`; `now` is what it is.
+    pub fn begin_eswitch(
+        &mut self,
+        pf: PciAddress,
+        kind: &str,
+        boot: &str,
+        (now, to): (EswitchMode, EswitchMode),
+        limit_s: u32,
+    ) {
+        let name = pf.to_string();
+        if self.eswitches.get(&name).is_some_and(|record| record.boot != boot) {
+            self.eswitches.remove(&name);
+        }
+        let record = self.eswitches.entry(name).or_insert_with(|| EswitchRecord {
+            kind: kind.to_owned(),
+            boot: boot.to_owned(),
+            original: now,
+            ours: to,
+            limit_s,
+        });
+        record.ours = to;
+    }
+
+    /// The change of an eswitch is over; `now` is its mode.
+    pub fn settle_eswitch(&mut self, pf: PciAddress, now: EswitchMode) {
+        let name = pf.to_string();
+        let back = self.eswitches.get(&name).is_some_and(|record| record.original == now);
+        if back {
+            self.eswitches.remove(&name);
+        }
+    }
+}
