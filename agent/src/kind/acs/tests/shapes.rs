@@ -276,5 +276,5 @@ fn open_ports_with_groups_of_before_are_said() {
     carry_out(&plan_of(&direct(), &facts), &mut facts);
     let notes = resolve(&direct(), &facts).notes;
     assert_eq!(notes.len(), 2);
-    assert!(notes[0].text.contains("isolation that is gone"), "{notes:?}");
+    assert!(notes[0].text.contains("isolated and are not"), "{notes:?}");
 }
