@@ -1,10 +1,10 @@
 //! argv → command. stdout carries data, stderr carries status; the exit status says who must act.
 
-mod agent;
 mod apply;
 mod boot;
 mod completions;
 mod daemon;
+mod daemon_client;
 mod exit;
 mod history;
 mod host;

@@ -1,5 +1,4 @@
-//! The plan: what differs, what would be done about it, and what stands in the way. Pure data;
-//! no I/O and no decisions. Only `apply` interprets [`Action`].
+//! The plan: what differs, what would be done about it, and what stands in the way. Pure data: only `apply` interprets [`Action`].
 
 pub mod allowed;
 mod form;
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
 
-pub use waiting::{Pending, Unseen};
+pub use waiting::{Pending, PendingInvisible};
 
 /// The name of a kind, as its row in the table says it. (A name of its own keeps serde from borrowing it.)
 pub type KindName = &'static str;
@@ -360,7 +359,7 @@ pub enum RebootNeed {
 
 /// What one kind has to say; [`Plan`] is the sections put together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Section {
+pub struct KindPlan {
     /// Ordered differences.
     pub changes: Vec<Change>,
     /// What stands in the way.
@@ -378,7 +377,7 @@ pub struct Section {
     pub allowed: Vec<allowed::AllowedLint>,
     /// What the changes bring only with the next boot and nothing on the running host shows until then.
     #[serde(skip)]
-    pub unseen: Vec<Unseen>,
+    pub unseen: Vec<PendingInvisible>,
 }
 
 /// The whole dry run.
@@ -388,13 +387,13 @@ pub struct Plan {
     pub profile: String,
     /// Everything, kinds in table order.
     #[serde(flatten)]
-    pub body: Section,
+    pub body: KindPlan,
     /// What the changes and pending items ask for together.
     pub reboot: RebootNeed,
 }
 
 impl Plan {
-    /// Whether there is nothing to do: no change that this host could take.
+    /// No change that this host could take.
     pub fn is_empty(&self) -> bool {
         self.body.changes.iter().all(|change| change.deferred.is_some())
     }

@@ -1,6 +1,6 @@
 //! `install.sh` puts in place what the units, the bus and the journal need, and takes all of it out again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -226,80 +226,6 @@ fn without_cargo_it_says_what_to_do() {
         said.contains("no cargo") && said.contains("--program FILE") && said.contains("rustup.rs"),
         "{said}"
     );
-}
-
-/// The unit's exposure, by systemd's own measure, with the limit that the project has set itself.
-#[test]
-fn the_daemons_unit_is_confined() {
-    let Some(analyze) = fixtures::tool("systemd-analyze") else { return };
-    let root = tempfile::tempdir().expect("a directory");
-    let dir = root.path().display().to_string();
-    assert!(script(&["--destdir", &dir]).status.success());
-    let said = Command::new(analyze)
-        .args(["security", "--offline=true", "--threshold=30", "--root", &dir, "bedplate.service"])
-        .output()
-        .expect("it starts");
-    let text =
-        String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.success(), "more than 3.0:\n{}", text.lines().last().unwrap_or_default());
-    assert!(text.contains("exposure level for bedplate.service"), "{text}");
-}
-
-/// A slot is given back right after the boot. `After=` alone orders the daemon after a target that nothing may pull in.
-#[test]
-fn the_drop_in_waits_for_the_network() {
-    let drop_in =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/bedplate.service.d/fleetlock.conf");
-    let text = std::fs::read_to_string(drop_in).expect("it is there");
-    let unit = text
-        .split("[Service]")
-        .next()
-        .and_then(|text| text.split("[Unit]").nth(1))
-        .expect("a section");
-    for line in ["Wants=network-online.target", "After=network-online.target"] {
-        assert!(unit.lines().any(|own| own == line), "{line} is not in {unit}");
-    }
-}
-
-/// What a FleetLock client needs, and only that: the drop-in opens the Internet's families and addresses, and leaves those
-/// by which names are looked up (systemd-resolved's socket, the interfaces' addresses).
-#[test]
-fn the_drop_in_opens_the_network_to_the_daemon() {
-    let Some(analyze) = fixtures::tool("systemd-analyze") else { return };
-    let root = tempfile::tempdir().expect("a directory");
-    let dir = root.path().display().to_string();
-    assert!(script(&["--destdir", &dir]).status.success());
-    let closed = || {
-        let said = Command::new(&analyze)
-            .args([
-                "security",
-                "--offline=true",
-                "--json=short",
-                "--root",
-                &dir,
-                "bedplate.service",
-            ])
-            .output()
-            .expect("it starts");
-        let checks: Vec<serde_json::Value> = serde_json::from_slice(&said.stdout).expect("JSON");
-        let closed = checks.iter().filter(|check| check["set"] == true);
-        closed
-            .filter_map(|check| check["json_field"].as_str().map(str::to_owned))
-            .collect::<BTreeSet<_>>()
-    };
-    let before = closed();
-    let drop_ins = root.path().join("etc/systemd/system/bedplate.service.d");
-    std::fs::create_dir_all(&drop_ins).expect("ours");
-    let drop_in =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/bedplate.service.d/fleetlock.conf");
-    std::fs::copy(drop_in, drop_ins.join("fleetlock.conf")).expect("it is there");
-    let after = closed();
-    let opened: Vec<&str> = before.difference(&after).map(String::as_str).collect();
-    assert_eq!(opened, ["IPAddressDeny", "RestrictAddressFamilies_AF_INET_INET6"]);
-    for needed in ["RestrictAddressFamilies_AF_UNIX", "RestrictAddressFamilies_AF_NETLINK"] {
-        assert!(!after.contains(needed), "{needed}");
-    }
-    assert!(after.contains("RestrictAddressFamilies_AF_PACKET"), "{after:?}");
 }
 
 /// What bedplate has changed is named before the program goes that can take it back, and goes back if that is wanted; what

@@ -6,7 +6,7 @@ use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, descri
 use crate::error_chain::chain;
 use crate::host::HostKind;
 use crate::ledger::{Ledger, OwedTool, WaitRecord};
-use crate::plan::{Action, Change, Unseen};
+use crate::plan::{Action, Change, PendingInvisible};
 
 /// Until when live actions of an image wait.
 const FIRST_BOOT: &str = "at the first boot, by bedplate apply on the running machine";
@@ -49,7 +49,7 @@ pub(super) fn run(
     checker: Checker,
     watch: &mut dyn FnMut(Event<'_>),
     change: &Change,
-    unseen: &[Unseen],
+    unseen: &[PendingInvisible],
 ) -> ChangeReport {
     let live = store.reader.kind() == HostKind::Live;
     let parts = Parts::of(change, live, store.writer.runs_tools());
@@ -65,7 +65,7 @@ fn carry_out(
     watch: &mut dyn FnMut(Event<'_>),
     change: &Change,
     parts: &Parts,
-    unseen: &[Unseen],
+    unseen: &[PendingInvisible],
 ) -> Outcome {
     let task = Task { change, checker };
     if is_done(store, task, parts) {
@@ -115,7 +115,7 @@ fn begin(
     store: &mut Store,
     task: Task,
     parts: &Parts,
-    unseen: &[Unseen],
+    unseen: &[PendingInvisible],
 ) -> Result<(), (String, StepError)> {
     let change = task.change;
     let mut ledger = store.ledger.clone();
@@ -156,7 +156,7 @@ fn settled(
     store: &mut Store,
     change: &Change,
     parts: &Parts,
-    unseen: &[Unseen],
+    unseen: &[PendingInvisible],
     outcome: Outcome,
 ) -> Outcome {
     let mut ledger = store.ledger.clone();
@@ -199,7 +199,7 @@ fn begin_waits(
     store: &Store,
     ledger: &mut Ledger,
     change: &Change,
-    unseen: &[Unseen],
+    unseen: &[PendingInvisible],
 ) -> Result<(), StepError> {
     if unseen.is_empty() || store.reader.kind() != HostKind::Live {
         return Ok(());
@@ -222,7 +222,7 @@ fn settle_waits(
     store: &Store,
     ledger: &mut Ledger,
     change: &Change,
-    unseen: &[Unseen],
+    unseen: &[PendingInvisible],
 ) -> Result<(), StepError> {
     if store.reader.kind() != HostKind::Live {
         return Ok(());
@@ -234,7 +234,7 @@ fn settle_waits(
     begin_waits(store, ledger, change, unseen)
 }
 
-fn is_of(record: &WaitRecord, change: &Change, unseen: &[Unseen]) -> bool {
+fn is_of(record: &WaitRecord, change: &Change, unseen: &[PendingInvisible]) -> bool {
     record.kind == change.kind && unseen.iter().any(|unseen| unseen.subject == record.subject)
 }
 

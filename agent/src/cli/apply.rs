@@ -8,7 +8,7 @@ use clap::Args;
 use super::lints::LintArgs;
 use super::{CliError, Exit, ProfileArgs, host, output, plan as plan_command};
 use crate::apply::{self, ApplyReport, Event};
-use crate::engine::{self, Planned, Request, RoadError, Target, profile_source};
+use crate::engine::{self, EngineError, Planned, Request, Target, profile_source};
 use crate::facts::names::Names;
 use crate::host::Reader;
 use crate::plan::{Action, Plan, RebootNeed};
@@ -107,7 +107,7 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let mut as_agreed = |again: &mut Planned| {
         // An operator may have changed the host between the question and the lock.
         match again.plan.body != first.plan.body && !args.yes && can_be_asked() {
-            true => Err(RoadError::HostChanged),
+            true => Err(EngineError::HostChanged),
             false => Ok(()),
         }
     };

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use super::output;
-use crate::engine::RoadError;
+use crate::engine::EngineError;
 use crate::engine::profile_source::SourceError;
 use crate::error_chain::causes;
 
@@ -96,9 +96,9 @@ pub enum CliError {
     /// A value of ours has no form to be shown in.
     #[error("cannot write JSON")]
     Json(#[from] serde_json::Error),
-    /// The road was not walked to its end.
+    /// The host, the profile or the plan stands in the way.
     #[error(transparent)]
-    Road(RoadError),
+    Engine(EngineError),
     /// Text that is already laid out (profile diagnostics).
     #[error("{0}")]
     Rendered(String),
@@ -140,12 +140,12 @@ impl CliError {
         match self {
             CliError::Request { .. }
             | CliError::Rendered(_)
-            | CliError::Road(RoadError::Lints { .. }) => Fault::Request,
-            CliError::Road(RoadError::Profile(source)) => match source {
+            | CliError::Engine(EngineError::Lints { .. }) => Fault::Request,
+            CliError::Engine(EngineError::Profile(source)) => match source {
                 SourceError::Host(_) => Fault::Host,
                 _ => Fault::Request,
             },
-            CliError::Host { .. } | CliError::Road(_) => Fault::Host,
+            CliError::Host { .. } | CliError::Engine(_) => Fault::Host,
             CliError::Json(_) => Fault::Bedplate,
             CliError::BrokenPipe => Fault::None,
         }
@@ -154,14 +154,14 @@ impl CliError {
     fn status(&self) -> u8 {
         match self {
             // As in a plan, where it is a blocker.
-            CliError::Road(RoadError::Lints { .. }) => Exit::Blocked.status(),
+            CliError::Engine(EngineError::Lints { .. }) => Exit::Blocked.status(),
             error => error.fault().status(),
         }
     }
 
     fn hint(&self) -> Option<&str> {
         match self {
-            CliError::Road(RoadError::Lints { .. }) => Some(LET_PASS),
+            CliError::Engine(EngineError::Lints { .. }) => Some(LET_PASS),
             CliError::Request { hint, .. } | CliError::Host { hint, .. } => hint.as_deref(),
             CliError::Json(_) => Some("this is a bug of bedplate: report it with the command"),
             _ => None,
@@ -169,20 +169,20 @@ impl CliError {
     }
 }
 
-impl From<RoadError> for CliError {
-    fn from(error: RoadError) -> Self {
+impl From<EngineError> for CliError {
+    fn from(error: EngineError) -> Self {
         match error {
-            RoadError::Profile(SourceError::Invalid(findings)) => {
+            EngineError::Profile(SourceError::Invalid(findings)) => {
                 CliError::Rendered(output::findings(&findings))
             }
-            error => CliError::Road(error),
+            error => CliError::Engine(error),
         }
     }
 }
 
 impl From<SourceError> for CliError {
     fn from(error: SourceError) -> Self {
-        RoadError::Profile(error).into()
+        EngineError::Profile(error).into()
     }
 }
 

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 
 use super::exit::AS_ROOT;
-use super::{CliError, Exit, agent, output};
+use super::{CliError, Exit, daemon_client, output};
 use crate::daemon::show as text;
 use crate::daemon::status::Status;
 use crate::duration;
@@ -76,7 +76,7 @@ pub fn run(command: &RebootCommand) -> Result<Exit, CliError> {
         RebootCommand::Status(args) => status(args),
         RebootCommand::Schedule(args) => schedule(args),
         RebootCommand::Cancel => {
-            let said = agent::call("nothing was cancelled", |agent| async move {
+            let said = daemon_client::call("nothing was cancelled", |agent| async move {
                 agent.cancel_reboot().await
             })?;
             output::report(&format!("{said}\n"))?;
@@ -89,8 +89,8 @@ pub fn run(command: &RebootCommand) -> Result<Exit, CliError> {
 }
 
 fn status(args: &StatusArgs) -> Result<Exit, CliError> {
-    let status =
-        agent::status().map_err(|why| why.kept_from("the daemon decides about reboots, and "))?;
+    let status = daemon_client::status()
+        .map_err(|why| why.kept_from("the daemon decides about reboots, and "))?;
     if args.json {
         output::data(&json::document(&status.reboot)?)?;
     } else {
@@ -120,7 +120,7 @@ fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
     let at = args.after.map(|after| Timestamp::now() + after).or(args.at);
     let usec = at.map_or(0, crate::daemon::logind::usec);
     let why = args.why.clone();
-    let (state, said) = agent::call("nothing was scheduled", move |agent| async move {
+    let (state, said) = daemon_client::call("nothing was scheduled", move |agent| async move {
         agent.schedule_reboot(&why, usec).await
     })?;
     output::report(&format!("{said}\n"))?;

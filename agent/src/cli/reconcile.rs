@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::status::show;
-use super::{CliError, Exit, agent, output};
+use super::{CliError, Exit, daemon_client, output};
 
 /// `bedplate reconcile`.
 #[derive(Debug, Args)]
@@ -22,10 +22,11 @@ const UNCHANGED: &str = "nothing was changed";
 /// Has the daemon forget failures and contests, look, and put right; then says where the host stands, as `status` does.
 pub fn run(args: &ReconcileArgs) -> Result<Exit, CliError> {
     if args.forget_missing {
-        let said = agent::call(UNCHANGED, |agent| async move { agent.forget_missing().await })?;
+        let said =
+            daemon_client::call(UNCHANGED, |agent| async move { agent.forget_missing().await })?;
         output::status(&said);
     }
-    agent::call(UNCHANGED, |agent| async move { agent.reconcile().await })?;
-    let status = agent::status()?;
+    daemon_client::call(UNCHANGED, |agent| async move { agent.reconcile().await })?;
+    let status = daemon_client::status()?;
     show(&status, args.json, true)
 }

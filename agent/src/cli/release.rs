@@ -7,7 +7,7 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::exit::AS_ROOT;
-use super::{CliError, Exit, agent, output};
+use super::{CliError, Exit, daemon_client, output};
 use crate::daemon::export;
 use crate::enforce_hold::{EnforceHold, HOLD};
 use crate::host::dir::DirReader;
@@ -48,7 +48,7 @@ pub fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
 
 /// Whether a running daemon would undo a revert; if so, who that is, in words.
 pub fn undoes() -> Option<String> {
-    match agent::status() {
+    match daemon_client::status() {
         Ok(status) if status.mode == Some(AgentMode::Observe) => None,
         Ok(status) if status.profile.is_empty() => {
             Some("bedplate.service runs, and may enforce a profile".into())
@@ -82,11 +82,11 @@ pub fn refusal() -> Option<String> {
 }
 
 /// A hold set for a revert; taken back unless the revert has begun.
-pub struct Setting {
+pub struct HoldGuard {
     ours: bool,
 }
 
-impl Setting {
+impl HoldGuard {
     /// Puts the hold in force, if asked for; one that is there stays.
     pub fn set(asked: bool) -> Result<Self, CliError> {
         let root = Path::new(HOST);
@@ -98,7 +98,7 @@ impl Setting {
                 CliError::while_doing(format!("cannot write {HOLD}"), error).hinting(AS_ROOT)
             })?;
         }
-        Ok(Setting { ours })
+        Ok(HoldGuard { ours })
     }
 
     /// The revert begins: the hold stays from here on, whatever comes of it.
@@ -110,7 +110,7 @@ impl Setting {
     }
 }
 
-impl Drop for Setting {
+impl Drop for HoldGuard {
     fn drop(&mut self) {
         if self.ours && EnforceHold::release(Path::new(HOST)).is_err() {
             output::warn("the hold stays: `bedplate release` ends it");

@@ -61,7 +61,7 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         return Err(CliError::request("nothing was changed"));
     }
     // Before the lock: a worker of the daemon that gets it next has to see the hold.
-    let mut hold = release::Setting::set(args.hold)?;
+    let mut hold = release::HoldGuard::set(args.hold)?;
     let mut locked = || {
         if args.target.is_live() {
             hold.stays();
@@ -94,7 +94,7 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
 fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
     // Asked for all the same: the daemon leaves this host as it is from here on.
     if !args.dry_run && args.hold {
-        release::Setting::set(true)?.stays();
+        release::HoldGuard::set(true)?.stays();
     }
     if args.json {
         output::data(&json::document(shown)?)?;

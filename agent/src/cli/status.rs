@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::{CliError, Exit, agent, output};
-use crate::daemon::devices::Known;
+use super::{CliError, Exit, daemon_client, output};
+use crate::daemon::devices::KnownDevices;
 use crate::daemon::observation::Observation;
 use crate::daemon::observe::{self, ObserveError};
 use crate::daemon::show as text;
@@ -15,7 +15,7 @@ use crate::daemon::store::Store;
 use crate::daemon::worker;
 use crate::duration;
 use crate::enforce_hold::{EnforceHold, HOLD};
-use crate::engine::RoadError;
+use crate::engine::EngineError;
 use crate::host::boot_id;
 use crate::host::dir::DirReader;
 use crate::reboot::hold::Hold;
@@ -64,7 +64,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     if let Some(Limit(asked)) = args.wait {
         return wait(asked, args.worker.as_deref());
     }
-    let (status, live) = match agent::status() {
+    let (status, live) = match daemon_client::status() {
         Ok(status) => (status, true),
         Err(why) => match off_the_bus(&args.state_root) {
             Some(status) => {
@@ -138,11 +138,11 @@ fn look(root: &Path) -> Result<Status, CliError> {
     status.reboot.hold = hold.map(|hold| hold.describe(now));
     let observation = match observe::observe() {
         Ok(observation) => observation,
-        Err(ObserveError::Road(error @ RoadError::NoProfile)) => {
+        Err(ObserveError::Engine(error @ EngineError::NoProfile)) => {
             status.without_profile(error.to_string());
             return Ok(status);
         }
-        Err(ObserveError::Road(error)) => return Err(error.into()),
+        Err(ObserveError::Engine(error)) => return Err(error.into()),
         Err(error) => return Err(CliError::while_doing("cannot look at this host", error)),
     };
     // Only root may read what was here before; others are told nothing of a device that is gone.
@@ -152,7 +152,7 @@ fn look(root: &Path) -> Result<Status, CliError> {
 
 /// What the daemon expects to be here is expected here, too: a device that is gone differs from nothing. Only looked at:
 /// what is kept is the daemon's.
-fn judged(status: &mut Status, mut observation: Observation, mut known: Known) {
+fn judged(status: &mut Status, mut observation: Observation, mut known: KnownDevices) {
     known.miss(&mut observation);
     status.take(&observation, Vec::new());
     status.reboot.state = crate::reboot::state::RebootState::LeftToPeople;
@@ -165,7 +165,7 @@ fn wait(asked: Option<Duration>, worker: Option<&Path>) -> Result<Exit, CliError
     let limit = asked.unwrap_or_else(|| ready_timeout(worker, SETTINGS_LIMIT));
     let mut last = String::new();
     loop {
-        let said = match agent::status() {
+        let said = match daemon_client::status() {
             Ok(status) if status.verdict == Verdict::Ready => {
                 output::status("this host is ready");
                 return Ok(Exit::Done);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn without_a_daemon_a_host_that_lost_a_device_is_not_ready() {
-        let mut known = Known::default();
+        let mut known = KnownDevices::default();
         known.update(&[gpu()]);
         let mut status = Status::starting("b".into());
         judged(&mut status, observed(Some(Vec::new())), known.clone());
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn devices_that_cannot_be_read_are_neither_gone_nor_forgotten() {
-        let mut known = Known::default();
+        let mut known = KnownDevices::default();
         known.update(&[gpu()]);
         let before = known.clone();
         let mut unread = observed(None);

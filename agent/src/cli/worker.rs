@@ -5,7 +5,7 @@ use clap::Args;
 use super::{CliError, Exit, output};
 use crate::daemon::observation;
 use crate::daemon::observe::{self, ObserveError, Selected};
-use crate::engine::RoadError;
+use crate::engine::EngineError;
 
 /// `bedplate worker`.
 #[derive(Debug, Args)]
@@ -37,11 +37,11 @@ pub fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
     };
     match said {
         Ok(text) => output::data(&text).map(|()| Exit::Done),
-        Err(ObserveError::Road(error @ RoadError::NoProfile)) => {
+        Err(ObserveError::Engine(error @ EngineError::NoProfile)) => {
             output::status(&error.to_string());
             Ok(Exit::NoProfile)
         }
-        Err(ObserveError::Road(error)) => Err(error.into()),
+        Err(ObserveError::Engine(error)) => Err(error.into()),
         Err(error) => Err(CliError::while_doing("cannot report", error)),
     }
 }

@@ -10,8 +10,8 @@ use super::key::{in_sequence, sequence_key, unwanted_of, wanted_of};
 use super::lex::Token;
 use super::line::CommandLine;
 use super::list::{list_positions, merge_arguments, push_part, replace_part, take_out};
+use super::occurrences::{Occurrence, occurrences};
 use super::shape::{OptionList, Sequence, Shape, shape_of};
-use super::speak::{Speaker, speakers};
 
 /// What a profile owns on a command line, and how it wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,8 +199,8 @@ fn settle(line: &mut CommandLine, wanted: &Wanted, arch: Arch) -> Result<(), App
         settle_sequence(line, params, tokens);
         return Ok(());
     }
-    let all = speakers(line, &wanted.key, arch);
-    let agrees = |speaker: &Speaker| speaker.heard && speaker.meaning == wanted.meaning;
+    let all = occurrences(line, &wanted.key, arch);
+    let agrees = |speaker: &Occurrence| speaker.heard && speaker.meaning == wanted.meaning;
     let settled = match &wanted.key {
         // Other people's occurrences of the same item do no harm, so they stay.
         Key::Item { .. } => all.iter().any(agrees),
@@ -257,7 +257,11 @@ fn settle_sequence(line: &mut CommandLine, params: &[String], tokens: &[Token]) 
 }
 
 /// A whole argument in the place of the first that speaks for its key; the others go.
-fn settle_token(line: &mut CommandLine, token: &Token, all: &[Speaker]) -> Result<(), ApplyError> {
+fn settle_token(
+    line: &mut CommandLine,
+    token: &Token,
+    all: &[Occurrence],
+) -> Result<(), ApplyError> {
     let Some((first, others)) = all.split_first() else {
         line.push(token.clone());
         return Ok(());
@@ -279,9 +283,9 @@ fn settle_option(
     list: &OptionList,
     param: &str,
     text: &str,
-    all: &[Speaker],
+    all: &[Occurrence],
 ) -> Result<(), ApplyError> {
-    let in_list = |speaker: &&Speaker| speaker.part.is_some() && speaker.heard;
+    let in_list = |speaker: &&Occurrence| speaker.part.is_some() && speaker.heard;
     if let Some(target) = all.iter().find(in_list) {
         replace_part(line, target, text)?;
         for speaker in all.iter().rev().filter(|speaker| *speaker != target) {

@@ -5,8 +5,8 @@ use crate::facts::{Arch, CpuVendor};
 use super::defaults::KernelDefaults;
 use super::key::{Key, Meaning};
 use super::line::CommandLine;
+use super::occurrences::{Occurrence, occurrences};
 use super::shape::{OptionList, PASSTHROUGH, Shape, shape_of};
-use super::speak::{Speaker, speakers};
 
 /// Whether host-driver devices get identity mappings by default. `None`: the line does not say and the kernel's own
 /// default is not known. Only a default: devices can differ (handbook §1.3), sysfs decides per group.
@@ -16,12 +16,12 @@ pub fn iommu_passthrough(
     arch: Arch,
 ) -> Option<bool> {
     let line = &with_built_in(line, defaults);
-    let audible = |speaker: &Speaker| match speaker.meaning {
+    let audible = |speaker: &Occurrence| match speaker.meaning {
         Meaning::Bool(on) if speaker.heard => Some(on),
         _ => None,
     };
     let said =
-        speakers(line, &Key::Param(PASSTHROUGH.to_owned()), arch).iter().rev().find_map(audible);
+        occurrences(line, &Key::Param(PASSTHROUGH.to_owned()), arch).iter().rev().find_map(audible);
     said.or_else(|| default_passthrough(line, defaults))
 }
 
@@ -33,7 +33,7 @@ pub fn intel_iommu_on(line: &CommandLine, defaults: &KernelDefaults, arch: Arch)
         return Some(false);
     }
     let key = option_group("intel_iommu", "on", arch);
-    match key.and_then(|key| speakers(line, &key, arch).pop()) {
+    match key.and_then(|key| occurrences(line, &key, arch).pop()) {
         Some(last) => Some(last.meaning == Meaning::Text(Some("on".to_owned()))),
         None => default_intel_iommu(line, defaults, arch),
     }
@@ -55,7 +55,7 @@ pub fn iommu_off_by(
     }
     let off = Meaning::Text(Some("off".to_owned()));
     let said = |param: &str| {
-        option_group(param, "off", arch).map_or_else(Vec::new, |key| speakers(line, &key, arch))
+        option_group(param, "off", arch).map_or_else(Vec::new, |key| occurrences(line, &key, arch))
     };
     match vendor {
         // The last one counts; AMD's `off` is sticky (handbook §1.2).
@@ -71,7 +71,7 @@ impl KernelDefaults {
     /// Whether a kernel that was built so leaves VT-d off with this line, where firmware does not opt in.
     pub fn leaves_intel_iommu_off(&self, line: &CommandLine, arch: Arch) -> bool {
         let silent = option_group("intel_iommu", "on", arch)
-            .is_some_and(|key| speakers(&with_built_in(line, self), &key, arch).is_empty());
+            .is_some_and(|key| occurrences(&with_built_in(line, self), &key, arch).is_empty());
         self.intel_iommu == Some(false) && silent
     }
 }
@@ -121,7 +121,7 @@ pub(super) fn default_intel_iommu(
 /// `iommu=off` stops the search for any IOMMU (`arch/x86/kernel/pci-dma.c`); nothing takes it back.
 fn detection_off(line: &CommandLine, arch: Arch) -> bool {
     let Some(key) = option_group("iommu", "off", arch) else { return false };
-    speakers(line, &key, arch).iter().any(|speaker| speaker.heard)
+    occurrences(line, &key, arch).iter().any(|speaker| speaker.heard)
 }
 
 fn option_group(param: &str, option: &str, arch: Arch) -> Option<Key> {

@@ -4,8 +4,8 @@
 use super::error::{ApplyError, unwritable};
 use super::lex::Token;
 use super::line::CommandLine;
+use super::occurrences::Occurrence;
 use super::shape::OptionList;
-use super::speak::Speaker;
 
 /// Where the arguments of a (folded) list parameter stand that have a value.
 pub(super) fn list_positions(line: &CommandLine, param: &str) -> Vec<usize> {
@@ -18,7 +18,7 @@ pub(super) fn list_positions(line: &CommandLine, param: &str) -> Vec<usize> {
 /// Says whether it did.
 pub(super) fn take_out(
     line: &mut CommandLine,
-    speaker: &Speaker,
+    speaker: &Occurrence,
     instead: Option<&Token>,
 ) -> Result<bool, ApplyError> {
     let mut left = parts_at(line, speaker.token);
@@ -41,7 +41,7 @@ pub(super) fn take_out(
 /// Writes another option where the speaker stands.
 pub(super) fn replace_part(
     line: &mut CommandLine,
-    speaker: &Speaker,
+    speaker: &Occurrence,
     text: &str,
 ) -> Result<(), ApplyError> {
     let mut parts = parts_at(line, speaker.token);

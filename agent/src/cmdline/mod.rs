@@ -16,11 +16,11 @@ mod key;
 mod lex;
 mod line;
 mod list;
+mod occurrences;
 mod owned;
 mod partly;
 mod repeated;
 mod shape;
-mod speak;
 mod status;
 
 pub use defaults::KernelDefaults;

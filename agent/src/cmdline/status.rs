@@ -12,8 +12,8 @@ use super::key::{Form, Key, Meaning, Wanted, in_sequence};
 use super::lex::Token;
 use super::line::CommandLine;
 use super::list::list_positions;
+use super::occurrences::{Occurrence, occurrences};
 use super::shape::{PASSTHROUGH, Shape, shape_of};
-use super::speak::{Speaker, speakers};
 
 /// How one wanted or unwanted thing stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -165,7 +165,7 @@ fn line_status(wanted: &Wanted, line: &CommandLine, arch: Arch) -> Status {
             _ => unlike(params, &there, tokens, arch),
         };
     }
-    let all = speakers(line, &wanted.key, arch);
+    let all = occurrences(line, &wanted.key, arch);
     let audible: Vec<_> =
         all.iter().filter(|speaker| speaker.heard && speaker.meaning != Meaning::Nothing).collect();
     let arguments = || {
@@ -205,7 +205,7 @@ fn unlike(params: &[String], there: &[&Token], wanted: &[Token], arch: Arch) -> 
 }
 
 /// Whether a speaker says it in the profile's own words: the same argument, or the same suboption in the one `pci=`.
-fn as_spelled(wanted: &Wanted, line: &CommandLine, speaker: &Speaker) -> bool {
+fn as_spelled(wanted: &Wanted, line: &CommandLine, speaker: &Occurrence) -> bool {
     match &wanted.form {
         Form::Within { param, text } if param == "pci" => {
             *text == speaker.text && list_positions(line, param).len() == 1

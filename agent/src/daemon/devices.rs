@@ -15,7 +15,7 @@ const VERSION: u32 = 1;
 /// The GPUs and NICs of the host when it was last complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Known {
+pub struct KnownDevices {
     version: u32,
     /// What the profile's rules select: address → what it is.
     devices: BTreeMap<String, String>,
@@ -24,16 +24,16 @@ pub struct Known {
     others: BTreeMap<String, String>,
 }
 
-impl Default for Known {
+impl Default for KnownDevices {
     fn default() -> Self {
-        Known { version: VERSION, devices: BTreeMap::new(), others: BTreeMap::new() }
+        KnownDevices { version: VERSION, devices: BTreeMap::new(), others: BTreeMap::new() }
     }
 }
 
-impl Known {
+impl KnownDevices {
     /// From its text form; `None`: it cannot be understood, and the next look makes a new one.
     pub fn parse(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok().filter(|known: &Known| known.version == VERSION)
+        serde_json::from_str(text).ok().filter(|known: &KnownDevices| known.version == VERSION)
     }
 
     /// Its text form.
@@ -57,7 +57,7 @@ impl Known {
         gone.into_iter().collect()
     }
 
-    /// As [`Known::update`]; what is gone is for people. Where the PCI devices cannot be read nothing can be told.
+    /// As [`KnownDevices::update`]; what is gone is for people. Where the PCI devices cannot be read nothing can be told.
     pub fn miss(&mut self, observation: &mut Observation) {
         let Some(seen) = &observation.devices else {
             if !self.devices.is_empty() {
@@ -128,7 +128,7 @@ mod tests {
         Device { address: address.into(), what: what.into(), selected }
     }
 
-    fn gone(known: &mut Known, seen: &[Device]) -> Vec<String> {
+    fn gone(known: &mut KnownDevices, seen: &[Device]) -> Vec<String> {
         known.update(seen).into_iter().map(|(address, _)| address).collect()
     }
 
@@ -136,11 +136,11 @@ mod tests {
     fn what_was_there_is_missed_until_it_is_back_or_forgotten() {
         let (a, b, gpu) =
             (device("a", "NIC", true), device("b", "NIC", true), device("g", "GPU", true));
-        let mut known = Known::default();
+        let mut known = KnownDevices::default();
         assert_eq!(gone(&mut known, &[a.clone(), b.clone(), gpu.clone()]), [""; 0]);
         for _ in 0..2 {
             assert_eq!(gone(&mut known, &[a.clone(), gpu.clone()]), ["b"]);
-            known = Known::parse(&known.render()).unwrap();
+            known = KnownDevices::parse(&known.render()).unwrap();
         }
         assert_eq!(gone(&mut known, &[a.clone(), b, gpu.clone()]), [""; 0]);
         assert_eq!(gone(&mut known, std::slice::from_ref(&a)), ["b", "g"]);
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn other_rules_and_other_bus_numbers_are_no_loss() {
-        let mut known = Known::default();
+        let mut known = KnownDevices::default();
         known.update(&[device("a", "NIC", true), device("b", "NIC", true)]);
         assert_eq!(
             gone(&mut known, &[device("c", "NIC", true), device("d", "NIC", true)]),
@@ -162,7 +162,7 @@ mod tests {
             [""; 0]
         );
         assert_eq!(gone(&mut known, &[device("d", "NIC", true)]), [""; 0], "nothing was about c");
-        assert_eq!(Known::parse("{}"), None);
+        assert_eq!(KnownDevices::parse("{}"), None);
         assert!(
             blocker(&("0000:18:00.0".into(), "NIC 15b3:1021".into()))
                 .remedy
@@ -172,14 +172,14 @@ mod tests {
 
     #[test]
     fn a_lost_device_does_not_hide_behind_one_that_no_rule_is_about() {
-        let mut known = Known::default();
+        let mut known = KnownDevices::default();
         let mut all: Vec<Device> = (0..8).map(|n| device(&n.to_string(), "NIC", true)).collect();
         all.push(device("storage", "NIC", false));
         known.update(&all);
         all.remove(3);
         for _ in 0..2 {
             assert_eq!(gone(&mut known, &all), ["3"]);
-            known = Known::parse(&known.render()).unwrap();
+            known = KnownDevices::parse(&known.render()).unwrap();
         }
         all.push(device("3", "NIC", true));
         assert_eq!(gone(&mut known, &all), [""; 0]);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn an_unselected_device_that_is_lost_takes_no_selected_one_with_it() {
-        let mut known = Known::default();
+        let mut known = KnownDevices::default();
         known.update(&[device("a", "NIC", true), device("b", "NIC", false)]);
         assert_eq!(gone(&mut known, &[device("c", "NIC", true)]), [""; 0], "a has moved to c");
         assert_eq!(gone(&mut known, &[]), ["c"]);
@@ -206,7 +206,7 @@ mod tests {
     fn one_lost_and_the_rest_renumbered_is_one_lost_until_all_are_back() {
         let row =
             |names: &[&str]| names.iter().map(|name| device(name, "GPU", true)).collect::<Vec<_>>();
-        let mut known = Known::default();
+        let mut known = KnownDevices::default();
         known.update(&row(&["a", "b", "c", "d"]));
         for _ in 0..2 {
             assert_eq!(gone(&mut known, &row(&["a", "b2", "c2"])).len(), 1);

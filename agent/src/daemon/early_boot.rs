@@ -10,7 +10,7 @@ use tokio::process::Command;
 use tokio::time::{Instant, timeout_at};
 
 use super::journal::{self, say};
-use super::logged::{self, Logged};
+use super::log_changes::{self, Logged};
 use super::observation::Observation;
 use super::worker::{self, WorkError};
 use crate::enforce_hold::EnforceHold;
@@ -27,7 +27,7 @@ const UNTIL_KNOWN: Duration = Duration::from_secs(120);
 /// [`WorkError`]: the host or the profile cannot be looked at.
 pub async fn put_back(worker: &Path, root: &Path) -> Result<bool, WorkError> {
     if let Some(hold) = EnforceHold::load(root) {
-        logged::held(None, Some(&hold));
+        log_changes::held(None, Some(&hold));
         return Ok(true);
     }
     let begun = Instant::now();
@@ -81,7 +81,7 @@ async fn udev(until: Instant) {
 }
 
 fn report(observation: &Observation) -> bool {
-    logged::ended(&observation.hash, observation);
+    log_changes::ended(&observation.hash, observation);
     if observation.blockers.iter().any(|blocker| blocker.kind == PROFILE) {
         // Then nothing was tried.
         Logged::default().blockers(observation);
@@ -89,7 +89,7 @@ fn report(observation: &Observation) -> bool {
     }
     let missing: Vec<_> = observation.changes.iter().filter(|change| change.live).collect();
     for change in &missing {
-        logged::differs(&observation.hash, change);
+        log_changes::differs(&observation.hash, change);
     }
     missing.is_empty()
 }

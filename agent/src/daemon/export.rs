@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::public_file::replace;
 use super::status::{STATES, Status, Verdict};
-use super::{marker, usage};
+use super::{reboot_required, usage};
 use crate::host::file;
 use crate::plan::RebootNeed;
 use crate::visible;
@@ -158,10 +158,10 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
     // Serialising a struct of plain data does not fail.
     let json = visible::json(&serde_json::to_string_pretty(status).unwrap_or_default()) + "\n";
     put(super::status::FILE, json, String::new);
-    if let Some(wanted) = marker::is_wanted(status)
-        && let Err(error) = marker::set(root, wanted)
+    if let Some(wanted) = reboot_required::is_wanted(status)
+        && let Err(error) = reboot_required::set(root, wanted)
     {
-        wrong.push(format!("cannot write {}: {error}", marker::REQUIRED));
+        wrong.push(format!("cannot write {}: {error}", reboot_required::REQUIRED));
     }
     wrong
 }

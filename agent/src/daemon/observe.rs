@@ -11,7 +11,7 @@ use crate::apply::{self, Event};
 use crate::desired::Desired;
 use crate::enforce_hold::EnforceHold;
 use crate::engine::profile_source::Choice;
-use crate::engine::{self, Applied, Planned, Request, RoadError, Target};
+use crate::engine::{self, Applied, EngineError, Planned, Request, Target};
 use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
 use crate::host::Reader;
@@ -88,8 +88,8 @@ pub fn apply(
 /// What the profile says to the daemon, without asking anything that a driver answers.
 ///
 /// # Errors
-/// [`RoadError`].
-pub fn settings() -> Result<Agent, RoadError> {
+/// [`EngineError`].
+pub fn settings() -> Result<Agent, EngineError> {
     let reader = DirReader::live();
     let mut facts = crate::facts::observe(&reader, Depth::Identity);
     Ok(engine::choose(&reader, &mut facts, &REQUEST)?.loaded.profile.agent)
@@ -100,7 +100,7 @@ pub fn settings() -> Result<Agent, RoadError> {
 pub enum ObserveError {
     /// The host was not planned for, or not changed.
     #[error(transparent)]
-    Road(#[from] RoadError),
+    Engine(#[from] EngineError),
     /// The plan has no JSON form.
     #[error("cannot write JSON")]
     Json(#[from] serde_json::Error),

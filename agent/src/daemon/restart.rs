@@ -2,11 +2,11 @@
 //! doing it. Everything that fails on the way leaves the host running.
 
 mod announce;
-mod around;
-mod came;
 mod error;
 mod fire;
+mod last_boot;
 mod lock;
+mod obstacles;
 mod operator;
 
 pub use error::RestartError;
@@ -26,8 +26,8 @@ use crate::enforce_hold::EnforceHold;
 use crate::kind::cmdline::diagnosis::Cause;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootPolicy;
-use crate::reboot::came::Came;
 use crate::reboot::decide::{Scheduled, Situation, decide};
+use crate::reboot::last_boot::LastBoot;
 use crate::reboot::record::Record;
 use crate::reboot::state::{Reason, RebootState, UNFINISHED, WaitsFor, joined};
 use crate::utc::shown;
@@ -48,7 +48,7 @@ pub struct Restart {
     lock: lock::Lock,
     asked_for: u64,
     /// Which reboot this boot follows, once that is known.
-    came: Option<Came>,
+    came: Option<LastBoot>,
     last: Option<RebootState>,
 }
 

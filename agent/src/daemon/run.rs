@@ -20,14 +20,14 @@ use zbus::Connection;
 use super::backoff::Backoff;
 use super::bus::{self, Agent, Lost, Request, Shared, Shown};
 use super::debounce::Debounce;
-use super::devices::Known;
+use super::devices::KnownDevices;
 use super::events::{self, Files, Trigger};
 use super::export::{self, Written};
 use super::journal::{self, say};
 use super::links::Links;
-use super::logged::Logged;
+use super::log_changes::Logged;
 use super::observation::Observation;
-use super::pages;
+use super::release_memory;
 use super::remind::Reminder;
 use super::restart::Restart;
 use super::status::{State, Status, Work};
@@ -115,7 +115,7 @@ struct Daemon {
     work: Option<Work>,
     /// Since when the profile that was enforced is gone.
     profile_gone: Option<Instant>,
-    devices: Known,
+    devices: KnownDevices,
 }
 
 /// Hears of what the kernel and other programs change; what cannot be heard is found by the re-check only.
@@ -216,7 +216,7 @@ impl Daemon {
         self.look(true).await;
         loop {
             if self.debounce.ends().is_none() {
-                pages::give_back();
+                release_memory::give_back();
             }
             let wake = self.wake();
             let happened = tokio::select! {

@@ -15,7 +15,7 @@ use super::observation::{Difference, Observation};
 use crate::enforce_hold::EnforceHold;
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootMethod, RebootPolicy};
-use crate::reboot::came::Came;
+use crate::reboot::last_boot::LastBoot;
 use crate::reboot::record::Held;
 use crate::reboot::state::RebootState;
 
@@ -134,7 +134,7 @@ pub struct RebootStatus {
     pub hold: Option<String>,
     /// Which reboot this boot follows, where there is something to say of it.
     #[serde(default)]
-    pub came: Option<Came>,
+    pub came: Option<LastBoot>,
 }
 
 impl Default for RebootStatus {

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::devices::{self, Known};
+use super::devices::{self, KnownDevices};
 use super::logind::{ANNOUNCED, Announced};
 use crate::host::file;
 use crate::host::write::replace_own_file;
@@ -71,16 +71,16 @@ impl Store {
     }
 
     /// What the profile's rules selected last. One that cannot be understood is made again.
-    pub fn devices(&self) -> Known {
+    pub fn devices(&self) -> KnownDevices {
         let text = file::text(&self.at(devices::FILE)).unwrap_or_default();
-        Known::parse(&text).unwrap_or_default()
+        KnownDevices::parse(&text).unwrap_or_default()
     }
 
     /// Keeps that.
     ///
     /// # Errors
     /// [`StoreError::Write`].
-    pub fn keep_devices(&self, known: &Known) -> Result<(), StoreError> {
+    pub fn keep_devices(&self, known: &KnownDevices) -> Result<(), StoreError> {
         replace(&self.at(devices::FILE), known.render().as_bytes())
             .map_err(|error| StoreError::Write { path: devices::FILE, error })
     }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::logind::{self, Announced, ManagerProxy};
 use super::store::{Store, StoreError};
-use super::{export, marker};
+use super::{export, reboot_required};
 use crate::error_chain::chain;
 use crate::profile::model::RebootMethod;
 use crate::reboot::method::{MethodError, undo};
@@ -119,7 +119,7 @@ pub fn withdraw(root: &Path) -> Vec<String> {
         // A write that was cut short.
         check(&path, std::fs::remove_file(at(&format!("{directory}/.{name}.tmp"))));
     }
-    check(marker::REQUIRED, marker::set(root, false));
+    check(reboot_required::REQUIRED, reboot_required::set(root, false));
     // Nobody else's: status, metrics, what was announced.
     check(DIRECTORY, std::fs::remove_dir_all(at(DIRECTORY)));
     wrong

@@ -117,7 +117,7 @@ pub struct Work<T> {
 }
 
 /// What a child says.
-pub enum Said<T> {
+pub enum WorkerMessage<T> {
     /// What it is at now.
     At(String),
     /// It has ended.
@@ -126,7 +126,7 @@ pub enum Said<T> {
 
 async fn ended<T: DeserializeOwned>(mut work: Work<T>) -> Result<T, WorkError> {
     loop {
-        if let Said::Ended(end) = work.next().await {
+        if let WorkerMessage::Ended(end) = work.next().await {
             return end;
         }
     }
@@ -160,33 +160,35 @@ fn start<T>(program: &Path, arguments: &[String], limit: Duration) -> Result<Wor
 }
 
 impl<T: DeserializeOwned> Work<T> {
-    /// Waits for the next word of it. After [`Said::Ended`] there is none.
-    pub async fn next(&mut self) -> Said<T> {
+    /// Waits for the next word of it. After [`WorkerMessage::Ended`] there is none.
+    pub async fn next(&mut self) -> WorkerMessage<T> {
         let until = self.until;
         match timeout_at(until, self.step()).await {
-            Ok(Ok(Said::At(what))) => Said::At(what),
-            Ok(Ok(Said::Ended(end))) => Said::Ended(end),
-            Ok(Err(source)) => Said::Ended(Err(WorkError::Lost(source))),
-            Err(_) => Said::Ended(Err(WorkError::Limit { limit: self.limit })),
+            Ok(Ok(WorkerMessage::At(what))) => WorkerMessage::At(what),
+            Ok(Ok(WorkerMessage::Ended(end))) => WorkerMessage::Ended(end),
+            Ok(Err(source)) => WorkerMessage::Ended(Err(WorkError::Lost(source))),
+            Err(_) => WorkerMessage::Ended(Err(WorkError::Limit { limit: self.limit })),
         }
     }
 
-    async fn step(&mut self) -> std::io::Result<Said<T>> {
+    async fn step(&mut self) -> std::io::Result<WorkerMessage<T>> {
         let mut answer = String::new();
         while let Some(line) = self.stdout.next_segment().await? {
             // What it is at may name a file that is not UTF-8.
             let line = String::from_utf8_lossy(&line).into_owned();
             match line.strip_prefix(AT) {
-                Some(what) => return Ok(Said::At(what.to_owned())),
+                Some(what) => return Ok(WorkerMessage::At(what.to_owned())),
                 None => answer = line,
             }
         }
         let status = self.child.wait().await?;
         if status.success() {
-            return Ok(Said::Ended(serde_json::from_str(&answer).map_err(WorkError::Answer)));
+            return Ok(WorkerMessage::Ended(
+                serde_json::from_str(&answer).map_err(WorkError::Answer),
+            ));
         }
         let said = (&mut self.stderr).await.unwrap_or_default();
-        Ok(Said::Ended(Err(match (status.code(), said) {
+        Ok(WorkerMessage::Ended(Err(match (status.code(), said) {
             (Some(NO_PROFILE), said) => WorkError::NoProfile(said),
             (_, said) if said.is_empty() => {
                 WorkError::Said(format!("the worker ended with {status}"))

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::prepare::trusted;
-use super::{Planned, Request, RoadError, prepare};
+use super::{EngineError, Planned, Request, prepare};
 use crate::apply::{self, ApplyReport, Event, Executor};
 use crate::checker;
 use crate::facts::{Depth, Facts, observe};
@@ -34,9 +34,9 @@ impl Target {
     /// An image, which has to be the caller's or root's own.
     ///
     /// # Errors
-    /// [`RoadError::Image`].
-    pub fn image(root: &Path, chroot_tools: bool) -> Result<Self, RoadError> {
-        let root = ImageRoot::open_to_change(root).map_err(RoadError::Image)?;
+    /// [`EngineError::Image`].
+    pub fn image(root: &Path, chroot_tools: bool) -> Result<Self, EngineError> {
+        let root = ImageRoot::open_to_change(root).map_err(EngineError::Image)?;
         Ok(Target::Image { root, chroot_tools })
     }
 
@@ -61,11 +61,11 @@ impl Target {
 /// Whether the host can be changed at all: better said before an operator is asked.
 ///
 /// # Errors
-/// [`RoadError::Unwritable`].
-pub fn may_change(target: &Target) -> Result<(), RoadError> {
+/// [`EngineError::Unwritable`].
+pub fn may_change(target: &Target) -> Result<(), EngineError> {
     let writer = target.writer();
-    writer.may_write(ledger::DIRECTORY).map_err(RoadError::Unwritable)?;
-    writer.trusts(ledger::DIRECTORY).map_err(RoadError::Unwritable)
+    writer.may_write(ledger::DIRECTORY).map_err(EngineError::Unwritable)?;
+    writer.trusts(ledger::DIRECTORY).map_err(EngineError::Unwritable)
 }
 
 /// What came of applying a plan.
@@ -76,7 +76,7 @@ pub struct Applied {
     /// What became of it.
     pub report: ApplyReport,
     /// What the host is now. That it cannot be looked at does not undo what was done.
-    pub after: Result<Planned, RoadError>,
+    pub after: Result<Planned, EngineError>,
     /// Arguments that were taken off the command line and stay in effect until the next boot: no later plan can tell of
     /// them.
     pub still_in_effect: Vec<String>,
@@ -85,16 +85,16 @@ pub struct Applied {
 /// Takes the host's lock, plans again under it, does what `select` leaves of the plan, and observes the host again.
 ///
 /// # Errors
-/// [`RoadError`], and what `select` refuses with; then nothing was changed.
+/// [`EngineError`], and what `select` refuses with; then nothing was changed.
 pub fn apply(
     target: &Target,
     request: &Request<'_>,
-    select: &mut dyn FnMut(&mut Planned) -> Result<(), RoadError>,
+    select: &mut dyn FnMut(&mut Planned) -> Result<(), EngineError>,
     watch: &mut dyn FnMut(Event<'_>),
     now: jiff::Timestamp,
-) -> Result<Applied, RoadError> {
+) -> Result<Applied, EngineError> {
     let mut writer = target.writer();
-    let _lock = writer.lock().map_err(RoadError::Lock)?;
+    let _lock = writer.lock().map_err(EngineError::Lock)?;
     restore_cut_short(&trusted(&target.reader())?, &mut writer)?;
     // What was planned before the lock may be done by now, by another bedplate or an operator.
     let reader = target.reader();
@@ -133,8 +133,8 @@ impl Reverted {
     /// What `bedplate revert` would do now.
     ///
     /// # Errors
-    /// [`RoadError`].
-    pub fn plan(target: &Target, force: bool) -> Result<RevertPlan, RoadError> {
+    /// [`EngineError`].
+    pub fn plan(target: &Target, force: bool) -> Result<RevertPlan, EngineError> {
         let (reader, writer) = (target.reader(), target.writer());
         Ok(revert::plan(&trusted(&reader)?, &reader, &writer, force))
     }
@@ -142,8 +142,8 @@ impl Reverted {
     /// Whether a change was cut short: then `bedplate revert` has something to do, whatever the plan says of it.
     ///
     /// # Errors
-    /// [`RoadError`].
-    pub fn was_cut_short(target: &Target) -> Result<bool, RoadError> {
+    /// [`EngineError`].
+    pub fn was_cut_short(target: &Target) -> Result<bool, EngineError> {
         Ok(trusted(&target.reader())?.was_cut_short())
     }
 }
@@ -151,16 +151,16 @@ impl Reverted {
 /// Takes the host's lock and puts back what the ledger recorded; `locked` is called once the lock is had.
 ///
 /// # Errors
-/// [`RoadError`]; then nothing was changed.
+/// [`EngineError`]; then nothing was changed.
 pub fn revert(
     target: &Target,
     force: bool,
     locked: &mut dyn FnMut(),
     watch: &mut dyn FnMut(&Step),
     now: jiff::Timestamp,
-) -> Result<Reverted, RoadError> {
+) -> Result<Reverted, EngineError> {
     let mut writer = target.writer();
-    let _lock = writer.lock().map_err(RoadError::Lock)?;
+    let _lock = writer.lock().map_err(EngineError::Lock)?;
     locked();
     let reader = target.reader();
     let mut ledger = trusted(&reader)?;
@@ -174,11 +174,11 @@ pub fn revert(
 }
 
 /// Puts back the files that a power cut took away while they were replaced: a plan has to be made from what was there.
-fn restore_cut_short(ledger: &Ledger, writer: &mut dyn Writer) -> Result<(), RoadError> {
+fn restore_cut_short(ledger: &Ledger, writer: &mut dyn Writer) -> Result<(), EngineError> {
     let mut files = ledger.unfinished();
     files
         .try_for_each(|path| writer.restore_cut_short(path).map(drop))
-        .map_err(RoadError::Unwritable)
+        .map_err(EngineError::Unwritable)
 }
 
 /// The kernel arguments that are bedplate's own.

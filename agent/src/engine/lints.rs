@@ -1,9 +1,9 @@
 //! Lints of level error: a profile that says what can never be right is not applied and not rendered, unless there is a
 //! reason to let it pass.
 
-use super::RoadError;
+use super::EngineError;
 use crate::plan::allowed::{AllowedLint, PROFILE};
-use crate::plan::{Blocker, Note, Section};
+use crate::plan::{Blocker, KindPlan, Note};
 use crate::profile::{Diagnostic, Loaded, Severity};
 
 /// The lints of level error in a profile, by whether there is a reason to let them pass.
@@ -38,16 +38,16 @@ impl<'a> Judged<'a> {
     /// Whether anything may come of the profile at all.
     ///
     /// # Errors
-    /// [`RoadError::Lints`].
-    pub fn check(&self) -> Result<(), RoadError> {
+    /// [`EngineError::Lints`].
+    pub fn check(&self) -> Result<(), EngineError> {
         match self.stopping.is_empty() {
             true => Ok(()),
-            false => Err(RoadError::Lints { lints: self.stopping() }),
+            false => Err(EngineError::Lints { lints: self.stopping() }),
         }
     }
 
     /// Says it in a plan.
-    pub(super) fn report(self, body: &mut Section) {
+    pub(super) fn report(self, body: &mut KindPlan) {
         // First: nothing else counts before this is dealt with.
         body.blockers.splice(0..0, self.stopping.iter().map(|lint| blocker(lint)));
         body.notes.extend(self.allowed.iter().map(|lint| Note {

@@ -10,7 +10,7 @@ mod seen;
 
 pub use change::{Applied, Reverted, Target, apply, may_change, revert};
 pub use lints::Judged;
-pub use prepare::{Planned, Request, RoadError, choose, prepare, prepare_loaded};
+pub use prepare::{EngineError, Planned, Request, choose, prepare, prepare_loaded};
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::{HostKind, Reader, Reading};
 use crate::kind::{self, Context, KINDS, cmdline};
 use crate::ledger::Ledger;
-use crate::plan::{Change, Deferred, Effect, Plan, RebootNeed, Section};
+use crate::plan::{Change, Deferred, Effect, KindPlan, Plan, RebootNeed};
 use crate::profile::model::Profile;
 
 /// What planning came to.
@@ -64,11 +64,11 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
     let facts: &Facts = facts;
     let desired = kind::resolve(profile, facts);
     let context = Context { profile, desired: &desired, facts, reader, ledger };
-    let mut body = Section {
+    let mut body = KindPlan {
         blockers: desired.blockers.clone(),
         unknowns: desired.unknowns.clone(),
         notes: desired.notes.clone(),
-        ..Section::default()
+        ..KindPlan::default()
     };
     seen::report(facts, &mut body);
     for kind in KINDS {
@@ -81,7 +81,7 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
     Outcome { plan: Plan { profile: profile.name.clone(), body, reboot }, desired }
 }
 
-fn append(body: &mut Section, more: Section) {
+fn append(body: &mut KindPlan, more: KindPlan) {
     body.changes.extend(more.changes);
     body.blockers.extend(more.blockers);
     body.unknowns.extend(more.unknowns);
@@ -108,7 +108,7 @@ fn defer_live_changes(host: HostKind, changes: &mut [Change]) {
 
 /// One named predicate for what the plan asks of the machine's power state. A change whose effect is unknown does not
 /// exist: every change names one, and the most disruptive wins (DESIGN §8.5).
-fn reboot_need(host: HostKind, body: &Section) -> RebootNeed {
+fn reboot_need(host: HostKind, body: &KindPlan) -> RebootNeed {
     if host == HostKind::Image {
         return RebootNeed::None;
     }

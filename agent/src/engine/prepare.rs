@@ -59,18 +59,18 @@ impl Planned {
     /// Whether the profile may be applied at all.
     ///
     /// # Errors
-    /// [`RoadError::Lints`].
-    pub fn may_be_applied(&self) -> Result<(), RoadError> {
+    /// [`EngineError::Lints`].
+    pub fn may_be_applied(&self) -> Result<(), EngineError> {
         match self.stopping.is_empty() {
             true => Ok(()),
-            false => Err(RoadError::Lints { lints: self.stopping.clone() }),
+            false => Err(EngineError::Lints { lints: self.stopping.clone() }),
         }
     }
 }
 
 /// Why a host was not planned for, or not changed.
 #[derive(Debug, thiserror::Error)]
-pub enum RoadError {
+pub enum EngineError {
     /// There is no profile that could be used.
     #[error(transparent)]
     Profile(#[from] SourceError),
@@ -103,14 +103,14 @@ pub enum RoadError {
 /// The profile for a host with these facts, which then know the CPU vendor that was said or that the profile is for.
 ///
 /// # Errors
-/// [`RoadError::Profile`], [`RoadError::NoProfile`].
+/// [`EngineError::Profile`], [`EngineError::NoProfile`].
 pub fn choose(
     reader: &dyn Reader,
     facts: &mut Facts,
     request: &Request<'_>,
-) -> Result<Chosen, RoadError> {
+) -> Result<Chosen, EngineError> {
     let chosen = profile_source::choose(request.choice, request.owner_check(), reader, facts)?;
-    let chosen = chosen.ok_or(RoadError::NoProfile)?;
+    let chosen = chosen.ok_or(EngineError::NoProfile)?;
     assume_cpu(facts, request.cpu, &chosen.loaded.profile);
     Ok(chosen)
 }
@@ -118,8 +118,8 @@ pub fn choose(
 /// Observes the host, chooses the profile and plans.
 ///
 /// # Errors
-/// [`RoadError`].
-pub fn prepare(reader: &dyn Reader, request: &Request<'_>) -> Result<Planned, RoadError> {
+/// [`EngineError`].
+pub fn prepare(reader: &dyn Reader, request: &Request<'_>) -> Result<Planned, EngineError> {
     let mut facts = observe(reader, Depth::Plan);
     let chosen = choose(reader, &mut facts, request)?;
     planned(reader, facts, chosen, request)
@@ -128,8 +128,8 @@ pub fn prepare(reader: &dyn Reader, request: &Request<'_>) -> Result<Planned, Ro
 /// The same with a profile that is there already.
 ///
 /// # Errors
-/// [`RoadError::Ledger`].
-pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, RoadError> {
+/// [`EngineError::Ledger`].
+pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, EngineError> {
     let mut facts = observe(reader, Depth::Plan);
     assume_cpu(&mut facts, None, &loaded.profile);
     let chosen = Chosen { loaded, files: Vec::new() };
@@ -143,7 +143,7 @@ fn planned(
     facts: Facts,
     chosen: Chosen,
     request: &Request<'_>,
-) -> Result<Planned, RoadError> {
+) -> Result<Planned, EngineError> {
     let (ledger, unknown) = ledger(reader, request.needs_ledger)?;
     let Chosen { loaded, files } = chosen;
     let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &ledger);

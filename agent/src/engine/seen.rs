@@ -7,7 +7,7 @@ use crate::facts::Facts;
 use crate::facts::pci::{Function, PciTree};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
-use crate::plan::{Note, Section, Unknown};
+use crate::plan::{KindPlan, Note, Unknown};
 use crate::value::PciAddress;
 
 const KIND: &str = "host";
@@ -16,7 +16,7 @@ const NAMED: usize = 4;
 
 /// A machine without a GPU is worth a word: most of what a profile asks for has no subject there. What could not be read
 /// is unknown, once.
-pub fn report(facts: &Facts, body: &mut Section) {
+pub fn report(facts: &Facts, body: &mut KindPlan) {
     let note = |text: String| Note { kind: KIND, subject: "GPUs".into(), text };
     match &facts.pci {
         Reading::Known(tree) => {
@@ -49,7 +49,7 @@ pub fn report(facts: &Facts, body: &mut Section) {
 }
 
 /// Functions of which not even the class is known: any of them may be a GPU.
-fn unread(tree: &PciTree, body: &mut Section) -> bool {
+fn unread(tree: &PciTree, body: &mut KindPlan) -> bool {
     let gaps = tree.unread();
     let Some(first) = gaps.first() else { return false };
     let named = some_of(gaps.iter().map(|gap| gap.address.to_string()), NAMED, "functions");
@@ -67,7 +67,7 @@ fn unread(tree: &PciTree, body: &mut Section) -> bool {
 }
 
 /// GPUs and NICs of which something could not be read, by what that is.
-fn partly(tree: &PciTree, body: &mut Section) {
+fn partly(tree: &PciTree, body: &mut KindPlan) {
     let mut reasons: BTreeMap<String, Vec<PciAddress>> = BTreeMap::new();
     for gap in &tree.gaps {
         let matters = tree.get(gap.address).is_some_and(|one| one.is_gpu() || one.is_nic());

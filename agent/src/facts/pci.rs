@@ -245,7 +245,7 @@ pub struct PciTree {
     pub functions: BTreeMap<PciAddress, Function>,
     /// What could not be read, in the order met: nothing is claimed about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<UnreadFunction>,
     /// Bridges that are not listed, known from the links of what hangs below them: each with the bridge above it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub hidden: BTreeMap<PciAddress, Option<PciAddress>>,
@@ -256,7 +256,7 @@ pub(super) const NOT_UNDERSTOOD: &str = "not understood: ";
 
 /// Something about one function that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Gap {
+pub struct UnreadFunction {
     /// The function.
     pub address: PciAddress,
     /// What is missing and why.
@@ -270,9 +270,10 @@ impl PciTree {
     }
 
     /// Functions that are there and could not be read, not even for what they are.
-    pub fn unread(&self) -> Vec<&Gap> {
-        let unread =
-            |gap: &&Gap| self.get(gap.address).is_none() && gap.reason.starts_with(NOT_UNDERSTOOD);
+    pub fn unread(&self) -> Vec<&UnreadFunction> {
+        let unread = |gap: &&UnreadFunction| {
+            self.get(gap.address).is_none() && gap.reason.starts_with(NOT_UNDERSTOOD)
+        };
         self.gaps.iter().filter(unread).collect()
     }
 

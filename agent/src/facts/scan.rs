@@ -4,10 +4,12 @@
 
 mod adapters;
 mod detail;
+mod identity;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::pci::{Function, Gap, NOT_UNDERSTOOD, PciTree, SriovPf};
+use self::identity::{Identity, Place};
+use super::pci::{Function, NOT_UNDERSTOOD, PciTree, SriovPf, UnreadFunction};
 use super::{Depth, caps};
 use crate::host::{ConfigSpace, ReadError, Reader, Reading};
 use crate::value::{PciAddress, PciId};
@@ -58,32 +60,6 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
     Reading::Known(scan.tree)
 }
 
-/// Where a function hangs, from its link's text (`../../../devices/pci0000:16/0000:16:01.0/0000:17:00.0`).
-#[derive(Debug, PartialEq, Eq)]
-struct Place {
-    root: String,
-    /// The bridges above, from the root bus down.
-    above: Vec<PciAddress>,
-}
-
-impl Place {
-    fn of(link: &str) -> Option<Self> {
-        let mut root = None;
-        let mut path = Vec::new();
-        for part in link.split('/').filter(|part| !part.is_empty()) {
-            if part.starts_with("pci") && part.contains(':') {
-                // A volume-management device has a host bridge of its own below it: the last one counts.
-                root = Some(part);
-                path.clear();
-            } else if root.is_some() {
-                path.push(part.parse::<PciAddress>().ok()?);
-            }
-        }
-        path.pop()?;
-        Some(Place { root: root?.to_owned(), above: path })
-    }
-}
-
 struct Scan<'a> {
     reader: &'a dyn Reader,
     depth: Depth,
@@ -94,40 +70,9 @@ struct Scan<'a> {
     vfio: BTreeSet<PciAddress>,
 }
 
-/// What `uevent` says, or the single files where it says nothing.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Identity {
-    class: Option<u32>,
-    id: Option<(PciId, PciId)>,
-    subsystem: Option<(PciId, PciId)>,
-    driver: Option<String>,
-}
-
-impl Identity {
-    fn from_uevent(text: &str) -> Self {
-        let mut identity = Identity::default();
-        for line in text.lines() {
-            let Some((key, value)) = line.split_once('=') else { continue };
-            match key {
-                "DRIVER" => identity.driver = Some(value.to_owned()),
-                "PCI_CLASS" => identity.class = u32::from_str_radix(value, 16).ok(),
-                "PCI_ID" => identity.id = id_pair(value),
-                "PCI_SUBSYS_ID" => identity.subsystem = id_pair(value),
-                _ => {}
-            }
-        }
-        identity
-    }
-}
-
-fn id_pair(text: &str) -> Option<(PciId, PciId)> {
-    let (vendor, device) = text.split_once(':')?;
-    Some((vendor.parse().ok()?, device.parse().ok()?))
-}
-
 impl Scan<'_> {
     fn gap(&mut self, address: PciAddress, reason: String) {
-        self.tree.gaps.push(Gap { address, reason });
+        self.tree.gaps.push(UnreadFunction { address, reason });
     }
 
     /// Trees that were copied without their links still have names: the functions are known, their place is not.

@@ -5,6 +5,7 @@ pub mod boot_id;
 pub mod child;
 pub mod dir;
 pub mod file;
+mod grub_mkconfig;
 mod image;
 pub mod lock;
 pub mod module;
@@ -14,7 +15,6 @@ pub mod recorded;
 pub mod snapshot;
 pub mod tool;
 pub mod trust;
-mod turn;
 pub mod write;
 
 pub(crate) use netlink::changed_links;

@@ -22,7 +22,7 @@ use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::Mode;
 
 use super::image::{ImageError, ImageRoot};
-use super::{FileMeta, ToolOutput, WriteError, Writer, tool, turn};
+use super::{FileMeta, ToolOutput, WriteError, Writer, grub_mkconfig, tool};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
 pub use own::{remove_own_file, replace_own_file, replace_public_file};
@@ -210,9 +210,11 @@ impl Writer for DirWriter {
             return tool::not_started(fault.to_string());
         }
         match &self.root {
-            Root::Live => turn::run(argv, Path::new("/proc"), turn::PATIENCE, || {
-                tool::run(argv, limit_s, None)
-            }),
+            Root::Live => {
+                grub_mkconfig::run(argv, Path::new("/proc"), grub_mkconfig::PATIENCE, || {
+                    tool::run(argv, limit_s, None)
+                })
+            }
             Root::Image { root, .. } => tool::run(argv, limit_s, Some(&root.entrance())),
         }
     }

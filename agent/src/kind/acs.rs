@@ -21,7 +21,7 @@ use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs};
 use crate::facts::Facts;
 use crate::facts::pci::Acs;
 use crate::host::{HostKind, Reading};
-use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, Note, Section, Settled, Why};
+use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, KindPlan, Note, Settled, Why};
 use crate::section::Declared;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
@@ -57,8 +57,8 @@ fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
     Watch { attributes: paths.collect(), ..Watch::default() }
 }
 
-fn plan(context: &Context) -> Section {
-    let mut section = Section::default();
+fn plan(context: &Context) -> KindPlan {
+    let mut section = KindPlan::default();
     if context.desired.acs.policy == AcsPolicy::Keep {
         return section;
     }
@@ -69,19 +69,19 @@ fn plan(context: &Context) -> Section {
         return section;
     };
     let topology = Topology::new(tree);
-    let told = told_at_boot(context);
+    let arguments = arguments_at_boot(context);
     for wanted in &context.desired.acs.ports {
         // A port that cannot be read is in the desired state's unknowns, not among its ports.
         if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
-            let wanted = &left_behind::with(wanted, acs, &told, context.facts);
+            let wanted = &left_behind::with(wanted, acs, &arguments, context.facts);
             let port = Port { context, topology: &topology, wanted, acs };
-            port.plan(&told, &mut section);
+            port.plan(&arguments, &mut section);
         }
     }
     section
 }
 
-/// The only thing an image can be told: it has no PCI devices, so that the ports are not known either.
+/// The only thing an image can be arguments: it has no PCI devices, so that the ports are not known either.
 fn at_first_boot(context: &Context) -> Change {
     let after = match context.desired.acs.policy {
         AcsPolicy::Clear => "cleared on every port",
@@ -119,16 +119,16 @@ fn first_boot() -> Deferred {
 
 /// The two `pci=` ACS arguments of the running kernel.
 #[derive(Debug, Default)]
-struct Told {
+struct BootArguments {
     config_acs: Option<String>,
     disable_redir: Option<String>,
 }
 
-fn told_at_boot(context: &Context) -> Told {
+fn arguments_at_boot(context: &Context) -> BootArguments {
     // Not being able to read it takes a remark away, nothing else; the command line has its own kind.
-    let Ok(text) = context.reader.text("/proc/cmdline") else { return Told::default() };
+    let Ok(text) = context.reader.text("/proc/cmdline") else { return BootArguments::default() };
     let line = CommandLine::parse(text.trim_end());
-    Told {
+    BootArguments {
         config_acs: pci_suboption(&line, "config_acs"),
         disable_redir: pci_suboption(&line, "disable_acs_redir"),
     }
@@ -143,7 +143,7 @@ struct Port<'a> {
 }
 
 impl Port<'_> {
-    fn plan(&self, told: &Told, section: &mut Section) {
+    fn plan(&self, arguments: &BootArguments, section: &mut KindPlan) {
         let (mask, control) = (self.mask(), self.acs.control);
         let right = control.and(mask) == self.wanted.value.and(mask);
         if self.wanted.exposes_guests() && (!right || self.lasts()) {
@@ -158,7 +158,7 @@ impl Port<'_> {
             });
             return;
         }
-        section.notes.extend(self.disobeyed(told));
+        section.notes.extend(self.disobeyed(arguments));
         if self.context.facts.host == HostKind::Image {
             section.changes.push(self.change(Some(first_boot())));
             return;
@@ -180,11 +180,11 @@ impl Port<'_> {
         }
     }
 
-    /// The kernel was told otherwise at boot.
-    fn disobeyed(&self, told: &Told) -> Option<Note> {
-        let said = token::told(
-            told.config_acs.as_deref(),
-            told.disable_redir.as_deref(),
+    /// The kernel was arguments otherwise at boot.
+    fn disobeyed(&self, arguments: &BootArguments) -> Option<Note> {
+        let said = token::of_port(
+            arguments.config_acs.as_deref(),
+            arguments.disable_redir.as_deref(),
             self.wanted.port,
         )?;
         if token::obeyed(self.acs, said) {

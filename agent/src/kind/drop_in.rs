@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::host::{ReadError, Reader};
-use crate::plan::{Section, Unknown};
+use crate::plan::{KindPlan, Unknown};
 
 /// Directories by priority, highest first (handbook §9). A file name in a higher one hides it in the lower ones.
 const PREFIXES: [&str; 4] = ["/etc", "/run", "/usr/local/lib", "/usr/lib"];
@@ -19,7 +19,7 @@ pub struct ConfFile {
 }
 
 /// Notes what could not be read.
-pub fn unknown(kind: &'static str, section: &mut Section, subject: &str, error: &ReadError) {
+pub fn unknown(kind: &'static str, section: &mut KindPlan, subject: &str, error: &ReadError) {
     section.unknowns.push(Unknown { kind, subject: subject.into(), reason: error.to_string() });
 }
 

@@ -1,5 +1,5 @@
 //! The table of kinds. A kind says what its sections of the profile come to on a machine, and turns that and what it observes
-//! into a [`Section`] of the plan, or into its part of an image. Kinds read the host; they never write.
+//! into a [`KindPlan`] of the plan, or into its part of an image. Kinds read the host; they never write.
 
 pub mod acs;
 pub mod cmdline;
@@ -14,7 +14,7 @@ use crate::desired::Desired;
 use crate::facts::Facts;
 use crate::host::Reader;
 use crate::ledger::Ledger;
-use crate::plan::{Section, Why};
+use crate::plan::{KindPlan, Why};
 use crate::section::Declared;
 use contribution::{Contributions, Unwritable};
 pub use owned::{Owns, foreign};
@@ -44,13 +44,13 @@ pub struct Kind {
     /// What its sections of the profile come to on a machine, where that depends on the machine. Pure.
     pub resolve: fn(&dyn Declared, &Facts, &mut Desired),
     /// Observe and compare.
-    pub plan: fn(&Context) -> Section,
+    pub plan: fn(&Context) -> KindPlan,
     /// What it has to say in an image that is built elsewhere. Pure.
     pub contribute: fn(&dyn Declared, &Desired, &mut Contributions) -> Result<(), Unwritable>,
     /// Where a change of what it manages shows.
     pub watch: fn(&dyn Declared, &Facts) -> Watch,
     /// What a snapshot records beside what facts are made of.
-    pub recorded: &'static [(&'static str, Take)],
+    pub recorded: &'static [(&'static str, RecordMode)],
     /// What its changes write and run: nothing else is done at a ledger's word.
     pub owns: Owns,
     /// What schedulers may select nodes by: name and value.
@@ -59,7 +59,7 @@ pub struct Kind {
 
 /// What a snapshot records of a path; `*` in it stands for any part of one component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Take {
+pub enum RecordMode {
     /// The whole file (or the link itself and the file behind it).
     Whole,
     /// A directory's names.

@@ -15,7 +15,7 @@ use crate::desired::{Desired, VfDriver, WantedVfs};
 use crate::facts::pci::{Function, PciTree, SriovPf};
 use crate::facts::{Depth, observe};
 use crate::host::{HostKind, ReadError, Reader, Reading};
-use crate::plan::{Blocker, Note, Section, Settled, Unknown};
+use crate::plan::{Blocker, KindPlan, Note, Settled, Unknown};
 use crate::section::Declared;
 use crate::value::PciAddress;
 use crate::value::vf::EswitchMode;
@@ -71,8 +71,8 @@ fn contribute(
     Ok(())
 }
 
-fn plan(context: &Context) -> Section {
-    let mut section = Section::default();
+fn plan(context: &Context) -> KindPlan {
+    let mut section = KindPlan::default();
     let Some(tree) = context.facts.pci.known() else { return section };
     if context.desired.sriov.is_empty() || left_to_operator(context, &mut section) {
         return section;
@@ -91,7 +91,7 @@ fn plan(context: &Context) -> Section {
 }
 
 /// Two masters of one VF count would undo each other's work for ever: where the operator is, it is the master.
-fn left_to_operator(context: &Context, section: &mut Section) -> bool {
+fn left_to_operator(context: &Context, section: &mut KindPlan) -> bool {
     match context.reader.exists(OPERATOR) {
         Ok(false) => false,
         Ok(true) => {
@@ -174,7 +174,7 @@ enum Need {
 }
 
 impl Pf<'_> {
-    fn plan(mut self, section: &mut Section) {
+    fn plan(mut self, section: &mut KindPlan) {
         let present = match &self.sriov.enabled {
             Reading::Known(present) => *present,
             Reading::Absent => {
@@ -208,7 +208,7 @@ impl Pf<'_> {
         }
     }
 
-    fn stop(&self, stop: Stop, section: &mut Section) {
+    fn stop(&self, stop: Stop, section: &mut KindPlan) {
         match self.stopped(stop) {
             Ok(unknown) => section.unknowns.push(unknown),
             Err(blocker) => section.blockers.push(blocker),
@@ -222,7 +222,7 @@ impl Pf<'_> {
         }
     }
 
-    fn unknown(&self, reason: String, section: &mut Section) {
+    fn unknown(&self, reason: String, section: &mut KindPlan) {
         section.unknowns.push(Unknown { kind: NAME, subject: self.subject(), reason });
     }
 

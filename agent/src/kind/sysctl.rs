@@ -14,7 +14,7 @@ use super::contribution::{ConfigFile, Contributions, Setting, Unwritable};
 use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
 use crate::host::HostKind;
-use crate::plan::Section;
+use crate::plan::KindPlan;
 use crate::section::Declared;
 
 /// The row of the table of kinds.
@@ -32,8 +32,8 @@ pub const KIND: Kind = Kind {
 
 const NAME: &str = "sysctl";
 
-fn plan(context: &Context) -> Section {
-    let mut section = Section::default();
+fn plan(context: &Context) -> KindPlan {
+    let mut section = KindPlan::default();
     let wanted = context.profile.get::<section::Sysctl>().map_or(&[][..], |section| &section.set);
     file::plan(context, wanted, &mut section);
     // The file says it all for a host that is not running: systemd-sysctl applies it in every boot.

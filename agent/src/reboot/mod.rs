@@ -5,12 +5,12 @@
 
 pub mod attempt;
 pub mod busy;
-pub mod came;
 pub mod decide;
 pub mod fleetlock;
 pub mod hold;
 pub mod identity;
 pub mod kexec;
+pub mod last_boot;
 pub mod method;
 pub mod record;
 pub mod state;

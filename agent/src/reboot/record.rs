@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::attempt::Attempt;
-use super::came::Came;
+use super::last_boot::LastBoot;
 use crate::profile::model::FleetLock;
 
 /// Where it is kept.
@@ -41,7 +41,7 @@ pub struct Record {
     pub waiting: Option<String>,
     /// Which reboot the last boot followed that there was something to say of.
     #[serde(default)]
-    pub came: Option<Came>,
+    pub came: Option<LastBoot>,
 }
 
 impl Default for Record {

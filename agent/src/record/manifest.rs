@@ -8,10 +8,10 @@ use crate::facts::pci::Function;
 use crate::facts::{Depth, caps, names, observe, uplink};
 use crate::host::Reader;
 use crate::kind::KINDS;
-use crate::kind::Take::{self, Names, Presence, Whole};
+use crate::kind::RecordMode::{self, Names, Presence, Whole};
 
 /// Paths that no kind records; `*` stands for any part of one component.
-const PATHS: &[(&str, Take)] = &[
+const PATHS: &[(&str, RecordMode)] = &[
     // GPU driver.
     ("/proc/driver/nvidia/version", Whole),
     ("/proc/driver/nvidia/params", Whole),

@@ -94,7 +94,7 @@ mod tests {
     use crate::facts::names::FILES;
     use crate::facts::{Depth, observe};
     use crate::host::Reader as _;
-    use crate::plan::{Plan, RebootNeed, Section, Unknown};
+    use crate::plan::{KindPlan, Plan, RebootNeed, Unknown};
     use crate::record::Recorder;
     use crate::report::text;
 
@@ -127,7 +127,7 @@ mod tests {
             let facts = observe(&recorder, Depth::Plan);
             let names = Names::new(&recorder, &facts);
             let unknown = Unknown { kind: "sriov", subject: subject.into(), reason: "why".into() };
-            let body = Section { unknowns: vec![unknown], ..Section::default() };
+            let body = KindPlan { unknowns: vec![unknown], ..KindPlan::default() };
             let plan = Plan { profile: "p".into(), body, reboot: RebootNeed::None };
             let shown = text::with_names(&plan, "host", text::Detail::default(), Some(&names));
             let read = recorder.finish().read(FILES[0]).is_ok();

@@ -7,7 +7,7 @@ use bedplate::apply::{self, Answer, ApplyReport, Executor};
 use bedplate::host::Reader;
 use bedplate::ledger::Ledger;
 use bedplate::plan::{
-    Action, Change, Check, Effect, FileContent, Plan, RebootNeed, Section, WayBack,
+    Action, Change, Check, Effect, FileContent, KindPlan, Plan, RebootNeed, WayBack,
 };
 use bedplate::revert::{self, RevertPlan, RevertReport};
 use bedplate_tests::fake::tools::GRUB_CFG;
@@ -84,7 +84,7 @@ pub fn change(kind: &'static str, id: &str, actions: Vec<Action>) -> Change {
 }
 
 pub fn plan_of(changes: Vec<Change>) -> Plan {
-    let body = Section { changes, ..Section::default() };
+    let body = KindPlan { changes, ..KindPlan::default() };
     Plan { profile: "test".into(), body, reboot: RebootNeed::None }
 }
 

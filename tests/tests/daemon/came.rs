@@ -1,7 +1,7 @@
 //! After a boot: which reboot it was, said once, and only as far as it is known.
 
 use bedplate::daemon::status::{State, Status};
-use bedplate::reboot::came::{By, Came};
+use bedplate::reboot::last_boot::{By, LastBoot};
 use bedplate::reboot::state::RebootState;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn looked(rig: &Rig) -> Status {
     rig.until("looked", |status| matches!(status.state, State::Converged | State::WaitingForBoot))
 }
 
-fn came(rig: &Rig) -> Came {
+fn came(rig: &Rig) -> LastBoot {
     looked(rig).reboot.came.expect("there is something to say")
 }
 
@@ -43,7 +43,7 @@ fn announced(rig: &mut Rig) -> Timestamp {
 }
 
 /// A boot after a reboot by this method that was announced for now and came at once.
-fn after(rig: &mut Rig, method: &str) -> Came {
+fn after(rig: &mut Rig, method: &str) -> LastBoot {
     let due = Timestamp::now();
     let attempt =
         json!({ "plan": "p", "boot_id": "boot-0", "at": due, "due": due, "method": method });

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::around::GOING_DOWN_US;
+use super::obstacles::GOING_DOWN_US;
 use super::{LOOK_AGAIN, Restart, RestartError};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Stage};

@@ -8,10 +8,10 @@ use super::Daemon;
 use crate::daemon::backoff::CLEARS;
 use crate::daemon::fingerprint;
 use crate::daemon::journal::{self, say};
-use crate::daemon::logged;
+use crate::daemon::log_changes;
 use crate::daemon::observation::Observation;
 use crate::daemon::status::{Verdict, Work};
-use crate::daemon::worker::{self, Said, WorkError};
+use crate::daemon::worker::{self, WorkError, WorkerMessage};
 use crate::enforce_hold::EnforceHold;
 use crate::error_chain::chain;
 use crate::profile::model::{AgentMode, RebootPolicy};
@@ -55,7 +55,7 @@ impl Daemon {
     /// Whether an operator holds enforcement; says so when that changes.
     pub(super) fn held(&mut self) -> bool {
         let held = EnforceHold::load(&self.options.root);
-        logged::held(self.status.held.as_ref(), held.as_ref());
+        log_changes::held(self.status.held.as_ref(), held.as_ref());
         self.status.held = held;
         self.status.held.is_some()
     }
@@ -88,7 +88,7 @@ impl Daemon {
             let next = self.born + next;
             self.retry = Some(self.retry.map_or(next, |retry| retry.min(next)));
         }
-        logged::ended(&seen.hash, &done);
+        log_changes::ended(&seen.hash, &done);
         done
     }
 
@@ -101,8 +101,8 @@ impl Daemon {
         let mut work = worker::apply(&self.options.worker, seen, only)?;
         loop {
             match work.next().await {
-                Said::At(what) => self.working_on(&what).await,
-                Said::Ended(end) => return end,
+                WorkerMessage::At(what) => self.working_on(&what).await,
+                WorkerMessage::Ended(end) => return end,
             }
         }
     }

@@ -1,11 +1,11 @@
-//! Bits that a kernel with the parsing bug leaves on where it was told `pci=disable_acs_redir=`: TB and DT, and without an
+//! Bits that a kernel with the parsing bug leaves on where it was arguments `pci=disable_acs_redir=`: TB and DT, and without an
 //! IOMMU SV and UF too. From 47c8846a49ba until its fix, 9cf8a952d57b, the kernel takes the complement of RR, CR and EC for
 //! the bits to set (drivers/pci/pci.c, `__pci_config_acs`; handbook §1.4). TB refuses requests that are translated already,
 //! and DT lets them past the IOMMU: neither is what anyone asked for. Pure.
 
 use std::borrow::Cow;
 
-use super::{Told, support, token};
+use super::{BootArguments, support, token};
 use crate::desired::WantedAcs;
 use crate::facts::Facts;
 use crate::facts::pci::Acs;
@@ -16,10 +16,10 @@ use crate::value::AcsBits;
 pub fn with<'a>(
     wanted: &'a WantedAcs,
     acs: &Acs,
-    told: &Told,
+    arguments: &BootArguments,
     facts: &Facts,
 ) -> Cow<'a, WantedAcs> {
-    let left = left(wanted, acs, told, facts);
+    let left = left(wanted, acs, arguments, facts);
     if left.is_empty() {
         return Cow::Borrowed(wanted);
     }
@@ -34,9 +34,10 @@ pub fn with<'a>(
     Cow::Owned(more)
 }
 
-fn left(wanted: &WantedAcs, acs: &Acs, told: &Told, facts: &Facts) -> AcsBits {
-    let redir_only = token::told(None, told.disable_redir.as_deref(), wanted.port).is_some()
-        && token::told(told.config_acs.as_deref(), None, wanted.port).is_none();
+fn left(wanted: &WantedAcs, acs: &Acs, arguments: &BootArguments, facts: &Facts) -> AcsBits {
+    let redir_only = token::of_port(None, arguments.disable_redir.as_deref(), wanted.port)
+        .is_some()
+        && token::of_port(arguments.config_acs.as_deref(), None, wanted.port).is_none();
     if !redir_only || !support::may_misread(&facts.os) {
         return AcsBits::default();
     }

@@ -219,7 +219,14 @@ fn readings(
     }
     if let Some((_, reason)) = unreadable.first() {
         let named = some_of(unreadable.iter().map(|(port, _)| port.to_string()), 4, "ports");
-        resolved.unknown(format!("ACS of {named}"), (*reason).to_owned());
+        let guests = guests_below(tree);
+        let exposed = unreadable.iter().any(|(port, _)| guests.contains_key(port));
+        if resolved.acs.policy == AcsPolicy::Keep && !exposed {
+            let text = format!("not known ({reason}); policy `keep` leaves it as it is");
+            resolved.note(format!("ACS of {named}"), text);
+        } else {
+            resolved.unknown(format!("ACS of {named}"), (*reason).to_owned());
+        }
     }
     readable
 }
@@ -316,7 +323,7 @@ fn choose(profile: &section::Acs, os: &Os, redirect_only: bool) -> Result<AcsPer
     if profile.persistence == AcsPersist::Live {
         return Ok(AcsPersistence::Live);
     }
-    let (release, support) = of_next_boot(os)?;
+    let (release, support) = of_next_boot(os).map_err(|error| error.to_string())?;
     match support {
         Support::ConfigAcs => Ok(AcsPersistence::ConfigAcs),
         Support::DisableAcsRedir if redirect_only => Ok(AcsPersistence::DisableAcsRedir),

@@ -47,17 +47,20 @@ enum Row {
 /// and 63); their numbers do not tell which of them a release has.
 const BACKPORTED: [((u32, u32), &str); 1] = [((6, 8), "nvidia")];
 
+/// The kernel that boots next is not known, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("it is not known which kernel boots next: {0}")]
+pub struct NoKernel(String);
+
 /// What the kernel of the default boot entry makes of the parameters, with its release.
 ///
 /// # Errors
-/// Why that kernel is not known, for people.
-pub fn of_next_boot(os: &Os) -> Result<(&str, Support), String> {
+/// [`NoKernel`].
+pub fn of_next_boot(os: &Os) -> Result<(&str, Support), NoKernel> {
     match &os.next_kernel {
         Reading::Known(release) => Ok((release, placed(release, os))),
-        Reading::Absent => {
-            Err("it is not known which kernel boots next: no boot entry was found".to_owned())
-        }
-        Reading::Unknown(why) => Err(format!("it is not known which kernel boots next: {why}")),
+        Reading::Absent => Err(NoKernel("no boot entry was found".to_owned())),
+        Reading::Unknown(why) => Err(NoKernel(why.clone())),
     }
 }
 

@@ -34,9 +34,9 @@ pub fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option<String
     (!entries.is_empty() && token.len() <= TOKEN_LIMIT).then_some(token)
 }
 
-/// What a running kernel was told to do with one port: which bits, and to what. `None`: nothing that is understood
+/// What the arguments of a running kernel say of one port: which bits, and to what. `None`: nothing that is understood
 /// here (entries by path or by device id are not).
-pub fn told(
+pub fn of_port(
     config_acs: Option<&str>,
     disable_redir: Option<&str>,
     port: PciAddress,
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn what_a_kernel_was_told_is_read_back() {
         let list = "xx000x0@0000:20:00.0;1x1@22:00.0;1@pci:0:0;q@0000:23:00.0";
-        let read = |port: &str| told(Some(list), Some("0000:20:00.0;0000:24:00.0"), at(port));
+        let read = |port: &str| of_port(Some(list), Some("0000:20:00.0;0000:24:00.0"), at(port));
         assert_eq!(read("0000:20:00.0"), Some((AcsBits(0x1d), AcsBits(0))));
         assert_eq!(read("0000:22:00.0"), Some((AcsBits(0x05), AcsBits(0x05))));
         assert_eq!(read("0000:23:00.0"), None);

@@ -1,7 +1,7 @@
 //! What chooses systemd-boot's entry: EFI variables that `bootctl set-oneshot` and `set-default` write, then loader.conf
 //! (src/boot/boot.c, config_select_default_entry; the Boot Loader Interface names the variables).
 
-use crate::host::{ReadError, Reader};
+use crate::host::{ReadError, Reader, Reading};
 
 /// Where the variables are, with the vendor id of the Boot Loader Interface.
 const VARIABLES: [&str; 2] = [
@@ -11,32 +11,34 @@ const VARIABLES: [&str; 2] = [
 /// Attributes before the value (Documentation/filesystems/efivarfs.rst).
 const ATTRIBUTES: usize = 4;
 
-/// Globs on the id of an entry, most important first.
-///
-/// # Errors
-/// Why it is not known what chooses.
-pub fn patterns(reader: &dyn Reader, mount: &str) -> Result<Vec<String>, String> {
+/// Globs on the id of an entry, most important first; none where nothing chooses.
+pub fn patterns(reader: &dyn Reader, mount: &str) -> Reading<Vec<String>> {
     let mut patterns = Vec::new();
     for path in VARIABLES {
         match reader.read(path) {
-            Ok(bytes) => patterns.push(
-                text(&bytes).ok_or_else(|| format!("{path} holds no text that ends with NUL"))?,
-            ),
+            Ok(bytes) => match text(&bytes) {
+                Some(pattern) => patterns.push(pattern),
+                None => {
+                    return Reading::Unknown(format!("{path} holds no text that ends with NUL"));
+                }
+            },
             // A snapshot of an earlier version says nothing of them.
             Err(error) if error.is_absent() => {}
             Err(ReadError::NotRecorded { .. }) => {}
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Reading::Unknown(error.to_string()),
         }
     }
     match super::files::raw(reader, &format!("{mount}/loader/loader.conf")) {
         Ok(text) => patterns.extend(configured(&text)),
         Err(error) if error.is_absent() => {}
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Reading::Unknown(error.to_string()),
     }
     match patterns.iter().find(|pattern| pattern.starts_with('@')) {
         // `@saved` is the last one that was booted, which another variable has.
-        Some(word) => Err(format!("the loader's default is `{word}`, which is decided at boot")),
-        None => Ok(patterns),
+        Some(word) => {
+            Reading::Unknown(format!("the loader's default is `{word}`, which is decided at boot"))
+        }
+        None => Reading::Known(patterns),
     }
 }
 

@@ -6,7 +6,7 @@ use super::groups::{Groups, groups};
 use super::{NAME, arch, passthrough_wanted, states};
 use crate::cmdline::{CommandLine, iommu_passthrough};
 use crate::kind::Context;
-use crate::plan::{Blocker, Note, Section, Unknown};
+use crate::plan::{Blocker, KindPlan, Note, Unknown};
 use crate::value::PciAddress;
 
 /// What the blocker of a refusing kernel is about.
@@ -15,7 +15,7 @@ pub const SUBJECT: &str = "IOMMU passthrough";
 const NAMED: usize = 3;
 
 /// One remark on the IOMMU group types of GPUs and NICs, and a blocker where the running kernel was told otherwise.
-pub fn report(context: &Context, section: &mut Section) {
+pub fn report(context: &Context, section: &mut KindPlan) {
     if !passthrough_wanted(context) {
         return;
     }
@@ -30,7 +30,7 @@ pub fn report(context: &Context, section: &mut Section) {
             text: said.join(", "),
         });
     }
-    if !translated.is_empty() && told(context) {
+    if !translated.is_empty() && booted_with_passthrough(context) {
         section.blockers.push(refused(&translated, types.values().sum()));
     }
     if unread > 0 {
@@ -43,7 +43,7 @@ pub fn report(context: &Context, section: &mut Section) {
 }
 
 /// Whether the running kernel was booted with passthrough; one that was not is waited for.
-fn told(context: &Context) -> bool {
+fn booted_with_passthrough(context: &Context) -> bool {
     let Ok(running) = context.reader.text("/proc/cmdline") else { return false };
     let line = CommandLine::parse(running.trim_end());
     // By its line, or by a default that every kernel here has.

@@ -11,7 +11,7 @@ use crate::value::{KernelVersion, PciId};
 
 const NVIDIA: PciId = PciId(0x10de);
 /// The first release with S1DSS bypass.
-const EITHER: KernelVersion = KernelVersion::new(6, 11);
+const EITHER_MODE_WORKS: KernelVersion = KernelVersion::new(6, 11);
 const SOURCE: &str = "NVIDIA/nodewright-packages pull request 122; handbook §14.3";
 
 /// The mode that the profile's comes to on this machine, with a reason that the machine adds.
@@ -31,8 +31,9 @@ pub fn mode(
     let os = &facts.os;
     // Arguments count from the next boot on: so does the kernel.
     let release = os.next_kernel.known().or(os.kernel.known()).or(os.installed_kernels.last());
-    let old = release
-        .filter(|release| KernelVersion::of(release).is_some_and(|version| version < EITHER));
+    let old = release.filter(|release| {
+        KernelVersion::of(release).is_some_and(|version| version < EITHER_MODE_WORKS)
+    });
     match (asked, release, old) {
         (IommuMode::Auto, Some(release), None) if KernelVersion::of(release).is_some() => {
             cmdline.keep.push("iommu.passthrough".to_owned());

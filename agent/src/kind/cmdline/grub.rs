@@ -174,7 +174,7 @@ pub fn edit_files(
     let sources = sources(reader, family).map_err(|error| files::unreadable(&error))?;
     let old = match line(&sources) {
         Ok(line) => line,
-        Err(why) => return blind(reader, &sources, family, edit, &why),
+        Err(error) => return blind(reader, &sources, family, edit, &error.to_string()),
     };
     let target = edit.apply(&old).map_err(|error| files::cannot(MAIN, &error))?;
     if target == old {
@@ -187,14 +187,14 @@ pub fn edit_files(
     let reordered = edit.reordered(&old, &target);
     let cut = Cut { edit, variable: family.variable, target: &target, removed, reordered };
     let cut = cut.apply(&others)?;
-    let kept = line(&cut).map_err(|why| files::cannot(MAIN, &Words(why)))?;
+    let kept = line(&cut).map_err(|error| files::cannot(MAIN, &error))?;
     let added = tokens(&LineDiff::between(&kept, &target).added)?;
     let added: Vec<Token> = added.iter().filter_map(|token| edit.missing(token, &kept)).collect();
     let result = match &own {
         Some(own) => with_drop_in(cut, own, family, &added)?,
         None => with_main(cut, family, &added)?,
     };
-    let reached = line(&result).map_err(|why| files::cannot(MAIN, &Words(why)))?;
+    let reached = line(&result).map_err(|error| files::cannot(MAIN, &error))?;
     let findings = edit.satisfied_by(&reached, &KernelDefaults::default());
     let wrong: Vec<&Finding> =
         findings.iter().filter(|finding| !finding.status.is_satisfied()).collect();
@@ -203,11 +203,6 @@ pub fn edit_files(
     }
     Ok(differences(&others, ours.first(), &result, own.as_deref()))
 }
-
-/// Words that are an error's own.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Words(String);
 
 fn tokens(words: &[String]) -> Result<Vec<Token>, Obstacle> {
     words.iter().map(|word| Token::new(word).map_err(|error| files::cannot(MAIN, &error))).collect()

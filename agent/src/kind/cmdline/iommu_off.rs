@@ -9,7 +9,7 @@ use crate::cmdline::{CommandLine, KernelDefaults, iommu_off_by};
 use crate::facts::{CpuVendor, Facts};
 use crate::host::{Reader, Reading};
 use crate::ledger::Ledger;
-use crate::plan::{Effect, Pending, Section};
+use crate::plan::{Effect, KindPlan, Pending};
 use crate::section::Declared;
 
 /// What keeps it off; `Absent` = nothing does, on at least one of the lines that may count.
@@ -88,7 +88,7 @@ fn off_on(
 }
 
 /// What is right without an argument. An IOMMU that translates still and is off from the next boot on waits for it.
-pub fn report(context: &Context, section: &mut Section) {
+pub fn report(context: &Context, section: &mut KindPlan) {
     let settled = &context.desired.cmdline.settled;
     let on = context.facts.iommu.active.known().is_some_and(|units| !units.is_empty());
     match &context.facts.iommu.off_by {

@@ -62,8 +62,9 @@ pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
         };
         let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
         let patterns = match chosen::patterns(reader, mount) {
-            Ok(patterns) => patterns,
-            Err(why) => return Reading::Unknown(why),
+            Reading::Known(patterns) => patterns,
+            Reading::Absent => Vec::new(),
+            Reading::Unknown(why) => return Reading::Unknown(why),
         };
         let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
         return match systemd_default(&entries, &patterns) {
@@ -106,8 +107,9 @@ pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
         names.sort_by(|a, b| version::uapi_order(a, b));
         let Some(newest) = names.last() else { continue };
         let patterns = match chosen::patterns(reader, mount) {
-            Ok(patterns) => patterns,
-            Err(why) => return Reading::Unknown(why),
+            Reading::Known(patterns) => patterns,
+            Reading::Absent => Vec::new(),
+            Reading::Unknown(why) => return Reading::Unknown(why),
         };
         let matching = |pattern: &String| {
             let pattern = glob::Pattern::new(&pattern.to_lowercase()).ok()?;

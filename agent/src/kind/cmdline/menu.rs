@@ -86,7 +86,10 @@ impl Menu {
             .satisfied_by(&line, &KernelDefaults::default())
             .iter()
             .any(|finding| !finding.status.is_satisfied());
-        if !lacks || fed(&default, configured) || !all.iter().any(|entry| fed(entry, configured)) {
+        if !lacks
+            || carries(&default, configured)
+            || !all.iter().any(|entry| carries(entry, configured))
+        {
             return None;
         }
         Some(Obstacle {
@@ -167,7 +170,7 @@ impl Menu {
     }
 }
 
-fn fed(entry: &Entry, configured: &CommandLine) -> bool {
+fn carries(entry: &Entry, configured: &CommandLine) -> bool {
     let line = CommandLine::parse(&entry.cmdline);
     let words =
         |line: &CommandLine| line.tokens().map(|token| token.to_string()).collect::<Vec<_>>();

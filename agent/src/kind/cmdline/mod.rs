@@ -3,6 +3,7 @@
 //! here the two meet the host. One file a back end, one row each in `backend`.
 
 mod bls;
+mod check_line;
 mod chosen;
 pub mod diagnosis;
 pub mod effective;
@@ -26,9 +27,9 @@ pub mod show;
 mod situation;
 mod states;
 
+pub use check_line::{WrongLine, check_line};
 pub use iommu_off::{iommu_off, iommu_off_by_others};
 pub use next_kernel::next_kernel;
-pub use states::{WrongLine, check_line};
 
 use super::{Context, Kind};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
@@ -36,7 +37,7 @@ use crate::desired::DesiredCmdline;
 use crate::error_chain::chain;
 use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{Reader, Reading};
-use crate::plan::{Action, Blocker, Change, Effect, Pending, Section};
+use crate::plan::{Action, Blocker, Change, Effect, KindPlan, Pending};
 use diagnosis::{Cause, Seen};
 
 /// The row of the table of kinds.
@@ -117,8 +118,8 @@ fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
     }
 }
 
-fn plan(context: &Context) -> Section {
-    let mut section = Section::default();
+fn plan(context: &Context) -> KindPlan {
+    let mut section = KindPlan::default();
     situation::report(context, &mut section);
     // What is said to cost something else, or to do nothing, is not done beside saying it.
     let refused = !section.blockers.is_empty();
@@ -144,17 +145,17 @@ fn plan(context: &Context) -> Section {
         }
     };
     let observed = (backend.observe)(context.reader, context.facts);
-    let standing = states::compare(context, &edit, &observed);
-    states::report(context, &edit, &standing, &mut section);
+    let comparison = states::compare(context, &edit, &observed);
+    states::report(context, &edit, &comparison, &mut section);
     effective::report(context, &mut section);
     if let Some(obstacle) = too_many_hugepages(wanted, arch, context.facts) {
         block(&mut section, obstacle);
-    } else if !refused && standing.needs_change() {
+    } else if !refused && comparison.needs_change() {
         // What a kernel default already satisfies is not written: the plan must not do what it does not show.
-        let steps = needed(wanted, arch, context, &standing)
+        let steps = needed(wanted, arch, context, &comparison)
             .and_then(|edit| (backend.steps)(context, &edit));
         match steps {
-            Ok(steps) => section.changes.push(change(wanted, context, &standing, steps)),
+            Ok(steps) => section.changes.push(change(wanted, context, &comparison, steps)),
             Err(obstacle) => block(&mut section, obstacle),
         }
     }
@@ -183,7 +184,7 @@ fn too_many_hugepages(wanted: &DesiredCmdline, arch: Arch, facts: &Facts) -> Opt
     hugepages::too_many(tokens, arch, *facts.memory_bytes.known()?)
 }
 
-fn block(section: &mut Section, obstacle: Obstacle) {
+fn block(section: &mut KindPlan, obstacle: Obstacle) {
     section.blockers.push(Blocker {
         kind: NAME,
         subject: "kernel command line".into(),
@@ -209,9 +210,9 @@ fn needed(
     wanted: &DesiredCmdline,
     arch: Arch,
     context: &Context,
-    standing: &states::Standing,
+    comparison: &states::Comparison,
 ) -> Result<Edit, Obstacle> {
-    let by_default = standing.by_default();
+    let by_default = comparison.by_default();
     let set: Vec<&str> = wanted
         .set
         .iter()
@@ -245,21 +246,21 @@ fn edit_of(
 fn change(
     wanted: &DesiredCmdline,
     context: &Context,
-    standing: &states::Standing,
+    comparison: &states::Comparison,
     steps: Steps,
 ) -> Change {
-    let items = standing.items(wanted);
+    let items = comparison.items(wanted);
     Change {
         id: format!("{NAME}/{}", steps.subject.trim_start_matches('/')),
         kind: NAME,
         subject: steps.subject,
-        effect: standing.effect(),
+        effect: comparison.effect(),
         items,
         actions: steps.actions,
         disrupts: steps.disrupts,
         needs: Vec::new(),
         owns: Some(owned::owns(wanted, context)),
-        deferred: states::deferred(context, standing),
+        deferred: states::deferred(context, comparison),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::section::Declared;
 
 const KIND: &str = "cmdline";
 /// What bedplate may have put on the line for an IOMMU: harmless without one, and no reason for a reboot.
-const STAY: [&str; 4] = ["intel_iommu", "amd_iommu", "iommu", "iommu.passthrough"];
+const LEFT_AS_THEY_ARE: [&str; 4] = ["intel_iommu", "amd_iommu", "iommu", "iommu.passthrough"];
 
 /// Whether the mode is what it should be without any argument.
 ///
@@ -49,7 +49,7 @@ pub fn is_settled(
         }
         _ => return Ok(false),
     };
-    cmdline.keep.extend(STAY.map(str::to_owned));
+    cmdline.keep.extend(LEFT_AS_THEY_ARE.map(str::to_owned));
     cmdline.settled.push(Settled { kind: KIND, subject: "IOMMU".to_owned(), state });
     Ok(true)
 }
@@ -60,7 +60,7 @@ fn names_arguments(profile: &dyn Declared) -> bool {
         let arguments = cmdline.args.iter().chain(&cmdline.absent);
         arguments
             .map(|arg| fold_name(arg.arg.split('=').next().unwrap_or_default()))
-            .any(|name| STAY.contains(&name.as_str()))
+            .any(|name| LEFT_AS_THEY_ARE.contains(&name.as_str()))
     })
 }
 

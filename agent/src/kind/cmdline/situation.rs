@@ -5,7 +5,7 @@ use super::{NAME, iommu_wanted, passthrough_wanted};
 use crate::cmdline::{CommandLine, Token};
 use crate::host::{HostKind, Reader};
 use crate::kind::Context;
-use crate::plan::{Blocker, Note, Section};
+use crate::plan::{Blocker, KindPlan, Note};
 
 /// What a row looks at.
 struct Seen<'a> {
@@ -31,7 +31,7 @@ const ROWS: &[Row] = &[
 const PATCHED: [&str; 5] = ["-pve", "-zen", "-xanmod", "-liquorix", "-cachyos"];
 
 /// Notes of what holds, and blockers where what is wanted cannot be had, or costs something else.
-pub fn report(context: &Context, section: &mut Section) {
+pub fn report(context: &Context, section: &mut KindPlan) {
     if context.facts.host == HostKind::Image {
         return;
     }
@@ -49,7 +49,7 @@ pub fn report(context: &Context, section: &mut Section) {
 }
 
 /// The hypervisor has the IOMMU; dom0's own arguments for it do nothing.
-fn xen(context: &Context, section: &mut Section) {
+fn xen(context: &Context, section: &mut KindPlan) {
     let capabilities = context.reader.text("/proc/xen/capabilities").unwrap_or_default();
     if !capabilities.contains("control_d") {
         return;
@@ -70,7 +70,7 @@ fn xen(context: &Context, section: &mut Section) {
 }
 
 /// With passthrough as the default the kernel gives SNP up at the next boot.
-fn sev_snp(context: &Context, section: &mut Section) {
+fn sev_snp(context: &Context, section: &mut KindPlan) {
     let path = "/sys/module/kvm_amd/parameters/sev_snp";
     if !matches!(context.reader.attribute(path).as_deref(), Ok("Y" | "1")) {
         return;

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::groups::groups;
-use super::{NAME, Observed, arch};
-use crate::cmdline::{CommandLine, Edit, EditError, Finding, KernelDefaults, Status};
+use super::{NAME, Observed};
+use crate::cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status};
 use crate::desired::DesiredCmdline;
 use crate::facts::Facts;
 use crate::host::{HostKind, Reader, Reading};
 use crate::kind::{Context, dropped};
-use crate::plan::{Deferred, Effect, Item, Note, Pending, Section, Settled, Unknown, Why};
+use crate::plan::{Deferred, Effect, Item, KindPlan, Note, Pending, Settled, Unknown, Why};
 
 /// How every wanted and unwanted thing stands in each state. All lists have the edit's order.
-pub struct Standing {
+pub struct Comparison {
     configured: Reading<Vec<Finding>>,
     next: Reading<Vec<Finding>>,
     running: Reading<Vec<Finding>>,
@@ -20,14 +20,14 @@ pub struct Standing {
 }
 
 /// Reads /proc/cmdline and compares all three lines.
-pub fn compare(context: &Context, edit: &Edit, observed: &Observed) -> Standing {
+pub fn compare(context: &Context, edit: &Edit, observed: &Observed) -> Comparison {
     let defaults = kernel_defaults(context.reader, context.facts);
     let findings = |line: &Reading<CommandLine>| match line {
         Reading::Known(line) => Reading::Known(findings(edit, line, &defaults)),
         Reading::Absent => Reading::Absent,
         Reading::Unknown(why) => Reading::Unknown(why.clone()),
     };
-    Standing {
+    Comparison {
         configured: findings(&observed.configured),
         next: findings(&observed.next),
         running: findings(&running(context)),
@@ -36,7 +36,11 @@ pub fn compare(context: &Context, edit: &Edit, observed: &Observed) -> Standing 
 }
 
 /// With several kernels installed, a default only counts when all of them were built so.
-fn findings(edit: &Edit, line: &CommandLine, defaults: &[KernelDefaults]) -> Vec<Finding> {
+pub(super) fn findings(
+    edit: &Edit,
+    line: &CommandLine,
+    defaults: &[KernelDefaults],
+) -> Vec<Finding> {
     let mut all = defaults.iter().map(|defaults| edit.satisfied_by(line, defaults));
     let Some(mut worst) = all.next() else {
         return edit.satisfied_by(line, &KernelDefaults::default());
@@ -81,7 +85,7 @@ fn running(context: &Context) -> Reading<CommandLine> {
         .map(|text| CommandLine::parse(text.trim_end_matches('\n')))
 }
 
-impl Standing {
+impl Comparison {
     /// Whether the configuration cannot be followed to its end: what it may bring besides bedplate's own is not known.
     fn in_part(&self) -> bool {
         !self.remarks.is_empty() || matches!(self.configured, Reading::Unknown(_))
@@ -209,10 +213,10 @@ fn why_of(wanted: &DesiredCmdline, entry: &str, set: bool) -> Vec<Why> {
 }
 
 /// Settled parameters, those that wait for a boot, unreadable states, and files that were not understood.
-pub fn report(context: &Context, edit: &Edit, standing: &Standing, section: &mut Section) {
+pub fn report(context: &Context, edit: &Edit, comparison: &Comparison, section: &mut KindPlan) {
     for (state, subject) in [
-        (&standing.configured, "configured command line"),
-        (&standing.next, "next boot's command line"),
+        (&comparison.configured, "configured command line"),
+        (&comparison.next, "next boot's command line"),
     ] {
         if let Reading::Unknown(reason) = state {
             section.unknowns.push(Unknown {
@@ -224,7 +228,7 @@ pub fn report(context: &Context, edit: &Edit, standing: &Standing, section: &mut
     }
     // An image's entry may be made when it is installed; a machine that runs has been booted from something.
     let nowhere =
-        matches!((&standing.configured, &standing.next), (Reading::Known(_), Reading::Absent));
+        matches!((&comparison.configured, &comparison.next), (Reading::Known(_), Reading::Absent));
     if nowhere && context.facts.host != HostKind::Image {
         let reason = "no boot entry was found; check that /boot is mounted".to_owned();
         section.unknowns.push(Unknown {
@@ -233,13 +237,13 @@ pub fn report(context: &Context, edit: &Edit, standing: &Standing, section: &mut
             reason,
         });
     }
-    if let Reading::Unknown(reason) = &standing.running {
+    if let Reading::Unknown(reason) = &comparison.running {
         let subject = "running command line".into();
         section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.clone() });
     }
     // Without a known line this is the reason that stands there already.
-    let in_part = matches!(standing.configured, Reading::Known(_));
-    for remark in standing.remarks.iter().filter(|_| in_part) {
+    let in_part = matches!(comparison.configured, Reading::Known(_));
+    for remark in comparison.remarks.iter().filter(|_| in_part) {
         section.unknowns.push(Unknown {
             kind: NAME,
             subject: "configured command line".into(),
@@ -248,16 +252,16 @@ pub fn report(context: &Context, edit: &Edit, standing: &Standing, section: &mut
     }
     let count = edit.wanted().len() + edit.unwanted().len();
     for index in 0..count {
-        one(context, standing, index, section);
+        one(context, comparison, index, section);
     }
 }
 
-fn one(context: &Context, standing: &Standing, index: usize, section: &mut Section) {
+fn one(context: &Context, comparison: &Comparison, index: usize, section: &mut KindPlan) {
     let at = |state: &'_ Reading<Vec<Finding>>| {
         state.known().and_then(|findings| findings.get(index)).cloned()
     };
     let (configured, next, running) =
-        (at(&standing.configured), at(&standing.next), at(&standing.running));
+        (at(&comparison.configured), at(&comparison.next), at(&comparison.running));
     let satisfied =
         |finding: &Option<Finding>| finding.as_ref().map(|finding| finding.status.is_satisfied());
     let Some(shown) = configured.clone().or(next.clone()).or(running.clone()) else { return };
@@ -279,7 +283,7 @@ fn one(context: &Context, standing: &Standing, index: usize, section: &mut Secti
         }
         (_, _, Some(false)) => {}
         // Nothing is claimed to be gone from a configuration that cannot be followed.
-        _ if shown.key.is_none() && standing.in_part() => {}
+        _ if shown.key.is_none() && comparison.in_part() => {}
         (configured, next, running) => section.settled.push(Settled {
             kind: NAME,
             state: places(context, configured, next, running) + &manner(&shown.status),
@@ -333,12 +337,12 @@ fn manner(status: &Status) -> String {
 }
 
 /// Without a boot loader that can be written, the running line still says something.
-pub fn running_only(context: &Context, edit: &Edit, section: &mut Section) {
+pub fn running_only(context: &Context, edit: &Edit, section: &mut KindPlan) {
     let nothing =
         Observed { configured: Reading::Absent, next: Reading::Absent, remarks: Vec::new() };
-    let standing = compare(context, edit, &nothing);
-    report(context, edit, &standing, section);
-    let findings = standing.running.known().map(Vec::as_slice).unwrap_or_default();
+    let comparison = compare(context, edit, &nothing);
+    report(context, edit, &comparison, section);
+    let findings = comparison.running.known().map(Vec::as_slice).unwrap_or_default();
     for finding in findings.iter().filter(|finding| !finding.status.is_satisfied()) {
         let text = match found(&finding.status) {
             Some(found) => format!("the running kernel has {found}"),
@@ -349,53 +353,11 @@ pub fn running_only(context: &Context, edit: &Edit, section: &mut Section) {
 }
 
 /// In an image, a stale boot entry is the image build's to regenerate.
-pub fn deferred(context: &Context, standing: &Standing) -> Option<Deferred> {
-    let configured_is_right = standing
+pub fn deferred(context: &Context, comparison: &Comparison) -> Option<Deferred> {
+    let configured_is_right = comparison
         .configured
         .known()
         .is_some_and(|findings| findings.iter().all(|finding| finding.status.is_satisfied()));
     (context.facts.host == HostKind::Image && configured_is_right)
         .then(|| Deferred { until: "the image build regenerates the boot configuration".into() })
-}
-
-/// Why a line is not what it was to be after regeneration.
-#[derive(Debug, thiserror::Error)]
-pub enum WrongLine {
-    /// What it is compared with makes no sense.
-    #[error(transparent)]
-    Edit(#[from] EditError),
-    /// What is missing or still there.
-    #[error("{}", .0.iter().map(differs).collect::<Vec<_>>().join("; "))]
-    Differs(Vec<Finding>),
-}
-
-fn differs(finding: &Finding) -> String {
-    match &finding.status {
-        Status::Lingering { found } => format!("{found} is still there"),
-        Status::Other { found } => {
-            format!("{} is not there ({found} is)", finding.entries.join(" "))
-        }
-        Status::Reordered { found, .. } => {
-            format!("{} is there in another order ({found})", finding.entries.join(" "))
-        }
-        _ => format!("{} is not there", finding.entries.join(" ")),
-    }
-}
-
-/// Whether a line satisfies tokens that must be there and keys that must not: the check after regeneration.
-///
-/// # Errors
-/// [`WrongLine`].
-pub fn check_line(
-    reader: &dyn Reader,
-    facts: &Facts,
-    line: &CommandLine,
-    present: &[String],
-    absent: &[String],
-) -> Result<(), WrongLine> {
-    let edit = Edit::new(arch(facts), present, absent)?;
-    let defaults = kernel_defaults(reader, facts);
-    let mut wrong = findings(&edit, line, &defaults);
-    wrong.retain(|finding| !finding.status.is_satisfied());
-    if wrong.is_empty() { Ok(()) } else { Err(WrongLine::Differs(wrong)) }
 }

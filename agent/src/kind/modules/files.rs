@@ -13,12 +13,12 @@ use crate::kind::{Context, dropped};
 use crate::ledger::Sha;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
 use crate::plan::{
-    Action, Blocker, Change, Effect, FileContent, Item, Note, Pending, Section, Settled, WayBack,
+    Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Pending, Settled, WayBack,
     Why,
 };
 
 /// Compares the boot load list.
-pub fn load_list(context: &Context, section: &mut Section) {
+pub fn load_list(context: &Context, section: &mut KindPlan) {
     let files = match drop_in::files(context.reader, "modules-load.d") {
         Ok(files) => files,
         Err(error) => return drop_in::unknown(NAME, section, MODULES_LOAD_PATH, &error),
@@ -77,7 +77,7 @@ pub fn load_list(context: &Context, section: &mut Section) {
 }
 
 /// Compares options and blacklist.
-pub fn modprobe(context: &Context, section: &mut Section) {
+pub fn modprobe(context: &Context, section: &mut KindPlan) {
     let wanted = &context.desired.modules;
     let text = match modules_conf::modprobe(wanted, context.profile.name()) {
         Ok(text) => text,
@@ -185,7 +185,7 @@ fn replace(
     text: Option<String>,
     items: Vec<Item>,
     effect: Effect,
-    section: &mut Section,
+    section: &mut KindPlan,
 ) -> Option<Change> {
     let before = match reader.read(path) {
         Ok(bytes) => Some(FileContent { bytes }),
@@ -214,7 +214,7 @@ fn replace(
 }
 
 /// A file that sorts after ours and says otherwise wins when the module is loaded.
-fn overruled(context: &Context, files: &[ConfFile], section: &mut Section) {
+fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     for file in files.iter().filter(|file| name(&file.path) > name(MODPROBE_PATH)) {
         let theirs = conf::modprobe(&file.text);
@@ -234,7 +234,7 @@ fn overruled(context: &Context, files: &[ConfFile], section: &mut Section) {
     }
 }
 
-fn settled(ours: &Modprobe, section: &mut Section) {
+fn settled(ours: &Modprobe, section: &mut KindPlan) {
     for ((module, parameter), value) in &ours.options {
         let subject = format!("options {module} {parameter}");
         section.settled.push(Settled {
@@ -250,7 +250,7 @@ fn settled(ours: &Modprobe, section: &mut Section) {
 }
 
 /// Options that the file has and the loaded module has not: a reload or a boot closes the gap.
-fn pending_options(context: &Context, section: &mut Section) {
+fn pending_options(context: &Context, section: &mut KindPlan) {
     if context.facts.host == HostKind::Image {
         return;
     }
@@ -296,7 +296,7 @@ fn initramfs_tool(reader: &dyn Reader) -> Option<Action> {
 }
 
 /// Whether a module is inside an initramfs cannot be told without unpacking it, so it is always rebuilt.
-fn rebuild_initramfs(context: &Context, change: &mut Change, section: &mut Section) {
+fn rebuild_initramfs(context: &Context, change: &mut Change, section: &mut KindPlan) {
     match initramfs_tool(context.reader) {
         Some(tool) => change.actions.push(tool),
         None => section.notes.push(Note {
@@ -310,7 +310,7 @@ fn rebuild_initramfs(context: &Context, change: &mut Change, section: &mut Secti
 }
 
 /// A rebuild that was promised and did not succeed is done now, even though the file is right.
-fn owed_rebuild(context: &Context, section: &mut Section) {
+fn owed_rebuild(context: &Context, section: &mut KindPlan) {
     for owed in context.ledger.owed.iter().filter(|owed| owed.kind == NAME) {
         let why = Why::because(
             "an earlier apply changed modprobe.d and this tool has not succeeded since",

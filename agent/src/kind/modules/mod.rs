@@ -13,7 +13,7 @@ pub(crate) mod section;
 mod waits;
 
 use super::{Context, Kind, no_labels};
-use crate::plan::Section;
+use crate::plan::KindPlan;
 
 /// The row of the table of kinds.
 pub const KIND: Kind = Kind {
@@ -30,8 +30,8 @@ pub const KIND: Kind = Kind {
 
 const NAME: &str = "modules";
 
-fn plan(context: &Context) -> Section {
-    let mut section = Section::default();
+fn plan(context: &Context) -> KindPlan {
+    let mut section = KindPlan::default();
     files::load_list(context, &mut section);
     files::modprobe(context, &mut section);
     running::load(context, &mut section);

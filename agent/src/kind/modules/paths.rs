@@ -1,36 +1,36 @@
 //! Where modules are configured and show: what a snapshot records, what the daemon watches.
 
 use crate::facts::Facts;
-use crate::kind::{Owns, Take, Watch};
+use crate::kind::{Owns, RecordMode, Watch};
 use crate::section::Declared;
 
 /// Recorded in snapshots.
-pub const RECORDED: &[(&str, Take)] = &[
-    ("/etc/modprobe.d/*", Take::Whole),
-    ("/run/modprobe.d/*", Take::Whole),
-    ("/usr/local/lib/modprobe.d/*", Take::Whole),
-    ("/usr/lib/modprobe.d/*", Take::Whole),
-    ("/lib/modprobe.d/*", Take::Whole),
-    ("/etc/modules-load.d/*", Take::Whole),
-    ("/run/modules-load.d/*", Take::Whole),
-    ("/usr/local/lib/modules-load.d/*", Take::Whole),
-    ("/usr/lib/modules-load.d/*", Take::Whole),
-    ("/etc/modules", Take::Whole),
-    ("/proc/modules", Take::Whole),
-    ("/sys/module/*", Take::Names),
-    ("/sys/module/*/initstate", Take::Whole),
-    ("/sys/module/*/refcnt", Take::Whole),
-    ("/sys/module/*/version", Take::Whole),
-    ("/sys/module/*/taint", Take::Whole),
-    ("/sys/module/*/holders", Take::Names),
-    ("/sys/module/*/parameters/*", Take::Whole),
-    ("/usr/lib/modules/*/vmlinuz", Take::Presence),
-    ("/lib/modules/*/modules.builtin", Take::Whole),
-    ("/lib/modules/*/modules.dep", Take::Whole),
-    ("/lib/modules/*/modules.symbols", Take::Whole),
-    ("/usr/bin/dracut", Take::Presence),
-    ("/usr/sbin/modprobe", Take::Presence),
-    ("/usr/sbin/update-initramfs", Take::Presence),
+pub const RECORDED: &[(&str, RecordMode)] = &[
+    ("/etc/modprobe.d/*", RecordMode::Whole),
+    ("/run/modprobe.d/*", RecordMode::Whole),
+    ("/usr/local/lib/modprobe.d/*", RecordMode::Whole),
+    ("/usr/lib/modprobe.d/*", RecordMode::Whole),
+    ("/lib/modprobe.d/*", RecordMode::Whole),
+    ("/etc/modules-load.d/*", RecordMode::Whole),
+    ("/run/modules-load.d/*", RecordMode::Whole),
+    ("/usr/local/lib/modules-load.d/*", RecordMode::Whole),
+    ("/usr/lib/modules-load.d/*", RecordMode::Whole),
+    ("/etc/modules", RecordMode::Whole),
+    ("/proc/modules", RecordMode::Whole),
+    ("/sys/module/*", RecordMode::Names),
+    ("/sys/module/*/initstate", RecordMode::Whole),
+    ("/sys/module/*/refcnt", RecordMode::Whole),
+    ("/sys/module/*/version", RecordMode::Whole),
+    ("/sys/module/*/taint", RecordMode::Whole),
+    ("/sys/module/*/holders", RecordMode::Names),
+    ("/sys/module/*/parameters/*", RecordMode::Whole),
+    ("/usr/lib/modules/*/vmlinuz", RecordMode::Presence),
+    ("/lib/modules/*/modules.builtin", RecordMode::Whole),
+    ("/lib/modules/*/modules.dep", RecordMode::Whole),
+    ("/lib/modules/*/modules.symbols", RecordMode::Whole),
+    ("/usr/bin/dracut", RecordMode::Presence),
+    ("/usr/sbin/modprobe", RecordMode::Presence),
+    ("/usr/sbin/update-initramfs", RecordMode::Presence),
 ];
 
 /// Written here.

@@ -8,12 +8,12 @@ use crate::host::module::is_live;
 use crate::host::{HostKind, Reading};
 use crate::kind::Context;
 use crate::plan::{
-    Action, Blocker, Change, Check, Effect, Item, Note, Section, Settled, Unknown, Why,
+    Action, Blocker, Change, Check, Effect, Item, KindPlan, Note, Settled, Unknown, Why,
 };
 use crate::value::ModuleName;
 
 /// Modules wanted now, and those that no boot can load.
-pub fn load(context: &Context, section: &mut Section) {
+pub fn load(context: &Context, section: &mut KindPlan) {
     for module in &context.desired.modules.load {
         match module.load {
             ModuleLoad::Now => load_one(context, module, section),
@@ -23,7 +23,7 @@ pub fn load(context: &Context, section: &mut Section) {
 }
 
 /// systemd-modules-load passes over a module that is not there, and does not fail (handbook §9).
-fn at_boot(context: &Context, module: &WantedModule, section: &mut Section) {
+fn at_boot(context: &Context, module: &WantedModule, section: &mut KindPlan) {
     if is_live(context.reader, &module.name) == Reading::Known(true) {
         return;
     }
@@ -41,7 +41,7 @@ fn not_installed(module: &ModuleName, release: &str) -> Blocker {
     }
 }
 
-fn load_one(context: &Context, module: &WantedModule, section: &mut Section) {
+fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
     let subject = format!("module {}", module.name);
     let live = if context.facts.host == HostKind::Image {
         Reading::Known(false)
@@ -80,7 +80,7 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut Section) {
     }
 }
 
-fn load_change(module: &WantedModule, section: &Section) -> Change {
+fn load_change(module: &WantedModule, section: &KindPlan) -> Change {
     let name = module.name.to_string();
     // Options count when the module is loaded: the file that holds them has to be there first.
     let needs = section
@@ -130,7 +130,7 @@ fn remedy(module: &ModuleName) -> String {
 }
 
 /// Modules that the profile wants gone now.
-pub fn unload(context: &Context, section: &mut Section) {
+pub fn unload(context: &Context, section: &mut KindPlan) {
     if context.facts.host == HostKind::Image {
         return;
     }
@@ -139,7 +139,7 @@ pub fn unload(context: &Context, section: &mut Section) {
     }
 }
 
-fn unload_one(context: &Context, module: &ModuleName, why: &[Why], section: &mut Section) {
+fn unload_one(context: &Context, module: &ModuleName, why: &[Why], section: &mut KindPlan) {
     let subject = format!("module {module}");
     match is_live(context.reader, module) {
         Reading::Known(true) => {}

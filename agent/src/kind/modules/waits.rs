@@ -12,7 +12,7 @@ use crate::host::{HostKind, Reading, boot_id};
 use crate::kind::Context;
 use crate::ledger::{Sha, WaitRecord};
 use crate::modules_conf::MODPROBE_PATH;
-use crate::plan::{Effect, Item, Pending, Section, Unseen};
+use crate::plan::{Effect, Item, KindPlan, Pending, PendingInvisible};
 
 /// One thing of a change that waits for a boot.
 pub struct Wait {
@@ -30,9 +30,15 @@ impl Wait {
     }
 
     /// What the ledger has to remember of it; `None`: the running module shows it.
-    pub fn unseen(self, change: &str) -> Option<Unseen> {
+    pub fn unseen(self, change: &str) -> Option<PendingInvisible> {
         let Wait { module, subject, began, next, shown } = self;
-        (!shown).then(|| Unseen { change: change.to_owned(), module, subject, began, next })
+        (!shown).then(|| PendingInvisible {
+            change: change.to_owned(),
+            module,
+            subject,
+            began,
+            next,
+        })
     }
 }
 
@@ -99,7 +105,7 @@ fn is_put_back(context: &Context, content: Option<&Sha>) -> bool {
 
 /// What was written in this boot and waits for the next one, as the ledger remembers it; `items` are about to be written
 /// again. A module that is gone waits for nothing: its next load brings what was written.
-pub fn pending(context: &Context, items: &[Item], section: &mut Section) {
+pub fn pending(context: &Context, items: &[Item], section: &mut KindPlan) {
     let mut records = context.ledger.waiting.iter().filter(|record| record.kind == NAME).peekable();
     if records.peek().is_none() || context.facts.host == HostKind::Image {
         return;

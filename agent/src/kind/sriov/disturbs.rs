@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::{NAME, Need, Pf, usage};
+use crate::host::Reading;
 use crate::host::{ReadError, Reader};
 use crate::kind::some_of;
-use crate::plan::{Blocker, Note, Section};
+use crate::plan::{Blocker, KindPlan, Note};
 
 const NET: &str = "/sys/class/net";
 /// Routes of the main table, as hosts have them that were recorded before all next hops were: the first one of each.
@@ -99,7 +100,7 @@ impl Pf<'_> {
     }
 
     /// Whether the change may do to the PF's own traffic what it does; if not, the section says why.
-    pub(super) fn may_disturb(&self, need: Need, section: &mut Section) -> bool {
+    pub(super) fn may_disturb(&self, need: Need, section: &mut KindPlan) -> bool {
         let makes = matches!(need, Need::Create | Need::Destroy);
         if self.wanted.allow_disruption || !(makes || self.switch.is_some()) {
             return true;
@@ -154,7 +155,7 @@ impl Pf<'_> {
             .function
             .net
             .iter()
-            .filter(|name| usage::is_up(name, reader) != Ok(false))
+            .filter(|name| usage::is_up(name, reader) != Reading::Known(false))
             .collect();
         let Some(first) = up.first() else { return Vec::new() };
         let driver = self.function.driver.as_deref().unwrap_or_default();

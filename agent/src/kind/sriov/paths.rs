@@ -5,23 +5,23 @@ use super::section::Sriov;
 use crate::desired::WantedAttributes;
 use crate::facts::Facts;
 use crate::host::Reader;
-use crate::kind::{Owns, Take, Watch};
+use crate::kind::{Owns, RecordMode, Watch};
 use crate::section::Declared;
 
 /// Recorded in snapshots.
-pub const RECORDED: &[(&str, Take)] = &[
-    ("/sys/class/net/*/flags", Take::Whole),
-    ("/sys/class/net/*/operstate", Take::Whole),
-    ("/sys/class/net/*/phys_port_name", Take::Whole),
-    ("/sys/class/net/*", Take::Names),
-    ("/sys/class/net/*/bonding/slaves", Take::Whole),
-    ("/proc/net/route", Take::Whole),
-    ("/proc/net/ipv6_route", Take::Whole),
-    ("/etc/systemd/network/*", Take::Whole),
-    ("/run/systemd/network/*", Take::Whole),
-    ("/etc/sriov-operator", Take::Presence),
-    ("/usr/bin/mlxconfig", Take::Presence),
-    ("/usr/bin/mstconfig", Take::Presence),
+pub const RECORDED: &[(&str, RecordMode)] = &[
+    ("/sys/class/net/*/flags", RecordMode::Whole),
+    ("/sys/class/net/*/operstate", RecordMode::Whole),
+    ("/sys/class/net/*/phys_port_name", RecordMode::Whole),
+    ("/sys/class/net/*", RecordMode::Names),
+    ("/sys/class/net/*/bonding/slaves", RecordMode::Whole),
+    ("/proc/net/route", RecordMode::Whole),
+    ("/proc/net/ipv6_route", RecordMode::Whole),
+    ("/etc/systemd/network/*", RecordMode::Whole),
+    ("/run/systemd/network/*", RecordMode::Whole),
+    ("/etc/sriov-operator", RecordMode::Presence),
+    ("/usr/bin/mlxconfig", RecordMode::Presence),
+    ("/usr/bin/mstconfig", RecordMode::Presence),
 ];
 
 /// Written here: VF counts, whether VFs get a driver and which, and by netlink what NICs keep of them.

@@ -1,7 +1,7 @@
 //! Whether VFs may be destroyed. Anything that cannot be told counts as use: they may be the network of a guest.
 
 use crate::facts::pci::{Function, PciTree, SriovPf};
-use crate::host::Reader;
+use crate::host::{Reader, Reading};
 
 /// `IFF_UP` of include/uapi/linux/if.h.
 const IFF_UP: u32 = 1;
@@ -46,19 +46,23 @@ pub(super) fn use_of(vf: &Function, reader: &dyn Reader) -> Option<String> {
 
 fn interface_use(name: &str, reader: &dyn Reader) -> Option<String> {
     match is_up(name, reader) {
-        Ok(false) => None,
-        Ok(true) => Some(format!("{name} is up")),
-        Err(why) => Some(format!("{name}: {why}")),
+        Reading::Known(false) | Reading::Absent => None,
+        Reading::Known(true) => Some(format!("{name} is up")),
+        Reading::Unknown(why) => Some(format!("{name}: {why}")),
     }
 }
 
-/// Whether an interface is switched on, or why that cannot be told.
-pub fn is_up(name: &str, reader: &dyn Reader) -> Result<bool, String> {
+/// Whether an interface is switched on. Never absent: of one that went away meanwhile it is unknown.
+pub fn is_up(name: &str, reader: &dyn Reader) -> Reading<bool> {
     // operstate says "down" of an interface that is up without a carrier: only the flag tells.
-    let text = reader.attribute(&format!("/sys/class/net/{name}/flags"));
-    let text = text.map_err(|error| error.to_string())?;
-    let flags = u32::from_str_radix(text.trim_start_matches("0x"), 16);
-    flags.map(|flags| flags & IFF_UP != 0).map_err(|_| "its flags make no sense".to_owned())
+    let text = match reader.attribute(&format!("/sys/class/net/{name}/flags")) {
+        Ok(text) => text,
+        Err(error) => return Reading::Unknown(error.to_string()),
+    };
+    match u32::from_str_radix(text.trim_start_matches("0x"), 16) {
+        Ok(flags) => Reading::Known(flags & IFF_UP != 0),
+        Err(_) => Reading::Unknown("its flags make no sense".to_owned()),
+    }
 }
 
 /// Verbs on InfiniBand need no interface that is up: an active port may be in use.

@@ -10,13 +10,13 @@ use super::section::Setting;
 use crate::host::{HostKind, ReadError};
 use crate::kind::drop_in::{self, ConfFile};
 use crate::kind::{Context, dropped};
-use crate::plan::{Action, Change, Effect, FileContent, Item, Note, Section, Settled};
+use crate::plan::{Action, Change, Effect, FileContent, Item, KindPlan, Note, Settled};
 
 /// What procps applies beside sysctl.d. systemd-sysctl reads it only where a link in sysctl.d leads to it, as on Debian.
 const SYSCTL_CONF: &str = "/etc/sysctl.conf";
 
 /// Compares the file, and names those that overrule it.
-pub fn plan(context: &Context, wanted: &[Setting], section: &mut Section) {
+pub fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     let before = match context.reader.read(PATH) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.is_absent() => None,
@@ -57,7 +57,7 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut Section) {
     });
 }
 
-fn settled(ours: &BTreeMap<Key, String>, section: &mut Section) {
+fn settled(ours: &BTreeMap<Key, String>, section: &mut KindPlan) {
     section.settled.extend(ours.iter().map(|(key, value)| Settled {
         kind: NAME,
         subject: format!("{key} at boot"),
@@ -85,7 +85,7 @@ fn items(
 }
 
 /// A file that sorts after ours and sets another value wins in every boot.
-fn overruled(context: &Context, wanted: &[Setting], section: &mut Section) {
+fn overruled(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     let files = match drop_in::files(context.reader, "sysctl.d") {
         Ok(files) => files,
         Err(error) => return drop_in::unknown(NAME, section, "sysctl.d", &error),

@@ -2,42 +2,42 @@
 
 use super::section::Sysctl;
 use crate::facts::Facts;
-use crate::kind::{Owns, Take, Watch};
+use crate::kind::{Owns, RecordMode, Watch};
 use crate::section::Declared;
 
 /// Recorded in snapshots. Of /proc/sys only what profiles of GPU and RDMA nodes set: some of its files do something when they
 /// are read (vm/stat_refresh). What is not recorded is unknown when a snapshot is planned for.
-pub const RECORDED: &[(&str, Take)] = &[
-    ("/etc/sysctl.d/*", Take::Whole),
-    ("/run/sysctl.d/*", Take::Whole),
-    ("/usr/local/lib/sysctl.d/*", Take::Whole),
-    ("/usr/lib/sysctl.d/*", Take::Whole),
-    ("/etc/sysctl.conf", Take::Whole),
-    ("/proc/sys/kernel/numa_balancing", Take::Whole),
-    ("/proc/sys/kernel/panic", Take::Whole),
-    ("/proc/sys/kernel/panic_on_oops", Take::Whole),
-    ("/proc/sys/kernel/pid_max", Take::Whole),
-    ("/proc/sys/vm/compaction_proactiveness", Take::Whole),
-    ("/proc/sys/vm/max_map_count", Take::Whole),
-    ("/proc/sys/vm/min_free_kbytes", Take::Whole),
-    ("/proc/sys/vm/nr_hugepages", Take::Whole),
-    ("/proc/sys/vm/overcommit_memory", Take::Whole),
-    ("/proc/sys/vm/swappiness", Take::Whole),
-    ("/proc/sys/vm/zone_reclaim_mode", Take::Whole),
-    ("/proc/sys/net/core/netdev_max_backlog", Take::Whole),
-    ("/proc/sys/net/core/optmem_max", Take::Whole),
-    ("/proc/sys/net/core/rmem_default", Take::Whole),
-    ("/proc/sys/net/core/rmem_max", Take::Whole),
-    ("/proc/sys/net/core/somaxconn", Take::Whole),
-    ("/proc/sys/net/core/wmem_default", Take::Whole),
-    ("/proc/sys/net/core/wmem_max", Take::Whole),
-    ("/proc/sys/net/ipv4/tcp_mtu_probing", Take::Whole),
-    ("/proc/sys/net/ipv4/tcp_rmem", Take::Whole),
-    ("/proc/sys/net/ipv4/tcp_wmem", Take::Whole),
-    ("/proc/sys/net/ipv4/conf/*/arp_announce", Take::Whole),
-    ("/proc/sys/net/ipv4/conf/*/arp_filter", Take::Whole),
-    ("/proc/sys/net/ipv4/conf/*/arp_ignore", Take::Whole),
-    ("/proc/sys/net/ipv4/conf/*/rp_filter", Take::Whole),
+pub const RECORDED: &[(&str, RecordMode)] = &[
+    ("/etc/sysctl.d/*", RecordMode::Whole),
+    ("/run/sysctl.d/*", RecordMode::Whole),
+    ("/usr/local/lib/sysctl.d/*", RecordMode::Whole),
+    ("/usr/lib/sysctl.d/*", RecordMode::Whole),
+    ("/etc/sysctl.conf", RecordMode::Whole),
+    ("/proc/sys/kernel/numa_balancing", RecordMode::Whole),
+    ("/proc/sys/kernel/panic", RecordMode::Whole),
+    ("/proc/sys/kernel/panic_on_oops", RecordMode::Whole),
+    ("/proc/sys/kernel/pid_max", RecordMode::Whole),
+    ("/proc/sys/vm/compaction_proactiveness", RecordMode::Whole),
+    ("/proc/sys/vm/max_map_count", RecordMode::Whole),
+    ("/proc/sys/vm/min_free_kbytes", RecordMode::Whole),
+    ("/proc/sys/vm/nr_hugepages", RecordMode::Whole),
+    ("/proc/sys/vm/overcommit_memory", RecordMode::Whole),
+    ("/proc/sys/vm/swappiness", RecordMode::Whole),
+    ("/proc/sys/vm/zone_reclaim_mode", RecordMode::Whole),
+    ("/proc/sys/net/core/netdev_max_backlog", RecordMode::Whole),
+    ("/proc/sys/net/core/optmem_max", RecordMode::Whole),
+    ("/proc/sys/net/core/rmem_default", RecordMode::Whole),
+    ("/proc/sys/net/core/rmem_max", RecordMode::Whole),
+    ("/proc/sys/net/core/somaxconn", RecordMode::Whole),
+    ("/proc/sys/net/core/wmem_default", RecordMode::Whole),
+    ("/proc/sys/net/core/wmem_max", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/tcp_mtu_probing", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/tcp_rmem", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/tcp_wmem", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/conf/*/arp_announce", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/conf/*/arp_filter", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/conf/*/arp_ignore", RecordMode::Whole),
+    ("/proc/sys/net/ipv4/conf/*/rp_filter", RecordMode::Whole),
 ];
 
 /// Written here.

@@ -8,13 +8,13 @@ use super::key::{Key, folded};
 use super::section::Setting;
 use crate::host::boot_id;
 use crate::kind::Context;
-use crate::plan::{Action, Blocker, Change, Effect, Item, Note, Section, Settled, Unknown};
+use crate::plan::{Action, Blocker, Change, Effect, Item, KindPlan, Note, Settled, Unknown};
 
 /// Seconds a write may take. Most take none; vm.nr_hugepages looks for its pages while the write lasts.
 const LIMIT_S: u32 = 60;
 
 /// Compares the running values.
-pub fn plan(context: &Context, wanted: &[Setting], section: &mut Section) {
+pub fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     for setting in wanted {
         let subject = setting.key.to_string();
         match context.reader.attribute(&setting.key.path()) {
@@ -56,7 +56,7 @@ pub fn left_behind(
     context: &Context,
     wanted: &[Setting],
     file: &BTreeMap<Key, String>,
-    section: &mut Section,
+    section: &mut KindPlan,
 ) {
     let in_file = file.keys().map(|key| (key.clone(), String::new()));
     let written = context.ledger.attributes.iter().filter_map(|(path, record)| {

@@ -9,11 +9,11 @@ use crate::topology::fixture::{Files, facts};
 
 const NUMA: &str = "/proc/sys/kernel/numa_balancing";
 
-fn plan_of(set: &str, host: HostKind, reader: &Files) -> Section {
+fn plan_of(set: &str, host: HostKind, reader: &Files) -> KindPlan {
     plan_after(set, host, reader, &Ledger::default())
 }
 
-fn plan_after(set: &str, host: HostKind, reader: &Files, ledger: &Ledger) -> Section {
+fn plan_after(set: &str, host: HostKind, reader: &Files, ledger: &Ledger) -> KindPlan {
     let profile = of_text(&format!("schema = 1\n[sysctl]\nset = {set}\n"));
     let mut facts = facts(Reading::Absent);
     facts.host = host;
@@ -72,7 +72,7 @@ fn an_image_gets_the_file_and_its_kernel_is_not_asked() {
 #[test]
 fn a_host_that_is_asked_for_nothing_says_nothing() {
     let section = plan_of("{}", HostKind::Live, &Files::default());
-    assert_eq!(section, Section::default());
+    assert_eq!(section, KindPlan::default());
 }
 
 #[test]

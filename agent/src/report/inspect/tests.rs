@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::facts::names::Names;
-use crate::facts::pci::{Acs, Detail, Function, Gap, Link, PciTree, PortType, SriovPf};
+use crate::facts::pci::{Acs, Detail, Function, Link, PciTree, PortType, SriovPf, UnreadFunction};
 use crate::facts::{CpuVendor, Facts};
 use crate::host::{HostKind, Reading};
 use crate::report::style::terminal;
@@ -273,7 +273,8 @@ fn unreadable_functions_may_be_gpus() {
     let mut facts = host(functions.to_vec());
     assert!(plain(&tables(&facts, 120)).contains("No GPU: no function of this host"));
     let Reading::Known(pci) = &mut facts.pci else { unreachable!() };
-    pci.gaps.push(Gap { address: at("0000:99:00.0"), reason: "not understood: EIO".into() });
+    pci.gaps
+        .push(UnreadFunction { address: at("0000:99:00.0"), reason: "not understood: EIO".into() });
     let text = plain(&tables(&facts, 120));
     assert!(
         text.contains("No GPU among the functions that could be read; 1 other could not."),
@@ -285,7 +286,8 @@ fn unreadable_functions_may_be_gpus() {
 fn gaps_of_the_scan_are_told() {
     let mut facts = small();
     let Reading::Known(pci) = &mut facts.pci else { unreachable!() };
-    pci.gaps.push(Gap { address: at("0000:99:00.0"), reason: "not understood: EIO".into() });
+    pci.gaps
+        .push(UnreadFunction { address: at("0000:99:00.0"), reason: "not understood: EIO".into() });
     assert!(plain(&tables(&facts, 120)).contains("  0000:99:00.0\n      not understood: EIO\n"));
 }
 

@@ -33,14 +33,14 @@ fn kernel(facts: &mut Facts, release: &str) {
     facts.os.next_kernel = Reading::Known(release.into());
 }
 
-fn plan_on(resolved: &Resolved, facts: &Facts, reader: &Files) -> Section {
+fn plan_on(resolved: &Resolved, facts: &Facts, reader: &Files) -> KindPlan {
     let desired = Desired { acs: resolved.acs.clone(), ..Desired::default() };
     let ledger = Ledger::default();
     let profile = of_text("schema = 1");
     plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger: &ledger })
 }
 
-fn plan_of(profile: &section::Acs, facts: &Facts) -> Section {
+fn plan_of(profile: &section::Acs, facts: &Facts) -> KindPlan {
     plan_on(&resolve(profile, facts), facts, &Files::default())
 }
 
@@ -53,7 +53,7 @@ fn argument(resolved: &Resolved) -> &str {
 }
 
 /// Does what the plan's actions say to the facts, as hardware would that lets every capable bit be written.
-fn carry_out(section: &Section, facts: &mut Facts) {
+fn carry_out(section: &KindPlan, facts: &mut Facts) {
     let Reading::Known(tree) = &mut facts.pci else { panic!("no tree") };
     for action in section.changes.iter().flat_map(|change| &change.actions) {
         let Action::SetConfigBits { address, offset, mask, value, before, .. } = action else {
@@ -178,7 +178,7 @@ fn without_a_common_switch_nothing_is_wanted_and_it_is_said() {
     assert_eq!((&resolved.acs.ports[..], &resolved.arg), (&[][..], &Reading::Absent));
     assert_eq!(resolved.notes.len(), 1);
     assert_eq!(resolved.notes[0].subject, "GPU 0000:11:00.0");
-    assert_eq!(plan_of(&direct(), &facts), Section::default());
+    assert_eq!(plan_of(&direct(), &facts), KindPlan::default());
 
     machine.tree.functions.remove(&at("0000:11:00.0"));
     assert_eq!(
@@ -359,7 +359,7 @@ fn keep_only_reports() {
     assert_eq!((resolved.acs.ports.len(), &resolved.arg), (0, &Reading::Absent));
     assert_eq!(resolved.notes.len(), 4);
     assert!(resolved.notes[0].text.starts_with("RR CR is on"), "{}", resolved.notes[0].text);
-    assert_eq!(plan_on(&resolved, &facts, &Files::default()), Section::default());
+    assert_eq!(plan_on(&resolved, &facts, &Files::default()), KindPlan::default());
 }
 
 #[test]

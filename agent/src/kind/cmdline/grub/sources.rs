@@ -55,20 +55,29 @@ fn shell(reader: &dyn Reader, family: &Family) -> Shell {
     }
 }
 
-pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, String> {
+/// What a variable of /etc/default/grub or the line that comes of it cannot be followed for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {why} (`{text}`)")]
+pub(super) struct Unfollowed {
+    /// File, line and, where it is known, column.
+    place: String,
+    why: String,
+    /// What stands there.
+    text: String,
+}
+
+pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, Unfollowed> {
     let files: Vec<&GrubDefault> = sources.iter().map(|source| &source.default).collect();
     match grub_default::evaluate(&files, variable) {
         Ok(value) => Ok(value.unwrap_or_default()),
         Err(error) => {
             let path = sources.get(error.file).map_or(MAIN, |source| source.path.as_str());
             let place = &error.source;
-            Err(format!(
-                "{path}:{}:{}: {} (`{}`)",
-                place.line,
-                place.column,
-                place.why,
-                place.text.trim()
-            ))
+            Err(Unfollowed {
+                place: format!("{path}:{}:{}", place.line, place.column),
+                why: place.why.to_string(),
+                text: place.text.trim().to_owned(),
+            })
         }
     }
 }
@@ -89,10 +98,12 @@ pub(super) fn places<'a>(
 }
 
 /// The line that a normal entry gets: 10_linux puts the general variable first.
-pub(super) fn line(sources: &[Sourced]) -> Result<CommandLine, String> {
+pub(super) fn line(sources: &[Sourced]) -> Result<CommandLine, Unfollowed> {
     let both = format!("{} {}", value(sources, CMDLINE)?, value(sources, CMDLINE_DEFAULT)?);
-    let text = grub_quote::kernel_line(both.trim()).map_err(|error| {
-        format!("{}: {} (`{}`)", unreadable_at(sources), error.why, error.text.trim())
+    let text = grub_quote::kernel_line(both.trim()).map_err(|error| Unfollowed {
+        place: unreadable_at(sources),
+        why: error.why.to_string(),
+        text: error.text.trim().to_owned(),
     })?;
     Ok(CommandLine::parse(&text))
 }
@@ -125,7 +136,8 @@ pub fn read(
     };
     match line(&sources) {
         Ok(line) => Reading::Known(line),
-        Err(why) => {
+        Err(error) => {
+            let why = error.to_string();
             remarks.push(why.clone());
             // bedplate's own drop-in is all that is known, where nothing after it can set the variable again.
             own_line(&sources, family).map_or(Reading::Unknown(why), Reading::Known)

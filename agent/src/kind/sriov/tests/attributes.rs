@@ -26,7 +26,7 @@ fn answer(files: &mut Files, vfs: &[bool]) {
 }
 
 /// Each action in a word.
-fn steps(section: &Section) -> Vec<String> {
+fn steps(section: &KindPlan) -> Vec<String> {
     let step = |action: &Action| match action {
         Action::WriteAttribute { path, after, .. } => {
             format!("{} {after}", path.rsplit('/').next().unwrap())

@@ -8,7 +8,7 @@ const ROUTE: &str = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU 
                      net000024000 00000000 0101A8C0 0003 0 0 0 00000000 0 0 0\n";
 
 /// The section for 4 VFs on the PF, with that driver.
-fn section(driver: &str, files: &Files) -> Section {
+fn section(driver: &str, files: &Files) -> KindPlan {
     let mut machine = lab();
     machine.get(PF).driver = Some(driver.to_owned());
     plan_with(&one(4, VfDriver::Auto), &machine.facts(), files)

@@ -42,11 +42,11 @@ fn one(count: u16, vf_driver: VfDriver) -> Sriov {
     profile(vec![SriovRule { vf_driver, ..rule("fabric", select, SriovCount::Number(count)) }])
 }
 
-fn plan_with(profile: &Sriov, facts: &Facts, reader: &Files) -> Section {
+fn plan_with(profile: &Sriov, facts: &Facts, reader: &Files) -> KindPlan {
     plan_after(&Ledger::default(), profile, facts, reader)
 }
 
-fn plan_after(ledger: &Ledger, profile: &Sriov, facts: &Facts, reader: &Files) -> Section {
+fn plan_after(ledger: &Ledger, profile: &Sriov, facts: &Facts, reader: &Files) -> KindPlan {
     let resolved = resolve(profile, facts);
     assert_eq!((&resolved.blockers[..], &resolved.unknowns[..]), (&[][..], &[][..]));
     let desired = Desired { sriov: resolved.vfs, ..Desired::default() };
@@ -54,11 +54,11 @@ fn plan_after(ledger: &Ledger, profile: &Sriov, facts: &Facts, reader: &Files) -
     plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger })
 }
 
-fn plan_of(profile: &Sriov, machine: &Machine) -> Section {
+fn plan_of(profile: &Sriov, machine: &Machine) -> KindPlan {
     plan_with(profile, &machine.facts(), &Files::default())
 }
 
-fn the_change(section: &Section) -> &Change {
+fn the_change(section: &KindPlan) -> &Change {
     assert_eq!(section.blockers, []);
     assert_eq!(section.changes.len(), 1, "{section:?}");
     &section.changes[0]

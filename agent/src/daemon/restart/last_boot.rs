@@ -7,7 +7,7 @@ use crate::daemon::journal::{self, say};
 use crate::daemon::observation::Observation;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootMethod;
-use crate::reboot::came::{BmcAnswer, BmcSilent, Came, began, judge};
+use crate::reboot::last_boot::{BmcAnswer, BmcSilent, LastBoot, began, judge};
 use crate::reboot::method::ipmi::{self, Code, Device, IpmiError};
 use crate::reboot::record::Record;
 
@@ -21,7 +21,7 @@ impl Restart {
         &mut self,
         record: &mut Record,
         observation: &Observation,
-    ) -> Option<Came> {
+    ) -> Option<LastBoot> {
         let before = record.clone();
         let news = match self.came.is_some() {
             true => None,
@@ -41,7 +41,7 @@ impl Restart {
     }
 
     /// `Some`: news. What an earlier daemon of this boot has found out and said is only taken over.
-    async fn find_out(&mut self, record: &mut Record) -> Option<Came> {
+    async fn find_out(&mut self, record: &mut Record) -> Option<LastBoot> {
         if let Some(came) = record.came.as_ref().filter(|came| came.boot_id == self.boot_id) {
             self.came = Some(came.clone());
             return None;

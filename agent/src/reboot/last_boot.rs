@@ -44,7 +44,7 @@ pub enum By {
 /// The answer for one boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Came {
+pub struct LastBoot {
     /// The boot that follows the reboot.
     pub boot_id: String,
     /// Which reboot it was.
@@ -83,7 +83,7 @@ pub fn judge(
     waited: bool,
     began: Option<Timestamp>,
     bmc: &BmcAnswer,
-) -> Option<Came> {
+) -> Option<LastBoot> {
     let (by, summary) = match announced {
         Some(announced) => of_announced(announced, began, bmc),
         None if waited => (
@@ -94,7 +94,7 @@ pub fn judge(
         ),
         None => return None,
     };
-    Some(Came {
+    Some(LastBoot {
         boot_id: boot_id.to_owned(),
         by,
         asked_for: announced.map(|announced| announced.method),

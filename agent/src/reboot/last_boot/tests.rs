@@ -28,7 +28,7 @@ fn announced(method: RebootMethod) -> Attempt {
 }
 
 /// What comes of it when the boot begins so many seconds after the announced time.
-fn after(method: RebootMethod, seconds: i64, bmc: &BmcAnswer) -> Came {
+fn after(method: RebootMethod, seconds: i64, bmc: &BmcAnswer) -> LastBoot {
     let began = due() + SignedDuration::from_secs(seconds);
     judge("b-2", Some(&announced(method)), true, Some(began), bmc).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Who on a line speaks for a key: every argument, option or item that has a say in it, in the kernel's order.
+//! Every occurrence of a key on a line: each argument, option or item that sets it, in the kernel's order.
 
 use crate::facts::Arch;
 
@@ -6,9 +6,9 @@ use super::key::{Key, Meaning, bool_meaning, option_key};
 use super::line::CommandLine;
 use super::shape::{ItemList, OptionList, PASSTHROUGH, Shape, shape_of};
 
-/// One thing on the line that has a say in a key.
+/// One place on the line that sets a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Speaker {
+pub(super) struct Occurrence {
     /// Which argument.
     pub token: usize,
     /// Which option or item of its value, counted without empty ones; `None`: the whole argument.
@@ -22,12 +22,12 @@ pub(super) struct Speaker {
 }
 
 /// Everything on the line that speaks for `key`, in order.
-pub(super) fn speakers(line: &CommandLine, key: &Key, arch: Arch) -> Vec<Speaker> {
+pub(super) fn occurrences(line: &CommandLine, key: &Key, arch: Arch) -> Vec<Occurrence> {
     let mut all = Vec::new();
     for (at, token) in line.tokens().enumerate() {
         let name = token.folded_name();
         let value = token.value();
-        let whole = |meaning| Speaker {
+        let whole = |meaning| Occurrence {
             token: at,
             part: None,
             text: token.as_str().to_owned(),
@@ -37,13 +37,13 @@ pub(super) fn speakers(line: &CommandLine, key: &Key, arch: Arch) -> Vec<Speaker
         match (shape_of(&name, arch), value.as_deref()) {
             (Shape::Options(list), Some(value)) if speaks_through(key, list.param) => {
                 all.extend(
-                    option_speakers(list, value, at)
+                    of_options(list, value, at)
                         .into_iter()
                         .filter_map(|(of, speaker)| (of == *key).then_some(speaker)),
                 );
             }
             (Shape::Items(list), Some(value)) => {
-                all.extend(item_speakers(list, value, at, key));
+                all.extend(of_items(list, value, at, key));
             }
             (Shape::Bool, value) if *key == Key::Param(name.clone()) => {
                 all.push(whole(bool_meaning(value)))
@@ -69,28 +69,28 @@ fn speaks_through(key: &Key, param: &str) -> bool {
     }
 }
 
-fn option_speakers(list: &OptionList, value: &str, token: usize) -> Vec<(Key, Speaker)> {
+fn of_options(list: &OptionList, value: &str, token: usize) -> Vec<(Key, Occurrence)> {
     let mut heard = true;
     let mut found = Vec::new();
     for (part, option) in OptionList::options(value).enumerate() {
         let (key, meaning) = option_key(list, option);
         found.push((
             key,
-            Speaker { token, part: Some(part), text: option.to_owned(), meaning, heard },
+            Occurrence { token, part: Some(part), text: option.to_owned(), meaning, heard },
         ));
         heard = heard && !list.stops_at(option);
     }
     found
 }
 
-fn item_speakers(list: &ItemList, value: &str, token: usize, key: &Key) -> Vec<Speaker> {
+fn of_items(list: &ItemList, value: &str, token: usize, key: &Key) -> Vec<Occurrence> {
     let Key::Item { param, item: wanted } = key else {
         return Vec::new();
     };
     let parts = list.items(value).into_iter().enumerate();
     parts
         .filter(|(_, item)| list.param == param && list.meaning(item) == *wanted)
-        .map(|(part, item)| Speaker {
+        .map(|(part, item)| Occurrence {
             token,
             part: Some(part),
             text: item.to_owned(),
@@ -101,7 +101,7 @@ fn item_speakers(list: &ItemList, value: &str, token: usize, key: &Key) -> Vec<S
 }
 
 /// Where only the last occurrence of a collection counts, items of earlier ones are not heard.
-fn forget_overruled(line: &CommandLine, param: &str, arch: Arch, all: &mut [Speaker]) {
+fn forget_overruled(line: &CommandLine, param: &str, arch: Arch, all: &mut [Occurrence]) {
     let Shape::Items(ItemList { last_wins: true, .. }) = shape_of(param, arch) else {
         return;
     };
