@@ -311,27 +311,33 @@ pub enum LedgerError {
     Unreadable(#[source] ReadError),
     /// It is not what bedplate writes.
     #[error(
-        "the ledger {LEDGER} is damaged: {reason}; restore it from a backup, or move it away, \
-         and bedplate forgets what it found on this host (revert is no longer possible)"
+        "the ledger {path} is damaged: {reason}; restore it from a backup, or move it away, \
+         and bedplate forgets what it found there (revert is no longer possible)"
     )]
     Damaged {
+        /// The file, with the root that it is in.
+        path: String,
         /// What is wrong with it.
         reason: String,
     },
     /// It holds what no bedplate writes down: another program wrote it, and nothing of it is done.
     #[error(
-        "the ledger {LEDGER} was not written by this bedplate: {what}. Nothing was changed: if a newer bedplate wrote it, use \
-         that one; else look at it, and move it away (revert is no longer possible)"
+        "the ledger {path} was not written by this bedplate: {what}. Nothing was changed: if a newer bedplate wrote it, use \
+         that one; else look at it, and restore it from a backup or move it away (revert is no longer possible then)"
     )]
     Foreign {
+        /// The file, with the root that it is in.
+        path: String,
         /// What gives it away.
         what: String,
     },
     /// A newer program wrote it.
     #[error(
-        "the ledger {LEDGER} was written by a newer bedplate (format {found}, this one knows {VERSION}): use the newer bedplate"
+        "the ledger {path} was written by a newer bedplate (format {found}, this one knows {VERSION}): use the newer bedplate"
     )]
     Newer {
+        /// The file, with the root that it is in.
+        path: String,
         /// Its format version.
         found: u32,
     },
@@ -342,24 +348,39 @@ impl Ledger {
     pub fn load(reader: &dyn Reader) -> Result<Self, LedgerError> {
         let trusted = reader.trusted_directory(DIRECTORY);
         match trusted.and_then(|()| reader.read_trusted(LEDGER)) {
-            Ok(bytes) => Self::parse(&bytes),
+            Ok(bytes) => Self::parse(&bytes, &reader.shown(LEDGER)),
             Err(error) if error.is_absent() => Ok(Ledger::default()),
             Err(error) => Err(LedgerError::Unreadable(error)),
         }
     }
 
-    /// From its text form.
-    pub fn parse(bytes: &[u8]) -> Result<Self, LedgerError> {
+    /// From its text form; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// [`LedgerError`], all but the first.
+    pub fn parse(bytes: &[u8], path: &str) -> Result<Self, LedgerError> {
         #[derive(Deserialize)]
         struct Version {
             version: u32,
         }
-        let damaged = |error: serde_json::Error| LedgerError::Damaged { reason: error.to_string() };
+        let path = || path.to_owned();
+        let damaged = |error: serde_json::Error| LedgerError::Damaged {
+            path: path(),
+            reason: error.to_string(),
+        };
+        // Whole JSON that is not ours: no torn write makes that, another version does.
+        let other = |error: serde_json::Error| LedgerError::Foreign {
+            path: path(),
+            what: error.to_string(),
+        };
         let Version { version: found } = serde_json::from_slice(bytes).map_err(damaged)?;
         match found {
-            VERSION => serde_json::from_slice(bytes).map_err(damaged),
-            0 => Err(LedgerError::Damaged { reason: "there is no format 0".into() }),
-            _ => Err(LedgerError::Newer { found }),
+            VERSION => serde_json::from_slice(bytes).map_err(|error| match error.is_data() {
+                true => other(error),
+                false => damaged(error),
+            }),
+            0 => Err(LedgerError::Damaged { path: path(), reason: "there is no format 0".into() }),
+            _ => Err(LedgerError::Newer { path: path(), found }),
         }
     }
 

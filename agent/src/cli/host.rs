@@ -36,9 +36,8 @@ impl Opened {
 
     /// What bedplate did here before.
     pub fn ledger(&self) -> Result<Ledger, CliError> {
-        Ledger::load(self.reader.as_ref()).map_err(|error| {
-            CliError::while_doing("cannot tell what bedplate did on this host before", error)
-        })
+        Ledger::load(self.reader.as_ref())
+            .map_err(|error| CliError::while_doing("cannot tell what bedplate did before", error))
     }
 
     /// The line that stands above a report where several hosts are reported one after the other.

@@ -26,7 +26,11 @@ const EXIT_STATUS: [(&str, &str); 7] = [
         "Blocked, or not ready: an operator has to decide, to repair something or to correct the profile, which may have a \
          lint of level error.",
     ),
-    ("5", "`reboot status`: bedplate cannot tell yet whether a reboot is due."),
+    (
+        "5",
+        "Nothing else, and something could not be read (`plan --exit-code`, `apply`); `reboot status`: it is not known yet \
+         whether a reboot is due.",
+    ),
     ("64", "The command line was not understood."),
 ];
 

@@ -216,7 +216,7 @@ mod tests {
             std::fs::write(at(&format!("{name}.conf")), "").unwrap();
             std::fs::write(at(&format!(".{name}.conf.bedplate-old")), "old\n").unwrap();
         }
-        let ledger = Ledger::parse(ledger.as_bytes()).unwrap();
+        let ledger = Ledger::parse(ledger.as_bytes(), "ledger.json").unwrap();
         let mut writer = DirWriter::image(root.path(), false).unwrap().on_fat();
         restore_cut_short(&ledger, &mut writer).unwrap();
         let text = |name: &str| std::fs::read_to_string(at(name)).unwrap();

@@ -9,7 +9,7 @@ use crate::host::dir::ImageError;
 use crate::host::lock::LockError;
 use crate::host::{ReadError, Reader, WriteError};
 use crate::kind;
-use crate::ledger::{Ledger, LedgerError};
+use crate::ledger::{self, Ledger, LedgerError};
 use crate::plan::allowed::AllowedLint;
 use crate::plan::{Change, Plan, Unknown};
 use crate::profile::Loaded;
@@ -84,7 +84,7 @@ pub enum EngineError {
         lints: Vec<String>,
     },
     /// The ledger cannot be used.
-    #[error("cannot tell what bedplate did on this host before")]
+    #[error("cannot tell what bedplate did before")]
     Ledger(#[from] LedgerError),
     /// The directory that is to stand for the host cannot be used.
     #[error("cannot use --root")]
@@ -163,7 +163,10 @@ fn planned(
 /// [`LedgerError`].
 pub(super) fn trusted(reader: &dyn Reader) -> Result<Ledger, LedgerError> {
     let ledger = Ledger::load(reader)?;
-    kind::foreign(&ledger).map_or(Ok(ledger), |what| Err(LedgerError::Foreign { what }))
+    match kind::foreign(&ledger) {
+        Some(what) => Err(LedgerError::Foreign { path: reader.shown(ledger::LEDGER), what }),
+        None => Ok(ledger),
+    }
 }
 
 /// A ledger that only root may read, or that others may have written, is one more thing that is not known, where a plan is all that is wanted.

@@ -173,10 +173,7 @@ impl DirReader {
     }
 
     fn trusts(&self, path: &str, stat: &FileStat) -> Result<(), ReadError> {
-        let shown = match &self.root {
-            Root::Live => path.to_owned(),
-            Root::Image { root, .. } => root.shown(path),
-        };
+        let shown = self.shown(path);
         let why = trust::distrust(stat, &shown);
         why.map_or(Ok(()), |why| Err(ReadError::Untrusted { path: shown, why }))
     }
@@ -238,6 +235,13 @@ impl Reader for DirReader {
         match self.root {
             Root::Live => HostKind::Live,
             Root::Image { .. } => HostKind::Image,
+        }
+    }
+
+    fn shown(&self, path: &str) -> String {
+        match &self.root {
+            Root::Live => path.to_owned(),
+            Root::Image { root, .. } => root.shown(path),
         }
     }
 

@@ -105,6 +105,11 @@ pub trait Reader {
     /// Which sort of host.
     fn kind(&self) -> HostKind;
 
+    /// How a path of the host is named to people: an image's with its root in front, so that nobody takes it for their own.
+    fn shown(&self, path: &str) -> String {
+        path.to_owned()
+    }
+
     /// The whole file (symlinks followed inside the host). Refuses above 16 MiB.
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError>;
 

@@ -193,6 +193,10 @@ impl Reader for Recorder<'_> {
         self.inner.kind()
     }
 
+    fn shown(&self, path: &str) -> String {
+        self.inner.shown(path)
+    }
+
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         self.note(path, self.inner.read(path), |bytes| Node::File(bytes.clone()))
     }

@@ -70,13 +70,16 @@ pub fn run(
 ) -> RevertReport {
     let mut store = Store::new(reader, writer, ledger);
     let mut report = RevertReport { steps: Vec::new(), warnings: store.sweep(std::iter::empty()) };
-    if let Err(error) = begin(&mut store, plan) {
-        report
-            .warnings
-            .push(format!("the ledger does not say that a revert has begun: {}", chain(&error)));
-    }
+    let begun = begin(&mut store, plan).map_err(|error| chain(&error));
     for step in &plan.steps {
         watch(step);
+        // A file whose replacing is cut short could not be told from one that is as it was.
+        if let (Step::File { .. }, Err(why)) = (step, &begun) {
+            let why = format!("the ledger cannot be written: {why}");
+            let outcome = StepOutcome::Failed { why, output: None };
+            report.steps.push(StepReport { subject: step.subject(), outcome });
+            continue;
+        }
         let outcome = match one(&mut store, step) {
             Ok(None) => StepOutcome::Done,
             Ok(Some(why)) => StepOutcome::Left { why },
@@ -120,9 +123,11 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<(), StepError> {
     let mut found = Vec::new();
     for step in &plan.steps {
         if let Step::File { path, .. } = step {
-            let file = store.file(path)?;
-            store.save_content(&file)?;
-            found.push((path, file.state));
+            // One that cannot be read or saved fails by itself, and keeps no other from being put back.
+            let Ok(file) = store.file(path) else { continue };
+            if store.save_content(&file).is_ok() {
+                found.push((path, file.state));
+            }
         }
     }
     store.update_ledger(|ledger| {

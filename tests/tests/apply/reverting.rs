@@ -208,8 +208,10 @@ fn a_ledger_that_cannot_be_understood_is_an_error_and_stays_as_it_is() {
         machine.put(path, &text);
         let before = everything(machine.root());
         let error = Ledger::load(&machine.reader()).unwrap_err();
-        assert_eq!(matches!(error, LedgerError::Newer { found: 2 }), is_newer, "{error}");
+        assert_eq!(matches!(error, LedgerError::Newer { found: 2, .. }), is_newer, "{error}");
         assert!(error.to_string().contains(path), "{error}");
+        let other = text.contains("surprise");
+        assert_eq!(matches!(error, LedgerError::Foreign { .. }), other, "{error}");
         assert_eq!(everything(machine.root()), before);
     }
     machine.put(path, &good);

@@ -234,19 +234,21 @@ fn read(mut response: Response<Body>) -> Result<(), LockError> {
 /// internal/server.go): a network's login page, or an ingress that knows no such host, answers 200 to everything.
 fn page(response: &mut Response<Body>) -> Option<String> {
     let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| one_line(kind.as_bytes()));
-    let plain = |kind: &String| {
-        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        matches!(kind.as_str(), "text/plain" | "application/json" | "application/octet-stream")
-    };
-    if let Some(kind) = kind.filter(|kind| !plain(kind)) {
-        return Some(kind);
-    }
     let mut start = Vec::new();
     // What comes before a cut is enough.
     let _ = response.body_mut().as_reader().take(START).read_to_end(&mut start);
     let text = String::from_utf8_lossy(&start);
-    let text = text.trim_start_matches('\u{feff}').trim_start();
-    text.starts_with('<').then(|| one_line(text.as_bytes()))
+    let text = text.trim_start_matches('\u{feff}').trim();
+    // Nothing is no page, whatever type a server's framework gives to it.
+    if text.is_empty() {
+        return None;
+    }
+    let plain = |kind: &String| {
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        matches!(kind.as_str(), "text/plain" | "application/json" | "application/octet-stream")
+    };
+    let of_people = kind.filter(|kind| !plain(kind));
+    of_people.or_else(|| text.starts_with('<').then(|| one_line(text.as_bytes())))
 }
 
 fn failure(status: u16, body: &[u8]) -> LockError {

@@ -129,7 +129,7 @@ fn a_login_page_is_no_slot() {
         format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}")
     };
     for (answer, shown) in [
-        (typed("text/html; charset=utf-8", ""), "text/html; charset=utf-8"),
+        (typed("text/html; charset=utf-8", "log in"), "text/html; charset=utf-8"),
         (typed("application/xhtml+xml", "log in"), "application/xhtml+xml"),
         (typed("image/png", "x"), "image/png"),
         (
@@ -149,8 +149,10 @@ fn a_login_page_is_no_slot() {
         assert!(error.is_temporary());
         assert!(error.to_string().contains("counts as no answer"), "{error}");
     }
+    // Small servers' frameworks give an empty answer that type.
+    ask(says(typed("text/html", ""))).unwrap();
     // Nor is a slot given back to one.
-    let (url, server) = server(says(typed("text/html", "")));
+    let (url, server) = server(says(typed("text/html", "log in")));
     let given = client(&url, LONG).steady_state();
     server.join().unwrap();
     assert!(matches!(given, Err(LockError::Page { .. })), "{given:?}");
