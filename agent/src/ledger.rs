@@ -20,7 +20,7 @@ pub use record::{Author, RegisterKey};
 pub use tool::{Generator, UndoTool};
 
 /// Where bedplate keeps its state, inside the host. Not for everybody's eyes: it holds copies of other files.
-pub const DIRECTORY: &str = crate::host::lock::DIRECTORY;
+pub const DIRECTORY: &str = crate::host::STATE_DIRECTORY;
 /// The ledger itself.
 pub const LEDGER: &str = "/var/lib/bedplate/ledger.json";
 /// Saved file contents, named by their SHA-256.

@@ -2,7 +2,6 @@
 
 use crate::facts::Arch;
 
-use super::edit::Edit;
 use super::error::ApplyError;
 use super::key::{Absent, Listed, Meaning, Unwanted, bool_meaning, names_option};
 use super::lex::Token;
@@ -73,13 +72,6 @@ fn sift<'a>(
     let all: Vec<&str> = parts.collect();
     let stay = all.iter().filter(|part| stays(part)).map(|part| (*part).to_owned()).collect();
     (all.len(), stay)
-}
-
-impl Edit {
-    /// The first argument on the line in which something that the edit takes away is left.
-    pub fn lingering(&self, line: &CommandLine) -> Option<String> {
-        self.unwanted().iter().find_map(|unwanted| lingering(line, unwanted, self.arch))
-    }
 }
 
 /// The first argument on the line in which something unwanted is left.

@@ -87,6 +87,11 @@ impl Edit {
         self.apply(&CommandLine::default())
     }
 
+    /// The first argument on the line in which something that the edit takes away is left.
+    pub fn lingering(&self, line: &CommandLine) -> Option<String> {
+        self.unwanted().iter().find_map(|unwanted| lingering(line, unwanted, self.arch))
+    }
+
     fn want(&mut self, wanted: Wanted) -> Result<(), EditError> {
         let Some(earlier) = self.set.iter_mut().find(|earlier| earlier.key == wanted.key) else {
             self.set.push(wanted);

@@ -1,7 +1,6 @@
 //! One made-up PCI function: its config space with the capabilities such a device has, and its sysfs directory.
 //! Registers follow include/uapi/linux/pci_regs.h.
 
-use super::function;
 use crate::facts::pci::PortType;
 use crate::host::snapshot::{Config, Node, Snapshot};
 use crate::value::PciAddress;
@@ -162,7 +161,7 @@ impl Device {
             self.network(snapshot, port);
         }
         if self.vfio_dev {
-            function::vfio_device(self, snapshot);
+            vfio_device(self, snapshot);
         }
         let mut config = self.config();
         config.length = config_length;
@@ -353,4 +352,13 @@ type Capability = (u32, u16, Vec<(u16, u32)>);
 /// Two 16-bit registers in one dword, the lower address first.
 fn pair(low: u16, high: u16) -> u32 {
     u32::from(high) << 16 | u32::from(low)
+}
+
+/// The class directory by which VFIO devices are found, and the device's own.
+fn vfio_device(device: &Device, snapshot: &mut Snapshot) {
+    let name = format!("vfio{:x}{:02x}", device.address.domain, device.address.bus);
+    let directory = format!("{}/vfio-dev/{name}", device.directory);
+    snapshot.insert(&directory, Node::Dir(None));
+    let target = format!("../..{}", directory.trim_start_matches("/sys"));
+    snapshot.insert(&format!("/sys/class/vfio-dev/{name}"), Node::Link(target));
 }

@@ -1,75 +1,9 @@
-//! PCI functions that a host's description names one by one: added to a machine, or changed on it. With `machine = "bare"`
-//! they are all there is, so that a fabric can be read from its description.
-//!
-//! ```toml
-//! [[pci]]
-//! at = "0008:00:00.0"
-//! is = "root-port"        # root-port, upstream, downstream, gpu, nic, data-direct, nvme, other; needed for a new function
-//! under = "0008:00:00.0"  # the bridge that it hangs below; none: the host bridge of its bus
-//! id = "10de:22b1"        # of its kind unless given
-//! class = 0x0c0600        # of its kind unless given
-//! driver = "mlx5_core"    # of its kind unless given; "" = none
-//! acs = 0x1d              # ACS control, for ports; without, as Linux sets it
-//! acs-capable = 0x5f      # what the port can do
-//! ats = true              # ATS capability, enabled (true) or not (false); without, none
-//! vpd = "uuid"            # V3 of its Vital Product Data
-//! board = "serial"        # SN of its Vital Product Data
-//! numa = 0
-//! group-with = "0008:06:00.0"  # shares that function's IOMMU group
-//! vfio-dev = true         # a VFIO device is registered for it
-//! ```
+//! The PCI functions that a host's description names one by one, made: added to a machine, or changed on it.
 
-use serde::Deserialize;
-
+use super::described::{Described, What};
 use super::device::{ACS_BY_LINUX, ACS_CAPABLE, Device, Port};
 use super::spec::HostSpec;
 use crate::facts::pci::PortType;
-use crate::host::snapshot::{Node, Snapshot};
-use crate::value::PciAddress;
-
-/// What a function is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum What {
-    /// A port of the root complex.
-    RootPort,
-    /// The upstream port of a switch.
-    Upstream,
-    /// A downstream port of a switch.
-    Downstream,
-    /// An H100.
-    Gpu,
-    /// A ConnectX-7.
-    Nic,
-    /// The DMA function of a ConnectX-8.
-    DataDirect,
-    /// A disk.
-    Nvme,
-    /// Something without a meaning here.
-    Other,
-}
-
-/// One `[[pci]]` of a description; see the head of this file.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "each field is documented once, in the TOML form above")]
-pub struct Described {
-    pub at: PciAddress,
-    pub is: Option<What>,
-    pub under: Option<PciAddress>,
-    pub id: Option<String>,
-    pub class: Option<u32>,
-    pub driver: Option<String>,
-    pub acs: Option<u16>,
-    pub acs_capable: Option<u16>,
-    pub ats: Option<bool>,
-    pub vpd: Option<String>,
-    pub board: Option<String>,
-    pub numa: Option<i32>,
-    pub group_with: Option<PciAddress>,
-    #[serde(default)]
-    pub vfio_dev: bool,
-}
 
 /// Adds the functions that a host's description names, and changes those that are there already.
 pub fn describe(spec: &HostSpec, devices: &mut Vec<Device>) {
@@ -165,13 +99,4 @@ pub fn vpd(name: &str, board: &str, uuid: &str) -> Vec<u8> {
     };
     let name = resource(0x82, name.as_bytes());
     [name, resource(0x90, &fields), vec![0x78]].concat()
-}
-
-/// The class directory by which VFIO devices are found, and the device's own.
-pub fn vfio_device(device: &Device, snapshot: &mut Snapshot) {
-    let name = format!("vfio{:x}{:02x}", device.address.domain, device.address.bus);
-    let directory = format!("{}/vfio-dev/{name}", device.directory);
-    snapshot.insert(&directory, Node::Dir(None));
-    let target = format!("../..{}", directory.trim_start_matches("/sys"));
-    snapshot.insert(&format!("/sys/class/vfio-dev/{name}"), Node::Link(target));
 }

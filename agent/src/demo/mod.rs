@@ -2,6 +2,7 @@
 //! They are what `--demo NAME` shows and what test cases start from. No host is read here.
 
 mod boot;
+mod described;
 mod device;
 mod function;
 mod machine;

@@ -51,7 +51,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::function::Described;
+use super::described::Described;
 use crate::facts::CpuVendor;
 use crate::value::vf::{EswitchMode, VfAttributes};
 use crate::value::{NotAValue, PciAddress, PciId};

@@ -9,11 +9,9 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, major, minor};
 use nix::unistd::geteuid;
 
 use super::write::DirWriter;
-use super::{WriteError, Writer as _, process, trust};
+use super::{STATE_DIRECTORY, WriteError, Writer as _, process, trust};
 use crate::visible::one_line;
 
-/// Where bedplate keeps what it remembers of a host.
-pub const DIRECTORY: &str = "/var/lib/bedplate";
 /// The lock's file in it.
 const LOCK: &str = "/var/lib/bedplate/lock";
 /// Characters of a command line that are shown.
@@ -92,8 +90,8 @@ impl DirWriter {
     /// # Errors
     /// [`LockError`].
     pub fn lock(&mut self) -> Result<HostLock, LockError> {
-        self.make_directory(DIRECTORY, 0o700).map_err(LockError::Make)?;
-        self.trusts(DIRECTORY).map_err(LockError::Untrusted)?;
+        self.make_directory(STATE_DIRECTORY, 0o700).map_err(LockError::Make)?;
+        self.trusts(STATE_DIRECTORY).map_err(LockError::Untrusted)?;
         let file = self.lock_file()?;
         // flock(2), by the standard library: nix's guard keeps the file to itself.
         match file.try_lock() {

@@ -100,6 +100,9 @@ pub trait ConfigSpace {
     fn read(&self, offset: u16, buffer: &mut [u8]) -> Result<usize, ReadError>;
 }
 
+/// Where bedplate keeps what it remembers of a host, inside the host.
+pub const STATE_DIRECTORY: &str = "/var/lib/bedplate";
+
 /// The read half of a host. Nothing here changes anything.
 pub trait Reader {
     /// Which sort of host.

@@ -239,7 +239,7 @@ impl Place {
             to.gid,
             directory.st_uid,
             directory.st_gid,
-            crate::host::lock::DIRECTORY
+            crate::host::STATE_DIRECTORY
         )))
     }
 
