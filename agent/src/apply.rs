@@ -300,15 +300,15 @@ fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
 
 /// An action, for people.
 pub fn describe(action: &Action) -> String {
-    action::of(action).describe()
+    action::operation_for(action).describe()
 }
 
 /// What an action changes, as lines of a patch.
 pub fn diff(action: &Action) -> String {
-    action::of(action).diff()
+    action::operation_for(action).diff()
 }
 
 /// The line of an action in a plan, beside the items of the change called `subject`.
 pub fn plan_line(action: &Action, subject: &str) -> Option<String> {
-    action::of(action).plan_line(subject)
+    action::operation_for(action).plan_line(subject)
 }

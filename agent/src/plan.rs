@@ -256,7 +256,7 @@ pub struct Item {
 pub struct Change {
     /// Stable name within the plan, `kind/subject`.
     pub id: String,
-    /// The kind it belongs to (`cmdline`, `modules`, `acs`, `sriov`).
+    /// The kind it belongs to (`cmdline`, `modules`, `sysctl`, `acs`, `sriov`).
     #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
     /// Title for people: `/etc/default/grub.d/zz-bedplate.cfg`, `port 0000:17:00.0`.

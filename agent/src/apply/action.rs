@@ -17,7 +17,7 @@ use crate::ledger::{Generator, Ledger, VfKey};
 use crate::plan::{Action, Change, WayBack};
 
 /// The row of each action.
-pub(crate) fn of(action: &Action) -> Box<dyn Operation + '_> {
+pub(crate) fn operation_for(action: &Action) -> Box<dyn Operation + '_> {
     match action {
         Action::ReplaceFile { path, before, after } => {
             Box::new(file::ReplaceFile { path, before: before.as_ref(), after: after.as_ref() })

@@ -83,7 +83,7 @@ fn carry_out(
     let mut undo = Vec::new();
     for action in &parts.now {
         watch(Event::Action(change, action));
-        if let Err(error) = action::of(action).execute(store, task, &mut undo) {
+        if let Err(error) = action::operation_for(action).execute(store, task, &mut undo) {
             let restored = taken_back(store, &earlier, change, parts, undo);
             let (why, output) = (chain(&error), error.output().map(str::to_owned));
             return Outcome::Failed { action: describe(action), why, output, restored };
@@ -100,7 +100,7 @@ fn carry_out(
 /// later one of the same change overrules does not count.
 fn is_done(store: &Store, task: Task, parts: &Parts) -> bool {
     let wanted: Vec<_> =
-        parts.now.iter().chain(&parts.owed).map(|action| action::of(action)).collect();
+        parts.now.iter().chain(&parts.owed).map(|action| action::operation_for(action)).collect();
     wanted.iter().enumerate().all(|(index, operation)| {
         let target = operation.target();
         let overruled =
@@ -121,7 +121,7 @@ fn begin(
     let mut ledger = store.ledger.clone();
     let mut targets = Vec::new();
     for action in &parts.now {
-        let operation = action::of(action);
+        let operation = action::operation_for(action);
         let target = operation.target();
         let first = !targets.contains(&target);
         targets.push(target);
@@ -165,7 +165,7 @@ fn settled(
     }
     let settle = |ledger: &mut Ledger| -> Result<(), StepError> {
         for action in &parts.now {
-            action::of(action).settle(store, ledger)?;
+            action::operation_for(action).settle(store, ledger)?;
         }
         // What an earlier run of this change wrote before it was cut short, and is not in this plan any more.
         for path in ledger.unfinished_of(&change.id) {

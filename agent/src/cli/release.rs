@@ -34,7 +34,7 @@ pub fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
     })?;
     let reboots =
         || Hold::load(&DirReader::live()).is_some_and(|hold| hold.is_in_force(Timestamp::now()));
-    let said = match (released, undoes()) {
+    let said = match (released, enforcing_daemon()) {
         (false, _) if reboots() => {
             "enforcement is not held; reboots are held: `bedplate reboot release`"
         }
@@ -47,7 +47,7 @@ pub fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
 }
 
 /// Whether a running daemon would undo a revert; if so, who that is, in words.
-pub fn undoes() -> Option<String> {
+pub fn enforcing_daemon() -> Option<String> {
     match daemon_client::status() {
         Ok(status) if status.mode == Some(AgentMode::Observe) => None,
         Ok(status) if status.profile.is_empty() => {
@@ -68,11 +68,11 @@ fn unit_runs() -> bool {
 }
 
 /// What stands in the way of a revert of the running machine: a daemon that would undo it.
-pub fn refusal() -> Option<String> {
+pub fn revert_refusal() -> Option<String> {
     if EnforceHold::load(Path::new(HOST)).is_some() {
         return None;
     }
-    undoes().map(|who| {
+    enforcing_daemon().map(|who| {
         format!(
             "{who} and would undo this within seconds: nothing was put back\n  \
              either `bedplate revert --hold`: the daemon leaves this host as it is until `bedplate release`\n  \

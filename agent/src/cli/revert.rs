@@ -48,7 +48,7 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     }
     if args.target.is_live()
         && !args.hold
-        && let Some(why) = release::refusal()
+        && let Some(why) = release::revert_refusal()
     {
         output::status(&why);
         return Ok(Exit::Blocked);

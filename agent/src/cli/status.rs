@@ -153,10 +153,10 @@ fn look(root: &Path) -> Result<Status, CliError> {
 /// What the daemon expects to be here is expected here, too: a device that is gone differs from nothing. Only looked at:
 /// what is kept is the daemon's.
 fn judged(status: &mut Status, mut observation: Observation, mut known: KnownDevices) {
-    known.miss(&mut observation);
+    known.report_missing(&mut observation);
     status.take(&observation, Vec::new());
     status.reboot.state = crate::reboot::state::RebootState::LeftToPeople;
-    status.judge(None);
+    status.update_verdict(None);
 }
 
 /// A boot is let go after a time, whatever the host is: said loudly, in the journal of the unit that waits.
@@ -246,7 +246,7 @@ mod tests {
         known.update(&[gpu()]);
         let before = known.clone();
         let mut unread = observed(None);
-        known.miss(&mut unread);
+        known.report_missing(&mut unread);
         assert_eq!((&known, unread.blockers.len()), (&before, 0));
         let mut status = Status::starting("b".into());
         judged(&mut status, unread, known);

@@ -58,7 +58,7 @@ impl KnownDevices {
     }
 
     /// As [`KnownDevices::update`]; what is gone is for people. Where the PCI devices cannot be read nothing can be told.
-    pub fn miss(&mut self, observation: &mut Observation) {
+    pub fn report_missing(&mut self, observation: &mut Observation) {
         let Some(seen) = &observation.devices else {
             if !self.devices.is_empty() {
                 observation.unknowns.push(Unknown {

@@ -64,7 +64,7 @@ pub struct Observation {
 pub struct Difference {
     /// `kind/subject`.
     pub id: String,
-    /// `cmdline`, `modules`, `acs`, `sriov`.
+    /// `cmdline`, `modules`, `sysctl`, `acs`, `sriov`.
     pub kind: String,
     /// Title for people.
     pub subject: String,

@@ -310,7 +310,7 @@ impl Daemon {
         {
             let again = self.restart.step(&mut self.status, observation).await;
             self.decide_again = again.map(|wait| Instant::now() + wait);
-            self.status.judge(observation.failure());
+            self.status.update_verdict(observation.failure());
             if self.status.state == State::Stuck
                 && let Some(cause) = &observation.cause
             {

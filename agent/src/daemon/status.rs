@@ -213,7 +213,7 @@ impl Status {
             // What was decided about a reboot that is no longer needed says nothing of the host any more.
             self.reboot.state = RebootState::Idle;
         }
-        self.judge(observation.failure());
+        self.update_verdict(observation.failure());
     }
 
     /// The observation could not be done at all.
@@ -263,7 +263,7 @@ impl Status {
     }
 
     /// State, verdict and reason from what is known; the worst that is so names the state.
-    pub fn judge(&mut self, failed: Option<String>) {
+    pub fn update_verdict(&mut self, failed: Option<String>) {
         let subjects = |names: &mut dyn Iterator<Item = String>| {
             let names: Vec<String> = names.collect();
             match names.as_slice() {

@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::facts::Facts;
 use crate::host::{ReadError, Reader, file, trust};
 use crate::profile::model::Profile;
-use crate::profile::{self, Judged, LayerText, Loaded, MatchError, Shipped};
+use crate::profile::{self, LayerText, Loaded, MatchError, MatchResult, Shipped};
 
 pub use error::SourceError;
 
@@ -313,7 +313,7 @@ pub struct Listed {
     /// What it is for.
     pub description: String,
     /// Its conditions.
-    pub judged: Judged,
+    pub judged: MatchResult,
     /// Whether it is the one that fits best.
     pub best: bool,
 }
@@ -323,7 +323,7 @@ pub fn listed(facts: &Facts) -> Vec<Listed> {
     let best = best_shipped(facts).ok();
     let row = |(name, profile): (&'static str, Profile)| Listed {
         name,
-        judged: profile::judge(&profile.matching, facts),
+        judged: profile::match_profile(&profile.matching, facts),
         description: profile.description,
         best: best.as_deref() == Some(name),
     };

@@ -48,7 +48,7 @@ pub fn pick<'a>(profiles: &'a [(String, Match)], facts: &Facts) -> Result<&'a st
     let mut best: Vec<(Specificity, &str)> = Vec::new();
     let mut misfits = Vec::new();
     for (name, conditions) in profiles {
-        let reasons = judge(conditions, facts).fails;
+        let reasons = match_profile(conditions, facts).fails;
         if reasons.is_empty() {
             best.push((specificity(conditions), name));
         } else {
@@ -69,7 +69,7 @@ pub fn pick<'a>(profiles: &'a [(String, Match)], facts: &Facts) -> Result<&'a st
 
 /// What `[match]` comes to on a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Judged {
+pub struct MatchResult {
     /// Every condition that holds, as a sentence.
     pub holds: Vec<String>,
     /// Every condition that does not, as a sentence; a profile without conditions fits no host.
@@ -77,11 +77,11 @@ pub struct Judged {
 }
 
 /// Every condition, held against these facts.
-pub fn judge(conditions: &Match, facts: &Facts) -> Judged {
+pub fn match_profile(conditions: &Match, facts: &Facts) -> MatchResult {
     if specificity(conditions) == Specificity::default() {
-        return Judged { holds: Vec::new(), fails: vec![NO_CONDITIONS.to_owned()] };
+        return MatchResult { holds: Vec::new(), fails: vec![NO_CONDITIONS.to_owned()] };
     }
-    let mut judged = Judged::default();
+    let mut judged = MatchResult::default();
     for condition in verdicts(conditions, facts) {
         match condition {
             Ok(sentence) => judged.holds.push(sentence),

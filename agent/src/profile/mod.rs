@@ -26,7 +26,7 @@ pub use example::{EXAMPLE, Ports, for_host};
 pub use explain::{Explained, about, explain, explained, explained_keys, similar_key};
 pub use lints::lint_ids;
 pub use load::{LayerText, Loaded, load};
-pub use matching::{Judged, MatchError, Misfit, asks_for_match, judge, pick};
+pub use matching::{MatchError, MatchResult, Misfit, asks_for_match, match_profile, pick};
 pub use schema::schema;
 pub use shipped::{Shipped, shipped};
 pub use show::show;

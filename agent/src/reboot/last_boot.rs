@@ -77,7 +77,7 @@ pub enum BmcSilent {
 
 /// Judges the boot `boot_id`, whose kernel started at `began`. `announced`: what bedplate announced in the boot before;
 /// `waited`: something waited for a boot. A boot that nothing was announced for and nothing waited for is nobody's news.
-pub fn judge(
+pub fn classify(
     boot_id: &str,
     announced: Option<&Attempt>,
     waited: bool,

@@ -7,7 +7,7 @@ use crate::daemon::journal::{self, say};
 use crate::daemon::observation::Observation;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootMethod;
-use crate::reboot::last_boot::{BmcAnswer, BmcSilent, LastBoot, began, judge};
+use crate::reboot::last_boot::{BmcAnswer, BmcSilent, LastBoot, began, classify};
 use crate::reboot::method::ipmi::{self, Code, Device, IpmiError};
 use crate::reboot::record::Record;
 
@@ -54,7 +54,7 @@ impl Restart {
             false => Err(BmcSilent::NotAsked),
         };
         let stat = std::fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
-        let came = judge(&self.boot_id, announced.as_ref(), waited, began(&stat), &bmc)?;
+        let came = classify(&self.boot_id, announced.as_ref(), waited, began(&stat), &bmc)?;
         record.came = Some(came.clone());
         Some(came)
     }

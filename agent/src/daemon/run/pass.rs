@@ -108,9 +108,9 @@ impl Daemon {
     }
 
     /// GPUs and NICs that the profile was about and that are gone are for people.
-    fn miss(&mut self, observation: &mut Observation) {
+    fn report_missing(&mut self, observation: &mut Observation) {
         let before = self.devices.clone();
-        self.devices.miss(observation);
+        self.devices.report_missing(observation);
         if self.devices != before
             && let Err(error) = self.restart.store().keep_devices(&self.devices)
         {
@@ -125,7 +125,7 @@ impl Daemon {
         }
         self.unusable = None;
         self.profile_gone = None;
-        self.miss(&mut observation);
+        self.report_missing(&mut observation);
         let was = self.status.verdict;
         self.status.failed = self.backoff.failed(&observation.changes);
         self.status.take(&observation, self.backoff.contested());

@@ -119,7 +119,7 @@ fn what_is_unknown_never_matches_and_is_named() {
     let wanted =
         conditions("cpu_vendor = \"intel\"\nproduct_name = \"*\"\npci = [{ id = \"10de:*\" }]");
     assert_eq!(
-        judge(&wanted, &facts).fails,
+        match_profile(&wanted, &facts).fails,
         [
             "CPU vendor is unknown: not recorded",
             "this machine has no DMI product name",
@@ -166,7 +166,7 @@ fn virtual_functions_do_not_count() {
     let pf = *tree.functions.keys().next().unwrap();
     tree.functions.values_mut().last().unwrap().physfn = Some(pf);
     let one = conditions("pci = [{ id = \"1002:*\", at_least = 1, at_most = 1 }]");
-    assert_eq!(judge(&one, &facts).fails, Vec::<String>::new());
+    assert_eq!(match_profile(&one, &facts).fails, Vec::<String>::new());
     let two = conditions("pci = [{ id = \"1002:*\", at_least = 2 }]");
-    assert_eq!(judge(&two, &facts).fails.len(), 1);
+    assert_eq!(match_profile(&two, &facts).fails.len(), 1);
 }

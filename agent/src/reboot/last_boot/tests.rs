@@ -30,7 +30,7 @@ fn announced(method: RebootMethod) -> Attempt {
 /// What comes of it when the boot begins so many seconds after the announced time.
 fn after(method: RebootMethod, seconds: i64, bmc: &BmcAnswer) -> LastBoot {
     let began = due() + SignedDuration::from_secs(seconds);
-    judge("b-2", Some(&announced(method)), true, Some(began), bmc).unwrap()
+    classify("b-2", Some(&announced(method)), true, Some(began), bmc).unwrap()
 }
 
 fn told() -> Vec<BmcAnswer> {
@@ -41,8 +41,8 @@ fn told() -> Vec<BmcAnswer> {
 #[test]
 fn a_boot_that_nothing_was_asked_for_is_no_news_unless_something_waited() {
     for bmc in told() {
-        assert_eq!(judge("b-2", None, false, Some(due()), &bmc), None);
-        let came = judge("b-2", None, true, Some(due()), &bmc).unwrap();
+        assert_eq!(classify("b-2", None, false, Some(due()), &bmc), None);
+        let came = classify("b-2", None, true, Some(due()), &bmc).unwrap();
         assert_eq!((came.by, came.asked_for, came.announced_for), (By::Others, None, None));
         assert!(
             came.summary.starts_with("not by bedplate: a change waited for a boot"),
@@ -147,10 +147,10 @@ fn what_came_hours_later_or_at_no_known_time_is_not_known() {
         let late = after(method, 3 * 3600, &unheard);
         assert_eq!(late.by, By::Unknown);
         assert!(late.summary.contains("this boot began 3 h later"), "{}", late.summary);
-        let no_clock = judge("b-2", Some(&announced(method)), false, None, &unheard).unwrap();
+        let no_clock = classify("b-2", Some(&announced(method)), false, None, &unheard).unwrap();
         // From a record of a version that did not keep the time.
         let old = Attempt { due: None, ..announced(method) };
-        let old = judge("b-2", Some(&old), false, Some(due()), &unheard).unwrap();
+        let old = classify("b-2", Some(&old), false, Some(due()), &unheard).unwrap();
         for came in [no_clock, old] {
             assert_eq!(came.by, By::Unknown);
             assert!(
