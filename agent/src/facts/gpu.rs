@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::pci::PciTree;
+use super::pci::{Function, PciTree};
 use crate::host::{Reader, Reading};
 use crate::value::PciId;
 
@@ -31,7 +31,7 @@ pub struct GpuStack {
     /// Drivers that GPUs of other makers are bound to (`amdgpu`, `xe`, `i915`), by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherDriver>,
-    /// What RCCL asks of the running kernel; only where there is an AMD GPU.
+    /// What RCCL asks of the running kernel; only where there is an AMD GPU that the host uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rccl: Option<Rccl>,
 }
@@ -89,20 +89,29 @@ pub fn observe(reader: &dyn Reader, kernel: Option<&str>, pci: &Reading<PciTree>
     GpuStack { nvidia, peer_memory_symbols, others, rccl }
 }
 
-/// The drivers that GPUs of other makers are bound to, and whether AMD is among these.
+/// The drivers that GPUs of other makers are bound to, and whether RCCL may run on one of these.
 fn other_drivers(reader: &dyn Reader, pci: &Reading<PciTree>) -> (Vec<OtherDriver>, bool) {
     let functions = pci.known().into_iter().flat_map(|tree| tree.functions.values());
-    let gpus = functions.filter(|function| function.is_gpu() && function.vendor != NVIDIA);
-    let (mut names, mut amd) = (BTreeSet::new(), false);
-    for gpu in gpus {
-        amd |= gpu.vendor == AMD;
-        names.extend(gpu.driver.clone().filter(|driver| !driver.contains("vfio")));
-    }
+    let (nvidia, gpus): (Vec<_>, Vec<_>) =
+        functions.filter(|function| function.is_gpu()).partition(|gpu| gpu.vendor == NVIDIA);
+    let amd = gpus.iter().any(|gpu| is_for_rccl(gpu, !nvidia.is_empty()));
+    let in_use = gpus.iter().filter(|gpu| !gpu.vfio);
+    let names: BTreeSet<String> = in_use.filter_map(|gpu| gpu.driver.clone()).collect();
     let driver = |name: String| OtherDriver {
         version: Reading::from_result(reader.attribute(&format!("/sys/module/{name}/version"))),
         name,
     };
     (names.into_iter().map(driver).collect(), amd)
+}
+
+/// AMD's accelerators (class 0x1200; 0x0380 before MI300), and graphics cards that amdgpu drives; none that guests have, or that
+/// another driver does (gim, which makes their VFs). Beside NVIDIA's GPUs graphics of AMD's are the CPU's own.
+fn is_for_rccl(gpu: &Function, beside_nvidia: bool) -> bool {
+    let accelerator = matches!(gpu.class >> 8, 0x1200 | 0x0380);
+    let amdgpu = gpu.driver.as_deref() == Some("amdgpu");
+    let driven =
+        if accelerator { amdgpu || gpu.driver.is_none() } else { amdgpu && !beside_nvidia };
+    gpu.vendor == AMD && !gpu.vfio && driven
 }
 
 fn rccl(reader: &dyn Reader, kernel: Option<&str>) -> Rccl {

@@ -188,6 +188,10 @@ pub struct SriovCapability {
     pub vf_device: PciId,
 }
 
+/// AMD's (then ATI's) ids that servers have for their console: Rage XL (4752), Radeon 7000/VE (5159), ES1000 (515e); pci.ids, with
+/// servers and their BMCs as subsystems.
+const BMC_GRAPHICS: [u16; 3] = [0x4752, 0x5159, 0x515e];
+
 impl Function {
     /// The path of one of its sysfs attributes.
     pub fn attribute(&self, name: &str) -> String {
@@ -220,8 +224,11 @@ impl Function {
     }
 
     /// A GPU or accelerator of a vendor that makes them: display class 0x03 or processing accelerator 0x1200
-    /// with NVIDIA, AMD, or Intel's vendor id (handbook §6.1). A BMC's VGA is neither vendor's.
+    /// with NVIDIA, AMD, or Intel's vendor id (handbook §6.1), and not the VGA of a BMC.
     pub fn is_gpu(&self) -> bool {
+        if self.vendor.0 == 0x1002 && BMC_GRAPHICS.contains(&self.device.0) {
+            return false;
+        }
         let accelerator = self.class >> 8 == 0x1200;
         let display = self.class >> 16 == 0x03;
         match self.vendor.0 {

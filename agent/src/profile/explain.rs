@@ -115,12 +115,9 @@ fn section(out: &mut String, title: &str, lines: Vec<String>) {
 fn values(schema: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for choice in schema::alternatives(schema) {
-        for (word, meaning) in schema::words(choice) {
-            lines.push(if meaning.is_empty() {
-                word.to_owned()
-            } else {
-                format!("{word}: {meaning}")
-            });
+        for (value, meaning) in schema::listed(choice) {
+            let value = value.as_str().map_or_else(|| toml_text(value), str::to_owned);
+            lines.push(if meaning.is_empty() { value } else { format!("{value}: {meaning}") });
         }
         lines.extend(range(choice));
     }
@@ -155,7 +152,7 @@ fn description(schema: &Value) -> &str {
 }
 
 fn types(schema: &Value) -> String {
-    let names: Vec<&str> = schema::alternatives(schema).into_iter().map(type_word).collect();
+    let names: Vec<&str> = schema::alternatives(schema).into_iter().flat_map(type_names).collect();
     let mut unique: Vec<&str> = Vec::new();
     for name in names {
         if !unique.contains(&name) {
@@ -165,16 +162,16 @@ fn types(schema: &Value) -> String {
     unique.join(" or ")
 }
 
-fn type_word(schema: &Value) -> &'static str {
+fn type_names(schema: &Value) -> Vec<&'static str> {
     let known =
         [("integer", "integer"), ("boolean", "boolean"), ("array", "list"), ("object", "table")];
-    if !schema::words(schema).is_empty() {
-        return "word";
+    let string = if schema::words(schema).is_empty() { "string" } else { "word" };
+    let others = known.into_iter().filter(|(json, _)| schema::takes(schema, json));
+    let mut names: Vec<&str> = others.map(|(_, name)| name).collect();
+    if names.is_empty() || schema::takes(schema, "string") {
+        names.insert(0, string);
     }
-    known
-        .into_iter()
-        .find(|(json, _)| schema::takes(schema, json))
-        .map_or("string", |(_, word)| word)
+    names
 }
 
 /// `key = value` as it stands in the key's section.

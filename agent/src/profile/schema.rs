@@ -53,6 +53,9 @@ fn tidy_object(object: &mut Map<String, Value>) {
     if let Some(Value::String(text)) = object.get_mut("description") {
         *text = reflow(text);
     }
+    if let Some(Value::Array(values)) = object.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
     if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
         choices.retain(|choice| choice.get("type") != Some(&null));
         if let [Value::Object(only)] = choices.as_slice() {
@@ -84,8 +87,9 @@ pub(super) fn alternatives(schema: &Value) -> Vec<&Value> {
 
 /// Whether a schema takes a JSON type; `integer`, `number` and so on.
 pub(super) fn takes(schema: &Value, name: &str) -> bool {
-    if !words(schema).is_empty() {
-        return name == "string";
+    let listed = listed(schema);
+    if !listed.is_empty() {
+        return listed.iter().any(|(value, _)| json_type(value) == name);
     }
     match schema.get("type") {
         Some(Value::String(own)) => own == name,
@@ -94,22 +98,38 @@ pub(super) fn takes(schema: &Value, name: &str) -> bool {
     }
 }
 
-/// The words that a schema allows, with their descriptions; empty when it is not a choice of words.
-pub(super) fn words(schema: &Value) -> Vec<(&str, &str)> {
+/// The values that a schema lists one by one, with their descriptions; empty when it lists none.
+pub(super) fn listed(schema: &Value) -> Vec<(&Value, &str)> {
     if let Some(Value::Array(choices)) = schema.get("oneOf") {
-        return choices.iter().filter_map(described_word).collect();
+        return choices.iter().filter_map(described).collect();
     }
     match schema.get("enum") {
-        Some(Value::Array(choices)) => {
-            choices.iter().filter_map(|c| Some((c.as_str()?, ""))).collect()
-        }
+        Some(Value::Array(values)) => values.iter().map(|value| (value, "")).collect(),
         _ => Vec::new(),
     }
 }
 
-fn described_word(choice: &Value) -> Option<(&str, &str)> {
+/// Those of them that are words.
+pub(super) fn words(schema: &Value) -> Vec<&str> {
+    listed(schema).into_iter().filter_map(|(value, _)| value.as_str()).collect()
+}
+
+fn described(choice: &Value) -> Option<(&Value, &str)> {
     let text = choice.get("description").and_then(Value::as_str).unwrap_or_default();
-    Some((choice.get("const")?.as_str()?, text))
+    Some((choice.get("const")?, text))
+}
+
+/// A listed value's type, as JSON Schema names it.
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }
 
 /// The schema of a dotted key (`acs.policy`, `sriov.devices.vfs`); arrays are looked through, and any name stands for a

@@ -45,7 +45,8 @@ impl Checker<'_> {
         let own_type = json_type(value.get_ref());
         let choices = schema::alternatives(schema);
         let Some(choice) = choices.iter().find(|choice| schema::takes(choice, own_type)) else {
-            let expected: Vec<&str> = choices.iter().map(|choice| type_words(choice)).collect();
+            let expected: Vec<&str> =
+                choices.iter().flat_map(|choice| type_words(choice)).collect();
             let expected = expected.join(" or ");
             let message =
                 format!("`{key}` must be {expected}, not {}", toml_words(value.get_ref()));
@@ -76,8 +77,8 @@ impl Checker<'_> {
                 }
             }
             DeValue::String(text) => {
-                let others = choices.iter().filter(|other| !schema::takes(other, "string"));
-                let others: Vec<&str> = others.map(|other| type_words(other)).collect();
+                let others = choices.iter().flat_map(|other| type_words(other));
+                let others: Vec<&str> = others.filter(|other| *other != STRING).collect();
                 self.word(text, value.span(), choice, &others, key);
             }
             DeValue::Integer(_) => self.number(value, choice, key),
@@ -143,14 +144,21 @@ impl Checker<'_> {
         others: &[&str],
         key: &str,
     ) {
-        let known: Vec<&str> = schema::words(schema).into_iter().map(|(word, _)| word).collect();
+        let known: Vec<&str> = schema::words(schema);
         if known.is_empty() || known.contains(&text) {
             return;
         }
         let words = alternatives(known.iter().copied());
         let all = [&[words.as_str()], others].concat().join(", or ");
-        let near =
-            nearest(text, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+        // `"false"` where `false` is meant.
+        let listed = schema::listed(schema);
+        let bare = serde_json::from_str::<Value>(text)
+            .is_ok_and(|bare| listed.iter().any(|(value, _)| **value == bare));
+        let near = if bare {
+            Some(format!("write it without quotes: {text}"))
+        } else {
+            nearest(text, known.iter().copied()).map(|near| format!("did you mean `{near}`?"))
+        };
         let message = format!("`{text}` is not a value of `{key}`");
         self.complain(span, "unknown-value", message, format!("expected {all}"), near);
     }
@@ -215,14 +223,16 @@ fn toml_words(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-fn type_words(schema: &Value) -> &'static str {
+fn type_words(schema: &Value) -> Vec<&'static str> {
     let types = ["string", "integer", "boolean", "array", "object"];
-    types.into_iter().find(|name| schema::takes(schema, name)).map_or("another type", type_name)
+    types.into_iter().filter(|name| schema::takes(schema, name)).map(type_name).collect()
 }
+
+const STRING: &str = "a string";
 
 fn type_name(json: &str) -> &'static str {
     match json {
-        "string" => "a string",
+        "string" => STRING,
         "integer" => "an integer",
         "boolean" => "true or false",
         "array" => "an array",

@@ -176,6 +176,7 @@ fn profiles() {
             &["profile", "list", "--demo", "gb300"],
             &["profile", "show", "--demo", "hgx", "--profile", "good.toml", "--origin"],
             &["profile", "explain", "acs.policy"],
+            &["profile", "explain", "acs.guests"],
             &["profile", "check", "good.toml", "over.toml"],
             &["profile", "check", "hgx-h100"],
             &["profile", "check", "habit.toml"],

@@ -33,8 +33,7 @@ pub fn patterns(reader: &dyn Reader, mount: &str) -> Reading<Vec<String>> {
         Err(error) if error.is_absent() => {}
         Err(error) => return Reading::Unknown(error.to_string()),
     }
-    match patterns.iter().find(|pattern| pattern.starts_with('@')) {
-        // `@saved` is the last one that was booted, which another variable has.
+    match patterns.iter().find(|pattern| is_saved(pattern)) {
         Some(word) => {
             Reading::Unknown(format!("the loader's default is `{word}`, which is decided at boot"))
         }
@@ -52,10 +51,19 @@ fn text(bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// `default PATTERN` of loader.conf.
+/// `default PATTERN` of loader.conf: the last one counts, and words with `@` that the loader does not know are no pattern
+/// (config_defaults_load_from_file).
 fn configured(text: &str) -> Option<String> {
-    let line = text.lines().map(str::trim).find(|line| {
-        line.starts_with("default") && line["default".len()..].starts_with([' ', '\t'])
-    })?;
-    Some(line["default".len()..].trim().to_owned())
+    let mut values = text.lines().filter_map(|line| {
+        let (key, value) = line.trim().split_once([' ', '\t'])?;
+        let value = value.trim();
+        let bare = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+        (key == "default").then_some(bare.unwrap_or(value))
+    });
+    values.rfind(|value| !value.starts_with('@') || is_saved(value)).map(str::to_owned)
+}
+
+/// `@saved` is the entry that was booted last, which another variable has.
+fn is_saved(pattern: &str) -> bool {
+    pattern.eq_ignore_ascii_case("@saved")
 }

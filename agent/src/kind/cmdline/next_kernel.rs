@@ -193,6 +193,30 @@ mod tests {
         }
     }
 
+    /// systemd src/boot/boot.c, config_defaults_load_from_file.
+    #[test]
+    fn the_last_default_of_loader_conf_counts() {
+        let (old, new) = ("6.8.0-45-generic", "6.17.0-3-generic");
+        let table = [
+            ("default *6.17*\ndefault *6.8*\n", Some(old)),
+            ("default *6.8*\ndefault @current\n", Some(old)),
+            ("default @oneshot\n", Some(new)),
+            ("#default *6.8*\ndefault-entry *6.8*\n", Some(new)),
+            ("default\t\"*6.8*\"\n", Some(old)),
+            ("default @Saved\n", None),
+            ("default @saved\ndefault *6.8*\n", Some(old)),
+        ];
+        for (conf, release) in table {
+            for loader in ["systemd-boot", "uki"] {
+                let next = chosen(loader, None, conf);
+                match release {
+                    Some(release) => assert_eq!(next, Reading::Known(release.into()), "{conf}"),
+                    None => assert!(matches!(next, Reading::Unknown(_)), "{conf}: {next:?}"),
+                }
+            }
+        }
+    }
+
     #[test]
     fn releases_in_image_names() {
         let host = HostSpec::from_toml("machine = 'plain'\nkernel = '6.8.0-45-generic'").unwrap();

@@ -62,8 +62,10 @@ fn blocker(missing: &[&str]) -> Blocker {
             "the running kernel was built without {}, which RCCL wants for DMA-BUF ({SOURCE})",
             missing.join(" and ")
         ),
-        remedy: "boot a kernel that has both, or install DOCA-OFED/MLNX_OFED, with which amdgpu registers GPU memory \
-                 itself; on a host that needs none, set `gpudirect = \"none\"` in [modules] of the profile"
-            .into(),
+        remedy: format!(
+            "boot a kernel that has {}, or install DOCA-OFED/MLNX_OFED, with which amdgpu registers GPU memory itself; on a \
+             host that needs none, set `gpudirect = \"none\"` in [modules] of the profile",
+            missing.join(" and ")
+        ),
     }
 }

@@ -51,9 +51,8 @@ pub fn resolve(profile: &Sriov, facts: &Facts) -> Resolved {
     }
     let empty = PciTree::default();
     let tree = match &facts.pci {
-        Reading::Known(tree) => tree,
-        Reading::Absent => &empty,
-        Reading::Unknown(_) if facts.host == HostKind::Image => {
+        Reading::Known(tree) if !tree.functions.is_empty() => tree,
+        _ if facts.host == HostKind::Image => {
             for rule in &profile.rules {
                 let text = "decided on the machine: an image has no PCI devices, and VFs are gone after every boot; \
                             `bedplate apply` there makes them";
@@ -61,6 +60,7 @@ pub fn resolve(profile: &Sriov, facts: &Facts) -> Resolved {
             }
             return resolved;
         }
+        Reading::Known(_) | Reading::Absent => &empty,
         Reading::Unknown(reason) => {
             resolved.unknown("PCI functions".to_owned(), reason.clone());
             return resolved;

@@ -90,6 +90,33 @@ error[wrong-type]: `sriov.devices.select.device` must be a string, not an intege
 }
 
 #[test]
+fn a_choice_that_is_not_only_words_says_all_of_it() {
+    for right in ["true", "false", "\"auto\""] {
+        load_text(&format!("schema = 1\n[acs]\nguests = {right}\n")).expect(right);
+    }
+    assert_eq!(
+        wrong("schema = 1\n[acs]\nguests = \"false\"\n"),
+        "\
+error[unknown-value]: `false` is not a value of `acs.guests`
+ --> /etc/bedplate/profile.toml:3:10
+  |
+3 | guests = \"false\"
+  |          ^^^^^^^ expected `auto`, or true or false
+  |
+  = help: write it without quotes: false"
+    );
+    assert_eq!(
+        wrong("schema = 1\n[acs]\nguests = [1]\n"),
+        "\
+error[wrong-type]: `acs.guests` must be a string or true or false, not an array
+ --> /etc/bedplate/profile.toml:3:10
+  |
+3 | guests = [1]
+  |          ^^^ expected a string or true or false"
+    );
+}
+
+#[test]
 fn shipped_names_are_suggested() {
     assert_eq!(
         wrong("schema = 1\nextends = \"hgx-h10\"\n"),
