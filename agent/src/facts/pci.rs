@@ -256,6 +256,31 @@ pub struct PciTree {
     /// Bridges that are not listed, known from the links of what hangs below them: each with the bridge above it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub hidden: BTreeMap<PciAddress, Option<PciAddress>>,
+    /// Functions for guests that are not among `functions`: not listed, or not understood.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unlisted_guests: Vec<UnlistedGuest>,
+}
+
+/// A function for guests of which only its VFIO device or its driver is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnlistedGuest {
+    /// The function.
+    pub address: PciAddress,
+    /// Its host bridge; empty where its place is not known.
+    pub root: String,
+    /// Bridges above it, nearest first.
+    pub above: Vec<PciAddress>,
+}
+
+/// Whether a driver hands its functions to guests: VFIO's drivers have it in their names, Xen's has another
+/// (drivers/xen/xen-pciback/pci_stub.c).
+pub fn serves_guests(driver: &str) -> bool {
+    driver.contains("vfio") || is_xen_back(driver)
+}
+
+/// Whether a driver is the one by which a Xen dom0 sets functions aside for its guests.
+pub fn is_xen_back(driver: &str) -> bool {
+    matches!(driver, "pciback" | "xen-pciback")
 }
 
 /// How the reason begins where a function is listed, and not even its class can be read.

@@ -9,7 +9,9 @@ mod identity;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::identity::{Identity, Place};
-use super::pci::{Function, NOT_UNDERSTOOD, PciTree, SriovPf, UnreadFunction};
+use super::pci::{
+    Function, NOT_UNDERSTOOD, PciTree, SriovPf, UnlistedGuest, UnreadFunction, serves_guests,
+};
 use super::{Depth, caps};
 use crate::host::{ConfigSpace, ReadError, Reader, Reading};
 use crate::value::{PciAddress, PciId};
@@ -54,6 +56,7 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
         }
     }
     scan.note_missing_bridges();
+    scan.note_unlisted_guests();
     if depth != Depth::Identity {
         adapters::read(reader, &mut scan.tree);
     }
@@ -66,8 +69,8 @@ struct Scan<'a> {
     tree: PciTree,
     /// VF → PF, from the PFs met so far.
     vfs: BTreeMap<PciAddress, PciAddress>,
-    /// Functions with a VFIO device.
-    vfio: BTreeSet<PciAddress>,
+    /// Functions with a VFIO device or driver, and their places.
+    vfio: BTreeMap<PciAddress, Option<Place>>,
 }
 
 impl Scan<'_> {
@@ -115,9 +118,24 @@ impl Scan<'_> {
         }
     }
 
+    /// Guests' functions that are not listed, or that could not be understood: their isolation counts all the same.
+    fn note_unlisted_guests(&mut self) {
+        let listed = &self.tree.functions;
+        let unlisted = self.vfio.iter().filter(|(address, _)| !listed.contains_key(address));
+        let guest = |(address, place): (&PciAddress, &Option<Place>)| UnlistedGuest {
+            address: *address,
+            root: place.as_ref().map(|place| place.root.clone()).unwrap_or_default(),
+            above: place.iter().flat_map(|place| place.above.iter().rev().copied()).collect(),
+        };
+        self.tree.unlisted_guests = unlisted.map(guest).collect();
+    }
+
     fn function(&mut self, address: PciAddress, place: Place) -> Result<Function, String> {
         let directory = format!("{DEVICES}/{address}");
         let identity = self.identity(address, &directory);
+        if identity.driver.as_deref().is_some_and(serves_guests) {
+            self.vfio.entry(address).or_insert_with(|| Some(place.clone()));
+        }
         let class = match identity.class {
             Some(class) => class,
             None => self.hex(&directory, "class")?,
@@ -143,12 +161,11 @@ impl Scan<'_> {
             sriov: Reading::Absent,
             net: Vec::new(),
             infiniband: Vec::new(),
-            vfio: self.vfio.contains(&address),
+            vfio: self.vfio.contains_key(&address),
             ats: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
             vpd: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
             detail: None,
         };
-        function.vfio |= function.driver.as_deref().is_some_and(|driver| driver.contains("vfio"));
         self.capabilities(&mut function, &directory);
         if self.depth == Depth::Identity {
             function.sriov = Reading::Unknown(NOT_LOOKED_AT.to_owned());

@@ -33,6 +33,8 @@ pub use support::{Support, kernel_acs_support};
 pub use token::TOKEN_LIMIT;
 
 const NAME: &str = "acs";
+/// Arguments of earlier runs that stay where no new one can be worked out.
+const KEPT: [&str; 2] = ["pci=config_acs", "pci=disable_acs_redir"];
 
 /// The kind's row in the table.
 pub const KIND: Kind = Kind {
@@ -70,11 +72,13 @@ fn plan(context: &Context) -> KindPlan {
     };
     let topology = Topology::new(tree);
     let arguments = arguments_at_boot(context);
+    let next = arguments_of_next_boot(context, &arguments);
     for wanted in &context.desired.acs.ports {
         // A port that cannot be read is in the desired state's unknowns, not among its ports.
         if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
             let wanted = &left_behind::with(wanted, acs, &arguments, context.facts);
-            let port = Port { context, topology: &topology, wanted, acs };
+            let lasts = lasts(wanted, acs, &next);
+            let port = Port { context, topology: &topology, wanted, acs, lasts };
             port.plan(&arguments, &mut section);
         }
     }
@@ -117,8 +121,8 @@ fn first_boot() -> Deferred {
     }
 }
 
-/// The two `pci=` ACS arguments of the running kernel.
-#[derive(Debug, Default)]
+/// The two `pci=` ACS arguments of a kernel.
+#[derive(Debug, Clone, Default)]
 struct BootArguments {
     config_acs: Option<String>,
     disable_redir: Option<String>,
@@ -127,11 +131,45 @@ struct BootArguments {
 fn arguments_at_boot(context: &Context) -> BootArguments {
     // Not being able to read it takes a remark away, nothing else; the command line has its own kind.
     let Ok(text) = context.reader.text("/proc/cmdline") else { return BootArguments::default() };
-    let line = CommandLine::parse(text.trim_end());
-    BootArguments {
-        config_acs: pci_suboption(&line, "config_acs"),
-        disable_redir: pci_suboption(&line, "disable_acs_redir"),
+    BootArguments::of(text.trim_end())
+}
+
+impl BootArguments {
+    fn of(line: &str) -> Self {
+        let line = CommandLine::parse(line);
+        BootArguments {
+            config_acs: pci_suboption(&line, "config_acs"),
+            disable_redir: pci_suboption(&line, "disable_acs_redir"),
+        }
     }
+}
+
+/// What the kernel that boots next is given: the argument that is planned; where it cannot be worked out, the one of the running
+/// kernel, which then stays. A way to last that was chosen, and has come to no argument, clears nothing at boot.
+fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArguments {
+    let desired = context.desired;
+    let planned = desired.cmdline.set.iter().find(|arg| arg.from == NAME);
+    match planned {
+        _ if desired.acs.persistence == AcsPersistence::Live => BootArguments::default(),
+        Some(arg) => BootArguments::of(&arg.token),
+        None if desired.cmdline.keep.iter().any(|kept| KEPT.contains(&kept.as_str())) => {
+            running.clone()
+        }
+        None => BootArguments::default(),
+    }
+}
+
+/// Whether these arguments set the bits of a port at boot. What the port was asked for counts as far as the argument names it.
+fn lasts(wanted: &WantedAcs, acs: &Acs, arguments: &BootArguments) -> bool {
+    let said = token::of_port(
+        arguments.config_acs.as_deref(),
+        arguments.disable_redir.as_deref(),
+        wanted.port,
+    );
+    said.is_some_and(|(mask, value)| {
+        let both = mask.and(wanted.mask).and(acs.capable);
+        !both.is_empty() && value.and(both) == wanted.value.and(both)
+    })
 }
 
 /// One wanted port and what is known of it.
@@ -140,13 +178,17 @@ struct Port<'a> {
     topology: &'a Topology<'a>,
     wanted: &'a WantedAcs,
     acs: &'a Acs,
+    /// Whether the kernel that boots next sets the bits.
+    lasts: bool,
 }
 
 impl Port<'_> {
     fn plan(&self, arguments: &BootArguments, section: &mut KindPlan) {
         let (mask, control) = (self.mask(), self.acs.control);
         let right = control.and(mask) == self.wanted.value.and(mask);
-        if self.wanted.exposes_guests() && (!right || self.lasts()) {
+        // Open already where the command line was to do it: perhaps by an argument of before, which is to go.
+        let by_argument = self.context.desired.acs.persistence != AcsPersistence::Live;
+        if self.wanted.exposes_guests() && (!right || by_argument) {
             section.blockers.push(self.refused_for_guests());
             return;
         }
@@ -165,7 +207,7 @@ impl Port<'_> {
         }
         match self.lockdown() {
             None => section.changes.push(self.change(None)),
-            Some(_) if self.lasts() => section.notes.push(self.note(format!(
+            Some(_) if self.lasts => section.notes.push(self.note(format!(
                 "left at {}: kernel lockdown refuses the write; the kernel's own argument clears it at boot",
                 shown(control)
             ))),
@@ -173,9 +215,17 @@ impl Port<'_> {
                 kind: NAME,
                 subject: self.subject(),
                 reason,
-                remedy: "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or switch \
-                         lockdown (Secure Boot) off"
-                    .to_owned(),
+                remedy: match by_argument {
+                    true => {
+                        "make readable what is unknown here (the kernel argument is worked out only then), or switch \
+                              lockdown (Secure Boot) off"
+                    }
+                    false => {
+                        "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or switch \
+                               lockdown (Secure Boot) off"
+                    }
+                }
+                .to_owned(),
             }),
         }
     }
@@ -210,11 +260,6 @@ impl Port<'_> {
         self.wanted.mask.and(self.acs.capable)
     }
 
-    /// Whether the kernel command line sets the bits at boot.
-    fn lasts(&self) -> bool {
-        self.context.desired.acs.persistence != AcsPersistence::Live
-    }
-
     /// IOMMU groups are made once, when devices appear: written now, they would go on saying that the guest is walled off; from
     /// the kernel's argument on, the guest would lose its device, whose group then holds its neighbours too.
     fn refused_for_guests(&self) -> Blocker {
@@ -223,17 +268,18 @@ impl Port<'_> {
             some_of(self.wanted.vfio_below.iter().map(PciAddress::to_string), 4, "functions");
         let place = match self.wanted.vfio_below.iter().all(|guest| here.contains(guest)) {
             true => "below it",
-            false => "perhaps below it (a bridge above cannot be seen)",
+            false => "perhaps below it (it cannot be seen, or a bridge above it)",
         };
+        let by = guard::handed_out_by(self.context.facts, &self.wanted.vfio_below);
         Blocker {
             kind: NAME,
             subject: self.subject(),
             reason: format!(
-                "VFIO uses {functions} {place}: opened now, the port would let the guest reach its neighbours while its IOMMU \
+                "{by} uses {functions} {place}: opened now, the port would let the guest reach its neighbours while its IOMMU \
                  group says that it cannot; opened at boot, the group would hold the neighbours too (Linux \
                  drivers/iommu/iommu.c; handbook §3.3)"
             ),
-            remedy: "stop the guest and unbind the function from its VFIO driver; or, where guests have GPUs or NICs, leave \
+            remedy: "stop the guest and unbind the function from its driver; or, where guests have GPUs or NICs, leave \
                      ACS alone: acs.policy = \"keep\" (profile vfio)"
                 .to_owned(),
         }
@@ -262,7 +308,7 @@ impl Port<'_> {
                 after: Some(shown(before.without(mask).or(value))),
                 why: self.wanted.why.clone(),
             }],
-            effect: if self.lasts() { Effect::Now } else { Effect::EveryBoot },
+            effect: if self.lasts { Effect::Now } else { Effect::EveryBoot },
             actions: vec![Action::SetConfigBits {
                 address: self.wanted.port,
                 offset: self.acs.control_offset(),

@@ -1,8 +1,9 @@
 //! What depends on more than one function: which are there for guests, ATS of NICs behind a switch, Vital Product Data
 //! where there is something to pair.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+use super::identity::Place;
 use crate::facts::pci::{Function, PciTree};
 use crate::facts::{caps, vpd};
 use crate::host::{Reader, Reading};
@@ -10,14 +11,17 @@ use crate::value::PciAddress;
 
 /// Directory of the devices that are there for guests (Linux drivers/vfio/vfio_main.c, since 6.1).
 const VFIO_DEVICES: &str = "/sys/class/vfio-dev";
+/// Directory of the mediated devices (drivers/vfio/mdev/mdev_driver.c): before 6.1 the only sign that a vGPU is a guest's.
+const MEDIATED_DEVICES: &str = "/sys/bus/mdev/devices";
 
-/// Functions with a VFIO device, by the places of the devices: a driver need not say vfio in its name (NVIDIA's vGPU driver
-/// does not). A mediated device stands for the function that it is cut from.
-pub(super) fn vfio_devices(reader: &dyn Reader) -> BTreeSet<PciAddress> {
-    let links = reader.links(VFIO_DEVICES).unwrap_or_default();
-    let function =
-        |(_, text): &(String, String)| text.rsplit('/').find_map(|part| part.parse().ok());
-    links.iter().filter_map(function).collect()
+/// Functions with a VFIO device or a mediated one, by the places of the devices: a driver need not say vfio in its name (NVIDIA's
+/// vGPU driver does not). A mediated device stands for the function that it is cut from. The links lead through every bridge
+/// above, so that a function counts below them even where it is not listed itself.
+pub(super) fn vfio_devices(reader: &dyn Reader) -> BTreeMap<PciAddress, Option<Place>> {
+    let links = [VFIO_DEVICES, MEDIATED_DEVICES]
+        .into_iter()
+        .flat_map(|directory| reader.links(directory).unwrap_or_default());
+    links.filter_map(|(_, text)| Place::of_child(&text)).collect()
 }
 
 /// Where the class is not to be seen (a container, part of a recording) the function's own directory still may be. Kernels

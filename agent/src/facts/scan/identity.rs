@@ -3,7 +3,7 @@
 use crate::value::{PciAddress, PciId};
 
 /// Where a function hangs, from its link's text (`../../../devices/pci0000:16/0000:16:01.0/0000:17:00.0`).
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) root: String,
     /// The bridges above, from the root bus down.
@@ -25,6 +25,13 @@ impl Place {
         }
         path.pop()?;
         Some(Place { root: root?.to_owned(), above: path })
+    }
+
+    /// The function that a device below it belongs to (`…/0000:17:00.0/vfio-dev/vfio0`), and its place where that is understood.
+    pub(super) fn of_child(link: &str) -> Option<(PciAddress, Option<Self>)> {
+        let parts: Vec<&str> = link.split('/').collect();
+        let last = parts.iter().rposition(|part| part.parse::<PciAddress>().is_ok())?;
+        Some((parts[last].parse().ok()?, Place::of(&parts[..=last].join("/"))))
     }
 }
 

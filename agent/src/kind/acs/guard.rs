@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::cmdline::{CommandLine, pci_suboption};
 use crate::desired::WantedArg;
 use crate::facts::Facts;
-use crate::facts::pci::{Function, PciTree};
+use crate::facts::pci::{Function, PciTree, is_xen_back};
 use crate::kind::some_of;
 use crate::plan::Blocker;
 use crate::value::PciAddress;
@@ -17,36 +17,51 @@ use super::{NAME, token};
 /// `/sys`, part of a recording), nobody knows what else is: then each bridge of the same host bridge counts.
 pub fn guests_below(tree: &PciTree) -> BTreeMap<PciAddress, Vec<PciAddress>> {
     let mut below: BTreeMap<PciAddress, Vec<PciAddress>> = BTreeMap::new();
+    let mut add =
+        |guest: PciAddress, root: &str, mut above: Vec<PciAddress>, pf_is_missing: bool| {
+            let is_hidden = root.is_empty()
+                || pf_is_missing
+                || above.iter().any(|bridge| tree.get(*bridge).is_none());
+            if is_hidden {
+                let bridges = tree.functions.values();
+                let perhaps = bridges
+                    .filter(|bridge| bridge.is_bridge() && may_be_above(bridge, guest, root));
+                above.extend(perhaps.map(|bridge| bridge.address));
+                above.sort_unstable();
+                above.dedup();
+            }
+            for bridge in above {
+                below.entry(bridge).or_default().push(guest);
+            }
+        };
     for function in tree.functions.values().filter(|function| function.vfio) {
-        let mut above = tree.path_up(function.address);
-        if is_hidden(tree, function, &above) {
-            above = tree
-                .functions
-                .values()
-                .filter(|bridge| bridge.is_bridge() && may_be_above(bridge, function))
-                .map(|bridge| bridge.address)
-                .collect();
-        }
-        for bridge in above {
-            below.entry(bridge).or_default().push(function.address);
-        }
+        let pf_is_missing = function.physfn.is_some_and(|pf| tree.get(pf).is_none());
+        add(function.address, &function.root, tree.path_up(function.address), pf_is_missing);
+    }
+    for guest in &tree.unlisted_guests {
+        add(guest.address, &guest.root, guest.above.clone(), false);
     }
     below
 }
 
-/// Whether the way from a function to its host bridge has a part that cannot be seen.
-fn is_hidden(tree: &PciTree, function: &Function, above: &[PciAddress]) -> bool {
-    let pf_is_missing = function.physfn.is_some_and(|pf| tree.get(pf).is_none());
-    function.root.is_empty()
-        || pf_is_missing
-        || above.iter().any(|bridge| tree.get(*bridge).is_none())
+/// Host bridges are told apart where the function's is known; else only the domain is.
+fn may_be_above(bridge: &Function, guest: PciAddress, root: &str) -> bool {
+    match root.is_empty() || bridge.root.is_empty() {
+        true => bridge.address.domain == guest.domain,
+        false => bridge.root == root,
+    }
 }
 
-/// Host bridges are told apart where the function's is known; else only the domain is.
-fn may_be_above(bridge: &Function, function: &Function) -> bool {
-    match function.root.is_empty() || bridge.root.is_empty() {
-        true => bridge.address.domain == function.address.domain,
-        false => bridge.root == function.root,
+/// By what guests have these functions: `VFIO`, `Xen`, or both.
+pub fn handed_out_by(facts: &Facts, guests: &[PciAddress]) -> &'static str {
+    let by_xen = |guest: &&PciAddress| {
+        let driver = facts.pci.known().and_then(|tree| tree.get(**guest)?.driver.as_deref());
+        driver.is_some_and(is_xen_back)
+    };
+    match guests.iter().filter(by_xen).count() {
+        0 => "VFIO",
+        all if all == guests.len() => "Xen (pciback)",
+        _ => "VFIO and Xen (pciback)",
     }
 }
 
@@ -61,15 +76,17 @@ pub fn refuse_arguments(args: &mut Vec<WantedArg>, facts: &Facts) -> Vec<Blocker
         let opened =
             guests.iter().find(|(port, _)| token::may_open(config.as_deref(), redir.as_deref(), **port));
         let Some((port, functions)) = opened else { return true };
+        let by = handed_out_by(facts, functions);
         let functions = some_of(functions.iter().map(PciAddress::to_string), 4, "functions");
         blockers.push(Blocker {
             kind: NAME,
             subject: format!("argument {}", arg.token),
             reason: format!(
-                "it opens ACS on port {port}, below which VFIO uses {functions}: from the next boot on the guest's IOMMU group \
+                "it opens ACS on port {port}, below which {by} uses {functions}: from the next boot on the guest's IOMMU group \
                  would hold its neighbours too (Linux drivers/iommu/iommu.c; handbook §3.3, §14.1)"
             ),
-            remedy: "take the port out of the argument, or stop the guest and unbind the function from its VFIO driver"
+            remedy: "take the port out of the argument (or give it `1` for each of SV, RR, CR and UF in config_acs), or stop the \
+                     guest and unbind the function from its driver"
                 .to_owned(),
         });
         false

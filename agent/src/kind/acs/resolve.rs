@@ -12,7 +12,6 @@ use crate::section::Declared;
 use crate::topology::{Peer, Role, Topology};
 use crate::value::{AcsBits, PciAddress, PciId};
 
-use super::NAME;
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
 use super::isolation;
@@ -20,6 +19,7 @@ use super::section::{self, AcsPersist};
 use super::shape::{Bits, Shape};
 use super::support::{self, Support, of_next_boot};
 use super::token;
+use super::{KEPT, NAME};
 
 /// What `[acs]` comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +48,7 @@ pub(super) fn resolve_into(profile: &dyn Declared, facts: &Facts, desired: &mut 
         Reading::Absent => {}
         // The ports cannot be seen from here: what an earlier run put on the command line for them stays.
         Reading::Unknown(_) => {
-            let keep = ["pci=config_acs", "pci=disable_acs_redir"].map(str::to_owned);
-            desired.cmdline.keep.extend(keep);
+            desired.cmdline.keep.extend(KEPT.map(str::to_owned));
         }
     }
     desired.acs = acs;

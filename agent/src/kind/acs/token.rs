@@ -57,14 +57,19 @@ pub fn of_port(
 }
 
 /// Whether the two parameters may switch a bit of `port` off that isolates. Entries by path or by device id may mean any port.
+///
+/// An entry of `config_acs` takes every bit that it does not name back to firmware's value, which for SV, RR, CR and UF is off
+/// on most machines, and takes the kernel's own bits with it (drivers/pci/pci.c, `__pci_config_acs`; handbook §1.4): only one
+/// that says `1` for all four keeps a guest apart.
 pub fn may_open(config_acs: Option<&str>, disable_redir: Option<&str>, port: PciAddress) -> bool {
     let another = |device: &str| device.parse::<PciAddress>().is_ok_and(|named| named != port);
     let opens = |entry: &str| {
         let (flags, device) = entry.split_once('@').unwrap_or((entry, ""));
-        let isolating = AcsBits::ISOLATION.or(AcsBits::EC);
-        !another(device)
-            && bits(flags)
-                .is_none_or(|(mask, value)| !mask.without(value).and(isolating).is_empty())
+        let isolates = bits(flags).is_some_and(|(mask, value)| {
+            value.and(AcsBits::ISOLATION) == AcsBits::ISOLATION
+                && mask.without(value).and(AcsBits::EC).is_empty()
+        });
+        !another(device) && !isolates
     };
     config_acs.is_some_and(|list| list.split(';').any(opens))
         || disable_redir.is_some_and(|list| list.split(';').any(|device| !another(device)))
@@ -134,6 +139,10 @@ mod tests {
         for (config, redir, opens) in [
             (Some("xx000x0@0000:20:00.0"), None, true),
             (Some("1x111x1@0000:20:00.0;xx000x0@0000:21:00.0"), None, false),
+            (Some("1xxxxxx@0000:20:00.0"), None, true),
+            (Some("xx11xx1@0000:20:00.0"), None, true),
+            (Some("1@0000:20:00.0"), None, true),
+            (Some("x0111x1@0000:20:00.0"), None, true),
             (Some("xx000x0@0000:1f:00.0/00.0"), None, true),
             (Some("0@pci:0:0"), None, true),
             (Some("xxnonsense@20:00.0"), None, true),

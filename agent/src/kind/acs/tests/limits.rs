@@ -143,3 +143,28 @@ fn a_gpu_below_a_hidden_bridge_is_unknown() {
     assert_eq!(resolved.unknowns[0].subject, "GPU 0000:23:00.0");
     assert!(matches!(resolved.arg, Reading::Unknown(_)), "half an argument is none");
 }
+
+#[test]
+fn only_an_argument_that_is_there_makes_bits_last() {
+    let mut machine = lab();
+    let told = argument(&resolve(&direct(), &machine.facts())).to_owned();
+    machine.get("0000:82:01.0").acs = Reading::Unknown("no answer".into());
+    let mut facts = machine.facts();
+    let resolved =
+        Resolved { arg: Reading::Unknown("no answer".into()), ..resolve(&direct(), &facts) };
+    let effects = |line: &str| {
+        let section = plan_on(&resolved, &facts, &Files::new(&[("/proc/cmdline", line)]));
+        section.changes.iter().map(|change| change.effect).collect::<Vec<_>>()
+    };
+    assert_eq!(effects("quiet"), [Effect::EveryBoot; 5]);
+    assert_eq!(effects(&format!("quiet {told}")), [Effect::Now; 5]);
+
+    facts.os.lockdown = Reading::Known("integrity".into());
+    let section = plan_on(&resolved, &facts, &Files::default());
+    assert_eq!((section.notes.len(), section.blockers.len()), (0, 5));
+    assert!(section.blockers[0].remedy.contains("make readable"), "{:?}", section.blockers);
+    // An earlier run's argument stays, and clears them.
+    let section = plan_on(&resolved, &facts, &Files::new(&[("/proc/cmdline", &told)]));
+    assert_eq!(section.blockers, []);
+    assert!(section.notes.iter().any(|note| note.text.contains("own argument clears it at boot")));
+}

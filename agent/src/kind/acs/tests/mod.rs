@@ -34,7 +34,11 @@ fn kernel(facts: &mut Facts, release: &str) {
 }
 
 fn plan_on(resolved: &Resolved, facts: &Facts, reader: &Files) -> KindPlan {
-    let desired = Desired { acs: resolved.acs.clone(), ..Desired::default() };
+    let mut desired = Desired { acs: resolved.acs.clone(), ..Desired::default() };
+    desired.cmdline.set.extend(resolved.arg.known().cloned());
+    if let Reading::Unknown(_) = resolved.arg {
+        desired.cmdline.keep.extend(KEPT.map(str::to_owned));
+    }
     let ledger = Ledger::default();
     let profile = of_text("schema = 1");
     plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger: &ledger })
