@@ -124,6 +124,16 @@ pub(crate) enum StepError {
         /// Its driver.
         driver: String,
     },
+    /// Taken from its driver, a VF would stay without one.
+    #[error(
+        "VF {vf} would not get its driver back: sriov_drivers_autoprobe of {pf} is 0; write 1 to it, then run again"
+    )]
+    NotProbed {
+        /// The VF.
+        vf: String,
+        /// The PF.
+        pf: PciAddress,
+    },
     /// A VF did not get its driver.
     #[error(
         "VF {vf} has {} after it was given to {driver}",

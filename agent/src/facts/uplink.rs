@@ -10,11 +10,7 @@ pub fn of<'a>(reader: &dyn Reader, interfaces: &'a [String]) -> Option<&'a str> 
         let port = reader.attribute(&format!("/sys/class/net/{name}/phys_port_name"));
         port.is_ok_and(|port| port.contains("vf") || port.contains("sf"))
     };
-    let mut names = interfaces.iter();
-    match interfaces.len() {
-        0 | 1 => names.next().map(String::as_str),
-        _ => names.find(|name| !represents(name)).map(String::as_str),
-    }
+    interfaces.iter().find(|name| !represents(name)).map(String::as_str)
 }
 
 /// The same of a PF that is known by its address alone, as it is now; `None` = it has no interface here.
