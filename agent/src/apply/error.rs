@@ -167,6 +167,12 @@ pub(crate) enum StepError {
         /// The PF.
         pf: PciAddress,
     },
+    /// A PF gave no answer in time: what else is asked of it would wait as well.
+    #[error("not tried: {pf} did not answer in time, and may still be at it")]
+    Silent {
+        /// The PF.
+        pf: PciAddress,
+    },
     /// Devlink knows no eswitch of this function.
     #[error("the driver of {pf} has no eswitch")]
     NoEswitch {

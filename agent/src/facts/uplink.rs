@@ -24,3 +24,21 @@ pub fn now(reader: &dyn Reader, pf: PciAddress) -> Result<Option<String>, ReadEr
     };
     Ok(of(reader, &interfaces).map(str::to_owned))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::fixture::Files;
+
+    /// The PF's own interface may be in a network namespace, and a VF's representor the only one that is left here.
+    #[test]
+    fn a_representor_is_never_the_pfs_own_even_if_it_is_the_only_one() {
+        let port = |name: &str| format!("/sys/class/net/{name}/phys_port_name");
+        let files = Files::new(&[(&port("eth1"), "pf0vf1\n"), (&port("eth0"), "p0\n")]);
+        let all = ["eth1", "eth0"].map(str::to_owned);
+        assert_eq!(of(&files, &all), Some("eth0"));
+        assert_eq!(of(&files, &all[..1]), None);
+        assert_eq!(of(&files, &all[1..]), Some("eth0"));
+        assert_eq!(of(&files, &["eth9".to_owned()]), Some("eth9"), "older drivers name no port");
+    }
+}

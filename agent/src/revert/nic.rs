@@ -98,7 +98,7 @@ fn plan_vf(
         }
         Err(error) => return plan.refuse(subject, error.to_string(), "run as root"),
     };
-    let table = match reader.vfs(&interface) {
+    let table = match reader.vfs(record.key.pf, &interface) {
         Ok(table) => table,
         Err(error) => return plan.refuse(subject, error.to_string(), "run again, as root"),
     };

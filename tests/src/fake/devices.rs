@@ -16,6 +16,8 @@ pub struct Habits {
     pub not_for_vfs: Vec<&'static str>,
     /// Taking a driver away ends after its writer has stopped waiting for it.
     pub slow_unbind: bool,
+    /// The PF's driver gives no answer.
+    pub silent: bool,
 }
 
 /// Write an attribute.

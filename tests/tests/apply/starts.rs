@@ -203,3 +203,23 @@ fn an_unbind_that_takes_too_long_is_followed_by_a_start() {
     assert_eq!(table(machine.root(), LINK).unwrap().vfs[&1], as_made());
     assert!(ledger(&machine).starts.is_empty());
 }
+
+/// What else is asked of the PF would wait for the same lock: it is left as it is, and said to be.
+#[test]
+fn a_pf_that_gives_no_answer_is_left_alone() {
+    let mut machine = machine(0);
+    machine.habits.silent = true;
+    let fuse = Fuse::none();
+    let report = apply(&machine, &fuse);
+    let Outcome::Failed { restored, .. } = &report.changes[0].outcome else { panic!("{report:?}") };
+    let left: Vec<(&str, &str)> =
+        restored.left.iter().map(|left| (left.subject.as_str(), left.why.as_str())).collect();
+    let why = "not tried: 0000:18:00.0 did not answer in time, and may still be at it";
+    assert_eq!(left, [(NUMVFS, why)]);
+    let asked = |step: &&String| step.contains("drivers_probe") || step.contains(" of VF ");
+    assert_eq!(fuse.trail().iter().filter(asked).count(), 1, "{:#?}", fuse.trail());
+    // When it answers again, the next run finishes.
+    machine.habits.silent = false;
+    assert!(apply(&machine, &Fuse::none()).succeeded());
+    assert_done(&machine, "it answers again");
+}

@@ -4,6 +4,7 @@
 use super::attribute::same_value;
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect};
 use crate::facts::uplink;
+use crate::host::{NicCause, NicError};
 use crate::ledger::{Ledger, VfKey};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
@@ -99,6 +100,7 @@ impl Set {
     /// whatever became of them.
     fn run(&self, store: &mut Store, attributes: &VfAttributes) -> Result<(), StepError> {
         let Set { key, start, limit_s } = self;
+        store.expect_answers(key.pf)?;
         if !start {
             return write(store, key, attributes, *limit_s);
         }
@@ -133,7 +135,8 @@ impl Set {
     /// Let the kernel find the VF's driver, if bedplate owes it one: who else took a driver away wants it so. An unbind
     /// that has not ended yet holds the device's lock, which this waits for.
     fn start(&self, store: &mut Store, vf: &str) -> Result<(), StepError> {
-        if !owes_start(store, &self.key) {
+        // A VF's driver asks the PF's: where that is silent, the start stays owed.
+        if !owes_start(store, &self.key) || store.silent.contains(&self.key.pf) {
             return Ok(());
         }
         store.write_attribute(DRIVERS_PROBE, vf, self.limit_s)?;
@@ -218,8 +221,8 @@ fn write(
         set.max_tx_rate = set.max_tx_rate.or(found.max_tx_rate);
     }
     let interface = interface(store, key)?;
-    if let Err(error) = store.writer.set_vf(&interface, key.vf, &set, limit_s) {
-        return Err(by_driver(store, key.pf, error.into()));
+    if let Err(error) = store.writer.set_vf(key.pf, &interface, key.vf, &set, limit_s) {
+        return Err(refused(store, key.pf, error));
     }
     let left = attributes.without(&read(store, key)?);
     match left.is_empty() {
@@ -228,6 +231,18 @@ fn write(
             let unlike = StepError::NotAsSet { vf: key.to_string(), left: left.to_string() };
             Err(by_driver(store, key.pf, unlike))
         }
+    }
+}
+
+/// A PF that gave no answer is left alone from then on.
+fn refused(store: &mut Store, pf: PciAddress, NicError { error, cause }: NicError) -> StepError {
+    match cause {
+        NicCause::Driver => by_driver(store, pf, error.into()),
+        NicCause::NoAnswer => {
+            store.silent.insert(pf);
+            error.into()
+        }
+        NicCause::Other => error.into(),
     }
 }
 
@@ -241,8 +256,9 @@ fn by_driver(store: &Store, pf: PciAddress, source: StepError) -> StepError {
 
 /// What a VF has now.
 pub(crate) fn read(store: &Store, key: &VfKey) -> Result<VfAttributes, StepError> {
+    store.expect_answers(key.pf)?;
     let interface = interface(store, key)?;
-    let table = store.reader.vfs(&interface)?;
+    let table = store.reader.vfs(key.pf, &interface)?;
     let found = table.vfs.get(&key.vf).copied();
     found.ok_or_else(|| StepError::NotListed { vf: key.to_string() })
 }
@@ -361,8 +377,9 @@ pub(crate) fn switch(
     to: EswitchMode,
     limit_s: u32,
 ) -> Result<(), StepError> {
+    store.expect_answers(pf)?;
     if let Err(error) = store.writer.set_eswitch(pf, to, limit_s) {
-        return Err(by_driver(store, pf, error.into()));
+        return Err(refused(store, pf, error));
     }
     match mode(store, pf)? {
         now if now == to => Ok(()),

@@ -121,7 +121,8 @@ impl Pf<'_> {
 
     fn table(&self) -> Result<VfTable, Stop> {
         let interface = self.interface().unwrap_or_default();
-        self.context.reader.vfs(interface).map_err(|error| Stop::Unknown(error.to_string()))
+        let table = self.context.reader.vfs(self.wanted.pf, interface);
+        table.map_err(|error| Stop::Unknown(error.to_string()))
     }
 
     /// One VF that is there.
