@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::host::{FileMeta, ReadError, Reader};
 use crate::value::PciAddress;
 
-pub use nic::{EswitchRecord, VfKey, VfRecord};
+pub use nic::{EswitchRecord, StartRecord, VfKey, VfRecord};
 pub use record::{Author, RegisterKey};
 pub use tool::{Generator, UndoTool};
 
@@ -59,6 +59,9 @@ pub struct Ledger {
     /// Attributes of VFs set, by VF.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vfs: BTreeMap<String, VfRecord>,
+    /// VFs whose driver has still to start, by VF.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub starts: BTreeMap<String, StartRecord>,
     /// Modes of eswitches set, by PF.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub eswitches: BTreeMap<String, EswitchRecord>,
@@ -82,6 +85,7 @@ impl Default for Ledger {
             attributes: BTreeMap::new(),
             registers: BTreeMap::new(),
             vfs: BTreeMap::new(),
+            starts: BTreeMap::new(),
             eswitches: BTreeMap::new(),
             waiting: Vec::new(),
             history: Vec::new(),

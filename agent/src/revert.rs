@@ -161,6 +161,7 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
         plan_attribute(&mut plan, reader, (path, record), (boot.as_deref(), force), without_vfs);
     }
     nic::plan_left(&mut plan, reader, eswitches, force);
+    nic::plan_starts(&mut plan, reader, ledger, boot.as_deref());
     for record in ledger.registers.values() {
         plan_register(&mut plan, reader, record, boot.as_deref(), force);
     }

@@ -258,6 +258,8 @@ fn taken_back(
             None => ledger.owned.remove(change.kind),
         };
         ledger.waiting.clone_from(&earlier.waiting);
+        // Those of VFs that were to come went with them.
+        ledger.starts.retain(|name, _| earlier.starts.contains_key(name));
         for (argv, _) in parts.tools().filter(|(argv, _)| !earlier.owes(change.kind, argv)) {
             ledger.paid(change.kind, argv);
         }

@@ -124,6 +124,16 @@ pub(crate) enum StepError {
         /// Its driver.
         driver: String,
     },
+    /// Taken from its driver, a VF would stay without one.
+    #[error(
+        "VF {vf} would not get its driver back: sriov_drivers_autoprobe of {pf} is 0; write 1 to it, then run again"
+    )]
+    NotProbed {
+        /// The VF.
+        vf: String,
+        /// The PF.
+        pf: PciAddress,
+    },
     /// A VF did not get its driver.
     #[error(
         "VF {vf} has {} after it was given to {driver}",
@@ -154,6 +164,12 @@ pub(crate) enum StepError {
     /// VFs are set by way of their PF's interface.
     #[error("{pf} has no network interface here")]
     NoInterface {
+        /// The PF.
+        pf: PciAddress,
+    },
+    /// A PF gave no answer in time: what else is asked of it would wait as well.
+    #[error("not tried: {pf} did not answer in time, and may still be at it")]
+    Silent {
         /// The PF.
         pf: PciAddress,
     },

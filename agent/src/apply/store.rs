@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::error::{ContentError, StepError};
 use crate::host::{ReadError, Reader, Writer, boot_id};
 use crate::ledger::{self, FileState, Ledger, Sha};
+use crate::value::PciAddress;
 
 /// A file, as it is now.
 pub(crate) struct FoundFile {
@@ -20,6 +21,8 @@ pub(crate) struct Store<'a> {
     pub reader: &'a dyn Reader,
     pub writer: &'a mut dyn Writer,
     pub ledger: &'a mut Ledger,
+    /// PFs that did not answer in time, and may still be at it: whatever else is asked of them would wait for that.
+    pub silent: BTreeSet<PciAddress>,
     /// The ledger's text on disk.
     saved: String,
 }
@@ -29,7 +32,7 @@ impl<'a> Store<'a> {
     pub fn new(reader: &'a dyn Reader, writer: &'a mut dyn Writer, ledger: &'a mut Ledger) -> Self {
         // A ledger that cannot be text cannot be saved later either: then the error is reported.
         let saved = ledger.text().unwrap_or_default();
-        Store { reader, writer, ledger, saved }
+        Store { reader, writer, ledger, silent: BTreeSet::new(), saved }
     }
 
     /// Change the ledger, durably; if that fails it stays as it was.
@@ -76,6 +79,11 @@ impl<'a> Store<'a> {
         limit_s: u32,
     ) -> Result<(), StepError> {
         Ok(self.writer.write_attribute(path, value, limit_s)?)
+    }
+
+    /// Nothing more is asked of a PF that did not answer.
+    pub fn expect_answers(&self, pf: PciAddress) -> Result<(), StepError> {
+        if self.silent.contains(&pf) { Err(StepError::Silent { pf }) } else { Ok(()) }
     }
 
     /// Which boot of the kernel this is.

@@ -10,11 +10,7 @@ pub fn of<'a>(reader: &dyn Reader, interfaces: &'a [String]) -> Option<&'a str> 
         let port = reader.attribute(&format!("/sys/class/net/{name}/phys_port_name"));
         port.is_ok_and(|port| port.contains("vf") || port.contains("sf"))
     };
-    let mut names = interfaces.iter();
-    match interfaces.len() {
-        0 | 1 => names.next().map(String::as_str),
-        _ => names.find(|name| !represents(name)).map(String::as_str),
-    }
+    interfaces.iter().find(|name| !represents(name)).map(String::as_str)
 }
 
 /// The same of a PF that is known by its address alone, as it is now; `None` = it has no interface here.
@@ -27,4 +23,22 @@ pub fn now(reader: &dyn Reader, pf: PciAddress) -> Result<Option<String>, ReadEr
         other => other?,
     };
     Ok(of(reader, &interfaces).map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::fixture::Files;
+
+    /// The PF's own interface may be in a network namespace, and a VF's representor the only one that is left here.
+    #[test]
+    fn a_representor_is_never_the_pfs_own_even_if_it_is_the_only_one() {
+        let port = |name: &str| format!("/sys/class/net/{name}/phys_port_name");
+        let files = Files::new(&[(&port("eth1"), "pf0vf1\n"), (&port("eth0"), "p0\n")]);
+        let all = ["eth1", "eth0"].map(str::to_owned);
+        assert_eq!(of(&files, &all), Some("eth0"));
+        assert_eq!(of(&files, &all[..1]), None);
+        assert_eq!(of(&files, &all[1..]), Some("eth0"));
+        assert_eq!(of(&files, &["eth9".to_owned()]), Some("eth9"), "older drivers name no port");
+    }
 }

@@ -353,8 +353,8 @@ impl Reader for DirReader {
         }
     }
 
-    fn vfs(&self, interface: &str) -> Result<VfTable, ReadError> {
-        netlink::ask_for_vfs(self, interface)
+    fn vfs(&self, pf: PciAddress, interface: &str) -> Result<VfTable, ReadError> {
+        netlink::ask_for_vfs(self, pf, interface)
     }
 
     fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {

@@ -146,8 +146,9 @@ pub trait Reader {
     /// Open one function's config space for positioned reads.
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError>;
 
-    /// What the kernel says of a network interface's VFs, and the interface's own permanent address.
-    fn vfs(&self, interface: &str) -> Result<VfTable, ReadError> {
+    /// What the kernel says of a PF's VFs by one of its network interfaces, and that interface's own permanent address.
+    fn vfs(&self, pf: PciAddress, interface: &str) -> Result<VfTable, ReadError> {
+        let _ = pf;
         recorded::answer(self, &recorded::vfs_at(interface), recorded::vfs_named(interface))
     }
 
@@ -232,6 +233,27 @@ pub struct WriteError {
     pub path: String,
     /// Why it failed, and what to do where that is known.
     pub reason: String,
+}
+
+/// Why something was not set on a NIC.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct NicError {
+    /// What the system said.
+    pub error: WriteError,
+    /// Whose fault it is.
+    pub cause: NicCause,
+}
+
+/// What has kept something from being set on a NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NicCause {
+    /// Its driver: it cannot do it, or says why not.
+    Driver,
+    /// There was no answer in time. The driver may still be at it, under locks that the next request waits for.
+    NoAnswer,
+    /// Anything else: rights, an interface that is not there.
+    Other,
 }
 
 /// What a file is besides its content: what is kept when it is replaced, and put back when it is restored.
@@ -326,11 +348,12 @@ pub trait Writer {
     /// other with it: both are given, or the one that is missing becomes 0.
     fn set_vf(
         &mut self,
+        pf: PciAddress,
         interface: &str,
         vf: u16,
         attributes: &VfAttributes,
         limit_s: u32,
-    ) -> Result<(), WriteError>;
+    ) -> Result<(), NicError>;
 
     /// Change the mode of a PF's eswitch, bounded by `limit_s` seconds.
     fn set_eswitch(
@@ -338,7 +361,7 @@ pub trait Writer {
         pf: PciAddress,
         mode: EswitchMode,
         limit_s: u32,
-    ) -> Result<(), WriteError>;
+    ) -> Result<(), NicError>;
 
     /// Whether [`Writer::run_tool`] runs anything here: not in an image, unless that was asked for.
     fn runs_tools(&self) -> bool;

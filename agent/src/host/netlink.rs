@@ -32,6 +32,8 @@ const NLM_F_CAPPED: u16 = 0x100;
 /// Attributes follow in the answer.
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
+/// Seconds for a question.
+const READ_LIMIT_S: u32 = 30;
 /// Length of `struct nlmsghdr`.
 const HEADER: usize = 16;
 
@@ -59,16 +61,24 @@ impl Refusal {
 }
 
 /// [`Reader::vfs`] of a host that is a directory. An image has no interfaces.
-pub(super) fn ask_for_vfs(reader: &dyn Reader, interface: &str) -> Result<VfTable, ReadError> {
+pub(super) fn ask_for_vfs(
+    reader: &dyn Reader,
+    pf: PciAddress,
+    interface: &str,
+) -> Result<VfTable, ReadError> {
     let path = recorded::vfs_named(interface);
     if reader.kind() != HostKind::Live {
         return Err(ReadError::NotFound { path });
     }
-    let mut table = link::vfs(interface).map_err(|refusal| read_error(path, refusal))?;
+    let index = index_below(reader, pf, interface)?;
+    let mut table = link::vfs(index).map_err(|refusal| read_error(path.clone(), refusal))?;
+    if index_below(reader, pf, interface) != Ok(index) {
+        let reason = "the interface was renamed or went away meanwhile: run again".to_owned();
+        return Err(ReadError::Failed { path, reason });
+    }
     // Kernels before 5.6 do not say the permanent address; where nobody has set another, it is the present one
     // (include/uapi/linux/netdevice.h, NET_ADDR_PERM).
-    let class = format!("/sys/class/net/{interface}");
-    let own = |name: &str| reader.attribute(&format!("{class}/{name}")).ok();
+    let own = |name: &str| reader.attribute(&below(pf, interface, name)).ok();
     if table.mac.is_none()
         && table.guid.is_none()
         && own("addr_assign_type").as_deref() == Some("0")
@@ -77,6 +87,22 @@ pub(super) fn ask_for_vfs(reader: &dyn Reader, interface: &str) -> Result<VfTabl
         table.mac = own("address").and_then(|address| address.parse().ok());
     }
     Ok(table)
+}
+
+/// The number of the interface with this name that is the PF's own. Another PF's may have had the name, or may have it next:
+/// the number stays with the interface.
+pub(super) fn index_below(
+    reader: &dyn Reader,
+    pf: PciAddress,
+    interface: &str,
+) -> Result<u32, ReadError> {
+    let path = below(pf, interface, "ifindex");
+    let text = reader.attribute(&path)?;
+    text.parse().map_err(|_| ReadError::Failed { path, reason: "it is no number".to_owned() })
+}
+
+fn below(pf: PciAddress, interface: &str, name: &str) -> String {
+    format!("/sys/bus/pci/devices/{pf}/net/{interface}/{name}")
 }
 
 /// [`Reader::eswitch`] of a host that is a directory.
@@ -97,13 +123,11 @@ pub(super) fn ask_for_eswitch(
 
 /// [`Reader::default_routes`] of a host that is a directory.
 pub(super) fn ask_for_default_routes(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
-    let path = || recorded::ROUTES_NAMED.to_owned();
+    let path = recorded::ROUTES_NAMED.to_owned();
     if reader.kind() != HostKind::Live {
-        return Err(ReadError::NotFound { path: path() });
+        return Err(ReadError::NotRecorded { path });
     }
-    let numbers = route::defaults().map_err(|refusal| read_error(path(), refusal))?;
-    let names = numbers.into_iter().map(link::name).collect::<Result<_, _>>();
-    names.map_err(|refusal| read_error(path(), refusal))
+    route::default_interfaces().map_err(|refusal| read_error(path, refusal))
 }
 
 /// The interfaces that a datagram of rtnetlink's group RTNLGRP_LINK tells of.
@@ -118,6 +142,12 @@ fn read_error(path: String, refusal: Refusal) -> ReadError {
     match refusal.errno {
         Errno::EPERM | Errno::EACCES => ReadError::Denied { path },
         Errno::ENODEV => ReadError::NotFound { path },
+        Errno::ETIMEDOUT => {
+            let reason = format!(
+                "the kernel gave no answer in {READ_LIMIT_S} s: a driver may hold its lock (see the kernel log)"
+            );
+            ReadError::Failed { path, reason }
+        }
         errno => ReadError::Failed { path, reason: refusal.words.unwrap_or_else(|| plain(errno)) },
     }
 }
@@ -168,8 +198,19 @@ fn framed(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Send a request, and take what comes until the kernel says that this is all: the bodies of its messages.
-fn ask(protocol: isize, request: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
+/// Send a request, and take what comes until the kernel says that this is all: the bodies of its messages. Questions wait as
+/// well, for the lock that a driver holds while it asks its firmware.
+fn ask(protocol: isize, request: Vec<u8>) -> Result<Vec<Vec<u8>>, Refusal> {
+    ask_within(READ_LIMIT_S, protocol, request)
+}
+
+/// The same within `limit_s` seconds: a driver that asks its firmware may take its time, under locks that everything
+/// else waits for.
+fn ask_within(limit_s: u32, protocol: isize, request: Vec<u8>) -> Result<Vec<Vec<u8>>, Refusal> {
+    within(Duration::from_secs(limit_s.into()), move || exchange(protocol, &request))
+}
+
+fn exchange(protocol: isize, request: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
     let mut socket = Socket::new(protocol)?;
     // Without it there are only numbers (kernels before 4.12).
     let _ = socket.set_ext_ack(true);
@@ -185,18 +226,17 @@ fn ask(protocol: isize, request: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
     }
 }
 
-/// The same within `limit_s` seconds: a driver that asks its firmware may take its time, under locks that everything
-/// else waits for.
-fn ask_within(limit_s: u32, protocol: isize, request: Vec<u8>) -> Result<(), Refusal> {
+/// What `work` comes to, if it ends in time; it goes on by itself if not.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
     let (tell, told) = mpsc::channel();
     std::thread::Builder::new().name("netlink".into()).spawn(move || {
         // Nobody listening any more is the timeout's business.
-        let _ = tell.send(ask(protocol, &request));
+        let _ = tell.send(work());
     })?;
-    match told.recv_timeout(Duration::from_secs(limit_s.into())) {
-        Ok(answer) => answer.map(drop),
-        Err(_) => Err(Refusal { errno: Errno::ETIMEDOUT, words: None }),
-    }
+    told.recv_timeout(limit).unwrap_or(Err(Refusal { errno: Errno::ETIMEDOUT, words: None }))
 }
 
 /// The messages of one datagram; `true` = the last one was among them.

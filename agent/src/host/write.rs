@@ -22,7 +22,7 @@ use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::Mode;
 
 use super::image::{ImageError, ImageRoot};
-use super::{FileMeta, ToolOutput, WriteError, Writer, grub_mkconfig, tool};
+use super::{FileMeta, NicError, ToolOutput, WriteError, Writer, grub_mkconfig, tool};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
 pub use own::{remove_own_file, replace_own_file, replace_public_file};
@@ -179,12 +179,13 @@ impl Writer for DirWriter {
 
     fn set_vf(
         &mut self,
+        pf: PciAddress,
         interface: &str,
         vf: u16,
         attributes: &VfAttributes,
         limit_s: u32,
-    ) -> Result<(), WriteError> {
-        self.vf(interface, vf, attributes, limit_s)
+    ) -> Result<(), NicError> {
+        self.vf((pf, interface), vf, attributes, limit_s)
     }
 
     fn set_eswitch(
@@ -192,7 +193,7 @@ impl Writer for DirWriter {
         pf: PciAddress,
         mode: EswitchMode,
         limit_s: u32,
-    ) -> Result<(), WriteError> {
+    ) -> Result<(), NicError> {
         self.eswitch(pf, mode, limit_s)
     }
 

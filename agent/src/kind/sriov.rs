@@ -7,13 +7,14 @@ mod disturbs;
 mod paths;
 mod resolve;
 pub(crate) mod section;
+mod starts;
 #[cfg(test)]
 mod tests;
 mod usage;
 
 use crate::desired::{Desired, VfDriver, WantedVfs};
 use crate::facts::pci::{Function, PciTree, SriovPf};
-use crate::facts::{Depth, observe};
+use crate::facts::{Depth, Facts, observe};
 use crate::host::{HostKind, ReadError, Reader, Reading};
 use crate::plan::{Blocker, KindPlan, Note, Settled, Unknown};
 use crate::section::Declared;
@@ -41,6 +42,24 @@ pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
         Some(Reading::Known(sriov)) => usage::users(sriov, tree, reader),
         Some(Reading::Unknown(reason)) => vec![reason.clone()],
         Some(Reading::Absent) | None => Vec::new(),
+    }
+}
+
+/// What a VF is used for; `None` = nothing, or it is gone. What cannot be told counts as use.
+pub fn use_of_vf(facts: &Facts, reader: &dyn Reader, pf: PciAddress, vf: u16) -> Option<String> {
+    let tree = match &facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => return None,
+        Reading::Unknown(reason) => return Some(reason.clone()),
+    };
+    let sriov = match &tree.get(pf)?.sriov {
+        Reading::Known(sriov) => sriov,
+        Reading::Absent => return None,
+        Reading::Unknown(reason) => return Some(reason.clone()),
+    };
+    match sriov.vfs.get(usize::from(vf)).and_then(|vf| tree.get(*vf)) {
+        Some(function) => usage::use_of(function, reader),
+        None => Some("not among the PCI functions that can be seen".to_owned()),
     }
 }
 

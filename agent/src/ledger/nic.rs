@@ -45,7 +45,12 @@ pub struct VfKey {
 impl VfKey {
     /// Its name in the ledger, which a new name of the interface leaves alone: `VF 3 of 0000:08:00.0`.
     pub fn name(&self) -> String {
-        format!("VF {} of {}", self.vf, self.pf)
+        Self::name_of(self.pf, self.vf)
+    }
+
+    /// The same of a VF that is known by PF and number.
+    pub fn name_of(pf: PciAddress, vf: u16) -> String {
+        format!("VF {vf} of {pf}")
     }
 }
 
@@ -53,6 +58,19 @@ impl fmt::Display for VfKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.name(), self.interface)
     }
+}
+
+/// A VF that has no driver because of bedplate: it was taken away, or the VF was made without one, until its attributes are
+/// set. If the run ends before the driver starts, the next one starts it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartRecord {
+    /// `/proc/sys/kernel/random/boot_id` at the time.
+    pub boot: String,
+    /// The VF.
+    pub key: VfKey,
+    /// Seconds the start may take.
+    pub limit_s: u32,
 }
 
 /// The mode of an eswitch that bedplate has set.
@@ -111,6 +129,22 @@ impl Ledger {
         if record.original.is_empty() {
             self.vfs.remove(&name);
         }
+    }
+
+    /// A VF is about to be without a driver: it has to start afterwards, come what may.
+    pub fn owe_start(&mut self, key: &VfKey, boot: &str, limit_s: u32) {
+        let record = StartRecord { boot: boot.to_owned(), key: key.clone(), limit_s };
+        self.starts.insert(key.name(), record);
+    }
+
+    /// Whether the driver of the VF called `name` has still to start.
+    pub fn owes_start(&self, name: &str, boot: &str) -> bool {
+        self.starts.get(name).is_some_and(|record| record.boot == boot)
+    }
+
+    /// The kernel has looked for the VF's driver.
+    pub fn started(&mut self, key: &VfKey) {
+        self.starts.remove(&key.name());
     }
 
     /// The mode of an eswitch is about to become `to`; `now` is what it is.

@@ -106,7 +106,7 @@ fn of_function(recorder: &Recorder, function: &Function) {
     if function.sriov.known().is_some() {
         let _ = recorder.eswitch(function.address);
         if let Some(interface) = uplink::of(recorder, &function.net) {
-            let _ = recorder.vfs(interface);
+            let _ = recorder.vfs(function.address, interface);
         }
     }
     let Ok(config) = recorder.config(function.address) else { return };

@@ -262,8 +262,8 @@ impl Reader for Recorder<'_> {
     }
 
     /// Addresses are left out here: what was derived from them has to stay so.
-    fn vfs(&self, interface: &str) -> Result<VfTable, ReadError> {
-        let answer = self.inner.vfs(interface);
+    fn vfs(&self, pf: PciAddress, interface: &str) -> Result<VfTable, ReadError> {
+        let answer = self.inner.vfs(pf, interface);
         let masked = answer.as_ref().map(VfTable::masked);
         self.note_answer(&vfs_at(interface), masked.as_ref().map_err(|error| *error));
         answer

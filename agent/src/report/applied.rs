@@ -188,6 +188,9 @@ fn step_words(step: &Step) -> String {
         Step::Register { register, before, after, .. } => {
             format!("{} → {}", bits(register, *before), bits(register, *after))
         }
+        Step::Vf { after, .. } if after.is_empty() => {
+            "driver: none → the one the kernel finds".to_owned()
+        }
         Step::Vf { before, after, .. } => format!("{before} → {after}"),
         Step::Eswitch { before, after, .. } => format!("{before} → {after}"),
         Step::File { after: Some(_), .. } => "as it was".to_owned(),

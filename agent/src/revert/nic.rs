@@ -1,13 +1,15 @@
 //! The way back for what was set on NICs: attributes of VFs, modes of eswitches.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use super::{FORCE, GONE, RevertPlan, Step};
-use crate::facts::uplink;
+use crate::facts::{Depth, observe, uplink};
 use crate::host::Reader;
 use crate::kind::sriov;
 use crate::ledger::{EswitchRecord, Ledger, VfKey, VfRecord};
 use crate::value::PciAddress;
+use crate::value::vf::VfAttributes;
 
 /// What helps where a PF has no interface.
 const NO_INTERFACE: &str = "load its network driver, or move the interface back from its network namespace, then run again";
@@ -22,15 +24,51 @@ pub(super) fn plan_vfs(
     boot: Option<&str>,
     force: bool,
 ) {
+    let facts = OnceCell::new();
+    let use_of = |key: &VfKey| {
+        let facts = facts.get_or_init(|| observe(reader, Depth::Plan));
+        sriov::use_of_vf(facts, reader, key.pf, key.vf)
+    };
     for (subject, record) in &ledger.vfs {
         if boot != Some(record.boot.as_str()) {
             plan.notes.push(format!("attributes of {subject}: {GONE}"));
         } else if vfs_go(reader, ledger, record.key.pf) {
             plan.notes.push(format!("attributes of {subject} go with the VF"));
         } else {
-            plan_vf(plan, reader, subject, record, force);
+            plan_vf(plan, reader, (subject, record), force, &use_of);
         }
     }
+}
+
+/// VFs that a run which was cut short left without a driver. They come last: the kernel may have to be allowed to look for
+/// drivers again first.
+pub(super) fn plan_starts(
+    plan: &mut RevertPlan,
+    reader: &dyn Reader,
+    ledger: &Ledger,
+    boot: Option<&str>,
+) {
+    for record in ledger.starts.values().filter(|record| boot == Some(record.boot.as_str())) {
+        if !vfs_go(reader, ledger, record.key.pf) && has_no_driver(reader, &record.key) {
+            plan.steps.push(Step::Vf {
+                key: record.key.clone(),
+                before: VfAttributes::default(),
+                after: VfAttributes::default(),
+                start: true,
+                limit_s: record.limit_s,
+            });
+        }
+    }
+}
+
+/// Whether the VF is there, without a driver.
+fn has_no_driver(reader: &dyn Reader, key: &VfKey) -> bool {
+    let link = reader.link(&format!("/sys/bus/pci/devices/{}/virtfn{}", key.pf, key.vf));
+    link.is_ok_and(|link| {
+        let vf = link.rsplit('/').next().unwrap_or_default();
+        let driver = reader.link(&format!("/sys/bus/pci/devices/{vf}/driver"));
+        driver.is_err_and(|error| error.is_absent())
+    })
 }
 
 /// Whether the PF's VFs are taken away, or made again.
@@ -43,9 +81,9 @@ fn vfs_go(reader: &dyn Reader, ledger: &Ledger, pf: PciAddress) -> bool {
 fn plan_vf(
     plan: &mut RevertPlan,
     reader: &dyn Reader,
-    subject: &str,
-    record: &VfRecord,
+    (subject, record): (&str, &VfRecord),
     force: bool,
+    use_of: &dyn Fn(&VfKey) -> Option<String>,
 ) {
     // By its present name: interfaces are renamed, and a ledger's word is not enough to set something anywhere.
     let interface = match uplink::now(reader, record.key.pf) {
@@ -60,7 +98,7 @@ fn plan_vf(
         }
         Err(error) => return plan.refuse(subject, error.to_string(), "run as root"),
     };
-    let table = match reader.vfs(&interface) {
+    let table = match reader.vfs(record.key.pf, &interface) {
         Ok(table) => table,
         Err(error) => return plan.refuse(subject, error.to_string(), "run again, as root"),
     };
@@ -79,11 +117,17 @@ fn plan_vf(
             FORCE,
         );
     }
+    let start = record.start && after.need_restart() && !has_no_driver(reader, &record.key);
+    if let Some(user) = Some(&record.key).filter(|_| start && !force).and_then(use_of) {
+        let reason =
+            format!("it is in use ({user}), and putting this back restarts its driver: {after}");
+        return plan.refuse(subject, reason, FORCE);
+    }
     plan.steps.push(Step::Vf {
         key: VfKey { interface, ..record.key.clone() },
         before,
         after,
-        start: record.start && after.need_restart(),
+        start,
         limit_s: record.limit_s,
     });
 }

@@ -209,6 +209,8 @@ fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>) {
         .registers
         .retain(|_, record| stays.contains(&format!("{} of {}", record.register, record.address)));
     ledger.vfs.retain(|subject, _| stays.contains(subject));
+    // A refusal leaves the VF as it is, with or without its driver.
+    ledger.starts.retain(|subject, _| stays.contains(subject));
     ledger.eswitches.retain(|pf, _| stays.contains(&format!("eswitch of {pf}")));
     ledger.undo.retain(|tool| stays.contains(&tool.argv.join(" ")));
     let kinds: BTreeSet<String> = ledger.files.values().map(|record| record.kind.clone()).collect();

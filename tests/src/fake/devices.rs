@@ -14,6 +14,10 @@ pub struct Habits {
     pub hard_wired: u16,
     /// Attributes of VFs that the PF's driver cannot set, by name.
     pub not_for_vfs: Vec<&'static str>,
+    /// Taking a driver away ends after its writer has stopped waiting for it.
+    pub slow_unbind: bool,
+    /// The PF's driver gives no answer.
+    pub silent: bool,
 }
 
 /// Write an attribute.
@@ -24,9 +28,7 @@ pub fn attribute(root: &Path, habits: &Habits, path: &str, value: &str) -> Resul
         return numvfs(root, habits, device, value);
     }
     if let Some(driver) = path.strip_suffix("/bind") {
-        let uevent = format!("DRIVER={}\nPCI_CLASS=20000\nPCI_ID=15B3:101E\n", name(driver));
-        fs::write(super::at(root, &format!("/sys/bus/pci/devices/{value}/uevent")), uevent)
-            .map_err(said)?;
+        uevent(root, value, Some(name(driver))).map_err(said)?;
         return symlink(
             format!("../../../bus/pci/drivers/{}", name(driver)),
             driver_link(root, value),
@@ -37,7 +39,9 @@ pub fn attribute(root: &Path, habits: &Habits, path: &str, value: &str) -> Resul
         return super::nic::probe(root, value).map_err(said);
     }
     if path.ends_with("/unbind") {
-        return fs::remove_file(driver_link(root, value)).map_err(said);
+        fs::remove_file(driver_link(root, value)).map_err(said)?;
+        uevent(root, value, None).map_err(said)?;
+        return if habits.slow_unbind { Err("the kernel was still at it".into()) } else { Ok(()) };
     }
     if !file.exists() {
         return Err("this kernel or device has no such attribute".into());
@@ -59,6 +63,13 @@ fn show(file: &Path, value: &str) -> io::Result<()> {
 
 fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+/// What a VF says of itself, with its driver.
+pub fn uevent(root: &Path, vf: &str, driver: Option<&str>) -> io::Result<()> {
+    let driver = driver.map(|driver| format!("DRIVER={driver}\n")).unwrap_or_default();
+    let text = format!("{driver}PCI_CLASS=20000\nPCI_ID=15B3:101E\n");
+    fs::write(super::at(root, &format!("/sys/bus/pci/devices/{vf}/uevent")), text)
 }
 
 pub(super) fn driver_link(root: &Path, device: &str) -> std::path::PathBuf {

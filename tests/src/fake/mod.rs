@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex};
 use bedplate::host::dir::DirReader;
 use bedplate::host::write::DirWriter;
 use bedplate::host::{
-    ConfigSpace, FileMeta, HostKind, ReadError, Reader, ToolEnd, ToolOutput, WriteError, Writer,
+    ConfigSpace, FileMeta, HostKind, NicCause, NicError, ReadError, Reader, ToolEnd, ToolOutput,
+    WriteError, Writer,
 };
 use bedplate::value::PciAddress;
 use bedplate::value::vf::{EswitchMode, VfAttributes};
@@ -218,6 +219,10 @@ impl FakeWriter {
     }
 }
 
+fn killed(error: WriteError) -> NicError {
+    NicError { error, cause: NicCause::Other }
+}
+
 impl Writer for FakeWriter {
     fn replace_file(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
         self.inner.replace_file(path, bytes, mode)
@@ -275,28 +280,39 @@ impl Writer for FakeWriter {
     }
     fn set_vf(
         &mut self,
+        pf: PciAddress,
         interface: &str,
         vf: u16,
         attributes: &VfAttributes,
         _limit_s: u32,
-    ) -> Result<(), WriteError> {
+    ) -> Result<(), NicError> {
         let path = format!("{attributes} of VF {vf} of {interface}");
-        self.step("set", &path)?;
-        nic::set_vf(&self.root, &self.habits, interface, vf, attributes)
-            .map_err(|reason| WriteError { doing: "set", path, reason })
+        self.step("set", &path).map_err(killed)?;
+        let own = self.root.join(format!("sys/bus/pci/devices/{pf}/net/{interface}"));
+        if !own.exists() {
+            let reason = "the interface is not there".into();
+            return Err(killed(WriteError { doing: "set", path, reason }));
+        }
+        if self.habits.silent {
+            let reason = "the driver was still at it".into();
+            let error = WriteError { doing: "set", path, reason };
+            return Err(NicError { error, cause: NicCause::NoAnswer });
+        }
+        nic::set_vf(&self.root, &self.habits, interface, vf, attributes).map_err(|reason| {
+            NicError { error: WriteError { doing: "set", path, reason }, cause: NicCause::Driver }
+        })
     }
     fn set_eswitch(
         &mut self,
         pf: PciAddress,
         mode: EswitchMode,
         _limit_s: u32,
-    ) -> Result<(), WriteError> {
+    ) -> Result<(), NicError> {
         let path = format!("the eswitch of {pf} to {mode}");
-        self.step("set", &path)?;
-        nic::set_eswitch(&self.root, pf, mode).map_err(|reason| WriteError {
-            doing: "set",
-            path,
-            reason,
+        self.step("set", &path).map_err(killed)?;
+        nic::set_eswitch(&self.root, pf, mode).map_err(|reason| NicError {
+            error: WriteError { doing: "set", path, reason },
+            cause: NicCause::Driver,
         })
     }
     fn runs_tools(&self) -> bool {

@@ -9,7 +9,7 @@ use bedplate::host::recorded::{eswitch_at, vfs_at};
 use bedplate::value::PciAddress;
 use bedplate::value::vf::{EswitchMode, Mac, VfAttributes, VfLinkState, VfTable, Vlan};
 
-use super::devices::{Habits, driver_link};
+use super::devices::{Habits, driver_link, uevent};
 
 /// A VF as its PF's driver makes it.
 pub fn as_made() -> VfAttributes {
@@ -89,5 +89,6 @@ pub(super) fn probe(root: &Path, vf: &str) -> io::Result<()> {
     if link.symlink_metadata().is_ok() {
         return Ok(());
     }
-    symlink("../../../bus/pci/drivers/mlx5_core", link)
+    symlink("../../../bus/pci/drivers/mlx5_core", link)?;
+    uevent(root, vf, Some("mlx5_core"))
 }

@@ -14,4 +14,5 @@ mod properties;
 mod reverting;
 mod rights;
 mod scenario;
+mod starts;
 mod waiting;

@@ -1,8 +1,8 @@
 //! What is set on NICs by netlink: attributes of VFs and modes of eswitches, done, taken back, reverted.
 
 use bedplate::apply::{Left, Outcome};
-use bedplate::host::Reader as _;
 use bedplate::host::recorded::{eswitch_at, vfs_at};
+use bedplate::host::{Reader as _, Writer as _};
 use bedplate::plan::{Action, Change};
 use bedplate::revert::Step;
 use bedplate::value::PciAddress;
@@ -14,7 +14,7 @@ use bedplate_tests::fake::{Fuse, Machine};
 use crate::scenario::{NUMVFS, change, ledger, machine as bare_machine, plan_of, revert, run};
 
 const PF: &str = "0000:18:00.0";
-const LINK: &str = "ens1f0";
+pub const LINK: &str = "ens1f0";
 const AUTOPROBE: &str = "/sys/bus/pci/devices/0000:18:00.0/sriov_drivers_autoprobe";
 
 fn pf() -> PciAddress {
@@ -22,7 +22,7 @@ fn pf() -> PciAddress {
 }
 
 /// With a NIC whose driver has everything, and this many VFs with their driver.
-fn machine(vfs: u16) -> Machine {
+pub fn machine(vfs: u16) -> Machine {
     let machine = bare_machine();
     machine.put(&format!("/sys/bus/pci/devices/{PF}/net/{LINK}/flags"), "0x1003\n");
     machine.put("/sys/bus/pci/drivers/mlx5_core/unbind", "");
@@ -38,10 +38,13 @@ fn machine(vfs: u16) -> Machine {
     if vfs > 0 {
         let made = vec![write(NUMVFS, "0", &vfs.to_string())];
         run(&machine, &plan_of(vec![change("sriov", "made", made)]), &Fuse::none());
-        for number in 0..vfs {
-            let link =
-                machine.at(&format!("/sys/bus/pci/devices/0000:18:00.{}/driver", number + 1));
-            std::os::unix::fs::symlink("../../../bus/pci/drivers/mlx5_core", link).unwrap();
+        // Their interfaces are down: nothing uses them.
+        for number in 1..=vfs {
+            let vf = format!("/sys/bus/pci/devices/0000:18:00.{number}");
+            let mut writer = machine.writer(&Fuse::none());
+            writer.write_attribute("/sys/bus/pci/drivers_probe", &vf[21..], 1).unwrap();
+            machine.put(&format!("{vf}/net/v{number}/x"), "");
+            machine.put(&format!("/sys/class/net/v{number}/flags"), "0x1002\n");
         }
         // Another program made them.
         std::fs::remove_file(machine.at("/var/lib/bedplate/ledger.json")).unwrap();
@@ -81,15 +84,15 @@ fn create() -> Change {
     change("sriov", PF, actions)
 }
 
-fn adjust(after: VfAttributes, start: bool) -> Change {
+pub fn adjust(after: VfAttributes, start: bool) -> Change {
     change("sriov", PF, vec![set(1, as_made().among(&after), after, start)])
 }
 
-fn vf(machine: &Machine, number: u16) -> VfAttributes {
+pub fn vf(machine: &Machine, number: u16) -> VfAttributes {
     table(machine.root(), LINK).unwrap().vfs[&number]
 }
 
-fn has_driver(machine: &Machine, number: u16) -> bool {
+pub fn has_driver(machine: &Machine, number: u16) -> bool {
     let link = format!("/sys/bus/pci/devices/0000:18:00.{}/driver", number + 1);
     machine.at(&link).symlink_metadata().is_ok()
 }

@@ -2,6 +2,7 @@
 
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, expect_written};
 use crate::ledger::Ledger;
+use crate::value::PciAddress;
 
 /// [`crate::plan::Action::WriteAttribute`].
 pub(super) struct WriteAttribute<'a> {
@@ -116,8 +117,16 @@ pub(crate) fn put_back(
 
 /// Write an attribute; returns what it reads afterwards.
 fn write(store: &mut Store, path: &str, value: &str, limit_s: u32) -> Result<String, StepError> {
+    if let Some(pf) = pf_of_vfs(path) {
+        store.expect_answers(pf)?;
+    }
     store.write_attribute(path, value, limit_s)?;
     store.attribute(path)
+}
+
+/// The PF whose driver makes and removes VFs when this is written.
+fn pf_of_vfs(path: &str) -> Option<PciAddress> {
+    path.strip_prefix("/sys/bus/pci/devices/")?.strip_suffix("/sriov_numvfs")?.parse().ok()
 }
 
 /// What to write for an attribute to read `value` again: what shows emptiness is not written as such.

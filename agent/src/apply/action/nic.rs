@@ -1,8 +1,10 @@
 //! What a PF keeps of its VFs, and the mode of its eswitch: set by netlink, read back, taken back. VFs that come to be
 //! within the change are entered nowhere: they go with it.
 
+use super::attribute::same_value;
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect};
 use crate::facts::uplink;
+use crate::host::{NicCause, NicError};
 use crate::ledger::{Ledger, VfKey};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
@@ -21,7 +23,10 @@ pub(super) struct SetVf<'a> {
 
 impl Operation for SetVf<'_> {
     fn describe(&self) -> String {
-        format!("set {}: {}", self.key, self.after)
+        match self.after.is_empty() {
+            true => format!("start the driver of {}", self.key),
+            false => format!("set {}: {}", self.key, self.after),
+        }
     }
 
     fn diff(&self) -> String {
@@ -40,6 +45,21 @@ impl Operation for SetVf<'_> {
     fn is_done(&self, store: &Store, _task: Task) -> bool {
         let found = read(store, &self.key);
         found.is_ok_and(|found| self.after.without(&found).is_empty())
+            && !(self.start && waits_for_driver(store, &self.key))
+    }
+
+    /// A VF that is to come has no driver: if this run ends before it starts, the next one has to know.
+    fn record(
+        &self,
+        store: &mut Store,
+        ledger: &mut Ledger,
+        _task: Task,
+        _first: bool,
+    ) -> Result<(), StepError> {
+        if self.start && self.before.is_empty() {
+            ledger.owe_start(&self.key, &store.boot_id()?, self.limit_s);
+        }
+        Ok(())
     }
 
     fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
@@ -76,29 +96,74 @@ struct Set {
 }
 
 impl Set {
-    /// Set them and read them back; the driver of the VF starts after that, if it has to.
+    /// Set them and read them back. A driver that reads them when it starts is taken away before, and starts afterwards,
+    /// whatever became of them.
     fn run(&self, store: &mut Store, attributes: &VfAttributes) -> Result<(), StepError> {
         let Set { key, start, limit_s } = self;
-        let vf = start.then(|| address(store, key)).transpose()?;
-        if let Some(vf) = &vf
-            && let Some(driver) = driver(store, vf)?
-        {
-            if attributes.is_empty() {
-                return Ok(());
+        store.expect_answers(key.pf)?;
+        if !start {
+            return write(store, key, attributes, *limit_s);
+        }
+        let vf = address(store, key)?;
+        let stopped = match driver(store, &vf)? {
+            Some(_) if attributes.is_empty() => {
+                return store.update_ledger(|ledger| ledger.started(key));
             }
-            store.write_attribute(
-                &format!("/sys/bus/pci/drivers/{driver}/unbind"),
-                vf,
-                *limit_s,
-            )?;
-        }
-        let done = write(store, key, attributes, *limit_s);
-        // A VF that lost its driver for this gets it back, whatever became of it.
-        if let Some(vf) = &vf {
-            store.write_attribute(DRIVERS_PROBE, vf, *limit_s)?;
-        }
-        done
+            Some(driver) => self.stop(store, &vf, &driver),
+            None => Ok(()),
+        };
+        let done = stopped.and_then(|()| write(store, key, attributes, *limit_s));
+        done.and(self.start(store, &vf))
     }
+
+    /// Take the driver from the VF. That it is owed one is on the disk before.
+    fn stop(&self, store: &mut Store, vf: &str, driver: &str) -> Result<(), StepError> {
+        let guest = store.reader.exists(&format!("{DEVICES}/{vf}/vfio-dev")) != Ok(false);
+        // Whatever the plan was made from: a guest that has the VF would lose it.
+        if guest || driver.contains("vfio") {
+            return Err(StepError::VfTaken { vf: vf.to_owned(), driver: driver.to_owned() });
+        }
+        if !finds_driver(store, self.key.pf, vf) {
+            return Err(StepError::NotProbed { vf: vf.to_owned(), pf: self.key.pf });
+        }
+        let boot = store.boot_id()?;
+        store.update_ledger(|ledger| ledger.owe_start(&self.key, &boot, self.limit_s))?;
+        let unbind = format!("/sys/bus/pci/drivers/{driver}/unbind");
+        store.write_attribute(&unbind, vf, self.limit_s)
+    }
+
+    /// Let the kernel find the VF's driver, if bedplate owes it one: who else took a driver away wants it so. An unbind
+    /// that has not ended yet holds the device's lock, which this waits for.
+    fn start(&self, store: &mut Store, vf: &str) -> Result<(), StepError> {
+        // A VF's driver asks the PF's: where that is silent, the start stays owed.
+        if !owes_start(store, &self.key) || store.silent.contains(&self.key.pf) {
+            return Ok(());
+        }
+        store.write_attribute(DRIVERS_PROBE, vf, self.limit_s)?;
+        if driver(store, vf)?.is_none() && !finds_driver(store, self.key.pf, vf) {
+            return Ok(());
+        }
+        store.update_ledger(|ledger| ledger.started(&self.key))
+    }
+}
+
+/// Whether the ledger of this boot says that the VF's driver has still to start.
+fn owes_start(store: &Store, key: &VfKey) -> bool {
+    store.boot_id().is_ok_and(|boot| store.ledger.owes_start(&key.name(), &boot))
+}
+
+/// Whether the VF has no driver because of bedplate.
+fn waits_for_driver(store: &Store, key: &VfKey) -> bool {
+    let none = || address(store, key).and_then(|vf| driver(store, &vf));
+    owes_start(store, key) && none().is_ok_and(|driver| driver.is_none())
+}
+
+/// Whether the kernel looks for a driver for a VF (drivers/pci/pci-driver.c, pci_device_can_probe).
+fn finds_driver(store: &Store, pf: PciAddress, vf: &str) -> bool {
+    let reads = |path: String| store.attribute(&path).ok();
+    let named = reads(format!("{DEVICES}/{vf}/driver_override"));
+    reads(format!("{DEVICES}/{pf}/sriov_drivers_autoprobe")).as_deref() != Some("0")
+        || named.is_some_and(|name| !same_value(&name, ""))
 }
 
 /// Sets attributes as they were.
@@ -115,7 +180,7 @@ impl Undo for SetBack {
     fn run(&self, store: &mut Store) -> Result<(), StepError> {
         let key = &self.set.key;
         let left = self.to.without(&read(store, key)?);
-        if !left.is_empty() {
+        if !left.is_empty() || waits_for_driver(store, key) {
             self.set.run(store, &left)?;
         }
         let now = read(store, key)?;
@@ -131,9 +196,11 @@ pub(crate) fn put_back_vf(
     (before, after): (&VfAttributes, &VfAttributes),
     (start, limit_s): (bool, u32),
 ) -> Result<(), StepError> {
-    let found = read(store, key)?;
-    let as_before = before.without(&found).is_empty();
-    expect(as_before, &key.to_string(), &found.among(before).to_string())?;
+    if !before.is_empty() {
+        let found = read(store, key)?;
+        let as_before = before.without(&found).is_empty();
+        expect(as_before, &key.to_string(), &found.among(before).to_string())?;
+    }
     Set { key: key.clone(), start, limit_s }.run(store, after)
 }
 
@@ -143,6 +210,9 @@ fn write(
     attributes: &VfAttributes,
     limit_s: u32,
 ) -> Result<(), StepError> {
+    if attributes.is_empty() {
+        return Ok(());
+    }
     // The kernel takes both rates or none.
     let mut set = *attributes;
     if set.min_tx_rate.is_some() || set.max_tx_rate.is_some() {
@@ -151,8 +221,8 @@ fn write(
         set.max_tx_rate = set.max_tx_rate.or(found.max_tx_rate);
     }
     let interface = interface(store, key)?;
-    if let Err(error) = store.writer.set_vf(&interface, key.vf, &set, limit_s) {
-        return Err(by_driver(store, key.pf, error.into()));
+    if let Err(error) = store.writer.set_vf(key.pf, &interface, key.vf, &set, limit_s) {
+        return Err(refused(store, key.pf, error));
     }
     let left = attributes.without(&read(store, key)?);
     match left.is_empty() {
@@ -161,6 +231,18 @@ fn write(
             let unlike = StepError::NotAsSet { vf: key.to_string(), left: left.to_string() };
             Err(by_driver(store, key.pf, unlike))
         }
+    }
+}
+
+/// A PF that gave no answer is left alone from then on.
+fn refused(store: &mut Store, pf: PciAddress, NicError { error, cause }: NicError) -> StepError {
+    match cause {
+        NicCause::Driver => by_driver(store, pf, error.into()),
+        NicCause::NoAnswer => {
+            store.silent.insert(pf);
+            error.into()
+        }
+        NicCause::Other => error.into(),
     }
 }
 
@@ -174,8 +256,9 @@ fn by_driver(store: &Store, pf: PciAddress, source: StepError) -> StepError {
 
 /// What a VF has now.
 pub(crate) fn read(store: &Store, key: &VfKey) -> Result<VfAttributes, StepError> {
+    store.expect_answers(key.pf)?;
     let interface = interface(store, key)?;
-    let table = store.reader.vfs(&interface)?;
+    let table = store.reader.vfs(key.pf, &interface)?;
     let found = table.vfs.get(&key.vf).copied();
     found.ok_or_else(|| StepError::NotListed { vf: key.to_string() })
 }
@@ -294,8 +377,9 @@ pub(crate) fn switch(
     to: EswitchMode,
     limit_s: u32,
 ) -> Result<(), StepError> {
+    store.expect_answers(pf)?;
     if let Err(error) = store.writer.set_eswitch(pf, to, limit_s) {
-        return Err(by_driver(store, pf, error.into()));
+        return Err(refused(store, pf, error));
     }
     match mode(store, pf)? {
         now if now == to => Ok(()),

@@ -23,7 +23,7 @@ const DEVLINK_ATTR_ESWITCH_MODE: u16 = 25;
 
 /// The mode; [`Errno::ENODEV`] or [`Errno::EOPNOTSUPP`]: the driver has no eswitch to ask for. Only root may ask.
 pub(in crate::host) fn eswitch(pf: PciAddress) -> Result<EswitchMode, Refusal> {
-    let bodies = ask(NETLINK_GENERIC, &get_request(family()?, pf))?;
+    let bodies = ask(NETLINK_GENERIC, get_request(family()?, pf))?;
     bodies.first().and_then(|body| mode(body)).ok_or_else(Refusal::garbled)
 }
 
@@ -33,12 +33,12 @@ pub(in crate::host) fn set_eswitch(
     mode: EswitchMode,
     limit_s: u32,
 ) -> Result<(), Refusal> {
-    ask_within(limit_s, NETLINK_GENERIC, set_request(family()?, pf, mode))
+    ask_within(limit_s, NETLINK_GENERIC, set_request(family()?, pf, mode)).map(drop)
 }
 
 /// The family's number, which differs from boot to boot.
 fn family() -> Result<u16, Refusal> {
-    let bodies = ask(NETLINK_GENERIC, &family_request())?;
+    let bodies = ask(NETLINK_GENERIC, family_request())?;
     let id = bodies.first().and_then(|body| {
         let rest = body.get(GENL_HEADER..)?;
         let id = attributes(rest).find(|attribute| attribute.kind() == CTRL_ATTR_FAMILY_ID)?;

@@ -4,13 +4,13 @@
 use netlink_packet_core::NlaBuffer;
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-use super::{Refusal, ask, ask_within, attribute, attributes, message, text, u32_at};
+use super::{Refusal, ask, ask_within, attribute, attributes, message, u32_at};
 use crate::value::vf::{Guid, Mac, VfAttributes, VfLinkState, VfTable, Vlan, VlanProtocol};
 
 const RTM_GETLINK: u16 = 18;
 const RTM_SETLINK: u16 = 19;
-/// `struct ifinfomsg`, all zero: the interface goes by its name.
-const IFINFOMSG: [u8; 16] = [0; 16];
+/// Length of `struct ifinfomsg`.
+const IFINFOMSG: usize = 16;
 
 const IFLA_IFNAME: u16 = 3;
 const IFLA_VFINFO_LIST: u16 = 22;
@@ -39,43 +39,37 @@ const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
 
 /// What the kernel says of an interface's VFs.
-pub(in crate::host) fn vfs(interface: &str) -> Result<VfTable, Refusal> {
-    let bodies = ask(NETLINK_ROUTE, &get_request(interface))?;
+pub(in crate::host) fn vfs(index: u32) -> Result<VfTable, Refusal> {
+    let bodies = ask(NETLINK_ROUTE, get_request(index))?;
     bodies.first().map(|body| table(body)).ok_or_else(Refusal::garbled)
 }
 
 /// The name of an interface.
 pub(super) fn name(number: u32) -> Result<String, Refusal> {
-    let mut head = IFINFOMSG;
-    head[4..8].copy_from_slice(&number.to_ne_bytes());
-    let bodies = ask(NETLINK_ROUTE, &message(RTM_GETLINK, &head))?;
+    let bodies = ask(NETLINK_ROUTE, message(RTM_GETLINK, &head(number)))?;
     bodies.first().and_then(|body| name_in(body)).ok_or_else(Refusal::garbled)
 }
 
 /// The name in a RTM_NEWLINK message's body.
 pub(super) fn name_in(body: &[u8]) -> Option<String> {
-    let rest = body.get(IFINFOMSG.len()..)?;
+    let rest = body.get(IFINFOMSG..)?;
     let name = attributes(rest).find(|attribute| attribute.kind() == IFLA_IFNAME)?;
     Some(String::from_utf8_lossy(name.value()).trim_end_matches('\0').to_owned())
 }
 
-/// Set the attributes of one VF, each by a message of its own: the kernel stops at the first that the driver refuses, and
-/// does not say which one that was.
+/// Set attributes of one VF by one message.
 pub(in crate::host) fn set_vf(
-    interface: &str,
+    index: u32,
     vf: u16,
     attributes: &VfAttributes,
     limit_s: u32,
-) -> Result<(), (VfAttributes, Refusal)> {
-    for one in together(attributes) {
-        ask_within(limit_s, NETLINK_ROUTE, set_request(interface, vf, &one))
-            .map_err(|refusal| (one, refusal))?;
-    }
-    Ok(())
+) -> Result<(), Refusal> {
+    ask_within(limit_s, NETLINK_ROUTE, set_request(index, vf, attributes)).map(drop)
 }
 
-/// Attributes by message: the two rates are one of the kernel's.
-fn together(attributes: &VfAttributes) -> Vec<VfAttributes> {
+/// Attributes by message. Each has one of its own, for the kernel stops at the first that the driver refuses and does not say
+/// which one that was; but the two rates are one of the kernel's.
+pub(in crate::host) fn together(attributes: &VfAttributes) -> Vec<VfAttributes> {
     let rates = |from: &VfAttributes| VfAttributes {
         min_tx_rate: from.min_tx_rate,
         max_tx_rate: from.max_tx_rate,
@@ -87,15 +81,22 @@ fn together(attributes: &VfAttributes) -> Vec<VfAttributes> {
     all
 }
 
-fn get_request(interface: &str) -> Vec<u8> {
-    let mask = attribute(IFLA_EXT_MASK, &RTEXT_FILTER_VF_SKIP_STATS.to_ne_bytes());
-    message(RTM_GETLINK, &[IFINFOMSG.to_vec(), text(IFLA_IFNAME, interface), mask].concat())
+/// `struct ifinfomsg` with the interface's number. Names move from one interface to another while udev renames them.
+fn head(index: u32) -> [u8; IFINFOMSG] {
+    let mut head = [0; IFINFOMSG];
+    head[4..8].copy_from_slice(&index.to_ne_bytes());
+    head
 }
 
-fn set_request(interface: &str, vf: u16, attributes: &VfAttributes) -> Vec<u8> {
+fn get_request(index: u32) -> Vec<u8> {
+    let mask = attribute(IFLA_EXT_MASK, &RTEXT_FILTER_VF_SKIP_STATS.to_ne_bytes());
+    message(RTM_GETLINK, &[&head(index)[..], &mask].concat())
+}
+
+fn set_request(index: u32, vf: u16, attributes: &VfAttributes) -> Vec<u8> {
     let info = attribute(IFLA_VF_INFO, &settings(u32::from(vf), attributes));
     let list = attribute(IFLA_VFINFO_LIST, &info);
-    message(RTM_SETLINK, &[IFINFOMSG.to_vec(), text(IFLA_IFNAME, interface), list].concat())
+    message(RTM_SETLINK, &[&head(index)[..], &list].concat())
 }
 
 fn settings(vf: u32, wanted: &VfAttributes) -> Vec<u8> {
@@ -153,7 +154,7 @@ fn vlan_setting(vf: u32, vlan: Vlan) -> Vec<u8> {
 /// A RTM_NEWLINK message's body.
 fn table(body: &[u8]) -> VfTable {
     let mut table = VfTable::default();
-    for attribute in attributes(body.get(IFINFOMSG.len()..).unwrap_or_default()) {
+    for attribute in attributes(body.get(IFINFOMSG..).unwrap_or_default()) {
         let value = attribute.value();
         match (attribute.kind(), value.len()) {
             (IFLA_PERM_ADDRESS, 6) => table.mac = value.try_into().ok().map(Mac),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::errno::Errno;
 
-use super::{Refusal, ask, attributes, dump, u16_at, u32_at};
+use super::{Refusal, ask, attributes, dump, link, u16_at, u32_at};
 
 const RTM_GETROUTE: u16 = 26;
 const AF_INET: u8 = 2;
@@ -26,8 +26,28 @@ const RTNEXTHOP: usize = 8;
 /// Reading is begun again so often where routes changed meanwhile.
 const TRIES: usize = 8;
 
+/// Names of the interfaces that default routes of the main table name, every next hop of them.
+pub(in crate::host) fn default_interfaces() -> Result<BTreeSet<String>, Refusal> {
+    named(defaults, link::name)
+}
+
+/// An interface may go between the two questions: then both are asked again.
+fn named(
+    numbers: impl Fn() -> Result<BTreeSet<u32>, Refusal>,
+    name: impl Fn(u32) -> Result<String, Refusal>,
+) -> Result<BTreeSet<String>, Refusal> {
+    for _ in 0..TRIES {
+        match numbers()?.into_iter().map(&name).collect() {
+            Err(Refusal { errno: Errno::ENODEV, .. }) => {}
+            other => return other,
+        }
+    }
+    let words = "an interface that a default route names was gone each time its name was asked for";
+    Err(Refusal { errno: Errno::EAGAIN, words: Some(words.to_owned()) })
+}
+
 /// Numbers of the interfaces that default routes of the main table name, every next hop of them.
-pub(in crate::host) fn defaults() -> Result<BTreeSet<u32>, Refusal> {
+fn defaults() -> Result<BTreeSet<u32>, Refusal> {
     let mut found = BTreeSet::new();
     for family in [AF_INET, AF_INET6] {
         for body in all(family)? {
@@ -42,12 +62,12 @@ fn all(family: u8) -> Result<Vec<Vec<u8>>, Refusal> {
     body[0] = family;
     let request = dump(RTM_GETROUTE, &body);
     for _ in 1..TRIES {
-        match ask(NETLINK_ROUTE, &request) {
+        match ask(NETLINK_ROUTE, request.clone()) {
             Err(Refusal { errno: Errno::EINTR, .. }) => {}
             other => return other,
         }
     }
-    ask(NETLINK_ROUTE, &request)
+    ask(NETLINK_ROUTE, request)
 }
 
 /// The interfaces of one RTM_NEWROUTE message, if that is a default route.

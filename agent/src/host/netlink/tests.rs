@@ -1,6 +1,7 @@
 //! Frames of messages, and what is read out of refusals.
 
 use super::*;
+use crate::topology::fixture::Files;
 
 /// An answer of the kernel: number, flags, body.
 fn datagram(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
@@ -101,8 +102,29 @@ fn what_is_cut_off_is_no_answer() {
 /// The kernel that runs this test understands the frames: every one has a loopback interface.
 #[test]
 fn a_kernel_answers() {
-    assert_eq!(link::vfs("lo"), Ok(VfTable::default()));
+    assert_eq!(link::vfs(1), Ok(VfTable::default()));
     assert_eq!(link::name(1), Ok("lo".to_owned()), "it is the first one everywhere");
-    let refusal = link::vfs("no-such-if0").unwrap_err();
+    let refusal = link::vfs(i32::MAX.cast_unsigned()).unwrap_err();
     assert_eq!(refusal.errno, Errno::ENODEV);
+}
+
+/// A name that another PF's interface has by now is not this one's.
+#[test]
+fn an_interface_is_looked_up_below_its_pf() {
+    let pfs: [PciAddress; 2] = ["0000:18:00.0", "0000:18:00.1"].map(|pf| pf.parse().unwrap());
+    let files = Files::new(&[(&below(pfs[1], "eth0", "ifindex"), "7\n")]);
+    assert_eq!(index_below(&files, pfs[1], "eth0"), Ok(7));
+    assert!(index_below(&files, pfs[0], "eth0").unwrap_err().is_absent());
+    let error = ask_for_vfs(&files, pfs[0], "eth0").unwrap_err();
+    assert!(error.is_absent(), "nothing is asked: {error}");
+}
+
+#[test]
+fn nothing_is_waited_for_without_end() {
+    let (_open, never) = mpsc::channel::<()>();
+    let stuck = move || never.recv().map_err(|_| Refusal::garbled());
+    let refusal = within(Duration::ZERO, stuck).unwrap_err();
+    assert_eq!(refusal.errno, Errno::ETIMEDOUT);
+    let error = read_error("the VF list of eth0".into(), refusal);
+    assert!(error.to_string().contains("no answer in 30 s"), "{error}");
 }

@@ -1,6 +1,7 @@
 //! Attributes of VFs, and the mode of their PF's eswitch: what is wanted of each VF on this machine, held against what
 //! the kernel says of it. What cannot be read back is refused, not tried.
 
+use super::starts::starting;
 use super::{NAME, Pf, usage};
 use crate::desired::{VfDriver, WantedAttributes};
 use crate::facts::uplink;
@@ -22,12 +23,14 @@ pub(super) enum Stop {
 
 /// One VF whose attributes differ.
 pub(super) struct Differs {
-    number: u16,
+    pub(super) number: u16,
     /// As they are; empty for a VF that is to come.
-    before: VfAttributes,
-    after: VfAttributes,
+    pub(super) before: VfAttributes,
+    pub(super) after: VfAttributes,
     /// Its driver has to start afterwards, for it reads them only then.
-    start: bool,
+    pub(super) start: bool,
+    /// It has no driver because a run was cut short.
+    pub(super) owed: bool,
 }
 
 impl Pf<'_> {
@@ -53,8 +56,11 @@ impl Pf<'_> {
     /// The VFs whose attributes are not as wanted; all of them, where they are made `fresh`.
     pub(super) fn differing(&self, fresh: bool) -> Result<Vec<Differs>, Stop> {
         let wanted = self.wanted_attributes();
-        if self.wanted.count == 0 || wanted == WantedAttributes::default() {
+        if self.wanted.count == 0 {
             return Ok(Vec::new());
+        }
+        if wanted == WantedAttributes::default() {
+            return Ok(if fresh { Vec::new() } else { self.owed_starts() });
         }
         self.can_be_set(&wanted)?;
         let table = match fresh && !wanted.mac && !wanted.guid {
@@ -71,7 +77,7 @@ impl Pf<'_> {
             if fresh {
                 let start = self.wanted.vf_driver == VfDriver::Auto && self.is_to_probe();
                 let before = VfAttributes::default();
-                return Ok(Some(Differs { number, before, after, start }));
+                return Ok(Some(Differs { number, before, after, start, owed: false }));
             }
             self.compare(number, &after, &table)
         });
@@ -83,11 +89,6 @@ impl Pf<'_> {
         let path = self.function.attribute("sriov_drivers_autoprobe");
         let found = self.context.ledger.attributes.get(&path).map(|record| record.original.trim());
         self.probes() || found == Some("1")
-    }
-
-    /// Whether a run was cut short between making VFs and starting their drivers.
-    pub(super) fn was_cut_short(&self) -> bool {
-        self.wanted.vf_driver == VfDriver::Auto && !self.probes() && self.is_to_probe()
     }
 
     /// IPoIB knows a link state and GUIDs of VFs, and nothing else (drivers/infiniband/ulp/ipoib/ipoib_main.c,
@@ -120,7 +121,8 @@ impl Pf<'_> {
 
     fn table(&self) -> Result<VfTable, Stop> {
         let interface = self.interface().unwrap_or_default();
-        self.context.reader.vfs(interface).map_err(|error| Stop::Unknown(error.to_string()))
+        let table = self.context.reader.vfs(self.wanted.pf, interface);
+        table.map_err(|error| Stop::Unknown(error.to_string()))
     }
 
     /// One VF that is there.
@@ -138,9 +140,10 @@ impl Pf<'_> {
             )));
         };
         let vf = self.sriov.vfs.get(usize::from(number)).and_then(|vf| self.tree.get(*vf));
-        if self.was_cut_short() && vf.is_some_and(|vf| vf.driver.is_none()) {
+        let owed = self.is_owed_start(number);
+        if owed && self.was_made_here(number) {
             let before = VfAttributes::default();
-            return Ok(Some(Differs { number, before, after: *wanted, start: true }));
+            return Ok(Some(Differs { number, before, after: *wanted, start: true, owed }));
         }
         let after = wanted.without(found);
         let before = found.among(&after);
@@ -156,6 +159,9 @@ impl Pf<'_> {
                     "leave it out of `vf` in the profile, or set it by hand (ip link set PF vf N …)"
                         .to_owned(),
             });
+        }
+        if owed {
+            return Ok(Some(Differs { number, before, after, start: true, owed }));
         }
         if after.is_empty() {
             return Ok(None);
@@ -177,7 +183,7 @@ impl Pf<'_> {
                 remedy: "stop what uses it (drain the node), then run again".to_owned(),
             });
         }
-        Ok(Some(Differs { number, before, after, start }))
+        Ok(Some(Differs { number, before, after, start, owed }))
     }
 
     /// The mode that the eswitch has and the one it is to have, where they differ.
@@ -242,6 +248,7 @@ impl Pf<'_> {
                 items.push(item(format!("{name} of {}", ranges(&numbers)), before, after));
             }
         }
+        items.extend(starting(differing));
         items
     }
 
@@ -255,8 +262,10 @@ impl Pf<'_> {
     pub(super) fn attribute_disruptions(&self, differing: &[Differs]) -> Vec<String> {
         let address = |vf: &Differs| self.sriov.vfs.get(usize::from(vf.number)).copied();
         let there = || differing.iter().filter(|vf| !vf.before.is_empty());
-        let restarted: Vec<String> =
-            there().filter(|vf| vf.start).filter_map(|vf| Some(address(vf)?.to_string())).collect();
+        let restarted: Vec<String> = there()
+            .filter(|vf| vf.start && !vf.owed)
+            .filter_map(|vf| Some(address(vf)?.to_string()))
+            .collect();
         let used: Vec<String> = there()
             .filter(|vf| !vf.start)
             .filter_map(|vf| self.tree.get(address(vf)?))
@@ -359,7 +368,7 @@ fn alike(differing: &[Differs], name: &str) -> Vec<(Option<String>, String, Vec<
 }
 
 /// `VF 3`, `VFs 0-7`, `VFs 0-2, 5`.
-fn ranges(numbers: &[u16]) -> String {
+pub(super) fn ranges(numbers: &[u16]) -> String {
     let mut runs: Vec<(u16, u16)> = Vec::new();
     for number in numbers {
         match runs.last_mut() {

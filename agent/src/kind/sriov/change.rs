@@ -112,7 +112,7 @@ impl Pf<'_> {
         if fresh && count > 0 {
             actions.push(numvfs(0, count));
         }
-        let resumes = !fresh && !differing.is_empty() && self.was_cut_short();
+        let resumes = !fresh && !self.probes() && differing.iter().any(|vf| vf.owed);
         if resumes || (quiet && probed && auto) {
             actions.push(autoprobe(true));
         }

@@ -239,7 +239,7 @@ fn linked(interface: &str, way: &str, reader: &dyn Reader) -> Result<Vec<String>
 /// Interfaces that a default route names, of both families. One that only policy routing knows is not seen.
 fn default_route_interfaces(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
     match reader.default_routes() {
-        Err(ReadError::NotFound { .. } | ReadError::NotRecorded { .. }) => of_tables(reader),
+        Err(ReadError::NotRecorded { .. }) => of_tables(reader),
         other => other,
     }
 }

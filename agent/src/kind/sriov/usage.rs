@@ -29,7 +29,7 @@ pub fn users(sriov: &SriovPf, tree: &PciTree, reader: &dyn Reader) -> Vec<String
 /// What one VF is used for, as far as can be seen.
 pub(super) fn use_of(vf: &Function, reader: &dyn Reader) -> Option<String> {
     let driver = vf.driver.as_deref()?;
-    if driver.contains("vfio") {
+    if vf.vfio || driver.contains("vfio") {
         return Some(format!("bound to {driver}: a guest may have it"));
     }
     if !vf.is_nic() {

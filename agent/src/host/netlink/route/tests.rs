@@ -67,3 +67,18 @@ fn a_route_that_does_not_say_its_interfaces_is_an_error() {
 fn a_kernel_answers() {
     assert!(defaults().is_ok());
 }
+
+/// That an interface is gone says nothing of the routes: they are asked for again, and otherwise unknown.
+#[test]
+fn an_interface_that_goes_between_the_questions_is_asked_for_again() {
+    let gone = || Refusal { errno: Errno::ENODEV, words: None };
+    let asked = std::cell::Cell::new(0);
+    let numbers = || {
+        asked.set(asked.get() + 1);
+        Ok(BTreeSet::from([if asked.get() == 1 { 7 } else { 8 }]))
+    };
+    let name = |number| if number == 8 { Ok("eth8".to_owned()) } else { Err(gone()) };
+    assert_eq!(named(numbers, name), Ok(BTreeSet::from(["eth8".to_owned()])));
+    let never = named(|| Ok(BTreeSet::from([7])), name).unwrap_err();
+    assert_ne!(never.errno, Errno::ENODEV, "it would be taken for a host without the answer");
+}

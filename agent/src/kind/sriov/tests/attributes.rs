@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::host::recorded::{eswitch_at, vfs_at};
+use crate::ledger::VfKey;
 use crate::value::vf::{EswitchMode, Mac, VfAttributes, VfTable};
 
 const NET: &str = "net000024000";
@@ -115,23 +116,46 @@ fn the_daemon_hears_of_pfs_with_attributes_alone() {
     assert_eq!(interfaces(""), Vec::<String>::new());
 }
 
-/// Killed between making VFs and starting their drivers: probing is off, and the ledger knows that it was on.
+/// Killed between making VFs, or taking their drivers, and starting those: the ledger knows which VFs wait for that.
 #[test]
 fn a_run_that_was_cut_short_is_finished() {
     let (mut machine, mut files) = with_vfs(2, None);
     answer(&mut files, &[true, false]);
+    files.files.insert(crate::host::boot_id::PATH.into(), "boot".into());
+    let mut ledger = Ledger::default();
+    let plan = |ledger: &Ledger, machine: &Machine, vf: VfDriver| {
+        plan_after(ledger, &trusted(vf, false), &machine.facts(), &files)
+    };
+    // Another program's wish: the VF that differs gets its attribute, and no driver.
+    assert_eq!(steps(&plan(&ledger, &machine, VfDriver::Auto)), ["vf 1 trust on false"]);
+    let owe = |ledger: &mut Ledger, boot: &str, vf: u16| {
+        ledger.owe_start(&VfKey { pf: at(PF), interface: NET.into(), vf }, boot, 60);
+    };
+    owe(&mut ledger, "an earlier boot", 1);
+    owe(&mut ledger, "boot", 0);
+    // VF 0 has its attributes, and no driver yet.
+    let section = plan(&ledger, &machine, VfDriver::Auto);
+    assert_eq!(steps(&section), ["vf 0 trust on true", "vf 1 trust on false"]);
+    let subjects: Vec<&str> =
+        the_change(&section).items.iter().map(|item| item.subject.as_str()).collect();
+    assert_eq!(subjects, ["trust of VF 0", "trust of VF 1", "driver of VF 0"]);
+    // Without any attributes in the profile by now: the driver is owed all the same.
+    let plain = plan_after(&ledger, &one(2, VfDriver::Auto), &machine.facts(), &files);
+    assert_eq!(steps(&plain), ["vf 0  true"]);
+    // VFs without drivers are wanted now.
+    assert_eq!(
+        steps(&plan(&ledger, &machine, VfDriver::None)).last().unwrap(),
+        "vf 1 trust on false"
+    );
+    // Killed while the kernel was kept from looking for drivers.
     if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
         sriov.autoprobe = Reading::Known(false);
     }
-    let facts = machine.facts();
-    let mut ledger = Ledger::default();
-    let plan =
-        |ledger: &Ledger| plan_after(ledger, &trusted(VfDriver::Auto, false), &facts, &files);
-    // Another program's wish: the VF that differs gets its attribute, and no driver.
-    assert_eq!(steps(&plan(&ledger)), ["vf 1 trust on false"]);
+    assert_eq!(steps(&plan(&ledger, &machine, VfDriver::Auto)), ["vf 1 trust on false"]);
     ledger.begin_attribute(AUTOPROBE, "sriov", "boot", ("1", "0"), 10);
+    owe(&mut ledger, "boot", 1);
     assert_eq!(
-        steps(&plan(&ledger)),
+        steps(&plan(&ledger, &machine, VfDriver::Auto)),
         ["sriov_drivers_autoprobe 1", "vf 0 trust on true", "vf 1 trust on true"]
     );
 }
