@@ -1,6 +1,7 @@
 //! What bedplate owns on a host, what it found there before, and what it did: pure data, its text form, and how it is
 //! read. Keeping it on disk is `apply`'s business; how records come and go is `record`'s. Kinds only look.
 
+mod error;
 mod nic;
 mod record;
 mod tool;
@@ -12,9 +13,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::host::{FileMeta, ReadError, Reader};
+use crate::host::{FileMeta, Reader};
 use crate::value::PciAddress;
 
+pub use error::LedgerError;
 pub use nic::{EswitchRecord, StartRecord, VfKey, VfRecord};
 pub use record::{Author, RegisterKey};
 pub use tool::{Generator, UndoTool};
@@ -305,46 +307,6 @@ pub struct EntryResult {
     /// Why, where it is not `done`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-}
-
-/// Why there is no ledger to go by. Never a reason to start afresh: what was found on the host would be forgotten.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LedgerError {
-    /// It cannot be read.
-    #[error("cannot read the ledger{}", if matches!(.0, ReadError::Denied { .. }) { ": run as root" } else { "" })]
-    Unreadable(#[source] ReadError),
-    /// It is not what bedplate writes.
-    #[error(
-        "the ledger {path} is damaged: {reason}; restore it from a backup, or move it away, \
-         and bedplate forgets what it found there (revert is no longer possible)"
-    )]
-    Damaged {
-        /// The file, with the root that it is in.
-        path: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// It holds what no bedplate writes down: another program wrote it, and nothing of it is done.
-    #[error(
-        "the ledger {path} was not written by this bedplate: {what}. Nothing was changed: if a newer bedplate wrote it, use \
-         that one; else look at it, and restore it from a backup or move it away (revert is no longer possible then)"
-    )]
-    Foreign {
-        /// The file, with the root that it is in.
-        path: String,
-        /// What gives it away.
-        what: String,
-    },
-    /// A newer program wrote it.
-    #[error(
-        "the ledger {path} was written by a newer bedplate (format {found}, this one knows {VERSION}): use the newer bedplate"
-    )]
-    Newer {
-        /// The file, with the root that it is in.
-        path: String,
-        /// Its format version.
-        found: u32,
-    },
 }
 
 impl Ledger {
