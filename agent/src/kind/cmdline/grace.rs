@@ -78,17 +78,16 @@ fn cpu(profile: &dyn Declared, facts: &Facts) -> Cpu {
     if facts.arch.known() != Some(&Arch::Aarch64) {
         return Cpu::Other;
     }
-    match &facts.pci {
-        Reading::Known(tree) => by_functions(tree),
-        Reading::Absent => Cpu::Other,
-        Reading::Unknown(why) => {
-            let vendors = profile.vendors();
-            match facts.host {
-                HostKind::Image | HostKind::Snapshot if vendors.contains(&NVIDIA) => Cpu::Nvidia,
-                HostKind::Image if !vendors.is_empty() => Cpu::Other,
-                _ => Cpu::NotKnown(why.clone()),
-            }
-        }
+    let why = match &facts.pci {
+        Reading::Known(tree) if !tree.functions.is_empty() => return by_functions(tree),
+        Reading::Known(_) | Reading::Absent => "no PCI functions can be seen",
+        Reading::Unknown(why) => why,
+    };
+    let vendors = profile.vendors();
+    match facts.host {
+        HostKind::Image | HostKind::Snapshot if vendors.contains(&NVIDIA) => Cpu::Nvidia,
+        HostKind::Image if !vendors.is_empty() => Cpu::Other,
+        _ => Cpu::NotKnown(why.to_owned()),
     }
 }
 
