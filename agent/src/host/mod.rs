@@ -2,6 +2,7 @@
 //! Paths are absolute *inside* the host (`/etc/default/grub`), whatever directory or file the host really is.
 
 pub mod boot_id;
+pub mod capability;
 pub mod child;
 pub mod dir;
 pub mod file;

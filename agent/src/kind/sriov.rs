@@ -6,6 +6,7 @@ mod change;
 mod disturbs;
 mod paths;
 mod resolve;
+mod rights;
 pub(crate) mod section;
 mod starts;
 #[cfg(test)]
@@ -221,6 +222,11 @@ impl Pf<'_> {
             let state = format!("{} with {}{attributes}", vfs(present), self.driver_wanted());
             section.settled.push(Settled { kind: NAME, subject: self.subject(), state });
             return;
+        }
+        if (differing.iter().any(|vf| !vf.after.is_empty()) || self.switch.is_some())
+            && let Err(stop) = self.may_set()
+        {
+            return self.stop(stop, section);
         }
         if image || self.may_disturb(need, section) {
             section.changes.push(self.change(present, need, image, &differing));

@@ -27,6 +27,7 @@ pub fn machine(vfs: u16) -> Machine {
     machine.put(&format!("/sys/bus/pci/devices/{PF}/net/{LINK}/flags"), "0x1003\n");
     machine.put("/sys/bus/pci/drivers/mlx5_core/unbind", "");
     machine.put("/sys/bus/pci/drivers_probe", "");
+    machine.put("/proc/self/status", "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n");
     machine.put(&eswitch_at(pf()), "\"legacy\"");
     let table = VfTable { mac: Some(Mac([0x9c, 0x63, 0xc0, 0, 0, 1])), ..VfTable::default() };
     machine.put(&vfs_at(LINK), serde_json::to_vec(&table).unwrap());

@@ -5,6 +5,7 @@
 
 use super::unusable::Unusable;
 use super::{Env, MethodError, Undo, attribute, under};
+use crate::host::capability::{self, STATUS};
 
 const DIRECTORY: &str = "/sys/kernel/reboot";
 const MODE: &str = "/sys/kernel/reboot/mode";
@@ -17,9 +18,6 @@ const COLD: &str = "cold";
 /// back.
 const MODES: [&str; 5] = ["cold", "warm", "hard", "soft", "gpio"];
 const TYPES: [&str; 6] = ["bios", "acpi", "kbd", "triple", "efi", "pci"];
-
-/// CAP_SYS_BOOT (`include/uapi/linux/capability.h`): asked for at the write, not when the file is opened.
-const CAP_SYS_BOOT: u32 = 22;
 
 /// Whether it can be promised.
 pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
@@ -62,13 +60,10 @@ fn reset(env: &Env<'_>) -> &'static str {
 }
 
 fn capable(env: &Env<'_>) -> Result<(), Unusable> {
-    const STATUS: &str = "/proc/self/status";
     let status = attribute::read(env.root, STATUS)?;
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-    match bits {
-        Some(bits) if bits & (1 << CAP_SYS_BOOT) != 0 => Ok(()),
-        Some(_) => Err(Unusable::NoCapability { path: TYPE }),
+    match capability::in_effect(&status, capability::SYS_BOOT) {
+        Some(true) => Ok(()),
+        Some(false) => Err(Unusable::NoCapability { path: TYPE }),
         None => Err(Unusable::CapabilityUnknown { path: STATUS }),
     }
 }

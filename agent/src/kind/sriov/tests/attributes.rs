@@ -1,6 +1,7 @@
 //! Attributes of VFs: the actions of a plan, and a run that was cut short. What plans say of them is in tests/cases.
 
 use super::*;
+use crate::host::capability::STATUS;
 use crate::host::recorded::{eswitch_at, vfs_at};
 use crate::ledger::VfKey;
 use crate::value::vf::{EswitchMode, Mac, VfAttributes, VfTable};
@@ -24,6 +25,7 @@ fn answer(files: &mut Files, vfs: &[bool]) {
     };
     files.files.insert(vfs_at(NET), serde_json::to_string(&table).unwrap());
     files.files.insert(eswitch_at(at(PF)), "\"legacy\"".into());
+    files.files.insert(STATUS.into(), "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n".into());
 }
 
 /// Each action in a word.
@@ -158,4 +160,29 @@ fn a_run_that_was_cut_short_is_finished() {
         steps(&plan(&ledger, &machine, VfDriver::Auto)),
         ["sriov_drivers_autoprobe 1", "vf 0 trust on true", "vf 1 trust on true"]
     );
+}
+
+/// The unit as shipped may make VFs, and not set their attributes: it would make and destroy them by every run.
+#[test]
+fn nothing_is_written_where_attributes_cannot_be_set() {
+    let mut files = Files::default();
+    answer(&mut files, &[]);
+    let facts = lab().facts();
+    let plan = |status: &str, files: &Files| {
+        let mut files = Files { files: files.files.clone(), ..Files::default() };
+        files.files.insert(STATUS.into(), status.into());
+        plan_with(&trusted(VfDriver::Auto, true), &facts, &files)
+    };
+    let shipped = plan("Uid:\t0\t0\t0\t0\nCapEff:\t000000000029000a\n", &files);
+    assert_eq!(shipped.changes, []);
+    let blocker = &shipped.blockers[0];
+    assert!(blocker.reason.contains("CAP_NET_ADMIN"), "{}", blocker.reason);
+    assert!(blocker.remedy.contains("bedplate.service.d/vf-attributes.conf"), "{}", blocker.remedy);
+    // What an ordinary user plans is only looked at.
+    let user = plan("Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n", &files);
+    assert_eq!((user.changes.len(), user.blockers), (1, vec![]));
+    assert_eq!(plan("Name:\tbedplate\n", &files).unknowns.len(), 1);
+    // VFs alone are made by sysfs.
+    files.files.insert(STATUS.into(), "Uid:\t0\t0\t0\t0\nCapEff:\t0000000000000000\n".into());
+    assert_eq!(plan_with(&one(2, VfDriver::Auto), &facts, &files).changes.len(), 1);
 }

@@ -1,0 +1,33 @@
+//! Whether this process may set what the profile asks for. VFs are made by writes to sysfs, which the daemon's unit allows;
+//! their attributes need a capability that it does not have as shipped. Asked before anything is written: VFs would be
+//! made, and destroyed again because their attributes cannot be set, by every run.
+
+use super::Pf;
+use super::attributes::Stop;
+use crate::host::HostKind;
+use crate::host::capability::{self, NET_ADMIN, STATUS};
+
+const DROP_IN: &str = "systemd/bedplate.service.d/vf-attributes.conf";
+
+impl Pf<'_> {
+    pub(super) fn may_set(&self) -> Result<(), Stop> {
+        if self.context.facts.host != HostKind::Live {
+            return Ok(());
+        }
+        let status = self.context.reader.text(STATUS);
+        let status = status.map_err(|error| Stop::Unknown(error.to_string()))?;
+        match capability::in_effect(&status, NET_ADMIN) {
+            Some(true) => Ok(()),
+            // What an ordinary user plans is only looked at.
+            Some(false) if !capability::is_root(&status) => Ok(()),
+            Some(false) => Err(Stop::Blocked {
+                reason: "setting attributes of VFs needs CAP_NET_ADMIN, and this process runs without it".to_owned(),
+                remedy: format!(
+                    "allow it to the daemon: `install -Dm644 {DROP_IN} -t /etc/systemd/system/bedplate.service.d/`, then \
+                     `systemctl daemon-reload` and `systemctl restart bedplate.service`; or run `bedplate apply` as root"
+                ),
+            }),
+            None => Err(Stop::Unknown(format!("{STATUS} does not say whether it has CAP_NET_ADMIN"))),
+        }
+    }
+}
