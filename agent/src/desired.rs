@@ -139,6 +139,17 @@ pub enum AcsPersistence {
     Live,
 }
 
+impl AcsPersistence {
+    /// Whether a kernel argument of this sort can set what is wanted: `disable_acs_redir` switches bits off and none on.
+    pub fn carries(self, wanted: &WantedAcs) -> bool {
+        match self {
+            AcsPersistence::ConfigAcs => true,
+            AcsPersistence::DisableAcsRedir => wanted.value.is_empty(),
+            AcsPersistence::Live => false,
+        }
+    }
+}
+
 /// Desired ACS; by default none is touched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DesiredAcs {

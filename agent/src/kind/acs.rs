@@ -6,9 +6,11 @@ mod guard;
 mod image;
 mod isolation;
 mod left_behind;
+mod persist;
 mod resolve;
 pub(crate) mod section;
 mod shape;
+mod standing;
 mod support;
 #[cfg(test)]
 mod tests;
@@ -29,6 +31,7 @@ use crate::value::{AcsBits, PciAddress};
 use super::{Context, Kind, Owns, Watch, no_labels, some_of};
 
 pub use resolve::{Resolved, resolve};
+pub use standing::keep_wider;
 pub use support::{Support, kernel_acs_support};
 pub use token::TOKEN_LIMIT;
 
@@ -187,7 +190,7 @@ impl Port<'_> {
         let (mask, control) = (self.mask(), self.acs.control);
         let right = control.and(mask) == self.wanted.value.and(mask);
         // Open already where the command line was to do it: perhaps by an argument of before, which is to go.
-        let by_argument = self.context.desired.acs.persistence != AcsPersistence::Live;
+        let by_argument = self.context.desired.acs.persistence.carries(self.wanted);
         if self.wanted.exposes_guests() && (!right || by_argument) {
             section.blockers.push(self.refused_for_guests());
             return;

@@ -91,21 +91,28 @@ impl Fabric<'_> {
             && self.root_id().is_none_or(|(vendor, _)| vendor == 0x10de)
     }
 
-    /// Whether its ports are to serve guests: the NIC has ATS, and a port can let through what is translated. Without an IOMMU
-    /// nothing translates.
+    /// Whether its ports are to serve guests: every NIC that is asked for has ATS, and the ports can let through what is
+    /// translated. One without cannot pass a switch that is set so. Without an IOMMU nothing translates.
     pub fn is_for_guests(&self) -> bool {
         match self.guests {
             Guests::Yes => true,
             Guests::No => false,
             Guests::Auto => {
+                let mut nics = self.pairs.iter().filter(|pair| pair.kind == Peer::Nic).peekable();
                 let able = |pair: &Pair| {
-                    pair.kind == Peer::Nic
-                        && matches!(self.ats(pair.peer), Reading::Known(_))
+                    matches!(self.ats(pair.peer), Reading::Known(_))
                         && self.cannot_pass(pair).is_none()
                 };
-                self.has_iommu && self.pairs.iter().any(able)
+                self.has_iommu && self.wants(Peer::Nic) && nics.peek().is_some() && nics.all(able)
             }
         }
+    }
+
+    /// Whether some of the NICs in its switches have ATS and others have none.
+    pub fn is_mixed(&self) -> bool {
+        let nics = if self.pairs.is_empty() { Vec::new() } else { self.nics() };
+        nics.iter().any(|nic| matches!(self.ats(*nic), Reading::Known(_)))
+            && nics.iter().any(|nic| self.ats(*nic) == Reading::Absent)
     }
 
     /// Why a Data Direct path cannot be planned for, if it cannot: another root port, guests, or not one GPU.
@@ -139,14 +146,18 @@ impl Fabric<'_> {
 
     /// NICs whose ATS could not be read where the shape depends on it.
     pub fn ats_unknown(&self) -> Vec<(PciAddress, &str)> {
-        if self.guests != Guests::Auto || !self.has_iommu || self.row().shape != Shape::Switch {
+        let depends = self.guests == Guests::Auto && self.has_iommu && self.wants(Peer::Nic);
+        let nics = self.nics();
+        // One without ATS decides it for all.
+        let is_decided = nics.iter().any(|nic| self.ats(*nic) == Reading::Absent);
+        if !depends || is_decided || self.row().shape != Shape::Switch {
             return Vec::new();
         }
         let unread = |nic: PciAddress| match self.tree.get(nic).map(|f| &f.ats) {
             Some(Reading::Unknown(reason)) => Some((nic, reason.as_str())),
             _ => None,
         };
-        self.nics().into_iter().filter_map(unread).collect()
+        nics.into_iter().filter_map(unread).collect()
     }
 
     /// The port above the NIC, if it cannot let translated requests through (no DT).

@@ -1,7 +1,7 @@
 //! What ACS comes to in an image: a kernel argument (which the command line carries), or what only a running host can take.
 
 use super::NAME;
-use crate::desired::{AcsPersistence, Desired, WantedAcs};
+use crate::desired::{Desired, WantedAcs};
 use crate::kind::contribution::{Contributions, LiveOnly, Unwritable};
 use crate::section::Declared;
 
@@ -11,9 +11,9 @@ pub(super) fn contribute(
     desired: &Desired,
     out: &mut Contributions,
 ) -> Result<(), Unwritable> {
-    if desired.acs.persistence == AcsPersistence::Live {
-        out.live_only.extend(desired.acs.ports.iter().map(live));
-    }
+    let acs = &desired.acs;
+    out.live_only
+        .extend(acs.ports.iter().filter(|wanted| !acs.persistence.carries(wanted)).map(live));
     if desired.cmdline.set.iter().any(|wanted| wanted.from == NAME) {
         out.notes.push(
             "the ACS list in `pci=` names ports by address: it fits only machines with the PCI numbering it was made \
@@ -52,7 +52,7 @@ fn bits(wanted: &WantedAcs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desired::WantedArg;
+    use crate::desired::{AcsPersistence, WantedArg};
     use crate::profile::of_text;
     use crate::value::AcsBits;
 

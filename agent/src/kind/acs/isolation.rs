@@ -117,9 +117,16 @@ pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: 
         // What cannot be read is not known to be open.
         Some(Reading::Unknown(_)) | None => false,
     };
-    if !fabric.targets(root_port).iter().all(is_right) {
+    let targets = fabric.targets(root_port);
+    if !targets.iter().all(is_right) {
         return;
     }
+    // Below a root port that isolates Linux gives each open port a group of its own (drivers/iommu/iommu.c pci_device_group):
+    // to be together they need the root port open too.
+    let can_fit = |pair: &&Pair| {
+        row.groups == Groups::Apart
+            || pair.root_port.is_some_and(|root| targets.contains_key(&root))
+    };
     let group = |address| tree.get(address).and_then(|f| f.iommu_group.known().copied());
     let wrong: Vec<&Pair> = fabric
         .pairs_of(row)
@@ -128,6 +135,7 @@ pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: 
             _ => false,
         })
         .filter(|pair| pair.kind != Peer::Gpu || row.groups == Groups::Together)
+        .filter(can_fit)
         .collect();
     if wrong.is_empty() {
         return;
@@ -153,27 +161,61 @@ pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: 
     resolved.notes.push(Note { kind: NAME, subject: named, text: text.to_owned() });
 }
 
+/// NICs of which something is to be said about ATS.
+#[derive(Default)]
+struct Ats {
+    /// Without, in a switch for guests.
+    lacking: Vec<PciAddress>,
+    /// With, and the switch is for guests because of it.
+    decisive: Vec<PciAddress>,
+    /// With, beside others without.
+    mixed: Vec<PciAddress>,
+    /// With, on bare metal. Every GPU on a root port has the same NICs.
+    needless: BTreeSet<PciAddress>,
+}
+
 /// NICs with ATS, or without, where their shape wants it otherwise; and those whose ATS has decided the shape.
-pub fn ats(fabrics: &[Fabric], resolved: &mut Resolved) {
-    let (mut lacking, mut decisive) = (Vec::new(), Vec::new());
-    // Every GPU on a root port has the same NICs.
-    let mut needless = BTreeSet::new();
+pub fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
+    let mut found = Ats::default();
     for fabric in fabrics.iter().filter(|fabric| fabric.wants(Peer::Nic)) {
         for nic in fabric.nics() {
             match (fabric.row().ats, fabric.ats(nic)) {
-                (Some(true), Reading::Absent) => lacking.push(nic),
-                (Some(false), Reading::Known(_)) if !fabric.serves_guests() => {
-                    needless.insert(nic);
+                (Some(true), Reading::Absent) => found.lacking.push(nic),
+                (Some(false), Reading::Known(_))
+                    if fabric.decides_by_ats() && fabric.is_mixed() =>
+                {
+                    found.mixed.push(nic);
                 }
-                (Some(true), Reading::Known(_)) if fabric.decides_by_ats() => decisive.push(nic),
+                (Some(false), Reading::Known(_)) if !fabric.serves_guests() => {
+                    found.needless.insert(nic);
+                }
+                (Some(true), Reading::Known(_)) if fabric.decides_by_ats() => {
+                    found.decisive.push(nic);
+                }
                 _ => {}
             }
         }
     }
+    report_ats(found, tree, resolved);
+}
+
+fn report_ats(found: Ats, tree: &PciTree, resolved: &mut Resolved) {
+    let Ats { lacking, decisive, mixed, needless } = found;
     let subject = |nics: &[PciAddress]| {
         format!("NIC {}", some_of(nics.iter().map(PciAddress::to_string), 4, "functions"))
     };
-    if let Some(first) = lacking.first() {
+    // The tool is for ConnectX and BlueField only.
+    let mlxconfig = |nics: &[PciAddress], value| {
+        let nvidia = |nic: &&PciAddress| tree.get(**nic).is_some_and(|f| f.vendor.0 == 0x15b3);
+        nics.iter().find(nvidia).map(|nic| format!("`mlxconfig -d {nic} set ATS_ENABLED={value}`"))
+    };
+    if !lacking.is_empty() {
+        let how = match mlxconfig(&lacking, 1) {
+            Some(command) => {
+                format!("switch it on in the firmware ({command}, then a cold reboot)")
+            }
+            None => "switch ATS on in the NIC's firmware, then reboot cold".to_owned(),
+        };
         resolved.blockers.push(Blocker {
             kind: NAME,
             subject: subject(&lacking),
@@ -181,8 +223,7 @@ pub fn ats(fabrics: &[Fabric], resolved: &mut Resolved) {
                      (rdma-core kernel-boot/rdma_topo; handbook §14.1)"
                 .to_owned(),
             remedy: format!(
-                "switch it on in the firmware (`mlxconfig -d {first} set ATS_ENABLED=1`, then a cold reboot), or set \
-                 acs.guests = false where no guest gets it"
+                "{how}, or set acs.guests = false where no guest gets it"
             ),
         });
     }
@@ -190,12 +231,18 @@ pub fn ats(fabrics: &[Fabric], resolved: &mut Resolved) {
         resolved.notes.push(Note { kind: NAME, subject: subject(nics), text });
     };
     let needless: Vec<PciAddress> = needless.into_iter().collect();
-    if let Some(first) = needless.first() {
+    if !needless.is_empty() {
+        let how =
+            mlxconfig(&needless, 0).unwrap_or("switch ATS off in the NIC's firmware".to_owned());
         let text = format!(
-            "ATS is on in its firmware; on bare metal NVIDIA wants it off (`mlxconfig -d {first} set ATS_ENABLED=0`; handbook \
-             §14.1)"
+            "ATS is on in its firmware; on bare metal NVIDIA wants it off ({how}; handbook §14.1)"
         );
         note(&needless, text);
+    }
+    if !mixed.is_empty() {
+        let text = "ATS is on in its firmware, and off in that of others on the same switch, which is therefore set for bare \
+                    metal; where guests get these NICs switch it on in all and set acs.guests = true (handbook §14.1)";
+        note(&mixed, text.to_owned());
     }
     if !decisive.is_empty() {
         let text = "ATS is on in its firmware, so that its switch is set for guests: isolation stays on, and translated requests \

@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::desired::{AcsPersistence, AcsPolicy, Desired, DesiredAcs, WantedAcs, WantedArg};
-use crate::facts::pci::{Acs, Function, PciTree};
-use crate::facts::{Facts, Os};
+use crate::facts::pci::{Acs, PciTree, PortType};
+use crate::facts::{Facts, caps};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
 use crate::plan::{Blocker, Note, Unknown, Why};
 use crate::section::Declared;
 use crate::topology::{Peer, Role, Topology};
-use crate::value::{AcsBits, PciAddress, PciId};
+use crate::value::{AcsBits, PciAddress};
 
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
 use super::isolation;
+use super::persist::{RedirectOnly, persist};
 use super::section::{self, AcsPersist};
-use super::shape::{Bits, Shape};
-use super::support::{self, Support, of_next_boot};
-use super::token;
+use super::shape::Bits;
+use super::support;
 use super::{KEPT, NAME};
 
 /// What `[acs]` comes to.
@@ -82,7 +82,7 @@ pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
 }
 
 impl Resolved {
-    fn note(&mut self, subject: impl Into<String>, text: impl Into<String>) {
+    pub(super) fn note(&mut self, subject: impl Into<String>, text: impl Into<String>) {
         self.notes.push(Note { kind: NAME, subject: subject.into(), text: text.into() });
     }
 
@@ -111,7 +111,7 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
         return;
     }
     if profile.policy == AcsPolicy::DirectP2p {
-        isolation::ats(&fabrics, resolved);
+        isolation::ats(&fabrics, tree, resolved);
         for fabric in &fabrics {
             isolation::expectations(fabric, tree, root_port, resolved);
             isolation::cannot_pass(fabric, resolved);
@@ -121,9 +121,8 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
         remark_on_topology(&topology, &fabrics, tree, resolved);
     }
     let guests = guests_below(tree);
-    let only_to_open =
-        |fabric: &Fabric| matches!(fabric.row().shape, Shape::Switch | Shape::RootPortEach);
-    let redirect_only = profile.policy == AcsPolicy::DirectP2p && fabrics.iter().all(only_to_open);
+    let redirect_only =
+        RedirectOnly::of(profile.policy, readable.iter().map(|(.., target)| target));
     let ports = |persistence| wanted_ports(profile, persistence, &readable, &guests);
     let live = ports(AcsPersistence::Live);
     if profile.persistence == AcsPersist::Auto
@@ -139,9 +138,10 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
     if !resolved.unknowns.is_empty() || !live.is_empty() {
         persist(profile, &facts.os, redirect_only, &ports, resolved);
     }
-    // An argument for some of the ports would take the others off the command line again.
-    if let (Some(unknown), AcsPersistence::ConfigAcs | AcsPersistence::DisableAcsRedir) =
-        (resolved.unknowns.first(), resolved.acs.persistence)
+    // Nothing can be worked out here: an argument of an earlier run stays. One for the fabrics that are known is not withheld
+    // for those that are not (but see `standing`).
+    if let (Some(unknown), Reading::Absent, true) =
+        (resolved.unknowns.first(), &resolved.arg, resolved.acs.persistence != AcsPersistence::Live)
     {
         resolved.arg = Reading::Unknown(format!("{}: {}", unknown.subject, unknown.reason));
     }
@@ -199,7 +199,8 @@ fn readings(
             continue;
         };
         match &function.acs {
-            Reading::Known(_) if has_odd_layout(function) => {
+            // Whatever was read: a register that is elsewhere is no reason to ask again.
+            _ if caps::has_misplaced_acs(function.vendor, function.device, PortType::RootPort) => {
                 let text = "left alone: this Intel PCH port keeps its ACS control elsewhere (Linux drivers/pci/quirks.c; handbook §3.1)";
                 resolved.note(format!("port {port}"), text);
             }
@@ -230,14 +231,6 @@ fn readings(
     readable
 }
 
-/// Intel PCH root ports whose ACS registers are dwords, so that the control register is not at `+6`
-/// (Linux drivers/pci/quirks.c, `pci_quirk_intel_spt_pch_acs_match`; handbook §3.1).
-fn has_odd_layout(function: &Function) -> bool {
-    function.vendor == PciId(0x8086)
-        && matches!(function.device.0,
-            0xa110..=0xa11f | 0xa167..=0xa16a | 0xa290..=0xa29f | 0xa2e7..=0xa2ee | 0x9d10..=0x9d1b)
-}
-
 fn wanted_ports(
     profile: &section::Acs,
     persistence: AcsPersistence,
@@ -248,7 +241,7 @@ fn wanted_ports(
         // `disable_acs_redir` leaves SV and UF to the kernel, which switches them on at boot; wanting them clear would never
         // come to rest there.
         let bits = match persistence {
-            AcsPersistence::DisableAcsRedir => Bits::NO_REDIRECT,
+            AcsPersistence::DisableAcsRedir if target.bits.value.is_empty() => Bits::NO_REDIRECT,
             _ => target.bits,
         };
         // A bit that the port does not implement cannot be written, and reads 0 as it should.
@@ -261,77 +254,6 @@ fn wanted_ports(
         })
     };
     readable.iter().filter_map(wanted).collect()
-}
-
-/// Chooses how the bits last, and sets ports and argument accordingly.
-fn persist(
-    profile: &section::Acs,
-    os: &Os,
-    redirect_only: bool,
-    ports: &dyn Fn(AcsPersistence) -> Vec<WantedAcs>,
-    resolved: &mut Resolved,
-) {
-    let chosen = choose(profile, os, redirect_only).and_then(|persistence| {
-        let wanted = ports(persistence);
-        // What would take a guest's isolation away at the next boot is refused like the write that would do it now.
-        let allowed: Vec<WantedAcs> =
-            wanted.iter().filter(|port| !port.exposes_guests()).cloned().collect();
-        match token::render(persistence, &allowed) {
-            None if persistence != AcsPersistence::Live && !allowed.is_empty() => Err(format!(
-                "the argument for {} ports would take more than {} bytes of the kernel command line",
-                allowed.len(),
-                token::TOKEN_LIMIT
-            )),
-            text => Ok((persistence, wanted, text)),
-        }
-    });
-    match chosen {
-        Ok((persistence, wanted, text)) => {
-            resolved.acs.persistence = persistence;
-            resolved.acs.ports = wanted;
-            resolved.arg = text.map_or(Reading::Absent, |token| {
-                Reading::Known(WantedArg { token, why: argument_why(profile), from: NAME })
-            });
-        }
-        Err(reason) if profile.persistence == AcsPersist::Cmdline => resolved.blockers.push(Blocker {
-            kind: NAME,
-            subject: "acs.persistence".to_owned(),
-            reason: format!("the kernel command line cannot make ACS last: {reason}"),
-            remedy: "boot Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer, or set acs.persistence = \"auto\" to have \
-                     the bits written again at every boot"
-                .to_owned(),
-        }),
-        Err(reason) => {
-            resolved.acs.ports = ports(AcsPersistence::Live);
-            let text = format!("written live and again at every boot, because {reason}");
-            resolved.note("acs.persistence", text);
-        }
-    }
-}
-
-fn argument_why(profile: &section::Acs) -> Vec<Why> {
-    let lasting = Why::new(
-        "a register written live is lost at reset, error recovery and reboot; the kernel re-applies its own arguments",
-        "Linux drivers/pci/pci.c; handbook §3.4",
-    );
-    std::iter::once(lasting).chain(profile.why.iter().cloned()).collect()
-}
-
-/// How the bits can last on the kernel that boots next, or why the command line cannot do it.
-fn choose(profile: &section::Acs, os: &Os, redirect_only: bool) -> Result<AcsPersistence, String> {
-    if profile.persistence == AcsPersist::Live {
-        return Ok(AcsPersistence::Live);
-    }
-    let (release, support) = of_next_boot(os).map_err(|error| error.to_string())?;
-    match support {
-        Support::ConfigAcs => Ok(AcsPersistence::ConfigAcs),
-        Support::DisableAcsRedir if redirect_only => Ok(AcsPersistence::DisableAcsRedir),
-        Support::DisableAcsRedir => Err(format!(
-            "Linux {release} knows only pci=disable_acs_redir=, which switches RR, CR and EC off together and nothing else"
-        )),
-        Support::Neither => Err(format!("Linux {release} knows no pci= argument for ACS")),
-        Support::Unsure(reason) => Err(reason),
-    }
 }
 
 fn report_redirects(readable: &Readable, resolved: &mut Resolved) {

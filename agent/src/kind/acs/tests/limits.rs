@@ -141,7 +141,10 @@ fn a_gpu_below_a_hidden_bridge_is_unknown() {
     assert_eq!(ports(&resolved), ["0000:80:00.0", "0000:82:00.0", "0000:82:01.0"]);
     assert_eq!(resolved.notes, []);
     assert_eq!(resolved.unknowns[0].subject, "GPU 0000:23:00.0");
-    assert!(matches!(resolved.arg, Reading::Unknown(_)), "half an argument is none");
+    assert!(
+        argument(&resolved).starts_with("pci=config_acs=xx000x0@0000:80:00.0;"),
+        "the other has its own"
+    );
 }
 
 #[test]
@@ -167,4 +170,41 @@ fn only_an_argument_that_is_there_makes_bits_last() {
     let section = plan_on(&resolved, &facts, &Files::new(&[("/proc/cmdline", &told)]));
     assert_eq!(section.blockers, []);
     assert!(section.notes.iter().any(|note| note.text.contains("own argument clears it at boot")));
+}
+
+#[test]
+fn an_argument_that_covers_more_stays_while_something_is_unknown() {
+    let whole = argument(&resolve(&direct(), &lab().facts())).to_owned();
+    let mut machine = lab();
+    machine.get("0000:24:00.0").ats = Reading::Unknown("no answer".into());
+    let stays = |machine: &Machine, owned: &str| {
+        let resolved = resolve(&direct(), &machine.facts());
+        let mut desired =
+            Desired { acs: resolved.acs, unknowns: resolved.unknowns, ..Desired::default() };
+        desired.cmdline.set.extend(resolved.arg.known().cloned());
+        let mut ledger = Ledger::default();
+        ledger.owned.insert("cmdline".into(), vec!["iommu=pt".into(), owned.into()]);
+        keep_wider(&mut desired, &ledger);
+        assert_eq!(desired.cmdline.set.is_empty(), desired.cmdline.keep == KEPT);
+        desired.cmdline.set.is_empty()
+    };
+    assert!(stays(&machine, &whole));
+    assert!(!stays(&machine, "pci=config_acs=xx000x0@0000:80:00.0"), "it covers less");
+    assert!(!stays(&machine, "pci=realloc"));
+    assert!(!stays(&lab(), &format!("{whole};xx000x0@0000:90:00.0")), "all is known");
+    machine.get("0000:84:00.0").vfio = true;
+    assert!(!stays(&machine, &whole), "it would open a port above a guest");
+}
+
+#[test]
+fn ports_with_an_odd_layout_are_left_alone_whatever_was_read() {
+    let mut machine = lab();
+    let port = machine.get("0000:20:01.0");
+    port.vendor = crate::value::PciId(0x8086);
+    port.device = crate::value::PciId(0xa110);
+    port.acs = Reading::Unknown("lays ACS out against the specification".into());
+    let resolved = resolve(&profile(AcsPolicy::Clear, AcsPersist::Auto), &machine.facts());
+    assert_eq!(resolved.unknowns, []);
+    assert!(resolved.notes[0].text.contains("PCH"), "{:?}", resolved.notes);
+    assert!(resolved.arg.known().is_some(), "the other ports have their argument");
 }

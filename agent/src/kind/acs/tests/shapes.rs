@@ -187,6 +187,14 @@ fn ats_that_cannot_be_read_leaves_the_shape_unknown() {
     let resolved = resolve(&direct(), &machine.facts());
     assert_eq!(ports(&resolved), ["0000:80:00.0", "0000:82:00.0", "0000:82:01.0"]);
     assert_eq!(resolved.unknowns[0].subject, "ATS of NIC 0000:24:00.0");
+    assert!(argument(&resolved).contains("0000:82:01.0"), "the other switch has its argument");
+    // Another NIC of the switch has none, which decides it.
+    machine.nic("0000:25:00.0", Some("0000:22:02.0"));
+    machine.get("0000:25:00.0").ats = Reading::Absent;
+    let decided = resolve(&direct(), &machine.facts());
+    assert_eq!(decided.unknowns, []);
+    assert!(argument(&decided).contains("xx000x0@0000:22:01.0"));
+    machine.tree.functions.remove(&at("0000:25:00.0"));
     let told = section::Acs { guests: Guests::No, ..direct() };
     assert_eq!(resolve(&told, &machine.facts()).acs.ports.len(), 6);
 }
@@ -277,4 +285,21 @@ fn open_ports_with_groups_of_before_are_said() {
     let notes = resolve(&direct(), &facts).notes;
     assert_eq!(notes.len(), 2);
     assert!(notes[0].text.contains("isolated and are not"), "{notes:?}");
+    // Below root ports that are to isolate no boot puts them together.
+    let isolated = section::Acs { root_port: false, ..direct() };
+    let notes = resolve(&isolated, &facts).notes;
+    assert!(notes.iter().all(|note| !note.text.contains("isolated and are not")), "{notes:?}");
+}
+
+#[test]
+fn mlxconfig_is_for_nvidias_nics() {
+    let told = |guests| section::Acs { guests, ..direct() };
+    let mut machine = lab();
+    for nic in ["0000:24:00.0", "0000:84:00.0"] {
+        machine.get(nic).vendor = crate::value::PciId(0x8086);
+    }
+    let lacking = resolve(&told(Guests::Yes), &machine.facts());
+    assert!(lacking.blockers[0].remedy.starts_with("switch ATS on in the NIC's firmware"));
+    let needless = resolve(&told(Guests::No), &with_ats(machine).facts());
+    assert!(needless.notes[0].text.contains("switch ATS off in the NIC's firmware"));
 }
