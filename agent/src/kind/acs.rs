@@ -8,6 +8,7 @@ mod isolation;
 mod left_behind;
 mod persist;
 mod resolve;
+mod resolved;
 pub(crate) mod section;
 mod shape;
 mod standing;
@@ -30,7 +31,8 @@ use crate::value::{AcsBits, PciAddress};
 
 use super::{Context, Kind, Owns, Watch, no_labels, some_of};
 
-pub use resolve::{Resolved, resolve};
+pub use resolve::resolve;
+pub use resolved::Resolved;
 pub use standing::keep_wider;
 pub use support::{Support, kernel_acs_support};
 pub use token::TOKEN_LIMIT;

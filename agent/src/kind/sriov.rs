@@ -3,6 +3,7 @@
 
 mod attributes;
 mod change;
+mod differs;
 mod disturbs;
 mod paths;
 mod resolve;
@@ -25,8 +26,9 @@ use crate::value::vf::EswitchMode;
 use super::contribution::{Contributions, Unwritable};
 use super::{Context, Kind, some_of};
 
-use attributes::{Differs, Stop};
+use attributes::Stop;
 use change::vfs;
+use differs::Differs;
 pub use resolve::{Resolved, resolve};
 
 const NAME: &str = "sriov";

@@ -12,7 +12,7 @@ use crate::topology::{Pair, Peer, Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
 use super::section::{Acs, Guests, PeerKind};
-use super::shape::{Bits, Row, SHAPES, Shape};
+use super::shape::{Bits, Row, SHAPES, Shape, Traits};
 
 /// Root ports below which a Data Direct path has been seen (Grace; handbook §14.1).
 const DATA_DIRECT_ROOTS: [(u16, u16); 3] = [(0x10de, 0x22b1), (0x10de, 0x22b2), (0x10de, 0x22b8)];
@@ -81,8 +81,13 @@ pub fn fabrics<'a>(
 impl Fabric<'_> {
     /// The row of its shape.
     pub fn row(&self) -> &'static Row {
+        let traits = Traits {
+            meets: !self.pairs.is_empty(),
+            data_direct: self.is_data_direct(),
+            for_guests: self.is_for_guests(),
+        };
         // The last row takes what no other does.
-        SHAPES.iter().find(|row| (row.is)(self)).unwrap_or(&SHAPES[SHAPES.len() - 1])
+        SHAPES.iter().find(|row| (row.is)(traits)).unwrap_or(&SHAPES[SHAPES.len() - 1])
     }
 
     /// Whether the GPU is reached through a DMA function of the NIC.

@@ -13,7 +13,7 @@ use crate::value::{AcsBits, PciAddress};
 use super::NAME;
 use super::fabric::Fabric;
 use super::guard::guests_below;
-use super::resolve::Resolved;
+use super::resolved::Resolved;
 use super::shape::{Groups, Shape};
 
 /// Ports below which IOMMU groups promise an isolation that the registers do not give (any more), but for those that are to be

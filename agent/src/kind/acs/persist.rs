@@ -8,7 +8,7 @@ use crate::plan::{Blocker, Why};
 
 use super::NAME;
 use super::fabric::Target;
-use super::resolve::Resolved;
+use super::resolved::Resolved;
 use super::section::{self, AcsPersist};
 use super::support::{Support, of_next_boot};
 use super::token;

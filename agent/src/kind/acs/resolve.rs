@@ -2,40 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::desired::{AcsPersistence, AcsPolicy, Desired, DesiredAcs, WantedAcs, WantedArg};
+use crate::desired::{AcsPersistence, AcsPolicy, Desired, DesiredAcs, WantedAcs};
 use crate::facts::pci::{Acs, PciTree, PortType};
 use crate::facts::{Facts, caps};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
-use crate::plan::{Blocker, Note, Unknown, Why};
+use crate::plan::Why;
 use crate::section::Declared;
 use crate::topology::{Peer, Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
+use super::KEPT;
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
 use super::isolation;
 use super::persist::{RedirectOnly, persist};
+use super::resolved::Resolved;
 use super::section::{self, AcsPersist};
 use super::shape::Bits;
 use super::support;
-use super::{KEPT, NAME};
-
-/// What `[acs]` comes to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
-    /// Ports and bits.
-    pub acs: DesiredAcs,
-    /// The kernel argument that makes them last: `Absent` = none is wanted; `Unknown` = it cannot be worked out now,
-    /// so an argument that bedplate put on the command line earlier must stay there.
-    pub arg: Reading<WantedArg>,
-    /// What stands in the way already.
-    pub blockers: Vec<Blocker>,
-    /// Ports that could not be read.
-    pub unknowns: Vec<Unknown>,
-    /// Remarks.
-    pub notes: Vec<Note>,
-}
 
 /// Adds it to what is desired of the machine: the kernel argument goes on the command line, behind those listed there, of which
 /// none may take a guest's isolation away.
@@ -79,16 +64,6 @@ pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
         }
     }
     resolved
-}
-
-impl Resolved {
-    pub(super) fn note(&mut self, subject: impl Into<String>, text: impl Into<String>) {
-        self.notes.push(Note { kind: NAME, subject: subject.into(), text: text.into() });
-    }
-
-    fn unknown(&mut self, subject: impl Into<String>, reason: String) {
-        self.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason });
-    }
 }
 
 fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut Resolved) {

@@ -4,8 +4,6 @@
 
 use crate::value::AcsBits;
 
-use super::fabric::Fabric;
-
 /// Bits of one port: which count, and what they are to be. The others are left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bits {
@@ -67,12 +65,23 @@ pub enum Shape {
     RootPortEach,
 }
 
+/// By what a fabric is recognised.
+#[derive(Debug, Clone, Copy)]
+pub struct Traits {
+    /// Something meets in a switch.
+    pub meets: bool,
+    /// The GPU is reached through a DMA function of the NIC.
+    pub data_direct: bool,
+    /// Its ports are to serve guests.
+    pub for_guests: bool,
+}
+
 /// What a shape wants.
 pub struct Row {
     /// Which.
     pub shape: Shape,
     /// How it is recognised; the first row that is decides.
-    pub is: fn(&Fabric) -> bool,
+    pub is: fn(Traits) -> bool,
     /// Ports between the switch's inside and the NIC (or its DMA function).
     pub nic: Bits,
     /// Ports between the switch's inside and the GPU.
@@ -97,7 +106,7 @@ pub const SHAPES: [Row; 4] = [
     // Nothing meets in a switch: Linux's own bits are right (`xx111x1`; Vera's root ports have no CR).
     Row {
         shape: Shape::RootPortEach,
-        is: |fabric| fabric.pairs.is_empty(),
+        is: |fabric| !fabric.meets,
         nic: Bits::NONE,
         gpu: Bits::NONE,
         root: Bits::NONE,
@@ -109,7 +118,7 @@ pub const SHAPES: [Row; 4] = [
     },
     Row {
         shape: Shape::DataDirect,
-        is: |fabric| fabric.is_data_direct(),
+        is: |fabric| fabric.data_direct,
         nic: Bits::of("xx110x1"),
         gpu: Bits::of("xx101x1"),
         root: Bits::of("xx111x0"),
@@ -122,7 +131,7 @@ pub const SHAPES: [Row; 4] = [
     },
     Row {
         shape: Shape::SwitchForGuests,
-        is: |fabric| fabric.is_for_guests(),
+        is: |fabric| fabric.for_guests,
         nic: Bits::of("1x111x1"),
         gpu: Bits::of("xx111x1"),
         root: Bits::of("xx111x1"),

@@ -1,6 +1,7 @@
 //! Attributes of VFs, and the mode of their PF's eswitch: what is wanted of each VF on this machine, held against what
 //! the kernel says of it. What cannot be read back is refused, not tried.
 
+use super::differs::{Differs, ranges};
 use super::starts::starting;
 use super::{NAME, Pf, usage};
 use crate::desired::{VfDriver, WantedAttributes};
@@ -19,18 +20,6 @@ const ESWITCH_LIMIT_S: u32 = 300;
 pub(super) enum Stop {
     Unknown(String),
     Blocked { reason: String, remedy: String },
-}
-
-/// One VF whose attributes differ.
-pub(super) struct Differs {
-    pub(super) number: u16,
-    /// As they are; empty for a VF that is to come.
-    pub(super) before: VfAttributes,
-    pub(super) after: VfAttributes,
-    /// Its driver has to start afterwards, for it reads them only then.
-    pub(super) start: bool,
-    /// It has no driver because a run was cut short.
-    pub(super) owed: bool,
 }
 
 impl Pf<'_> {
@@ -365,21 +354,4 @@ fn alike(differing: &[Differs], name: &str) -> Vec<(Option<String>, String, Vec<
         }
     }
     groups
-}
-
-/// `VF 3`, `VFs 0-7`, `VFs 0-2, 5`.
-pub(super) fn ranges(numbers: &[u16]) -> String {
-    let mut runs: Vec<(u16, u16)> = Vec::new();
-    for number in numbers {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == *number => *last = *number,
-            _ => runs.push((*number, *number)),
-        }
-    }
-    let text = |(first, last): &(u16, u16)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    let texts: Vec<String> = runs.iter().map(text).collect();
-    format!("{} {}", if numbers.len() == 1 { "VF" } else { "VFs" }, texts.join(", "))
 }

@@ -1,7 +1,7 @@
 //! VFs that have no driver because a run was cut short: taken from it, or made without one, until their attributes are set.
 //! The ledger knows them, and the next run starts their drivers.
 
-use super::attributes::{Differs, ranges};
+use super::differs::{Differs, ranges};
 use super::{Pf, VfDriver};
 use crate::host::boot_id;
 use crate::ledger::VfKey;

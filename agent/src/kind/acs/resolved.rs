@@ -1,0 +1,32 @@
+//! What `[acs]` of a profile comes to on a machine. Pure data.
+
+use super::NAME;
+use crate::desired::{DesiredAcs, WantedArg};
+use crate::host::Reading;
+use crate::plan::{Blocker, Note, Unknown};
+
+/// What `[acs]` comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// Ports and bits.
+    pub acs: DesiredAcs,
+    /// The kernel argument that makes them last: `Absent` = none is wanted; `Unknown` = it cannot be worked out now,
+    /// so an argument that bedplate put on the command line earlier must stay there.
+    pub arg: Reading<WantedArg>,
+    /// What stands in the way already.
+    pub blockers: Vec<Blocker>,
+    /// Ports that could not be read.
+    pub unknowns: Vec<Unknown>,
+    /// Remarks.
+    pub notes: Vec<Note>,
+}
+
+impl Resolved {
+    pub(super) fn note(&mut self, subject: impl Into<String>, text: impl Into<String>) {
+        self.notes.push(Note { kind: NAME, subject: subject.into(), text: text.into() });
+    }
+
+    pub(super) fn unknown(&mut self, subject: impl Into<String>, reason: String) {
+        self.unknowns.push(Unknown { kind: NAME, subject: subject.into(), reason });
+    }
+}
