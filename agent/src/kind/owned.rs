@@ -99,9 +99,13 @@ pub fn foreign(ledger: &Ledger) -> Option<String> {
         let vf = |(name, record): (&String, &VfRecord)| owned && *name == record.key.name();
         let foreign = |what: &str| format!("it names {what:?}, and no kind of bedplate sets that");
         let vf = ledger.vfs.iter().find(|entry| !vf(*entry)).map(|(name, _)| foreign(name));
+        let start = || {
+            let start = ledger.starts.iter().find(|(name, one)| !owned || **name != one.key.name());
+            start.map(|(name, _)| foreign(name))
+        };
         let good = |pf: &String| owned && pf.parse::<PciAddress>().is_ok();
         let switch = || ledger.eswitches.keys().find(|pf| !good(pf)).map(|pf| foreign(pf));
-        vf.or_else(switch)
+        vf.or_else(start).or_else(switch)
     };
     files.or_else(tool).or_else(directory).or_else(attribute).or_else(register).or_else(nic)
 }

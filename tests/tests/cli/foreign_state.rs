@@ -141,6 +141,10 @@ fn only_what_kinds_write_is_put_back() {
     let record = json!({ "kind": "sriov", "boot": "b", "key": key, "original": {}, "ours": {}, "limit_s": 1 });
     image.state(&ledger("vfs", json!({ "VF 2 of 0000:18:00.0": record })));
     image.refuses("it names \"VF 2 of 0000:18:00.0\", and no kind of bedplate sets that");
+    let key = json!({ "pf": "0000:18:00.0", "interface": "ens1f0", "vf": 1 });
+    let record = json!({ "boot": "b", "key": key, "limit_s": 1 });
+    image.state(&ledger("starts", json!({ "VF 3 of 0000:18:00.0": record })));
+    image.refuses("it names \"VF 3 of 0000:18:00.0\", and no kind of bedplate sets that");
     let record = json!({ "kind": "sriov", "boot": "b", "original": "legacy", "ours": "switchdev", "limit_s": 1 });
     image.state(&ledger("eswitches", json!({ "../ens1f0": record })));
     image.refuses("it names \"../ens1f0\", and no kind of bedplate sets that");
