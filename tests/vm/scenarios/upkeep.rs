@@ -135,13 +135,13 @@ fn retype(function: &str, kind: &str) -> String {
 /// What firmware or a device can bring about, done by hand in every boot, before bedplate looks.
 fn translate(function: &str) -> String {
     format!(
-        "#!/bin/sh\nudevadm settle\n{}\necho '<4>iommu: {COMPLAINT}' >/dev/kmsg\n",
+        "#!/bin/sh\nudevadm settle\n{}\necho \"<4>iommu: {COMPLAINT}\" >/dev/kmsg\n",
         retype(function, "DMA")
     )
 }
 
 /// As a kernel would word it. The journal takes what stands before the colon for a program's name, as it comes from one.
-const COMPLAINT: &str = "ignoring iommu=pt for this device";
+const COMPLAINT: &str = "Malformed early option 'iommu'";
 
 const TRANSLATE: &str = "[Unit]\nBefore=bedplate-boot.service\nDefaultDependencies=no\n\
     After=local-fs.target systemd-udev-trigger.service\nConditionKernelCommandLine=iommu=pt\n\
