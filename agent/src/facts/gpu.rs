@@ -67,7 +67,7 @@ pub fn observe(reader: &dyn Reader, kernel: Option<&str>, pci: &Reading<PciTree>
     let nvidia = Reading::from_result(reader.text("/proc/driver/nvidia/version"));
     let nvidia = match nvidia {
         Reading::Known(text) => parse_version(&text).map_or_else(
-            || Reading::Unknown("/proc/driver/nvidia/version has no NVRM line".into()),
+            || Reading::unknown("/proc/driver/nvidia/version has no NVRM line"),
             Reading::Known,
         ),
         Reading::Absent => Reading::Absent,
@@ -117,10 +117,10 @@ fn is_for_rccl(gpu: &Function, beside_nvidia: bool) -> bool {
 fn rccl(reader: &dyn Reader, kernel: Option<&str>) -> Rccl {
     let config = match kernel {
         Some(release) => Reading::from_result(reader.text(&format!("/boot/config-{release}"))),
-        None => Reading::Unknown("which kernel runs is not known".to_owned()),
+        None => Reading::unknown("which kernel runs is not known"),
     };
     let config = match config {
-        Reading::Absent => Reading::Unknown(
+        Reading::Absent => Reading::unknown(
             "the kernel's build configuration is not in /boot; /proc/config.gz may have it, compressed: \
              `zgrep -e DMABUF_MOVE_NOTIFY -e PCI_P2PDMA /proc/config.gz`"
                 .to_owned(),

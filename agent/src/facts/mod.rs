@@ -230,7 +230,7 @@ pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
 }
 
 fn unknown<T>() -> Reading<T> {
-    Reading::Unknown("no machine was looked at".into())
+    Reading::unknown("no machine was looked at")
 }
 
 impl IommuFacts {

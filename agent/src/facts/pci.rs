@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::vpd::Vpd;
-use crate::host::Reading;
+use crate::host::{Reading, Reason};
 use crate::value::{AcsBits, PciAddress, PciId};
 
 /// PCIe device/port type, bits 7:4 of the PCIe capability's flags (handbook §7; pci_regs.h PCI_EXP_TYPE_*).
@@ -283,16 +283,16 @@ pub fn is_xen_back(driver: &str) -> bool {
     matches!(driver, "pciback" | "xen-pciback")
 }
 
-/// How the reason begins where a function is listed, and not even its class can be read.
-pub(super) const NOT_UNDERSTOOD: &str = "not understood: ";
-
 /// Something about one function that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnreadFunction {
     /// The function.
     pub address: PciAddress,
+    /// It is listed, and nothing more of it is known: not even its class.
+    #[serde(skip)]
+    pub whole: bool,
     /// What is missing and why.
-    pub reason: String,
+    pub reason: Reason,
 }
 
 impl PciTree {
@@ -303,10 +303,7 @@ impl PciTree {
 
     /// Functions that are there and could not be read, not even for what they are.
     pub fn unread(&self) -> Vec<&UnreadFunction> {
-        let unread = |gap: &&UnreadFunction| {
-            self.get(gap.address).is_none() && gap.reason.starts_with(NOT_UNDERSTOOD)
-        };
-        self.gaps.iter().filter(unread).collect()
+        self.gaps.iter().filter(|gap| gap.whole).collect()
     }
 
     /// Bridges above a function, nearest first. A VF is placed where its PF is.

@@ -9,11 +9,9 @@ mod identity;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::identity::{Identity, Place};
-use super::pci::{
-    Function, NOT_UNDERSTOOD, PciTree, SriovPf, UnlistedGuest, UnreadFunction, serves_guests,
-};
+use super::pci::{Function, PciTree, SriovPf, UnlistedGuest, UnreadFunction, serves_guests};
 use super::{Depth, caps};
-use crate::host::{ConfigSpace, ReadError, Reader, Reading};
+use crate::host::{ConfigSpace, ReadError, Reader, Reading, Reason};
 use crate::value::{PciAddress, PciId};
 
 /// Directory of the PCI functions.
@@ -52,7 +50,11 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
             Ok(function) => {
                 scan.tree.functions.insert(address, function);
             }
-            Err(reason) => scan.gap(address, format!("{NOT_UNDERSTOOD}{reason}")),
+            Err(reason) => scan.tree.gaps.push(UnreadFunction {
+                address,
+                whole: true,
+                reason: reason.about("not understood"),
+            }),
         }
     }
     scan.note_missing_bridges();
@@ -74,8 +76,8 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    fn gap(&mut self, address: PciAddress, reason: String) {
-        self.tree.gaps.push(UnreadFunction { address, reason });
+    fn gap(&mut self, address: PciAddress, reason: impl Into<Reason>) {
+        self.tree.gaps.push(UnreadFunction { address, whole: false, reason: reason.into() });
     }
 
     /// Trees that were copied without their links still have names: the functions are known, their place is not.
@@ -87,7 +89,7 @@ impl Scan<'_> {
             {
                 self.gap(
                     address,
-                    "its place in the PCI tree is not known: its entry is not a link".to_owned(),
+                    "its place in the PCI tree is not known: its entry is not a link",
                 );
                 places.push((address, Place { root: String::new(), above: Vec::new() }));
             }
@@ -113,7 +115,7 @@ impl Scan<'_> {
             // One that is listed and could not be read has its gap already.
             if !self.tree.gaps.iter().any(|gap| gap.address == bridge) {
                 let reason = "a bridge that others hang from, and that is not listed itself";
-                self.gap(bridge, reason.to_owned());
+                self.gap(bridge, reason);
             }
         }
     }
@@ -130,7 +132,7 @@ impl Scan<'_> {
         self.tree.unlisted_guests = unlisted.map(guest).collect();
     }
 
-    fn function(&mut self, address: PciAddress, place: Place) -> Result<Function, String> {
+    fn function(&mut self, address: PciAddress, place: Place) -> Result<Function, Reason> {
         let directory = format!("{DEVICES}/{address}");
         let identity = self.identity(address, &directory);
         if identity.driver.as_deref().is_some_and(serves_guests) {
@@ -155,20 +157,20 @@ impl Scan<'_> {
             root: place.root,
             numa_node: Reading::Absent,
             iommu_group: self.iommu_group(&directory),
-            port: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
-            acs: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
+            port: Reading::unknown(NOT_LOOKED_AT.to_owned()),
+            acs: Reading::unknown(NOT_LOOKED_AT.to_owned()),
             physfn: self.vfs.get(&address).copied(),
             sriov: Reading::Absent,
             net: Vec::new(),
             infiniband: Vec::new(),
             vfio: self.vfio.contains_key(&address),
-            ats: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
-            vpd: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
+            ats: Reading::unknown(NOT_LOOKED_AT.to_owned()),
+            vpd: Reading::unknown(NOT_LOOKED_AT.to_owned()),
             detail: None,
         };
         self.capabilities(&mut function, &directory);
         if self.depth == Depth::Identity {
-            function.sriov = Reading::Unknown(NOT_LOOKED_AT.to_owned());
+            function.sriov = Reading::unknown(NOT_LOOKED_AT.to_owned());
         } else if may_have_vfs(&function) {
             function.sriov = self.sriov(&directory);
             if let Reading::Known(pf) = &function.sriov {
@@ -203,25 +205,25 @@ impl Scan<'_> {
             Ok(link) => last_part(&link).map(str::to_owned),
             Err(error) if error.is_absent() => None,
             Err(error) => {
-                self.gap(address, format!("its driver is not known: {error}"));
+                self.gap(address, Reason::from(error).about("its driver is not known"));
                 None
             }
         }
     }
 
-    fn hex(&self, directory: &str, name: &str) -> Result<u32, String> {
+    fn hex(&self, directory: &str, name: &str) -> Result<u32, Reason> {
         let path = format!("{directory}/{name}");
-        let text = self.reader.attribute(&path).map_err(|error| error.to_string())?;
+        let text = self.reader.attribute(&path)?;
         let digits = text.strip_prefix("0x").unwrap_or(&text);
         u32::from_str_radix(digits, 16)
-            .map_err(|_| format!("{path} holds {text:?}, not a hexadecimal number"))
+            .map_err(|_| format!("{path} holds {text:?}, not a hexadecimal number").into())
     }
 
-    fn id(&self, directory: &str, name: &str) -> Result<PciId, String> {
+    fn id(&self, directory: &str, name: &str) -> Result<PciId, Reason> {
         let value = self.hex(directory, name)?;
         u16::try_from(value)
             .map(PciId)
-            .map_err(|_| format!("{directory}/{name} is wider than 16 bits"))
+            .map_err(|_| format!("{directory}/{name} is wider than 16 bits").into())
     }
 
     /// Subsystem ids; bridges and old trees have none, which reads as zero, as the kernel shows it.
@@ -236,7 +238,7 @@ impl Scan<'_> {
         match self.reader.link(&format!("{directory}/iommu_group")) {
             Ok(text) => match last_part(&text).and_then(|number| number.parse().ok()) {
                 Some(number) => Reading::Known(number),
-                None => Reading::Unknown(format!(
+                None => Reading::unknown(format!(
                     "{directory}/iommu_group leads to {text:?}, not to a group"
                 )),
             },
@@ -253,7 +255,7 @@ impl Scan<'_> {
         if self.depth == Depth::Thorough || wanted && !function.is_vf() {
             number(self.reader, &format!("{directory}/numa_node"))
         } else {
-            Reading::Unknown(NOT_LOOKED_AT.to_owned())
+            Reading::unknown(NOT_LOOKED_AT.to_owned())
         }
     }
 
@@ -266,7 +268,7 @@ impl Scan<'_> {
         let vf_device = match self.reader.attribute(&format!("{directory}/sriov_vf_device")) {
             Ok(text) => match text.parse() {
                 Ok(id) => Reading::Known(id),
-                Err(error) => Reading::Unknown(format!("sriov_vf_device: {error}")),
+                Err(error) => Reading::unknown(format!("sriov_vf_device: {error}")),
             },
             Err(error) => Reading::from_result(Err(error)),
         };
@@ -299,7 +301,7 @@ impl Scan<'_> {
             Ok(names) => names,
             Err(error) if error.is_absent() => Vec::new(),
             Err(error) => {
-                self.gap(address, error.to_string());
+                self.gap(address, error);
                 Vec::new()
             }
         }
@@ -339,7 +341,7 @@ fn bridge(function: &mut Function, config: &dyn ConfigSpace) {
         Ok(Some(pcie)) => acs(function, pcie.port(), || caps::acs(config)),
         // Conventional PCI has no extended config space.
         Ok(None) => Reading::Absent,
-        Err(error) => Reading::Unknown(error.to_string()),
+        Err(error) => Reading::unknown(error.clone()),
     };
     function.port = caps::reading(pcie.map(|found| found.map(caps::Pcie::port)));
 }
@@ -351,7 +353,7 @@ pub(super) fn acs(
     read: impl FnOnce() -> caps::Found<super::pci::Acs>,
 ) -> Reading<super::pci::Acs> {
     if caps::has_misplaced_acs(function.vendor, function.device, port) {
-        return Reading::Unknown(
+        return Reading::unknown(
             "this Intel chipset root port lays ACS out against the specification: its registers cannot be trusted"
                 .to_owned(),
         );
@@ -361,8 +363,8 @@ pub(super) fn acs(
 
 /// A config file that is not there is a copied or filtered tree, not a device without capabilities.
 pub(super) fn unread(function: &mut Function, error: &ReadError) {
-    function.port = Reading::Unknown(error.to_string());
-    function.acs = Reading::Unknown(error.to_string());
+    function.port = Reading::unknown(error);
+    function.acs = Reading::unknown(error);
 }
 
 /// A decimal attribute.
@@ -370,7 +372,7 @@ pub(super) fn number<T: std::str::FromStr>(reader: &dyn Reader, path: &str) -> R
     match reader.attribute(path) {
         Ok(text) => match text.parse() {
             Ok(number) => Reading::Known(number),
-            Err(_) => Reading::Unknown(format!("{path} holds {text:?}, not a number in range")),
+            Err(_) => Reading::unknown(format!("{path} holds {text:?}, not a number in range")),
         },
         Err(error) => Reading::from_result(Err(error)),
     }

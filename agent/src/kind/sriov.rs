@@ -39,11 +39,11 @@ pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
     let tree = match &facts.pci {
         Reading::Known(tree) => tree,
         Reading::Absent => return Vec::new(),
-        Reading::Unknown(reason) => return vec![reason.clone()],
+        Reading::Unknown(reason) => return vec![reason.to_string()],
     };
     match tree.get(pf).map(|function| &function.sriov) {
         Some(Reading::Known(sriov)) => usage::users(sriov, tree, reader),
-        Some(Reading::Unknown(reason)) => vec![reason.clone()],
+        Some(Reading::Unknown(reason)) => vec![reason.to_string()],
         Some(Reading::Absent) | None => Vec::new(),
     }
 }
@@ -53,12 +53,12 @@ pub fn use_of_vf(facts: &Facts, reader: &dyn Reader, pf: PciAddress, vf: u16) ->
     let tree = match &facts.pci {
         Reading::Known(tree) => tree,
         Reading::Absent => return None,
-        Reading::Unknown(reason) => return Some(reason.clone()),
+        Reading::Unknown(reason) => return Some(reason.to_string()),
     };
     let sriov = match &tree.get(pf)?.sriov {
         Reading::Known(sriov) => sriov,
         Reading::Absent => return None,
-        Reading::Unknown(reason) => return Some(reason.clone()),
+        Reading::Unknown(reason) => return Some(reason.to_string()),
     };
     match sriov.vfs.get(usize::from(vf)).and_then(|vf| tree.get(*vf)) {
         Some(function) => usage::use_of(function, reader),
@@ -202,7 +202,7 @@ impl Pf<'_> {
             Reading::Absent => {
                 return self.unknown("sriov_numvfs is not there".to_owned(), section);
             }
-            Reading::Unknown(reason) => return self.unknown(reason.clone(), section),
+            Reading::Unknown(reason) => return self.unknown(reason.to_string(), section),
         };
         match self.switching() {
             Ok(switch) => self.switch = switch,

@@ -159,7 +159,7 @@ impl Fabric<'_> {
             return Vec::new();
         }
         let unread = |nic: PciAddress| match self.tree.get(nic).map(|f| &f.ats) {
-            Some(Reading::Unknown(reason)) => Some((nic, reason.as_str())),
+            Some(Reading::Unknown(reason)) => Some((nic, &**reason)),
             _ => None,
         };
         nics.into_iter().filter_map(unread).collect()

@@ -58,9 +58,9 @@ pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
         Reading::Unknown(reason) => {
             // An image has no PCI devices to look at: its plan says so itself, by a deferred change.
             if facts.host != HostKind::Image {
-                resolved.unknown("PCI functions", reason.clone());
+                resolved.unknown("PCI functions", reason.to_string());
             }
-            resolved.arg = Reading::Unknown(reason.clone());
+            resolved.arg = Reading::unknown(reason.clone());
         }
     }
     resolved
@@ -107,7 +107,7 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
     {
         resolved.acs.ports = live;
         // One that an earlier run put there may be what keeps them so.
-        resolved.arg = Reading::Unknown("without an IOMMU the ports stay as they are".to_owned());
+        resolved.arg = Reading::unknown("without an IOMMU the ports stay as they are");
         return;
     }
     if !resolved.unknowns.is_empty() || !live.is_empty() {
@@ -118,7 +118,7 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
     if let (Some(unknown), Reading::Absent, true) =
         (resolved.unknowns.first(), &resolved.arg, resolved.acs.persistence != AcsPersistence::Live)
     {
-        resolved.arg = Reading::Unknown(format!("{}: {}", unknown.subject, unknown.reason));
+        resolved.arg = Reading::unknown(format!("{}: {}", unknown.subject, unknown.reason));
     }
 }
 
@@ -185,7 +185,7 @@ fn readings(
                 without.push(port.to_string());
             }
             Reading::Absent => {}
-            Reading::Unknown(reason) => unreadable.push((port, reason.as_str())),
+            Reading::Unknown(reason) => unreadable.push((port, &**reason)),
         }
     }
     if !without.is_empty() {

@@ -60,7 +60,7 @@ pub fn of_next_boot(os: &Os) -> Result<(&str, Support), NoKernel> {
     match &os.next_kernel {
         Reading::Known(release) => Ok((release, placed(release, os))),
         Reading::Absent => Err(NoKernel("no boot entry was found".to_owned())),
-        Reading::Unknown(why) => Err(NoKernel(why.clone())),
+        Reading::Unknown(why) => Err(NoKernel(why.to_string())),
     }
 }
 

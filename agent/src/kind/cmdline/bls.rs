@@ -54,10 +54,10 @@ pub fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
     let configured = match raw(reader, KERNEL_CMDLINE) {
         Ok(text) => match kernel_cmdline::cmdline(&text, BlsReader::Grub) {
             Ok(line) => readable(KERNEL_CMDLINE, &line),
-            Err(error) => Reading::Unknown(format!("{KERNEL_CMDLINE}: {error}")),
+            Err(error) => Reading::unknown(format!("{KERNEL_CMDLINE}: {error}")),
         },
         Err(error) if error.is_absent() => grub::read(reader, &grub::RHEL, &mut remarks),
-        Err(error) => Reading::Unknown(error.to_string()),
+        Err(error) => Reading::unknown(error),
     };
     Observed { configured, next: next(reader), remarks }
 }
@@ -114,7 +114,7 @@ fn default(
     let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
     let env = match grubenv(reader) {
         Ok(env) => env,
-        Err(error) => return Reading::Unknown(error.to_string()),
+        Err(error) => return Reading::unknown(error),
     };
     let chosen = match raw(reader, GRUB_CFG) {
         Ok(cfg) => from_cfg(reader, &cfg, env.as_ref(), &entries).map(Chosen::Menu),
@@ -124,7 +124,7 @@ fn default(
     };
     chosen
         .and_then(|chosen| look(chosen, env.as_ref()))
-        .map_or_else(Reading::Unknown, Reading::Known)
+        .map_or_else(Reading::unknown, Reading::Known)
 }
 
 fn from_cfg(

@@ -22,7 +22,7 @@ pub fn raw(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
 /// A line whose arguments are all text.
 pub fn readable(path: &str, line: &str) -> Reading<CommandLine> {
     match raw_text::has_raw(line) {
-        true => Reading::Unknown(format!(
+        true => Reading::unknown(format!(
             "{path}: the arguments hold bytes that are not UTF-8 (`{}`)",
             raw_text::shown(line.trim())
         )),

@@ -59,11 +59,11 @@ impl Menu {
             Ok(entry) if entry.unresolved.is_empty() => {
                 readable(&format!("{path}:{}", entry.line), &entry.cmdline)
             }
-            Ok(entry) => Reading::Unknown(format!(
+            Ok(entry) => Reading::unknown(format!(
                 "{path}: the default entry uses variables that only GRUB knows: {:?}",
                 entry.unresolved
             )),
-            Err(error) => Reading::Unknown(format!("{path}:{}: {}", error.line, error.why)),
+            Err(error) => Reading::unknown(format!("{path}:{}: {}", error.line, error.why)),
         }
     }
 
@@ -71,7 +71,7 @@ impl Menu {
     pub fn image(&self) -> Reading<String> {
         match self.around(default_entry) {
             Ok(entry) => Reading::Known(entry.image),
-            Err(error) => Reading::Unknown(format!("{}:{}: {}", self.path, error.line, error.why)),
+            Err(error) => Reading::unknown(format!("{}:{}: {}", self.path, error.line, error.why)),
         }
     }
 

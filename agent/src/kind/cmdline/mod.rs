@@ -285,7 +285,7 @@ pub fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
 pub fn next_boot(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
     match backend(&facts.boot) {
         Ok(backend) => (backend.observe)(reader, facts).next,
-        Err(obstacle) => Reading::Unknown(obstacle.reason),
+        Err(obstacle) => Reading::unknown(obstacle.reason),
     }
 }
 

@@ -28,7 +28,7 @@ pub fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
             return of_entry(ostree::first_entry(reader), facts);
         }
         BootLoader::Unmanaged { reason } => return only_kernel(facts, reason),
-        BootLoader::Unknown { reason } => return Reading::Unknown(reason.clone()),
+        BootLoader::Unknown { reason } => return Reading::unknown(reason.clone()),
     };
     match image {
         Reading::Known(image) => named(&image, facts),
@@ -40,7 +40,7 @@ pub fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
 fn only_kernel(facts: &Facts, reason: &str) -> Reading<String> {
     match (facts.os.installed_kernels.as_slice(), facts.os.kernel.known()) {
         ([only], Some(running)) if only == running => Reading::Known(running.clone()),
-        _ => Reading::Unknown(reason.to_owned()),
+        _ => Reading::unknown(reason.to_owned()),
     }
 }
 
@@ -56,7 +56,7 @@ fn of_entry(entry: Reading<BlsEntry>, facts: &Facts) -> Reading<String> {
         (None, Some(version)) if facts.os.installed_kernels.iter().any(|one| one == version) => {
             Reading::Known(version.to_owned())
         }
-        _ => Reading::Unknown(unnamed(entry.linux().unwrap_or_default())),
+        _ => Reading::unknown(unnamed(entry.linux().unwrap_or_default())),
     }
 }
 
@@ -74,7 +74,7 @@ fn of_uki(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
 }
 
 fn named(image: &str, facts: &Facts) -> Reading<String> {
-    release(image, facts).map_or_else(|| Reading::Unknown(unnamed(image)), Reading::Known)
+    release(image, facts).map_or_else(|| Reading::unknown(unnamed(image)), Reading::Known)
 }
 
 fn unnamed(image: &str) -> String {

@@ -24,7 +24,7 @@ pub fn resolve(asked: GpuDirect, facts: &Facts, desired: &mut Desired) {
         desired.blockers.push(blocker(&missing));
     }
     let unread = [&rccl.move_notify, &rccl.p2pdma].into_iter().find_map(|option| match option {
-        Reading::Unknown(why) => Some(why.clone()),
+        Reading::Unknown(why) => Some(why.to_string()),
         Reading::Known(_) | Reading::Absent => None,
     });
     if let (Some(reason), false) = (unread, peer) {

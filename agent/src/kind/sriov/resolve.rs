@@ -62,7 +62,7 @@ pub fn resolve(profile: &Sriov, facts: &Facts) -> Resolved {
         }
         Reading::Known(_) | Reading::Absent => &empty,
         Reading::Unknown(reason) => {
-            resolved.unknown("PCI functions".to_owned(), reason.clone());
+            resolved.unknown("PCI functions".to_owned(), reason.to_string());
             return resolved;
         }
     };
@@ -160,7 +160,7 @@ fn selects(select: &PfSelector, function: &Function) -> Selects {
         (_, None) => Selects::Yes,
         (Reading::Known(found), Some(wanted)) if *found == wanted => Selects::Yes,
         (Reading::Known(_) | Reading::Absent, Some(_)) => Selects::No,
-        (Reading::Unknown(reason), Some(_)) => Selects::CannotTell(reason.clone()),
+        (Reading::Unknown(reason), Some(_)) => Selects::CannotTell(reason.to_string()),
     }
 }
 
@@ -234,13 +234,13 @@ fn settle(pf: &Function, asked: Option<u16>, resolved: &mut Resolved) -> Option<
     let total = match &pf.sriov {
         Reading::Known(sriov) => &sriov.total,
         Reading::Absent => &Reading::Absent,
-        Reading::Unknown(reason) => &Reading::Unknown(reason.clone()),
+        Reading::Unknown(reason) => &Reading::unknown(reason.clone()),
     };
     let total = match total {
         Reading::Known(total) => *total,
         Reading::Absent => 0,
         Reading::Unknown(reason) => {
-            resolved.unknown(format!("VFs of PF {}", pf.address), reason.clone());
+            resolved.unknown(format!("VFs of PF {}", pf.address), reason.to_string());
             return None;
         }
     };

@@ -57,11 +57,11 @@ pub fn is_up(name: &str, reader: &dyn Reader) -> Reading<bool> {
     // operstate says "down" of an interface that is up without a carrier: only the flag tells.
     let text = match reader.attribute(&format!("/sys/class/net/{name}/flags")) {
         Ok(text) => text,
-        Err(error) => return Reading::Unknown(error.to_string()),
+        Err(error) => return Reading::unknown(error),
     };
     match u32::from_str_radix(text.trim_start_matches("0x"), 16) {
         Ok(flags) => Reading::Known(flags & IFF_UP != 0),
-        Err(_) => Reading::Unknown("its flags make no sense".to_owned()),
+        Err(_) => Reading::unknown("its flags make no sense"),
     }
 }
 

@@ -287,7 +287,7 @@ fn each_kernel_gets_the_way_it_can_be_trusted_with() {
     facts.os.next_kernel = Reading::Known("6.18.1".into());
     assert_eq!(resolve(&direct(), &facts).acs.persistence, AcsPersistence::ConfigAcs);
     facts.os.installed_kernels = vec!["6.18.1".into()];
-    for next in [Reading::Absent, Reading::Unknown("no".into())] {
+    for next in [Reading::Absent, Reading::unknown("no")] {
         facts.os.next_kernel = next;
         assert_eq!(resolve(&direct(), &facts).acs.persistence, AcsPersistence::Live);
     }

@@ -132,7 +132,7 @@ pub fn read(
     let sources = match sources(reader, family) {
         Ok(sources) if sources.is_empty() => return Reading::Absent,
         Ok(sources) => sources,
-        Err(error) => return Reading::Unknown(error.to_string()),
+        Err(error) => return Reading::unknown(error),
     };
     match line(&sources) {
         Ok(line) => Reading::Known(line),
@@ -140,7 +140,7 @@ pub fn read(
             let why = error.to_string();
             remarks.push(why.clone());
             // bedplate's own drop-in is all that is known, where nothing after it can set the variable again.
-            own_line(&sources, family).map_or(Reading::Unknown(why), Reading::Known)
+            own_line(&sources, family).map_or(Reading::unknown(why), Reading::Known)
         }
     }
 }
