@@ -4,7 +4,7 @@
 use super::attribute::same_value;
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect};
 use crate::facts::uplink;
-use crate::host::{NicCause, NicError};
+use crate::host::{NicCause, NicError, link};
 use crate::ledger::{Ledger, VfKey};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
@@ -105,7 +105,7 @@ impl Set {
             return write(store, key, attributes, *limit_s);
         }
         let vf = address(store, key)?;
-        let stopped = match driver(store, &vf)? {
+        let stopped = match link::driver(store.reader, &vf)? {
             Some(_) if attributes.is_empty() => {
                 return store.update_ledger(|ledger| ledger.started(key));
             }
@@ -140,7 +140,7 @@ impl Set {
             return Ok(());
         }
         store.write_attribute(DRIVERS_PROBE, vf, self.limit_s)?;
-        if driver(store, vf)?.is_none() && !finds_driver(store, self.key.pf, vf) {
+        if link::driver(store.reader, vf)?.is_none() && !finds_driver(store, self.key.pf, vf) {
             return Ok(());
         }
         store.update_ledger(|ledger| ledger.started(&self.key))
@@ -154,8 +154,8 @@ fn owes_start(store: &Store, key: &VfKey) -> bool {
 
 /// Whether the VF has no driver because of bedplate.
 fn waits_for_driver(store: &Store, key: &VfKey) -> bool {
-    let none = || address(store, key).and_then(|vf| driver(store, &vf));
-    owes_start(store, key) && none().is_ok_and(|driver| driver.is_none())
+    let driver = || Ok::<_, StepError>(link::driver(store.reader, &address(store, key)?)?);
+    owes_start(store, key) && driver().is_ok_and(|driver| driver.is_none())
 }
 
 /// Whether the kernel looks for a driver for a VF (drivers/pci/pci-driver.c, pci_device_can_probe).
@@ -248,7 +248,7 @@ fn refused(store: &mut Store, pf: PciAddress, NicError { error, cause }: NicErro
 
 /// What a driver cannot do is said with its name.
 fn by_driver(store: &Store, pf: PciAddress, source: StepError) -> StepError {
-    match driver(store, &pf.to_string()) {
+    match link::driver(store.reader, &pf.to_string()) {
         Ok(Some(driver)) => StepError::Driver { driver, source: Box::new(source) },
         _ => source,
     }
@@ -272,22 +272,9 @@ fn interface(store: &Store, key: &VfKey) -> Result<String, StepError> {
 
 /// The PCI address of a VF.
 fn address(store: &Store, key: &VfKey) -> Result<String, StepError> {
-    let link = format!("{DEVICES}/{}/virtfn{}", key.pf, key.vf);
-    let target = store.reader.link(&link).map_err(|source| StepError::NoVf {
-        number: key.vf,
-        pf: key.pf,
-        source,
-    })?;
-    Ok(target.rsplit('/').next().unwrap_or(&target).to_owned())
-}
-
-/// The driver of a function.
-fn driver(store: &Store, address: &str) -> Result<Option<String>, StepError> {
-    match store.reader.link(&format!("{DEVICES}/{address}/driver")) {
-        Ok(target) => Ok(target.rsplit('/').next().map(str::to_owned)),
-        Err(error) if error.is_absent() => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let (pf, number) = (key.pf, key.vf);
+    let vf = link::virtual_function(store.reader, pf, number);
+    vf.map_err(|source| StepError::NoVf { number, pf, source })
 }
 
 /// [`crate::plan::Action::SetEswitch`].
