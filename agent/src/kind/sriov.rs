@@ -230,8 +230,10 @@ impl Pf<'_> {
         {
             return self.stop(stop, section);
         }
-        if image || self.may_disturb(need, section) {
-            section.changes.push(self.change(present, need, image, &differing));
+        // The routes of an image are those of the machine that it will run on.
+        let route = if image { Ok(None) } else { self.route_at_stake(need) };
+        if self.may_disturb(need, &route, section) {
+            section.changes.push(self.change(present, need, image, &differing, &route));
         }
     }
 
