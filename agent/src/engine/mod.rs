@@ -62,8 +62,7 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
         None => &Cow::Borrowed(facts),
     };
     let facts: &Facts = facts;
-    let mut desired = kind::resolve(profile, facts);
-    kind::acs::keep_wider(&mut desired, ledger);
+    let desired = kind::resolve(profile, facts, ledger);
     let context = Context { profile, desired: &desired, facts, reader, ledger };
     let mut body = KindPlan {
         blockers: desired.blockers.clone(),

@@ -1,6 +1,7 @@
 //! PCIe ACS: which port redirects peer-to-peer traffic, and clearing that where GPUs and NICs share a switch.
 //! [`resolve`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
 
+mod earlier_argument;
 mod fabric;
 mod guard;
 mod image;
@@ -11,7 +12,6 @@ mod resolve;
 mod resolved;
 pub(crate) mod section;
 mod shape;
-mod standing;
 mod support;
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,6 @@ use super::{Context, Kind, Owns, Watch, no_labels, some_of};
 
 pub use resolve::resolve;
 pub use resolved::Resolved;
-pub use standing::keep_wider;
 pub use support::{Support, kernel_acs_support};
 pub use token::TOKEN_LIMIT;
 

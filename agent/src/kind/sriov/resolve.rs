@@ -9,6 +9,7 @@ use crate::facts::Facts;
 use crate::facts::pci::{Function, PciTree};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
+use crate::ledger::Ledger;
 use crate::plan::{Blocker, Note, Unknown, Why};
 use crate::section::Declared;
 use crate::topology::Topology;
@@ -34,7 +35,12 @@ pub struct Resolved {
 }
 
 /// Adds it to what is desired of the machine.
-pub(super) fn resolve_into(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+pub(super) fn resolve_into(
+    profile: &dyn Declared,
+    facts: &Facts,
+    _: &Ledger,
+    desired: &mut Desired,
+) {
     let Some(section) = profile.get::<Sriov>() else { return };
     let Resolved { vfs, blockers, unknowns, notes } = resolve(section, facts);
     desired.sriov = vfs;
