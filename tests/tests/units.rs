@@ -1,18 +1,10 @@
 //! What the units allow the daemon, by systemd's own measure, as installed.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Output};
+use std::process::Command;
 
-use bedplate_tests::{fixtures, program};
-
-fn script(args: &[&str]) -> Output {
-    Command::new("./install.sh")
-        .args(args)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .env("BEDPLATE_PROGRAM", program::path())
-        .output()
-        .expect("it starts")
-}
+use bedplate_tests::fixtures;
+use bedplate_tests::program::install_sh as script;
 
 /// The unit's exposure, by systemd's own measure, with the limit that the project has set itself.
 #[test]
