@@ -1,6 +1,6 @@
 //! Host → facts → profile → plan: the one place where these are put together.
 
-use super::lints::Judged;
+use super::lints::{Judged, stop_for};
 use super::profile_source::{self, Choice, Chosen, OwnerCheck, SourceError};
 use super::{Outcome, assume_cpu, observe, plan};
 use crate::desired::Desired;
@@ -61,10 +61,7 @@ impl Planned {
     /// # Errors
     /// [`EngineError::Lints`].
     pub fn may_be_applied(&self) -> Result<(), EngineError> {
-        match self.stopping.is_empty() {
-            true => Ok(()),
-            false => Err(EngineError::Lints { lints: self.stopping.clone() }),
-        }
+        stop_for(&self.stopping)
     }
 }
 
