@@ -34,7 +34,7 @@ pub struct ApplyArgs {
     profile: ProfileArgs,
     #[command(flatten)]
     lints: LintArgs,
-    /// Only what acts on the running machine and needs no boot: ACS, VFs, modules.
+    /// Only what acts on the running machine and needs no boot: modules, sysctls, ACS, VFs.
     #[arg(long, conflicts_with = "root")]
     live_only: bool,
     /// Do not ask. Without a terminal nobody is asked.
