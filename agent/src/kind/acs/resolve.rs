@@ -91,7 +91,7 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
     let readable = readings(tree, &topology, targets, resolved);
     if profile.policy == AcsPolicy::Keep {
         report_redirects(&readable, resolved);
-        isolation::broken_promises(tree, &topology, &BTreeSet::new(), resolved);
+        isolation::groups_without_isolation(tree, &topology, &BTreeSet::new(), resolved);
         return;
     }
     if profile.policy == AcsPolicy::DirectP2p {
@@ -101,7 +101,7 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
             isolation::cannot_pass(fabric, resolved);
         }
         let to_be_open = readable.iter().map(|(port, ..)| *port).collect();
-        isolation::broken_promises(tree, &topology, &to_be_open, resolved);
+        isolation::groups_without_isolation(tree, &topology, &to_be_open, resolved);
         remark_on_topology(&topology, &fabrics, tree, resolved);
     }
     let guests = guests_below(tree);
@@ -169,7 +169,7 @@ fn all_ports(tree: &PciTree) -> Targets {
 
 type Readable = Vec<(PciAddress, Acs, Target)>;
 
-/// Ports with ACS. Ports without it redirect nothing and drop out; that is said, and what cannot be told as well.
+/// Ports with ACS. Ports without it redirect nothing and drop out; that is said, and what is not known as well.
 fn readings(
     tree: &PciTree,
     topology: &Topology,
