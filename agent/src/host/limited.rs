@@ -1,4 +1,5 @@
-//! Work that the kernel may hold up for ever, in a thread of its own and with a limit: a driver that hangs must not hang who asks.
+//! Work that the kernel may hold up for ever, in a thread of its own and with a limit: a driver that hangs must not hang
+//! its caller.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -12,7 +13,8 @@ pub(super) enum Unfinished {
     TimedOut,
 }
 
-/// What `work` comes to, if it ends in time; it goes on by itself if not. The thread's name is for who looks at the process.
+/// What `work` comes to, if it ends in time; it goes on by itself if not. The thread's name is for those who look at the
+/// process.
 pub(super) fn within<T: Send + 'static>(
     name: &str,
     limit: Duration,

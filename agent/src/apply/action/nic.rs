@@ -132,7 +132,7 @@ impl Set {
         store.write_attribute(&unbind, vf, self.limit_s)
     }
 
-    /// Let the kernel find the VF's driver, if bedplate owes it one: who else took a driver away wants it so. An unbind
+    /// Let the kernel find the VF's driver, if bedplate owes it one: one that others took away is to stay away. An unbind
     /// that has not ended yet holds the device's lock, which this waits for.
     fn start(&self, store: &mut Store, vf: &str) -> Result<(), StepError> {
         // A VF's driver asks the PF's: where that is silent, the start stays owed.

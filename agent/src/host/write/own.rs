@@ -28,7 +28,7 @@ pub fn replace_own_file(
 }
 
 /// The same for what is written again with the next change (metrics, labels), without waiting for the disk: a disk that
-/// hangs must not hold up who writes it. A reader sees the old text or the new one; after a power cut there may be neither.
+/// hangs must not hold up the writer. A reader sees the old text or the new one; after a power cut there may be neither.
 /// Everybody may read it.
 ///
 /// # Errors
@@ -92,7 +92,7 @@ fn replace(
         Some(directory) => Place { directory, name: name.to_owned(), linked: false },
         None => writer.locate_itself(text, directory_mode)?,
     };
-    // One name for all writes of this file: what a killed run left goes with the next. Hidden from who reads `*.prom` or
+    // One name for all writes of this file: what a killed run left goes with the next. Hidden from readers of `*.prom` or
     // feature files, and no name that `apply` sweeps: another process may be writing it.
     let temporary = format!(".{name}.tmp");
     match unlinkat(&place.directory, temporary.as_str(), UnlinkatFlags::NoRemoveDir) {

@@ -294,7 +294,7 @@ fn initramfs_tool(reader: &dyn Reader) -> Option<Action> {
     })
 }
 
-/// Whether a module is inside an initramfs cannot be told without unpacking it, so it is always rebuilt.
+/// Whether a module is inside an initramfs is not known without unpacking it, so it is always rebuilt.
 fn rebuild_initramfs(context: &Context, change: &mut Change, section: &mut KindPlan) {
     match initramfs_tool(context.reader) {
         Some(tool) => change.actions.push(tool),

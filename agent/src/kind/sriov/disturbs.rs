@@ -144,7 +144,7 @@ impl Pf<'_> {
     /// What happens to the PF's own traffic while VFs are made or removed, one sentence a fact.
     pub(super) fn disturbs(&self) -> Vec<String> {
         let reader = self.context.reader;
-        // An interface that is down has no traffic. What cannot be told counts as up.
+        // An interface that is down has no traffic. What is not known counts as up.
         let up: Vec<&String> = self
             .function
             .net

@@ -28,7 +28,7 @@ pub struct Resolved {
     pub vfs: Vec<WantedVfs>,
     /// PFs that cannot have what is asked.
     pub blockers: Vec<Blocker>,
-    /// PFs of which it cannot be told.
+    /// PFs of which it is not known.
     pub unknowns: Vec<Unknown>,
     /// Remarks: rules that select nothing, PFs left to others.
     pub notes: Vec<Note>,
