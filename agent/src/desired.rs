@@ -255,6 +255,6 @@ pub struct Desired {
     pub blockers: Vec<Blocker>,
     /// What could not be resolved for want of facts.
     pub unknowns: Vec<Unknown>,
-    /// Remarks (PFs managed by another program or an operator …).
+    /// Remarks (PFs that another program manages …).
     pub notes: Vec<Note>,
 }

@@ -1,5 +1,5 @@
 //! The way back: what the ledger recorded, put back where it is still bedplate's work. [`plan`] only reads and can be
-//! printed; [`run`] does it with the executor's own steps. What another program or an operator has changed since is refused,
+//! printed; [`run`] does it with the executor's own steps. What others have changed since is refused,
 //! each thing by itself, unless it is forced.
 
 mod nic;
@@ -28,7 +28,7 @@ pub use run::{RevertReport, StepOutcome, StepReport, run};
 pub struct RevertPlan {
     /// Steps, in order.
     pub steps: Vec<Step>,
-    /// Records that stay, because putting them back would undo another program or an operator's work or is not possible.
+    /// Records that stay, because putting them back is not possible or would undo what was changed since.
     pub refused: Vec<Refused>,
     /// Tools of the image that have to run once the files are back, since they are not run from here.
     pub owed: Vec<Vec<String>>,

@@ -1,18 +1,10 @@
 //! What the units allow the daemon, by systemd's own measure, as installed.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Output};
+use std::process::Command;
 
-use bedplate_tests::{fixtures, program};
-
-fn script(args: &[&str]) -> Output {
-    Command::new("./install.sh")
-        .args(args)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .env("BEDPLATE_PROGRAM", program::path())
-        .output()
-        .expect("it starts")
-}
+use bedplate_tests::fixtures;
+use bedplate_tests::program::install_sh as script;
 
 /// The unit's exposure, by systemd's own measure, with the limit that the project has set itself.
 #[test]
@@ -29,6 +21,39 @@ fn the_daemons_unit_is_confined() {
         String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success(), "more than 3.0:\n{}", text.lines().last().unwrap_or_default());
     assert!(text.contains("exposure level for bedplate.service"), "{text}");
+}
+
+/// What each drop-in opens stays within a limit of its own, and so does what all of them open together.
+#[test]
+fn the_unit_stays_confined_with_drop_ins() {
+    let Some(analyze) = fixtures::tool("systemd-analyze") else { return };
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/bedplate.service.d");
+    let entries = std::fs::read_dir(shipped).expect("it is there");
+    let names = entries.map(|entry| entry.expect("ours").file_name().into_string().expect("text"));
+    let names: BTreeSet<String> = names.collect();
+    let limits = [("cold-reboot.conf", 30), ("fleetlock.conf", 33), ("vf-attributes.conf", 32)];
+    assert_eq!(names, limits.map(|(name, _)| name.to_owned()).into(), "each has its limit");
+    let all: Vec<&str> = limits.map(|(name, _)| name).to_vec();
+    let one_by_one = limits.map(|(name, limit)| (vec![name], limit));
+    for (drop_ins, limit) in one_by_one.into_iter().chain([(all, 35)]) {
+        let root = tempfile::tempdir().expect("a directory");
+        let dir = root.path().display().to_string();
+        assert!(script(&["--destdir", &dir]).status.success());
+        let to = root.path().join("etc/systemd/system/bedplate.service.d");
+        std::fs::create_dir_all(&to).expect("ours");
+        for name in &drop_ins {
+            std::fs::copy(format!("{shipped}/{name}"), to.join(name)).expect("it is there");
+        }
+        let threshold = format!("--threshold={limit}");
+        let said = Command::new(&analyze)
+            .args(["security", "--offline=true", &threshold, "--root", &dir, "bedplate.service"])
+            .output()
+            .expect("it starts");
+        let text = String::from_utf8_lossy(&said.stdout);
+        let last = text.lines().last().unwrap_or_default();
+        assert!(said.status.success(), "with {drop_ins:?} more than {limit} tenths: {last}");
+        assert!(text.contains("exposure level for bedplate.service"), "{text}");
+    }
 }
 
 /// A slot is given back right after the boot. `After=` alone orders the daemon after a target that nothing may pull in.

@@ -23,7 +23,7 @@ pub enum LineError {
         bytes: usize,
     },
     /// A double quote is never closed, so everything after it is one argument: nothing can be added or taken out
-    /// without changing what another program or an operator wrote.
+    /// without changing what others wrote.
     #[error("the double quote in `{token}` is never closed; close it first")]
     OpenQuote {
         /// The argument that runs to the end of the line.

@@ -56,7 +56,7 @@ messages! {
     RELEASED Info "e55d2029f45f4207ac30100003b10a60";
     /// People have to deal with something.
     BLOCKED Warning "78420a2966d743359c5869884c0f4ebc";
-    /// Something could not be read: whether the host is right cannot be told.
+    /// Something could not be read: whether the host is right is not known.
     UNREAD Warning "4e76316987ce4903bacd10821d19b5b4";
     /// The profile cannot be used, or the host not be looked at.
     UNUSABLE Error "066b72f8c1a8418f989c892be6409883";

@@ -3,10 +3,10 @@
 //! under the host's lock.
 
 mod change;
+mod coverage;
 mod lints;
 mod prepare;
 pub mod profile_source;
-mod seen;
 
 pub use change::{Applied, Reverted, Target, apply, may_change, revert};
 pub use lints::Judged;
@@ -62,8 +62,7 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
         None => &Cow::Borrowed(facts),
     };
     let facts: &Facts = facts;
-    let mut desired = kind::resolve(profile, facts);
-    kind::acs::keep_wider(&mut desired, ledger);
+    let desired = kind::resolve(profile, facts, ledger);
     let context = Context { profile, desired: &desired, facts, reader, ledger };
     let mut body = KindPlan {
         blockers: desired.blockers.clone(),
@@ -71,7 +70,7 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
         notes: desired.notes.clone(),
         ..KindPlan::default()
     };
-    seen::report(facts, &mut body);
+    coverage::report(facts, &mut body);
     for kind in KINDS {
         append(&mut body, (kind.plan)(&context));
     }
@@ -108,7 +107,7 @@ fn defer_live_changes(host: HostKind, changes: &mut [Change]) {
 }
 
 /// One named predicate for what the plan asks of the machine's power state. A change whose effect is unknown does not
-/// exist: every change names one, and the most disruptive wins (DESIGN §8.5).
+/// exist: every change names one, and the most disruptive wins (design §8.5).
 fn reboot_need(host: HostKind, body: &KindPlan) -> RebootNeed {
     if host == HostKind::Image {
         return RebootNeed::None;

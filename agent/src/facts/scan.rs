@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::identity::{Identity, Place};
 use super::pci::{Function, PciTree, SriovPf, UnlistedGuest, UnreadFunction, serves_guests};
 use super::{Depth, caps};
-use crate::host::{ConfigSpace, ReadError, Reader, Reading, Reason};
+use crate::host::{ConfigSpace, ReadError, Reader, Reading, Reason, link};
 use crate::value::{PciAddress, PciId};
 
 /// Directory of the PCI functions.
@@ -172,7 +172,7 @@ impl Scan<'_> {
         if self.depth == Depth::Identity {
             function.sriov = Reading::unknown(NOT_LOOKED_AT.to_owned());
         } else if may_have_vfs(&function) {
-            function.sriov = self.sriov(&directory);
+            function.sriov = self.sriov(address, &directory);
             if let Reading::Known(pf) = &function.sriov {
                 self.vfs.extend(pf.vfs.iter().map(|vf| (*vf, address)));
             }
@@ -193,22 +193,16 @@ impl Scan<'_> {
     fn identity(&mut self, address: PciAddress, directory: &str) -> Identity {
         match self.reader.text(&format!("{directory}/uevent")) {
             Ok(text) => Identity::from_uevent(&text),
-            Err(_) => {
-                Identity { driver: self.driver_link(address, directory), ..Identity::default() }
-            }
+            Err(_) => Identity { driver: self.driver_link(address), ..Identity::default() },
         }
     }
 
     /// A link that cannot be read is not a function without a driver.
-    fn driver_link(&mut self, address: PciAddress, directory: &str) -> Option<String> {
-        match self.reader.link(&format!("{directory}/driver")) {
-            Ok(link) => last_part(&link).map(str::to_owned),
-            Err(error) if error.is_absent() => None,
-            Err(error) => {
-                self.gap(address, Reason::from(error).about("its driver is not known"));
-                None
-            }
-        }
+    fn driver_link(&mut self, address: PciAddress) -> Option<String> {
+        link::driver(self.reader, &address.to_string()).unwrap_or_else(|error| {
+            self.gap(address, Reason::from(error).about("its driver is not known"));
+            None
+        })
     }
 
     fn hex(&self, directory: &str, name: &str) -> Result<u32, Reason> {
@@ -236,7 +230,7 @@ impl Scan<'_> {
 
     fn iommu_group(&self, directory: &str) -> Reading<u32> {
         match self.reader.link(&format!("{directory}/iommu_group")) {
-            Ok(text) => match last_part(&text).and_then(|number| number.parse().ok()) {
+            Ok(text) => match link::last_part(&text).and_then(|number| number.parse().ok()) {
                 Some(number) => Reading::Known(number),
                 None => Reading::unknown(format!(
                     "{directory}/iommu_group leads to {text:?}, not to a group"
@@ -259,7 +253,7 @@ impl Scan<'_> {
         }
     }
 
-    fn sriov(&self, directory: &str) -> Reading<SriovPf> {
+    fn sriov(&self, address: PciAddress, directory: &str) -> Reading<SriovPf> {
         let total = number(self.reader, &format!("{directory}/sriov_totalvfs"));
         if let Reading::Absent = total {
             return Reading::Absent;
@@ -274,7 +268,7 @@ impl Scan<'_> {
         };
         let autoprobe = number::<u8>(self.reader, &format!("{directory}/sriov_drivers_autoprobe"));
         let count: u16 = enabled.known().copied().unwrap_or(0);
-        let vfs = (0..count).filter_map(|index| self.virtual_function(directory, index)).collect();
+        let vfs = (0..count).filter_map(|index| self.virtual_function(address, index)).collect();
         Reading::Known(SriovPf {
             total,
             enabled,
@@ -284,9 +278,8 @@ impl Scan<'_> {
         })
     }
 
-    fn virtual_function(&self, directory: &str, index: u16) -> Option<PciAddress> {
-        let link = self.reader.link(&format!("{directory}/virtfn{index}")).ok()?;
-        last_part(&link)?.parse().ok()
+    fn virtual_function(&self, pf: PciAddress, index: u16) -> Option<PciAddress> {
+        link::virtual_function(self.reader, pf, index).ok()?.parse().ok()
     }
 
     /// The interface of a virtio NIC belongs to the device below the function, `virtio0/net/eth0` (drivers/virtio/virtio.c).
@@ -321,11 +314,6 @@ impl Scan<'_> {
             },
         }
     }
-}
-
-/// What a link leads to; some end in a slash.
-fn last_part(link: &str) -> Option<&str> {
-    link.rsplit('/').find(|part| !part.is_empty())
 }
 
 /// Planning asks network functions and GPUs; a thorough look all that have, or may have, the capability.

@@ -8,6 +8,8 @@ pub mod dir;
 pub mod file;
 mod grub_mkconfig;
 mod image;
+mod limited;
+pub mod link;
 pub mod lock;
 pub mod module;
 mod netlink;

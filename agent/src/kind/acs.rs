@@ -1,6 +1,7 @@
 //! PCIe ACS: which port redirects peer-to-peer traffic, and clearing that where GPUs and NICs share a switch.
 //! [`resolve`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
 
+mod earlier_argument;
 mod fabric;
 mod guard;
 mod image;
@@ -11,7 +12,6 @@ mod resolve;
 mod resolved;
 pub(crate) mod section;
 mod shape;
-mod standing;
 mod support;
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,6 @@ use super::{Context, Kind, Owns, Watch, no_labels, some_of};
 
 pub use resolve::resolve;
 pub use resolved::Resolved;
-pub use standing::keep_wider;
 pub use support::{Support, kernel_acs_support};
 pub use token::TOKEN_LIMIT;
 
@@ -81,7 +80,7 @@ fn plan(context: &Context) -> KindPlan {
     for wanted in &context.desired.acs.ports {
         // A port that cannot be read is in the desired state's unknowns, not among its ports.
         if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
-            let wanted = &left_behind::with(wanted, acs, &arguments, context.facts);
+            let wanted = &left_behind::cleared_too(wanted, acs, &arguments, context.facts);
             let lasts = lasts(wanted, acs, &next);
             let port = Port { context, topology: &topology, wanted, acs, lasts };
             port.plan(&arguments, &mut section);
@@ -90,7 +89,7 @@ fn plan(context: &Context) -> KindPlan {
     section
 }
 
-/// The only thing an image can be arguments: it has no PCI devices, so that the ports are not known either.
+/// All that can be planned for an image: it has no PCI devices, so that the ports are not known.
 fn at_first_boot(context: &Context) -> Change {
     let after = match context.desired.acs.policy {
         AcsPolicy::Clear => "cleared on every port",
@@ -205,7 +204,7 @@ impl Port<'_> {
             });
             return;
         }
-        section.notes.extend(self.disobeyed(arguments));
+        section.notes.extend(self.differs_from_boot_arguments(arguments));
         if self.context.facts.host == HostKind::Image {
             section.changes.push(self.change(Some(first_boot())));
             return;
@@ -235,8 +234,8 @@ impl Port<'_> {
         }
     }
 
-    /// The kernel was arguments otherwise at boot.
-    fn disobeyed(&self, arguments: &BootArguments) -> Option<Note> {
+    /// The register is not what the kernel was booted with.
+    fn differs_from_boot_arguments(&self, arguments: &BootArguments) -> Option<Note> {
         let said = token::of_port(
             arguments.config_acs.as_deref(),
             arguments.disable_redir.as_deref(),

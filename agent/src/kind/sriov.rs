@@ -33,7 +33,7 @@ pub use resolve::{Resolved, resolve};
 
 const NAME: &str = "sriov";
 
-/// Who uses the VFs of a PF that is to lose them, one text a VF; empty = nobody. What cannot be told counts as use.
+/// Who uses the VFs of a PF that is to lose them, one text a VF; empty = nobody. What is not known counts as use.
 pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
     let facts = observe(reader, Depth::Plan);
     let tree = match &facts.pci {
@@ -48,7 +48,7 @@ pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
     }
 }
 
-/// What a VF is used for; `None` = nothing, or it is gone. What cannot be told counts as use.
+/// What a VF is used for; `None` = nothing, or it is gone. What is not known counts as use.
 pub fn use_of_vf(facts: &Facts, reader: &dyn Reader, pf: PciAddress, vf: u16) -> Option<String> {
     let tree = match &facts.pci {
         Reading::Known(tree) => tree,
@@ -230,8 +230,10 @@ impl Pf<'_> {
         {
             return self.stop(stop, section);
         }
-        if image || self.may_disturb(need, section) {
-            section.changes.push(self.change(present, need, image, &differing));
+        // The routes of an image are those of the machine that it will run on.
+        let route = if image { Ok(None) } else { self.route_at_stake(need) };
+        if self.may_disturb(need, &route, section) {
+            section.changes.push(self.change(present, need, image, &differing, &route));
         }
     }
 

@@ -14,7 +14,7 @@ const REDACTED: &str = "REDACTED";
 const SECRET_NAMES: [&str; 8] =
     ["passw", "passphrase", "secret", "token", "credential", "apikey", "api_key", "machine_id"];
 
-/// RecordMode the secrets out of a snapshot.
+/// Takes the secrets out of a snapshot.
 pub fn snapshot(snapshot: Snapshot) -> Snapshot {
     let names = identities(&snapshot);
     let mut serials = Serials::default();

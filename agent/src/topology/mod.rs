@@ -206,8 +206,8 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Every pair of a GPU and a GPU, NIC, Data Direct function or NVMe disk that meets inside a switch, by address. Only functions below the same topmost
-    /// bridge are compared: no switch reaches further.
+    /// Every pair of a GPU and a GPU, NIC, Data Direct function or NVMe disk that meets inside a switch, by address. Only
+    /// functions below the same topmost bridge are compared: no switch reaches further.
     pub fn pairs(&self) -> Vec<Pair> {
         let mut groups: BTreeMap<PciAddress, Legs> = BTreeMap::new();
         let peers = [

@@ -5,18 +5,9 @@ use bedplate::plan::{Action, Change, Check, WayBack};
 use bedplate_tests::fake::tree::{foreign, times};
 use bedplate_tests::fake::{Fuse, Machine};
 
-use crate::scenario::{NUMVFS, change, ledger, machine, plan_of, revert, run};
+use crate::scenario::{NUMVFS, change, ledger, machine, plan_of, revert, run, write};
 
 const AUTOPROBE: &str = "/sys/bus/pci/devices/0000:18:00.0/sriov_drivers_autoprobe";
-
-fn write(path: &str, before: &str, after: &str) -> Action {
-    Action::WriteAttribute {
-        path: path.into(),
-        before: before.into(),
-        after: after.into(),
-        limit_s: 5,
-    }
-}
 
 /// As the sriov kind plans it: no probing while the VFs come, then each gets its driver, then probing as before.
 fn give(driver: &str) -> Change {

@@ -83,6 +83,16 @@ pub fn change(kind: &'static str, id: &str, actions: Vec<Action>) -> Change {
     }
 }
 
+/// One write of an attribute.
+pub fn write(path: &str, before: &str, after: &str) -> Action {
+    Action::WriteAttribute {
+        path: path.into(),
+        before: before.into(),
+        after: after.into(),
+        limit_s: 5,
+    }
+}
+
 pub fn plan_of(changes: Vec<Change>) -> Plan {
     let body = KindPlan { changes, ..KindPlan::default() };
     Plan { profile: "test".into(), body, reboot: RebootNeed::None }

@@ -1,7 +1,7 @@
 //! The fleet's turn: takes a slot of the lock server before a reboot, and gives it back as soon as no reboot is to come
 //! of it. A server that fails is left alone for a while, and is then asked again without any event.
 //!
-//! A slot that nobody uses starves the fleet: it is given back when the reboot is called off, by who or whatever it
+//! A slot that nobody uses starves the fleet: it is given back when the reboot is called off, by whatever it
 //! was (people, a hold, an inhibitor, a busy device, a closed window), and asked for again when the way is free. It is kept
 //! while a reboot is announced or under way, and by a host that came back from it and is not well: what a reboot has
 //! broken here it would break on the next host too.
@@ -34,7 +34,7 @@ const SERVER_LIMIT: Duration = Duration::from_secs(20);
 pub(super) struct Lock {
     take: Pause,
     give: Pause,
-    /// The server was told in this boot that this host is well.
+    /// The server knows since this boot that this host is well.
     reported_well: bool,
     /// Why no slot could be given back, as it is in the journal: said once for each reason.
     logged: Option<String>,
@@ -275,7 +275,7 @@ impl Restart {
         }
     }
 
-    /// Whether this host is about to boot, as far as can be told: then its slot is not to be given to another one.
+    /// Whether this host is about to boot, as far as is known: then its slot is not to be given to another one.
     async fn goes_down(&mut self) -> bool {
         match self.scheduled().await {
             Err(_) | Ok(Scheduled::Ours(_) | Scheduled::Underway(_)) => return true,

@@ -7,7 +7,7 @@ use crate::daemon::bus::{Request, RequestError};
 use crate::reboot::state::RebootState;
 
 impl Daemon {
-    /// Does what was asked and answers; who asked may have gone.
+    /// Does what was asked and answers; the caller may have gone.
     pub(super) async fn answer(&mut self, request: Request) {
         match request {
             Request::Plan(reply) => {
@@ -44,7 +44,7 @@ impl Daemon {
         self.unusable.clone().map_or(Ok(()), |why| Err(RequestError::Unusable(why)))
     }
 
-    /// Sees to the events of what was just done, so that who asked is told of a host that was looked at after it.
+    /// Handles the events of what was just done, so that the answer is about a host that was observed after it.
     async fn work_off_events(&mut self) {
         for _ in 0..3 {
             while let Ok(more) = self.triggers.try_recv() {

@@ -19,7 +19,7 @@ use super::shape::{Groups, Shape};
 /// Ports below which IOMMU groups promise an isolation that the registers do not give (any more), but for those that are to be
 /// open. Groups are made once, when a device appears, of what the registers say then (Linux drivers/iommu/iommu.c
 /// pci_device_group; handbook §3.3).
-pub fn broken_promises(
+pub fn groups_without_isolation(
     tree: &PciTree,
     topology: &Topology,
     to_be_open: &BTreeSet<PciAddress>,

@@ -7,12 +7,14 @@ use crate::facts::pci::{Acs, PciTree, PortType};
 use crate::facts::{Facts, caps};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
+use crate::ledger::Ledger;
 use crate::plan::Why;
 use crate::section::Declared;
 use crate::topology::{Peer, Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
 use super::KEPT;
+use super::earlier_argument::covers_more;
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
 use super::isolation;
@@ -24,15 +26,22 @@ use super::support;
 
 /// Adds it to what is desired of the machine: the kernel argument goes on the command line, behind those listed there, of which
 /// none may take a guest's isolation away.
-pub(super) fn resolve_into(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+pub(super) fn resolve_into(
+    profile: &dyn Declared,
+    facts: &Facts,
+    ledger: &Ledger,
+    desired: &mut Desired,
+) {
     desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts));
     let Some(section) = profile.get::<section::Acs>() else { return };
     let Resolved { acs, arg, blockers, unknowns, notes } = resolve(section, facts);
     match arg {
-        Reading::Known(arg) => desired.cmdline.set.push(arg),
+        Reading::Known(arg) if unknowns.is_empty() || !covers_more(&arg.token, &acs, ledger) => {
+            desired.cmdline.set.push(arg);
+        }
         Reading::Absent => {}
-        // The ports cannot be seen from here: what an earlier run put on the command line for them stays.
-        Reading::Unknown(_) => {
+        // Some or all ports cannot be seen from here: what an earlier run put on the command line for them stays.
+        Reading::Known(_) | Reading::Unknown(_) => {
             desired.cmdline.keep.extend(KEPT.map(str::to_owned));
         }
     }
@@ -82,7 +91,7 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
     let readable = readings(tree, &topology, targets, resolved);
     if profile.policy == AcsPolicy::Keep {
         report_redirects(&readable, resolved);
-        isolation::broken_promises(tree, &topology, &BTreeSet::new(), resolved);
+        isolation::groups_without_isolation(tree, &topology, &BTreeSet::new(), resolved);
         return;
     }
     if profile.policy == AcsPolicy::DirectP2p {
@@ -92,7 +101,7 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
             isolation::cannot_pass(fabric, resolved);
         }
         let to_be_open = readable.iter().map(|(port, ..)| *port).collect();
-        isolation::broken_promises(tree, &topology, &to_be_open, resolved);
+        isolation::groups_without_isolation(tree, &topology, &to_be_open, resolved);
         remark_on_topology(&topology, &fabrics, tree, resolved);
     }
     let guests = guests_below(tree);
@@ -114,7 +123,7 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
         persist(profile, &facts.os, redirect_only, &ports, resolved);
     }
     // Nothing can be worked out here: an argument of an earlier run stays. One for the fabrics that are known is not withheld
-    // for those that are not (but see `standing`).
+    // for those that are not (but see `earlier_argument`).
     if let (Some(unknown), Reading::Absent, true) =
         (resolved.unknowns.first(), &resolved.arg, resolved.acs.persistence != AcsPersistence::Live)
     {
@@ -160,7 +169,7 @@ fn all_ports(tree: &PciTree) -> Targets {
 
 type Readable = Vec<(PciAddress, Acs, Target)>;
 
-/// Ports with ACS. Ports without it redirect nothing and drop out; that is said, and what cannot be told as well.
+/// Ports with ACS. Ports without it redirect nothing and drop out; that is said, and what is not known as well.
 fn readings(
     tree: &PciTree,
     topology: &Topology,

@@ -256,7 +256,8 @@ fn replaced_by_name(target: &CommandLine, diff: &LineDiff) -> bool {
 
 /// grubby, on a running machine that has it, for arguments that need no quotes. Two of its habits decide the rest
 /// (handbook §10.3): it may drop every argument of a name when one is added, so one merged `pci=` is passed and the
-/// result is read back, and what may stand there more than once is edited directly; and it passes text through sed and GRUB, so anything with `;` or quotes is edited directly.
+/// result is read back, and what may stand there more than once is edited directly; and it passes text through sed and
+/// GRUB, so anything with `;` or quotes is edited directly.
 fn grubby(context: &Context, entries: &[EntryFile], edit: &Edit) -> Option<Action> {
     if context.facts.host == HostKind::Image || context.reader.exists(GRUBBY) != Ok(true) {
         return None;

@@ -1,4 +1,4 @@
-//! The kernel command line in its four states: configured, next boot, running, effective (DESIGN §6).
+//! The kernel command line in its four states: configured, next boot, running, effective (design §6).
 //! Token semantics live in [`crate::cmdline`]; what a boot loader's files look like lives in [`crate::boot`];
 //! here the two meet the host. One file a back end, one row each in `backend`.
 

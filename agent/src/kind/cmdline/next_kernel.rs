@@ -91,7 +91,7 @@ fn release(image: &str, facts: &Facts) -> Option<String> {
                 .is_some_and(|before| before.is_empty() || before.ends_with('-'))
         })
     };
-    // The longest: `6.8.0-45-generic`, and not a directory that somebody called `generic`.
+    // The longest: `6.8.0-45-generic`, and not a directory that an operator called `generic`.
     let installed = facts.os.installed_kernels.iter().filter(is_in).max_by_key(|one| one.len());
     let name = parts().next().unwrap_or_default();
     let behind = || {

@@ -106,7 +106,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let mut argv = vec!["rpm-ostree".to_owned(), "kargs".into()];
     argv.extend(diff.removed.iter().map(|token| format!("--delete={token}")));
     argv.extend(diff.added.iter().map(|token| format!("--append={token}")));
-    // Kinder words than on the way there: who cut the first run short left some of it undone.
+    // Options that allow for less than was planned: a run that was cut short left some of it undone.
     let mut back = vec!["rpm-ostree".to_owned(), "kargs".into()];
     back.extend(diff.added.iter().map(|token| format!("--delete-if-present={token}")));
     back.extend(diff.removed.iter().map(|token| format!("--append-if-missing={token}")));

@@ -1,5 +1,6 @@
 //! What is done about the VFs of one PF: the actions of its change, and its line for people.
 
+use super::disturbs::{Routed, cut_off};
 use super::{Differs, NAME, Need, Pf};
 use crate::desired::VfDriver;
 use crate::kind::some_of;
@@ -12,6 +13,7 @@ impl Pf<'_> {
         need: Need,
         image: bool,
         differing: &[Differs],
+        route: &Routed,
     ) -> Change {
         let count = (need != Need::Nothing).then(|| self.item(present, need));
         Change {
@@ -21,7 +23,7 @@ impl Pf<'_> {
             items: count.into_iter().chain(self.attribute_items(differing)).collect(),
             effect: Effect::EveryBoot,
             actions: self.actions(present, need, differing),
-            disrupts: self.disrupts(present, need, differing),
+            disrupts: self.disrupts(present, need, differing, route),
             needs: Vec::new(),
             owns: None,
             deferred: image.then(|| Deferred {
@@ -53,14 +55,20 @@ impl Pf<'_> {
         }
     }
 
-    fn disrupts(&self, present: u16, need: Need, differing: &[Differs]) -> Vec<String> {
+    fn disrupts(
+        &self,
+        present: u16,
+        need: Need,
+        differing: &[Differs],
+        route: &Routed,
+    ) -> Vec<String> {
         let of_count = match need {
-            Need::Nothing if self.switch.is_some() => self.cut_off().into_iter().collect(),
             Need::Nothing | Need::Bind | Need::StopProbing => Vec::new(),
             Need::Create => self.disturbs(),
             Need::Destroy => [self.what_vanishes(present), self.disturbs()].concat(),
         };
-        [of_count, self.attribute_disruptions(differing)].concat()
+        let cut_off = cut_off(route).into_iter().collect();
+        [of_count, cut_off, self.attribute_disruptions(differing)].concat()
     }
 
     fn what_vanishes(&self, present: u16) -> Vec<String> {

@@ -7,7 +7,7 @@ use super::{NAME, Need, Pf, usage};
 use crate::host::Reading;
 use crate::host::{ReadError, Reader};
 use crate::kind::some_of;
-use crate::plan::{Blocker, KindPlan, Note};
+use crate::plan::{Blocker, KindPlan};
 
 const NET: &str = "/sys/class/net";
 /// Routes of the main table, as hosts have them that were recorded before all next hops were: the first one of each.
@@ -32,6 +32,9 @@ pub(super) struct DefaultRoute {
     switched: bool,
 }
 
+/// Whether the default route goes through a PF.
+pub(super) type Routed = Result<Option<DefaultRoute>, ReadError>;
+
 impl std::fmt::Display for DefaultRoute {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let DefaultRoute { interface, through, switched } = self;
@@ -50,8 +53,15 @@ impl std::fmt::Display for DefaultRoute {
 }
 
 impl Pf<'_> {
-    /// Whether the default route goes through this PF.
-    pub(super) fn default_route(&self) -> Result<Option<DefaultRoute>, ReadError> {
+    /// The default route, where what is needed may interrupt it.
+    pub(super) fn route_at_stake(&self, need: Need) -> Routed {
+        match makes_or_removes(need) || self.switch.is_some() {
+            true => self.default_route(),
+            false => Ok(None),
+        }
+    }
+
+    fn default_route(&self) -> Routed {
         let reader = self.context.reader;
         let routed = default_route_interfaces(reader)?;
         if routed.is_empty() {
@@ -100,14 +110,17 @@ impl Pf<'_> {
     }
 
     /// Whether the change may do to the PF's own traffic what it does; if not, the section says why.
-    pub(super) fn may_disturb(&self, need: Need, section: &mut KindPlan) -> bool {
-        let makes = matches!(need, Need::Create | Need::Destroy);
-        if self.wanted.allow_disruption || !(makes || self.switch.is_some()) {
+    pub(super) fn may_disturb(&self, need: Need, route: &Routed, section: &mut KindPlan) -> bool {
+        if self.wanted.allow_disruption {
             return true;
         }
-        let what = if makes { "making or removing VFs" } else { "changing its eswitch's mode" };
-        match self.default_route() {
-            Ok(None) => true,
+        let what = match makes_or_removes(need) {
+            true => "making or removing VFs",
+            false => "changing its eswitch's mode",
+        };
+        match route {
+            // Nothing is ever written to a recorded host, so that its plan may go on.
+            Ok(None) | Err(ReadError::NotRecorded { .. }) => true,
             Ok(Some(route)) => {
                 let rule = &self.wanted.rule;
                 section.blockers.push(Blocker {
@@ -121,17 +134,8 @@ impl Pf<'_> {
                 });
                 false
             }
-            // Nothing is ever written to a recorded host, so that its plan may go on.
-            Err(error @ ReadError::NotRecorded { .. }) => {
-                let text =
-                    format!("cannot tell whether the default route goes through it: {error}");
-                section.notes.push(Note { kind: NAME, subject: self.subject(), text });
-                true
-            }
             Err(error) => {
-                let reason =
-                    format!("cannot tell whether the default route goes through it: {error}");
-                self.unknown(reason, section);
+                self.unknown(unknown_route(error), section);
                 false
             }
         }
@@ -139,18 +143,8 @@ impl Pf<'_> {
 
     /// What happens to the PF's own traffic while VFs are made or removed, one sentence a fact.
     pub(super) fn disturbs(&self) -> Vec<String> {
-        self.by_driver().into_iter().chain(self.cut_off()).collect()
-    }
-
-    /// Whether the host itself may be cut off.
-    pub(super) fn cut_off(&self) -> Option<String> {
-        let route = self.default_route().ok().flatten()?;
-        Some(format!("{route}: this host may be unreachable meanwhile"))
-    }
-
-    fn by_driver(&self) -> Vec<String> {
         let reader = self.context.reader;
-        // An interface that is down has no traffic. What cannot be told counts as up.
+        // An interface that is down has no traffic. What is not known counts as up.
         let up: Vec<&String> = self
             .function
             .net
@@ -201,6 +195,23 @@ impl Pf<'_> {
         }
         out
     }
+}
+
+fn makes_or_removes(need: Need) -> bool {
+    matches!(need, Need::Create | Need::Destroy)
+}
+
+/// Whether the host itself may be cut off. A route that is not known may be this one.
+pub(super) fn cut_off(route: &Routed) -> Option<String> {
+    let reason = match route {
+        Ok(route) => route.as_ref()?.to_string(),
+        Err(error) => unknown_route(error),
+    };
+    Some(format!("{reason}: this host may be unreachable meanwhile"))
+}
+
+fn unknown_route(error: &ReadError) -> String {
+    format!("cannot tell whether the default route goes through this port ({error})")
 }
 
 /// Links of an interface to what is on top of it, and to what it is on.

@@ -9,6 +9,7 @@ use crate::facts::Facts;
 use crate::facts::pci::{Function, PciTree};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
+use crate::ledger::Ledger;
 use crate::plan::{Blocker, Note, Unknown, Why};
 use crate::section::Declared;
 use crate::topology::Topology;
@@ -27,14 +28,19 @@ pub struct Resolved {
     pub vfs: Vec<WantedVfs>,
     /// PFs that cannot have what is asked.
     pub blockers: Vec<Blocker>,
-    /// PFs of which it cannot be told.
+    /// PFs of which it is not known.
     pub unknowns: Vec<Unknown>,
     /// Remarks: rules that select nothing, PFs left to others.
     pub notes: Vec<Note>,
 }
 
 /// Adds it to what is desired of the machine.
-pub(super) fn resolve_into(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+pub(super) fn resolve_into(
+    profile: &dyn Declared,
+    facts: &Facts,
+    _: &Ledger,
+    desired: &mut Desired,
+) {
     let Some(section) = profile.get::<Sriov>() else { return };
     let Resolved { vfs, blockers, unknowns, notes } = resolve(section, facts);
     desired.sriov = vfs;

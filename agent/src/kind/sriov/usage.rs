@@ -1,4 +1,4 @@
-//! Whether VFs may be destroyed. Anything that cannot be told counts as use: they may be the network of a guest.
+//! Whether VFs may be destroyed. Anything that is not known counts as use: they may be the network of a guest.
 
 use crate::facts::pci::{Function, PciTree, SriovPf};
 use crate::host::{Reader, Reading};

@@ -11,7 +11,7 @@ use ureq::http::{Response, header};
 use super::line::one_line;
 use super::tls::TlsFault;
 
-/// How much of a body is read. The protocol's are a line; what is longer comes from another program or an operator.
+/// How much of a body is read. The protocol's are a line; what is longer is no answer of a FleetLock server.
 const BODY: u64 = 64 << 10;
 /// How much of the body of a success is looked at.
 const START: u64 = 1 << 10;

@@ -177,13 +177,11 @@ fn an_argument_that_covers_more_stays_while_something_is_unknown() {
     let mut machine = lab();
     machine.get("0000:24:00.0").ats = Reading::unknown("no answer");
     let stays = |machine: &Machine, owned: &str| {
-        let resolved = resolve(&direct(), &machine.facts());
-        let mut desired =
-            Desired { acs: resolved.acs, unknowns: resolved.unknowns, ..Desired::default() };
-        desired.cmdline.set.extend(resolved.arg.known().cloned());
+        let profile = of_text("schema = 1\n[acs]\npolicy = \"direct-p2p\"");
+        let mut desired = Desired::default();
         let mut ledger = Ledger::default();
         ledger.owned.insert("cmdline".into(), vec!["iommu=pt".into(), owned.into()]);
-        keep_wider(&mut desired, &ledger);
+        (KIND.resolve)(&profile, &machine.facts(), &ledger, &mut desired);
         assert_eq!(desired.cmdline.set.is_empty(), desired.cmdline.keep == KEPT);
         desired.cmdline.set.is_empty()
     };
