@@ -84,7 +84,7 @@ fn a_driver_that_is_not_there_brings_everything_back() {
 }
 
 #[test]
-fn a_vf_that_somebody_bound_elsewhere_is_left_alone() {
+fn a_vf_that_is_bound_elsewhere_is_left_alone() {
     let machine = machine();
     machine.put("/sys/bus/pci/drivers/vfio-pci/bind", "");
     let made = plan_of(vec![change("sriov", "made", vec![write(NUMVFS, "0", "9")])]);
