@@ -71,6 +71,21 @@ pub struct FileContent {
     #[serde(serialize_with = "form::lossy", deserialize_with = "form::text")]
     #[schemars(with = "String")]
     pub bytes: Vec<u8>,
+    /// `true`: `bytes` is empty because what is in the file is not for everybody, as in the plan that the daemon shows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withheld: bool,
+}
+
+impl FileContent {
+    /// This content.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        FileContent { bytes, withheld: false }
+    }
+
+    /// Some content that is not said.
+    pub fn withheld() -> Self {
+        FileContent { bytes: Vec::new(), withheld: true }
+    }
 }
 
 /// Something that must be true of the host after the actions before it; the executor reads it back.

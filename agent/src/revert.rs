@@ -341,7 +341,7 @@ fn plan_file(
         Ok(bytes) => bytes,
         Err(error) => return plan.refuse(path, chain(&error), error.remedy()),
     };
-    let content = |bytes: Option<Vec<u8>>| bytes.map(|bytes| FileContent { bytes });
+    let content = |bytes: Option<Vec<u8>>| bytes.map(FileContent::new);
     plan.steps.push(Step::File {
         path: path.into(),
         before: content(found.bytes),

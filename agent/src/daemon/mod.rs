@@ -21,6 +21,7 @@ pub mod logind;
 pub mod methods;
 pub mod observation;
 pub mod observe;
+pub mod public;
 pub mod public_file;
 pub mod reboot_required;
 pub mod release_memory;

@@ -64,7 +64,7 @@ pub fn furnish(machine: &mut Machine) {
 }
 
 pub fn content(text: &str) -> Option<FileContent> {
-    Some(FileContent { bytes: text.as_bytes().to_vec() })
+    Some(FileContent::new(text.as_bytes().to_vec()))
 }
 
 /// A change with these actions.
@@ -114,7 +114,7 @@ pub fn next_boot() -> Action {
 
 /// The replacement of one file, if it is not as wanted.
 pub fn file(reader: &dyn Reader, path: &str, after: Option<&str>) -> Option<Action> {
-    let before = reader.read(path).ok().map(|bytes| FileContent { bytes });
+    let before = reader.read(path).ok().map(FileContent::new);
     let after = after.and_then(content);
     (before != after).then(|| Action::ReplaceFile { path: path.into(), before, after })
 }

@@ -56,7 +56,7 @@ fn of_entry(entry: Reading<BlsEntry>, facts: &Facts) -> Reading<String> {
         (None, Some(version)) if facts.os.installed_kernels.iter().any(|one| one == version) => {
             Reading::Known(version.to_owned())
         }
-        _ => Reading::unknown(unnamed(entry.linux().unwrap_or_default())),
+        _ => Reading::unknown(UNNAMED),
     }
 }
 
@@ -74,12 +74,12 @@ fn of_uki(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
 }
 
 fn named(image: &str, facts: &Facts) -> Reading<String> {
-    release(image, facts).map_or_else(|| Reading::unknown(unnamed(image)), Reading::Known)
+    release(image, facts).map_or_else(|| Reading::unknown(UNNAMED), Reading::Known)
 }
 
-fn unnamed(image: &str) -> String {
-    format!("the default boot entry loads {image:?}, which does not name a kernel release")
-}
+/// Without the image's path: that is what stands in a file of the boot loader, and plans are shown to more people.
+const UNNAMED: &str =
+    "the path of the image that the default boot entry loads does not name a kernel release";
 
 /// The release in an image's path: an installed one that a part of the path is, or ends in; else what follows the usual
 /// name of images, for kernels whose modules lie elsewhere.

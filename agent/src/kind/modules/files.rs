@@ -188,7 +188,7 @@ fn replace(
     section: &mut KindPlan,
 ) -> Option<Change> {
     let before = match reader.read(path) {
-        Ok(bytes) => Some(FileContent { bytes }),
+        Ok(bytes) => Some(FileContent::new(bytes)),
         Err(error) if error.is_absent() => None,
         Err(error) => {
             drop_in::unknown(NAME, section, path, &error);
@@ -204,7 +204,7 @@ fn replace(
         actions: vec![Action::ReplaceFile {
             path: path.to_owned(),
             before,
-            after: text.map(|text| FileContent { bytes: text.into_bytes() }),
+            after: text.map(|text| FileContent::new(text.into_bytes())),
         }],
         disrupts: Vec::new(),
         needs: Vec::new(),

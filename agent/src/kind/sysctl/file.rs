@@ -46,9 +46,9 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
         effect: Effect::Now,
         actions: vec![Action::ReplaceFile {
             path: PATH.into(),
-            before: before.map(|bytes| FileContent { bytes }),
+            before: before.map(FileContent::new),
             after: conf::text(wanted, context.profile.name())
-                .map(|text| FileContent { bytes: text.into_bytes() }),
+                .map(|text| FileContent::new(text.into_bytes())),
         }],
         disrupts: Vec::new(),
         needs: Vec::new(),
