@@ -7,6 +7,8 @@ mod by_itself;
 mod called_off;
 mod came;
 mod commands;
+mod flood;
+mod flooder;
 mod heard;
 mod held;
 mod lints;

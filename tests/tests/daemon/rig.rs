@@ -27,7 +27,7 @@ pub struct Rig {
     /// More arguments of the daemon.
     pub args: Vec<&'static str>,
     bus: Child,
-    daemon: Option<Child>,
+    pub daemon: Option<Child>,
 }
 
 impl Drop for Rig {
