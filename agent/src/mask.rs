@@ -80,16 +80,16 @@ fn is_kernel_image(value: &str) -> bool {
         && name.bytes().any(|c| c == b'-' || c == b'.')
 }
 
-/// Parts of a name whose value is a secret even where it is a number.
-fn sounds_secret(name: &str) -> bool {
-    const PARTS: [&str; 12] = [
-        "pass", "secret", "token", "cred", "key", "pin", "seed", "salt", "auth", "user", "cookie",
-        "otp",
+/// Whether a name says that its value is a secret, even where that is a number.
+pub fn sounds_secret(name: &str) -> bool {
+    const WORDS: [&str; 13] = [
+        "pass", "pin", "pw", "pwd", "key", "otp", "seed", "salt", "user", "auth", "cookie", "psk",
+        "sig",
     ];
+    const BEGINNINGS: [&str; 6] = ["passw", "passp", "secret", "token", "cred", "apikey"];
     let name = name.to_ascii_lowercase();
-    // `pin` and the like as words of their own: `pinctrl` is a subsystem, `keyboard` no key.
     name.split(|c: char| !c.is_ascii_alphanumeric())
-        .any(|word| PARTS.iter().any(|part| word.starts_with(part)))
+        .any(|word| WORDS.contains(&word) || BEGINNINGS.iter().any(|start| word.starts_with(start)))
 }
 
 /// A sentence with every `name=value` in it masked whose value is not known to be harmless.

@@ -60,7 +60,7 @@ pub(super) const VALUES: &[&str] = &[
     "enable", "enabled", "disable", "disabled", "never", "always", "madvise", "ignore", "strict",
     "lazy", "pt", "nopt", "soft", "full", "half", "permissive", "enforcing", "performance",
     "powersave", "passive", "active", "guided", "quiet", "info", "debug", "warning", "error",
-    "legacy", "any", "(null)", "never-open", "cold", "warm", "deadline", "bfq", "kyber",
+    "legacy", "any", "(null)", "casper", "live", "never-open", "cold", "warm", "deadline", "bfq", "kyber",
     "integrity", "confidentiality", "native", "host", "rw", "ro", "gzip", "zstd", "lz4", "xz",
 ];
 

@@ -62,7 +62,10 @@ fn fidelity(case: &mut Case, machine: Machine, provisioned: bool, name: &str) ->
                 .map(str::to_owned)
                 .collect()
         };
-        same!(from(&outside), from(&inside.stdout), "bedplate {words}, outside and inside");
+        // Contents of files and foreign values are masked in a snapshot, and these show them.
+        if ["plan", "plan -v", "inspect --tree"].contains(&words) {
+            same!(from(&outside), from(&inside.stdout), "bedplate {words}, outside and inside");
+        }
     }
     if std::env::var_os("BLESS").is_some() {
         let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases").join(name);

@@ -94,11 +94,9 @@ impl Menu {
         }
         Some(Obstacle {
             reason: format!(
-                "the default boot entry, \"{}\" ({}:{}), does not get its arguments from the configuration, though \
-                 other entries do",
-                default.title.join("\" > \""),
-                self.path,
-                default.line
+                "the default boot entry ({}:{}) does not get its arguments from the configuration, though other \
+                 entries do",
+                self.path, default.line
             ),
             remedy: format!(
                 "{}, or write the arguments into that entry by hand",
