@@ -4,10 +4,12 @@
 mod earlier_argument;
 mod fabric;
 mod guard;
+mod guests_to_come;
 mod image;
 mod isolation;
 mod left_behind;
 mod persist;
+mod refusal;
 mod resolve;
 mod resolved;
 pub(crate) mod section;
@@ -190,10 +192,8 @@ impl Port<'_> {
     fn plan(&self, arguments: &BootArguments, section: &mut KindPlan) {
         let (mask, control) = (self.mask(), self.acs.control);
         let right = control.and(mask) == self.wanted.value.and(mask);
-        // Open already where the command line was to do it: perhaps by an argument of before, which is to go.
-        let by_argument = self.context.desired.acs.persistence.carries(self.wanted);
-        if self.wanted.exposes_guests() && (!right || by_argument) {
-            section.blockers.push(self.refused_for_guests());
+        if let Some(blocker) = self.guests_in_the_way(right) {
+            section.blockers.push(blocker);
             return;
         }
         if right {
@@ -219,7 +219,7 @@ impl Port<'_> {
                 kind: NAME,
                 subject: self.subject(),
                 reason,
-                remedy: match by_argument {
+                remedy: match self.by_argument() {
                     true => {
                         "make readable what is unknown here (the kernel argument is worked out only then), or switch \
                               lockdown (Secure Boot) off"
@@ -252,6 +252,11 @@ impl Port<'_> {
         )))
     }
 
+    /// Whether the command line is to set its bits.
+    fn by_argument(&self) -> bool {
+        self.context.desired.acs.persistence.carries(self.wanted)
+    }
+
     fn subject(&self) -> String {
         format!("port {}", self.wanted.port)
     }
@@ -262,41 +267,6 @@ impl Port<'_> {
 
     fn mask(&self) -> AcsBits {
         self.wanted.mask.and(self.acs.capable)
-    }
-
-    /// IOMMU groups are made once, when devices appear: written now, they would go on saying that the guest is walled off; from
-    /// the kernel's argument on, the guest would lose its device, whose group then holds its neighbours too.
-    fn refused_for_guests(&self) -> Blocker {
-        let here = self.topology.below(self.wanted.port);
-        let functions =
-            some_of(self.wanted.vfio_below.iter().map(PciAddress::to_string), 4, "functions");
-        let place = match self.wanted.vfio_below.iter().all(|guest| here.contains(guest)) {
-            true => "below it",
-            false => "perhaps below it (it cannot be seen, or a bridge above it)",
-        };
-        let by = guard::handed_out_by(self.context.facts, &self.wanted.vfio_below);
-        Blocker {
-            kind: NAME,
-            subject: self.subject(),
-            reason: format!(
-                "{by} uses {functions} {place}: opened now, the port would let the guest reach its neighbours while its IOMMU \
-                 group says that it cannot; opened at boot, the group would hold the neighbours too (Linux \
-                 drivers/iommu/iommu.c; handbook §3.3)"
-            ),
-            remedy: "stop the guest and unbind the function from its driver; or, where guests have GPUs or NICs, leave \
-                     ACS alone: acs.policy = \"keep\" (profile vfio)"
-                .to_owned(),
-        }
-    }
-
-    /// Why the register cannot be written on the running machine.
-    fn lockdown(&self) -> Option<String> {
-        let lockdown = self.context.facts.os.lockdown.known().map(String::as_str)?;
-        matches!(lockdown, "integrity" | "confidentiality").then(|| {
-            format!(
-                "kernel lockdown ({lockdown}) refuses every write to PCI config space (Linux drivers/pci/pci-sysfs.c; handbook §3.1)"
-            )
-        })
     }
 
     fn change(&self, deferred: Option<Deferred>) -> Change {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::cmdline::{CommandLine, pci_suboption};
 use crate::desired::WantedArg;
 use crate::facts::Facts;
-use crate::facts::pci::{Function, PciTree, is_xen_back};
+use crate::facts::pci::{Function, PciTree, is_xen_back, serves_guests};
 use crate::kind::some_of;
 use crate::plan::Blocker;
 use crate::value::PciAddress;
@@ -15,7 +15,12 @@ use super::{NAME, token};
 
 /// Functions for guests, under every bridge that is above them. Where a bridge above is hidden (a container with a filtered
 /// `/sys`, part of a recording), nobody knows what else is: then each bridge of the same host bridge counts.
-pub fn guests_below(tree: &PciTree) -> BTreeMap<PciAddress, Vec<PciAddress>> {
+///
+/// PFs whose VFs are `to_come` count like their VFs.
+pub fn guests_below(
+    tree: &PciTree,
+    to_come: &[PciAddress],
+) -> BTreeMap<PciAddress, Vec<PciAddress>> {
     let mut below: BTreeMap<PciAddress, Vec<PciAddress>> = BTreeMap::new();
     let mut add =
         |guest: PciAddress, root: &str, mut above: Vec<PciAddress>, pf_is_missing: bool| {
@@ -34,7 +39,8 @@ pub fn guests_below(tree: &PciTree) -> BTreeMap<PciAddress, Vec<PciAddress>> {
                 below.entry(bridge).or_default().push(guest);
             }
         };
-    for function in tree.functions.values().filter(|function| function.vfio) {
+    let is_guests = |f: &&Function| f.vfio || to_come.contains(&f.address);
+    for function in tree.functions.values().filter(is_guests) {
         let pf_is_missing = function.physfn.is_some_and(|pf| tree.get(pf).is_none());
         add(function.address, &function.root, tree.path_up(function.address), pf_is_missing);
     }
@@ -52,8 +58,29 @@ fn may_be_above(bridge: &Function, guest: PciAddress, root: &str) -> bool {
     }
 }
 
+/// Those of them that are in use: the others are PFs whose VFs are to come.
+pub fn in_use(facts: &Facts, guests: &[PciAddress]) -> Vec<PciAddress> {
+    let tree = facts.pci.known();
+    let is_the_hosts = |guest: &&PciAddress| {
+        let function = tree.and_then(|tree| tree.get(**guest)).filter(|function| !function.vfio);
+        function.and_then(|function| function.driver.as_deref()).is_some_and(|d| !serves_guests(d))
+    };
+    guests.iter().filter(|guest| !is_the_hosts(guest)).copied().collect()
+}
+
+/// `VFIO uses a, b`; where none is in use yet, `VFIO is to have VFs of a`.
+pub fn used_by(facts: &Facts, guests: &[PciAddress]) -> String {
+    let used = in_use(facts, guests);
+    let (verb, functions) = match used.is_empty() {
+        true => ("is to have VFs of", guests),
+        false => ("uses", &used[..]),
+    };
+    let named = some_of(functions.iter().map(PciAddress::to_string), 4, "functions");
+    format!("{} {verb} {named}", handed_out_by(facts, functions))
+}
+
 /// By what guests have these functions: `VFIO`, `Xen`, or both.
-pub fn handed_out_by(facts: &Facts, guests: &[PciAddress]) -> &'static str {
+fn handed_out_by(facts: &Facts, guests: &[PciAddress]) -> &'static str {
     let by_xen = |guest: &&PciAddress| {
         let driver = facts.pci.known().and_then(|tree| tree.get(**guest)?.driver.as_deref());
         driver.is_some_and(is_xen_back)
@@ -66,8 +93,12 @@ pub fn handed_out_by(facts: &Facts, guests: &[PciAddress]) -> &'static str {
 }
 
 /// Takes those of the profile's own arguments away that would open a port above a guest's function at the next boot.
-pub fn refuse_arguments(args: &mut Vec<WantedArg>, facts: &Facts) -> Vec<Blocker> {
-    let guests = facts.pci.known().map(guests_below).unwrap_or_default();
+pub fn refuse_arguments(
+    args: &mut Vec<WantedArg>,
+    facts: &Facts,
+    to_come: &[PciAddress],
+) -> Vec<Blocker> {
+    let guests = facts.pci.known().map(|tree| guests_below(tree, to_come)).unwrap_or_default();
     let mut blockers = Vec::new();
     args.retain(|arg| {
         let line = CommandLine::parse(&arg.token);
@@ -76,13 +107,12 @@ pub fn refuse_arguments(args: &mut Vec<WantedArg>, facts: &Facts) -> Vec<Blocker
         let opened =
             guests.iter().find(|(port, _)| token::may_open(config.as_deref(), redir.as_deref(), **port));
         let Some((port, functions)) = opened else { return true };
-        let by = handed_out_by(facts, functions);
-        let functions = some_of(functions.iter().map(PciAddress::to_string), 4, "functions");
+        let used = used_by(facts, functions);
         blockers.push(Blocker {
             kind: NAME,
             subject: format!("argument {}", arg.token),
             reason: format!(
-                "it opens ACS on port {port}, below which {by} uses {functions}: from the next boot on the guest's IOMMU group \
+                "it opens ACS on port {port}, below which {used}: from the next boot on the guest's IOMMU group \
                  would hold its neighbours too (Linux drivers/iommu/iommu.c; handbook §3.3, §14.1)"
             ),
             remedy: "take the port out of the argument (or give it `1` for each of SV, RR, CR and UF in config_acs), or stop the \

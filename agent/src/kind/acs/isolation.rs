@@ -25,7 +25,7 @@ pub fn groups_without_isolation(
     to_be_open: &BTreeSet<PciAddress>,
     resolved: &mut Resolved,
 ) {
-    let guests = guests_below(tree);
+    let guests = guests_below(tree, &[]);
     let mut without_guests: BTreeMap<u16, (BTreeSet<PciAddress>, BTreeSet<PciAddress>)> =
         BTreeMap::new();
     for (port, missing) in tree.functions.values().filter_map(|port| open(port, topology)) {

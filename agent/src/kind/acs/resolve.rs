@@ -17,6 +17,7 @@ use super::KEPT;
 use super::earlier_argument::covers_more;
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
+use super::guests_to_come::guests_to_come;
 use super::isolation;
 use super::persist::{RedirectOnly, persist};
 use super::resolved::Resolved;
@@ -32,9 +33,10 @@ pub(super) fn resolve_into(
     ledger: &Ledger,
     desired: &mut Desired,
 ) {
-    desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts));
+    let to_come = guests_to_come(profile, facts);
+    desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts, &to_come));
     let Some(section) = profile.get::<section::Acs>() else { return };
-    let Resolved { acs, arg, blockers, unknowns, notes } = resolve(section, facts);
+    let Resolved { acs, arg, blockers, unknowns, notes } = resolve_beside(section, facts, &to_come);
     match arg {
         Reading::Known(arg) if unknowns.is_empty() || !covers_more(&arg.token, &acs, ledger) => {
             desired.cmdline.set.push(arg);
@@ -53,6 +55,11 @@ pub(super) fn resolve_into(
 
 /// Which bits of which ports the profile wants, and how they are to last.
 pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
+    resolve_beside(profile, facts, &[])
+}
+
+/// The same where VFs of these PFs are to go to guests.
+fn resolve_beside(profile: &section::Acs, facts: &Facts, to_come: &[PciAddress]) -> Resolved {
     let mut resolved = Resolved {
         acs: DesiredAcs { policy: profile.policy, ..DesiredAcs::default() },
         arg: Reading::Absent,
@@ -61,7 +68,7 @@ pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
         notes: Vec::new(),
     };
     match &facts.pci {
-        Reading::Known(tree) => on_tree(profile, facts, tree, &mut resolved),
+        Reading::Known(tree) => on_tree(profile, facts, tree, to_come, &mut resolved),
         Reading::Absent => {}
         Reading::Unknown(_) if profile.policy == AcsPolicy::Keep => {}
         Reading::Unknown(reason) => {
@@ -75,7 +82,13 @@ pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
     resolved
 }
 
-fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut Resolved) {
+fn on_tree(
+    profile: &section::Acs,
+    facts: &Facts,
+    tree: &PciTree,
+    to_come: &[PciAddress],
+    resolved: &mut Resolved,
+) {
     let topology = Topology::new(tree);
     let mut fabrics = fabrics(profile, facts, tree, &topology);
     match profile.policy {
@@ -104,7 +117,7 @@ fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut
         isolation::groups_without_isolation(tree, &topology, &to_be_open, resolved);
         remark_on_topology(&topology, &fabrics, tree, resolved);
     }
-    let guests = guests_below(tree);
+    let guests = guests_below(tree, to_come);
     let redirect_only =
         RedirectOnly::of(profile.policy, readable.iter().map(|(.., target)| target));
     let ports = |persistence| wanted_ports(profile, persistence, &readable, &guests);
@@ -203,7 +216,7 @@ fn readings(
     }
     if let Some((_, reason)) = unreadable.first() {
         let named = some_of(unreadable.iter().map(|(port, _)| port.to_string()), 4, "ports");
-        let guests = guests_below(tree);
+        let guests = guests_below(tree, &[]);
         let exposed = unreadable.iter().any(|(port, _)| guests.contains_key(port));
         if resolved.acs.policy == AcsPolicy::Keep && !exposed {
             let text = format!("not known ({reason}); policy `keep` leaves it as it is");
