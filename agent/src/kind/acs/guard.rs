@@ -7,9 +7,10 @@ use crate::cmdline::{CommandLine, pci_suboption};
 use crate::desired::WantedArg;
 use crate::facts::Facts;
 use crate::facts::pci::{Function, PciTree, is_xen_back};
+use crate::host::Reading;
 use crate::kind::some_of;
 use crate::plan::Blocker;
-use crate::value::PciAddress;
+use crate::value::{AcsBits, PciAddress};
 
 use super::{NAME, token};
 
@@ -63,6 +64,29 @@ pub fn handed_out_by(facts: &Facts, guests: &[PciAddress]) -> &'static str {
         all if all == guests.len() => "Xen (pciback)",
         _ => "VFIO and Xen (pciback)",
     }
+}
+
+/// Why these bits of a port's ACS control must not go while the machine runs: functions for guests are, or may be, below it.
+/// `None` = nothing isolates by them, or no guest.
+pub fn guests_exposed(facts: &Facts, port: PciAddress, lost: AcsBits) -> Option<String> {
+    if lost.and(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty() {
+        return None;
+    }
+    let tree = match &facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => return None,
+        Reading::Unknown(reason) => {
+            return Some(format!("whether a guest has functions below it is not known: {reason}"));
+        }
+    };
+    let below = guests_below(tree);
+    let guests = below.get(&port)?;
+    let by = handed_out_by(facts, guests);
+    let functions = some_of(guests.iter().map(PciAddress::to_string), 4, "functions");
+    Some(format!(
+        "{by} uses {functions} below it: without {lost} the guest could reach its neighbours past the IOMMU (Linux \
+         drivers/iommu/iommu.c; handbook §3.3)"
+    ))
 }
 
 /// Takes those of the profile's own arguments away that would open a port above a guest's function at the next boot.
