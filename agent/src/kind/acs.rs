@@ -269,24 +269,25 @@ impl Port<'_> {
     /// the kernel's argument on, the guest would lose its device, whose group then holds its neighbours too.
     fn refused_for_guests(&self) -> Blocker {
         let here = self.topology.below(self.wanted.port);
-        let functions =
-            some_of(self.wanted.vfio_below.iter().map(PciAddress::to_string), 4, "functions");
-        let place = match self.wanted.vfio_below.iter().all(|guest| here.contains(guest)) {
-            true => "below it",
-            false => "perhaps below it (it cannot be seen, or a bridge above it)",
+        let guests = &self.wanted.vfio_below;
+        let place = match guests.iter().all(|guest| here.contains(guest)) {
+            true => " below it",
+            false => " perhaps below it (it cannot be seen, or a bridge above it)",
         };
-        let by = guard::handed_out_by(self.context.facts, &self.wanted.vfio_below);
+        let tree = self.topology.tree();
+        let used = guard::in_use(tree, guests, place);
         Blocker {
             kind: NAME,
             subject: self.subject(),
             reason: format!(
-                "{by} uses {functions} {place}: opened now, the port would let the guest reach its neighbours while its IOMMU \
+                "{used}: opened now, the port would let the guest reach its neighbours while its IOMMU \
                  group says that it cannot; opened at boot, the group would hold the neighbours too (Linux \
                  drivers/iommu/iommu.c; handbook §3.3)"
             ),
-            remedy: "stop the guest and unbind the function from its driver; or, where guests have GPUs or NICs, leave \
-                     ACS alone: acs.policy = \"keep\" (profile vfio)"
-                .to_owned(),
+            remedy: format!(
+                "{}; or, where guests have GPUs or NICs, leave ACS alone: acs.policy = \"keep\" (profile vfio)",
+                guard::set_free(tree, guests)
+            ),
         }
     }
 

@@ -35,7 +35,7 @@ pub fn guests_below(tree: &PciTree) -> BTreeMap<PciAddress, Vec<PciAddress>> {
                 below.entry(bridge).or_default().push(guest);
             }
         };
-    for function in tree.functions.values().filter(|function| function.vfio) {
+    for function in tree.functions.values().filter(|function| tree.may_be_a_guests(function)) {
         let pf_is_missing = function.physfn.is_some_and(|pf| tree.get(pf).is_none());
         add(function.address, &function.root, tree.path_up(function.address), pf_is_missing);
     }
@@ -53,10 +53,43 @@ fn may_be_above(bridge: &Function, guest: PciAddress, root: &str) -> bool {
     }
 }
 
+/// How guests have these functions: `VFIO uses 0000:18:00.0 below it`; of one whose driver could not be read, why it may be a
+/// guest's. `place` follows their names.
+pub fn in_use(tree: &PciTree, guests: &[PciAddress], place: &str) -> String {
+    let unread = |guest: &PciAddress| {
+        let is_known = tree.get(*guest).is_some_and(|function| function.vfio);
+        tree.unread_drivers.get(guest).filter(|_| !is_known)
+    };
+    let (perhaps, used): (Vec<PciAddress>, Vec<PciAddress>) =
+        guests.iter().partition(|guest| unread(guest).is_some());
+    let named = |functions: &[PciAddress]| {
+        some_of(functions.iter().map(PciAddress::to_string), 4, "functions") + place
+    };
+    let used =
+        (!used.is_empty()).then(|| format!("{} uses {}", handed_out_by(tree, &used), named(&used)));
+    let reason = perhaps.first().and_then(unread);
+    let perhaps = reason.map(|reason| {
+        let them = if perhaps.len() == 1 { "it" } else { "them" };
+        format!(
+            "the driver of {} is not known ({reason}), so that a guest may have {them}",
+            named(&perhaps)
+        )
+    });
+    used.into_iter().chain(perhaps).collect::<Vec<_>>().join(", and ")
+}
+
+/// What to do about functions that a guest has, or that it may have because their driver could not be read.
+pub fn set_free(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
+    match guests.iter().all(|guest| tree.unread_drivers.contains_key(guest)) {
+        true => "run bedplate as root, where all of /sys can be read",
+        false => "stop the guest and unbind the function from its driver",
+    }
+}
+
 /// By what guests have these functions: `VFIO`, `Xen`, or both.
-pub fn handed_out_by(facts: &Facts, guests: &[PciAddress]) -> &'static str {
+fn handed_out_by(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
     let by_xen = |guest: &&PciAddress| {
-        let driver = facts.pci.known().and_then(|tree| tree.get(**guest)?.driver.as_deref());
+        let driver = tree.get(**guest).and_then(|function| function.driver.as_deref());
         driver.is_some_and(is_xen_back)
     };
     match guests.iter().filter(by_xen).count() {
@@ -81,17 +114,17 @@ pub fn guests_exposed(facts: &Facts, port: PciAddress, lost: AcsBits) -> Option<
     };
     let below = guests_below(tree);
     let guests = below.get(&port)?;
-    let by = handed_out_by(facts, guests);
-    let functions = some_of(guests.iter().map(PciAddress::to_string), 4, "functions");
     Some(format!(
-        "{by} uses {functions} below it: without {lost} the guest could reach its neighbours past the IOMMU (Linux \
-         drivers/iommu/iommu.c; handbook §3.3)"
+        "{}: without {lost} the guest could reach its neighbours past the IOMMU (Linux \
+         drivers/iommu/iommu.c; handbook §3.3)",
+        in_use(tree, guests, " below it")
     ))
 }
 
 /// Takes those of the profile's own arguments away that would open a port above a guest's function at the next boot.
 pub fn refuse_arguments(args: &mut Vec<WantedArg>, facts: &Facts) -> Vec<Blocker> {
-    let guests = facts.pci.known().map(guests_below).unwrap_or_default();
+    let Some(tree) = facts.pci.known() else { return Vec::new() };
+    let guests = guests_below(tree);
     let mut blockers = Vec::new();
     args.retain(|arg| {
         let line = CommandLine::parse(&arg.token);
@@ -100,18 +133,18 @@ pub fn refuse_arguments(args: &mut Vec<WantedArg>, facts: &Facts) -> Vec<Blocker
         let opened =
             guests.iter().find(|(port, _)| token::may_open(config.as_deref(), redir.as_deref(), **port));
         let Some((port, functions)) = opened else { return true };
-        let by = handed_out_by(facts, functions);
-        let functions = some_of(functions.iter().map(PciAddress::to_string), 4, "functions");
+        let used = in_use(tree, functions, "");
         blockers.push(Blocker {
             kind: NAME,
             subject: format!("argument {}", arg.token),
             reason: format!(
-                "it opens ACS on port {port}, below which {by} uses {functions}: from the next boot on the guest's IOMMU group \
+                "it opens ACS on port {port}, below which {used}: from the next boot on the guest's IOMMU group \
                  would hold its neighbours too (Linux drivers/iommu/iommu.c; handbook §3.3, §14.1)"
             ),
-            remedy: "take the port out of the argument (or give it `1` for each of SV, RR, CR and UF in config_acs), or stop the \
-                     guest and unbind the function from its driver"
-                .to_owned(),
+            remedy: format!(
+                "take the port out of the argument (or give it `1` for each of SV, RR, CR and UF in config_acs), or {}",
+                set_free(tree, functions)
+            ),
         });
         false
     });
