@@ -256,12 +256,16 @@ pub struct PciTree {
     /// Bridges that are not listed, known from the links of what hangs below them: each with the bridge above it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub hidden: BTreeMap<PciAddress, Option<PciAddress>>,
-    /// Functions for guests that are not among `functions`: not listed, or not understood.
+    /// Functions for guests that are not among `functions`: not listed, or not understood; those whose driver could not be read
+    /// among them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unlisted_guests: Vec<UnlistedGuest>,
+    /// Functions whose driver could not be read, and why; bridges aside, which no guest gets. Each may be a guest's.
+    #[serde(skip)]
+    pub unread_drivers: BTreeMap<PciAddress, Reason>,
 }
 
-/// A function for guests of which only its VFIO device or its driver is known.
+/// A function that a guest has, by its VFIO device or its driver, or may have, for its driver could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnlistedGuest {
     /// The function.
@@ -299,6 +303,11 @@ impl PciTree {
     /// One function.
     pub fn get(&self, address: PciAddress) -> Option<&Function> {
         self.functions.get(&address)
+    }
+
+    /// Whether a guest has this function, or may have it.
+    pub fn may_be_a_guests(&self, function: &Function) -> bool {
+        function.vfio || self.unread_drivers.contains_key(&function.address)
     }
 
     /// Functions that are there and could not be read, not even for what they are.

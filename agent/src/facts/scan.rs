@@ -34,6 +34,7 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
         tree: PciTree::default(),
         vfs: BTreeMap::new(),
         vfio: adapters::vfio_devices(reader),
+        undriven: BTreeMap::new(),
     };
     let mut places: Vec<(PciAddress, Place)> = links
         .iter()
@@ -73,6 +74,8 @@ struct Scan<'a> {
     vfs: BTreeMap<PciAddress, PciAddress>,
     /// Functions with a VFIO device or driver, and their places.
     vfio: BTreeMap<PciAddress, Option<Place>>,
+    /// Functions whose driver could not be read, and their places.
+    undriven: BTreeMap<PciAddress, Place>,
 }
 
 impl Scan<'_> {
@@ -122,12 +125,20 @@ impl Scan<'_> {
 
     /// Guests' functions that are not listed, or that could not be understood: their isolation counts all the same.
     fn note_unlisted_guests(&mut self) {
-        let listed = &self.tree.functions;
-        let unlisted = self.vfio.iter().filter(|(address, _)| !listed.contains_key(address));
-        let guest = |(address, place): (&PciAddress, &Option<Place>)| UnlistedGuest {
+        let (listed, hidden) = (&self.tree.functions, &self.tree.hidden);
+        self.tree.unread_drivers.retain(|address, _| {
+            let is_bridge = hidden.contains_key(address)
+                || listed.get(address).is_some_and(Function::is_bridge);
+            !is_bridge && !self.vfio.contains_key(address)
+        });
+        let known = self.vfio.iter().map(|(address, place)| (address, place.as_ref()));
+        let perhaps = self.undriven.iter().map(|(address, place)| (address, Some(place)));
+        let perhaps = perhaps.filter(|(address, _)| self.tree.unread_drivers.contains_key(address));
+        let unlisted = known.chain(perhaps).filter(|(address, _)| !listed.contains_key(address));
+        let guest = |(address, place): (&PciAddress, Option<&Place>)| UnlistedGuest {
             address: *address,
-            root: place.as_ref().map(|place| place.root.clone()).unwrap_or_default(),
-            above: place.iter().flat_map(|place| place.above.iter().rev().copied()).collect(),
+            root: place.map(|place| place.root.clone()).unwrap_or_default(),
+            above: place.into_iter().flat_map(|place| place.above.iter().rev().copied()).collect(),
         };
         self.tree.unlisted_guests = unlisted.map(guest).collect();
     }
@@ -137,6 +148,9 @@ impl Scan<'_> {
         let identity = self.identity(address, &directory);
         if identity.driver.as_deref().is_some_and(serves_guests) {
             self.vfio.entry(address).or_insert_with(|| Some(place.clone()));
+        }
+        if self.tree.unread_drivers.contains_key(&address) {
+            self.undriven.insert(address, place.clone());
         }
         let class = match identity.class {
             Some(class) => class,
@@ -200,7 +214,9 @@ impl Scan<'_> {
     /// A link that cannot be read is not a function without a driver.
     fn driver_link(&mut self, address: PciAddress) -> Option<String> {
         link::driver(self.reader, &address.to_string()).unwrap_or_else(|error| {
-            self.gap(address, Reason::from(error).about("its driver is not known"));
+            let reason = Reason::from(error);
+            self.tree.unread_drivers.insert(address, reason.clone());
+            self.gap(address, reason.about("its driver is not known"));
             None
         })
     }

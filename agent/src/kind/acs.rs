@@ -33,6 +33,7 @@ use crate::value::{AcsBits, PciAddress};
 
 use super::{Context, Kind, Owns, Watch, no_labels, some_of};
 
+pub use guard::guests_exposed;
 pub use resolve::resolve;
 pub use resolved::Resolved;
 pub use support::{Support, kernel_acs_support};

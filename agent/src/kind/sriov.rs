@@ -61,7 +61,7 @@ pub fn use_of_vf(facts: &Facts, reader: &dyn Reader, pf: PciAddress, vf: u16) ->
         Reading::Unknown(reason) => return Some(reason.to_string()),
     };
     match sriov.vfs.get(usize::from(vf)).and_then(|vf| tree.get(*vf)) {
-        Some(function) => usage::use_of(function, reader),
+        Some(function) => usage::use_of(function, tree, reader),
         None => Some("not among the PCI functions that can be seen".to_owned()),
     }
 }

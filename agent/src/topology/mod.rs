@@ -100,6 +100,11 @@ pub struct Topology<'a> {
 }
 
 impl<'a> Topology<'a> {
+    /// The tree that it looks at.
+    pub fn tree(&self) -> &'a PciTree {
+        self.tree
+    }
+
     /// Looks through a tree once. Linear in the number of functions, whatever their parents claim.
     pub fn new(tree: &'a PciTree) -> Self {
         let mut children: BTreeMap<PciAddress, Vec<PciAddress>> = BTreeMap::new();

@@ -12,7 +12,7 @@ use crate::value::{AcsBits, PciAddress};
 
 use super::NAME;
 use super::fabric::Fabric;
-use super::guard::guests_below;
+use super::guard::{guests_below, used_by};
 use super::resolved::Resolved;
 use super::shape::{Groups, Shape};
 
@@ -34,14 +34,14 @@ pub fn groups_without_isolation(
             continue;
         }
         let guests = guests.get(&port).into_iter().flatten();
-        let guests: BTreeSet<PciAddress> =
+        let guests: Vec<PciAddress> =
             guests.filter(|guest| exposed.contains(guest)).copied().collect();
         if guests.is_empty() {
             let (ports, functions) = without_guests.entry(missing.0).or_default();
             ports.insert(port);
             functions.extend(exposed);
         } else {
-            resolved.blockers.push(exposes_guests(port, missing, &guests));
+            resolved.blockers.push(exposes_guests(tree, port, missing, &guests));
         }
     }
     for (missing, (ports, functions)) in without_guests {
@@ -62,14 +62,19 @@ fn named(functions: &BTreeSet<PciAddress>, what: &str) -> String {
     some_of(functions.iter().map(PciAddress::to_string), 4, what)
 }
 
-fn exposes_guests(port: PciAddress, missing: AcsBits, guests: &BTreeSet<PciAddress>) -> Blocker {
+fn exposes_guests(
+    tree: &PciTree,
+    port: PciAddress,
+    missing: AcsBits,
+    guests: &[PciAddress],
+) -> Blocker {
     Blocker {
         kind: NAME,
         subject: format!("port {port}"),
         reason: format!(
-            "{missing} off, while VFIO uses {} below it: the guest can reach neighbours that its IOMMU group says it \
+            "{missing} off, while {}: the guest can reach neighbours that its IOMMU group says it \
              cannot reach (Linux drivers/iommu/iommu.c; handbook §3.3)",
-            named(guests, "functions")
+            used_by(tree, guests, " below it")
         ),
         remedy: "stop the guest, find out what wrote the register (a setpci loop?), and reboot or reset the port, \
                  upon which Linux switches its ACS on again"

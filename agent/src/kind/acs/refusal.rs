@@ -25,15 +25,14 @@ impl Port<'_> {
             kind: NAME,
             subject: self.subject(),
             reason: format!(
-                "{} {}: opened now, the port would let the guest reach its neighbours while its IOMMU \
+                "{}: opened now, the port would let the guest reach its neighbours while its IOMMU \
                  group says that it cannot; opened at boot, the group would hold the neighbours too (Linux \
                  drivers/iommu/iommu.c; handbook §3.3)",
-                guard::used_by(self.context.facts, &self.wanted.vfio_below),
-                self.place(&self.wanted.vfio_below)
+                self.used_by(&self.wanted.vfio_below)
             ),
             remedy: format!(
                 "{}; or, where guests have GPUs or NICs, leave ACS alone: acs.policy = \"keep\" (profile vfio)",
-                self.take_back(&self.wanted.vfio_below)
+                guard::set_free(self.topology.tree(), &self.wanted.vfio_below)
             ),
         }
     }
@@ -57,32 +56,25 @@ impl Port<'_> {
             kind: NAME,
             subject: self.subject(),
             reason: format!(
-                "{missing} off, while {} {}: the guest can reach neighbours that its IOMMU group says it cannot reach (Linux \
+                "{missing} off, while {}: the guest can reach neighbours that its IOMMU group says it cannot reach (Linux \
                  drivers/iommu/iommu.c; handbook §3.3)",
-                guard::used_by(self.context.facts, &apart),
-                self.place(&apart)
+                self.used_by(&apart)
             ),
             remedy: format!(
                 "{}; or, where guests have GPUs or NICs, set acs.policy = \"keep\" (profile vfio) and reboot, upon which Linux \
                  switches ACS on again",
-                self.take_back(&apart)
+                guard::set_free(tree, &apart)
             ),
         })
     }
 
-    fn place(&self, guests: &[PciAddress]) -> &'static str {
+    fn used_by(&self, guests: &[PciAddress]) -> String {
         let here = self.topology.below(self.wanted.port);
-        match guests.iter().all(|guest| here.contains(guest)) {
-            true => "below it",
-            false => "perhaps below it (it cannot be seen, or a bridge above it)",
-        }
-    }
-
-    fn take_back(&self, guests: &[PciAddress]) -> &'static str {
-        match guard::in_use(self.context.facts, guests).is_empty() {
-            true => "give these VFs another driver (vf_driver in [[sriov.devices]])",
-            false => "stop the guest and unbind the function from its driver",
-        }
+        let place = match guests.iter().all(|guest| here.contains(guest)) {
+            true => " below it",
+            false => " perhaps below it (it cannot be seen, or a bridge above it)",
+        };
+        guard::used_by(self.topology.tree(), guests, place)
     }
 
     /// Why the register cannot be written on the running machine.

@@ -157,7 +157,7 @@ impl Pf<'_> {
         }
         let start = after.need_restart() && vf.is_some_and(|vf| vf.driver.is_some());
         if let Some(vf) = vf.filter(|_| start)
-            && let Some(user) = usage::use_of(vf, self.context.reader)
+            && let Some(user) = usage::use_of(vf, self.tree, self.context.reader)
         {
             return Err(Stop::Blocked {
                 reason: format!(
@@ -258,7 +258,7 @@ impl Pf<'_> {
         let used: Vec<String> = there()
             .filter(|vf| !vf.start)
             .filter_map(|vf| self.tree.get(address(vf)?))
-            .filter(|vf| usage::use_of(vf, self.context.reader).is_some())
+            .filter(|vf| usage::use_of(vf, self.tree, self.context.reader).is_some())
             .map(|vf| vf.address.to_string())
             .collect();
         let mut lines = Vec::new();

@@ -14,7 +14,7 @@ pub fn users(sriov: &SriovPf, tree: &PciTree, reader: &dyn Reader) -> Vec<String
         .iter()
         .filter_map(|vf| {
             let use_of = match tree.get(*vf) {
-                Some(function) => use_of(function, reader),
+                Some(function) => use_of(function, tree, reader),
                 None => Some("not among the PCI functions that can be seen".to_owned()),
             };
             Some(format!("{vf} ({})", use_of?))
@@ -27,7 +27,10 @@ pub fn users(sriov: &SriovPf, tree: &PciTree, reader: &dyn Reader) -> Vec<String
 }
 
 /// What one VF is used for, as far as can be seen.
-pub(super) fn use_of(vf: &Function, reader: &dyn Reader) -> Option<String> {
+pub(super) fn use_of(vf: &Function, tree: &PciTree, reader: &dyn Reader) -> Option<String> {
+    if let Some(reason) = tree.unread_drivers.get(&vf.address) {
+        return Some(format!("its driver is not known: {reason}"));
+    }
     let driver = vf.driver.as_deref()?;
     if vf.vfio || driver.contains("vfio") {
         return Some(format!("bound to {driver}: a guest may have it"));
