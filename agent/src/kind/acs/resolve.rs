@@ -14,7 +14,7 @@ use crate::topology::{Peer, Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
 use super::KEPT;
-use super::earlier_argument::covers_more;
+use super::earlier_argument::{covers_more, has_argument};
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
 use super::isolation;
@@ -34,7 +34,10 @@ pub(super) fn resolve_into(
 ) {
     desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts));
     let Some(section) = profile.get::<section::Acs>() else { return };
-    let Resolved { acs, arg, blockers, unknowns, notes } = resolve(section, facts);
+    let Resolved { acs, arg, kept_unsure, blockers, unknowns, notes } = resolve(section, facts);
+    if has_argument(ledger) {
+        desired.unknowns.extend(kept_unsure);
+    }
     match arg {
         Reading::Known(arg) if unknowns.is_empty() || !covers_more(&arg.token, &acs, ledger) => {
             desired.cmdline.set.push(arg);
@@ -56,6 +59,7 @@ pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
     let mut resolved = Resolved {
         acs: DesiredAcs { policy: profile.policy, ..DesiredAcs::default() },
         arg: Reading::Absent,
+        kept_unsure: None,
         blockers: Vec::new(),
         unknowns: Vec::new(),
         notes: Vec::new(),
