@@ -7,6 +7,7 @@ mod guard;
 mod image;
 mod isolation;
 mod left_behind;
+mod missing_device;
 mod persist;
 mod resolve;
 mod resolved;
