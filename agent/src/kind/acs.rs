@@ -8,6 +8,7 @@ mod guests_to_come;
 mod image;
 mod isolation;
 mod left_behind;
+mod missing_device;
 mod persist;
 mod refusal;
 mod resolve;

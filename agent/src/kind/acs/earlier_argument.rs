@@ -28,6 +28,12 @@ pub(super) fn covers_more(new: &str, acs: &DesiredAcs, ledger: &Ledger) -> bool 
     names_more && !opens_a_guests_port
 }
 
+/// Whether the ledger has an argument for ACS at all.
+pub(super) fn has_argument(ledger: &Ledger) -> bool {
+    let owned = ledger.owned.get(cmdline::KIND.name).map(Vec::as_slice).unwrap_or_default();
+    owned.iter().any(|token| !devices(&BootArguments::of(token)).is_empty())
+}
+
 /// The devices that an argument names.
 fn devices(said: &BootArguments) -> Vec<String> {
     let config = said.config_acs.iter().flat_map(|list| list.split(';'));

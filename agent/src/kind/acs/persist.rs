@@ -4,7 +4,7 @@ use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs, WantedArg};
 use crate::facts::Os;
 use crate::host::Reading;
 use crate::kind::some_of;
-use crate::plan::{Blocker, Why};
+use crate::plan::{Blocker, Unknown, Why};
 
 use super::NAME;
 use super::fabric::Target;
@@ -80,6 +80,7 @@ pub fn persist(
             text => Ok((persistence, wanted, text)),
         }
     });
+    keep_for_unknown_kernel(profile, os, resolved);
     match chosen {
         Ok((persistence, wanted, text)) => {
             if persistence == AcsPersistence::DisableAcsRedir {
@@ -104,6 +105,20 @@ pub fn persist(
             let text = format!("written live and again at every boot, because {reason}");
             resolved.note("acs.persistence", text);
         }
+    }
+}
+
+/// What the next kernel makes of an argument of an earlier run is not known where the kernel is not: such an argument stays, as
+/// taking it away and putting it back costs a cold reboot each.
+fn keep_for_unknown_kernel(profile: &section::Acs, os: &Os, resolved: &mut Resolved) {
+    if profile.persistence == AcsPersist::Live {
+        return;
+    }
+    if let Err(error) = of_next_boot(os) {
+        let reason = error.to_string();
+        resolved.arg = Reading::unknown(reason.clone());
+        let subject = "kernel argument of an earlier run, which stays".to_owned();
+        resolved.kept_unsure = Some(Unknown { kind: NAME, subject, reason });
     }
 }
 

@@ -14,11 +14,12 @@ use crate::topology::{Peer, Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
 use super::KEPT;
-use super::earlier_argument::covers_more;
+use super::earlier_argument::{covers_more, has_argument};
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
 use super::guests_to_come::guests_to_come;
 use super::isolation;
+use super::missing_device::carried_over;
 use super::persist::{RedirectOnly, persist};
 use super::resolved::Resolved;
 use super::section::{self, AcsPersist};
@@ -36,9 +37,21 @@ pub(super) fn resolve_into(
     let to_come = guests_to_come(profile, facts);
     desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts, &to_come));
     let Some(section) = profile.get::<section::Acs>() else { return };
-    let Resolved { acs, arg, blockers, unknowns, notes } = resolve_beside(section, facts, &to_come);
+    let Resolved { acs, arg, kept_unsure, blockers, unknowns, mut notes } =
+        resolve_beside(section, facts, &to_come);
+    let tree = facts.pci.known();
+    // A function of which nothing is known may be the one that a port was opened for.
+    let unsure = !unknowns.is_empty() || tree.is_some_and(|tree| !tree.unread().is_empty());
+    let (arg, missing) = match unsure {
+        true => (arg, None),
+        false => carried_over(arg, section, &acs, tree, ledger),
+    };
+    notes.extend(missing);
+    if has_argument(ledger) {
+        desired.unknowns.extend(kept_unsure);
+    }
     match arg {
-        Reading::Known(arg) if unknowns.is_empty() || !covers_more(&arg.token, &acs, ledger) => {
+        Reading::Known(arg) if !unsure || !covers_more(&arg.token, &acs, ledger) => {
             desired.cmdline.set.push(arg);
         }
         Reading::Absent => {}
@@ -63,6 +76,7 @@ fn resolve_beside(profile: &section::Acs, facts: &Facts, to_come: &[PciAddress])
     let mut resolved = Resolved {
         acs: DesiredAcs { policy: profile.policy, ..DesiredAcs::default() },
         arg: Reading::Absent,
+        kept_unsure: None,
         blockers: Vec::new(),
         unknowns: Vec::new(),
         notes: Vec::new(),
@@ -132,15 +146,18 @@ fn on_tree(
         resolved.arg = Reading::unknown("without an IOMMU the ports stay as they are");
         return;
     }
-    if !resolved.unknowns.is_empty() || !live.is_empty() {
+    let unread = tree.unread();
+    if !resolved.unknowns.is_empty() || !unread.is_empty() || !live.is_empty() {
         persist(profile, &facts.os, redirect_only, &ports, resolved);
     }
     // Nothing can be worked out here: an argument of an earlier run stays. One for the fabrics that are known is not withheld
     // for those that are not (but see `earlier_argument`).
+    let unknown = resolved.unknowns.first().map(|one| format!("{}: {}", one.subject, one.reason));
+    let unknown = unknown.or_else(|| unread.first().map(|gap| gap.reason.to_string()));
     if let (Some(unknown), Reading::Absent, true) =
-        (resolved.unknowns.first(), &resolved.arg, resolved.acs.persistence != AcsPersistence::Live)
+        (unknown, &resolved.arg, resolved.acs.persistence != AcsPersistence::Live)
     {
-        resolved.arg = Reading::unknown(format!("{}: {}", unknown.subject, unknown.reason));
+        resolved.arg = Reading::unknown(unknown);
     }
 }
 
