@@ -53,6 +53,7 @@ pub(super) fn carried_over(
     profile: &section::Acs,
     acs: &DesiredAcs,
     tree: Option<&PciTree>,
+    to_come: &[PciAddress],
     ledger: &Ledger,
 ) -> (Reading<WantedArg>, Option<Note>) {
     let owned = ledger.owned.get(cmdline::KIND.name).map(Vec::as_slice).unwrap_or_default();
@@ -76,7 +77,7 @@ pub(super) fn carried_over(
         .filter(|port| !new.by_port.contains_key(port) && is_empty(tree, **port))
         .copied()
         .collect();
-    let carried = carried(&earlier, &new, &missing, profile, tree);
+    let carried = carried(&earlier, &new, &missing, profile, tree, to_come);
     let named: Vec<PciAddress> =
         missing.into_iter().filter(|port| carried.contains_key(port)).collect();
     new.by_port.extend(carried);
@@ -103,8 +104,9 @@ fn carried(
     missing: &BTreeSet<PciAddress>,
     profile: &section::Acs,
     tree: &PciTree,
+    to_come: &[PciAddress],
 ) -> BTreeMap<PciAddress, String> {
-    let guests = guests_below(tree);
+    let guests = guests_below(tree, to_come);
     let top = |port: PciAddress| tree.path_up(port).last().copied().unwrap_or(port);
     let still_wanted: BTreeSet<PciAddress> = new.by_port.keys().map(|port| top(*port)).collect();
     let above: BTreeSet<PciAddress> = missing.iter().flat_map(|port| tree.path_up(*port)).collect();

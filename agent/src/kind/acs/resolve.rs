@@ -44,7 +44,7 @@ pub(super) fn resolve_into(
     let unsure = !unknowns.is_empty() || tree.is_some_and(|tree| !tree.unread().is_empty());
     let (arg, missing) = match unsure {
         true => (arg, None),
-        false => carried_over(arg, section, &acs, tree, ledger),
+        false => carried_over(arg, section, &acs, tree, &to_come, ledger),
     };
     notes.extend(missing);
     if has_argument(ledger) {
