@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::facts::Facts;
 use crate::facts::pci::{Function, PciTree};
 use crate::host::Reading;
 use crate::kind::some_of;
@@ -33,6 +32,7 @@ pub struct Target {
 pub type Targets = BTreeMap<PciAddress, Target>;
 
 /// Pairs below one topmost bridge.
+#[derive(Clone)]
 pub struct Fabric<'a> {
     topology: &'a Topology<'a>,
     tree: &'a PciTree,
@@ -45,10 +45,10 @@ pub struct Fabric<'a> {
     pub pairs: Vec<Pair>,
 }
 
-/// The fabrics of a host, by address.
+/// The fabrics of a host, by address, as they are with an IOMMU in use or without.
 pub fn fabrics<'a>(
     profile: &Acs,
-    facts: &Facts,
+    has_iommu: bool,
     tree: &'a PciTree,
     topology: &'a Topology<'a>,
 ) -> Vec<Fabric<'a>> {
@@ -65,7 +65,6 @@ pub fn fabrics<'a>(
             by_top.entry(root).or_default();
         }
     }
-    let has_iommu = !facts.iommu.active.known().is_some_and(Vec::is_empty);
     let fabric = |pairs: Vec<Pair>| Fabric {
         topology,
         tree,
@@ -79,6 +78,11 @@ pub fn fabrics<'a>(
 }
 
 impl Fabric<'_> {
+    /// The same with an IOMMU in use, or without.
+    pub fn with_iommu(&self, has_iommu: bool) -> Self {
+        Fabric { has_iommu, ..self.clone() }
+    }
+
     /// The row of its shape.
     pub fn row(&self) -> &'static Row {
         let traits = Traits {
