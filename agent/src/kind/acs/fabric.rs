@@ -157,8 +157,9 @@ impl Fabric<'_> {
     pub fn ats_unknown(&self) -> Vec<(PciAddress, &str)> {
         let depends = self.guests == Guests::Auto && self.has_iommu && self.wants(Peer::Nic);
         let nics = self.nics();
-        // One without ATS decides it for all.
-        let is_decided = nics.iter().any(|nic| self.ats(*nic) == Reading::Absent);
+        // One without ATS decides it for all, and so does a port that cannot let through what is translated.
+        let is_decided = nics.iter().any(|nic| self.ats(*nic) == Reading::Absent)
+            || self.pairs.iter().any(|pair| pair.kind == Peer::Nic && self.lacks_dt(pair));
         if !depends || is_decided || self.row().shape != Shape::Switch {
             return Vec::new();
         }
@@ -174,6 +175,12 @@ impl Fabric<'_> {
         let port = *self.tree.path_up(pair.peer).first()?;
         let acs = self.tree.get(port).and_then(|f| f.acs.known());
         acs.is_none_or(|acs| acs.capable.and(AcsBits::DT).is_empty()).then_some(port)
+    }
+
+    /// Whether the port above the NIC is known to have no DT.
+    fn lacks_dt(&self, pair: &Pair) -> bool {
+        let port = self.cannot_pass(pair).and_then(|port| self.tree.get(port));
+        port.is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
     }
 
     /// Network functions that meet a GPU, by address; those on root ports where GPUs are on root ports.
