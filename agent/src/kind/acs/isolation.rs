@@ -171,6 +171,8 @@ pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: 
 struct Ats {
     /// Without, in a switch for guests.
     lacking: Vec<PciAddress>,
+    /// Not known whether with or without, in a switch for guests, and why.
+    unread: Vec<(PciAddress, String)>,
     /// With, and the switch is for guests because of it.
     decisive: Vec<PciAddress>,
     /// With, beside others without.
@@ -186,6 +188,10 @@ pub fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
         for nic in fabric.nics() {
             match (fabric.row().ats, fabric.ats(nic)) {
                 (Some(true), Reading::Absent) => found.lacking.push(nic),
+                // Where the port above cannot be read either, that is what is said.
+                (Some(true), Reading::Unknown(reason)) if above_is_read(tree, nic) => {
+                    found.unread.push((nic, reason.to_string()));
+                }
                 (Some(false), Reading::Known(_))
                     if fabric.decides_by_ats() && fabric.is_mixed() =>
                 {
@@ -204,8 +210,17 @@ pub fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
     report_ats(found, tree, resolved);
 }
 
+fn above_is_read(tree: &PciTree, nic: PciAddress) -> bool {
+    let port = tree.path_up(nic).first().and_then(|port| tree.get(*port));
+    port.is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
+}
+
 fn report_ats(found: Ats, tree: &PciTree, resolved: &mut Resolved) {
-    let Ats { lacking, decisive, mixed, needless } = found;
+    let Ats { lacking, unread, decisive, mixed, needless } = found;
+    if let Some((_, reason)) = unread.first() {
+        let named = some_of(unread.iter().map(|(nic, _)| nic.to_string()), 4, "NICs");
+        resolved.unknown(format!("ATS of NIC {named}"), reason.clone());
+    }
     let subject = |nics: &[PciAddress]| {
         format!("NIC {}", some_of(nics.iter().map(PciAddress::to_string), 4, "functions"))
     };

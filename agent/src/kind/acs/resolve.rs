@@ -6,6 +6,7 @@ use crate::desired::{AcsPersistence, AcsPolicy, Desired, DesiredAcs, WantedAcs};
 use crate::facts::pci::{Acs, PciTree, PortType};
 use crate::facts::{Facts, caps};
 use crate::host::{HostKind, Reading};
+use crate::kind::cmdline::{iommu_after, iommu_now};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::Why;
@@ -37,8 +38,12 @@ pub(super) fn resolve_into(
     let to_come = guests_to_come(profile, facts);
     desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts, &to_come));
     let Some(section) = profile.get::<section::Acs>() else { return };
-    let Resolved { acs, arg, kept_unsure, blockers, unknowns, mut notes } =
-        resolve_beside(section, facts, &to_come);
+    let beside = Beside {
+        iommu: Iommu { now: iommu_now(facts), next: iommu_after(facts, &desired.cmdline) },
+        to_come: &to_come,
+    };
+    let resolved = resolve_beside(section, facts, beside);
+    let Resolved { acs, arg, kept_unsure, blockers, unknowns, mut notes } = resolved;
     let tree = facts.pci.known();
     // A function of which nothing is known may be the one that a port was opened for.
     let unsure = !unknowns.is_empty() || tree.is_some_and(|tree| !tree.unread().is_empty());
@@ -66,13 +71,13 @@ pub(super) fn resolve_into(
     desired.notes.extend(notes);
 }
 
-/// Which bits of which ports the profile wants, and how they are to last.
+/// Which bits of which ports the profile wants, and how they are to last, where nothing else changes.
 pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
-    resolve_beside(profile, facts, &[])
+    let now = iommu_now(facts);
+    resolve_beside(profile, facts, Beside { iommu: Iommu { now, next: now }, to_come: &[] })
 }
 
-/// The same where VFs of these PFs are to go to guests.
-fn resolve_beside(profile: &section::Acs, facts: &Facts, to_come: &[PciAddress]) -> Resolved {
+fn resolve_beside(profile: &section::Acs, facts: &Facts, beside: Beside<'_>) -> Resolved {
     let mut resolved = Resolved {
         acs: DesiredAcs { policy: profile.policy, ..DesiredAcs::default() },
         arg: Reading::Absent,
@@ -82,7 +87,7 @@ fn resolve_beside(profile: &section::Acs, facts: &Facts, to_come: &[PciAddress])
         notes: Vec::new(),
     };
     match &facts.pci {
-        Reading::Known(tree) => on_tree(profile, facts, tree, to_come, &mut resolved),
+        Reading::Known(tree) => on_tree(profile, facts, beside, tree, &mut resolved),
         Reading::Absent => {}
         Reading::Unknown(_) if profile.policy == AcsPolicy::Keep => {}
         Reading::Unknown(reason) => {
@@ -96,26 +101,48 @@ fn resolve_beside(profile: &section::Acs, facts: &Facts, to_come: &[PciAddress])
     resolved
 }
 
+/// Whether an IOMMU is in use: now, which registers go by, and once the plan's kernel arguments count, which those for ACS go by.
+#[derive(Clone, Copy)]
+struct Iommu {
+    now: bool,
+    next: bool,
+}
+
+/// What the rest of the plan brings about.
+#[derive(Clone, Copy)]
+struct Beside<'a> {
+    iommu: Iommu,
+    /// PFs whose VFs are to go to guests.
+    to_come: &'a [PciAddress],
+}
+
 fn on_tree(
     profile: &section::Acs,
     facts: &Facts,
+    beside: Beside<'_>,
     tree: &PciTree,
-    to_come: &[PciAddress],
     resolved: &mut Resolved,
 ) {
     let topology = Topology::new(tree);
-    let mut fabrics = fabrics(profile, facts, tree, &topology);
+    let has_iommu =
+        if profile.policy == AcsPolicy::Keep { beside.iommu.now } else { beside.iommu.next };
+    let mut fabrics = fabrics(profile, has_iommu, tree, &topology);
     match profile.policy {
         AcsPolicy::DirectP2p => set_aside(&mut fabrics, tree, resolved),
         AcsPolicy::Keep => fabrics.retain(|fabric| fabric.unfamiliar().is_none()),
         AcsPolicy::Clear => {}
     }
+    let mut today: Vec<Fabric> =
+        fabrics.iter().map(|fabric| fabric.with_iommu(beside.iommu.now)).collect();
+    today.retain(|fabric| beside.iommu.now == beside.iommu.next || fabric.ats_unknown().is_empty());
     let root_port = profile.root_port && profile.policy == AcsPolicy::DirectP2p;
-    let targets = match profile.policy {
+    let targets = |fabrics: &[Fabric]| match profile.policy {
         AcsPolicy::Clear => all_ports(tree),
         _ => fabrics.iter().flat_map(|fabric| fabric.targets(root_port)).collect(),
     };
-    let readable = readings(tree, &topology, targets, resolved);
+    // What cannot be read is said once.
+    let readable = readings(tree, &topology, targets(&today), &mut resolved.clone());
+    let later = readings(tree, &topology, targets(&fabrics), resolved);
     if profile.policy == AcsPolicy::Keep {
         report_redirects(&readable, resolved);
         isolation::groups_without_isolation(tree, &topology, &BTreeSet::new(), resolved);
@@ -123,7 +150,7 @@ fn on_tree(
     }
     if profile.policy == AcsPolicy::DirectP2p {
         isolation::ats(&fabrics, tree, resolved);
-        for fabric in &fabrics {
+        for fabric in &today {
             isolation::expectations(fabric, tree, root_port, resolved);
             isolation::cannot_pass(fabric, resolved);
         }
@@ -131,14 +158,42 @@ fn on_tree(
         isolation::groups_without_isolation(tree, &topology, &to_be_open, resolved);
         remark_on_topology(&topology, &fabrics, tree, resolved);
     }
-    let guests = guests_below(tree, to_come);
-    let redirect_only =
-        RedirectOnly::of(profile.policy, readable.iter().map(|(.., target)| target));
-    let ports = |persistence| wanted_ports(profile, persistence, &readable, &guests);
+    if later != readable {
+        resolved.note("IOMMU", changes_shape(beside.iommu.next));
+    }
+    lasting(profile, facts, beside, tree, (&readable, &later), resolved);
+}
+
+fn changes_shape(next: bool) -> &'static str {
+    match next {
+        true => {
+            "on from the next boot on: switches whose NICs have ATS are set for guests then, and a kernel argument for ACS has the \
+             bits for that; until then registers have those that are right without an IOMMU (handbook §14.1)"
+        }
+        false => {
+            "off from the next boot on: no switch is set for guests then, whatever ATS its NICs have, and a kernel argument for ACS \
+             has the bits for that; until then registers have those that are right with an IOMMU (handbook §14.1)"
+        }
+    }
+}
+
+/// How the bits last, and which ports are written now.
+fn lasting(
+    profile: &section::Acs,
+    facts: &Facts,
+    beside: Beside<'_>,
+    tree: &PciTree,
+    (today, later): (&Readable, &Readable),
+    resolved: &mut Resolved,
+) {
+    let guests = guests_below(tree, beside.to_come);
+    let redirect_only = RedirectOnly::of(profile.policy, later.iter().map(|(.., target)| target));
+    let ports = |persistence| wanted_ports(profile, persistence, later, &guests);
     let live = ports(AcsPersistence::Live);
     if profile.persistence == AcsPersist::Auto
         && resolved.unknowns.is_empty()
         && support::left_to_firmware(facts)
+        && !beside.iommu.next
         && live.iter().all(|wanted| is_right(wanted, tree))
     {
         resolved.acs.ports = live;
@@ -149,6 +204,15 @@ fn on_tree(
     let unread = tree.unread();
     if !resolved.unknowns.is_empty() || !unread.is_empty() || !live.is_empty() {
         persist(profile, &facts.os, redirect_only, &ports, resolved);
+    }
+    if later != today && !resolved.acs.ports.is_empty() {
+        let refused = resolved.acs.ports.drain(..).filter(WantedAcs::exposes_guests);
+        let refused: Vec<WantedAcs> = refused.collect();
+        let now = wanted_ports(profile, resolved.acs.persistence, today, &guests);
+        let is_refused = |port: &WantedAcs| refused.iter().any(|other| other.port == port.port);
+        resolved.acs.ports = now.into_iter().filter(|port| !is_refused(port)).collect();
+        resolved.acs.ports.extend(refused);
+        resolved.acs.ports.sort_by_key(|wanted| wanted.port);
     }
     // Nothing can be worked out here: an argument of an earlier run stays. One for the fabrics that are known is not withheld
     // for those that are not (but see `earlier_argument`).

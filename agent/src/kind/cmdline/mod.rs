@@ -13,6 +13,7 @@ mod groups;
 mod grub;
 mod hugepages;
 mod iommu;
+mod iommu_after;
 mod iommu_off;
 mod kernel_install;
 mod menu;
@@ -28,6 +29,7 @@ mod situation;
 mod states;
 
 pub use check_line::{WrongLine, check_line};
+pub use iommu_after::{iommu_after, iommu_now};
 pub use iommu_off::{iommu_off, iommu_off_by_others};
 pub use next_kernel::next_kernel;
 
