@@ -18,7 +18,7 @@ pub mod tool;
 pub mod trust;
 pub mod write;
 
-pub(crate) use netlink::changed_links;
+pub use netlink::{any_answer, changed_links};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
