@@ -67,7 +67,7 @@ pub(super) fn registered<T: AsRawFd>(descriptor: T) -> std::io::Result<AsyncFd<T
 }
 
 /// Whether a uevent may undo what bedplate did: `ACTION@/devices/…`, then `KEY=value` after zero bytes.
-fn relevant(message: &[u8]) -> Option<Trigger> {
+pub fn relevant(message: &[u8]) -> Option<Trigger> {
     let text = String::from_utf8_lossy(message);
     let mut fields = text.split('\0');
     let head = fields.next()?;

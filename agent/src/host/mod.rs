@@ -21,7 +21,7 @@ pub mod tool;
 pub mod trust;
 pub mod write;
 
-pub(crate) use netlink::changed_links;
+pub use netlink::{any_answer, changed_links};
 pub use reading::{Cause, Reading, Reason};
 
 use std::collections::{BTreeMap, BTreeSet};

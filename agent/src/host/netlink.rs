@@ -131,11 +131,22 @@ pub(super) fn ask_for_default_routes(reader: &dyn Reader) -> Result<BTreeSet<Str
 }
 
 /// The interfaces that a datagram of rtnetlink's group RTNLGRP_LINK tells of.
-pub(crate) fn changed_links(datagram: &[u8]) -> Vec<String> {
+pub fn changed_links(datagram: &[u8]) -> Vec<String> {
     let mut bodies = Vec::new();
     // What is garbled ends the list.
     let _ = read(datagram, &mut bodies);
     bodies.iter().filter_map(|body| link::name_in(body)).collect()
+}
+
+/// Reads a datagram as an answer to each question that is asked here: what the tests of hostile bytes call.
+pub fn any_answer(datagram: &[u8]) {
+    let mut bodies = Vec::new();
+    // What is garbled ends the list.
+    let _ = read(datagram, &mut bodies);
+    for body in bodies {
+        let _ =
+            (link::table(&body), link::name_in(&body), route::hops(&body), devlink::mode(&body));
+    }
 }
 
 fn read_error(path: String, refusal: Refusal) -> ReadError {

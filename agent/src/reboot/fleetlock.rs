@@ -19,7 +19,7 @@ use ureq::{Agent, Proxy};
 use crate::mask;
 use crate::visible::one_line;
 
-pub use answer::{LockError, Released};
+pub use answer::{LockError, Released, understood};
 pub use tls::TlsFault;
 
 /// First delay of [`backoff`], before jitter.

@@ -198,6 +198,21 @@ pub(super) fn pre_reboot(response: Response<Body>) -> Result<(), LockError> {
     })
 }
 
+/// What an answer of these parts means when a slot was asked for: what the tests of hostile bytes call.
+///
+/// # Errors
+/// [`LockError`]: it is no slot.
+pub fn understood(status: u16, content_type: &str, body: &[u8]) -> Result<(), LockError> {
+    let mut response = Response::new(Body::builder().data(body));
+    if let Ok(status) = status.try_into() {
+        *response.status_mut() = status;
+    }
+    if let Ok(kind) = content_type.try_into() {
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    }
+    pre_reboot(response)
+}
+
 /// What the answer means when a slot of `group` was given back.
 pub(super) fn steady_state(response: Response<Body>, group: &str) -> Result<Released, LockError> {
     match read(response) {
