@@ -5,6 +5,7 @@ mod attributes;
 mod change;
 mod differs;
 mod disturbs;
+mod drivers;
 mod paths;
 mod resolve;
 mod rights;
@@ -208,7 +209,10 @@ impl Pf<'_> {
             Ok(switch) => self.switch = switch,
             Err(stop) => return self.stop(stop, section),
         }
-        let need = self.need(present);
+        let need = match self.need(present) {
+            Ok(need) => need,
+            Err(stop) => return self.stop(stop, section),
+        };
         section.notes.extend(self.remarks(need));
         let image = self.context.facts.host == HostKind::Image;
         let obstacle = (need != Need::Nothing && !image).then(|| self.obstacle(present, need));
@@ -255,38 +259,21 @@ impl Pf<'_> {
         section.unknowns.push(Unknown { kind: NAME, subject: self.subject(), reason });
     }
 
-    fn need(&self, present: u16) -> Need {
-        match (present, self.wanted.count) {
+    fn need(&self, present: u16) -> Result<Need, Stop> {
+        let need = match (present, self.wanted.count) {
             (0, 0) => Need::Nothing,
             (0, _) => Need::Create,
             // An eswitch changes its mode only while there are no VFs (handbook §5.2).
             (_, _) if self.switch.is_some() => Need::Destroy,
             (present, wanted) if present != wanted => Need::Destroy,
-            _ => self.driver_need(),
-        }
-    }
-
-    /// The count is right; what about the drivers? VFs that cannot be seen have no driver that is known to be wrong.
-    fn driver_need(&self) -> Need {
-        let drivers: Vec<Option<&str>> = self
-            .sriov
-            .vfs
-            .iter()
-            .filter_map(|vf| Some(self.tree.get(*vf)?.driver.as_deref()))
-            .collect();
-        match &self.wanted.vf_driver {
-            VfDriver::Auto => Need::Nothing,
-            VfDriver::None if drivers.iter().any(Option::is_some) => Need::Destroy,
-            VfDriver::None if self.probes() => Need::StopProbing,
-            VfDriver::None => Need::Nothing,
-            VfDriver::Named(name) => {
-                let wrong = drivers.iter().filter(|driver| **driver != Some(name.as_str()));
-                match wrong.flatten().count() {
-                    0 if drivers.iter().all(Option::is_some) => Need::Nothing,
-                    0 => Need::Bind,
-                    _ => Need::Destroy,
-                }
+            _ => self.driver_need(present)?,
+        };
+        // Only a PF's driver makes VFs, and which one it has decides what that does.
+        match self.tree.unread_drivers.get(&self.wanted.pf) {
+            Some(reason) if matches!(need, Need::Create | Need::Destroy) => {
+                Err(Stop::Unknown(format!("its driver is not known: {reason}")))
             }
+            _ => Ok(need),
         }
     }
 

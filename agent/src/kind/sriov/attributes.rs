@@ -155,7 +155,8 @@ impl Pf<'_> {
         if after.is_empty() {
             return Ok(None);
         }
-        let start = after.need_restart() && vf.is_some_and(|vf| vf.driver.is_some());
+        let start = after.need_restart()
+            && vf.is_some_and(|vf| vf.driver.is_some() || self.driver_is_unread(vf.address));
         if let Some(vf) = vf.filter(|_| start)
             && let Some(user) = usage::use_of(vf, self.tree, self.context.reader)
         {

@@ -14,7 +14,7 @@ impl Pf<'_> {
         let vf = self.sriov.vfs.get(usize::from(number)).and_then(|vf| self.tree.get(*vf));
         self.wanted.vf_driver == VfDriver::Auto
             && self.is_to_probe()
-            && vf.is_some_and(|vf| vf.driver.is_none())
+            && vf.is_some_and(|vf| vf.driver.is_none() && !self.driver_is_unread(vf.address))
             && boot_id::of(self.context.reader)
                 .is_ok_and(|boot| self.context.ledger.owes_start(&self.name_of(number), &boot))
     }
