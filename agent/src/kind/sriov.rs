@@ -235,8 +235,8 @@ impl Pf<'_> {
             return self.stop(stop, section);
         }
         // The routes of an image are those of the machine that it will run on.
-        let route = if image { Ok(None) } else { self.route_at_stake(need) };
-        if self.may_disturb(need, &route, section) {
+        let route = if image { Ok(None) } else { self.route_at_stake(need, &differing) };
+        if self.may_disturb(need, &differing, &route, section) {
             section.changes.push(self.change(present, need, image, &differing, &route));
         }
     }

@@ -322,7 +322,7 @@ fn names(attributes: &VfAttributes) -> String {
 }
 
 /// Every attribute that differs on some VF, once.
-fn names_of(differing: &[Differs]) -> Vec<&'static str> {
+pub(super) fn names_of(differing: &[Differs]) -> Vec<&'static str> {
     let all = differing.iter().fold(VfAttributes::default(), |all, vf| all.or(&vf.after));
     all.named().into_iter().map(|(name, _)| name).collect()
 }
