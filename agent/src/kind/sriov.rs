@@ -97,6 +97,7 @@ fn contribute(
 fn plan(context: &Context) -> KindPlan {
     let mut section = KindPlan::default();
     let Some(tree) = context.facts.pci.known() else { return section };
+    section.changes.extend(starts::left_behind(context, tree));
     if context.desired.sriov.is_empty() || left_to_operator(context, &mut section) {
         return section;
     }
@@ -299,7 +300,7 @@ impl Pf<'_> {
         let note = |text: &str| Note { kind: NAME, subject: self.subject(), text: text.to_owned() };
         let mut notes = Vec::new();
         let makes = matches!(need, Need::Create | Need::Destroy) && self.wanted.count > 0;
-        if makes && self.wanted.vf_driver == VfDriver::Auto && !self.probes() {
+        if makes && self.wanted.vf_driver == VfDriver::Auto && !self.is_to_probe() {
             notes.push(note("sriov_drivers_autoprobe is 0: the new VFs get no driver"));
         }
         if makes && self.function.class >> 8 == 0x0207 && !self.wanted.vf.guid {
