@@ -107,11 +107,16 @@ fn other_drivers(reader: &dyn Reader, pci: &Reading<PciTree>) -> (Vec<OtherDrive
 /// AMD's accelerators (class 0x1200; 0x0380 before MI300), and graphics cards that amdgpu drives; none that guests have, or that
 /// another driver does (gim, which makes their VFs). Beside NVIDIA's GPUs graphics of AMD's are the CPU's own.
 fn is_for_rccl(gpu: &Function, beside_nvidia: bool) -> bool {
-    let accelerator = matches!(gpu.class >> 8, 0x1200 | 0x0380);
+    let accelerator = is_amd_accelerator(gpu);
     let amdgpu = gpu.driver.as_deref() == Some("amdgpu");
     let driven =
         if accelerator { amdgpu || gpu.driver.is_none() } else { amdgpu && !beside_nvidia };
     gpu.vendor == AMD && !gpu.vfio && driven
+}
+
+/// One of AMD's accelerators.
+pub fn is_amd_accelerator(gpu: &Function) -> bool {
+    gpu.vendor == AMD && matches!(gpu.class >> 8, 0x1200 | 0x0380)
 }
 
 fn rccl(reader: &dyn Reader, kernel: Option<&str>) -> Rccl {

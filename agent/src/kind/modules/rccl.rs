@@ -4,8 +4,9 @@
 use super::section::GpuDirect;
 use crate::desired::Desired;
 use crate::facts::Facts;
-use crate::facts::gpu::Rccl;
+use crate::facts::gpu::{Rccl, is_amd_accelerator};
 use crate::host::Reading;
+use crate::kind::some_of;
 use crate::plan::{Blocker, Note, Unknown};
 
 const KIND: &str = "modules";
@@ -18,6 +19,7 @@ pub fn resolve(asked: GpuDirect, facts: &Facts, desired: &mut Desired) {
     if !matches!(asked, GpuDirect::Auto | GpuDirect::Dmabuf) {
         return;
     }
+    desired.blockers.extend(no_driver(facts));
     let missing = missing(rccl);
     let peer = asked == GpuDirect::Auto && facts.gpu.peer_memory_symbols == Reading::Known(true);
     if !missing.is_empty() && !peer {
@@ -45,6 +47,23 @@ pub fn resolve(asked: GpuDirect, facts: &Facts, desired: &mut Desired) {
              IOMMU does",
         );
     }
+}
+
+/// Accelerators that have no driver: RCCL sees none of them. Of one whose driver cannot be read that is not known.
+fn no_driver(facts: &Facts) -> Option<Blocker> {
+    let tree = facts.pci.known()?;
+    let bare = tree.functions.values().filter(|function| {
+        is_amd_accelerator(function) && function.driver.is_none() && !tree.may_be_a_guests(function)
+    });
+    let bare: Vec<String> = bare.map(|function| function.address.to_string()).collect();
+    (!bare.is_empty()).then(|| Blocker {
+        kind: KIND,
+        subject: SUBJECT.into(),
+        reason: format!("no driver is bound to {}", some_of(bare.into_iter(), 8, "GPUs")),
+        remedy: "install the amdgpu driver and load it, which is noticed at once (where it is loaded, the kernel's log says why it \
+                 does not take them); on a host that needs none, set `gpudirect = \"none\"` in [modules] of the profile"
+            .into(),
+    })
 }
 
 fn missing(rccl: &Rccl) -> Vec<&'static str> {
