@@ -56,6 +56,12 @@ pub struct Rccl {
     pub numa_balancing: Reading<bool>,
     /// The running kernel's command line has the word `iommu=pt`; nothing else satisfies that test.
     pub says_pt: Reading<bool>,
+    /// That command line.
+    #[serde(skip)]
+    pub line: Reading<String>,
+    /// `CONFIG_IOMMU_DEFAULT_PASSTHROUGH=y`.
+    #[serde(skip)]
+    pub passes_through: Reading<bool>,
 }
 
 /// Symbol that nvidia_peermem needs from ib_core (handbook §6.3).
@@ -107,11 +113,16 @@ fn other_drivers(reader: &dyn Reader, pci: &Reading<PciTree>) -> (Vec<OtherDrive
 /// AMD's accelerators (class 0x1200; 0x0380 before MI300), and graphics cards that amdgpu drives; none that guests have, or that
 /// another driver does (gim, which makes their VFs). Beside NVIDIA's GPUs graphics of AMD's are the CPU's own.
 fn is_for_rccl(gpu: &Function, beside_nvidia: bool) -> bool {
-    let accelerator = matches!(gpu.class >> 8, 0x1200 | 0x0380);
+    let accelerator = is_amd_accelerator(gpu);
     let amdgpu = gpu.driver.as_deref() == Some("amdgpu");
     let driven =
         if accelerator { amdgpu || gpu.driver.is_none() } else { amdgpu && !beside_nvidia };
     gpu.vendor == AMD && !gpu.vfio && driven
+}
+
+/// One of AMD's accelerators.
+pub fn is_amd_accelerator(gpu: &Function) -> bool {
+    gpu.vendor == AMD && matches!(gpu.class >> 8, 0x1200 | 0x0380)
 }
 
 fn rccl(reader: &dyn Reader, kernel: Option<&str>) -> Rccl {
@@ -132,12 +143,14 @@ fn rccl(reader: &dyn Reader, kernel: Option<&str>) -> Rccl {
         config.clone().map(|text| text.lines().any(|one| one.trim() == line))
     };
     let attribute = |path: &str| Reading::from_result(reader.attribute(path));
+    let line = attribute("/proc/cmdline");
     Rccl {
+        passes_through: built("CONFIG_IOMMU_DEFAULT_PASSTHROUGH"),
         move_notify: built("CONFIG_DMABUF_MOVE_NOTIFY"),
         p2pdma: built("CONFIG_PCI_P2PDMA"),
         numa_balancing: attribute("/proc/sys/kernel/numa_balancing").map(|value| value != "0"),
-        says_pt: attribute("/proc/cmdline")
-            .map(|line| line.split_whitespace().any(|word| word == "iommu=pt")),
+        says_pt: line.clone().map(|line| line.split_whitespace().any(|word| word == "iommu=pt")),
+        line,
     }
 }
 

@@ -190,3 +190,19 @@ pub fn refuse_arguments(
     });
     blockers
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::fixture::{at, facts, lab};
+
+    #[test]
+    fn what_isolates_stays_where_guests_cannot_be_seen() {
+        let port = at("0000:22:00.0");
+        let unseen = facts(Reading::unknown("no /sys"));
+        let why = guests_exposed(&unseen, port, AcsBits::RR).unwrap();
+        assert!(why.contains("not known: no /sys"), "{why}");
+        assert_eq!(guests_exposed(&unseen, port, AcsBits::DT), None);
+        assert_eq!(guests_exposed(&lab().facts(), port, AcsBits::RR), None);
+    }
+}

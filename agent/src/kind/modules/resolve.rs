@@ -14,7 +14,7 @@ use crate::value::ModuleName;
 pub fn resolve(profile: &dyn Declared, facts: &Facts, _: &Ledger, desired: &mut Desired) {
     let Some(section) = profile.get::<Modules>() else { return };
     let peermem = gpudirect::resolve(section.gpudirect, facts, desired);
-    rccl::resolve(section.gpudirect, facts, desired);
+    rccl::resolve(section.gpudirect, profile, facts, desired);
     let modules = &mut desired.modules;
     modules.load.extend(section.load.iter().map(wanted));
     if let Some(peermem) = peermem

@@ -1,6 +1,7 @@
 //! What is done about the VFs of one PF: the actions of its change, and its line for people.
 
 use super::disturbs::{Routed, cut_off};
+use super::starts::probing_again;
 use super::{Differs, NAME, Need, Pf};
 use crate::desired::VfDriver;
 use crate::kind::some_of;
@@ -16,11 +17,16 @@ impl Pf<'_> {
         route: &Routed,
     ) -> Change {
         let count = (need != Need::Nothing).then(|| self.item(present, need));
+        let probing = self.forgot_probing(need, differing).then(probing_again);
         Change {
             id: format!("{NAME}/{}", self.wanted.pf),
             kind: NAME,
             subject: self.subject(),
-            items: count.into_iter().chain(self.attribute_items(differing)).collect(),
+            items: count
+                .into_iter()
+                .chain(probing)
+                .chain(self.attribute_items(differing))
+                .collect(),
             effect: Effect::EveryBoot,
             actions: self.actions(present, need, differing),
             disrupts: self.disrupts(present, need, differing, route),
@@ -116,6 +122,9 @@ impl Pf<'_> {
         let probed = if auto { self.is_to_probe() } else { self.probes() };
         if quiet && probed {
             actions.push(autoprobe(false));
+        }
+        if self.forgot_probing(need, differing) {
+            actions.push(autoprobe(true));
         }
         if fresh && count > 0 {
             actions.push(numvfs(0, count));

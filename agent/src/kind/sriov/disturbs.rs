@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{NAME, Need, Pf, usage};
+use super::attributes::names_of;
+use super::{Differs, NAME, Need, Pf, usage};
 use crate::host::Reading;
 use crate::host::{ReadError, Reader};
 use crate::kind::some_of;
 use crate::plan::{Blocker, KindPlan};
+use crate::value::vf::VfAttributes;
 
 const NET: &str = "/sys/class/net";
 /// Routes of the main table, as hosts have them that were recorded before all next hops were: the first one of each.
@@ -54,14 +56,32 @@ impl std::fmt::Display for DefaultRoute {
 
 impl Pf<'_> {
     /// The default route, where what is needed may interrupt it.
-    pub(super) fn route_at_stake(&self, need: Need) -> Routed {
-        match makes_or_removes(need) || self.switch.is_some() {
-            true => self.default_route(),
-            false => Ok(None),
+    pub(super) fn route_at_stake(&self, need: Need, differing: &[Differs]) -> Routed {
+        if makes_or_removes(need) || self.switch.is_some() {
+            return self.default_route(&self.function.net);
         }
+        let of_vfs = self.cut_by_attributes(differing);
+        if of_vfs.is_empty() { Ok(None) } else { self.default_route(&of_vfs) }
     }
 
-    fn default_route(&self) -> Routed {
+    /// Interfaces of VFs that may lose their traffic with the new attributes. Trust lets more through, and a rate some of it.
+    fn cut_by_attributes(&self, differing: &[Differs]) -> Vec<String> {
+        let cuts = |differs: &&Differs| {
+            let after = differs.after;
+            let harmless = VfAttributes {
+                trust: after.trust,
+                min_tx_rate: after.min_tx_rate,
+                max_tx_rate: after.max_tx_rate,
+                ..VfAttributes::default()
+            };
+            !after.without(&harmless).is_empty()
+        };
+        let vf = |differs: &Differs| self.sriov.vfs.get(usize::from(differs.number));
+        let vfs = differing.iter().filter(cuts).filter_map(vf);
+        vfs.filter_map(|vf| self.tree.get(*vf)).flat_map(|vf| vf.net.clone()).collect()
+    }
+
+    fn default_route(&self, interfaces: &[String]) -> Routed {
         let reader = self.context.reader;
         let routed = default_route_interfaces(reader)?;
         if routed.is_empty() {
@@ -73,7 +93,7 @@ impl Pf<'_> {
             switched,
         };
         let mut supposed = None;
-        for interface in &self.function.net {
+        for interface in interfaces {
             let above = linked(interface, ABOVE, reader)?;
             let mut stack = std::iter::once(interface).chain(&above);
             if let Some(through) = stack.find(|name| routed.contains(*name)) {
@@ -110,13 +130,23 @@ impl Pf<'_> {
     }
 
     /// Whether the change may do to the PF's own traffic what it does; if not, the section says why.
-    pub(super) fn may_disturb(&self, need: Need, route: &Routed, section: &mut KindPlan) -> bool {
+    pub(super) fn may_disturb(
+        &self,
+        need: Need,
+        differing: &[Differs],
+        route: &Routed,
+        section: &mut KindPlan,
+    ) -> bool {
         if self.wanted.allow_disruption {
             return true;
         }
-        let what = match makes_or_removes(need) {
-            true => "making or removing VFs",
-            false => "changing its eswitch's mode",
+        let (what, out, how_long) = match (makes_or_removes(need), self.switch) {
+            (true, _) => ("making or removing VFs".to_owned(), "", " for a moment"),
+            (false, Some(_)) => ("changing its eswitch's mode".to_owned(), "", " for a moment"),
+            (false, None) => {
+                let names = names_of(differing).join(", ");
+                (format!("setting {names} of that VF"), "leave that out of `vf`, ", "")
+            }
         };
         match route {
             // Nothing is ever written to a recorded host, so that its plan may go on.
@@ -128,8 +158,8 @@ impl Pf<'_> {
                     subject: self.subject(),
                     reason: format!("{route}: {what} may cut this host off from the network"),
                     remedy: format!(
-                        "exclude this port with `select` in rule {rule}, or set `allow_disruption = true` in it if the \
-                         host may be cut off for a moment"
+                        "{out}exclude this port with `select` in rule {rule}, or set `allow_disruption = true` in it if the \
+                         host may be cut off{how_long}"
                     ),
                 });
                 false
