@@ -35,6 +35,7 @@ pub struct Outcome {
 pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
     let mut facts = crate::facts::observe(reader, depth);
     facts.os.next_kernel = cmdline::next_kernel(reader, &facts);
+    facts.os.lasting_kernel = cmdline::lasting_kernel(reader, &facts);
     facts.iommu.off_by = cmdline::iommu_off(reader, &facts);
     facts
 }

@@ -207,6 +207,7 @@ pub(crate) fn facts(pci: Reading<PciTree>) -> Facts {
             kernel: text("6.12.117+deb13-amd64"),
             version_signature: Reading::Absent,
             next_kernel: text("6.12.117+deb13-amd64"),
+            lasting_kernel: None,
             installed_kernels: vec!["6.12.117+deb13-amd64".into()],
             lockdown: text("none"),
         },

@@ -57,12 +57,13 @@ const BACKPORTED: [(KernelVersion, &str); 1] = [(version(6, 8, 0), "nvidia")];
 #[error("it is not known which kernel boots next: {0}")]
 pub struct NoKernel(String);
 
-/// What the kernel of the default boot entry makes of the parameters, with its release.
+/// What the kernel of the default boot entry makes of the parameters, with its release. An entry that was chosen for one boot
+/// only does not count: an argument changed for it would have to be changed back.
 ///
 /// # Errors
 /// [`NoKernel`].
 pub fn of_next_boot(os: &Os) -> Result<(&str, Support), NoKernel> {
-    match &os.next_kernel {
+    match os.lasting_kernel.as_ref().unwrap_or(&os.next_kernel) {
         Reading::Known(release) => Ok((release, placed(release, os))),
         Reading::Absent => Err(NoKernel("no boot entry was found".to_owned())),
         Reading::Unknown(why) => Err(NoKernel(why.to_string())),
@@ -208,6 +209,7 @@ mod tests {
         let os = |running: &str, next: &str, signature: &str| Os {
             kernel: Reading::Known(running.into()),
             next_kernel: Reading::Known(next.into()),
+            lasting_kernel: None,
             version_signature: Reading::Known(signature.into()),
             ..crate::topology::fixture::facts(Reading::Absent).os
         };

@@ -19,6 +19,7 @@ mod kernel_install;
 mod menu;
 mod next_kernel;
 mod no_iommu;
+mod once;
 mod ostree;
 mod owned;
 mod paths;
@@ -32,6 +33,7 @@ pub use check_line::{WrongLine, check_line};
 pub use iommu_after::{iommu_after, iommu_now};
 pub use iommu_off::{iommu_off, iommu_off_by_others};
 pub use next_kernel::next_kernel;
+pub use once::lasting_kernel;
 
 use super::{Context, Kind};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
