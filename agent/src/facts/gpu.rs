@@ -56,10 +56,7 @@ pub struct Rccl {
     pub numa_balancing: Reading<bool>,
     /// The running kernel's command line has the word `iommu=pt`; nothing else satisfies that test.
     pub says_pt: Reading<bool>,
-    /// That command line.
-    #[serde(skip)]
-    pub line: Reading<String>,
-    /// `CONFIG_IOMMU_DEFAULT_PASSTHROUGH=y`.
+    /// The IOMMU passes the DMA of such a GPU through, whatever words did that.
     #[serde(skip)]
     pub passes_through: Reading<bool>,
 }
@@ -82,7 +79,7 @@ pub fn observe(reader: &dyn Reader, kernel: Option<&str>, pci: &Reading<PciTree>
     // The answer only matters where an NVIDIA driver is: spare everybody else a file of half a megabyte.
     let peer_memory_symbols = match (&nvidia, kernel) {
         (_, None) => Reading::Absent,
-        (Reading::Absent, _) if !amd => Reading::Absent,
+        (Reading::Absent, _) if amd.is_none() => Reading::Absent,
         (_, Some(release)) => {
             let index = reader.read(&format!("/lib/modules/{release}/modules.symbols"));
             Reading::from_result(index).map(|bytes| {
@@ -91,16 +88,20 @@ pub fn observe(reader: &dyn Reader, kernel: Option<&str>, pci: &Reading<PciTree>
             })
         }
     };
-    let rccl = amd.then(|| rccl(reader, kernel));
+    let rccl = amd.map(|group| rccl(reader, kernel, group));
     GpuStack { nvidia, peer_memory_symbols, others, rccl }
 }
 
-/// The drivers that GPUs of other makers are bound to, and whether RCCL may run on one of these.
-fn other_drivers(reader: &dyn Reader, pci: &Reading<PciTree>) -> (Vec<OtherDriver>, bool) {
+/// The drivers that GPUs of other makers are bound to, and the IOMMU group of one on which RCCL may run.
+fn other_drivers(
+    reader: &dyn Reader,
+    pci: &Reading<PciTree>,
+) -> (Vec<OtherDriver>, Option<Reading<u32>>) {
     let functions = pci.known().into_iter().flat_map(|tree| tree.functions.values());
     let (nvidia, gpus): (Vec<_>, Vec<_>) =
         functions.filter(|function| function.is_gpu()).partition(|gpu| gpu.vendor == NVIDIA);
-    let amd = gpus.iter().any(|gpu| is_for_rccl(gpu, !nvidia.is_empty()));
+    let amd = gpus.iter().find(|gpu| is_for_rccl(gpu, !nvidia.is_empty()));
+    let amd = amd.map(|gpu| gpu.iommu_group.clone());
     let in_use = gpus.iter().filter(|gpu| !gpu.vfio);
     let names: BTreeSet<String> = in_use.filter_map(|gpu| gpu.driver.clone()).collect();
     let driver = |name: String| OtherDriver {
@@ -125,7 +126,8 @@ pub fn is_amd_accelerator(gpu: &Function) -> bool {
     gpu.vendor == AMD && matches!(gpu.class >> 8, 0x1200 | 0x0380)
 }
 
-fn rccl(reader: &dyn Reader, kernel: Option<&str>) -> Rccl {
+/// `group`: the IOMMU group of a GPU on which it may run.
+fn rccl(reader: &dyn Reader, kernel: Option<&str>, group: Reading<u32>) -> Rccl {
     let config = match kernel {
         Some(release) => Reading::from_result(reader.text(&format!("/boot/config-{release}"))),
         None => Reading::unknown("which kernel runs is not known"),
@@ -143,14 +145,18 @@ fn rccl(reader: &dyn Reader, kernel: Option<&str>) -> Rccl {
         config.clone().map(|text| text.lines().any(|one| one.trim() == line))
     };
     let attribute = |path: &str| Reading::from_result(reader.attribute(path));
-    let line = attribute("/proc/cmdline");
+    let group_type = |number: u32| attribute(&format!("/sys/kernel/iommu_groups/{number}/type"));
     Rccl {
-        passes_through: built("CONFIG_IOMMU_DEFAULT_PASSTHROUGH"),
+        passes_through: match group {
+            Reading::Known(number) => group_type(number).map(|text| text == "identity"),
+            Reading::Absent => Reading::Absent,
+            Reading::Unknown(why) => Reading::Unknown(why),
+        },
         move_notify: built("CONFIG_DMABUF_MOVE_NOTIFY"),
         p2pdma: built("CONFIG_PCI_P2PDMA"),
         numa_balancing: attribute("/proc/sys/kernel/numa_balancing").map(|value| value != "0"),
-        says_pt: line.clone().map(|line| line.split_whitespace().any(|word| word == "iommu=pt")),
-        line,
+        says_pt: attribute("/proc/cmdline")
+            .map(|line| line.split_whitespace().any(|word| word == "iommu=pt")),
     }
 }
 

@@ -2,10 +2,9 @@
 //! module to load: amdgpu does it, or registers itself with an ib_core that has peer memory (handbook §6.3, §14.6).
 
 use super::section::GpuDirect;
-use crate::cmdline::{CommandLine, KernelDefaults, iommu_passthrough};
 use crate::desired::Desired;
+use crate::facts::Facts;
 use crate::facts::gpu::{Rccl, is_amd_accelerator};
-use crate::facts::{Arch, Facts};
 use crate::host::Reading;
 use crate::kind::{some_of, sysctl};
 use crate::plan::{Blocker, Note, Unknown};
@@ -53,13 +52,10 @@ pub fn resolve(asked: GpuDirect, profile: &dyn Declared, facts: &Facts, desired:
     }
 }
 
-/// Whether the profile has `iommu=pt` written. Where the line or the kernel's own default passes through already it is not.
+/// Whether `iommu=pt` is what the profile comes to here. Where the IOMMU passes through already it is not written.
 fn writes_pt(rccl: &Rccl, desired: &Desired) -> bool {
-    let line = rccl.line.known().map(|line| CommandLine::parse(line));
-    let by_line =
-        line.and_then(|line| iommu_passthrough(&line, &KernelDefaults::default(), Arch::X86_64));
-    let satisfied = by_line.or(rccl.passes_through.known().copied()) == Some(true);
-    !satisfied && desired.cmdline.set.iter().any(|arg| arg.token == "iommu=pt")
+    rccl.passes_through == Reading::Known(false)
+        && desired.cmdline.set.iter().any(|arg| arg.token == "iommu=pt")
 }
 
 /// Accelerators that have no driver: RCCL sees none of them. Of one whose driver cannot be read that is not known.
