@@ -8,6 +8,7 @@ mod guests_to_come;
 mod image;
 mod isolation;
 mod left_behind;
+mod locked;
 mod persist;
 mod refusal;
 mod resolve;
@@ -26,7 +27,7 @@ use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs};
 use crate::facts::Facts;
 use crate::facts::pci::Acs;
 use crate::host::{HostKind, Reading};
-use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, KindPlan, Note, Settled, Why};
+use crate::plan::{Action, Change, Deferred, Effect, Item, KindPlan, Note, Settled, Why};
 use crate::section::Declared;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
@@ -83,9 +84,9 @@ fn plan(context: &Context) -> KindPlan {
         // A port that cannot be read is in the desired state's unknowns, not among its ports.
         if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
             let wanted = &left_behind::cleared_too(wanted, acs, &arguments, context.facts);
-            let lasts = lasts(wanted, acs, &next);
-            let port = Port { context, topology: &topology, wanted, acs, lasts };
-            port.plan(&arguments, &mut section);
+            let (running, next) = (&arguments, &next);
+            let port = Port { context, topology: &topology, wanted, acs, running, next };
+            port.plan(&mut section);
         }
     }
     section
@@ -148,6 +149,11 @@ impl BootArguments {
             disable_redir: pci_suboption(&line, "disable_acs_redir"),
         }
     }
+
+    /// What they say of one port.
+    fn of_port(&self, port: PciAddress) -> Option<(AcsBits, AcsBits)> {
+        token::of_port(self.config_acs.as_deref(), self.disable_redir.as_deref(), port)
+    }
 }
 
 /// What the kernel that boots next is given: the argument that is planned; where it cannot be worked out, the one of the running
@@ -165,31 +171,20 @@ fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArg
     }
 }
 
-/// Whether these arguments set the bits of a port at boot. What the port was asked for counts as far as the argument names it.
-fn lasts(wanted: &WantedAcs, acs: &Acs, arguments: &BootArguments) -> bool {
-    let said = token::of_port(
-        arguments.config_acs.as_deref(),
-        arguments.disable_redir.as_deref(),
-        wanted.port,
-    );
-    said.is_some_and(|(mask, value)| {
-        let both = mask.and(wanted.mask).and(acs.capable);
-        !both.is_empty() && value.and(both) == wanted.value.and(both)
-    })
-}
-
 /// One wanted port and what is known of it.
 struct Port<'a> {
     context: &'a Context<'a>,
     topology: &'a Topology<'a>,
     wanted: &'a WantedAcs,
     acs: &'a Acs,
-    /// Whether the kernel that boots next sets the bits.
-    lasts: bool,
+    /// What the running kernel was booted with,
+    running: &'a BootArguments,
+    /// and what the next one will be.
+    next: &'a BootArguments,
 }
 
 impl Port<'_> {
-    fn plan(&self, arguments: &BootArguments, section: &mut KindPlan) {
+    fn plan(&self, section: &mut KindPlan) {
         let (mask, control) = (self.mask(), self.acs.control);
         let right = control.and(mask) == self.wanted.value.and(mask);
         if let Some(blocker) = self.guests_in_the_way(right) {
@@ -204,43 +199,23 @@ impl Port<'_> {
             });
             return;
         }
-        section.notes.extend(self.differs_from_boot_arguments(arguments));
+        let lockdown = self.lockdown();
+        if lockdown.is_none() || !self.is_disobeyed() {
+            section.notes.extend(self.differs_from_boot_arguments());
+        }
         if self.context.facts.host == HostKind::Image {
             section.changes.push(self.change(Some(first_boot())));
             return;
         }
-        match self.lockdown() {
+        match lockdown {
             None => section.changes.push(self.change(None)),
-            Some(_) if self.lasts => section.notes.push(self.note(format!(
-                "left at {}: kernel lockdown refuses the write; the kernel's own argument clears it at boot",
-                shown(control)
-            ))),
-            Some(reason) => section.blockers.push(Blocker {
-                kind: NAME,
-                subject: self.subject(),
-                reason,
-                remedy: match self.by_argument() {
-                    true => {
-                        "make readable what is unknown here (the kernel argument is worked out only then), or switch \
-                              lockdown (Secure Boot) off"
-                    }
-                    false => {
-                        "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or switch \
-                               lockdown (Secure Boot) off"
-                    }
-                }
-                .to_owned(),
-            }),
+            Some(lockdown) => self.plan_locked(lockdown, section),
         }
     }
 
     /// The register is not what the kernel was booted with.
-    fn differs_from_boot_arguments(&self, arguments: &BootArguments) -> Option<Note> {
-        let said = token::of_port(
-            arguments.config_acs.as_deref(),
-            arguments.disable_redir.as_deref(),
-            self.wanted.port,
-        )?;
+    fn differs_from_boot_arguments(&self) -> Option<Note> {
+        let said = self.running.of_port(self.wanted.port)?;
         if token::obeyed(self.acs, said) {
             return None;
         }
@@ -269,6 +244,19 @@ impl Port<'_> {
         self.wanted.mask.and(self.acs.capable)
     }
 
+    /// The register once it is right.
+    fn after(&self) -> AcsBits {
+        self.acs.control.without(self.mask()).or(self.wanted.value.and(self.mask()))
+    }
+
+    /// Whether the kernel that boots next sets the bits. What the port was asked for counts as far as the argument names it.
+    fn lasts(&self) -> bool {
+        self.next.of_port(self.wanted.port).is_some_and(|(mask, value)| {
+            let both = mask.and(self.mask());
+            !both.is_empty() && value.and(both) == self.wanted.value.and(both)
+        })
+    }
+
     fn change(&self, deferred: Option<Deferred>) -> Change {
         let (mask, before) = (self.mask(), self.acs.control);
         let value = self.wanted.value.and(mask);
@@ -279,10 +267,10 @@ impl Port<'_> {
             items: vec![Item {
                 subject: "ACS control".to_owned(),
                 before: Some(shown(before)),
-                after: Some(shown(before.without(mask).or(value))),
+                after: Some(shown(self.after())),
                 why: self.wanted.why.clone(),
             }],
-            effect: if self.lasts { Effect::Now } else { Effect::EveryBoot },
+            effect: if self.lasts() { Effect::Now } else { Effect::EveryBoot },
             actions: vec![Action::SetConfigBits {
                 address: self.wanted.port,
                 offset: self.acs.control_offset(),
