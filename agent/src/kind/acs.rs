@@ -32,7 +32,7 @@ use crate::section::Declared;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
-use super::{Context, Kind, Owns, Watch, no_labels, some_of};
+use super::{Context, Kind, Owns, Watch, cmdline, no_labels, some_of};
 
 pub use resolve::resolve;
 pub use resolved::Resolved;
@@ -143,10 +143,13 @@ fn arguments_at_boot(context: &Context) -> BootArguments {
 
 impl BootArguments {
     fn of(line: &str) -> Self {
-        let line = CommandLine::parse(line);
+        Self::of_line(&CommandLine::parse(line))
+    }
+
+    fn of_line(line: &CommandLine) -> Self {
         BootArguments {
-            config_acs: pci_suboption(&line, "config_acs"),
-            disable_redir: pci_suboption(&line, "disable_acs_redir"),
+            config_acs: pci_suboption(line, "config_acs"),
+            disable_redir: pci_suboption(line, "disable_acs_redir"),
         }
     }
 
@@ -156,13 +159,17 @@ impl BootArguments {
     }
 }
 
-/// What the kernel that boots next is given: the argument that is planned; where it cannot be worked out, the one of the running
-/// kernel, which then stays. A way to last that was chosen, and has come to no argument, clears nothing at boot.
+/// What the kernel that boots next is given: the argument that is planned, or what its boot entry has where the command line is
+/// refused; where the argument cannot be worked out, the one of the running kernel, which then stays. A way to last that was chosen, and has come to no argument, clears nothing at boot.
 fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArguments {
     let desired = context.desired;
     let planned = desired.cmdline.set.iter().find(|arg| arg.from == NAME);
     match planned {
         _ if desired.acs.persistence == AcsPersistence::Live => BootArguments::default(),
+        Some(_) if cmdline::is_refused(context) => {
+            let line = cmdline::next_boot(context.reader, context.facts);
+            line.known().map(BootArguments::of_line).unwrap_or_default()
+        }
         Some(arg) => BootArguments::of(&arg.token),
         None if desired.cmdline.keep.iter().any(|kept| KEPT.contains(&kept.as_str())) => {
             running.clone()
