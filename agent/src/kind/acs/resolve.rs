@@ -14,7 +14,7 @@ use crate::topology::{Peer, Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
 use super::KEPT;
-use super::earlier_argument::covers_more;
+use super::earlier_argument::{above_guests, covers_more};
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
 use super::guests_to_come::guests_to_come;
@@ -37,9 +37,17 @@ pub(super) fn resolve_into(
     desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts, &to_come));
     let Some(section) = profile.get::<section::Acs>() else { return };
     let Resolved { acs, arg, blockers, unknowns, notes } = resolve_beside(section, facts, &to_come);
+    let above_guests = above_guests(ledger, facts, &to_come);
     match arg {
-        Reading::Known(arg) if unknowns.is_empty() || !covers_more(&arg.token, &acs, ledger) => {
+        Reading::Known(arg)
+            if !above_guests.is_empty()
+                || unknowns.is_empty()
+                || !covers_more(&arg.token, ledger) =>
+        {
             desired.cmdline.set.push(arg);
+        }
+        Reading::Absent | Reading::Unknown(_) if !above_guests.is_empty() => {
+            desired.cmdline.absent.extend(above_guests);
         }
         Reading::Absent => {}
         // Some or all ports cannot be seen from here: what an earlier run put on the command line for them stays.

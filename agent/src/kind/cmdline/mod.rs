@@ -245,7 +245,9 @@ fn edit_of(
         return Ok(edit);
     }
     let mut absent: Vec<String> = absent.into_iter().map(str::to_owned).collect();
-    absent.extend(disowned);
+    // What is to go for a reason of its own is named already.
+    let unnamed: Vec<String> = disowned.into_iter().filter(|own| !absent.contains(own)).collect();
+    absent.extend(unnamed);
     Edit::new(arch, set, &absent).map_err(|error| bad(&error))
 }
 
