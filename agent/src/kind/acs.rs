@@ -8,6 +8,7 @@ mod guests_to_come;
 mod image;
 mod isolation;
 mod left_behind;
+mod locked;
 mod missing_device;
 mod persist;
 mod refusal;
@@ -27,12 +28,12 @@ use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs};
 use crate::facts::Facts;
 use crate::facts::pci::Acs;
 use crate::host::{HostKind, Reading};
-use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, KindPlan, Note, Settled, Why};
+use crate::plan::{Action, Change, Deferred, Effect, Item, KindPlan, Note, Settled, Why};
 use crate::section::Declared;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
-use super::{Context, Kind, Owns, Watch, no_labels, some_of};
+use super::{Context, Kind, Owns, Watch, cmdline, no_labels, some_of};
 
 pub use guard::guests_exposed;
 pub use resolve::resolve;
@@ -85,9 +86,9 @@ fn plan(context: &Context) -> KindPlan {
         // A port that cannot be read is in the desired state's unknowns, not among its ports.
         if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
             let wanted = &left_behind::cleared_too(wanted, acs, &arguments, context.facts);
-            let lasts = lasts(wanted, acs, &next);
-            let port = Port { context, topology: &topology, wanted, acs, lasts };
-            port.plan(&arguments, &mut section);
+            let (running, next) = (&arguments, &next);
+            let port = Port { context, topology: &topology, wanted, acs, running, next };
+            port.plan(&mut section);
         }
     }
     section
@@ -144,21 +145,33 @@ fn arguments_at_boot(context: &Context) -> BootArguments {
 
 impl BootArguments {
     fn of(line: &str) -> Self {
-        let line = CommandLine::parse(line);
+        Self::of_line(&CommandLine::parse(line))
+    }
+
+    fn of_line(line: &CommandLine) -> Self {
         BootArguments {
-            config_acs: pci_suboption(&line, "config_acs"),
-            disable_redir: pci_suboption(&line, "disable_acs_redir"),
+            config_acs: pci_suboption(line, "config_acs"),
+            disable_redir: pci_suboption(line, "disable_acs_redir"),
         }
+    }
+
+    /// What they say of one port.
+    fn of_port(&self, port: PciAddress) -> Option<(AcsBits, AcsBits)> {
+        token::of_port(self.config_acs.as_deref(), self.disable_redir.as_deref(), port)
     }
 }
 
-/// What the kernel that boots next is given: the argument that is planned; where it cannot be worked out, the one of the running
-/// kernel, which then stays. A way to last that was chosen, and has come to no argument, clears nothing at boot.
+/// What the kernel that boots next is given: the argument that is planned, or what its boot entry has where the command line is
+/// refused; where the argument cannot be worked out, the one of the running kernel, which then stays. A way to last that was chosen, and has come to no argument, clears nothing at boot.
 fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArguments {
     let desired = context.desired;
     let planned = desired.cmdline.set.iter().find(|arg| arg.from == NAME);
     match planned {
         _ if desired.acs.persistence == AcsPersistence::Live => BootArguments::default(),
+        Some(_) if cmdline::is_refused(context) => {
+            let line = cmdline::next_boot(context.reader, context.facts);
+            line.known().map(BootArguments::of_line).unwrap_or_default()
+        }
         Some(arg) => BootArguments::of(&arg.token),
         None if desired.cmdline.keep.iter().any(|kept| KEPT.contains(&kept.as_str())) => {
             running.clone()
@@ -167,31 +180,20 @@ fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArg
     }
 }
 
-/// Whether these arguments set the bits of a port at boot. What the port was asked for counts as far as the argument names it.
-fn lasts(wanted: &WantedAcs, acs: &Acs, arguments: &BootArguments) -> bool {
-    let said = token::of_port(
-        arguments.config_acs.as_deref(),
-        arguments.disable_redir.as_deref(),
-        wanted.port,
-    );
-    said.is_some_and(|(mask, value)| {
-        let both = mask.and(wanted.mask).and(acs.capable);
-        !both.is_empty() && value.and(both) == wanted.value.and(both)
-    })
-}
-
 /// One wanted port and what is known of it.
 struct Port<'a> {
     context: &'a Context<'a>,
     topology: &'a Topology<'a>,
     wanted: &'a WantedAcs,
     acs: &'a Acs,
-    /// Whether the kernel that boots next sets the bits.
-    lasts: bool,
+    /// What the running kernel was booted with,
+    running: &'a BootArguments,
+    /// and what the next one will be.
+    next: &'a BootArguments,
 }
 
 impl Port<'_> {
-    fn plan(&self, arguments: &BootArguments, section: &mut KindPlan) {
+    fn plan(&self, section: &mut KindPlan) {
         let (mask, control) = (self.mask(), self.acs.control);
         let right = control.and(mask) == self.wanted.value.and(mask);
         if let Some(blocker) = self.guests_in_the_way(right) {
@@ -206,43 +208,23 @@ impl Port<'_> {
             });
             return;
         }
-        section.notes.extend(self.differs_from_boot_arguments(arguments));
+        let lockdown = self.lockdown();
+        if lockdown.is_none() || !self.is_disobeyed() {
+            section.notes.extend(self.differs_from_boot_arguments());
+        }
         if self.context.facts.host == HostKind::Image {
             section.changes.push(self.change(Some(first_boot())));
             return;
         }
-        match self.lockdown() {
+        match lockdown {
             None => section.changes.push(self.change(None)),
-            Some(_) if self.lasts => section.notes.push(self.note(format!(
-                "left at {}: kernel lockdown refuses the write; the kernel's own argument clears it at boot",
-                shown(control)
-            ))),
-            Some(reason) => section.blockers.push(Blocker {
-                kind: NAME,
-                subject: self.subject(),
-                reason,
-                remedy: match self.by_argument() {
-                    true => {
-                        "make readable what is unknown here (the kernel argument is worked out only then), or switch \
-                              lockdown (Secure Boot) off"
-                    }
-                    false => {
-                        "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or switch \
-                               lockdown (Secure Boot) off"
-                    }
-                }
-                .to_owned(),
-            }),
+            Some(lockdown) => self.plan_locked(lockdown, section),
         }
     }
 
     /// The register is not what the kernel was booted with.
-    fn differs_from_boot_arguments(&self, arguments: &BootArguments) -> Option<Note> {
-        let said = token::of_port(
-            arguments.config_acs.as_deref(),
-            arguments.disable_redir.as_deref(),
-            self.wanted.port,
-        )?;
+    fn differs_from_boot_arguments(&self) -> Option<Note> {
+        let said = self.running.of_port(self.wanted.port)?;
         if token::obeyed(self.acs, said) {
             return None;
         }
@@ -271,6 +253,19 @@ impl Port<'_> {
         self.wanted.mask.and(self.acs.capable)
     }
 
+    /// The register once it is right.
+    fn after(&self) -> AcsBits {
+        self.acs.control.without(self.mask()).or(self.wanted.value.and(self.mask()))
+    }
+
+    /// Whether the kernel that boots next sets the bits. What the port was asked for counts as far as the argument names it.
+    fn lasts(&self) -> bool {
+        self.next.of_port(self.wanted.port).is_some_and(|(mask, value)| {
+            let both = mask.and(self.mask());
+            !both.is_empty() && value.and(both) == self.wanted.value.and(both)
+        })
+    }
+
     fn change(&self, deferred: Option<Deferred>) -> Change {
         let (mask, before) = (self.mask(), self.acs.control);
         let value = self.wanted.value.and(mask);
@@ -281,10 +276,10 @@ impl Port<'_> {
             items: vec![Item {
                 subject: "ACS control".to_owned(),
                 before: Some(shown(before)),
-                after: Some(shown(before.without(mask).or(value))),
+                after: Some(shown(self.after())),
                 why: self.wanted.why.clone(),
             }],
-            effect: if self.lasts { Effect::Now } else { Effect::EveryBoot },
+            effect: if self.lasts() { Effect::Now } else { Effect::EveryBoot },
             actions: vec![Action::SetConfigBits {
                 address: self.wanted.port,
                 offset: self.acs.control_offset(),

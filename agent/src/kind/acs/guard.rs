@@ -110,6 +110,11 @@ pub fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> String {
     parts.join(", and ")
 }
 
+/// Whether one of them is known to be a guest's, or to have VFs that are to be.
+pub fn are_certain(tree: &PciTree, guests: &[PciAddress]) -> bool {
+    guests.iter().any(|guest| use_of(tree, *guest) != Use::Unread)
+}
+
 /// What to do about functions that guests have, are to have, or may have because their driver could not be read.
 pub fn set_free(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
     let all = |wanted: Use| guests.iter().all(|guest| use_of(tree, *guest) == wanted);
@@ -166,29 +171,50 @@ pub fn refuse_arguments(
     let Some(tree) = facts.pci.known() else { return Vec::new() };
     let guests = guests_below(tree, to_come);
     let mut blockers = Vec::new();
-    args.retain(|arg| {
-        let line = CommandLine::parse(&arg.token);
-        let (config, redir) =
-            (pci_suboption(&line, "config_acs"), pci_suboption(&line, "disable_acs_redir"));
-        let opened =
-            guests.iter().find(|(port, _)| token::may_open(config.as_deref(), redir.as_deref(), **port));
-        let Some((port, functions)) = opened else { return true };
-        let used = used_by(tree, functions, "");
-        blockers.push(Blocker {
-            kind: NAME,
-            subject: format!("argument {}", arg.token),
-            reason: format!(
-                "it opens ACS on port {port}, below which {used}: from the next boot on the guest's IOMMU group \
-                 would hold its neighbours too (Linux drivers/iommu/iommu.c; handbook §3.3, §14.1)"
-            ),
-            remedy: format!(
-                "take the port out of the argument (or give it `1` for each of SV, RR, CR and UF in config_acs), or {}",
-                set_free(tree, functions)
-            ),
+    loop {
+        let before = args.len();
+        // What `config_acs` says for a port counts for another argument's `disable_acs_redir`, as long as it stays.
+        let all: Vec<&str> = args.iter().map(|arg| arg.token.as_str()).collect();
+        let config = pci_suboption(&CommandLine::parse(&all.join(" ")), "config_acs");
+        args.retain(|arg| match refused(arg, config.as_deref(), &guests, tree) {
+            Some(blocker) => {
+                blockers.push(blocker);
+                false
+            }
+            None => true,
         });
-        false
-    });
-    blockers
+        if args.len() == before {
+            return blockers;
+        }
+    }
+}
+
+fn refused(
+    arg: &WantedArg,
+    config: Option<&str>,
+    guests: &BTreeMap<PciAddress, Vec<PciAddress>>,
+    tree: &PciTree,
+) -> Option<Blocker> {
+    let line = CommandLine::parse(&arg.token);
+    let (own, redir) =
+        (pci_suboption(&line, "config_acs"), pci_suboption(&line, "disable_acs_redir"));
+    let (own, redir) = (own.as_deref(), redir.as_deref());
+    let (port, functions) = guests.iter().find(|(port, _)| {
+        token::may_open(own, redir, **port) && token::may_open(own.or(config), redir, **port)
+    })?;
+    let used = used_by(tree, functions, "");
+    Some(Blocker {
+        kind: NAME,
+        subject: format!("argument {}", arg.token),
+        reason: format!(
+            "it opens ACS on port {port}, below which {used}: from the next boot on the guest's IOMMU group \
+             would hold its neighbours too (Linux drivers/iommu/iommu.c; handbook §3.3, §14.1)"
+        ),
+        remedy: format!(
+            "take the port out of the argument (or give it `1` for each of SV, RR, CR and UF in config_acs), or {}",
+            set_free(tree, functions)
+        ),
+    })
 }
 
 #[cfg(test)]

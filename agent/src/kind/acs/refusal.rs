@@ -1,4 +1,4 @@
-//! Why a wanted port is not written: guests below it, or kernel lockdown. Pure.
+//! Why a wanted port is not opened, or must not be open: guests below it. Pure.
 
 use super::{NAME, Port, guard};
 use crate::host::Reading;
@@ -38,7 +38,7 @@ impl Port<'_> {
     }
 
     /// The port is open, and guests below it are in groups that say otherwise. A group that cannot be seen is no proof.
-    fn exposed(&self) -> Option<Blocker> {
+    pub(super) fn exposed(&self) -> Option<Blocker> {
         let tree = self.context.facts.pci.known()?;
         let missing = AcsBits::ISOLATION.and(self.acs.capable).without(self.acs.control);
         let group = tree.get(self.wanted.port).map(|port| &port.iommu_group);
@@ -75,15 +75,5 @@ impl Port<'_> {
             false => " perhaps below it (it cannot be seen, or a bridge above it)",
         };
         guard::used_by(self.topology.tree(), guests, place)
-    }
-
-    /// Why the register cannot be written on the running machine.
-    pub(super) fn lockdown(&self) -> Option<String> {
-        let lockdown = self.context.facts.os.lockdown.known().map(String::as_str)?;
-        matches!(lockdown, "integrity" | "confidentiality").then(|| {
-            format!(
-                "kernel lockdown ({lockdown}) refuses every write to PCI config space (Linux drivers/pci/pci-sysfs.c; handbook §3.1)"
-            )
-        })
     }
 }

@@ -15,7 +15,7 @@ use crate::topology::{Peer, Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
 use super::KEPT;
-use super::earlier_argument::{covers_more, has_argument};
+use super::earlier_argument::{above_guests, covers_more, has_argument};
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
 use super::guests_to_come::guests_to_come;
@@ -45,8 +45,10 @@ pub(super) fn resolve_into(
     let resolved = resolve_beside(section, facts, beside);
     let Resolved { acs, arg, kept_unsure, blockers, unknowns, mut notes } = resolved;
     let tree = facts.pci.known();
-    // A function of which nothing is known may be the one that a port was opened for.
-    let unsure = !unknowns.is_empty() || tree.is_some_and(|tree| !tree.unread().is_empty());
+    // A function of which nothing is known may be the one that a port was opened for, and one whose driver is not known no
+    // guest's.
+    let unread = |tree: &PciTree| !tree.unread().is_empty() || !tree.unread_drivers.is_empty();
+    let unsure = !unknowns.is_empty() || tree.is_some_and(unread);
     let (arg, missing) = match unsure {
         true => (arg, None),
         false => carried_over(arg, section, &acs, tree, &to_come, ledger),
@@ -55,9 +57,15 @@ pub(super) fn resolve_into(
     if has_argument(ledger) {
         desired.unknowns.extend(kept_unsure);
     }
+    let above_guests = above_guests(ledger, facts, &to_come);
     match arg {
-        Reading::Known(arg) if !unsure || !covers_more(&arg.token, &acs, ledger) => {
+        Reading::Known(arg)
+            if !above_guests.is_empty() || !unsure || !covers_more(&arg.token, ledger) =>
+        {
             desired.cmdline.set.push(arg);
+        }
+        Reading::Absent | Reading::Unknown(_) if !above_guests.is_empty() => {
+            desired.cmdline.absent.extend(above_guests);
         }
         Reading::Absent => {}
         // Some or all ports cannot be seen from here: what an earlier run put on the command line for them stays.

@@ -166,6 +166,12 @@ fn plan(context: &Context) -> KindPlan {
     section
 }
 
+/// Whether nothing that is wanted can be written: it contradicts itself, or nobody knows how the host boots.
+pub fn is_refused(context: &Context) -> bool {
+    let arch = arch(context.facts);
+    edit(&context.desired.cmdline, arch, context).is_err() || backend(&context.facts.boot).is_err()
+}
+
 /// Whether passthrough is asked for.
 fn passthrough_wanted(context: &Context) -> bool {
     let wanted = &context.desired.cmdline.set;
@@ -235,7 +241,7 @@ fn edit_of(
     let absent: Vec<&str> = wanted.absent.iter().map(|arg| arg.token.as_str()).collect();
     let bad = |error: &dyn std::error::Error| Obstacle {
         reason: chain(error),
-        remedy: "correct the profile: `bedplate profile check` shows the place".into(),
+        remedy: remedy(wanted, arch),
     };
     let edit = Edit::new(arch, set, &absent).map_err(|error| bad(&error))?;
     let disowned = owned::disowned(&edit, context, &wanted.keep);
@@ -243,8 +249,24 @@ fn edit_of(
         return Ok(edit);
     }
     let mut absent: Vec<String> = absent.into_iter().map(str::to_owned).collect();
-    absent.extend(disowned);
+    // What is to go for a reason of its own is named already.
+    let unnamed: Vec<String> = disowned.into_iter().filter(|own| !absent.contains(own)).collect();
+    absent.extend(unnamed);
     Edit::new(arch, set, &absent).map_err(|error| bad(&error))
+}
+
+/// Where to correct what the profile asks for. `profile check` knows no machine, and what [acs] comes to on one only its plan.
+fn remedy(wanted: &DesiredCmdline, arch: Arch) -> String {
+    let listed = wanted.set.iter().filter(|arg| arg.from == NAME).map(|arg| arg.token.as_str());
+    let absent: Vec<&str> = wanted.absent.iter().map(|arg| arg.token.as_str()).collect();
+    match Edit::new(arch, &listed.collect::<Vec<_>>(), &absent) {
+        Err(_) => "correct the profile: `bedplate profile check` shows the place",
+        Ok(_) => {
+            "drop the one in [cmdline] of the profile, or set `policy` in [acs] or `mode` in [iommu], which asks for the other, \
+             to \"keep\""
+        }
+    }
+    .to_owned()
 }
 
 fn change(
