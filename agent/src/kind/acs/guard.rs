@@ -71,10 +71,10 @@ enum Use {
 }
 
 fn use_of(tree: &PciTree, guest: PciAddress) -> Use {
-    let function = tree.get(guest).filter(|function| !function.vfio);
     let is_the_hosts = |driver: &str| !serves_guests(driver);
-    match function {
-        Some(_) if tree.unread_drivers.contains_key(&guest) => Use::Unread,
+    match tree.get(guest) {
+        Some(function) if function.vfio => Use::Guests,
+        _ if tree.unread_drivers.contains_key(&guest) => Use::Unread,
         Some(function) if function.driver.as_deref().is_some_and(is_the_hosts) => Use::ToCome,
         _ => Use::Guests,
     }
