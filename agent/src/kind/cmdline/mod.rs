@@ -28,6 +28,7 @@ pub(crate) mod section;
 pub mod show;
 mod situation;
 mod states;
+mod wanted_edit;
 
 pub use check_line::{WrongLine, check_line};
 pub use iommu_after::{iommu_after, iommu_now};
@@ -43,6 +44,7 @@ use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{Reader, Reading};
 use crate::plan::{Action, Blocker, Change, Effect, KindPlan, Pending};
 use diagnosis::{Cause, Seen};
+use wanted_edit::{edit, needed};
 
 /// The row of the table of kinds.
 pub const KIND: Kind = Kind {
@@ -166,10 +168,10 @@ fn plan(context: &Context) -> KindPlan {
     section
 }
 
-/// Whether nothing that is wanted can be written: it contradicts itself, or nobody knows how the host boots.
+/// Whether nothing that is wanted gets written, because something stands in the way.
 pub fn is_refused(context: &Context) -> bool {
-    let arch = arch(context.facts);
-    edit(&context.desired.cmdline, arch, context).is_err() || backend(&context.facts.boot).is_err()
+    let section = plan(context);
+    !section.blockers.is_empty() && section.changes.is_empty()
 }
 
 /// Whether passthrough is asked for.
@@ -207,66 +209,6 @@ fn block(section: &mut KindPlan, obstacle: Obstacle) {
 /// parameter of the handbook exists.
 pub fn arch(facts: &Facts) -> Arch {
     facts.arch.known().copied().unwrap_or(Arch::X86_64)
-}
-
-/// What the profile wants, and what bedplate once put there and nobody wants any more.
-fn edit(wanted: &DesiredCmdline, arch: Arch, context: &Context) -> Result<Edit, Obstacle> {
-    let set: Vec<&str> = wanted.set.iter().map(|arg| arg.token.as_str()).collect();
-    edit_of(&set, wanted, arch, context)
-}
-
-/// The same without what every state has by kernel default.
-fn needed(
-    wanted: &DesiredCmdline,
-    arch: Arch,
-    context: &Context,
-    comparison: &states::Comparison,
-) -> Result<Edit, Obstacle> {
-    let by_default = comparison.by_default();
-    let set: Vec<&str> = wanted
-        .set
-        .iter()
-        .map(|arg| arg.token.as_str())
-        .filter(|token| !by_default.contains(*token))
-        .collect();
-    edit_of(&set, wanted, arch, context)
-}
-
-fn edit_of(
-    set: &[&str],
-    wanted: &DesiredCmdline,
-    arch: Arch,
-    context: &Context,
-) -> Result<Edit, Obstacle> {
-    let absent: Vec<&str> = wanted.absent.iter().map(|arg| arg.token.as_str()).collect();
-    let bad = |error: &dyn std::error::Error| Obstacle {
-        reason: chain(error),
-        remedy: remedy(wanted, arch),
-    };
-    let edit = Edit::new(arch, set, &absent).map_err(|error| bad(&error))?;
-    let disowned = owned::disowned(&edit, context, &wanted.keep);
-    if disowned.is_empty() {
-        return Ok(edit);
-    }
-    let mut absent: Vec<String> = absent.into_iter().map(str::to_owned).collect();
-    // What is to go for a reason of its own is named already.
-    let unnamed: Vec<String> = disowned.into_iter().filter(|own| !absent.contains(own)).collect();
-    absent.extend(unnamed);
-    Edit::new(arch, set, &absent).map_err(|error| bad(&error))
-}
-
-/// Where to correct what the profile asks for. `profile check` knows no machine, and what [acs] comes to on one only its plan.
-fn remedy(wanted: &DesiredCmdline, arch: Arch) -> String {
-    let listed = wanted.set.iter().filter(|arg| arg.from == NAME).map(|arg| arg.token.as_str());
-    let absent: Vec<&str> = wanted.absent.iter().map(|arg| arg.token.as_str()).collect();
-    match Edit::new(arch, &listed.collect::<Vec<_>>(), &absent) {
-        Err(_) => "correct the profile: `bedplate profile check` shows the place",
-        Ok(_) => {
-            "drop the one in [cmdline] of the profile, or set `policy` in [acs] or `mode` in [iommu], which asks for the other, \
-             to \"keep\""
-        }
-    }
-    .to_owned()
 }
 
 fn change(

@@ -323,6 +323,8 @@ impl Scan<'_, '_> {
         let (wide, narrow) = (&rest[..ends("'\"`$\\")], &rest[..ends("'\"`$\\;&|<>(){}")]);
         self.name = None;
         if self.words.is_harmless(name, wide, self.style) {
+            // `pci=config_acs="…"`: the quoted list belongs to `pci`.
+            self.name = wide.ends_with('=').then(|| name.to_owned());
             self.out.push_str(wide);
             self.at += wide.len();
             return;
