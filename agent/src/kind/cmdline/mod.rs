@@ -39,7 +39,6 @@ pub use once::lasting_kernel;
 use super::{Context, Kind};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
 use crate::desired::DesiredCmdline;
-use crate::error_chain::chain;
 use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{Reader, Reading};
 use crate::plan::{Action, Blocker, Change, Effect, KindPlan, Pending};
