@@ -66,13 +66,15 @@ fn is_list(value: &str) -> bool {
         && identity::places(value).is_empty()
 }
 
-/// `/vmlinuz-6.8.0-45-generic`, below the directories that boot loaders have.
+/// `/vmlinuz-6.8.0-45-generic`, below the directories that boot loaders have: of `/boot`, or of the btrfs subvolume that Debian
+/// (`@`) or Fedora (`root`) keeps it in.
 fn is_kernel_image(value: &str) -> bool {
     let path =
         value.split_once(')').filter(|_| value.starts_with('(')).map_or(value, |(_, path)| path);
+    let Some(path) = path.strip_prefix('/') else { return false };
     let name = path.rsplit('/').next().unwrap_or_default();
     let directory = &path[..path.len() - name.len()];
-    ["/", "/boot/", "/@/boot/", "/root/boot/"].contains(&directory)
+    ["", "boot/", "@/boot/", "root/boot/"].contains(&directory)
         && ["vmlinuz", "vmlinux", "Image", "bzImage", "linux"]
             .iter()
             .any(|image| name.starts_with(image))
