@@ -162,7 +162,8 @@ impl BootArguments {
 }
 
 /// What the kernel that boots next is given: the argument that is planned, or what its boot entry has where the command line is
-/// refused; where the argument cannot be worked out, the one of the running kernel, which then stays. A way to last that was chosen, and has come to no argument, clears nothing at boot.
+/// refused; where the argument cannot be worked out, the one of the running kernel, which then stays. A way to last that was
+/// chosen, and has come to no argument, clears nothing at boot.
 fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArguments {
     let desired = context.desired;
     let planned = desired.cmdline.set.iter().find(|arg| arg.from == NAME);

@@ -31,7 +31,7 @@ struct Redacted {
     words: usize,
     /// Addresses, ids and serial numbers replaced.
     identifiers: usize,
-    /// Lines of comments and of what bedplate does not use.
+    /// Bytes that it is shorter by: mostly lines of comments, and of what bedplate does not use.
     shorter: usize,
 }
 

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::desired::{AcsPolicy, DesiredAcs, WantedArg};
 use crate::facts::pci::PciTree;
 use crate::host::Reading;
-use crate::kind::{cmdline, some_of};
+use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::{Note, Why};
 use crate::value::PciAddress;
 
+use super::earlier_argument::owned;
 use super::guard::guests_below;
 use super::section::{self, AcsPersist, Guests};
 use super::shape::{SHAPES, Shape};
@@ -56,8 +57,7 @@ pub(super) fn carried_over(
     to_come: &[PciAddress],
     ledger: &Ledger,
 ) -> (Reading<WantedArg>, Option<Note>) {
-    let owned = ledger.owned.get(cmdline::KIND.name).map(Vec::as_slice).unwrap_or_default();
-    let mut earlier = owned.iter().filter_map(|token| Entries::of(token));
+    let mut earlier = owned(ledger).into_iter().filter_map(Entries::of);
     let (Some(tree), Some(earlier)) = (tree, earlier.next()) else { return (arg, None) };
     let new = match &arg {
         Reading::Known(new) => Entries::of(&new.token),

@@ -148,9 +148,13 @@ fn on_tree(
         AcsPolicy::Clear => all_ports(tree),
         _ => fabrics.iter().flat_map(|fabric| fabric.targets(root_port)).collect(),
     };
-    // What cannot be read is said once.
-    let readable = readings(tree, &topology, targets(&today), &mut resolved.clone());
-    let later = readings(tree, &topology, targets(&fabrics), resolved);
+    let (later, others) = readings(tree, &topology, targets(&fabrics));
+    report_others(others, tree, resolved);
+    // The same ports but for their bits: what is to be said of the others has been.
+    let readable = match beside.iommu.now == beside.iommu.next {
+        true => later.clone(),
+        false => readings(tree, &topology, targets(&today)).0,
+    };
     if profile.policy == AcsPolicy::Keep {
         report_redirects(&readable, resolved);
         isolation::groups_without_isolation(tree, &topology, &BTreeSet::new(), resolved);
@@ -271,37 +275,53 @@ fn all_ports(tree: &PciTree) -> Targets {
 
 type Readable = Vec<(PciAddress, Acs, Target)>;
 
-/// Ports with ACS. Ports without it redirect nothing and drop out; that is said, and what is not known as well.
-fn readings(
-    tree: &PciTree,
-    topology: &Topology,
-    targets: Targets,
-    resolved: &mut Resolved,
-) -> Readable {
-    let (mut readable, mut unreadable, mut without) = (Vec::new(), Vec::new(), Vec::new());
+/// Ports that drop out.
+#[derive(Default)]
+struct Others {
+    /// Intel's, whose registers are elsewhere.
+    misplaced: Vec<PciAddress>,
+    /// Without ACS: they redirect nothing.
+    without: Vec<PciAddress>,
+    /// Not known, and why.
+    unreadable: Vec<(PciAddress, String)>,
+}
+
+/// Ports with ACS, and the others.
+fn readings(tree: &PciTree, topology: &Topology, targets: Targets) -> (Readable, Others) {
+    let (mut readable, mut others) = (Vec::new(), Others::default());
     for (port, target) in targets {
         let Some(function) = tree.get(port) else {
-            unreadable.push((port, "it is not among the PCI functions that can be seen"));
+            let reason = "it is not among the PCI functions that can be seen";
+            others.unreadable.push((port, reason.to_owned()));
             continue;
         };
         match &function.acs {
             // Whatever was read: a register that is elsewhere is no reason to ask again.
             _ if caps::has_misplaced_acs(function.vendor, function.device, PortType::RootPort) => {
-                let text = "left alone: this Intel PCH port keeps its ACS control elsewhere (Linux drivers/pci/quirks.c; handbook §3.1)";
-                resolved.note(format!("port {port}"), text);
+                others.misplaced.push(port);
             }
             Reading::Known(acs) => readable.push((port, *acs, target)),
             // Of other bridges nobody expects it (handbook §3.1).
             Reading::Absent if matches!(topology.role(port), Role::RootPort | Role::Downstream) => {
-                without.push(port.to_string());
+                others.without.push(port);
             }
             Reading::Absent => {}
-            Reading::Unknown(reason) => unreadable.push((port, &**reason)),
+            Reading::Unknown(reason) => others.unreadable.push((port, reason.to_string())),
         }
+    }
+    (readable, others)
+}
+
+fn report_others(others: Others, tree: &PciTree, resolved: &mut Resolved) {
+    let Others { misplaced, without, unreadable } = others;
+    for port in misplaced {
+        let text = "left alone: this Intel PCH port keeps its ACS control elsewhere (Linux drivers/pci/quirks.c; handbook §3.1)";
+        resolved.note(format!("port {port}"), text);
     }
     if !without.is_empty() {
         let text = "no ACS: it redirects nothing, and there is nothing to clear";
-        resolved.note(format!("port {}", some_of(without.into_iter(), 8, "ports")), text);
+        let named = some_of(without.iter().map(PciAddress::to_string), 8, "ports");
+        resolved.note(format!("port {named}"), text);
     }
     if let Some((_, reason)) = unreadable.first() {
         let named = some_of(unreadable.iter().map(|(port, _)| port.to_string()), 4, "ports");
@@ -311,10 +331,9 @@ fn readings(
             let text = format!("not known ({reason}); policy `keep` leaves it as it is");
             resolved.note(format!("ACS of {named}"), text);
         } else {
-            resolved.unknown(format!("ACS of {named}"), (*reason).to_owned());
+            resolved.unknown(format!("ACS of {named}"), reason.clone());
         }
     }
-    readable
 }
 
 fn wanted_ports(
