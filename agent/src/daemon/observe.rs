@@ -180,6 +180,7 @@ fn cause(reader: &dyn Reader, planned: &Planned) -> Option<Cause> {
         facts: &planned.facts,
         reader,
         ledger: &planned.ledger,
+        so_far: body,
     };
     match cmdline::why_not_in_effect(&context, None) {
         // Only then is there something to look for.

@@ -64,7 +64,6 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
     };
     let facts: &Facts = facts;
     let desired = kind::resolve(profile, facts, ledger);
-    let context = Context { profile, desired: &desired, facts, reader, ledger };
     let mut body = KindPlan {
         blockers: desired.blockers.clone(),
         unknowns: desired.unknowns.clone(),
@@ -72,9 +71,14 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
         ..KindPlan::default()
     };
     coverage::report(facts, &mut body);
+    let mut planned = KindPlan::default();
     for kind in KINDS {
-        append(&mut body, (kind.plan)(&context));
+        let so_far = &planned;
+        let context = Context { profile, desired: &desired, facts, reader, ledger, so_far };
+        let section = (kind.plan)(&context);
+        append(&mut planned, section);
     }
+    append(&mut body, planned);
     if facts.host != HostKind::Live {
         defer_live_changes(facts.host, &mut body.changes);
     }

@@ -169,7 +169,7 @@ fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArg
     let planned = desired.cmdline.set.iter().find(|arg| arg.from == NAME);
     match planned {
         _ if desired.acs.persistence == AcsPersistence::Live => BootArguments::default(),
-        Some(_) if cmdline::is_refused(context) => {
+        Some(_) if cmdline::is_refused(context.so_far) => {
             let line = cmdline::next_boot(context.reader, context.facts);
             line.known().map(BootArguments::of_line).unwrap_or_default()
         }

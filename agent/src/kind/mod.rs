@@ -33,6 +33,8 @@ pub struct Context<'a> {
     pub reader: &'a dyn Reader,
     /// What bedplate did here before.
     pub ledger: &'a Ledger,
+    /// What the kinds before this one in [`KINDS`] have planned.
+    pub so_far: &'a KindPlan,
 }
 
 /// One kind of managed thing.
@@ -99,7 +101,7 @@ fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
     Vec::new()
 }
 
-/// Every kind, in the order in which plans show and apply them.
+/// Every kind, in the order in which plans show and apply them: ports of ACS go by what becomes of the command line.
 pub const KINDS: &[Kind] = &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND];
 
 /// What the profile comes to on a machine with these facts and this ledger. Pure: here a profile's intent meets a machine's

@@ -167,10 +167,10 @@ fn plan(context: &Context) -> KindPlan {
     section
 }
 
-/// Whether nothing that is wanted gets written, because something stands in the way.
-pub fn is_refused(context: &Context) -> bool {
-    let section = plan(context);
-    !section.blockers.is_empty() && section.changes.is_empty()
+/// Whether a plan writes nothing to the command line because something stands in the way.
+pub fn is_refused(plan: &KindPlan) -> bool {
+    plan.blockers.iter().any(|blocker| blocker.kind == NAME)
+        && plan.changes.iter().all(|change| change.kind != NAME)
 }
 
 /// Whether passthrough is asked for.

@@ -41,7 +41,14 @@ fn plan_on(resolved: &Resolved, facts: &Facts, reader: &Files) -> KindPlan {
     }
     let ledger = Ledger::default();
     let profile = of_text("schema = 1");
-    plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger: &ledger })
+    plan(&Context {
+        profile: &profile,
+        desired: &desired,
+        facts,
+        reader,
+        ledger: &ledger,
+        so_far: &KindPlan::default(),
+    })
 }
 
 fn plan_of(profile: &section::Acs, facts: &Facts) -> KindPlan {
