@@ -6,6 +6,7 @@ mod boot_states;
 mod cmdline;
 mod crash;
 mod daemon;
+mod fat;
 mod guest;
 mod iommu;
 mod modules;
@@ -65,6 +66,7 @@ fn all() -> Vec<Scenario> {
         boot_states::SCENARIOS,
         systemd_boot::SCENARIOS,
         crash::SCENARIOS,
+        fat::SCENARIOS,
         daemon::SCENARIOS,
         upkeep::SCENARIOS,
         reboot::SCENARIOS,

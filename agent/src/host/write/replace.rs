@@ -9,6 +9,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use super::fat::unlink_in_order;
 use super::place::{Located, Place};
 use super::words::{Fault, at, from_rustix};
 use super::{DirWriter, meta};
@@ -54,12 +55,12 @@ impl DirWriter {
         // 0600 until it has its owner: nobody may read early what they may not read later.
         let temp = openat(&place.directory, temp_name, flags, Mode::from_bits_truncate(0o600))
             .map_err(|errno| place.why_not("create a file beside it", errno))?;
-        let unsafe_rename = self.durable && self.renames_in_steps(place);
+        let in_steps = self.durable && self.renames_in_steps(place);
         let filled = self.fill(path, &temp, bytes, keep, found);
-        let mut old_kept = false;
-        let renamed = filled.and_then(|()| {
-            if unsafe_rename {
-                old_kept = self.keep_old(path, place)?;
+        let mut replaced = None;
+        let renamed = filled.and_then(|()| self.sync_filled(path, place, &temp)).and_then(|()| {
+            if in_steps {
+                replaced = self.keep_old(path, place)?;
             }
             self.pass("rename", path)?;
             renameat(&place.directory, temp_name, &place.directory, place.name.as_str())
@@ -68,7 +69,7 @@ impl DirWriter {
         if let Err(fault) = renamed {
             if self.pass("unlink", path).is_ok() {
                 // The fault counts; should this fail too, the next sweep takes the file.
-                let _ = unlinkat(&place.directory, temp_name, UnlinkatFlags::NoRemoveDir);
+                let _ = self.unlink(place, temp_name);
                 let _ = self.remove_old(path, place);
             }
             return Err(fault);
@@ -78,7 +79,10 @@ impl DirWriter {
         }
         self.pass("sync a directory", path)?;
         fsync(&place.directory).map_err(at("sync its directory"))?;
-        if old_kept { self.drop_old(path, place, bytes) } else { Ok(()) }
+        if !in_steps {
+            return Ok(());
+        }
+        self.settle_renamed(path, place, (&temp, bytes), replaced)
     }
 
     fn fill(
@@ -97,11 +101,25 @@ impl DirWriter {
             (Keep::Found { .. }, Some(meta)) => meta::give(temp, meta)?,
             (Keep::Found { new_mode }, None) => meta::give_mode(temp, *new_mode)?,
         }
+        Ok(())
+    }
+
+    fn sync_filled(&mut self, path: &str, place: &Place, temp: &OwnedFd) -> Result<(), Fault> {
         if !self.durable {
             return Ok(());
         }
+        if self.renames_in_steps(place) {
+            return self.sync_made(path, place, temp);
+        }
         self.pass("sync", path)?;
         fsync(temp).map_err(at("sync the new file"))
+    }
+
+    fn unlink(&self, place: &Place, name: &str) -> Result<(), Errno> {
+        if self.renames_in_steps(place) {
+            return unlink_in_order(place, name);
+        }
+        unlinkat(&place.directory, name, UnlinkatFlags::NoRemoveDir)
     }
 
     /// Remove a file.
@@ -117,8 +135,7 @@ impl DirWriter {
             return Ok(());
         }
         self.pass("unlink", path)?;
-        unlinkat(&place.directory, place.name.as_str(), UnlinkatFlags::NoRemoveDir)
-            .map_err(|errno| place.why_not("remove it", errno))?;
+        self.unlink(&place, &place.name).map_err(|errno| place.why_not("remove it", errno))?;
         self.pass("sync a directory", path)?;
         fsync(&place.directory).map_err(at("sync its directory"))
     }
@@ -129,7 +146,7 @@ impl DirWriter {
         let stale = stale(&place)?;
         for name in &stale {
             self.pass("unlink", path)?;
-            match unlinkat(&place.directory, name.as_str(), UnlinkatFlags::NoRemoveDir) {
+            match self.unlink(&place, name) {
                 Ok(()) | Err(Errno::ENOENT) => {}
                 Err(errno) => return Err(at("remove a temporary file of an earlier run")(errno)),
             }

@@ -1,0 +1,142 @@
+//! A disk of its own for the boot entries: a FAT32 whose every write QEMU writes down, slowly enough to be cut between.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bedplate_tests::lab::{Result, fail};
+
+/// Bytes of a sector, the unit of the log and of what a power cut leaves whole.
+pub const SECTOR: usize = 512;
+/// FAT32 needs 65,525 clusters; they have one sector, so that directories and entries need several.
+const BYTES: u64 = 40 << 20;
+/// Longer than any log here. What was not written reads as zeros, and ends the log.
+const LOG_BYTES: u64 = 64 << 20;
+/// Writes a second: slow enough to be counted from outside.
+const RATE: u32 = 20;
+
+/// The disk, as files of this machine.
+pub struct Disk {
+    dir: PathBuf,
+}
+
+/// A line of the log.
+pub struct Entry {
+    /// Where on the disk.
+    pub sector: u64,
+    /// What; nothing for a flush.
+    pub data: Vec<u8>,
+    /// Where in the log that is, in sectors.
+    pub at: u64,
+}
+
+impl Entry {
+    /// Whether all before it is on the disk from here on, whatever cache that has.
+    pub fn is_flush(&self) -> bool {
+        self.data.is_empty()
+    }
+}
+
+impl Disk {
+    /// Makes the file system, with these files in `/entries`.
+    pub fn make(dir: &Path, files: &[(String, String)]) -> Result<Self> {
+        let disk = Self { dir: dir.to_owned() };
+        let image = disk.image();
+        File::create(&image)?.set_len(BYTES)?;
+        let image = image.display().to_string();
+        tool(&["mkfs.vfat", "-F", "32", "-s", "1", "-n", "BOOT", &image])?;
+        tool(&["mmd", "-i", &image, "::/entries"])?;
+        for (name, text) in files {
+            let file = dir.join(name);
+            std::fs::write(&file, text)?;
+            let file = file.display().to_string();
+            tool(&["mcopy", "-i", &image, &file, &format!("::/entries/{name}")])?;
+        }
+        std::fs::copy(disk.image(), disk.as_made())?;
+        Ok(disk)
+    }
+
+    /// The disk itself.
+    fn image(&self) -> PathBuf {
+        self.dir.join("entries.img")
+    }
+
+    /// What it was when it was made.
+    pub fn as_made(&self) -> PathBuf {
+        self.dir.join("entries.made")
+    }
+
+    /// QEMU's log of it.
+    pub fn log(&self) -> PathBuf {
+        self.dir.join("entries.log")
+    }
+
+    /// QEMU starts a log at its beginning: what is left of the one before must not be taken for its end.
+    pub fn fresh_log(&self) -> Result<()> {
+        Ok(File::create(self.log())?.set_len(LOG_BYTES)?)
+    }
+
+    /// QEMU's arguments. What the guest has sent stays, as in a disk without a cache of its own; caches are modelled from the log.
+    pub fn arguments(&self) -> [String; 6] {
+        let file = |path: PathBuf| serde_json::json!({ "driver": "file", "filename": path, "cache": { "no-flush": true } });
+        let logged = serde_json::json!({
+            "driver": "throttle", "node-name": "entries", "throttle-group": "slow",
+            "file": { "driver": "blklogwrites", "file": file(self.image()), "log": file(self.log()) },
+        });
+        [
+            "-object".into(),
+            format!("throttle-group,id=slow,x-iops-write={RATE}"),
+            "-blockdev".into(),
+            logged.to_string(),
+            "-device".into(),
+            "virtio-blk-pci,drive=entries,serial=entries,bus=pcie.0,addr=0x6".into(),
+        ]
+    }
+
+    /// The log so far (the format of Linux' drivers/md/dm-log-writes.c, which block/blklogwrites.c writes).
+    pub fn logged(&self) -> Result<Vec<Entry>> {
+        let log = File::open(self.log())?;
+        let mut entries = Vec::new();
+        let mut at = 1;
+        loop {
+            let mut header = [0; 32];
+            log.read_exact_at(&mut header, at * SECTOR as u64)?;
+            let word = |index: usize| {
+                header[index * 8..][..8]
+                    .iter()
+                    .rev()
+                    .fold(0, |word, byte| word << 8 | u64::from(*byte))
+            };
+            let (sector, sectors, flags) = (word(0), word(1), word(2));
+            match (sectors, flags) {
+                (0, 0) => return Ok(entries),
+                // A write, one that is on the disk when it is answered, or a flush.
+                (_, 0..=2) => {}
+                _ => return fail(format!("QEMU's log has an entry of kind {flags} at {at}")),
+            }
+            let mut data = vec![0; usize::try_from(sectors)? * SECTOR];
+            log.read_exact_at(&mut data, (at + 1) * SECTOR as u64)?;
+            entries.push(Entry { sector, data, at: at + 1 });
+            at += 1 + sectors;
+        }
+    }
+}
+
+/// Runs a tool of this machine; gives what it says, whatever its exit status: fsck.fat has many.
+pub fn said(argv: &[&str]) -> Result<(bool, Vec<u8>)> {
+    let output = Command::new("sh")
+        .args(["-c", "PATH=$PATH:/usr/sbin:/sbin; exec \"$0\" \"$@\""])
+        .args(argv)
+        .env("MTOOLS_SKIP_CHECK", "1")
+        .output()?;
+    let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    Ok((output.status.success(), said))
+}
+
+fn tool(argv: &[&str]) -> Result<()> {
+    match said(argv)? {
+        (true, _) => Ok(()),
+        (false, said) => fail(format!("{argv:?}: {}", String::from_utf8_lossy(&said))),
+    }
+}
