@@ -23,6 +23,7 @@ mod render;
 mod revert;
 mod snapshot;
 mod status;
+mod topology;
 mod withdraw;
 mod worker;
 
@@ -44,7 +45,7 @@ pub use exit::{CliError, Exit};
 #[derive(Debug, Parser)]
 #[command(name = "bedplate", version, max_term_width = 100, propagate_version = true)]
 #[command(
-    after_help = "Exit status: 0 done or nothing to do; 1 error; 2 plan --exit-code found changes; \
+    after_help = "Exit status: 0 done or nothing to do; 1 error; 2 plan --exit-code found changes, topology --import a disagreement; \
 3 a reboot is pending; 4 blocked or not ready, or the profile has a lint of level error; \
 5 nothing else, and something could not be read, or reboot status cannot tell yet; 64 usage."
 )]
@@ -76,6 +77,8 @@ enum Command {
     History(history::HistoryArgs),
     /// Show what the host is: CPU, boot loader, IOMMU, GPUs, NICs, the PCI tree.
     Inspect(inspect::InspectArgs),
+    /// Show how far GPUs, NICs and NVMe disks are from each other, and which should be used together.
+    Topology(topology::TopologyArgs),
     /// Record a host in one file that every reading command can replay anywhere.
     Snapshot(snapshot::SnapshotArgs),
     /// Write the profile as files for an image builder or another tool.
@@ -211,6 +214,7 @@ pub fn main() -> ExitCode {
         Command::Release(args) => release::run(&args),
         Command::History(args) => history::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Topology(args) => topology::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Profile(command) => profile::run(&command),

@@ -1,19 +1,26 @@
 //! Every reader of bytes that others have written, by name, with what has to hold whatever the bytes are. One list for
 //! the tests that run with every change (`tests/foreign_bytes.rs`) and for the fuzzer (`fuzz/`): a line here is a target there.
 
+use std::sync::LazyLock;
+
 use bedplate::boot::bls::{self, BlsEntry};
 use bedplate::boot::grub_files::GrubFiles;
 use bedplate::boot::grubenv::Grubenv;
 use bedplate::boot::{grub_cfg, grub_default, grub_quote, kernel_cmdline, uki};
 use bedplate::cmdline::{CommandLine, Edit, KernelDefaults};
 use bedplate::daemon::{events, links};
-use bedplate::facts::{Arch, Depth, observe, vpd};
+use bedplate::demo;
+use bedplate::facts::names::Names;
+use bedplate::facts::placement::{self, Placement};
+use bedplate::facts::{Arch, Depth, Facts, observe, vpd};
 use bedplate::host::snapshot::{Node, Snapshot};
 use bedplate::kind::cmdline::diagnosis::{Seen, cause};
 use bedplate::ledger::Ledger;
 use bedplate::profile::{LayerText, load, shipped};
 use bedplate::reboot::fleetlock;
 use bedplate::reboot::hold::Hold;
+use bedplate::report::topology::{self, Options, Shown};
+use bedplate::topology::import;
 
 use crate::whole_host::{base, everything, loaded};
 
@@ -40,9 +47,11 @@ pub const PARSERS: &[(&str, Parser)] = &[
     ("mdev", |bytes| with_file("/sys/bus/mdev/devices/x/mdev_type/name", bytes)),
     ("modprobe", |bytes| with_file("/etc/modprobe.d/site.conf", bytes)),
     ("modules-load", |bytes| with_file("/etc/modules-load.d/site.conf", bytes)),
+    ("nccl-topology", topology_file),
     ("netlink", bedplate::host::any_answer),
     ("os-release", |bytes| with_file("/etc/os-release", bytes)),
     ("profile", profile),
+    ("smi-topology", topology_file),
     ("snapshot", snapshot),
     ("sysctl", |bytes| with_file("/etc/sysctl.d/site.conf", bytes)),
     ("sysfs", sysfs),
@@ -131,6 +140,23 @@ fn grubenv(bytes: &[u8]) {
     if let Ok(block) = Grubenv::parse(&text(bytes)) {
         assert_eq!(Grubenv::parse(&block.render()), Ok(block), "what is written is read again");
     }
+}
+
+/// A topology from elsewhere, compared with a host.
+fn topology_file(bytes: &[u8]) {
+    static HOST: LazyLock<(Facts, Placement)> = LazyLock::new(|| {
+        let host = demo::snapshot("grace").expect("a demo");
+        let facts = observe(&host, Depth::Thorough);
+        let placement = placement::observe(&host, facts.pci.known().expect("a tree"));
+        (facts, placement)
+    });
+    let (facts, placement) = &*HOST;
+    let Ok(imported) = import::parse(&String::from_utf8_lossy(bytes)) else { return };
+    let names = Names::none(facts);
+    let tree = facts.pci.known().expect("a tree");
+    let shown = Shown::new(facts, tree, placement, &names, Options::default());
+    let (text, _) = topology::imported(&shown, &imported, "file", 80);
+    assert!(text.len() < 65_536, "{} bytes", text.len());
 }
 
 /// The first byte chooses the status, the second the content type.

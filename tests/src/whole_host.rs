@@ -2,11 +2,12 @@
 
 use bedplate::demo::HostSpec;
 use bedplate::engine::{self, observe};
-use bedplate::facts::Depth;
 use bedplate::facts::names::Names;
+use bedplate::facts::{Depth, placement};
 use bedplate::host::snapshot::Snapshot;
 use bedplate::ledger::Ledger;
 use bedplate::profile::{LayerText, Loaded, load, shipped};
+use bedplate::report::topology::{self, Options, Shown};
 use bedplate::report::{diff, inspect, json, style, text};
 
 /// Ways to boot.
@@ -30,6 +31,13 @@ pub fn everything(host: &Snapshot, loaded: &Loaded) -> String {
     let mut facts = observe(host, Depth::Thorough);
     let names = Names::new(host, &facts);
     let mut said = inspect::tables(&facts, &names, 100) + &inspect::tree(&facts, &names);
+    if let Some(tree) = facts.pci.known() {
+        let (placement, options) =
+            (placement::observe(host, tree), Options { vfs: true, all: true });
+        let shown = Shown::new(&facts, tree, &placement, &names, options);
+        said += &topology::text(&shown, options, 80);
+        topology::json(&shown, options, None).expect("a topology is JSON");
+    }
     engine::assume_cpu(&mut facts, None, &loaded.profile);
     let plan = engine::plan(&loaded.profile, &facts, host, &Ledger::default()).plan;
     said += &text::plan(&plan, &facts.label(), text::Detail { verbose: true });

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use bedplate::facts::pci::PciTree;
-use bedplate::facts::{BootLoader, CpuVendor, Depth, Facts, observe};
+use bedplate::facts::{BootLoader, CpuVendor, Depth, Facts, observe, placement};
 use bedplate::host::dir::DirReader;
 use bedplate::host::{Reader, Reading};
+use bedplate::topology::devices::Devices;
+use bedplate::topology::{Distance, Topology};
 use bedplate_tests::fixtures;
 
 fn unpack(archive: &str) -> Option<(tempfile::TempDir, PathBuf)> {
@@ -106,4 +108,52 @@ fn the_running_machine_can_be_read() {
     let facts = observe(&reader, Depth::Plan);
     assert!(facts.os.kernel.known().is_some(), "{:?}", facts.os);
     assert!(facts.memory_bytes.known().is_some_and(|bytes| *bytes > 0));
+}
+
+/// How far apart two functions of a recorded host are, worked out by hand from the links in its /sys/bus/pci/devices.
+fn distances(reader: &DirReader, expected: &[(&str, &str, Distance)]) {
+    let facts = observe(reader, Depth::Thorough);
+    let topology = Topology::new(pci(&facts));
+    for (one, other, distance) in expected {
+        let found = topology.distance(one.parse().unwrap(), other.parse().unwrap());
+        assert_eq!(found, *distance, "{one} {other}");
+    }
+}
+
+#[test]
+fn distances_in_the_switch_box() {
+    let Some((_directory, root)) = unpack("32intel64-2p8co2t+8ve.tar.bz2") else { return };
+    let reader = DirReader::image(&root).unwrap();
+    let expected = [
+        // The InfiniBand adapter and a vector engine below one switch (18:00.0), whose port type was not recorded.
+        ("0000:1a:00.0", "0000:1b:00.0", Distance::Pix),
+        // The same of the other switch (3b:00.0), on a host bridge of the same NUMA node.
+        ("0000:1a:00.0", "0000:41:00.0", Distance::Node),
+        ("0000:1a:00.0", "0000:3e:00.0", Distance::Node),
+        // Two ports of one Ethernet controller, whose bridge is missing from the recording.
+        ("0000:60:00.0", "0000:60:00.1", Distance::Pix),
+        ("0000:60:00.0", "0000:1a:00.0", Distance::Node),
+    ];
+    distances(&reader, &expected);
+    let facts = observe(&reader, Depth::Thorough);
+    let topology = Topology::new(pci(&facts));
+    let found = Devices::find(&topology, &placement::observe(&reader, pci(&facts)), false);
+    let nics: Vec<&str> = found.nics.iter().map(|nic| nic.called()).collect();
+    assert_eq!(nics, ["NIC0", "NIC1", "enp96s0f0", "enp96s0f1"]);
+    assert!(found.gpus.is_empty() && found.nvmes.is_empty());
+}
+
+#[test]
+fn distances_in_the_four_socket_host() {
+    let Some((_directory, root)) = unpack("40intel64-2g2n4c+pcilocality.tar.bz2") else { return };
+    let reader = DirReader::image(&root).unwrap();
+    let expected = [
+        // eth0 and eth1: one controller. eth2: another root port of the same host bridge.
+        ("0000:02:00.0", "0000:02:00.1", Distance::Pix),
+        ("0000:02:00.0", "0000:03:00.0", Distance::Phb),
+        ("0000:01:00.0", "0000:03:00.1", Distance::Phb),
+        // The InfiniBand adapter is on node 2; the firmware names no node for the first host bridge.
+        ("0000:02:00.0", "0000:43:00.0", Distance::Unknown),
+    ];
+    distances(&reader, &expected);
 }

@@ -14,7 +14,7 @@ use crate::error_chain::causes;
 pub enum Exit {
     /// 0: done, or nothing to do.
     Done,
-    /// 2: `plan --exit-code` found changes.
+    /// 2: `plan --exit-code` found changes; `topology --import` found a disagreement.
     Changes,
     /// 3: a reboot is pending.
     RebootPending,

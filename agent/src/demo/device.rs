@@ -77,6 +77,8 @@ pub struct Device {
     pub physfn: Option<PciAddress>,
     /// Network.
     pub network: Option<Port>,
+    /// The controller's name, for a disk with its driver.
+    pub disk: Option<String>,
 }
 
 impl Device {
@@ -104,6 +106,7 @@ impl Device {
             vpd: None,
             physfn: None,
             network: None,
+            disk: None,
         }
     }
 
@@ -159,6 +162,9 @@ impl Device {
         }
         if let Some(port) = &self.network {
             self.network(snapshot, port);
+        }
+        if let Some(disk) = &self.disk {
+            snapshot.insert(&format!("{}/nvme/{disk}", self.directory), Node::Dir(None));
         }
         if self.vfio_dev {
             vfio_device(self, snapshot);

@@ -24,7 +24,7 @@ const ACS_OF_VERA: u16 = ACS_CAPABLE & !0x0008;
 
 /// Put the machine's PCI functions into a running host.
 pub fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
-    let mut layout = Layout { spec, domain: 0, devices: Vec::new(), names: 0 };
+    let mut layout = Layout { spec, domain: 0, devices: Vec::new(), names: 0, disks: 0 };
     loop {
         match spec.machine {
             Machine::Hgx => layout.hgx(),
@@ -93,6 +93,8 @@ struct Layout<'a> {
     devices: Vec<Device>,
     /// RDMA devices named so far.
     names: u32,
+    /// Disks named so far.
+    disks: u32,
 }
 
 impl Layout<'_> {
@@ -116,6 +118,7 @@ impl Layout<'_> {
         if self.spec.vfio.contains(&device.address) {
             device.driver = Some("vfio-pci");
             device.network = None;
+            device.disk = None;
         }
         self.devices.push(device);
     }
@@ -186,6 +189,8 @@ impl Layout<'_> {
         disk.subsystem = (0x144d, 0xaa8b);
         disk.windows = vec![(0, 16 << 10)];
         disk.link = (5, 4);
+        disk.disk = Some(format!("nvme{}", self.disks));
+        self.disks += 1;
         self.add(disk);
     }
 

@@ -139,6 +139,7 @@ pub fn running(spec: &HostSpec, snapshot: &mut Snapshot) {
     put(snapshot, "/proc/cpuinfo", &cpuinfo);
     put(snapshot, "/sys/devices/system/cpu/online", online);
     put(snapshot, "/sys/devices/system/node/online", nodes);
+    node_cpus(spec, (online, nodes), snapshot);
     put(
         snapshot,
         "/proc/meminfo",
@@ -187,6 +188,28 @@ fn cpu(spec: &HostSpec) -> (String, &'static str, &'static str) {
         Machine::VeraRubin => (text, "0-175\n", "0-1\n"),
         Machine::DgxSpark => (text, "0-19\n", "0\n"),
         Machine::Plain | Machine::Bare => (text, "0-15\n", "0\n"),
+    }
+}
+
+/// The CPUs of each node: an equal share; with two threads a core the second threads are numbered after all first ones.
+fn node_cpus(spec: &HostSpec, (online, nodes): (&str, &str), snapshot: &mut Snapshot) {
+    let count = |range: &str| -> u32 {
+        range.trim().rsplit('-').next().and_then(|last| last.parse().ok()).map_or(1, |n: u32| n + 1)
+    };
+    let (cpus, nodes) = (count(online), count(nodes));
+    let threads = if spec.cpu_vendor() == CpuVendor::Arm { 1 } else { 2 };
+    let share = cpus / threads / nodes;
+    for node in 0..nodes {
+        let ranges = (0..threads).map(|thread| {
+            let first = thread * (cpus / threads) + node * share;
+            format!("{first}-{}", first + share - 1)
+        });
+        let list = ranges.collect::<Vec<String>>().join(",");
+        put(
+            snapshot,
+            &format!("/sys/devices/system/node/node{node}/cpulist"),
+            &format!("{list}\n"),
+        );
     }
 }
 

@@ -7,6 +7,7 @@ pub mod gpu;
 pub mod names;
 pub mod os;
 pub mod pci;
+pub mod placement;
 pub mod scan;
 pub mod system;
 pub mod uplink;

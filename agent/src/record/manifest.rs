@@ -21,6 +21,8 @@ const PATHS: &[(&str, RecordMode)] = &[
     ("/sys/class/infiniband/*/ports/*/phys_state", Whole),
     ("/sys/class/infiniband/*/ports/*/link_layer", Whole),
     ("/sys/class/infiniband/*/ports/*/rate", Whole),
+    // What is near to what (`topology`).
+    ("/sys/devices/system/node/node*/cpulist", Whole),
     // What the ledger keeps of this boot alone counts only in it.
     (crate::host::boot_id::PATH, Whole),
     // What would make a reboot something else than a reboot.
@@ -104,6 +106,12 @@ fn of_function(recorder: &Recorder, function: &Function) {
     // What pairs a NIC with its Data Direct function; serial numbers are masked (`redact`).
     if (function.is_nic() || function.is_data_direct()) && !function.is_vf() {
         let _ = recorder.read(&format!("{directory}/vpd"));
+    }
+    if function.is_nvme() {
+        let _ = recorder.list(&format!("{directory}/nvme"));
+    }
+    for device in &function.infiniband {
+        let _ = recorder.list(&format!("{directory}/infiniband/{device}/ports"));
     }
     if function.sriov.known().is_some() {
         let _ = recorder.eswitch(function.address);

@@ -10,8 +10,13 @@ use crate::facts::vpd::Vpd;
 use crate::host::Reading;
 use crate::value::PciAddress;
 
+pub mod cpulist;
+pub mod devices;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod import;
+pub mod pairing;
+pub mod spot;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +35,7 @@ pub enum Role {
 }
 
 /// How far apart two functions are, in the letters of `nvidia-smi topo` (handbook §8.2), from near to far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Distance {
     /// Inside one switch, or on one device.
@@ -47,16 +52,23 @@ pub enum Distance {
     Unknown,
 }
 
-impl std::fmt::Display for Distance {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
+impl Distance {
+    /// Its letters.
+    pub fn letters(self) -> &'static str {
+        match self {
             Distance::Pix => "PIX",
             Distance::Pxb => "PXB",
             Distance::Phb => "PHB",
             Distance::Node => "NODE",
             Distance::Sys => "SYS",
             Distance::Unknown => "unknown",
-        })
+        }
+    }
+}
+
+impl std::fmt::Display for Distance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.letters())
     }
 }
 
@@ -189,24 +201,8 @@ impl<'a> Topology<'a> {
 
     /// How far apart two functions are, by the rule of handbook §8.3.
     pub fn distance(&self, a: PciAddress, b: PciAddress) -> Distance {
-        let found = |address| self.tree.get(address).map(|function| place(self.tree, function));
-        let (Some(at_a), Some(at_b)) = (found(a), found(b)) else { return Distance::Unknown };
-        if same_device(at_a.address, at_b.address) {
-            return Distance::Pix;
-        }
-        let (path_a, path_b) = (self.tree.path_up(a), self.tree.path_up(b));
-        if let Some((i, j)) = meeting(&path_a, &path_b) {
-            let on_the_way = path_a[..=i].iter().chain(&path_b[..j]);
-            let switches =
-                on_the_way.filter(|bridge| self.role(**bridge) == Role::Upstream).count();
-            return if switches > 1 { Distance::Pxb } else { Distance::Pix };
-        }
-        if !at_a.root.is_empty() && at_a.root == at_b.root {
-            return Distance::Phb;
-        }
-        match (numa_node(at_a), numa_node(at_b)) {
-            (Some(a), Some(b)) if a == b => Distance::Node,
-            (Some(_), Some(_)) => Distance::Sys,
+        match (self.spot(a), self.spot(b)) {
+            (Some(a), Some(b)) => self.between(&a, &b),
             _ => Distance::Unknown,
         }
     }
@@ -302,10 +298,6 @@ fn meeting(a: &[PciAddress], b: &[PciAddress]) -> Option<(usize, usize)> {
     a.iter()
         .enumerate()
         .find_map(|(i, bridge)| Some((i, b.iter().position(|other| other == bridge)?)))
-}
-
-fn numa_node(function: &Function) -> Option<i32> {
-    function.numa_node.known().copied().filter(|node| *node >= 0)
 }
 
 /// Roles of all bridges, from the top down. Bridges that are their own ancestors are never reached and stay `Other`.

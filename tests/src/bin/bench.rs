@@ -124,7 +124,10 @@ impl Machine {
     fn make(name: &'static str, spec: &HostSpec, directory: &Path) -> Fallible<Self> {
         let root = directory.join(name);
         fs::create_dir(&root)?;
-        write_tree(&spec.build(), &root)?;
+        let host = spec.build();
+        write_tree(&host, &root)?;
+        // `topology` takes no root directory: its rows are of a recording, which it reads whole.
+        fs::write(root.with_extension("bp"), host.to_text())?;
         let mut machine = Machine { name, root, functions: 0, bridges: Vec::new() };
         machine.functions = fs::read_dir(format!("{}/devices", machine.pci()))?.count();
         let bridges = Command::new("sh").args(["-c", &machine.list_bridges()]).output()?;
@@ -189,6 +192,10 @@ fn programs(bedplate: &Path, machine: &Machine) -> Vec<Program> {
         whole(
             "bedplate inspect --json",
             owned(&[&bedplate, "inspect", "--root", &root, "--json", "--cost"]),
+        ),
+        whole(
+            "bedplate topology --json",
+            owned(&[&bedplate, "topology", "--snapshot", &format!("{root}.bp"), "--json", "--cost"]),
         ),
         Program { name: "setpci loop", argv: owned(&["sh", "-c", &script]), scale, note },
     ]

@@ -39,6 +39,7 @@ fn reports_show_what_would_steer() {
         (&["plan", "--diff"], false),
         (&["inspect"], true),
         (&["inspect", "--tree"], false),
+        (&["topology"], true),
         (&["history"], false),
     ] {
         let args: Vec<&str> = args.iter().copied().chain(["--snapshot", "evil.bp"]).collect();

@@ -67,7 +67,7 @@ fn several_hosts_are_one_document_each_that_names_its_file() {
         .host("fleet/a.bp", CHANGES)
         .host("fleet/c.bp", PENDING)
         .file("fleet/b.bp", "no snapshot");
-    for command in ["plan", "inspect"] {
+    for command in ["plan", "inspect", "topology"] {
         let output = session.run(&[command, "--json", "--snapshot", "fleet/*.bp"]);
         assert_eq!(output.status.code(), Some(1));
         assert!(
@@ -94,6 +94,8 @@ fn what_else_speaks_json() {
     session.image("image");
     for args in [
         ["inspect", "--demo", "hgx", "--json"].as_slice(),
+        &["topology", "--demo", "hgx", "--json", "--all", "--vfs"],
+        &["topology", "--json-schema"],
         &["profile", "list", "--demo", "gb300", "--json"],
         &["profile", "show", "--demo", "hgx", "--json"],
         &["profile", "schema"],

@@ -13,4 +13,5 @@ mod redacted;
 mod session;
 mod special_files;
 mod streams;
+mod topology;
 mod transcripts;

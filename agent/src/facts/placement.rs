@@ -1,0 +1,110 @@
+//! Host → what stands beside the PCI tree when people ask what is near to what: the CPUs of each NUMA node, the names of
+//! disks, and the ports of RDMA devices. Read by the commands that show it; planning needs none of it.
+
+use std::collections::BTreeMap;
+
+use super::pci::{Function, PciTree};
+use crate::host::{Reader, Reading};
+use crate::value::PciAddress;
+
+/// Directory of the NUMA nodes.
+const NODES: &str = "/sys/devices/system/node";
+
+/// One port of an RDMA device (handbook §5.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RdmaPort {
+    /// Its number, from 1.
+    pub number: u8,
+    /// `rate`, in Mb/s.
+    pub megabits: Option<u32>,
+    /// `state` says ACTIVE.
+    pub active: bool,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Placement {
+    /// `cpulist` of every NUMA node: `0-55,112-167`.
+    pub node_cpus: BTreeMap<i32, Reading<String>>,
+    /// Controllers of NVMe functions: `nvme0`.
+    pub disks: BTreeMap<PciAddress, Vec<String>>,
+    /// Ports of RDMA devices, by the device's name.
+    pub ports: BTreeMap<String, Vec<RdmaPort>>,
+}
+
+/// Reads it. What cannot be read is not there.
+pub fn observe(reader: &dyn Reader, tree: &PciTree) -> Placement {
+    let mut found = Placement { node_cpus: node_cpus(reader), ..Placement::default() };
+    for function in tree.functions.values() {
+        if function.is_nvme() {
+            let names = reader.list(&function.attribute("nvme")).unwrap_or_default();
+            let names = names.into_iter().filter(|name| name.starts_with("nvme")).collect();
+            found.disks.insert(function.address, names);
+        }
+        for name in &function.infiniband {
+            found.ports.insert(name.clone(), ports(reader, function, name));
+        }
+    }
+    found
+}
+
+fn node_cpus(reader: &dyn Reader) -> BTreeMap<i32, Reading<String>> {
+    let names = reader.list(NODES).unwrap_or_default();
+    let number = |name: &String| name.strip_prefix("node")?.parse::<u16>().ok().map(i32::from);
+    let cpus = |node| {
+        let text = reader.attribute(&format!("{NODES}/node{node}/cpulist"));
+        (node, Reading::from_result(text))
+    };
+    names.iter().filter_map(number).map(cpus).collect()
+}
+
+fn ports(reader: &dyn Reader, function: &Function, device: &str) -> Vec<RdmaPort> {
+    let directory = function.attribute(&format!("infiniband/{device}/ports"));
+    let numbers = reader.list(&directory).unwrap_or_default();
+    let mut ports: Vec<RdmaPort> = numbers
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .map(|number| {
+            let text = |name| reader.attribute(&format!("{directory}/{number}/{name}")).ok();
+            let active = text("state").is_some_and(|state| state.contains("ACTIVE"));
+            RdmaPort { number, megabits: text("rate").and_then(|rate| megabits(&rate)), active }
+        })
+        .collect();
+    ports.sort_by_key(|port| port.number);
+    ports
+}
+
+/// `400 Gb/sec (4X NDR)`, `2.5 Gb/sec (1X SDR)` → Mb/s (drivers/infiniband/core/sysfs.c, rate_show).
+fn megabits(rate: &str) -> Option<u32> {
+    let number = rate.strip_suffix(')')?.split(" Gb/sec").next()?;
+    let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
+    let tenths: u32 = tenths.parse().ok().filter(|tenths| *tenths < 10)?;
+    whole.parse::<u32>().ok()?.checked_mul(1000)?.checked_add(tenths * 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo;
+    use crate::facts::{Depth, scan};
+
+    #[test]
+    fn rates_are_read_as_the_kernel_words_them() {
+        assert_eq!(megabits("400 Gb/sec (4X NDR)"), Some(400_000));
+        assert_eq!(megabits("2.5 Gb/sec (1X SDR)"), Some(2_500));
+        for nonsense in ["", "fast", "400", "1.99 Gb/sec (x)", "99999999999 Gb/sec (x)"] {
+            assert_eq!(megabits(nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn a_demo_has_cpus_disks_and_ports() {
+        let host = demo::snapshot("gb200").unwrap();
+        let Reading::Known(tree) = scan::scan(&host, Depth::Plan) else { panic!() };
+        let found = observe(&host, &tree);
+        assert_eq!(found.node_cpus[&1], Reading::Known("72-143".to_owned()));
+        assert_eq!(found.disks.values().next().unwrap(), &["nvme0"]);
+        let port = RdmaPort { number: 1, megabits: Some(400_000), active: true };
+        assert_eq!(found.ports["mlx5_0"], [port]);
+    }
+}

@@ -1,0 +1,216 @@
+//! What is near to what → the matrix, the recommended pairs and JSON of `bedplate topology`. Pure.
+
+mod document;
+mod import;
+mod matrix;
+mod nccl;
+mod words;
+
+use super::names;
+use super::style::{FAINT, HEAD, WARN, paint};
+use super::wrap;
+use crate::facts::Facts;
+use crate::facts::names::Names;
+use crate::facts::pci::PciTree;
+use crate::facts::placement::Placement;
+use crate::host::Reading;
+use crate::topology::Topology;
+use crate::topology::devices::{Device, Devices, Sort};
+use crate::topology::pairing::{Candidates, Choice, Pairings, pair};
+use crate::visible::one_line;
+
+pub use document::{json, schema};
+pub use import::imported;
+pub use nccl::xml as nccl_xml;
+
+/// A host as `bedplate topology` shows it.
+pub struct Shown<'a> {
+    facts: &'a Facts,
+    names: &'a Names<'a>,
+    placement: &'a Placement,
+    topology: Topology<'a>,
+    devices: Devices<'a>,
+    pairings: Pairings,
+}
+
+/// What is shown besides.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// VFs of NICs.
+    pub vfs: bool,
+    /// Rows for NICs and disks, too.
+    pub all: bool,
+}
+
+impl<'a> Shown<'a> {
+    /// Works it out.
+    pub fn new(
+        facts: &'a Facts,
+        tree: &'a PciTree,
+        placement: &'a Placement,
+        names: &'a Names<'a>,
+        options: Options,
+    ) -> Self {
+        let topology = Topology::new(tree);
+        let devices = Devices::find(&topology, placement, options.vfs);
+        let pairings = pair(&topology, &devices);
+        Shown { facts, names, placement, topology, devices, pairings }
+    }
+
+    /// The devices that have rows of their own.
+    fn rows(&self, options: Options) -> Vec<&Device<'a>> {
+        match options.all || self.devices.gpus.is_empty() {
+            true => self.devices.all().collect(),
+            false => self.devices.gpus.iter().collect(),
+        }
+    }
+
+    fn cpus(&self, device: &Device) -> Option<&str> {
+        let node = device.spot.node?;
+        self.placement.node_cpus.get(&node)?.known().map(String::as_str)
+    }
+}
+
+/// Matrix, pairs, key and legend, in `width` columns.
+pub fn text(shown: &Shown, options: Options, width: usize) -> String {
+    let mut out = format!("{}\n", paint(HEAD, &one_line(&shown.facts.label())));
+    let rows = shown.rows(options);
+    if rows.is_empty() {
+        return out + &paint(WARN, "No GPU, NIC or NVMe disk among the PCI functions.") + "\n";
+    }
+    let heads = matrix::heads(shown);
+    out += &matrix::text(shown, &rows, &heads, width);
+    out += &pairs(shown, width);
+    let key = shown.devices.all().map(|device| words::key(shown, device, &heads));
+    out += &format!("\n{}\n{}", paint(HEAD, "Key"), columns(&key.collect::<Vec<_>>(), width));
+    out + &legend(shown, &rows, width)
+}
+
+/// The recommended pairs.
+fn pairs(shown: &Shown, width: usize) -> String {
+    let Pairings { gpus, counts, .. } = &shown.pairings;
+    if gpus.is_empty() {
+        return format!("\n{}\n", paint(WARN, "No GPU: nothing to pair."));
+    }
+    let mut out = String::new();
+    let lists = [
+        ("Recommended NIC for each GPU", words::NIC, counts.0),
+        ("Recommended disk for each GPU (GPUDirect Storage)", words::DISK, counts.1),
+    ];
+    for (title, what, count) in lists {
+        out += &format!("\n{}\n", paint(HEAD, title));
+        if count == 0 {
+            out += &format!("  none: no {} on this host\n", what.0);
+            continue;
+        }
+        let mut rows = Vec::new();
+        for (gpu, pairing) in shown.devices.gpus.iter().zip(gpus) {
+            let choices = if what == words::NIC { &pairing.nics } else { &pairing.nvmes };
+            for (nth, choice) in choices.iter().enumerate() {
+                let first = if nth == 0 { gpu.id.clone() } else { String::new() };
+                rows.push(row(shown, (gpu, first), choice, what, nth > 0));
+            }
+        }
+        out += &columns(&rows, width);
+        if what == words::NIC {
+            out += &remarks(shown, width);
+        }
+    }
+    out
+}
+
+/// What is to be said of the NICs that were considered.
+fn remarks(shown: &Shown, width: usize) -> String {
+    let Pairings { candidates, counts, spare_nics, .. } = &shown.pairings;
+    let mut remarks = Vec::new();
+    if *candidates == Candidates::All && counts.0 > 0 {
+        remarks.push("No NIC has an RDMA device here: all of them were considered.".to_owned());
+    }
+    if !spare_nics.is_empty() {
+        let spare = spare_nics.iter().filter_map(|nic| shown.devices.at(*nic));
+        let spare: Vec<&str> = spare.map(Device::called).collect();
+        remarks.push(format!("NICs that no GPU is paired with: {}.", one_line(&spare.join(", "))));
+    }
+    let lines = remarks.iter().map(|remark| format!("  {remark}\n"));
+    wrap::wrap(&lines.collect::<String>(), width)
+}
+
+fn row(
+    shown: &Shown,
+    (gpu, first): (&Device, String),
+    choice: &Choice,
+    what: words::What,
+    further: bool,
+) -> Vec<String> {
+    let peer = shown.devices.at(choice.peer).map_or(String::new(), |peer| one_line(peer.called()));
+    let why = words::reason(shown, gpu, choice, what, further);
+    vec![first, peer, choice.distance.letters().to_owned(), why]
+}
+
+/// Rows below one another, each column as wide as its longest cell; the last one is broken where the line is too long.
+fn columns(rows: &[Vec<String>], width: usize) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widest = |at: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(at))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..count.saturating_sub(1)).map(widest).collect();
+    let hang = widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>() + 2;
+    let mut out = String::new();
+    for row in rows {
+        let mut line = "  ".to_owned();
+        for (cell, width) in row.iter().zip(&widths).filter(|(_, width)| **width > 0) {
+            line += &format!("{cell:<width$}  ");
+        }
+        let last = row.get(widths.len()).map_or("", String::as_str);
+        let room = width.saturating_sub(hang).max(30);
+        let parts = textwrap::wrap(last, textwrap::Options::new(room).break_words(false));
+        line += parts.first().map_or("", |part| part);
+        out += &format!("{}\n", line.trim_end());
+        for part in parts.iter().skip(1) {
+            out += &format!("{:hang$}{part}\n", "");
+        }
+    }
+    out
+}
+
+/// What the letters mean, as far as they occur, and what the numbers are.
+fn legend(shown: &Shown, rows: &[&Device], width: usize) -> String {
+    let mut lines = words::legend(matrix::occurring(shown, rows));
+    let gpus = &shown.devices.gpus;
+    let nvidia = gpus.iter().any(|gpu| gpu.function.vendor.0 == 0x10de);
+    if nvidia {
+        lines.push(words::NUMBERS_NVIDIA.to_owned());
+    } else if !gpus.is_empty() {
+        lines.push(words::NUMBERS.to_owned());
+    }
+    if nvidia && gpus.len() > 1 {
+        lines.push(words::NVLINK.to_owned());
+    }
+    if shown.devices.nics.iter().any(|nic| nic.sort == Sort::DataDirect) {
+        lines.push(words::DATA_DIRECT.to_owned());
+    }
+    if let Reading::Known(tree) = &shown.facts.pci
+        && !tree.unread().is_empty()
+    {
+        lines.push(format!(
+            "{} could not be read: what they are, and where, is not known.",
+            match tree.unread().len() {
+                1 => "1 PCI function".to_owned(),
+                several => format!("{several} PCI functions"),
+            }
+        ));
+    }
+    let lines: Vec<String> = lines.iter().map(|line| paint(FAINT, line)).collect();
+    format!("\n{}\n", wrap::wrap(&lines.join("\n"), width))
+}
+
+/// The product's name, with its numbers where the host has no file of names.
+fn product(shown: &Shown, device: &Device) -> String {
+    let function = device.function;
+    let ids = || format!("{}:{}", function.vendor, function.device);
+    names::with_ids(shown.names, function).unwrap_or_else(ids)
+}

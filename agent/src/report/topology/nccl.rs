@@ -1,0 +1,221 @@
+//! `bedplate topology --nccl-xml`: the file that NCCL dumps (NCCL_TOPO_DUMP_FILE) and reads (NCCL_TOPO_FILE), as far as sysfs knows
+//! it (handbook §8.7; NCCL src/graph/xml.cc).
+//!
+//! NCCL climbs two levels of sysfs at a time: of each switch only the upstream port is there, root ports are not. Attributes stand
+//! in NCCL's order. What it asks CUDA, NVML and verbs for is left out, and NCCL adds it when it reads the file on its host: `sm`,
+//! `rank` and `gdr` of GPUs, `nvlink`, `c2c`, `latency`, `guid`, `maxconn` and `gdr` of NICs, `familyid` and `modelid` of CPUs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::Shown;
+use crate::facts::pci::{Function, Link};
+use crate::facts::{Arch, CpuVendor};
+use crate::host::Reading;
+use crate::topology::cpulist;
+use crate::topology::devices::{Device, Sort};
+use crate::value::PciAddress;
+
+/// The version that NCCL wants (NCCL_TOPO_XML_VERSION).
+pub const VERSION: u32 = 1;
+
+/// An element.
+struct Element {
+    name: &'static str,
+    attributes: Vec<(&'static str, String)>,
+    below: Vec<Element>,
+}
+
+impl Element {
+    fn new(name: &'static str, attributes: Vec<(&'static str, String)>) -> Self {
+        Element { name, attributes, below: Vec::new() }
+    }
+
+    /// Two blanks a level, as ncclTopoDumpXmlRec writes it.
+    fn write(&self, indent: usize, out: &mut String) {
+        let blanks = " ".repeat(indent);
+        let _ = write!(out, "{blanks}<{}", self.name);
+        for (key, value) in &self.attributes {
+            let _ = write!(out, " {key}=\"{}\"", escaped(value));
+        }
+        if self.below.is_empty() {
+            out.push_str("/>\n");
+            return;
+        }
+        out.push_str(">\n");
+        self.below.iter().for_each(|element| element.write(indent + 2, out));
+        let _ = writeln!(out, "{blanks}</{}>", self.name);
+    }
+}
+
+/// NCCL reads a value up to the next quote and knows no entities: what would end it, or steer, is left out. It takes 255 bytes.
+fn escaped(value: &str) -> String {
+    let plain =
+        |c: &char| c.is_ascii_graphic() && !matches!(c, '"' | '\'' | '<' | '>' | '&') || *c == ' ';
+    value.chars().filter(plain).take(255).collect()
+}
+
+/// The file: GPUs, and NICs with an RDMA device. One with a Data Direct function is where that is, as NCCL has it since 2.27
+/// (NCCL_IB_DATA_DIRECT).
+pub fn xml(shown: &Shown) -> String {
+    let mut nics = BTreeMap::new();
+    for nic in shown.devices.nics.iter().filter(|nic| nic.sort == Sort::Nic) {
+        let dma = shown
+            .devices
+            .nics
+            .iter()
+            .find(|dma| dma.sort == Sort::DataDirect && dma.of.contains(&nic.address()));
+        if !nic.function.infiniband.is_empty() {
+            nics.insert(dma.unwrap_or(nic).address(), (nic, dma.is_some()));
+        }
+    }
+    let (children, cpus) = (BTreeMap::new(), BTreeMap::new());
+    let mut tree = Tree { shown, nics, children, cpus, nets: 0 };
+    let nics: Vec<PciAddress> = tree.nics.keys().copied().collect();
+    for address in shown.devices.gpus.iter().map(Device::address).chain(nics) {
+        tree.add(address);
+    }
+    let mut system = Element::new("system", vec![("version", VERSION.to_string())]);
+    let cpus = std::mem::take(&mut tree.cpus);
+    for (node, functions) in cpus {
+        let mut cpu = tree.cpu(node);
+        cpu.below = functions.into_iter().map(|function| tree.pci(function)).collect();
+        system.below.push(cpu);
+    }
+    let mut out = String::new();
+    system.write(0, &mut out);
+    out
+}
+
+struct Tree<'s, 'a> {
+    shown: &'s Shown<'a>,
+    /// NICs by the function that stands for them, and whether that is a Data Direct one.
+    nics: BTreeMap<PciAddress, (&'s Device<'a>, bool)>,
+    /// What hangs from a switch, sorted.
+    children: BTreeMap<PciAddress, Vec<PciAddress>>,
+    /// What hangs from a CPU, by NUMA node (−1: none), sorted.
+    cpus: BTreeMap<i32, Vec<PciAddress>>,
+    /// NICs numbered so far.
+    nets: usize,
+}
+
+impl Tree<'_, '_> {
+    /// Puts a function in its place, and the switches above it.
+    fn add(&mut self, address: PciAddress) {
+        let mut at = address;
+        for switch in self.shown.topology.nccl_switches(address) {
+            insert(self.children.entry(switch).or_default(), at);
+            at = switch;
+        }
+        insert(self.cpus.entry(self.shown.topology.nccl_node(address)).or_default(), at);
+    }
+
+    fn cpu(&self, node: i32) -> Element {
+        let facts = self.shown.facts;
+        let mut attributes = vec![("numaid", node.to_string())];
+        let list = self.shown.placement.node_cpus.get(&node).and_then(Reading::known);
+        let online = facts.cpu.online.known().and_then(|online| cpulist::of_list(online));
+        let last = online.and_then(|online| online.last().copied()).unwrap_or(0);
+        attributes.extend(list.and_then(|list| Some(("affinity", cpulist::mask(list, last)?))));
+        let arch = match facts.arch {
+            Reading::Known(Arch::X86_64) => Some("x86_64"),
+            Reading::Known(Arch::Aarch64) => Some("arm64"),
+            _ => None,
+        };
+        attributes.extend(arch.map(|arch| ("arch", arch.to_owned())));
+        let vendor = match facts.cpu.vendor {
+            Reading::Known(CpuVendor::Intel) => Some("GenuineIntel"),
+            Reading::Known(CpuVendor::Amd) => Some("AuthenticAMD"),
+            _ => None,
+        };
+        attributes.extend(vendor.map(|vendor| ("vendor", vendor.to_owned())));
+        Element::new("cpu", attributes)
+    }
+
+    fn pci(&mut self, address: PciAddress) -> Element {
+        let mut attributes = vec![("busid", address.to_string())];
+        if let Some(function) = self.shown.topology.tree().get(address) {
+            attributes.extend(identity(function));
+            attributes.extend(self.link(function));
+        }
+        let mut pci = Element::new("pci", attributes);
+        let below = self.children.remove(&address).unwrap_or_default();
+        pci.below = below.into_iter().map(|child| self.pci(child)).collect();
+        let gpus = &self.shown.devices.gpus;
+        if let Some(dev) = gpus.iter().position(|gpu| gpu.address() == address) {
+            pci.below.push(Element::new("gpu", vec![("dev", dev.to_string())]));
+        } else if pci.below.is_empty() {
+            pci.below.extend(self.nic(address));
+        }
+        pci
+    }
+
+    /// The lower speed and the lower width of the function and the port above it.
+    fn link(&self, function: &Function) -> Vec<(&'static str, String)> {
+        let tree = self.shown.topology.tree();
+        let of = |function: &Function| function.detail.as_ref().map(|detail| detail.link.clone());
+        let own = of(function).unwrap_or_default();
+        let port = function.parent.and_then(|port| of(tree.get(port)?)).unwrap_or_default();
+        let speed = match (speed(&own), speed(&port)) {
+            (Some(own_speed), Some(port_speed)) if port_speed < own_speed => port.max_speed,
+            (None, _) => port.max_speed,
+            _ => own.max_speed,
+        };
+        let width = own.max_width.into_iter().chain(port.max_width).min();
+        let speed = ("link_speed", speed.unwrap_or_default());
+        vec![speed, ("link_width", width.map(|width| width.to_string()).unwrap_or_default())]
+    }
+
+    /// A net for each active port of its RDMA device.
+    fn nic(&mut self, address: PciAddress) -> Option<Element> {
+        let (device, direct) = *self.nics.get(&address)?;
+        let mut nic = Element::new("nic", Vec::new());
+        for name in &device.function.infiniband {
+            let ports = self.shown.placement.ports.get(name).map_or(&[][..], Vec::as_slice);
+            for port in ports.iter().filter(|port| port.active) {
+                let shown = if direct { format!("{name}_dma") } else { name.clone() };
+                let mut net = vec![("name", shown), ("dev", self.nets.to_string())];
+                net.extend(port.megabits.map(|megabits| ("speed", megabits.to_string())));
+                net.push(("port", port.number.to_string()));
+                nic.below.push(Element::new("net", net));
+                self.nets += 1;
+            }
+        }
+        Some(nic)
+    }
+}
+
+fn insert(list: &mut Vec<PciAddress>, address: PciAddress) {
+    if let Err(place) = list.binary_search(&address) {
+        list.insert(place, address);
+    }
+}
+
+fn identity(function: &Function) -> Vec<(&'static str, String)> {
+    vec![
+        ("class", format!("0x{:06x}", function.class)),
+        ("vendor", format!("0x{}", function.vendor)),
+        ("device", format!("0x{}", function.device)),
+        ("subsystem_vendor", format!("0x{}", function.subsystem.0)),
+        ("subsystem_device", format!("0x{}", function.subsystem.1)),
+    ]
+}
+
+/// `32.0 GT/s PCIe` in tenths of a GT/s.
+fn speed(link: &Link) -> Option<u32> {
+    let number = link.max_speed.as_deref()?.split(' ').next()?;
+    let (whole, tenth) = number.split_once('.').unwrap_or((number, "0"));
+    whole.parse::<u32>().ok()?.checked_mul(10)?.checked_add(tenth.parse::<u8>().ok()?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_ends_a_value_early() {
+        assert_eq!(escaped("mlx5_0"), "mlx5_0");
+        assert_eq!(escaped("a\"/><b c='\u{1b}[31m&\u{e9}"), "a/b c=[31m");
+        assert_eq!(escaped(&"x".repeat(300)).len(), 255);
+    }
+}

@@ -1,0 +1,311 @@
+//! Where an imported topology and sysfs disagree. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Imported;
+use super::nccl::{File, Function};
+use super::smi::{Matrix, Row};
+use crate::facts::placement::Placement;
+use crate::host::Reading;
+use crate::topology::devices::{Device, Devices, Sort};
+use crate::topology::{Distance, Topology, cpulist};
+use crate::value::PciAddress;
+
+/// The host.
+#[derive(Debug, Clone, Copy)]
+pub struct Here<'h, 'a> {
+    /// Its tree.
+    pub topology: &'h Topology<'a>,
+    /// Its devices.
+    pub devices: &'h Devices<'a>,
+    /// CPUs of its nodes.
+    pub placement: &'h Placement,
+}
+
+/// One disagreement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is about.
+    pub about: String,
+    /// What the file says.
+    pub file: String,
+    /// What sysfs says, or what follows.
+    pub here: String,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Compared {
+    /// Where they disagree.
+    pub findings: Vec<Finding>,
+    /// Statements of the file that agree.
+    pub agreeing: usize,
+    /// Statements about which sysfs knows nothing.
+    pub unknown: usize,
+}
+
+impl Compared {
+    fn check(&mut self, agrees: bool, finding: impl FnOnce() -> (String, String, String)) {
+        if agrees {
+            self.agreeing += 1;
+            return;
+        }
+        let (about, file, here) = finding();
+        let finding = Finding { about, file, here };
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+}
+
+/// Compares.
+pub fn compare(imported: &Imported, here: Here) -> Compared {
+    let mut compared = Compared::default();
+    match imported {
+        Imported::Nccl(file) => nccl(file, here, &mut compared),
+        Imported::Smi(matrix) => smi(matrix, here, &mut compared),
+    }
+    compared
+}
+
+fn nccl(file: &File, here: Here, compared: &mut Compared) {
+    compared.check(file.version.as_deref() == Some("1"), || {
+        let version =
+            file.version.as_ref().map_or("none".to_owned(), |version| format!("{version:?}"));
+        (
+            "version".to_owned(),
+            version,
+            "1: NCCL takes no other".to_owned(),
+        )
+    });
+    let mut nodes = BTreeSet::new();
+    for (numaid, affinity) in &file.cpus {
+        let about = || format!("cpu numaid={numaid}");
+        let once = nodes.insert(numaid);
+        compared.check(once, || {
+            (about(), "twice".to_owned(), "once".to_owned())
+        });
+        let node = numaid.parse().ok();
+        let known =
+            node.is_some_and(|node| node == -1 || here.placement.node_cpus.contains_key(&node));
+        let all: Vec<String> = here.placement.node_cpus.keys().map(i32::to_string).collect();
+        if !all.is_empty() {
+            let nodes = || format!("NUMA nodes {} alone", all.join(", "));
+            compared.check(known, || (about(), "a NUMA node".to_owned(), nodes()));
+        }
+        let cpus = affinity.as_deref().map(cpulist::of_mask);
+        if let (Some(cpus), true, Some(node)) = (cpus, known, node) {
+            affinity_of(here, node, cpus, &about(), compared);
+        }
+    }
+    let mut seen: BTreeMap<PciAddress, &Function> = BTreeMap::new();
+    for function in &file.functions {
+        let about = || format!("busid {:?}", function.busid);
+        let Ok(address) = function.busid.parse::<PciAddress>() else {
+            compared
+                .check(false, || (about(), "a bus id".to_owned(), "not a PCI address".to_owned()));
+            continue;
+        };
+        let once = seen.insert(address, function).is_none();
+        compared.check(once, || {
+            (about(), "twice".to_owned(), "once".to_owned())
+        });
+        of_function(function, address, here, compared);
+    }
+    missing(&seen, file, here, compared);
+}
+
+fn of_function(function: &Function, address: PciAddress, here: Here, compared: &mut Compared) {
+    let about = || address.to_string();
+    let Some(own) = here.topology.tree().get(address) else {
+        compared
+            .check(false, || (about(), "a PCI function".to_owned(), "no such function".to_owned()));
+        return;
+    };
+    if function.gpu {
+        let what = || format!("{}:{} of class 0x{:06x}", own.vendor, own.device, own.class);
+        compared.check(own.is_gpu(), || (about(), "a GPU".to_owned(), what()));
+    }
+    if let Some(class) = &function.class {
+        let whole = format!("0x{:06x}", own.class);
+        compared.check(whole.starts_with(class.as_str()), || {
+            (about(), format!("class {class}"), whole.clone())
+        });
+    }
+    let above = here.topology.nccl_switches(address).first().copied();
+    let below = |above: Option<String>| {
+        above.map_or("directly below the CPU".to_owned(), |above| format!("below {above}"))
+    };
+    let said = function.above.as_ref().map(|above| above.parse::<PciAddress>().ok());
+    compared.check(said == above.map(Some), || {
+        (about(), below(function.above.clone()), below(above.map(|above| above.to_string())))
+    });
+    if function.above.is_none() {
+        let node = here.topology.nccl_node(address).to_string();
+        compared.check(function.numaid == node, || {
+            (about(), format!("NUMA node {}", function.numaid), format!("NUMA node {node}"))
+        });
+    }
+    for net in &function.nets {
+        let (name, direct) = match net.strip_suffix("_dma") {
+            Some(name) => (name, true),
+            None => (net.as_str(), false),
+        };
+        let named = |f: &&crate::facts::pci::Function| f.infiniband.iter().any(|own| own == name);
+        let Some(nic) = here.topology.tree().functions.values().find(named) else {
+            let what = || {
+                (format!("net {net}"), format!("at {address}"), "no such RDMA device".to_owned())
+            };
+            compared.check(false, what);
+            continue;
+        };
+        // NCCL puts VFs at device 0, function 0 of their bus (NCCL_IB_MERGE_VFS).
+        let merged =
+            nic.is_vf() && (nic.address.domain, nic.address.bus) == (address.domain, address.bus);
+        let dma = here.devices.nics.iter().any(|dma| {
+            dma.sort == Sort::DataDirect
+                && dma.address() == address
+                && dma.of.contains(&nic.address)
+        });
+        let fits = if direct { dma } else { nic.address == address || merged };
+        compared.check(fits, || {
+            let whose = if direct { "the NIC is at " } else { "at " };
+            (format!("net {net}"), format!("at {address}"), format!("{whose}{}", nic.address))
+        });
+    }
+}
+
+/// What NCCL would have to add.
+fn missing(
+    seen: &BTreeMap<PciAddress, &Function>,
+    file: &File,
+    here: Here,
+    compared: &mut Compared,
+) {
+    for gpu in &here.devices.gpus {
+        let there = seen.get(&gpu.address()).is_some_and(|function| function.gpu);
+        compared.check(there, || {
+            (format!("{} {}", gpu.id, gpu.address()), "not there".to_owned(), "a GPU".to_owned())
+        });
+    }
+    let nets: BTreeSet<&str> =
+        file.functions.iter().flat_map(|f| &f.nets).map(String::as_str).collect();
+    for nic in here.devices.nics.iter().filter(|nic| nic.sort == Sort::Nic) {
+        for name in &nic.function.infiniband {
+            let there =
+                nets.contains(name.as_str()) || nets.contains(format!("{name}_dma").as_str());
+            let at =
+                || (format!("net {name}"), "not there".to_owned(), format!("at {}", nic.address()));
+            compared.check(there, at);
+        }
+    }
+}
+
+/// CPUs that are said to be a node's.
+fn affinity_of(
+    here: Here,
+    node: i32,
+    cpus: Option<BTreeSet<u32>>,
+    about: &str,
+    compared: &mut Compared,
+) {
+    let of = |node| match here.placement.node_cpus.get(&node) {
+        Some(Reading::Known(list)) => cpulist::of_list(list),
+        _ => None,
+    };
+    let (Some(said), Some(own)) = (cpus, of(node)) else {
+        compared.unknown += 1;
+        return;
+    };
+    compared.check(said == own, || {
+        let whose =
+            here.placement.node_cpus.keys().find(|other| of(**other).as_ref() == Some(&said));
+        let whose =
+            whose.map(|other| format!(", which are those of node {other}")).unwrap_or_default();
+        let file = format!("CPUs {}{whose}", cpulist::list(&said));
+        (about.to_owned(), file, format!("CPUs {}", cpulist::list(&own)))
+    });
+}
+
+fn smi(matrix: &Matrix, here: Here, compared: &mut Compared) {
+    let is_gpu =
+        |name: &&String| name.strip_prefix("GPU").is_some_and(|n| n.parse::<u16>().is_ok());
+    let gpus = (matrix.columns.iter().filter(is_gpu).count(), here.devices.gpus.len());
+    compared.check(gpus.0 == gpus.1, || {
+        let several = |count: usize| format!("{count} GPU{}", if count == 1 { "" } else { "s" });
+        ("GPUs".to_owned(), several(gpus.0), several(gpus.1))
+    });
+    let legend: BTreeMap<&str, &str> =
+        matrix.legend.iter().map(|(nic, name)| (nic.as_str(), name.as_str())).collect();
+    let find = |column: &str| -> Option<&Device> {
+        if let Some(number) = column.strip_prefix("GPU").and_then(|n| n.parse::<usize>().ok()) {
+            return here.devices.gpus.get(number);
+        }
+        let name = legend.get(column).copied().unwrap_or(column);
+        here.devices.nics.iter().find(|nic| nic.name.as_deref() == Some(name))
+    };
+    let devices: Vec<Option<&Device>> = matrix.columns.iter().map(|column| find(column)).collect();
+    for (column, device) in matrix.columns.iter().zip(&devices) {
+        let called =
+            legend.get(column.as_str()).map(|name| format!(" ({name})")).unwrap_or_default();
+        let what =
+            || (format!("{column}{called}"), "a device".to_owned(), "no such device".to_owned());
+        compared.check(device.is_some(), what);
+    }
+    for row in &matrix.rows {
+        let Some(own) = find(&row.device) else { continue };
+        for ((column, device), cell) in matrix.columns.iter().zip(&devices).zip(&row.cells) {
+            let Some(device) = device else { continue };
+            of_cell((row, own), (column, device), cell, here, compared);
+        }
+        of_row(row, own, here, compared);
+    }
+}
+
+fn of_cell(
+    (row, own): (&Row, &Device),
+    (column, device): (&str, &Device),
+    cell: &str,
+    here: Here,
+    compared: &mut Compared,
+) {
+    let mut pair = [row.device.as_str(), column];
+    pair.sort_unstable();
+    let about = || pair.join(" to ");
+    let same = own.address() == device.address();
+    let said = match cell {
+        "X" => {
+            let other = || (about(), "one device".to_owned(), "two devices".to_owned());
+            return compared.check(same, other);
+        }
+        "PIX" => Distance::Pix,
+        "PXB" => Distance::Pxb,
+        "PHB" => Distance::Phb,
+        "NODE" => Distance::Node,
+        // SOC is what old versions say.
+        "SYS" | "SOC" => Distance::Sys,
+        // NVLink, which is no part of PCI, or a word of another tool.
+        _ => return compared.unknown += 1,
+    };
+    let found = here.topology.between(&own.spot, &device.spot);
+    if found == Distance::Unknown {
+        return compared.unknown += 1;
+    }
+    compared.check(found == said && !same, || (about(), cell.to_owned(), found.to_string()));
+}
+
+/// Affinity columns.
+fn of_row(row: &Row, own: &Device, here: Here, compared: &mut Compared) {
+    if let Some(node) = &row.node {
+        match (node.parse::<i32>().ok(), own.spot.node) {
+            (Some(said), Some(found)) => compared.check(said == found, || {
+                (row.device.clone(), format!("NUMA node {said}"), format!("NUMA node {found}"))
+            }),
+            // `N/A`, or several nodes.
+            _ => compared.unknown += 1,
+        }
+    }
+    if let (Some(cpus), Some(node)) = (&row.cpus, own.spot.node) {
+        affinity_of(here, node, cpulist::of_list(cpus), &row.device, compared);
+    }
+}

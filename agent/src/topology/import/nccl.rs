@@ -1,0 +1,95 @@
+//! NCCL's topology XML (handbook §8.7), as far as sysfs can be asked about it. Pure.
+
+use roxmltree::{Document, Node, ParsingOptions};
+
+use super::ImportError;
+
+/// Elements that NCCL's parser takes at most (MAX_NODES in src/graph/xml.h).
+const MOST_ELEMENTS: usize = 2048;
+/// Elements, and the texts and comments between them.
+const MOST_NODES: u32 = 16 * 1024;
+/// Levels of `pci`; no machine has so many switches above one another.
+const DEEPEST: usize = 32;
+
+/// A file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// `version` of the system, as it is written; `None`: it has none.
+    pub version: Option<String>,
+    /// CPUs: `numaid` and `affinity`.
+    pub cpus: Vec<(String, Option<String>)>,
+    /// Every `pci` element, in the order of the file.
+    pub functions: Vec<Function>,
+}
+
+/// A `pci` element.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// `busid`.
+    pub busid: String,
+    /// `busid` of the `pci` above; `None`: it is below a CPU.
+    pub above: Option<String>,
+    /// `numaid` of the CPU above.
+    pub numaid: String,
+    /// There is a `gpu` in it.
+    pub gpu: bool,
+    /// Names of the `net`s in it.
+    pub nets: Vec<String>,
+    /// `class`.
+    pub class: Option<String>,
+}
+
+/// Reads it. What NCCL ignores is ignored.
+///
+/// # Errors
+/// It is no XML, or not a topology.
+pub fn parse(text: &str) -> Result<File, ImportError> {
+    let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(text, options).map_err(|error| match error {
+        roxmltree::Error::NodesLimitReached => ImportError::TooMany(MOST_ELEMENTS, "elements"),
+        error => ImportError::Xml(error.to_string()),
+    })?;
+    let system = document.root_element();
+    match system.tag_name().name() {
+        "system" => {}
+        "graphs" => return Err(ImportError::Graph),
+        other => return Err(ImportError::OtherRoot(other.chars().take(40).collect())),
+    }
+    if document.descendants().filter(Node::is_element).count() > MOST_ELEMENTS {
+        return Err(ImportError::TooMany(MOST_ELEMENTS, "elements"));
+    }
+    let version = system.attribute("version").map(str::to_owned);
+    let mut file = File { version, cpus: Vec::new(), functions: Vec::new() };
+    for cpu in named(system, "cpu") {
+        let numaid = attribute(cpu, "numaid").unwrap_or_default();
+        file.cpus.push((numaid.clone(), attribute(cpu, "affinity")));
+        let mut waiting: Vec<(Node, Option<String>, usize)> =
+            named(cpu, "pci").map(|pci| (pci, None, 0)).collect();
+        while let Some((pci, above, depth)) = waiting.pop() {
+            if depth > DEEPEST {
+                return Err(ImportError::TooMany(DEEPEST, "levels of switches"));
+            }
+            let busid = attribute(pci, "busid").unwrap_or_default();
+            let below = named(pci, "pci").map(|child| (child, Some(busid.clone()), depth + 1));
+            waiting.extend(below);
+            let nets = named(pci, "nic").flat_map(|nic| named(nic, "net"));
+            file.functions.push(Function {
+                busid,
+                above,
+                numaid: numaid.clone(),
+                gpu: named(pci, "gpu").next().is_some(),
+                nets: nets.filter_map(|net| attribute(net, "name")).collect(),
+                class: attribute(pci, "class"),
+            });
+        }
+    }
+    Ok(file)
+}
+
+fn named<'a, 'i>(above: Node<'a, 'i>, name: &'static str) -> impl Iterator<Item = Node<'a, 'i>> {
+    above.children().filter(move |node| node.is_element() && node.tag_name().name() == name)
+}
+
+fn attribute(node: Node, name: &str) -> Option<String> {
+    node.attribute(name).map(str::to_owned)
+}

@@ -1,0 +1,84 @@
+//! Where one function is, worked out once, so that it can be compared with many others.
+
+use super::{Distance, Role, Topology, meeting, place, same_device};
+use crate::facts::pci::Function;
+use crate::value::PciAddress;
+
+/// The place of a function; a VF has its PF's.
+#[derive(Debug, Clone)]
+pub struct Spot<'a> {
+    at: PciAddress,
+    /// Bridges above, nearest first.
+    pub path: Vec<PciAddress>,
+    /// Root bus as sysfs names it (`pci0000:15`); empty: not known.
+    pub root: &'a str,
+    /// NUMA node; `None`: the firmware gives none, or it could not be read.
+    pub node: Option<i32>,
+}
+
+impl<'a> Topology<'a> {
+    /// Where a function is; `None`: there is no such function.
+    pub fn spot(&self, address: PciAddress) -> Option<Spot<'a>> {
+        let function = place(self.tree(), self.tree().get(address)?);
+        Some(Spot {
+            at: function.address,
+            path: self.tree().path_up(address),
+            root: &function.root,
+            node: numa_node(function),
+        })
+    }
+
+    /// How far apart two places are, by the rule of handbook §8.3.
+    pub fn between(&self, a: &Spot, b: &Spot) -> Distance {
+        if same_device(a.at, b.at) {
+            return Distance::Pix;
+        }
+        if let Some((i, j)) = meeting(&a.path, &b.path) {
+            return if self.switches((&a.path[..=i], &b.path[..j])) > 1 {
+                Distance::Pxb
+            } else {
+                Distance::Pix
+            };
+        }
+        if !a.root.is_empty() && a.root == b.root {
+            return Distance::Phb;
+        }
+        match (a.node, b.node) {
+            (Some(a), Some(b)) if a == b => Distance::Node,
+            (Some(_), Some(_)) => Distance::Sys,
+            _ => Distance::Unknown,
+        }
+    }
+
+    /// Switches on the two legs of a way, the bridge at which they meet among the first.
+    fn switches(&self, (one, other): (&[PciAddress], &[PciAddress])) -> usize {
+        one.iter().chain(other).filter(|bridge| self.role(**bridge) == Role::Upstream).count()
+    }
+
+    /// The switch in which two ways meet, by its upstream port, and how many switches are on them in all. `None`: they do
+    /// not meet inside of one.
+    pub fn meeting_switch(&self, a: &Spot, b: &Spot) -> Option<(PciAddress, usize)> {
+        let (i, j) = meeting(&a.path, &b.path)?;
+        let switch = a.path[..=i].iter().rev().find(|at| self.role(**at) == Role::Upstream)?;
+        Some((*switch, self.switches((&a.path[..=i], &b.path[..j]))))
+    }
+}
+
+impl Topology<'_> {
+    /// The switches above a function as NCCL sees them, nearest first: it climbs two levels at a time, a downstream port and the
+    /// upstream port above it, and leaves out a root port (handbook §8.1).
+    pub fn nccl_switches(&self, address: PciAddress) -> Vec<PciAddress> {
+        self.tree().path_up(address).chunks_exact(2).map(|ports| ports[1]).collect()
+    }
+
+    /// The NUMA node below which NCCL puts a function: that of the last switch that it climbs to; −1 where there is none.
+    pub fn nccl_node(&self, address: PciAddress) -> i32 {
+        let last = self.nccl_switches(address).last().copied().unwrap_or(address);
+        self.spot(last).and_then(|spot| spot.node).unwrap_or(-1)
+    }
+}
+
+/// A node that the firmware has given.
+pub fn numa_node(function: &Function) -> Option<i32> {
+    function.numa_node.known().copied().filter(|node| *node >= 0)
+}

@@ -1,0 +1,76 @@
+//! `bedplate topology`: what it shows, and what it says of topologies that others have written.
+
+use bedplate_tests::program;
+
+use crate::session::Session;
+use crate::transcripts::CHANGES;
+
+#[test]
+fn topologies() {
+    let session = Session::new();
+    session
+        .host("plain.bp", CHANGES)
+        .host("unread.bp", "machine = \"plain\"\ndenied = [\"/sys/bus/pci/devices\"]\n")
+        .image("image");
+    session.expect(
+        "topology",
+        &[
+            &["topology", "--demo", "gb200"],
+            &["topology", "--demo", "grace", "--all"],
+            &["topology", "--demo", "gb200", "--nccl-xml"],
+            &["topology", "--demo", "gb200", "--nccl-xml", "--json"],
+            &["topology", "--snapshot", "plain.bp"],
+            &["topology", "--snapshot", "unread.bp"],
+            &["topology", "--root", "image"],
+        ],
+    );
+}
+
+/// Topologies that others have written: what is right, and each thing that goes wrong with such files.
+#[test]
+fn imported_topologies() {
+    let session = Session::new();
+    let xml = program::stdout(&["topology", "--demo", "hgx", "--nccl-xml"]);
+    let smi = include_str!("../../corpus/smi-topology/hgx");
+    let nodes = ["00000000,000000ff,ffffffff,ffff0000,00000000,00ffffff,ffffffff", "SWAPPED"];
+    let other = "ffffffff,ffffff00,00000000,0000ffff,ffffffff,ff000000,00000000";
+    let swapped = xml.replace(nodes[0], nodes[1]).replace(other, nodes[0]).replace(nodes[1], other);
+    assert_ne!(swapped, xml);
+    session
+        .file("right.xml", &xml)
+        .file("version.xml", xml.replace("<system version=\"1\">", "<system version=\"2\">"))
+        .file("swapped.xml", swapped)
+        .file("other-host.xml", xml.replace("0000:18:00.0", "0000:1e:00.0"))
+        .file("moved.xml", xml.replace("\"mlx5_0\"", "\"mlx5_9\"").replace("mlx5_2", "mlx5_3"))
+        .file("graph.xml", include_str!("../../corpus/nccl-topology/graph"))
+        .file("cut.xml", &xml[..xml.len() / 2])
+        .file("right.txt", smi)
+        .file(
+            "wrong.txt",
+            smi.replace("\nGPU0\t X \tNV18", "\nGPU0\t X \tSYS").replacen(
+                "0-55,112-167",
+                "56-111,168-223",
+                1,
+            ),
+        )
+        .file("other.txt", "GPU 0: NVIDIA H100\n")
+        .file("large.txt", " ".repeat((1 << 20) + 1));
+    let import = |file: &'static str| ["topology", "--demo", "hgx", "--import", file];
+    let files = [
+        "right.xml",
+        "version.xml",
+        "swapped.xml",
+        "other-host.xml",
+        "moved.xml",
+        "graph.xml",
+        "cut.xml",
+        "right.txt",
+        "wrong.txt",
+        "other.txt",
+        "large.txt",
+        "missing.xml",
+    ];
+    let commands: Vec<[&str; 5]> = files.into_iter().map(import).collect();
+    let commands: Vec<&[&str]> = commands.iter().map(<[&str; 5]>::as_slice).collect();
+    session.expect("topology-import", &commands);
+}

@@ -1,0 +1,263 @@
+//! Every directory in `tests/topology` is a machine: a description (`host.toml`, see `bedplate::demo`), what it comes to worked out
+//! by hand (`by-hand.toml`, with the reason on top; never written by this program), and what `bedplate topology` shows of it
+//! (`topology.txt`, `topology.json`, `nccl.xml`; `BLESS=1 cargo test -p bedplate-tests --test topology` rewrites these).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use bedplate::demo::HostSpec;
+use bedplate::engine::observe;
+use bedplate::facts::names::Names;
+use bedplate::facts::{Depth, placement};
+use bedplate::host::Reader;
+use bedplate::host::snapshot::Snapshot;
+use bedplate::record::record;
+use bedplate::report::style;
+use bedplate::report::topology::{self, Options, Shown};
+use bedplate::topology::devices::Devices;
+use bedplate::topology::import::compare::{Finding, Here, compare};
+use bedplate::topology::{Topology, import};
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What a person says of a machine.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ByHand {
+    #[serde(default)]
+    vfs: bool,
+    gpu: BTreeMap<String, Gpu>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "UPPERCASE")]
+struct Gpu {
+    #[serde(default)]
+    pix: BTreeSet<String>,
+    #[serde(default)]
+    pxb: BTreeSet<String>,
+    #[serde(default)]
+    phb: BTreeSet<String>,
+    #[serde(default)]
+    node: BTreeSet<String>,
+    /// What all others are.
+    #[serde(rename = "rest")]
+    rest: String,
+    #[serde(rename = "nics")]
+    nics: Vec<String>,
+    #[serde(rename = "nvmes")]
+    nvmes: Vec<String>,
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("topology");
+    let mut directories: Vec<PathBuf> = std::fs::read_dir(&root)
+        .expect("tests/topology is there")
+        .map(|entry| entry.expect("it can be listed").path())
+        .filter(|path| path.is_dir())
+        .collect();
+    directories.sort();
+    assert!(directories.len() >= 10, "{} has {} machines", root.display(), directories.len());
+    let trials = directories.into_iter().map(|directory| {
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Trial::test(name, move || case(&directory).map_err(Failed::from))
+    });
+    let huge = Trial::test("ten thousand functions", || huge().map_err(Failed::from));
+    libtest_mimic::run(&arguments, trials.chain([huge]).collect()).exit();
+}
+
+/// Every GPU of a machine that is made of HGX boards has a NIC and a disk of its own in its switch.
+fn huge() -> Result<(), String> {
+    let spec = HostSpec { functions: 10_000, ..HostSpec::default() };
+    let said = Said::of(&spec.build(), Options::default())?;
+    let document: Value = serde_json::from_str(&said.json).map_err(|error| error.to_string())?;
+    let pairs = document["pairing"].as_array().ok_or("no pairs")?;
+    let own = |choices: &Value| {
+        let first = &choices[0];
+        first["distance"] == "PIX" && first["shared_with"].as_array().is_some_and(Vec::is_empty)
+    };
+    match pairs.iter().find(|pair| !own(&pair["nics"]) || !own(&pair["nvmes"])) {
+        Some(pair) => Err(format!("{pair}")),
+        None if pairs.len() < 250 => Err(format!("{} GPUs", pairs.len())),
+        None => Ok(()),
+    }
+}
+
+fn case(directory: &Path) -> Result<(), String> {
+    let host = bedplate_tests::case::host(directory)?;
+    let text = std::fs::read_to_string(directory.join("by-hand.toml"))
+        .map_err(|error| format!("by-hand.toml: {error}"))?;
+    let by_hand: ByHand =
+        toml::from_str(&text).map_err(|error| format!("by-hand.toml: {error}"))?;
+    let options = Options { vfs: by_hand.vfs, all: false };
+    let said = Said::of(&host, options)?;
+    let document: Value = serde_json::from_str(&said.json).map_err(|error| error.to_string())?;
+    if let Some(error) = validator().iter_errors(&document).next() {
+        return Err(format!("the JSON breaks its schema at {}: {error}", error.instance_path()));
+    }
+    agrees(&by_hand, &document)?;
+    expect(directory, "topology.txt", &said.text)?;
+    expect(directory, "topology.json", &said.json)?;
+    expect(directory, "nccl.xml", &said.nccl)?;
+    well_formed(&said.nccl, &by_hand)?;
+    if let Some(found) = said.disagreements.first() {
+        return Err(format!("what was written as NCCL's topology, read again: {found:?}"));
+    }
+    let recorded = Snapshot::from_text(&record(&host).to_text()).map_err(|e| e.to_string())?;
+    match Said::of(&recorded, options)? == said {
+        true => Ok(()),
+        false => Err("a recording of it shows another topology".into()),
+    }
+}
+
+/// What is shown of a host.
+#[derive(PartialEq)]
+struct Said {
+    text: String,
+    json: String,
+    nccl: String,
+    /// Of that file with the host.
+    disagreements: Vec<Finding>,
+}
+
+impl Said {
+    fn of(host: &dyn Reader, options: Options) -> Result<Self, String> {
+        let facts = observe(host, Depth::Thorough);
+        let tree = facts.pci.known().ok_or("the PCI tree is not known")?;
+        let placement = placement::observe(host, tree);
+        let names = Names::new(host, &facts);
+        let shown = Shown::new(&facts, tree, &placement, &names, options);
+        let text = style::terminal(&topology::text(&shown, options, 100));
+        let json = topology::json(&shown, options, None).map_err(|error| error.to_string())?;
+        let nccl = topology::nccl_xml(&shown);
+        let imported = import::parse(&nccl).map_err(|error| error.to_string())?;
+        let tree = Topology::new(tree);
+        let devices = Devices::find(&tree, &placement, true);
+        let here = Here { topology: &tree, devices: &devices, placement: &placement };
+        let disagreements = compare(&imported, here).findings;
+        let text = anstream::adapter::strip_str(&text).to_string();
+        Ok(Said { text, json, nccl, disagreements })
+    }
+}
+
+fn agrees(by_hand: &ByHand, document: &Value) -> Result<(), String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let address = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let addresses = |value: &Value| list(value).iter().map(address).collect::<Vec<String>>();
+    let gpus = list(&document["gpus"]);
+    let found: BTreeSet<String> = gpus.iter().map(|gpu| address(&gpu["address"])).collect();
+    let expected: BTreeSet<String> = by_hand.gpu.keys().cloned().collect();
+    if found != expected {
+        return Err(format!("GPUs: {found:?}, by hand {expected:?}"));
+    }
+    let all: BTreeSet<String> = ["gpus", "nics", "nvmes"]
+        .iter()
+        .flat_map(|kind| list(&document[*kind]))
+        .map(|device| address(&device["address"]))
+        .collect();
+    for gpu in &gpus {
+        let own = address(&gpu["address"]);
+        let Gpu { pix, pxb, phb, node, rest, nics, nvmes } = &by_hand.gpu[&own];
+        let named = [("PIX", pix), ("PXB", pxb), ("PHB", phb), ("NODE", node)];
+        let mut others: BTreeMap<String, String> = all
+            .iter()
+            .filter(|other| **other != own)
+            .map(|other| (other.clone(), rest.to_uppercase()))
+            .collect();
+        for (distance, members) in named {
+            for member in members {
+                let known = others.insert(member.clone(), distance.to_owned());
+                if known.as_deref() != Some(&rest.to_uppercase()) {
+                    return Err(format!("by hand, {own}: {member} is not there, or there twice"));
+                }
+            }
+        }
+        let mut shown: BTreeMap<String, String> = BTreeMap::new();
+        for (distance, members) in gpu["distances"].as_object().into_iter().flatten() {
+            let members = addresses(members);
+            shown.extend(members.into_iter().map(|member| (member, distance.clone())));
+        }
+        if shown != others {
+            return Err(format!("{own}: {shown:#?}, by hand {others:#?}"));
+        }
+        let pairing = list(&document["pairing"]);
+        let pairing = pairing.iter().find(|pair| pair["gpu"] == own.as_str());
+        let pairing = pairing.ok_or(format!("no pairing of {own}"))?;
+        for (kind, expected) in [("nics", nics), ("nvmes", nvmes)] {
+            let chosen = list(&pairing[kind]);
+            let chosen: Vec<String> = chosen.iter().map(|peer| address(&peer["address"])).collect();
+            if chosen != *expected {
+                return Err(format!("{own}: {kind} {chosen:?}, by hand {expected:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// NCCL's bounds and what it needs: one `pci` a bus id, in order, every GPU in it, below a `cpu`.
+fn well_formed(xml: &str, by_hand: &ByHand) -> Result<(), String> {
+    let document = roxmltree::Document::parse(xml).map_err(|error| error.to_string())?;
+    let system = document.root_element();
+    if (system.tag_name().name(), system.attribute("version")) != ("system", Some("1")) {
+        return Err("no system of version 1".into());
+    }
+    let mut gpus = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    for element in system.descendants().filter(|node| node.is_element()) {
+        let name = element.tag_name().name();
+        let above = element.parent_element().map(|above| above.tag_name().name().to_owned());
+        let fits = matches!(
+            (above.as_deref(), name),
+            (None, "system")
+                | (Some("system"), "cpu")
+                | (Some("cpu" | "pci"), "pci")
+                | (Some("pci"), "gpu" | "nic")
+                | (Some("nic"), "net")
+        );
+        if !fits || element.attributes().len() > 16 {
+            return Err(format!("{name} below {above:?}"));
+        }
+        let busid = element.attribute("busid");
+        if name == "pci" && !busid.is_some_and(|busid| seen.insert(busid.to_owned())) {
+            return Err(format!("{busid:?} is there twice"));
+        }
+        let below = element.children().filter_map(|child| child.attribute("busid"));
+        if !below.collect::<Vec<_>>().is_sorted() {
+            return Err(format!("what is below {busid:?} is not sorted"));
+        }
+        if name == "gpu" {
+            gpus.extend(element.parent_element().and_then(|pci| pci.attribute("busid")));
+        }
+    }
+    let expected: BTreeSet<&str> = by_hand.gpu.keys().map(String::as_str).collect();
+    if gpus == expected { Ok(()) } else { Err(format!("GPUs in XML: {gpus:?}")) }
+}
+
+fn validator() -> &'static jsonschema::Validator {
+    static VALIDATOR: std::sync::OnceLock<jsonschema::Validator> = std::sync::OnceLock::new();
+    VALIDATOR.get_or_init(|| {
+        let schema = serde_json::to_value(topology::schema()).expect("a schema is JSON");
+        jsonschema::validator_for(&schema).expect("it is a JSON Schema")
+    })
+}
+
+fn expect(directory: &Path, name: &str, actual: &str) -> Result<(), String> {
+    let path = directory.join(name);
+    if std::env::var_os("BLESS").is_some() {
+        return std::fs::write(&path, actual)
+            .map_err(|error| format!("{}: {error}", path.display()));
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    if expected == actual {
+        return Ok(());
+    }
+    let difference = similar::TextDiff::from_lines(expected.as_str(), actual)
+        .unified_diff()
+        .header(name, "now")
+        .to_string();
+    Err(format!(
+        "{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test topology"
+    ))
+}
