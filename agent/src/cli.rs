@@ -23,6 +23,7 @@ mod render;
 mod revert;
 mod snapshot;
 mod status;
+mod verify;
 mod withdraw;
 mod worker;
 
@@ -76,6 +77,8 @@ enum Command {
     History(history::HistoryArgs),
     /// Show what the host is: CPU, boot loader, IOMMU, GPUs, NICs, the PCI tree.
     Inspect(inspect::InspectArgs),
+    /// Say whether this host is ready for GPUDirect RDMA, and if not, why.
+    Verify(verify::VerifyArgs),
     /// Record a host in one file that every reading command can replay anywhere.
     Snapshot(snapshot::SnapshotArgs),
     /// Write the profile as files for an image builder or another tool.
@@ -211,6 +214,7 @@ pub fn main() -> ExitCode {
         Command::Release(args) => release::run(&args),
         Command::History(args) => history::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Profile(command) => profile::run(&command),

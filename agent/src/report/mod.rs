@@ -8,4 +8,5 @@ pub mod json;
 mod names;
 pub mod style;
 pub mod text;
+pub mod verify;
 pub mod wrap;
