@@ -24,6 +24,7 @@ mod revert;
 mod snapshot;
 mod status;
 mod topology;
+mod verify;
 mod withdraw;
 mod worker;
 
@@ -79,6 +80,8 @@ enum Command {
     Inspect(inspect::InspectArgs),
     /// Show how far GPUs, NICs and NVMe disks are from each other, and which should be used together.
     Topology(topology::TopologyArgs),
+    /// Say whether this host is ready for GPUDirect RDMA, and if not, why.
+    Verify(verify::VerifyArgs),
     /// Record a host in one file that every reading command can replay anywhere.
     Snapshot(snapshot::SnapshotArgs),
     /// Write the profile as files for an image builder or another tool.
@@ -215,6 +218,7 @@ pub fn main() -> ExitCode {
         Command::History(args) => history::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Topology(args) => topology::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Profile(command) => profile::run(&command),

@@ -33,4 +33,5 @@ mod section;
 pub mod topology;
 pub mod utc;
 pub mod value;
+pub mod verify;
 pub mod visible;

@@ -17,6 +17,12 @@
 //! numa = 0
 //! group-with = "0008:06:00.0"  # shares that function's IOMMU group
 //! vfio-dev = true         # a VFIO device is registered for it
+//! link-now = [3, 8]       # its link has trained to this speed (as in link status: 3 = 8 GT/s) and so many lanes
+//! payload = 256           # Max_Payload_Size; 512 without
+//! read-request = 128      # Max_Read_Request_Size; 512 without
+//! relaxed-ordering = false
+//! ari = false             # a port that forwards no ARI
+//! errors = [0, 2, 1]      # AER: corrected, non-fatal, fatal
 //! ```
 
 use serde::Deserialize;
@@ -65,4 +71,10 @@ pub struct Described {
     pub group_with: Option<PciAddress>,
     #[serde(default)]
     pub vfio_dev: bool,
+    pub link_now: Option<(u8, u8)>,
+    pub payload: Option<u16>,
+    pub read_request: Option<u16>,
+    pub relaxed_ordering: Option<bool>,
+    pub ari: Option<bool>,
+    pub errors: Option<[u64; 3]>,
 }

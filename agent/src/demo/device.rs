@@ -1,6 +1,7 @@
 //! One made-up PCI function: its config space with the capabilities such a device has, and its sysfs directory.
 //! Registers follow include/uapi/linux/pci_regs.h.
 
+use crate::facts::aer;
 use crate::facts::pci::PortType;
 use crate::host::snapshot::{Config, Node, Snapshot};
 use crate::value::PciAddress;
@@ -19,6 +20,19 @@ pub struct Sriov {
     pub vf_device: u16,
     /// VFs present, in order.
     pub vfs: Vec<PciAddress>,
+}
+
+/// What its PCI Express capability says beside its type.
+#[derive(Debug, Clone)]
+pub struct Control {
+    /// Max_Payload_Size in bytes.
+    pub payload: u16,
+    /// Max_Read_Request_Size in bytes.
+    pub read_request: u16,
+    /// Relaxed Ordering enabled.
+    pub relaxed_ordering: bool,
+    /// ARI forwarding enabled, where the function is a port that can.
+    pub ari: bool,
 }
 
 /// Network side of a function.
@@ -69,6 +83,12 @@ pub struct Device {
     pub windows: Vec<(usize, u64)>,
     /// Link speed in units of the LnkSta field (5 = 32 GT/s) and width.
     pub link: (u8, u8),
+    /// What the link has trained to, where that is less.
+    pub link_now: Option<(u8, u8)>,
+    /// PCI Express device control.
+    pub control: Control,
+    /// Errors that AER counted: corrected, non-fatal, fatal.
+    pub errors: [u64; 3],
     /// SR-IOV.
     pub sriov: Option<Sriov>,
     /// Vital Product Data, as the `vpd` file shows it.
@@ -102,6 +122,9 @@ impl Device {
             group_with: None,
             windows: Vec::new(),
             link: (0, 0),
+            link_now: None,
+            control: Control { payload: 512, read_request: 512, relaxed_ordering: true, ari: true },
+            errors: [0; 3],
             sriov: None,
             vpd: None,
             physfn: None,
@@ -192,14 +215,23 @@ impl Device {
             ("uevent", self.uevent()),
         ];
         if self.link.1 > 0 {
-            let speed = ["Unknown", "2.5", "5.0", "8.0", "16.0", "32.0", "64.0"]
-                [usize::from(self.link.0 % 7)];
+            let speed = |code: u8| {
+                ["Unknown", "2.5", "5.0", "8.0", "16.0", "32.0", "64.0"][usize::from(code % 7)]
+            };
+            let now = self.link_now.unwrap_or(self.link);
             files.extend([
-                ("current_link_speed", format!("{speed} GT/s PCIe\n")),
-                ("max_link_speed", format!("{speed} GT/s PCIe\n")),
-                ("current_link_width", format!("{}\n", self.link.1)),
+                ("current_link_speed", format!("{} GT/s PCIe\n", speed(now.0))),
+                ("max_link_speed", format!("{} GT/s PCIe\n", speed(self.link.0))),
+                ("current_link_width", format!("{}\n", now.1)),
                 ("max_link_width", format!("{}\n", self.link.1)),
             ]);
+        }
+        // Linux counts where it finds the capability, which VFs here have not.
+        if self.port.is_some() && self.physfn.is_none() {
+            let counters = aer::FILES.iter().zip(self.errors);
+            files.extend(
+                counters.map(|((name, total), count)| (*name, format!("{total} {count}\n"))),
+            );
         }
         if let Some(sriov) = &self.sriov {
             files.extend([
@@ -310,13 +342,16 @@ impl Device {
         put(0x68, (kind << 4 | 2) << 16 | 0x0010);
         // Payload 512 supported and set; read requests 512 for endpoints; relaxed ordering and extended tags on.
         put(0x6c, 0x0000_8022);
-        put(0x70, 0x0000_2150);
-        let link = u32::from(self.link.1) << 4 | u32::from(self.link.0);
-        put(0x74, link);
-        put(0x78, link << 16);
+        let bytes = |size: u16| u32::from(size).ilog2().saturating_sub(7);
+        let Control { payload, read_request, relaxed_ordering, ari: forwards } = self.control;
+        let ordering = u32::from(relaxed_ordering) << 4;
+        put(0x70, 0x0000_0100 | bytes(read_request) << 12 | bytes(payload) << 5 | ordering);
+        let link = |(speed, lanes): (u8, u8)| u32::from(lanes) << 4 | u32::from(speed);
+        put(0x74, link(self.link));
+        put(0x78, link(self.link_now.unwrap_or(self.link)) << 16);
         let ari = self.sriov.is_some() || matches!(port, PortType::RootPort | PortType::Downstream);
         put(0x8c, u32::from(ari) << 5);
-        put(0x90, u32::from(ari && self.is_bridge()) << 5);
+        put(0x90, u32::from(ari && forwards && self.is_bridge()) << 5);
     }
 
     /// Advanced error reporting first, as everywhere; then secondary PCI Express; then what this function is about.

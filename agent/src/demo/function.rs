@@ -71,6 +71,13 @@ fn change(device: &mut Device, described: &Described) {
     device.numa = described.numa.unwrap_or(device.numa);
     device.group_with = described.group_with.or(device.group_with);
     device.vfio_dev |= described.vfio_dev;
+    device.link_now = described.link_now.or(device.link_now);
+    device.errors = described.errors.unwrap_or(device.errors);
+    let control = &mut device.control;
+    control.payload = described.payload.unwrap_or(control.payload);
+    control.read_request = described.read_request.unwrap_or(control.read_request);
+    control.relaxed_ordering = described.relaxed_ordering.unwrap_or(control.relaxed_ordering);
+    control.ari = described.ari.unwrap_or(control.ari);
     if described.vpd.is_some() || described.board.is_some() {
         let value = |given: &Option<String>| given.clone().unwrap_or_default();
         let name = "NVIDIA ConnectX SuperNIC";

@@ -7,10 +7,13 @@ mod coverage;
 mod lints;
 mod prepare;
 pub mod profile_source;
+mod suspect;
+mod verify;
 
 pub use change::{Applied, Reverted, Target, apply, may_change, revert};
 pub use lints::Judged;
 pub use prepare::{EngineError, Planned, Request, choose, prepare, prepare_loaded};
+pub use verify::{Verified, verify};
 
 use std::borrow::Cow;
 

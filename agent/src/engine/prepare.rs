@@ -135,7 +135,11 @@ pub fn prepare_loaded(reader: &dyn Reader, loaded: Loaded) -> Result<Planned, En
     planned(reader, facts, chosen, &request)
 }
 
-fn planned(
+/// The plan for a profile that was chosen by these facts.
+///
+/// # Errors
+/// [`EngineError::Ledger`].
+pub(super) fn planned(
     reader: &dyn Reader,
     facts: Facts,
     chosen: Chosen,

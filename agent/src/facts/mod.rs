@@ -1,13 +1,17 @@
 //! What the hardware and the system *are*. Facts are observed once per run and never changed by us;
 //! what bedplate manages (files, ACS control, VF counts) is *observed state* and lives with its kind.
 
+pub mod aer;
 pub mod boot;
 pub mod caps;
 pub mod gpu;
+pub mod leftovers;
 pub mod names;
 pub mod os;
 pub mod pci;
 pub mod placement;
+pub mod rdma;
+pub mod rebar;
 pub mod scan;
 pub mod system;
 pub mod uplink;

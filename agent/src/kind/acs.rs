@@ -36,8 +36,10 @@ use crate::value::{AcsBits, PciAddress};
 use super::{Context, Kind, Owns, Watch, cmdline, no_labels, some_of};
 
 pub use guard::guests_exposed;
+pub use isolation::isolation_gone;
 pub use resolve::resolve;
 pub use resolved::Resolved;
+pub use section::for_direct_traffic;
 pub use support::{Support, kernel_acs_support};
 pub use token::TOKEN_LIMIT;
 

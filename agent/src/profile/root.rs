@@ -188,6 +188,9 @@ root! {
 
     /// What `bedplate profile check` finds in the profile.
     lints: sections::lints::{Lints, LintsLayer};
+
+    /// What `bedplate verify` makes of the host.
+    verify: sections::verify::{Verify, VerifyLayer};
 }
 
 /// What a file's text came to, beside its layer.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::Recorder;
 use crate::facts::pci::Function;
-use crate::facts::{Depth, caps, names, observe, uplink};
+use crate::facts::{Depth, aer, caps, names, observe, rebar, uplink};
 use crate::host::Reader;
 use crate::kind::KINDS;
 use crate::kind::RecordMode::{self, Names, Presence, Whole};
@@ -102,6 +102,14 @@ fn of_function(recorder: &Recorder, function: &Function) {
             let _ = recorder.read(&format!("{directory}/{name}"));
         }
         let _ = recorder.link(&format!("{directory}/physfn"));
+    }
+    if function.is_bridge() || function.is_nic() || function.is_gpu() {
+        for (name, _) in aer::FILES {
+            let _ = recorder.read(&format!("{directory}/{name}"));
+        }
+    }
+    if function.is_gpu() {
+        let _ = rebar::largest_possible(recorder, function);
     }
     // What pairs a NIC with its Data Direct function; serial numbers are masked (`redact`).
     if (function.is_nic() || function.is_data_direct()) && !function.is_vf() {

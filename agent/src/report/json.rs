@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::apply::ApplyReport;
 use crate::plan::Plan;
+use crate::verify::Report;
 use crate::visible;
 
 /// Version of the plan's JSON shape.
@@ -71,6 +72,39 @@ pub fn applied_schema() -> schemars::Schema {
 /// JSON Schema (draft 2020-12) of [`plan`].
 pub fn plan_schema() -> schemars::Schema {
     schemars::schema_for!(PlanDocument<'static>)
+}
+
+/// What `bedplate verify --json` prints: whether the host is ready, and what each check came to.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "bedplate verify")]
+struct VerifyDocument<'a> {
+    /// Version of this shape, 1.
+    bedplate_verify: u32,
+    /// Which snapshot the host was read from; only there where several are verified one after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    /// The host: machine, operating system, kernel.
+    host: &'a str,
+    /// What was found.
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// What was found of a host as JSON text, naming the snapshot that it was read from.
+///
+/// # Errors
+/// When a value cannot be written as JSON, which no report holds.
+pub fn verify(
+    file: Option<&str>,
+    report: &Report,
+    host: &str,
+) -> Result<String, serde_json::Error> {
+    document(&VerifyDocument { bedplate_verify: 1, file, host, report })
+}
+
+/// JSON Schema (draft 2020-12) of [`verify`].
+pub fn verify_schema() -> schemars::Schema {
+    schemars::schema_for!(VerifyDocument<'static>)
 }
 
 /// Any document, two-space indented, with a final newline.

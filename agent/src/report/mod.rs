@@ -9,4 +9,5 @@ mod names;
 pub mod style;
 pub mod text;
 pub mod topology;
+pub mod verify;
 pub mod wrap;

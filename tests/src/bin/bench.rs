@@ -195,7 +195,14 @@ fn programs(bedplate: &Path, machine: &Machine) -> Vec<Program> {
         ),
         whole(
             "bedplate topology --json",
-            owned(&[&bedplate, "topology", "--snapshot", &format!("{root}.bp"), "--json", "--cost"]),
+            owned(&[
+                &bedplate,
+                "topology",
+                "--snapshot",
+                &format!("{root}.bp"),
+                "--json",
+                "--cost",
+            ]),
         ),
         Program { name: "setpci loop", argv: owned(&["sh", "-c", &script]), scale, note },
     ]

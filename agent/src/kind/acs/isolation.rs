@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::desired::DesiredAcs;
 use crate::facts::pci::{Acs, Function, PciTree};
 use crate::host::Reading;
 use crate::kind::some_of;
@@ -56,6 +57,20 @@ pub fn groups_without_isolation(
         let subject = format!("port {}", named(&ports, "ports"));
         resolved.notes.push(Note { kind: NAME, subject, text });
     }
+}
+
+/// Ports that expose guests, as a plan would say it.
+pub fn isolation_gone(topology: &Topology) -> Vec<Blocker> {
+    let mut resolved = Resolved {
+        acs: DesiredAcs::default(),
+        arg: Reading::Absent,
+        kept_unsure: None,
+        blockers: Vec::new(),
+        unknowns: Vec::new(),
+        notes: Vec::new(),
+    };
+    groups_without_isolation(topology.tree(), topology, &BTreeSet::new(), &mut resolved);
+    resolved.blockers
 }
 
 fn named(functions: &BTreeSet<PciAddress>, what: &str) -> String {

@@ -136,3 +136,15 @@ section! {
         source;
     }
 }
+
+/// What a host without such a profile is judged by: GPUs are to reach NICs and each other directly.
+pub fn for_direct_traffic() -> Acs {
+    Acs {
+        policy: AcsPolicy::DirectP2p,
+        peers: vec![PeerKind::Nic, PeerKind::Gpu],
+        guests: Guests::Auto,
+        persistence: AcsPersist::Auto,
+        root_port: true,
+        why: Vec::new(),
+    }
+}

@@ -5,7 +5,7 @@ use super::section::iommu::{Iommu, IommuMode};
 use crate::desired::DesiredCmdline;
 use crate::facts::pci::{Function, PciTree};
 use crate::facts::{Arch, Facts};
-use crate::host::{HostKind, Reading};
+use crate::host::{HostKind, Reading, Reason};
 use crate::plan::{Blocker, Settled, Why};
 use crate::section::Declared;
 use crate::value::{KernelVersion, PciId};
@@ -26,6 +26,38 @@ enum Cpu {
     Other,
     /// Why not. Passthrough may be what breaks CUDA there.
     NotKnown(String),
+}
+
+/// What an Arm CPU of NVIDIA's wants of the IOMMU under the kernel that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Superchip {
+    /// It is none: nothing special.
+    No,
+    /// Translation: this kernel attaches no PASID to an identity domain.
+    Translated,
+    /// Either mode works.
+    Either,
+    /// Whether it is one, or which kernel runs, is not known, and why.
+    NotKnown(Reason),
+}
+
+/// What this machine wants of the IOMMU if its CPU is NVIDIA's.
+pub fn superchip(facts: &Facts) -> Superchip {
+    if facts.arch.known() != Some(&Arch::Aarch64) {
+        return Superchip::No;
+    }
+    let cpu = match &facts.pci {
+        Reading::Known(tree) => by_functions(tree),
+        Reading::Absent => Cpu::NotKnown("no PCI functions can be seen".to_owned()),
+        Reading::Unknown(why) => return Superchip::NotKnown(why.clone()),
+    };
+    match (cpu, facts.os.kernel.known().and_then(|release| KernelVersion::of(release))) {
+        (Cpu::Other, _) => Superchip::No,
+        (Cpu::NotKnown(why), _) => Superchip::NotKnown(why.into()),
+        (Cpu::Nvidia, None) => Superchip::NotKnown("which kernel runs is not known".into()),
+        (Cpu::Nvidia, Some(version)) if version < EITHER_MODE_WORKS => Superchip::Translated,
+        (Cpu::Nvidia, Some(_)) => Superchip::Either,
+    }
 }
 
 /// The mode that the profile's comes to on this machine, with a reason that the machine adds.

@@ -31,6 +31,7 @@ mod states;
 mod wanted_edit;
 
 pub use check_line::{WrongLine, check_line};
+pub use grace::{Superchip, superchip};
 pub use iommu_after::{iommu_after, iommu_now};
 pub use iommu_off::{iommu_off, iommu_off_by_others};
 pub use next_kernel::next_kernel;

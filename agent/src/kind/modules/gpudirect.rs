@@ -107,8 +107,11 @@ fn auto(
     }
 }
 
-/// What rules DMA-BUF out, as far as a host can tell; `Err` = cannot tell.
-fn dmabuf_obstacle(driver: &NvidiaDriver, facts: &Facts) -> Result<Option<String>, String> {
+/// What rules DMA-BUF out, as far as a host can tell.
+///
+/// # Errors
+/// Why that cannot be told.
+pub fn dmabuf_obstacle(driver: &NvidiaDriver, facts: &Facts) -> Result<Option<String>, String> {
     let kernel = match &facts.os.kernel {
         Reading::Known(release) => release,
         Reading::Absent | Reading::Unknown(_) => {

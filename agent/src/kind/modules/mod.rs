@@ -15,6 +15,8 @@ mod waits;
 use super::{Context, Kind, no_labels};
 use crate::plan::KindPlan;
 
+pub use gpudirect::dmabuf_obstacle;
+
 /// The row of the table of kinds.
 pub const KIND: Kind = Kind {
     name: NAME,

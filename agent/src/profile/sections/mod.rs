@@ -5,3 +5,4 @@ pub mod agent;
 pub mod lints;
 pub mod matching;
 pub mod reboot;
+pub mod verify;

@@ -72,19 +72,13 @@ fn nccl(file: &File, here: Here, compared: &mut Compared) {
     compared.check(file.version.as_deref() == Some("1"), || {
         let version =
             file.version.as_ref().map_or("none".to_owned(), |version| format!("{version:?}"));
-        (
-            "version".to_owned(),
-            version,
-            "1: NCCL takes no other".to_owned(),
-        )
+        ("version".to_owned(), version, "1: NCCL takes no other".to_owned())
     });
     let mut nodes = BTreeSet::new();
     for (numaid, affinity) in &file.cpus {
         let about = || format!("cpu numaid={numaid}");
         let once = nodes.insert(numaid);
-        compared.check(once, || {
-            (about(), "twice".to_owned(), "once".to_owned())
-        });
+        compared.check(once, || (about(), "twice".to_owned(), "once".to_owned()));
         let node = numaid.parse().ok();
         let known =
             node.is_some_and(|node| node == -1 || here.placement.node_cpus.contains_key(&node));
@@ -107,9 +101,7 @@ fn nccl(file: &File, here: Here, compared: &mut Compared) {
             continue;
         };
         let once = seen.insert(address, function).is_none();
-        compared.check(once, || {
-            (about(), "twice".to_owned(), "once".to_owned())
-        });
+        compared.check(once, || (about(), "twice".to_owned(), "once".to_owned()));
         of_function(function, address, here, compared);
     }
     missing(&seen, file, here, compared);

@@ -1,0 +1,123 @@
+//! `bedplate verify`: is this host ready for GPUDirect RDMA, and if not, why.
+
+use clap::Args;
+
+use super::host::{self, Opened};
+use super::{CliError, Exit, HostArgs, output};
+use crate::engine::profile_source::Choice;
+use crate::engine::{self, Request, Verified};
+use crate::host::HostKind;
+use crate::profile::nearest;
+use crate::report::{json, verify as text};
+use crate::verify::{Answer, CHECKS, Selection, UnknownCheck};
+
+/// `bedplate verify`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 ready; 4 not ready; 5 cannot tell, for something could not be read; 1 error."
+)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    /// Ask for this profile, too: a shipped profile's name, a TOML file, or a directory of TOML files of which the best match
+    /// is taken. Default: what is in /etc/bedplate of the host; without one the host alone is judged.
+    #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
+    profile: Option<String>,
+    /// Only these checks: an id, a group, or a pattern such as 'pcie.link-*'. May be given more than once.
+    #[arg(long, value_name = "ID", help_heading = "Checks")]
+    check: Vec<String>,
+    /// All but these checks, named in the same way.
+    #[arg(long, value_name = "ID", help_heading = "Checks")]
+    skip: Vec<String>,
+    /// What a check looks at, why, how, and where the facts stand; an id, a group, a pattern, or `all`.
+    #[arg(long, value_name = "ID", exclusive = true, help_heading = "Checks")]
+    explain: Option<String>,
+    /// One line for each check, and leave.
+    #[arg(long, exclusive = true, help_heading = "Checks")]
+    list: bool,
+    /// Machine-readable (its JSON Schema: `bedplate verify --json-schema`).
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of `--json` and leave.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+    /// What passed as well, and everything that was read.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Say on stderr what reading cost: system calls and config-space dwords.
+    #[arg(long)]
+    cost: bool,
+}
+
+/// Judges every host that was named.
+pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
+    if args.json_schema {
+        output::data(&json::document(&json::verify_schema())?)?;
+        return Ok(Exit::Done);
+    }
+    if args.list {
+        output::lines(&text::list())?;
+        return Ok(Exit::Done);
+    }
+    if let Some(word) = &args.explain {
+        explain(word)?;
+        return Ok(Exit::Done);
+    }
+    let selection = Selection::new(&args.check, &args.skip).map_err(|error| unknown(&error))?;
+    let mut worst = Answer::Ready;
+    let all_good = host::each(&args.host, |opened| {
+        let answer = one(args, opened, &selection)?;
+        worst = worst.max(answer);
+        Ok(())
+    })?;
+    Ok(match (all_good, worst) {
+        (false, _) => Exit::Failed,
+        (true, Answer::Ready) => Exit::Done,
+        (true, Answer::CannotTell) => Exit::CannotTell,
+        (true, Answer::NotReady) => Exit::Blocked,
+    })
+}
+
+fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Answer, CliError> {
+    let reader = opened.reader.as_ref();
+    if reader.kind() == HostKind::Image {
+        let what = "an image is not running: it has no registers, no IOMMU groups and no drivers that could be verified";
+        let hint = "`bedplate plan --root DIR` says what differs from the profile; verify the machine that the image runs on";
+        return Err(CliError::request(what).hinting(hint));
+    }
+    let choice = args.profile.as_deref().map_or(Choice::HostOnly, Choice::Named);
+    let request =
+        Request { choice, cpu: None, live_only: false, needs_ledger: false, allowed: &[] };
+    let Verified { facts, loaded, report } = engine::verify(reader, &request, selection)?;
+    if let Some(loaded) = &loaded {
+        output::lints(loaded);
+    }
+    let label = facts.label();
+    if args.json {
+        output::data(&json::verify(opened.file.as_deref(), &report, &label)?)?;
+    } else {
+        let text = text::verify(&report, &label, args.verbose);
+        output::report(&format!("{}{text}", opened.heading()))?;
+    }
+    if args.cost {
+        output::cost(reader.cost(), &facts);
+    }
+    Ok(report.answer)
+}
+
+fn explain(word: &str) -> Result<(), CliError> {
+    let words = if word == "all" { "*" } else { word };
+    let selection = Selection::new(&[words.to_owned()], &[]).map_err(|error| unknown(&error))?;
+    let texts = CHECKS.iter().filter(|check| selection.has(check)).map(text::explain);
+    output::report(&texts.collect::<Vec<_>>().join("\n"))
+}
+
+fn unknown(error: &UnknownCheck) -> CliError {
+    let groups = CHECKS.iter().map(|check| check.group.name());
+    let near = nearest(&error.word, CHECKS.iter().map(|check| check.id).chain(groups));
+    let hint = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`bedplate verify --list` shows all".to_owned(),
+    };
+    CliError::request(error.to_string()).hinting(hint)
+}

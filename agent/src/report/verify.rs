@@ -1,0 +1,183 @@
+//! Whether a host is ready, for people: groups with the worst first, what passed counted, the answer and the next step last.
+
+use std::fmt::Write as _;
+
+use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
+use crate::verify::{Answer, CHECKS, Check, Explain, Group, Judged, Report, Verdict};
+use crate::visible::one_line;
+
+/// Things read that are shown before the rest is counted.
+const SEEN: usize = 3;
+
+/// The whole report; `verbose`: what passed and everything that was read, too.
+pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
+    let mut out = format!("{} {}\n", paint(HEAD, "host"), one_line(host));
+    let mut groups: Vec<(Verdict, Group, Vec<&Judged>)> = Vec::new();
+    for judged in &report.checks {
+        match groups.iter_mut().find(|(_, group, _)| *group == judged.group) {
+            Some((_, _, members)) => members.push(judged),
+            None => groups.push((Verdict::NotApplicable, judged.group, vec![judged])),
+        }
+    }
+    for (worst, _, members) in &mut groups {
+        members.sort_by_key(|judged| rank(judged));
+        *worst = members.first().map_or(Verdict::NotApplicable, |judged| shown(judged));
+    }
+    // Stable: groups of one rank stay in the order in which they are to be dealt with.
+    groups.sort_by_key(|(_, _, members)| members.first().map(|judged| rank(judged)));
+    for (_, group, members) in &groups {
+        one_group(&mut out, *group, members, verbose);
+    }
+    out.push('\n');
+    conclusion(&mut out, report);
+    out
+}
+
+/// What is ignored is shown among what passed.
+fn shown(judged: &Judged) -> Verdict {
+    if judged.is_ignored() { Verdict::NotApplicable } else { judged.verdict }
+}
+
+fn rank(judged: &Judged) -> u8 {
+    match (shown(judged), judged.hides()) {
+        (Verdict::Fail, _) => 0,
+        (Verdict::Unknown, true) => 1,
+        (Verdict::Warn, _) => 2,
+        (Verdict::Unknown, false) => 3,
+        (Verdict::Pass, _) => 4,
+        (Verdict::NotApplicable, _) => 5,
+    }
+}
+
+fn one_group(out: &mut String, group: Group, members: &[&Judged], verbose: bool) {
+    let count = |wanted: Verdict| members.iter().filter(|one| shown(one) == wanted).count();
+    let ignored = members.iter().filter(|judged| judged.is_ignored()).count();
+    let counts = [
+        (count(Verdict::Fail), "failed"),
+        (count(Verdict::Unknown), "unknown"),
+        (count(Verdict::Warn), "warned"),
+        (count(Verdict::Pass), "passed"),
+        (count(Verdict::NotApplicable) - ignored, "not applicable"),
+        (ignored, "ignored by the profile"),
+    ];
+    let counts: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let _ = writeln!(out, "\n{}  {}", paint(HEAD, group.name()), paint(FAINT, &counts.join(", ")));
+    let speaks = |judged: &&&Judged| {
+        verbose || !matches!(shown(judged), Verdict::Pass | Verdict::NotApplicable)
+    };
+    for judged in members.iter().filter(speaks) {
+        one(out, judged, verbose);
+    }
+}
+
+fn one(out: &mut String, judged: &Judged, verbose: bool) {
+    let (sign, word) = match shown(judged) {
+        Verdict::Pass => (paint(GOOD, "✓"), ""),
+        Verdict::Fail => (paint(BAD, "✗"), ""),
+        Verdict::Warn => (paint(WARN, "!"), ""),
+        Verdict::Unknown => (paint(WARN, "?"), "unknown: "),
+        Verdict::NotApplicable => (paint(FAINT, "·"), ""),
+    };
+    let finding = one_line(&judged.finding);
+    let _ = writeln!(out, "  {sign} {}: {word}{finding}", judged.id);
+    if let Some(reason) = &judged.severity_reason {
+        let level = judged.severity.name();
+        let _ = writeln!(
+            out,
+            "      {} `{level}` in the profile: {}",
+            paint(FAINT, "counts as"),
+            one_line(reason)
+        );
+    }
+    let seen = if verbose { judged.evidence.len() } else { judged.evidence.len().min(SEEN) };
+    for seen in &judged.evidence[..seen] {
+        let at = paint(FAINT, &format!("({})", one_line(&seen.at)));
+        let _ = writeln!(out, "      {} {} {at}", paint(FAINT, "read:"), one_line(&seen.what));
+    }
+    if seen < judged.evidence.len() {
+        let more = judged.evidence.len() - seen;
+        let _ = writeln!(out, "      {} {more} more; -v shows each", paint(FAINT, "read:"));
+    }
+    if let (Some(remedy), true) = (&judged.remedy, shown(judged) != Verdict::NotApplicable) {
+        let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), one_line(remedy));
+    }
+}
+
+fn conclusion(out: &mut String, report: &Report) {
+    let because = report.because.as_deref().map(one_line).unwrap_or_default();
+    let subset = match report.partial {
+        true => format!(
+            ", by the {} of {} checks that were asked for",
+            report.checks.len(),
+            CHECKS.len()
+        ),
+        false => String::new(),
+    };
+    let _ = match report.answer {
+        Answer::Ready => writeln!(out, "{}{subset}", paint(GOOD, "ready")),
+        Answer::NotReady => writeln!(out, "{}{subset}: {because}", paint(BAD, "not ready")),
+        Answer::CannotTell => writeln!(out, "{}{subset}: {because}", paint(WARN, "cannot tell")),
+    };
+    if let Some(next) = &report.next {
+        let _ = writeln!(out, "{} {}", paint(HEAD, "next:"), one_line(next));
+    }
+}
+
+/// `--explain`.
+pub fn explain(check: &Check) -> String {
+    let root = if check.needs_root { "yes" } else { "no" };
+    let rows = [
+        ("proves", check.proves),
+        ("what", check.explain.what),
+        ("why", check.explain.why),
+        ("how", check.explain.how),
+        ("source", check.explain.source),
+        ("level", check.severity.name()),
+        ("needs root", root),
+    ];
+    let mut out = format!("{}\n", paint(HEAD, check.id));
+    for (name, text) in rows {
+        let _ = writeln!(out, "  {} {text}", paint(FAINT, &format!("{name:<10}")));
+    }
+    out
+}
+
+/// `--list`: one line a check.
+pub fn list() -> String {
+    let width = CHECKS.iter().map(|check| check.id.len()).max().unwrap_or_default();
+    let mut out = String::new();
+    for check in CHECKS {
+        let level = check.severity.name();
+        let _ = writeln!(out, "{:<width$}  {level}  {}", check.id, check.proves);
+    }
+    out
+}
+
+/// docs/checks.md: the table for people who read documents.
+pub fn markdown() -> String {
+    let mut out = String::from(
+        "# Checks\n\n\
+         What `bedplate verify` looks at, in the order in which what it finds is to be dealt with. Written from the table in\n\
+         `agent/src/verify/table.rs`; `bedplate verify --explain ID` shows the same. What does not pass makes a host *not ready*\n\
+         where the level is `fail`, and never where it is `warn`; `[verify]` of the profile may change a level, with a reason.\n\
+         What is not known is never counted as passed.\n",
+    );
+    for check in CHECKS {
+        let Explain { what, why, source, how } = check.explain;
+        let root = if check.needs_root { "; needs root" } else { "" };
+        let _ = write!(
+            out,
+            "\n## `{}`\n\nProves that {}. Group `{}`, level `{}`{root}.\n\n- **What**: {what}\n- **Why**: {why}\n\
+             - **How**: {how}\n- **Source**: {source}\n",
+            check.id,
+            check.proves,
+            check.group.name(),
+            check.severity.name(),
+        );
+    }
+    out
+}

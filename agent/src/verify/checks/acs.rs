@@ -1,0 +1,253 @@
+//! PCIe ACS: whether traffic that could turn round in a switch does, and whether guests stay isolated. Which bits a port is
+//! to have is the kind's business (`kind::acs`): what `apply` would set and what is asked for here is the same.
+
+use std::collections::BTreeSet;
+
+use super::super::evidence::AS_ROOT;
+use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::{FEW, counted};
+use crate::desired::WantedAcs;
+use crate::facts::pci::{Acs, PciTree};
+use crate::kind::acs::isolation_gone;
+use crate::kind::some_of;
+use crate::plan::Unknown;
+use crate::topology::{Pair, Peer, Role, Topology};
+use crate::value::{AcsBits, PciAddress};
+
+/// `acs.path`.
+pub const PATH: Check = Check {
+    id: "acs.path",
+    group: Group::Acs,
+    proves: "what passes between GPUs and NICs below one switch turns round in the switch",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "No port between a GPU and a NIC, or another GPU, that meet in a switch redirects what is to pass directly (RR, CR, \
+               EC): the downstream ports of both legs, and the upstream port in which they meet. Where a Data Direct function \
+               or guests want some of these bits on, these are right.",
+        why: "With a redirect bit on, every transfer goes up to the root complex and, with an IOMMU, through its translation: a \
+              fraction of the bandwidth, and on many machines none at all. `iommu=pt` changes nothing about it.",
+        source: "handbook §3.2, §14.1; Linux drivers/pci/p2pdma.c; rdma-core kernel-boot/rdma_topo",
+        how: "ACS control register of each bridge, in its config space (root only)",
+    },
+    judge: path,
+};
+
+/// `acs.shape`.
+pub const SHAPE: Check = Check {
+    id: "acs.shape",
+    group: Group::Acs,
+    proves: "the other ACS bits are as the shape of the fabric wants them, those that have to be on among them",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "Every ACS bit that the shape of a fabric speaks of is as it says, but for the redirect bits that `acs.path` judges: \
+               translated requests may pass directly (DT) where guests get the devices, isolation stays on where it has to, and \
+               the root port is as the ports below. Only a missing DT fails.",
+        why: "Without DT the requests that a NIC has translated for a guest take the way through the root complex. The others \
+              decide what IOMMU groups look like after the next boot.",
+        source: "handbook §14.1; rdma-core kernel-boot/rdma_topo",
+        how: "ACS capability and control register of each bridge, in its config space (root only)",
+    },
+    judge: shape,
+};
+
+/// `acs.isolation`.
+pub const ISOLATION: Check = Check {
+    id: "acs.isolation",
+    group: Group::Acs,
+    proves: "guests are as isolated as their IOMMU groups say",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "No port above a function that a guest has (VFIO) has lost an isolating ACS bit since the IOMMU groups were made.",
+        why: "Groups are made once, when a device appears. A port that is opened later leaves them as they are: a guest can reach \
+              neighbours that its group says it cannot.",
+        source: "handbook §3.3; Linux drivers/iommu/iommu.c pci_device_group",
+        how: "ACS control register of each bridge; iommu_group of each function and of the bridge above it",
+    },
+    judge: isolation,
+};
+
+/// A port, its register, and what is wanted of it.
+type Port<'a> = (&'a WantedAcs, &'a Acs, bool);
+
+/// Ports that the shapes speak of; the last tells root ports.
+fn ports<'a>(evidence: &'a Evidence<'_>, topology: &'a Topology<'_>) -> Vec<Port<'a>> {
+    let found = |wanted: &'a WantedAcs| {
+        let acs = topology.tree().get(wanted.port)?.acs.known()?;
+        Some((wanted, acs, topology.role(wanted.port) == Role::RootPort))
+    };
+    evidence.acs.acs.ports.iter().filter_map(found).collect()
+}
+
+/// Bits that redirect what is to pass directly.
+fn redirects((wanted, acs, is_root): &Port<'_>) -> AcsBits {
+    match is_root {
+        // What turns round in a switch below never gets there.
+        true => AcsBits(0),
+        false => acs.control.and(wanted.mask.without(wanted.value)).and(AcsBits::REDIRECT),
+    }
+}
+
+fn seen((wanted, acs, _): &Port<'_>, what: String) -> Seen {
+    let at = format!("config space, {:#05x}", acs.control_offset());
+    Seen { what: format!("port {}: {what}", wanted.port), at }
+}
+
+/// Pairs that this is about: not with what guests have, and not disks.
+fn pairs(tree: &PciTree, topology: &Topology<'_>) -> Vec<Pair> {
+    let is_the_hosts = |address: PciAddress| {
+        tree.get(address).is_some_and(|function| !tree.may_be_a_guests(function))
+    };
+    let mut pairs = topology.pairs();
+    pairs.retain(|pair| {
+        pair.kind != Peer::Nvme && is_the_hosts(pair.gpu) && is_the_hosts(pair.peer)
+    });
+    pairs
+}
+
+fn unknown(unknown: &Unknown) -> Outcome {
+    let outcome = Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason));
+    // The words of a capability that lies beyond the 64 bytes that an ordinary user gets.
+    if unknown.reason.contains("run as root") { outcome.remedy(AS_ROOT) } else { outcome }
+}
+
+fn addresses(ports: &[&Port<'_>]) -> String {
+    some_of(ports.iter().map(|(wanted, ..)| wanted.port.to_string()), FEW, "ports")
+}
+
+fn path(evidence: &Evidence<'_>) -> Outcome {
+    let topology = match evidence.topology() {
+        Ok(topology) => topology,
+        Err(outcome) => return outcome,
+    };
+    let pairs = pairs(topology.tree(), topology);
+    let ports = ports(evidence, topology);
+    let redirecting: Vec<&Port<'_>> =
+        ports.iter().filter(|port| !redirects(port).is_empty()).collect();
+    let (for_guests, open): (Vec<_>, Vec<_>) =
+        redirecting.iter().partition(|(wanted, ..)| !wanted.vfio_below.is_empty());
+    let on_path = |pair: &&Pair, ports: &[&Port<'_>]| {
+        let ports: BTreeSet<PciAddress> = ports.iter().map(|(wanted, ..)| wanted.port).collect();
+        ports.contains(&pair.switch) || pair.legs.iter().any(|leg| ports.contains(leg))
+    };
+    let shown = |ports: &[&Port<'_>]| -> Vec<Seen> {
+        ports.iter().map(|port| seen(port, format!("{} on", redirects(port)))).collect()
+    };
+    let detoured = pairs.iter().filter(|pair| on_path(pair, &open)).count();
+    if detoured > 0 {
+        return Outcome::fail(format!(
+            "{detoured} of {} pairs of a GPU and a NIC or GPU are sent through the root complex: redirect bits are on at {}",
+            pairs.len(),
+            addresses(&open)
+        ))
+        .all_seen(shown(&open))
+        .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: it counts at once");
+    }
+    if let Some(first) = evidence.acs.unknowns.first() {
+        return unknown(first);
+    }
+    if pairs.is_empty() {
+        return Outcome::not_applicable(
+            "no GPU of the host's meets a NIC or another GPU in a switch",
+        );
+    }
+    let detoured = pairs.iter().filter(|pair| on_path(pair, &for_guests)).count();
+    if detoured > 0 {
+        return Outcome::warn(format!(
+            "{detoured} of {} pairs of a GPU and a NIC or GPU are sent through the root complex: redirect bits are on at {}, and \
+             have to be, for a guest has a function below",
+            pairs.len(),
+            addresses(&for_guests)
+        ))
+        .all_seen(shown(&for_guests))
+        .remedy("give guests functions of switches that the host does not use itself");
+    }
+    Outcome::pass(format!(
+        "{} pairs of a GPU and a NIC or GPU, and no port between them redirects",
+        pairs.len()
+    ))
+    .all_seen(ports.iter().map(|port| seen(port, format!("control {:#06x}", port.1.control.0))))
+}
+
+fn shape(evidence: &Evidence<'_>) -> Outcome {
+    let topology = match evidence.topology() {
+        Ok(topology) => topology,
+        Err(outcome) => return outcome,
+    };
+    let ports = ports(evidence, topology);
+    let off = |port: &Port<'_>| {
+        let (wanted, acs, _) = port;
+        let mask = wanted.mask.and(acs.capable);
+        mask.and(wanted.value).without(acs.control)
+    };
+    let on = |port: &Port<'_>| {
+        let (wanted, acs, _) = port;
+        acs.control.and(wanted.mask.without(wanted.value)).without(redirects(port))
+    };
+    let without_dt: Vec<&Port<'_>> =
+        ports.iter().filter(|port| !off(port).and(AcsBits::DT).is_empty()).collect();
+    if !without_dt.is_empty() {
+        return Outcome::fail(format!(
+            "translated requests do not pass directly, as guests need: DT is off at {}",
+            addresses(&without_dt)
+        ))
+        .all_seen(without_dt.iter().map(|port| seen(port, format!("{} off", off(port)))))
+        .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: it counts at once");
+    }
+    // Above what a guest has, what isolates stays on, whatever the shape would have.
+    let wrong = ports.iter().filter(|port| port.0.vfio_below.is_empty());
+    let wrong: Vec<&Port<'_>> =
+        wrong.filter(|port| !off(port).is_empty() || !on(port).is_empty()).collect();
+    if !wrong.is_empty() {
+        let words = |port: &&Port<'_>| {
+            let words = [(off(port), "off, should be on"), (on(port), "on, should be off")];
+            let words = words.iter().filter(|(bits, _)| !bits.is_empty());
+            let words: Vec<String> = words.map(|(bits, what)| format!("{bits} {what}")).collect();
+            seen(port, words.join(", "))
+        };
+        return Outcome::warn(format!("ACS bits are not as the fabric wants them at {}", addresses(&wrong)))
+            .all_seen(wrong.iter().map(words))
+            .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`; `bedplate plan -v` says why");
+    }
+    match (evidence.acs.unknowns.first(), ports.len()) {
+        (Some(first), _) => unknown(first),
+        (None, 0) => {
+            Outcome::not_applicable("no fabric of this host wants other bits than Linux sets")
+        }
+        (None, count) => Outcome::pass(format!("{count} ports are as their fabrics want them")),
+    }
+}
+
+fn isolation(evidence: &Evidence<'_>) -> Outcome {
+    let topology = match evidence.topology() {
+        Ok(topology) => topology,
+        Err(outcome) => return outcome,
+    };
+    let guests = evidence.guests();
+    if guests.is_empty() {
+        return Outcome::not_applicable("no function that a guest has (VFIO)");
+    }
+    if let Some(blocker) = isolation_gone(topology).first() {
+        return Outcome::fail(format!("{}: {}", blocker.subject, blocker.reason))
+            .seen(&blocker.subject, "ACS control register")
+            .remedy(&blocker.remedy);
+    }
+    let tree = topology.tree();
+    let above: BTreeSet<PciAddress> =
+        guests.iter().flat_map(|guest| tree.path_up(*guest)).collect();
+    let unread = above.iter().find_map(|bridge| match tree.get(*bridge).map(|f| &f.acs) {
+        Some(crate::host::Reading::Unknown(why)) => Some((bridge, why)),
+        _ => None,
+    });
+    match unread {
+        Some((bridge, why)) => {
+            super::super::evidence::unread(&format!("ACS of port {bridge}"), why)
+        }
+        None => Outcome::pass(format!(
+            "the ports above {} of guests isolate",
+            counted(guests.len(), "function")
+        )),
+    }
+}

@@ -1,0 +1,232 @@
+//! The IOMMU: whether it is there, in use, and in which mode for what carries GPUDirect traffic.
+
+use std::collections::BTreeMap;
+
+use super::super::evidence::unread;
+use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::named;
+use crate::facts::pci::Function;
+use crate::host::{Reading, Reason};
+use crate::kind::cmdline::{Superchip, superchip};
+
+const GROUPS: &str = "/sys/kernel/iommu_groups/*/type";
+const IN_USE: &str = "/sys/class/iommu";
+
+/// `iommu.mode`.
+pub const MODE: Check = Check {
+    id: "iommu.mode",
+    group: Group::Iommu,
+    proves: "the IOMMU lets the DMA of GPUs and NICs pass as GPUDirect needs it",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "The type of the IOMMU group of every GPU, RDMA NIC and VF that the host itself uses: `identity` \
+               (passthrough), or no group, is right; `DMA` and `DMA-FQ` are translated. On Arm CPUs of NVIDIA with a \
+               kernel before 6.11 it is the other way round; from 6.11 on either is right. A host whose IOMMU is off has \
+               1:1 DMA, which is right on bare metal.",
+        why: "CUDA's documentation calls GPUDirect RDMA incompatible with any translation but 1:1. On Grace before 6.11 \
+              arm-smmu-v3 attaches no PASID to an identity domain, and no CUDA context can be created. The command line \
+              proves nothing: memory encryption, untrusted devices and some IOMMUs translate in spite of `iommu=pt`.",
+        source: "handbook §4, §14.3, §14.4; Linux drivers/iommu/iommu.c; CUDA GPUDirect RDMA guide",
+        how: "iommu_group of each function in /sys/bus/pci/devices, /sys/kernel/iommu_groups/N/type, /sys/class/iommu",
+    },
+    judge: mode,
+};
+
+/// `iommu.active`.
+pub const ACTIVE: Check = Check {
+    id: "iommu.active",
+    group: Group::Iommu,
+    proves: "an IOMMU is in use where something needs one",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Linux uses an IOMMU (/sys/class/iommu is not empty), or nothing on this host needs one: it is off on purpose, or                the firmware has it off, and no guest has a device.",
+        why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not: off is 1:1 DMA, which GPUDirect Storage's               documentation calls the best case.",
+        source: "handbook §4, §14.4",
+        how: "names in /sys/class/iommu; what the next boot's arguments say of it; functions bound to VFIO drivers",
+    },
+    judge: active,
+};
+
+fn active(evidence: &Evidence<'_>) -> Outcome {
+    if let Err(outcome) = evidence.topology() {
+        return outcome;
+    }
+    let iommu = &evidence.facts.iommu;
+    let names = match &iommu.active {
+        Reading::Known(names) => names.join(", "),
+        Reading::Absent => String::new(),
+        Reading::Unknown(why) => return unread("whether an IOMMU is in use", why),
+    };
+    if !names.is_empty() {
+        return Outcome::pass(format!("in use: {names}")).seen(names, IN_USE);
+    }
+    let by = iommu.off_by.known().map(|by| format!(", by `{by}`")).unwrap_or_default();
+    let guests = evidence.guests();
+    match guests.len() {
+        0 => Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1")).seen("empty", IN_USE),
+        count => Outcome::fail(format!("the IOMMU is off{by}, and guests have {}, which they cannot use without", super::counted(count, "function")))
+            .seen("empty", IN_USE)
+            .remedy(
+                "`mode = \"passthrough-required\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the firmware \
+                 offers none, switch it on there first",
+            ),
+    }
+}
+
+/// Functions by the type of their group; without one: `no group`.
+type Types<'a> = BTreeMap<&'a str, Vec<&'a Function>>;
+
+fn mode(evidence: &Evidence<'_>) -> Outcome {
+    if let Err(outcome) = evidence.topology() {
+        return outcome;
+    }
+    let carriers = [evidence.gpus(), evidence.rdma_nics()].concat();
+    if carriers.is_empty() {
+        return Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses");
+    }
+    let chip = superchip(evidence.facts);
+    match &evidence.facts.iommu.active {
+        Reading::Unknown(why) => return unread("whether an IOMMU is in use", why),
+        Reading::Known(active) if !active.is_empty() => {}
+        _ if matches!(chip, Superchip::No) => {
+            return Outcome::pass("no IOMMU is in use: DMA is 1:1").seen("empty", IN_USE);
+        }
+        _ => {
+            return Outcome::unknown("no IOMMU is in use, which is not known to work on such an Arm CPU")
+                .seen("empty", IN_USE)
+                .remedy("take `iommu.passthrough` and what else switches the SMMU off from the command line, and reboot");
+        }
+    }
+    let (types, unknown) = types(evidence, carriers);
+    if let Some((function, why)) = unknown {
+        let what = format!("the IOMMU group type of {}", function.address);
+        return unread(&what, &why).all_seen(shown(&types));
+    }
+    match chip {
+        Superchip::No => on_most(&types),
+        Superchip::Either => Outcome::pass(format!(
+            "{}: on this Arm CPU of NVIDIA's Linux from 6.11 on works in either mode",
+            words(&types)
+        ))
+        .all_seen(shown(&types)),
+        Superchip::Translated => on_old_grace(&types),
+        Superchip::NotKnown(why) => {
+            unread("whether the CPU is NVIDIA's, which decides the mode,", &why)
+                .all_seen(shown(&types))
+        }
+    }
+}
+
+fn types<'a>(
+    evidence: &'a Evidence<'_>,
+    carriers: Vec<&'a Function>,
+) -> (Types<'a>, Option<(&'a Function, Reason)>) {
+    let (mut types, mut unknown) = (Types::new(), None);
+    for function in carriers {
+        let kind = match &function.iommu_group {
+            Reading::Absent => Ok("no group"),
+            Reading::Unknown(why) => Err(why.clone()),
+            Reading::Known(group) => match evidence.facts.iommu.groups.get(group) {
+                Some(Reading::Known(kind)) if kind != "unknown" => Ok(kind.as_str()),
+                Some(Reading::Unknown(why)) => Err(why.clone()),
+                Some(Reading::Known(_)) => Err("the kernel itself says `unknown`".into()),
+                Some(Reading::Absent) | None => Err("Linux shows it from 5.11 on".into()),
+            },
+        };
+        match kind {
+            Ok(kind) => types.entry(kind).or_default().push(function),
+            Err(why) => drop(unknown.get_or_insert((function, why))),
+        }
+    }
+    (types, unknown)
+}
+
+fn shown(types: &Types<'_>) -> Vec<Seen> {
+    let row = |(kind, functions): (&&str, &Vec<&Function>)| Seen {
+        what: format!("{kind}: {}", counted(functions)),
+        at: GROUPS.to_owned(),
+    };
+    types.iter().map(row).collect()
+}
+
+/// `8 GPUs, 8 NICs`.
+fn counted(functions: &[&Function]) -> String {
+    let count = |what: &str, test: fn(&Function) -> bool| {
+        let count = functions.iter().filter(|function| test(function)).count();
+        (count > 0).then(|| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
+    };
+    let counts = [
+        count("GPU", |function| function.is_gpu()),
+        count("NIC", |function| !function.is_gpu() && !function.is_vf()),
+        count("VF", |function| !function.is_gpu() && function.is_vf()),
+    ];
+    counts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn words(types: &Types<'_>) -> String {
+    let words = types.iter().map(|(kind, functions)| format!("{}: {kind}", counted(functions)));
+    words.collect::<Vec<_>>().join("; ")
+}
+
+/// Whether the kernel translates what is in groups of such a type.
+fn is_translated(kind: &str) -> bool {
+    matches!(kind, "DMA" | "DMA-FQ")
+}
+
+fn passes(kind: &str) -> bool {
+    matches!(kind, "identity" | "no group")
+}
+
+fn on_most(types: &Types<'_>) -> Outcome {
+    if let Some((kind, functions)) =
+        types.iter().find(|(kind, _)| !passes(kind) && !is_translated(kind))
+    {
+        return Outcome::unknown(format!(
+            "{} in IOMMU groups of type {kind}, which says nothing of the host's own DMA",
+            named(functions, "functions")
+        ))
+        .all_seen(shown(types));
+    }
+    let translated: Vec<&Function> = types
+        .iter()
+        .filter(|(kind, _)| is_translated(kind))
+        .flat_map(|(_, f)| f)
+        .copied()
+        .collect();
+    if translated.is_empty() {
+        return Outcome::pass(format!("1:1 DMA: {}", words(types))).all_seen(shown(types));
+    }
+    let mixed = match types.keys().any(|kind| passes(kind)) {
+        true => ", others pass through: the modes are mixed",
+        false => "",
+    };
+    Outcome::fail(format!("the IOMMU translates the DMA of {}{mixed}", counted(&translated)))
+        .all_seen(shown(types))
+        .remedy(
+            "`mode = \"passthrough\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the kernel was booted \
+             with it already, `bedplate plan` says what stands in the way",
+        )
+}
+
+fn on_old_grace(types: &Types<'_>) -> Outcome {
+    let through: Vec<&Function> = types
+        .iter()
+        .filter(|(kind, _)| !is_translated(kind))
+        .flat_map(|(_, f)| f)
+        .copied()
+        .collect();
+    if through.is_empty() {
+        let text = format!("translated, as this Arm CPU needs before Linux 6.11: {}", words(types));
+        return Outcome::pass(text).all_seen(shown(types));
+    }
+    Outcome::fail(format!(
+        "the SMMU passes the DMA of {} through: on Linux before 6.11 CUDA creates no context then",
+        counted(&through)
+    ))
+    .all_seen(shown(types))
+    .remedy(
+        "`mode = \"auto\"` in [iommu] of the profile, `bedplate apply`, and reboot; or boot Linux 6.11 or newer",
+    )
+}

@@ -1,0 +1,39 @@
+//! The checks, a file a group.
+
+pub(super) mod acs;
+pub(super) mod cmdline;
+pub(super) mod firmware;
+pub(super) mod iommu;
+pub(super) mod modules;
+pub(super) mod pcie;
+pub(super) mod pcie_link;
+pub(super) mod profile;
+pub(super) mod rdma;
+pub(super) mod topology;
+
+use crate::facts::pci::Function;
+use crate::kind::some_of;
+
+/// Addresses that a finding names before it counts.
+const FEW: usize = 4;
+
+/// `0000:18:00.0, 0000:3b:00.0 and 6 more GPUs`.
+fn named(functions: &[&Function], what: &str) -> String {
+    some_of(functions.iter().map(|function| function.address.to_string()), FEW, what)
+}
+
+/// `1 GPU`, `8 GPUs`.
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// `128 GiB`, `32 MiB`.
+fn size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 30 && bytes.is_multiple_of(1 << 30) => {
+            format!("{} GiB", bytes >> 30)
+        }
+        bytes if bytes >= 1 << 20 => format!("{} MiB", bytes >> 20),
+        bytes => format!("{} KiB", bytes >> 10),
+    }
+}

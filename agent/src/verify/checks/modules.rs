@@ -1,0 +1,229 @@
+//! Drivers and modules.
+
+use super::super::evidence::unread;
+use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::{counted, named};
+use crate::facts::pci::Function;
+use crate::host::Reading;
+use crate::kind::modules::dmabuf_obstacle;
+
+const NVIDIA: u16 = 0x10de;
+const VERSION: &str = "/proc/driver/nvidia/version";
+
+/// `modules.driver`.
+pub const DRIVER: Check = Check {
+    id: "modules.driver",
+    group: Group::Modules,
+    proves: "every GPU of the host is bound to its maker's driver",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Every GPU that no guest has is bound to a driver: NVIDIA's to `nvidia`, others to whichever (amdgpu, xe). \
+               nouveau is no driver for computing.",
+        why: "A GPU without its driver is invisible to CUDA, ROCm and NCCL.",
+        source: "handbook §6.2",
+        how: "DRIVER= in uevent of each GPU; /proc/driver/nvidia/version",
+    },
+    judge: driver,
+};
+
+fn driver(evidence: &Evidence<'_>) -> Outcome {
+    let tree = match evidence.topology() {
+        Ok(topology) => topology.tree(),
+        Err(outcome) => return outcome,
+    };
+    let undriven = tree.unread_drivers.iter().find(|(address, _)| {
+        tree.get(**address).is_some_and(|function| function.is_gpu() && !function.vfio)
+    });
+    let gpus = evidence.gpus();
+    let is_right = |gpu: &&Function| match (&gpu.driver, gpu.vendor.0) {
+        (Some(driver), NVIDIA) => driver == "nvidia",
+        (driver, _) => driver.is_some(),
+    };
+    let (right, wrong): (Vec<&Function>, Vec<&Function>) = gpus.into_iter().partition(is_right);
+    if let Some(first) = wrong.first() {
+        let others = first.driver.as_deref().map(|driver| format!("bound to {driver}"));
+        let state = others.unwrap_or_else(|| "bound to no driver".to_owned());
+        let shown = first.driver.as_deref().unwrap_or("no DRIVER= line");
+        return Outcome::fail(format!("GPU {}: {state}", named(&wrong, "GPUs")))
+            .seen(shown, first.attribute("uevent"))
+            .remedy(remedy(first));
+    }
+    if let Some((address, why)) = undriven {
+        return unread(&format!("the driver of GPU {address}"), why);
+    }
+    let Some(first) = right.first() else {
+        return Outcome::not_applicable("no GPU that the host itself uses");
+    };
+    let count = right.len();
+    if first.vendor.0 != NVIDIA {
+        let driver = first.driver.as_deref().unwrap_or_default();
+        return Outcome::pass(format!("{} bound to {driver}", counted(count, "GPU")))
+            .seen(driver, first.attribute("uevent"));
+    }
+    match &evidence.facts.gpu.nvidia {
+        Reading::Known(found) => {
+            let kind = if found.open { "open" } else { "proprietary" };
+            let text = format!(
+                "{} bound to nvidia {}, {kind} kernel modules",
+                counted(count, "GPU"),
+                found.version
+            );
+            Outcome::pass(text).seen(&found.version, VERSION)
+        }
+        // Bound, and that is what this is about.
+        Reading::Absent => Outcome::pass(format!("{} bound to nvidia", counted(count, "GPU")))
+            .seen("not there", VERSION),
+        Reading::Unknown(why) => unread("the NVIDIA driver's version", why),
+    }
+}
+
+/// `modules.gpudirect`.
+pub const GPUDIRECT: Check = Check {
+    id: "modules.gpudirect",
+    group: Group::Modules,
+    proves: "RDMA NICs can register GPU memory, by DMA-BUF or by nvidia_peermem",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "NVIDIA: DMA-BUF (open kernel modules from R515 on, Linux from 5.12 on), or else nvidia_peermem loaded, which needs \
+               an ib_core with the peer-memory symbols (DOCA-OFED, MLNX_OFED). AMD: a kernel with CONFIG_DMABUF_MOVE_NOTIFY and \
+               CONFIG_PCI_P2PDMA.",
+        why: "With neither NCCL stages every transfer in host memory. Measure by DMA-BUF with `ib_write_bw --use_cuda=N \
+              --use_cuda_dmabuf`: without the last option perftest asks for nvidia_peermem, and fails on a node that is right.",
+        source: "handbook §6.3, §14.6, §14.8",
+        how: "/proc/driver/nvidia/version, /proc/sys/kernel/osrelease, /sys/module/nvidia_peermem, modules.symbols in \
+              /lib/modules; /boot/config-RELEASE",
+    },
+    judge: gpudirect,
+};
+
+fn gpudirect(evidence: &Evidence<'_>) -> Outcome {
+    if let Err(outcome) = evidence.topology() {
+        return outcome;
+    }
+    if evidence.gpus().iter().any(|gpu| gpu.vendor.0 == NVIDIA) {
+        return of_nvidia(evidence);
+    }
+    let Some(rccl) = &evidence.facts.gpu.rccl else {
+        return Outcome::not_applicable("no GPU of NVIDIA's or AMD's that the host itself uses");
+    };
+    let at = "/boot/config-RELEASE";
+    for (option, built) in
+        [("CONFIG_DMABUF_MOVE_NOTIFY", &rccl.move_notify), ("CONFIG_PCI_P2PDMA", &rccl.p2pdma)]
+    {
+        match built {
+            Reading::Known(true) => {}
+            Reading::Known(false) | Reading::Absent => {
+                return Outcome::fail(format!("this kernel was built without {option}=y: RCCL registers no GPU memory by DMA-BUF"))
+                    .seen(format!("no line {option}=y"), at)
+                    .remedy(format!("boot a kernel with {option}=y"));
+            }
+            Reading::Unknown(why) => {
+                return unread(&format!("whether the kernel has {option}=y"), why);
+            }
+        }
+    }
+    Outcome::pass("DMA-BUF: the kernel has what RCCL asks for")
+        .seen("CONFIG_DMABUF_MOVE_NOTIFY=y, CONFIG_PCI_P2PDMA=y", at)
+}
+
+fn of_nvidia(evidence: &Evidence<'_>) -> Outcome {
+    let facts = evidence.facts;
+    let driver = match &facts.gpu.nvidia {
+        Reading::Known(driver) => driver,
+        Reading::Absent => {
+            return Outcome::fail("no NVIDIA driver is loaded")
+                .seen("not there", VERSION)
+                .remedy("`modprobe nvidia`");
+        }
+        Reading::Unknown(why) => return unread("the NVIDIA driver's version", why),
+    };
+    let obstacle = match dmabuf_obstacle(driver, facts) {
+        Ok(None) => {
+            let kind = format!("driver {}, open kernel modules", driver.version);
+            return Outcome::pass("DMA-BUF").seen(kind, VERSION);
+        }
+        Ok(Some(obstacle)) => obstacle,
+        Err(why) => return Outcome::unknown(why),
+    };
+    let peermem = "/sys/module/nvidia_peermem";
+    match (&evidence.observed.peermem, &facts.gpu.peer_memory_symbols) {
+        (Reading::Known(true), _) => Outcome::pass(format!("nvidia_peermem is loaded (DMA-BUF is out: {obstacle})"))
+            .seen("loaded", peermem),
+        (Reading::Unknown(why), _) => unread("whether nvidia_peermem is loaded", why),
+        (_, Reading::Known(true)) => Outcome::fail(format!("nvidia_peermem is not loaded, and DMA-BUF is out: {obstacle}"))
+            .seen("not there", peermem)
+            .remedy("`gpudirect = \"auto\"` in [modules] of the profile, then `bedplate apply`; until the next boot `modprobe nvidia_peermem`"),
+        (_, Reading::Unknown(why)) => unread("whether ib_core exports the peer-memory symbols", why),
+        (_, Reading::Known(false) | Reading::Absent) => {
+            Outcome::fail(format!("neither way works: DMA-BUF is out ({obstacle}), and this ib_core has no peer-memory symbols"))
+                .seen(format!("driver {}", driver.version), VERSION)
+                .remedy("install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED (nvidia_peermem)")
+        }
+    }
+}
+
+/// `modules.leftovers`.
+pub const LEFTOVERS: Check = Check {
+    id: "modules.leftovers",
+    group: Group::Modules,
+    proves: "nothing is left of nv_peer_mem, which nvidia_peermem replaced",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "nv_peer_mem is not loaded, and no list of modules for the boot names it, or amd_peer_mem, which never existed.",
+        why: "It is no longer maintained, keeps nvidia_peermem from registering, and a boot that waits for a module that is not \
+              there looks broken.",
+        source: "handbook §6.3, §12.42",
+        how: "/sys/module/nv_peer_mem; /etc/modules, and the files of modules-load.d in /etc, /run and /usr/lib",
+    },
+    judge: leftovers,
+};
+
+fn leftovers(evidence: &Evidence<'_>) -> Outcome {
+    let observed = evidence.observed;
+    match &observed.nv_peer_mem {
+        Reading::Known(true) => {
+            return Outcome::warn("nv_peer_mem is loaded")
+                .seen("loaded", "/sys/module/nv_peer_mem")
+                .remedy(
+                    "`apt purge nvidia-peer-memory-dkms` or the like, `modprobe -r nv_peer_mem`",
+                );
+        }
+        Reading::Unknown(why) => return unread("whether nv_peer_mem is loaded", why),
+        Reading::Known(false) | Reading::Absent => {}
+    }
+    match &observed.leftovers {
+        Reading::Known(found) => match found.first() {
+            None => Outcome::pass("neither loaded nor listed")
+                .seen("not named", "modules-load.d, /etc/modules"),
+            Some((path, module)) => {
+                Outcome::warn(format!("{module} is listed to be loaded at boot"))
+                    .all_seen(
+                        found
+                            .iter()
+                            .map(|(path, module)| Seen { what: module.clone(), at: path.clone() }),
+                    )
+                    .remedy(format!("take {module} out of {path}"))
+            }
+        },
+        Reading::Unknown(why) => unread("a list of modules for the boot", why),
+        Reading::Absent => Outcome::pass("neither loaded nor listed")
+            .seen("no list", "modules-load.d, /etc/modules"),
+    }
+}
+
+fn remedy(gpu: &Function) -> &'static str {
+    match (gpu.vendor.0, gpu.driver.as_deref()) {
+        (NVIDIA, Some("nouveau")) => {
+            "install the NVIDIA driver and keep nouveau out: `blacklist = [\"nouveau\"]` in [modules] of the profile, \
+             `bedplate apply`, and reboot"
+        }
+        (NVIDIA, _) => {
+            "`modprobe nvidia`, then `dmesg | grep -i nvrm`: it says why the driver does not take the GPU; where there is no \
+             such module, install the NVIDIA driver for this kernel"
+        }
+        _ => "`dmesg | grep -iE 'amdgpu|xe '`: it says why the driver does not take the GPU",
+    }
+}

@@ -1,0 +1,291 @@
+//! PCIe registers: payloads, read requests, ordering, and errors that were counted.
+
+use std::collections::BTreeMap;
+
+use super::super::evidence::unread;
+use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::named;
+use crate::facts::aer::AerTotals;
+use crate::facts::pci::{DeviceControl, Function};
+use crate::host::{Reading, Reason};
+use crate::topology::Topology;
+
+/// No threshold is published. A link that corrects so much has retrained or replayed a lot; a few at power-on are usual.
+const MANY_CORRECTED: u64 = 1000;
+
+/// `pcie.mps`.
+pub const MPS: Check = Check {
+    id: "pcie.mps",
+    group: Group::Pcie,
+    proves: "both ends of every link between a GPU or RDMA NIC and the root complex use the same payload size",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "Max_Payload_Size of both ends of each link is the same: at the GPU or NIC, and at every switch above it.",
+        why: "A receiver takes a packet that is larger than its own setting for malformed: an error that is fatal by default. \
+              The kernel's own advice there is `pci=pcie_bus_safe`.",
+        source: "handbook §7, §11; Linux drivers/pci/probe.c pci_configure_mps",
+        how: "device control, bits 7:5, in config space (root only)",
+    },
+    judge: mps,
+};
+
+/// `pcie.mrrs`.
+pub const MRRS: Check = Check {
+    id: "pcie.mrrs",
+    group: Group::Pcie,
+    proves: "RDMA NICs of one model read in requests of the same size, and not of the smallest",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "Max_Read_Request_Size of RDMA NICs of one model is the same, and more than 128 bytes.",
+        why: "A NIC that reads in small requests is slow at reading from GPUs and memory; one that differs from its siblings is \
+              the slow one. Drivers and firmware set it; `pci=pcie_bus_perf` and `pcie_bus_peer2peer` lower it.",
+        source: "handbook §1.4, §7",
+        how: "device control, bits 14:12, of each PF in config space (root only)",
+    },
+    judge: mrrs,
+};
+
+/// `pcie.relaxed-ordering`.
+pub const RELAXED_ORDERING: Check = Check {
+    id: "pcie.relaxed-ordering",
+    group: Group::Pcie,
+    proves: "RDMA NICs may use relaxed ordering",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "Relaxed Ordering is enabled in device control of every RDMA NIC. VFs are not asked: their bit is reserved.",
+        why: "On many CPUs writes that keep their order are slower by far. Linux clears the bit below root ports that cannot do it; \
+              that it is set does not prove that the NIC uses it.",
+        source: "handbook §7, §11; Linux drivers/pci/probe.c pci_configure_relaxed_ordering",
+        how: "device control, bit 4, of each PF in config space (root only)",
+    },
+    judge: relaxed_ordering,
+};
+
+/// `pcie.aer`.
+pub const AER: Check = Check {
+    id: "pcie.aer",
+    group: Group::Pcie,
+    proves: "GPUs, RDMA NICs and the ports above them have reported no lost transaction since boot",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "The counters of fatal and non-fatal errors are zero, and those of corrected ones below 1,000 since boot.",
+        why: "Corrected errors in numbers are a bad contact, cable or retimer, and cost bandwidth long before a link fails; \
+              uncorrected ones are lost transactions.",
+        source: "handbook §7; Linux Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats",
+        how: "aer_dev_correctable, aer_dev_nonfatal and aer_dev_fatal of each function in /sys/bus/pci/devices",
+    },
+    judge: aer,
+};
+
+/// GPUs and RDMA NICs of the host, without VFs.
+pub(super) fn endpoints<'a>(evidence: &Evidence<'a>) -> Vec<&'a Function> {
+    let mut all = [evidence.gpus(), evidence.rdma_nics()].concat();
+    all.retain(|function| !function.is_vf());
+    all
+}
+
+/// Both ends of each link from GPUs and RDMA NICs up: what is below, and the port above.
+pub(super) fn links<'a>(
+    topology: &Topology<'a>,
+    endpoints: &[&'a Function],
+) -> Vec<(&'a Function, &'a Function)> {
+    use crate::topology::Role::{Downstream, RootPort, Upstream};
+    let tree = topology.tree();
+    let mut links = BTreeMap::new();
+    for endpoint in endpoints {
+        let bridges = tree.path_up(endpoint.address).into_iter().filter_map(|at| tree.get(at));
+        let path: Vec<&Function> = [*endpoint].into_iter().chain(bridges).collect();
+        for pair in path.windows(2) {
+            let (below, above) = (pair[0], pair[1]);
+            // Inside a switch there is no link.
+            let is_end = !below.is_bridge() || topology.role(below.address) == Upstream;
+            if is_end && matches!(topology.role(above.address), RootPort | Downstream) {
+                links.insert(below.address, (below, above));
+            }
+        }
+    }
+    links.into_values().collect()
+}
+
+fn control(function: &Function) -> Result<Option<DeviceControl>, &Reason> {
+    match function.detail.as_ref().map(|detail| &detail.control) {
+        Some(Reading::Known(control)) => Ok(Some(*control)),
+        Some(Reading::Unknown(why)) => Err(why),
+        Some(Reading::Absent) | None => Ok(None),
+    }
+}
+
+fn mps(evidence: &Evidence<'_>) -> Outcome {
+    let topology = match evidence.topology() {
+        Ok(topology) => topology,
+        Err(outcome) => return outcome,
+    };
+    let links = links(topology, &endpoints(evidence));
+    let (mut wrong, mut unknown) = (Vec::new(), None);
+    let mut sizes: BTreeMap<u16, usize> = BTreeMap::new();
+    for (below, above) in &links {
+        match (control(below), control(above)) {
+            (Ok(Some(one)), Ok(Some(other))) => {
+                *sizes.entry(one.max_payload).or_default() += 1;
+                if one.max_payload != other.max_payload {
+                    wrong.push((*below, *above, one.max_payload, other.max_payload));
+                }
+            }
+            (Err(why), _) => drop(unknown.get_or_insert((*below, why))),
+            (_, Err(why)) => drop(unknown.get_or_insert((*above, why))),
+            _ => {}
+        }
+    }
+    if !wrong.is_empty() {
+        let functions: Vec<&Function> = wrong.iter().map(|(below, ..)| *below).collect();
+        let text =
+            format!("{}: another payload size than the port above", named(&functions, "functions"));
+        return Outcome::fail(text)
+            .all_seen(wrong.iter().map(|(below, above, own, theirs)| Seen {
+                what: format!("{}: {own} bytes; port {}: {theirs}", below.address, above.address),
+                at: "config space, device control".to_owned(),
+            }))
+            .remedy("`args = [\"pci=pcie_bus_safe\"]` in [cmdline] of the profile, `bedplate apply`, and reboot");
+    }
+    if let Some((function, why)) = unknown {
+        return unread(&format!("device control of {}", function.address), why);
+    }
+    if sizes.is_empty() {
+        return Outcome::not_applicable("no GPU and no RDMA NIC below a port");
+    }
+    let sizes: Vec<String> =
+        sizes.iter().map(|(bytes, count)| format!("{count} × {bytes} bytes")).collect();
+    Outcome::pass(format!("both ends agree on {} links", links.len()))
+        .seen(sizes.join(", "), "config space, device control")
+}
+
+/// Device control of each RDMA NIC of the host.
+///
+/// # Errors
+/// What is to be said instead.
+fn of_nics<'a>(evidence: &Evidence<'a>) -> Result<Vec<(&'a Function, DeviceControl)>, Outcome> {
+    evidence.topology()?;
+    let mut found = Vec::new();
+    for nic in evidence.rdma_nics().into_iter().filter(|nic| !nic.is_vf()) {
+        match control(nic) {
+            Ok(control) => found.extend(control.map(|control| (nic, control))),
+            Err(why) => return Err(unread(&format!("device control of NIC {}", nic.address), why)),
+        }
+    }
+    match found.is_empty() {
+        true => Err(Outcome::not_applicable("no RDMA NIC with PCI Express")),
+        false => Ok(found),
+    }
+}
+
+fn mrrs(evidence: &Evidence<'_>) -> Outcome {
+    let nics = match of_nics(evidence) {
+        Ok(nics) => nics,
+        Err(outcome) => return outcome,
+    };
+    let largest = |model: &Function| {
+        let same =
+            nics.iter().filter(|(nic, _)| (nic.vendor, nic.device) == (model.vendor, model.device));
+        same.map(|(_, control)| control.max_read_request).max().unwrap_or_default()
+    };
+    let is_small = |(nic, control): &&(&Function, DeviceControl)| {
+        control.max_read_request <= 128 || control.max_read_request < largest(nic)
+    };
+    let small: Vec<_> = nics.iter().filter(is_small).collect();
+    let at = "config space, device control".to_owned();
+    let seen = |(nic, control): &(&Function, DeviceControl)| Seen {
+        what: format!("NIC {}: {} bytes", nic.address, control.max_read_request),
+        at: at.clone(),
+    };
+    if small.is_empty() {
+        return Outcome::pass(format!(
+            "{} RDMA NICs, none with smaller requests than others of its model",
+            nics.len()
+        ))
+        .all_seen(nics.iter().map(seen));
+    }
+    let functions: Vec<&Function> = small.iter().map(|(nic, _)| *nic).collect();
+    Outcome::warn(format!("NIC {}: reads in smaller requests than it could", named(&functions, "NICs")))
+        .all_seen(small.iter().map(|one| seen(one)))
+        .remedy(
+            "drop `pci=pcie_bus_perf` and `pci=pcie_bus_peer2peer` where they are on the command line; else reload the NIC's \
+             driver, which sets it, or `setpci -s ADDRESS CAP_EXP+8.w=5000:7000` for 4,096 bytes until the next reset",
+        )
+}
+
+fn relaxed_ordering(evidence: &Evidence<'_>) -> Outcome {
+    let nics = match of_nics(evidence) {
+        Ok(nics) => nics,
+        Err(outcome) => return outcome,
+    };
+    let off: Vec<&Function> =
+        nics.iter().filter(|(_, control)| !control.relaxed_ordering).map(|(nic, _)| *nic).collect();
+    if off.is_empty() {
+        return Outcome::pass(format!("enabled on {} RDMA NICs", nics.len()))
+            .seen("bit 4 is 1", "config space, device control");
+    }
+    Outcome::warn(format!("NIC {}: relaxed ordering is off", named(&off, "NICs")))
+        .seen("bit 4 is 0", "config space, device control")
+        .remedy(
+            "`dmesg | grep 'Relaxed Ordering'`: where Linux switched it off for the root port, nothing is to be done; else switch \
+             \"PCIe Relaxed Ordering\" on in the firmware's setup",
+        )
+}
+
+fn aer(evidence: &Evidence<'_>) -> Outcome {
+    let topology = match evidence.topology() {
+        Ok(topology) => topology,
+        Err(outcome) => return outcome,
+    };
+    let ends = endpoints(evidence);
+    if ends.is_empty() {
+        return Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses");
+    }
+    let tree = topology.tree();
+    let mut path: Vec<_> = ends.iter().flat_map(|end| tree.path_up(end.address)).collect();
+    path.extend(ends.iter().map(|end| end.address));
+    path.sort_unstable();
+    path.dedup();
+    let (mut bad, mut counted, mut unknown) = (Vec::new(), 0, None);
+    for at in path {
+        match evidence.observed.aer.get(&at) {
+            Some(Reading::Known(totals)) => {
+                counted += 1;
+                if is_bad(*totals) {
+                    bad.push((at, *totals));
+                }
+            }
+            Some(Reading::Unknown(why)) => drop(unknown.get_or_insert((at, why))),
+            Some(Reading::Absent) | None => {}
+        }
+    }
+    if !bad.is_empty() {
+        let functions: Vec<&Function> = bad.iter().filter_map(|(at, _)| tree.get(*at)).collect();
+        return Outcome::warn(format!("{}: PCIe errors since boot", named(&functions, "functions")))
+            .all_seen(bad.iter().map(|(at, totals)| Seen {
+                what: format!(
+                    "{at}: {} fatal, {} non-fatal, {} corrected",
+                    totals.fatal, totals.nonfatal, totals.correctable
+                ),
+                at: "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable".to_owned(),
+            }))
+            .remedy("`dmesg | grep -i AER` names the kind; reseat the card or its riser, check cables and retimers");
+    }
+    match (unknown, counted) {
+        (Some((at, why)), _) => unread(&format!("the error counters of {at}"), why),
+        (None, 0) => {
+            Outcome::unknown("this kernel counts no PCIe errors: the firmware keeps them to itself")
+                .seen("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")
+                .remedy("look at the event log of the BMC (`ipmitool sel list`)")
+        }
+        (None, count) => Outcome::pass(format!("{count} functions, and no error that counts")),
+    }
+}
+
+fn is_bad(totals: AerTotals) -> bool {
+    totals.fatal > 0 || totals.nonfatal > 0 || totals.correctable >= MANY_CORRECTED
+}

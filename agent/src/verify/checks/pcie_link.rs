@@ -1,0 +1,181 @@
+//! PCIe links: what each runs at, against what both of its ends can do.
+
+use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::pcie::{endpoints, links};
+use super::{counted, named};
+use crate::facts::pci::{Function, Link};
+
+/// `pcie.link-width`.
+pub const WIDTH: Check = Check {
+    id: "pcie.link-width",
+    group: Group::Pcie,
+    proves: "links of GPUs, RDMA NICs and the switches above them use all lanes that both ends have",
+    severity: Severity::Fail,
+    needs_root: false,
+    explain: Explain {
+        what: "Each link from a GPU or RDMA NIC up to the root complex has as many lanes as the end with fewer of them can have.",
+        why: "A link that came up narrower has lost bandwidth for good: a card not seated, a bad riser, a slot that shares its \
+              lanes. Unlike the speed, no device changes its width when it is idle.",
+        source: "handbook §6.1, §7, §11",
+        how: "link capability and link status in config space; for ordinary users current_link_width and max_link_width",
+    },
+    judge: width,
+};
+
+/// `pcie.link-speed`.
+pub const SPEED: Check = Check {
+    id: "pcie.link-speed",
+    group: Group::Pcie,
+    proves: "links of GPUs, RDMA NICs and the switches above them run at the speed that both ends have",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "Each link from a GPU or RDMA NIC up to the root complex runs at the highest speed that both ends can. A GPU's own \
+               link that is slower is not judged: GPUs lower the speed of an idle link.",
+        why: "A link that has trained down to 8 GT/s carries a quarter of what 32 GT/s carries.",
+        source: "handbook §6.1, §7, §11",
+        how: "link capability and link status in config space; for ordinary users current_link_speed and max_link_speed",
+    },
+    judge: speed,
+};
+
+const AT: &str = "link status and link capability of both ends";
+
+/// A link: what is below, the port above, and a number of each.
+struct Judged<'a> {
+    below: &'a Function,
+    above: &'a Function,
+    now: Option<u32>,
+    best: Option<u32>,
+}
+
+impl Judged<'_> {
+    fn is_known(&self) -> bool {
+        self.now.is_some() && self.best.is_some()
+    }
+
+    fn is_degraded(&self) -> bool {
+        matches!((self.now, self.best), (Some(now), Some(best)) if now < best)
+    }
+}
+
+/// All links by one of their properties, as it is now and at best; either end may say what it is now, the weaker one limits.
+fn judged<'a>(
+    evidence: &'a Evidence<'_>,
+    now: fn(&Link) -> Option<u32>,
+    best: fn(&Link) -> Option<u32>,
+) -> Result<Vec<Judged<'a>>, Outcome> {
+    let topology = evidence.topology()?;
+    let ends = endpoints(evidence);
+    let of = |function: &'a Function| function.detail.as_ref().map(|detail| &detail.link);
+    let row = |(below, above): (&'a Function, &'a Function)| {
+        let ends = [of(below), of(above)];
+        let best = ends.map(|end| end.and_then(best));
+        Judged {
+            below,
+            above,
+            now: ends.iter().find_map(|end| end.and_then(now)),
+            best: best[0].zip(best[1]).map(|(one, other)| one.min(other)),
+        }
+    };
+    let all: Vec<Judged<'_>> = links(topology, &ends).into_iter().map(row).collect();
+    match all.is_empty() {
+        true => Err(Outcome::not_applicable("no GPU and no RDMA NIC below a port")),
+        false => Ok(all),
+    }
+}
+
+fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
+    let unknown: Vec<&Function> =
+        links.iter().filter(|link| !link.is_known()).map(|link| link.below).collect();
+    let first = unknown.first()?;
+    let text = format!("the link of {} is not known", named(&unknown, "functions"));
+    Some(
+        Outcome::unknown(text)
+            .seen("not to be read, or zero", first.attribute("current_link_width")),
+    )
+}
+
+fn width(evidence: &Evidence<'_>) -> Outcome {
+    let links = match judged(
+        evidence,
+        |link| link.width.map(u32::from),
+        |link| link.max_width.map(u32::from),
+    ) {
+        Ok(links) => links,
+        Err(outcome) => return outcome,
+    };
+    let degraded: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
+    if degraded.is_empty() {
+        return unread(&links).unwrap_or_else(|| {
+            Outcome::pass(format!(
+                "{} of the widest that both ends can",
+                counted(links.len(), "link")
+            ))
+        });
+    }
+    let functions: Vec<&Function> = degraded.iter().map(|link| link.below).collect();
+    Outcome::fail(format!("{}: fewer lanes than both ends have", named(&functions, "links")))
+        .all_seen(degraded.iter().map(|link| seen(link, |lanes| format!("x{lanes}"))))
+        .remedy("power the host off, reseat the card and its riser or cable; if it stays, the slot or the card is bad")
+}
+
+fn speed(evidence: &Evidence<'_>) -> Outcome {
+    let links = match judged(evidence, |link| tenths(&link.speed), |link| tenths(&link.max_speed)) {
+        Ok(links) => links,
+        Err(outcome) => return outcome,
+    };
+    let degraded: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
+    let (idle, slow): (Vec<_>, Vec<_>) = degraded.into_iter().partition(|link| link.below.is_gpu());
+    let words = |tenths: u32| match tenths % 10 {
+        0 => format!("{} GT/s", tenths / 10),
+        rest => format!("{}.{rest} GT/s", tenths / 10),
+    };
+    if !slow.is_empty() {
+        let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
+        return Outcome::warn(format!("{}: the link runs slower than both ends can", named(&functions, "links")))
+            .all_seen(slow.iter().map(|link| seen(link, words)))
+            .remedy(
+                "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for a speed limit of the slot in the \
+                 firmware's setup",
+            );
+    }
+    if let Some(outcome) = unread(&links) {
+        return outcome;
+    }
+    if !idle.is_empty() {
+        let functions: Vec<&Function> = idle.iter().map(|link| link.below).collect();
+        let text = format!(
+            "GPU {}: the link runs slower than it can, which is what an idle GPU does; all others are at their best",
+            named(&functions, "GPUs")
+        );
+        return Outcome::unknown(text)
+            .all_seen(idle.iter().map(|link| seen(link, words)))
+            .remedy("`bedplate verify --check pcie.link-speed` while the GPUs are at work");
+    }
+    Outcome::pass(format!(
+        "{} of the highest speed that both ends can",
+        counted(links.len(), "link")
+    ))
+}
+
+fn tenths(text: &Option<String>) -> Option<u32> {
+    let number: f64 = text.as_ref()?.split(' ').next()?.parse().ok()?;
+    // For 2.5.
+    (number > 0.0 && number < 10_000.0).then_some((number * 10.0) as u32)
+}
+
+/// `0000:18:00.0 below port 0000:17:00.0: x8 of x16`.
+fn seen(link: &Judged<'_>, words: impl Fn(u32) -> String) -> Seen {
+    let shown = |number: Option<u32>| number.map_or("?".to_owned(), &words);
+    Seen {
+        what: format!(
+            "{} below port {}: {} of {}",
+            link.below.address,
+            link.above.address,
+            shown(link.now),
+            shown(link.best)
+        ),
+        at: AT.to_owned(),
+    }
+}

@@ -1,0 +1,70 @@
+//! Whether the profile is in effect.
+
+use super::super::{Check, Evidence, Explain, Group, Outcome, Severity};
+use crate::plan::RebootNeed;
+
+/// `profile.in-effect`.
+pub const IN_EFFECT: Check = Check {
+    id: "profile.in-effect",
+    group: Group::Profile,
+    proves: "the host is what its profile says, and waits for no boot",
+    severity: Severity::Fail,
+    needs_root: true,
+    explain: Explain {
+        what: "A plan by the profile in /etc/bedplate of the host (or by `--profile`) is empty: nothing to change, nothing in \
+               the way, nothing that waits for a boot. Without a profile it does not apply.",
+        why: "What the host has by chance now is gone after the next boot; what the profile says comes back.",
+        source: "handbook §13.2; `bedplate plan`",
+        how: "everything that `bedplate plan` reads",
+    },
+    judge: in_effect,
+};
+
+fn in_effect(evidence: &Evidence<'_>) -> Outcome {
+    let Some(profile) = evidence.profile else {
+        return Outcome::not_applicable("no profile in /etc/bedplate");
+    };
+    let body = &profile.plan.body;
+    let at = "bedplate plan";
+    let name = profile.name;
+    if let Some(blocker) = body.blockers.first() {
+        let text = format!(
+            "profile {name} cannot be put into effect: {}: {}",
+            blocker.subject, blocker.reason
+        );
+        return Outcome::fail(text)
+            .seen(format!("{} blockers", body.blockers.len()), at)
+            .remedy(&blocker.remedy);
+    }
+    if !profile.plan.is_empty() {
+        let count = body.changes.len();
+        let text = match count {
+            1 => format!("profile {name} is not in effect: 1 change"),
+            _ => format!("profile {name} is not in effect: {count} changes"),
+        };
+        let named = body
+            .changes
+            .iter()
+            .take(3)
+            .map(|change| super::super::Seen { what: change.subject.clone(), at: at.to_owned() });
+        return Outcome::fail(text)
+            .all_seen(named)
+            .remedy("`bedplate plan` shows them, `bedplate apply` makes them");
+    }
+    if profile.plan.reboot != RebootNeed::None {
+        let named = body
+            .pending
+            .iter()
+            .take(3)
+            .map(|pending| super::super::Seen { what: pending.subject.clone(), at: at.to_owned() });
+        return Outcome::fail(format!("profile {name} waits for a reboot"))
+            .all_seen(named)
+            .remedy("reboot, through firmware (`bedplate reboot status` says how)");
+    }
+    match body.unknowns.first() {
+        Some(unknown) => Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason))
+            .remedy(super::super::evidence::AS_ROOT),
+        None => Outcome::pass(format!("profile {name} is in effect"))
+            .seen(format!("{} settings are right", body.settled.len()), at),
+    }
+}

@@ -1,0 +1,187 @@
+//! What checks judge by: facts, what is read beside them ([`Observed::read`], once), and what was worked out of both.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Outcome;
+use crate::facts::aer::AerTotals;
+use crate::facts::pci::{Function, PciTree};
+use crate::facts::rdma::RdmaPort;
+use crate::facts::{Facts, aer, leftovers, rdma, rebar};
+use crate::host::{Cause, Reader, Reading, Reason, module};
+use crate::kind::acs::Resolved;
+use crate::kind::cmdline::show::Shown;
+use crate::plan::Plan;
+use crate::topology::Topology;
+use crate::value::PciAddress;
+
+/// What is read of a host beside its facts.
+#[derive(Debug)]
+pub struct Observed {
+    /// The kernel command line in its states.
+    pub command_line: Shown,
+    /// Arguments of the running kernel and of the next boot that a lint knows.
+    pub suspect: Vec<Suspect>,
+    /// Errors that GPUs, RDMA NICs and the ports above them have reported; `Absent`: not counted.
+    pub aer: BTreeMap<PciAddress, Reading<AerTotals>>,
+    /// The largest size that the large window of a GPU could have; `Absent`: it has one size only.
+    pub window: BTreeMap<PciAddress, Reading<u64>>,
+    /// Ports of RDMA NICs.
+    pub ports: Vec<RdmaPort>,
+    /// Whether nvidia_peermem is loaded.
+    pub peermem: Reading<bool>,
+    /// Whether nv_peer_mem, its predecessor, is loaded.
+    pub nv_peer_mem: Reading<bool>,
+    /// Lists of modules for the boot that name one of the old ways: the file and the module.
+    pub leftovers: Reading<Vec<(String, String)>>,
+}
+
+/// An argument of the kernel's that does nothing, or not what it is there for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suspect {
+    /// As it is written.
+    pub argument: String,
+    /// The lint's id.
+    pub lint: &'static str,
+    /// What is wrong with it, in one sentence.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl Observed {
+    /// Reads it; `suspect`: what lints say of the command line.
+    pub fn read(
+        reader: &dyn Reader,
+        facts: &Facts,
+        command_line: Shown,
+        suspect: Vec<Suspect>,
+    ) -> Self {
+        let mut observed = Observed {
+            command_line,
+            suspect,
+            aer: BTreeMap::new(),
+            window: BTreeMap::new(),
+            ports: Vec::new(),
+            peermem: is_loaded(reader, "nvidia_peermem"),
+            nv_peer_mem: is_loaded(reader, "nv_peer_mem"),
+            leftovers: leftovers::listed(reader),
+        };
+        let Some(tree) = facts.pci.known() else { return observed };
+        for function in tree.functions.values().filter(|function| !function.is_vf()) {
+            if function.is_gpu() {
+                let largest = rebar::largest_possible(reader, function);
+                observed.window.insert(function.address, largest);
+            } else if !function.is_nic() {
+                continue;
+            }
+            observed.ports.extend(rdma::ports(reader, function));
+            let path = tree.path_up(function.address);
+            for at in path.into_iter().chain([function.address]) {
+                let Some(counted) = tree.get(at) else { continue };
+                observed.aer.entry(at).or_insert_with(|| aer::totals(reader, counted));
+            }
+        }
+        observed
+    }
+}
+
+fn is_loaded(reader: &dyn Reader, module: &str) -> Reading<bool> {
+    Reading::from_result(module::is_loaded(reader, module))
+}
+
+/// The profile, and what is left to do until the host is what it says.
+#[derive(Debug, Clone, Copy)]
+pub struct InEffect<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The plan.
+    pub plan: &'a Plan,
+}
+
+/// What checks judge by.
+pub struct Evidence<'a> {
+    /// What the host is.
+    pub facts: &'a Facts,
+    /// Where its functions are; `None`: the PCI tree could not be read.
+    pub topology: Option<Topology<'a>>,
+    /// What else was read.
+    pub observed: &'a Observed,
+    /// The ACS bits that the shapes of its fabrics want.
+    pub acs: &'a Resolved,
+    /// The profile, where there is one.
+    pub profile: Option<InEffect<'a>>,
+}
+
+impl<'a> Evidence<'a> {
+    /// The tree, or what is to be said without one.
+    ///
+    /// # Errors
+    /// An outcome that says why there is none.
+    pub fn topology(&self) -> Result<&Topology<'a>, Outcome> {
+        match (&self.topology, &self.facts.pci) {
+            (Some(topology), _) => Ok(topology),
+            (None, Reading::Unknown(why)) => Err(unread("the PCI functions", why)),
+            (None, _) => Err(Outcome::unknown("this host shows no PCI functions")
+                .seen("not there", "/sys/bus/pci/devices")),
+        }
+    }
+
+    /// GPUs that the host itself uses: no VFs, none that a guest has.
+    pub fn gpus(&self) -> Vec<&'a Function> {
+        self.functions(|tree, function| {
+            function.is_gpu() && !function.is_vf() && !tree.may_be_a_guests(function)
+        })
+    }
+
+    /// NICs that may carry RDMA and that the host itself uses, PFs and VFs: with an RDMA device, ConnectX, or below one switch
+    /// with a GPU. A port for management is none.
+    pub fn rdma_nics(&self) -> Vec<&'a Function> {
+        let near: BTreeSet<PciAddress> = match &self.topology {
+            Some(topology) => topology.pairs().iter().map(|pair| pair.peer).collect(),
+            None => BTreeSet::new(),
+        };
+        let carries = |function: &Function| {
+            !function.infiniband.is_empty()
+                || function.vendor.0 == 0x15b3
+                || near.contains(&function.address)
+        };
+        self.functions(|tree, function| {
+            function.is_nic()
+                && !tree.may_be_a_guests(function)
+                && (carries(function)
+                    || function.physfn.and_then(|pf| tree.get(pf)).is_some_and(carries))
+        })
+    }
+
+    /// Functions that guests have.
+    pub fn guests(&self) -> Vec<PciAddress> {
+        let unlisted = self.tree().into_iter().flat_map(|tree| &tree.unlisted_guests);
+        let unlisted = unlisted.map(|guest| guest.address);
+        let listed = self.functions(|_, function| function.vfio);
+        listed.into_iter().map(|function| function.address).chain(unlisted).collect()
+    }
+
+    fn tree(&self) -> Option<&'a PciTree> {
+        self.topology.as_ref().map(Topology::tree)
+    }
+
+    fn functions(&self, wanted: impl Fn(&PciTree, &Function) -> bool) -> Vec<&'a Function> {
+        let Some(tree) = self.tree() else { return Vec::new() };
+        tree.functions.values().filter(|function| wanted(tree, function)).collect()
+    }
+}
+
+/// What is to be said of something that could not be read.
+pub fn unread(what: &str, why: &Reason) -> Outcome {
+    let outcome = Outcome::unknown(format!("{what} cannot be read: {why}"));
+    match why.cause {
+        Cause::Denied | Cause::ShortConfig => outcome.remedy(AS_ROOT),
+        Cause::NotRecorded => {
+            outcome.remedy("record the host again, with this version of bedplate")
+        }
+        Cause::NotReadable | Cause::NotUnderstood => outcome,
+    }
+}
+
+/// What lets most unknowns be known.
+pub const AS_ROOT: &str = "run `bedplate verify` as root";

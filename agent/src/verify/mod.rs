@@ -1,0 +1,152 @@
+//! Is this host ready for GPUDirect RDMA, and if not, why? A table of small checks ([`CHECKS`]), each a pure function of
+//! what was read of the host ([`Evidence`]): nothing here reads one. What a check cannot know is *unknown*, which never
+//! counts as passed.
+
+mod checks;
+mod evidence;
+mod outcome;
+mod select;
+mod summary;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use evidence::{Evidence, InEffect, Observed, Suspect};
+pub use outcome::{Outcome, Seen};
+pub use select::{Selection, UnknownCheck};
+pub use summary::{Answer, Judged, Override, Report, judge};
+pub use table::CHECKS;
+
+/// What a check is about; reports show one group after the other.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// Settings of the firmware, as far as Linux sees them.
+    Firmware,
+    /// The IOMMU.
+    Iommu,
+    /// The kernel command line.
+    CommandLine,
+    /// PCIe Access Control Services.
+    Acs,
+    /// Drivers and modules.
+    Modules,
+    /// Virtual functions.
+    SrIov,
+    /// RDMA ports.
+    Rdma,
+    /// PCIe links and registers.
+    Pcie,
+    /// Where GPUs and NICs are to each other.
+    Topology,
+    /// GPUDirect Storage.
+    Storage,
+    /// Limits that jobs run under.
+    Limits,
+    /// Whether the profile is in effect.
+    Profile,
+}
+
+impl Group {
+    /// As reports, `--check` and the profile spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Firmware => "firmware",
+            Group::Iommu => "iommu",
+            Group::CommandLine => "command-line",
+            Group::Acs => "acs",
+            Group::Modules => "modules",
+            Group::SrIov => "sr-iov",
+            Group::Rdma => "rdma",
+            Group::Pcie => "pcie",
+            Group::Topology => "topology",
+            Group::Storage => "storage",
+            Group::Limits => "limits",
+            Group::Profile => "profile",
+        }
+    }
+}
+
+/// What it means that a check does not pass.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// It is only shown, and counts for nothing.
+    Ignore,
+    /// The host is ready all the same.
+    Warn,
+    /// The host is not ready.
+    Fail,
+}
+
+impl Severity {
+    /// As reports and the profile spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Ignore => "ignore",
+            Severity::Warn => "warn",
+            Severity::Fail => "fail",
+        }
+    }
+}
+
+/// What a check came to.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is as it should be.
+    Pass,
+    /// It is not, and GPUDirect RDMA does not work, or not directly.
+    Fail,
+    /// It is not, and that costs something or may do so.
+    Warn,
+    /// It could not be read, or not understood.
+    Unknown,
+    /// This host has nothing that the check is about.
+    NotApplicable,
+}
+
+/// What people are told about a check (`--explain`, docs/checks.md).
+#[derive(Debug, Clone, Copy)]
+pub struct Explain {
+    /// What is looked at, and what counts as right.
+    pub what: &'static str,
+    /// Why it matters.
+    pub why: &'static str,
+    /// Where the facts stand: a section of the handbook, a kernel file, a vendor's page.
+    pub source: &'static str,
+    /// From which files and registers it is read.
+    pub how: &'static str,
+}
+
+/// One check.
+pub struct Check {
+    /// Stable name, `group.subject`.
+    pub id: &'static str,
+    /// Where reports show it.
+    pub group: Group,
+    /// What a pass proves, as half a sentence.
+    pub proves: &'static str,
+    /// What it means at most that it does not pass. The profile may say otherwise.
+    pub severity: Severity,
+    /// Whether an ordinary user cannot read what it needs.
+    pub needs_root: bool,
+    /// For people.
+    pub explain: Explain,
+    /// The judgement. Pure.
+    pub judge: fn(&Evidence<'_>) -> Outcome,
+}
+
+/// One of the checks by its id.
+pub fn find(id: &str) -> Option<&'static Check> {
+    CHECKS.iter().find(|check| check.id == id)
+}

@@ -1,0 +1,80 @@
+//! What a check came to, with what it was seen by and what to do.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Verdict;
+
+/// One thing that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Seen {
+    /// What was read, as a few words: `port 0000:17:00.0: RR CR on`.
+    pub what: String,
+    /// Where: a file, or a register.
+    pub at: String,
+}
+
+/// What a check came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Pass or not.
+    pub verdict: Verdict,
+    /// What was found, in one sentence without its full stop.
+    pub finding: String,
+    /// What it was seen by.
+    pub evidence: Vec<Seen>,
+    /// What to do: a command, a line of the profile.
+    pub remedy: Option<String>,
+}
+
+impl Outcome {
+    fn new(verdict: Verdict, finding: impl Into<String>) -> Self {
+        Outcome { verdict, finding: finding.into(), evidence: Vec::new(), remedy: None }
+    }
+
+    /// As it should be.
+    pub fn pass(finding: impl Into<String>) -> Self {
+        Outcome::new(Verdict::Pass, finding)
+    }
+
+    /// Not as it should be.
+    pub fn fail(finding: impl Into<String>) -> Self {
+        Outcome::new(Verdict::Fail, finding)
+    }
+
+    /// Not as it should be, and no reason to call the host not ready.
+    pub fn warn(finding: impl Into<String>) -> Self {
+        Outcome::new(Verdict::Warn, finding)
+    }
+
+    /// Not known.
+    pub fn unknown(finding: impl Into<String>) -> Self {
+        Outcome::new(Verdict::Unknown, finding)
+    }
+
+    /// There is nothing that it is about.
+    pub fn not_applicable(finding: impl Into<String>) -> Self {
+        Outcome::new(Verdict::NotApplicable, finding)
+    }
+
+    /// With one more thing that was read.
+    #[must_use]
+    pub fn seen(mut self, what: impl Into<String>, at: impl Into<String>) -> Self {
+        self.evidence.push(Seen { what: what.into(), at: at.into() });
+        self
+    }
+
+    /// With several.
+    #[must_use]
+    pub fn all_seen(mut self, seen: impl IntoIterator<Item = Seen>) -> Self {
+        self.evidence.extend(seen);
+        self
+    }
+
+    /// With what to do.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}

@@ -1,0 +1,144 @@
+//! From single outcomes to one answer: ready, not ready, or cannot tell, and what to do first.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::outcome::Seen;
+use super::{CHECKS, Check, Evidence, Group, Outcome, Selection, Severity, Verdict};
+
+/// What the profile says of a check's severity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Override {
+    /// What it means there that the check does not pass.
+    pub level: Severity,
+    /// Why.
+    pub reason: String,
+}
+
+/// A check, and what it came to on this host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Judged {
+    /// Its id.
+    pub id: &'static str,
+    /// Its group.
+    pub group: Group,
+    /// What a pass proves.
+    pub proves: &'static str,
+    /// What it came to.
+    pub verdict: Verdict,
+    /// What was found, in one sentence.
+    pub finding: String,
+    /// What it was seen by.
+    pub evidence: Vec<Seen>,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// What the host's not passing means: `fail`, `warn` or `ignore`.
+    pub severity: Severity,
+    /// Why the profile says so, where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity_reason: Option<String>,
+}
+
+impl Judged {
+    fn new(check: &'static Check, outcome: Outcome, said: Option<&Override>) -> Self {
+        let severity = said.map_or(check.severity, |said| said.level);
+        let Outcome { verdict, finding, evidence, remedy } = outcome;
+        let verdict = match (verdict, severity) {
+            // A profile may raise it as well as lower it.
+            (Verdict::Warn, Severity::Fail) if said.is_some() => Verdict::Fail,
+            (Verdict::Fail, Severity::Warn) => Verdict::Warn,
+            _ => verdict,
+        };
+        Judged {
+            id: check.id,
+            group: check.group,
+            proves: check.proves,
+            verdict,
+            finding,
+            evidence,
+            remedy,
+            severity,
+            severity_reason: said.map(|said| said.reason.clone()),
+        }
+    }
+
+    /// Whether the profile says that it counts for nothing.
+    pub fn is_ignored(&self) -> bool {
+        self.severity == Severity::Ignore
+    }
+
+    /// Whether the host is not ready for it.
+    pub fn fails(&self) -> bool {
+        self.verdict == Verdict::Fail && !self.is_ignored()
+    }
+
+    /// Whether something is not known that could make the host not ready. What could only be a warning could not.
+    pub fn hides(&self) -> bool {
+        self.verdict == Verdict::Unknown && self.severity == Severity::Fail
+    }
+}
+
+/// The answer, from good to bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// Every check that counts passed, or is about something that this host does not have.
+    Ready,
+    /// None failed, and one that counts could not be judged.
+    CannotTell,
+    /// One failed.
+    NotReady,
+}
+
+/// What was found of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Report {
+    /// The answer.
+    pub answer: Answer,
+    /// Its first cause; for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+    /// What to do first; for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// Whether only some of the checks were asked for: then the answer is about those.
+    pub partial: bool,
+    /// Each check, in the order in which they are to be dealt with.
+    pub checks: Vec<Judged>,
+}
+
+/// Judges by every check that is asked for.
+pub fn judge(
+    evidence: &Evidence<'_>,
+    selection: &Selection,
+    overrides: &BTreeMap<String, Override>,
+) -> Report {
+    let wanted = CHECKS.iter().filter(|check| selection.has(check));
+    let outcome = |check: &'static Check| {
+        Judged::new(check, (check.judge)(evidence), overrides.get(check.id))
+    };
+    conclude(wanted.map(outcome).collect(), selection.is_partial())
+}
+
+/// The order of the table is the order of worth: what comes first is in the way of what comes later.
+fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
+    let failed = checks.iter().find(|judged| judged.fails());
+    let hidden = checks.iter().find(|judged| judged.hides());
+    let answer = match (failed, hidden) {
+        (Some(_), _) => Answer::NotReady,
+        (None, Some(_)) => Answer::CannotTell,
+        (None, None) => Answer::Ready,
+    };
+    let first = failed.or(hidden);
+    let warned = |judged: &&Judged| judged.verdict == Verdict::Warn && !judged.is_ignored();
+    let to_do = checks.iter().filter(|judged| judged.fails());
+    let to_do = to_do.chain(checks.iter().filter(|judged| judged.hides()));
+    let mut to_do = to_do.chain(checks.iter().filter(warned));
+    let next =
+        to_do.find_map(|judged| Some(format!("{} ({})", judged.remedy.as_ref()?, judged.id)));
+    let because = first.map(|judged| format!("{} ({})", judged.finding, judged.id));
+    Report { answer, because, next, partial, checks }
+}

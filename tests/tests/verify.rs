@@ -1,0 +1,137 @@
+//! Every directory in `tests/verify` is a case: a host, made up (`host.toml`, see `bedplate::demo`; a profile would be among
+//! its files) or recorded (`host.bp`), and what `bedplate verify -v` says of it (`verify.txt`).
+//!
+//! `BLESS=1 cargo test -p bedplate-tests --test verify` rewrites the expected files, and docs/checks.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use bedplate::engine::profile_source::Choice;
+use bedplate::engine::{self, Request, Verified};
+use bedplate::host::Reader;
+use bedplate::host::snapshot::Snapshot;
+use bedplate::record::record;
+use bedplate::report::{json, style, verify as text};
+use bedplate::verify::{CHECKS, Judged, Report, Selection, Verdict};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
+}
+
+fn is_blessing() -> bool {
+    std::env::var_os("BLESS").is_some()
+}
+
+fn cases() -> BTreeMap<String, PathBuf> {
+    let directory = root().join("verify");
+    let entries = std::fs::read_dir(&directory).expect("tests/verify is there");
+    let paths = entries.map(|entry| entry.expect("it can be listed").path());
+    let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    paths.filter(|path| path.is_dir()).map(|path| (name(&path).expect("a name"), path)).collect()
+}
+
+fn verified(host: &dyn Reader) -> Result<Verified, String> {
+    let choice = Choice::HostOnly;
+    let request =
+        Request { choice, cpu: None, live_only: false, needs_ledger: false, allowed: &[] };
+    engine::verify(host, &request, &Selection::default()).map_err(|error| error.to_string())
+}
+
+fn report(directory: &Path) -> Result<Report, String> {
+    Ok(verified(&bedplate_tests::case::host(directory)?)?.report)
+}
+
+/// The expected text of a file, against what is there now.
+fn expect(path: &Path, actual: &str) -> Result<(), String> {
+    if is_blessing() {
+        return std::fs::write(path, actual)
+            .map_err(|error| format!("{}: {error}", path.display()));
+    }
+    let expected = std::fs::read_to_string(path).unwrap_or_default();
+    if expected == actual {
+        return Ok(());
+    }
+    let difference = similar::TextDiff::from_lines(expected.as_str(), actual)
+        .unified_diff()
+        .header(&path.display().to_string(), "now")
+        .to_string();
+    Err(format!(
+        "{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test verify"
+    ))
+}
+
+fn case(directory: &Path) -> Result<(), String> {
+    let host = bedplate_tests::case::host(directory)?;
+    let Verified { report, facts, .. } = verified(&host)?;
+    let label = facts.label();
+    let shown = text::verify(&report, &label, true);
+    let shown = anstream::adapter::strip_str(&style::terminal(&shown)).to_string();
+    let document = json::verify(None, &report, &label).map_err(|error| error.to_string())?;
+    let value = serde_json::from_str(&document).map_err(|error| error.to_string())?;
+    let schema = serde_json::to_value(json::verify_schema()).map_err(|error| error.to_string())?;
+    let validator = jsonschema::validator_for(&schema).map_err(|error| error.to_string())?;
+    if let Some(error) = validator.iter_errors(&value).next() {
+        return Err(format!("--json breaks its schema at {}: {error}", error.instance_path()));
+    }
+    // A recording says the same as the host that it is of, but for the profile's reasons, which are masked.
+    let recorded = record(&host).to_text();
+    let recorded = Snapshot::from_text(&recorded).map_err(|error| error.to_string())?;
+    let again = verified(&recorded)?.report;
+    let unmasked = |judged: &Judged| Judged { severity_reason: None, ..judged.clone() };
+    for (then, now) in report.checks.iter().zip(&again.checks) {
+        if unmasked(then) != unmasked(now) {
+            return Err(format!("the host's recording says something else: {then:#?}, {now:#?}"));
+        }
+    }
+    expect(&directory.join("verify.txt"), &shown)
+}
+
+#[test]
+fn every_case_is_judged_as_expected() {
+    let wrong: Vec<String> = cases()
+        .iter()
+        .filter_map(|(name, path)| case(path).err().map(|error| format!("{name}: {error}")))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Passing, not passing, not known: each check in one case at least.
+#[test]
+fn every_check_has_its_cases() {
+    let mut seen: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for (name, path) in cases() {
+        let report = report(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        for judged in &report.checks {
+            let verdict = match judged.verdict {
+                Verdict::Pass => "passes",
+                Verdict::Fail | Verdict::Warn => "does not pass",
+                Verdict::Unknown => "is not known",
+                Verdict::NotApplicable => continue,
+            };
+            seen.insert((judged.id, verdict));
+        }
+    }
+    let wanted = CHECKS
+        .iter()
+        .flat_map(|check| ["passes", "does not pass", "is not known"].map(|what| (check.id, what)));
+    let missing: Vec<(&str, &str)> = wanted.filter(|one| !seen.contains(one)).collect();
+    assert!(missing.is_empty(), "no case in tests/verify in which: {missing:?}");
+}
+
+#[test]
+fn ids_are_unique_and_begin_with_their_group() {
+    let mut ids = BTreeSet::new();
+    for check in CHECKS {
+        assert!(ids.insert(check.id), "two checks are called {}", check.id);
+        let group = check.id.split_once('.').expect("group.subject").0;
+        let name = check.group.name().replace('-', "");
+        let fits = name == group || (check.id.starts_with("cmdline.") && name == "commandline");
+        assert!(fits, "{} is in group {}", check.id, check.group.name());
+        assert!(check.explain.source.contains("handbook \u{a7}"), "{} names no section", check.id);
+    }
+}
+
+#[test]
+fn the_list_of_checks_in_docs_is_of_the_table() {
+    expect(&root().join("../docs/checks.md"), &text::markdown()).expect("docs/checks.md");
+}
