@@ -190,7 +190,7 @@ impl Device {
             snapshot.insert(&format!("{}/nvme/{disk}", self.directory), Node::Dir(None));
         }
         if self.vfio_dev {
-            vfio_device(self, snapshot);
+            super::function::vfio_device(self, snapshot);
         }
         let mut config = self.config();
         config.length = config_length;
@@ -393,13 +393,4 @@ type Capability = (u32, u16, Vec<(u16, u32)>);
 /// Two 16-bit registers in one dword, the lower address first.
 fn pair(low: u16, high: u16) -> u32 {
     u32::from(high) << 16 | u32::from(low)
-}
-
-/// The class directory by which VFIO devices are found, and the device's own.
-fn vfio_device(device: &Device, snapshot: &mut Snapshot) {
-    let name = format!("vfio{:x}{:02x}", device.address.domain, device.address.bus);
-    let directory = format!("{}/vfio-dev/{name}", device.directory);
-    snapshot.insert(&directory, Node::Dir(None));
-    let target = format!("../..{}", directory.trim_start_matches("/sys"));
-    snapshot.insert(&format!("/sys/class/vfio-dev/{name}"), Node::Link(target));
 }

@@ -11,6 +11,7 @@ mod left_behind;
 mod locked;
 mod missing_device;
 mod persist;
+mod readings;
 mod refusal;
 mod resolve;
 mod resolved;

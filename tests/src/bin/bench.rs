@@ -348,26 +348,15 @@ fn trace(program: &Program, scratch: &Path) -> Fallible<Traced> {
     Ok(Traced { calls, config_dwords: bytes.div_ceil(4), processes })
 }
 
+/// Above the numbers of [`print`].
+const HEADINGS: &str = concat!(
+    "                            median ms        min        max  x lspci  ",
+    "  us/fn  calls/fn cfg dword  RSS MiB processes"
+);
+
 fn print(machine: &Machine, programs: &[Program], rows: &[Row]) {
-    println!(
-        "\n{}: {} functions, {} bridges",
-        machine.name,
-        machine.functions,
-        machine.bridges.len()
-    );
-    println!(
-        "  {:<24} {:>10} {:>10} {:>10} {:>8} {:>8} {:>9} {:>9} {:>8} {:>9}",
-        "",
-        "median ms",
-        "min",
-        "max",
-        "x lspci",
-        "us/fn",
-        "calls/fn",
-        "cfg dword",
-        "RSS MiB",
-        "processes"
-    );
+    let (name, bridges) = (&machine.name, machine.bridges.len());
+    println!("\n{name}: {} functions, {bridges} bridges\n{HEADINGS}", machine.functions);
     let lspci = rows.first().map_or(f64::NAN, Row::ms);
     let each = machine.functions.max(1) as f64;
     for row in rows {
@@ -403,10 +392,7 @@ fn print(machine: &Machine, programs: &[Program], rows: &[Row]) {
 fn linearity(small: usize, hgx: &[Row], large: usize, huge: &[Row]) {
     println!("\ntime per function, huge / hgx (1 = linear)");
     for (hgx, huge) in hgx.iter().zip(huge) {
-        println!(
-            "  {:<24} {:>6.2}",
-            hgx.name,
-            huge.ms() / large as f64 / (hgx.ms() / small as f64)
-        );
+        let ratio = huge.ms() / large as f64 / (hgx.ms() / small as f64);
+        println!("  {:<24} {ratio:>6.2}", hgx.name);
     }
 }

@@ -15,3 +15,4 @@ mod special_files;
 mod streams;
 mod topology;
 mod transcripts;
+mod verify;

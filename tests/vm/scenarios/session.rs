@@ -152,6 +152,8 @@ fn hold(ops: &Operator) -> Result<()> {
     )?;
     ops.types(0, "bedplate reboot hold --for 4h --why 'training run 7'", &["training run 7"])?;
     until(node, "taken back", &format!("! {ANNOUNCED}"))?;
+    // logind knows a moment before the daemon has said so.
+    until(node, "said", "bedplate reboot status | grep -q 'reboot release'")?;
     ops.types(3, "bedplate reboot status", &["training run 7; `bedplate reboot release` ends it"])?;
     ops.types(0, "bedplate reboot release", &["the hold is released"])?;
     until(node, "announced again", ANNOUNCED)?;

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::desired::{AcsPersistence, AcsPolicy, Desired, DesiredAcs, WantedAcs};
-use crate::facts::pci::{Acs, PciTree, PortType};
-use crate::facts::{Facts, caps};
+use crate::facts::Facts;
+use crate::facts::pci::{Acs, PciTree};
 use crate::host::{HostKind, Reading};
 use crate::kind::cmdline::{iommu_after, iommu_now};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::Why;
 use crate::section::Declared;
-use crate::topology::{Peer, Role, Topology};
+use crate::topology::{Peer, Topology};
 use crate::value::{AcsBits, PciAddress};
 
 use super::KEPT;
@@ -22,6 +22,7 @@ use super::guests_to_come::guests_to_come;
 use super::isolation;
 use super::missing_device::carried_over;
 use super::persist::{RedirectOnly, persist};
+use super::readings::{Readable, readings, report_others};
 use super::resolved::Resolved;
 use super::section::{self, AcsPersist};
 use super::shape::Bits;
@@ -271,69 +272,6 @@ fn all_ports(tree: &PciTree) -> Targets {
     let bridges = tree.functions.values().filter(|function| function.is_bridge());
     let why = || vec![Why::because("the policy is to clear ACS on every port")];
     bridges.map(|f| (f.address, Target { bits: Bits::ALL_OFF, why: why() })).collect()
-}
-
-type Readable = Vec<(PciAddress, Acs, Target)>;
-
-/// Ports that drop out.
-#[derive(Default)]
-struct Others {
-    /// Intel's, whose registers are elsewhere.
-    misplaced: Vec<PciAddress>,
-    /// Without ACS: they redirect nothing.
-    without: Vec<PciAddress>,
-    /// Not known, and why.
-    unreadable: Vec<(PciAddress, String)>,
-}
-
-/// Ports with ACS, and the others.
-fn readings(tree: &PciTree, topology: &Topology, targets: Targets) -> (Readable, Others) {
-    let (mut readable, mut others) = (Vec::new(), Others::default());
-    for (port, target) in targets {
-        let Some(function) = tree.get(port) else {
-            let reason = "it is not among the PCI functions that can be seen";
-            others.unreadable.push((port, reason.to_owned()));
-            continue;
-        };
-        match &function.acs {
-            // Whatever was read: a register that is elsewhere is no reason to ask again.
-            _ if caps::has_misplaced_acs(function.vendor, function.device, PortType::RootPort) => {
-                others.misplaced.push(port);
-            }
-            Reading::Known(acs) => readable.push((port, *acs, target)),
-            // Of other bridges nobody expects it (handbook §3.1).
-            Reading::Absent if matches!(topology.role(port), Role::RootPort | Role::Downstream) => {
-                others.without.push(port);
-            }
-            Reading::Absent => {}
-            Reading::Unknown(reason) => others.unreadable.push((port, reason.to_string())),
-        }
-    }
-    (readable, others)
-}
-
-fn report_others(others: Others, tree: &PciTree, resolved: &mut Resolved) {
-    let Others { misplaced, without, unreadable } = others;
-    for port in misplaced {
-        let text = "left alone: this Intel PCH port keeps its ACS control elsewhere (Linux drivers/pci/quirks.c; handbook §3.1)";
-        resolved.note(format!("port {port}"), text);
-    }
-    if !without.is_empty() {
-        let text = "no ACS: it redirects nothing, and there is nothing to clear";
-        let named = some_of(without.iter().map(PciAddress::to_string), 8, "ports");
-        resolved.note(format!("port {named}"), text);
-    }
-    if let Some((_, reason)) = unreadable.first() {
-        let named = some_of(unreadable.iter().map(|(port, _)| port.to_string()), 4, "ports");
-        let guests = guests_below(tree, &[]);
-        let exposed = unreadable.iter().any(|(port, _)| guests.contains_key(port));
-        if resolved.acs.policy == AcsPolicy::Keep && !exposed {
-            let text = format!("not known ({reason}); policy `keep` leaves it as it is");
-            resolved.note(format!("ACS of {named}"), text);
-        } else {
-            resolved.unknown(format!("ACS of {named}"), reason.clone());
-        }
-    }
 }
 
 fn wanted_ports(
