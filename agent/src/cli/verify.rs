@@ -9,12 +9,13 @@ use crate::engine::{self, Request, Verified};
 use crate::host::HostKind;
 use crate::profile::nearest;
 use crate::report::{json, verify as text};
-use crate::verify::{Answer, CHECKS, Selection, UnknownCheck};
+use crate::verify::{Answer, CHECKS, NOT_LOOKED_AT, Selection, UnknownCheck};
 
 /// `bedplate verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 ready; 4 not ready; 5 cannot tell, for something could not be read; 1 error."
+    after_help = format!("Not looked at: {NOT_LOOKED_AT}.\n\nExit status: 0 ready; 4 not ready; 5 cannot tell, for \
+        something could not be read; 1 error.")
 )]
 pub struct VerifyArgs {
     #[command(flatten)]

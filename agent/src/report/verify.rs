@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
-use crate::verify::{Answer, CHECKS, Check, Explain, Group, Judged, Report, Verdict};
+use crate::verify::{
+    Answer, CHECKS, Check, Explain, Group, Judged, NOT_LOOKED_AT, Report, Verdict,
+};
 use crate::visible::one_line;
 
 /// Things read that are shown before the rest is counted.
@@ -166,6 +168,7 @@ pub fn markdown() -> String {
          where the level is `fail`, and never where it is `warn`; `[verify]` of the profile may change a level, with a reason.\n\
          What is not known is never counted as passed.\n",
     );
+    let _ = write!(out, "\nNot looked at, and not covered by the word *ready*: {NOT_LOOKED_AT}.\n");
     for check in CHECKS {
         let Explain { what, why, source, how } = check.explain;
         let root = if check.needs_root { "; needs root" } else { "" };
