@@ -348,7 +348,7 @@ fn trace(program: &Program, scratch: &Path) -> Fallible<Traced> {
     Ok(Traced { calls, config_dwords: bytes.div_ceil(4), processes })
 }
 
-/// Above the numbers of [`print`].
+/// Above the numbers of [`print()`].
 const HEADINGS: &str = concat!(
     "                            median ms        min        max  x lspci  ",
     "  us/fn  calls/fn cfg dword  RSS MiB processes"

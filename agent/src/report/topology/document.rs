@@ -166,7 +166,7 @@ pub fn json(
     })
 }
 
-/// JSON Schema (draft 2020-12) of [`json`].
+/// JSON Schema (draft 2020-12) of [`json()`].
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Document<'static>)
 }
