@@ -13,7 +13,6 @@ use crate::host::Reader;
 use crate::kind::acs;
 use crate::kind::cmdline::show;
 use crate::profile::Loaded;
-use crate::topology::Topology;
 use crate::verify::{Evidence, InEffect, Observed, Report, Selection, judge};
 
 /// What was found of a host, and what it is.
@@ -48,13 +47,7 @@ pub fn verify(
     let section = planned.as_ref().map(|planned| &planned.loaded.profile.acs);
     let asked = section.filter(|acs| acs.policy != AcsPolicy::Keep).cloned();
     let acs = acs::resolve(&asked.unwrap_or_else(acs::for_direct_traffic), &facts);
-    let evidence = Evidence {
-        facts: &facts,
-        topology: facts.pci.known().map(Topology::new),
-        observed: &observed,
-        acs: &acs,
-        profile: planned.as_ref().map(in_effect),
-    };
+    let evidence = Evidence::new(&facts, &observed, &acs, planned.as_ref().map(in_effect));
     let said = planned.as_ref().map(|planned| &planned.loaded.profile.verify.severity);
     let report = judge(&evidence, selection, said.unwrap_or(&BTreeMap::new()));
     drop(evidence);

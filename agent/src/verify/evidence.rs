@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Outcome;
 use crate::facts::aer::AerTotals;
-use crate::facts::pci::{Function, PciTree};
+use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
 use crate::facts::{Facts, aer, leftovers, rdma, rebar};
 use crate::host::{Cause, Reader, Reading, Reason, module};
@@ -13,6 +13,8 @@ use crate::kind::cmdline::show::Shown;
 use crate::plan::Plan;
 use crate::topology::Topology;
 use crate::value::PciAddress;
+
+const MELLANOX: u16 = 0x15b3;
 
 /// What is read of a host beside its facts.
 #[derive(Debug)]
@@ -102,21 +104,74 @@ pub struct InEffect<'a> {
 pub struct Evidence<'a> {
     /// What the host is.
     pub facts: &'a Facts,
-    /// Where its functions are; `None`: the PCI tree could not be read.
-    pub topology: Option<Topology<'a>>,
     /// What else was read.
     pub observed: &'a Observed,
     /// The ACS bits that the shapes of its fabrics want.
     pub acs: &'a Resolved,
     /// The profile, where there is one.
     pub profile: Option<InEffect<'a>>,
+    /// GPUs that the host itself uses: no VFs, none that a guest has.
+    pub gpus: Vec<&'a Function>,
+    /// NICs that may carry RDMA and that the host itself uses, PFs and VFs: with an RDMA device, ConnectX, or below one switch
+    /// with a GPU. A port for management is none.
+    pub rdma_nics: Vec<&'a Function>,
+    /// Functions that guests have.
+    pub guests: Vec<PciAddress>,
+    /// Where functions are; `None`: the PCI tree could not be read.
+    topology: Option<Topology<'a>>,
 }
 
 impl<'a> Evidence<'a> {
-    /// The tree, or what is to be said without one.
+    /// Works out of what was read what most checks ask for.
+    pub fn new(
+        facts: &'a Facts,
+        observed: &'a Observed,
+        acs: &'a Resolved,
+        profile: Option<InEffect<'a>>,
+    ) -> Self {
+        let mut evidence = Evidence {
+            facts,
+            observed,
+            acs,
+            profile,
+            gpus: Vec::new(),
+            rdma_nics: Vec::new(),
+            guests: Vec::new(),
+            topology: None,
+        };
+        let Some(tree) = facts.pci.known() else { return evidence };
+        let topology = Topology::new(tree);
+        let near: BTreeSet<PciAddress> = topology.pairs().iter().map(|pair| pair.peer).collect();
+        let carries = |function: &Function| {
+            !function.infiniband.is_empty()
+                || function.vendor.0 == MELLANOX
+                || near.contains(&function.address)
+        };
+        let may_carry = |function: &Function| {
+            carries(function) || function.physfn.and_then(|pf| tree.get(pf)).is_some_and(carries)
+        };
+        for function in tree.functions.values() {
+            if function.vfio {
+                evidence.guests.push(function.address);
+            }
+            if tree.may_be_a_guests(function) {
+                continue;
+            }
+            if function.is_gpu() && !function.is_vf() {
+                evidence.gpus.push(function);
+            } else if function.is_nic() && may_carry(function) {
+                evidence.rdma_nics.push(function);
+            }
+        }
+        evidence.guests.extend(tree.unlisted_guests.iter().map(|guest| guest.address));
+        evidence.topology = Some(topology);
+        evidence
+    }
+
+    /// Where functions are.
     ///
     /// # Errors
-    /// An outcome that says why there is none.
+    /// What is to be said where the PCI tree could not be read.
     pub fn topology(&self) -> Result<&Topology<'a>, Outcome> {
         match (&self.topology, &self.facts.pci) {
             (Some(topology), _) => Ok(topology),
@@ -126,62 +181,62 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// GPUs that the host itself uses: no VFs, none that a guest has.
-    pub fn gpus(&self) -> Vec<&'a Function> {
-        self.functions(|tree, function| {
-            function.is_gpu() && !function.is_vf() && !tree.may_be_a_guests(function)
-        })
+    /// [`Evidence::gpus`], for a check that is about nothing without one.
+    ///
+    /// # Errors
+    /// What is to be said without one.
+    pub fn some_gpus(&self) -> Result<&[&'a Function], Outcome> {
+        self.topology()?;
+        match self.gpus.is_empty() {
+            true => Err(Outcome::not_applicable("no GPU that the host itself uses")),
+            false => Ok(&self.gpus),
+        }
     }
 
-    /// NICs that may carry RDMA and that the host itself uses, PFs and VFs: with an RDMA device, ConnectX, or below one switch
-    /// with a GPU. A port for management is none.
-    pub fn rdma_nics(&self) -> Vec<&'a Function> {
-        let near: BTreeSet<PciAddress> = match &self.topology {
-            Some(topology) => topology.pairs().iter().map(|pair| pair.peer).collect(),
-            None => BTreeSet::new(),
-        };
-        let carries = |function: &Function| {
-            !function.infiniband.is_empty()
-                || function.vendor.0 == 0x15b3
-                || near.contains(&function.address)
-        };
-        self.functions(|tree, function| {
-            function.is_nic()
-                && !tree.may_be_a_guests(function)
-                && (carries(function)
-                    || function.physfn.and_then(|pf| tree.get(pf)).is_some_and(carries))
-        })
+    /// [`Evidence::rdma_nics`] without VFs, for a check that is about nothing without one.
+    ///
+    /// # Errors
+    /// What is to be said without one.
+    pub fn some_rdma_pfs(&self) -> Result<Vec<&'a Function>, Outcome> {
+        self.topology()?;
+        let pfs = self.rdma_nics.iter().filter(|nic| !nic.is_vf());
+        let pfs: Vec<&Function> = pfs.copied().collect();
+        match pfs.is_empty() {
+            true => Err(Outcome::not_applicable("no RDMA NIC that the host itself uses")),
+            false => Ok(pfs),
+        }
     }
 
-    /// Functions that guests have.
-    pub fn guests(&self) -> Vec<PciAddress> {
-        let unlisted = self.tree().into_iter().flat_map(|tree| &tree.unlisted_guests);
-        let unlisted = unlisted.map(|guest| guest.address);
-        let listed = self.functions(|_, function| function.vfio);
-        listed.into_iter().map(|function| function.address).chain(unlisted).collect()
-    }
-
-    fn tree(&self) -> Option<&'a PciTree> {
-        self.topology.as_ref().map(Topology::tree)
-    }
-
-    fn functions(&self, wanted: impl Fn(&PciTree, &Function) -> bool) -> Vec<&'a Function> {
-        let Some(tree) = self.tree() else { return Vec::new() };
-        tree.functions.values().filter(|function| wanted(tree, function)).collect()
+    /// GPUs, RDMA NICs and VFs of the host, for a check that is about nothing without one.
+    ///
+    /// # Errors
+    /// What is to be said without one.
+    pub fn some_carriers(&self) -> Result<Vec<&'a Function>, Outcome> {
+        self.topology()?;
+        let all = [&self.gpus[..], &self.rdma_nics].concat();
+        match all.is_empty() {
+            true => {
+                Err(Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses"))
+            }
+            false => Ok(all),
+        }
     }
 }
 
 /// What is to be said of something that could not be read.
 pub fn unread(what: &str, why: &Reason) -> Outcome {
-    let outcome = Outcome::unknown(format!("{what} cannot be read: {why}"));
-    match why.cause {
-        Cause::Denied | Cause::ShortConfig => outcome.remedy(AS_ROOT),
-        Cause::NotRecorded => {
-            outcome.remedy("record the host again, with this version of bedplate")
-        }
-        Cause::NotReadable | Cause::NotUnderstood => outcome,
+    let outcome = Outcome::unknown(format!("{what}: {why}"));
+    match remedy(why.cause) {
+        Some(remedy) => outcome.remedy(remedy),
+        None => outcome,
     }
 }
 
-/// What lets most unknowns be known.
-pub const AS_ROOT: &str = "run `bedplate verify` as root";
+/// What lets it be known.
+pub fn remedy(cause: Cause) -> Option<&'static str> {
+    match cause {
+        Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),
+        Cause::NotRecorded => Some("record the host again, with this version of bedplate"),
+        Cause::NotReadable | Cause::NotUnderstood => None,
+    }
+}

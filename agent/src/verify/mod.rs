@@ -132,6 +132,9 @@ pub struct Explain {
     pub how: &'static str,
 }
 
+/// What a check came to; `Err`: what is to be said because something that it judges by is not known, or not there.
+pub type Judgement = Result<Outcome, Outcome>;
+
 /// One check.
 pub struct Check {
     /// Stable name, `group.subject`.
@@ -147,7 +150,7 @@ pub struct Check {
     /// For people.
     pub explain: Explain,
     /// The judgement. Pure.
-    pub judge: fn(&Evidence<'_>) -> Outcome,
+    pub judge: fn(&Evidence<'_>) -> Judgement,
 }
 
 /// One of the checks by its id.

@@ -118,7 +118,8 @@ pub fn judge(
 ) -> Report {
     let wanted = CHECKS.iter().filter(|check| selection.has(check));
     let outcome = |check: &'static Check| {
-        Judged::new(check, (check.judge)(evidence), overrides.get(check.id))
+        let (Ok(outcome) | Err(outcome)) = (check.judge)(evidence);
+        Judged::new(check, outcome, overrides.get(check.id))
     };
     conclude(wanted.map(outcome).collect(), selection.is_partial())
 }

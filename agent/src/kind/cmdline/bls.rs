@@ -12,7 +12,7 @@ use crate::boot::grubenv::Grubenv;
 use crate::boot::kernel_cmdline;
 use crate::cmdline::{CommandLine, Edit, LineDiff, Token, fold_name};
 use crate::facts::Facts;
-use crate::host::{HostKind, ReadError, Reader, Reading};
+use crate::host::{HostKind, ReadError, Reader, Reading, Reason};
 use crate::plan::{Action, WayBack};
 
 /// Entry directory (Boot Loader Specification, $BOOT is /boot on these systems).
@@ -117,14 +117,18 @@ fn default(
         Err(error) => return Reading::unknown(error),
     };
     let chosen = match raw(reader, GRUB_CFG) {
-        Ok(cfg) => from_cfg(reader, &cfg, env.as_ref(), &entries).map(Chosen::Menu),
+        Ok(cfg) => {
+            from_cfg(reader, &cfg, env.as_ref(), &entries).map(Chosen::Menu).map_err(Reason::from)
+        }
         // An image that has never booted may have entries and no grub.cfg yet: the newest entry will be the default.
-        Err(error) if error.is_absent() => newest(env.as_ref(), &entries).map(Chosen::File),
-        Err(error) => Err(error.to_string()),
+        Err(error) if error.is_absent() => {
+            newest(env.as_ref(), &entries).map(Chosen::File).map_err(Reason::from)
+        }
+        Err(error) => Err(Reason::from(error)),
     };
     chosen
-        .and_then(|chosen| look(chosen, env.as_ref()))
-        .map_or_else(Reading::unknown, Reading::Known)
+        .and_then(|chosen| look(chosen, env.as_ref()).map_err(Reason::from))
+        .map_or_else(Reading::Unknown, Reading::Known)
 }
 
 fn from_cfg(

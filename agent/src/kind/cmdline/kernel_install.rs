@@ -8,7 +8,7 @@ use crate::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
 use crate::boot::{kernel_cmdline, uki, version};
 use crate::cmdline::{CommandLine, Edit};
 use crate::facts::{BootLoader, Facts};
-use crate::host::{HostKind, Reader, Reading};
+use crate::host::{HostKind, Reader, Reading, Reason};
 use crate::plan::{Action, WayBack};
 
 const CMDLINE: &str = "/etc/kernel/cmdline";
@@ -85,8 +85,8 @@ fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
     };
     let line = reader
         .read_start(&path, uki::PREFIX_BYTES)
-        .map_err(|error| error.to_string())
-        .and_then(|bytes| uki::cmdline(&bytes).map_err(|error| format!("{path}: {error}")));
+        .map_err(Reason::from)
+        .and_then(|bytes| uki::cmdline(&bytes).map_err(|error| format!("{path}: {error}").into()));
     match line {
         Ok(Some(line)) => Reading::Known(CommandLine::parse(&line)),
         Ok(None) => Reading::unknown(format!("{path} has no command line of its own")),

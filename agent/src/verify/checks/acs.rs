@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::super::evidence::AS_ROOT;
-use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::super::evidence::{remedy, unread};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::{FEW, counted};
 use crate::desired::WantedAcs;
 use crate::facts::pci::{Acs, PciTree};
+use crate::host::Reading;
 use crate::kind::acs::isolation_gone;
 use crate::kind::some_of;
 use crate::plan::Unknown;
@@ -107,21 +108,24 @@ fn pairs(tree: &PciTree, topology: &Topology<'_>) -> Vec<Pair> {
     pairs
 }
 
-fn unknown(unknown: &Unknown) -> Outcome {
+fn unknown(unknown: &Unknown, tree: &PciTree) -> Outcome {
     let outcome = Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason));
-    // The words of a capability that lies beyond the 64 bytes that an ordinary user gets.
-    if unknown.reason.contains("run as root") { outcome.remedy(AS_ROOT) } else { outcome }
+    let remedy = tree.functions.values().find_map(|function| match &function.acs {
+        Reading::Unknown(why) if function.is_bridge() => remedy(why.cause),
+        _ => None,
+    });
+    match remedy {
+        Some(remedy) => outcome.remedy(remedy),
+        None => outcome,
+    }
 }
 
 fn addresses(ports: &[&Port<'_>]) -> String {
     some_of(ports.iter().map(|(wanted, ..)| wanted.port.to_string()), FEW, "ports")
 }
 
-fn path(evidence: &Evidence<'_>) -> Outcome {
-    let topology = match evidence.topology() {
-        Ok(topology) => topology,
-        Err(outcome) => return outcome,
-    };
+fn path(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
     let pairs = pairs(topology.tree(), topology);
     let ports = ports(evidence, topology);
     let redirecting: Vec<&Port<'_>> =
@@ -137,45 +141,42 @@ fn path(evidence: &Evidence<'_>) -> Outcome {
     };
     let detoured = pairs.iter().filter(|pair| on_path(pair, &open)).count();
     if detoured > 0 {
-        return Outcome::fail(format!(
+        return Ok(Outcome::fail(format!(
             "{detoured} of {} pairs of a GPU and a NIC or GPU are sent through the root complex: redirect bits are on at {}",
             pairs.len(),
             addresses(&open)
         ))
         .all_seen(shown(&open))
-        .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: it counts at once");
+        .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: it counts at once"));
     }
     if let Some(first) = evidence.acs.unknowns.first() {
-        return unknown(first);
+        return Ok(unknown(first, topology.tree()));
     }
     if pairs.is_empty() {
-        return Outcome::not_applicable(
+        return Ok(Outcome::not_applicable(
             "no GPU of the host's meets a NIC or another GPU in a switch",
-        );
+        ));
     }
     let detoured = pairs.iter().filter(|pair| on_path(pair, &for_guests)).count();
     if detoured > 0 {
-        return Outcome::warn(format!(
+        return Ok(Outcome::warn(format!(
             "{detoured} of {} pairs of a GPU and a NIC or GPU are sent through the root complex: redirect bits are on at {}, and \
              have to be, for a guest has a function below",
             pairs.len(),
             addresses(&for_guests)
         ))
         .all_seen(shown(&for_guests))
-        .remedy("give guests functions of switches that the host does not use itself");
+        .remedy("give guests functions of switches that the host does not use itself"));
     }
-    Outcome::pass(format!(
+    Ok(Outcome::pass(format!(
         "{} pairs of a GPU and a NIC or GPU, and no port between them redirects",
         pairs.len()
     ))
-    .all_seen(ports.iter().map(|port| seen(port, format!("control {:#06x}", port.1.control.0))))
+    .all_seen(ports.iter().map(|port| seen(port, format!("control {:#06x}", port.1.control.0)))))
 }
 
-fn shape(evidence: &Evidence<'_>) -> Outcome {
-    let topology = match evidence.topology() {
-        Ok(topology) => topology,
-        Err(outcome) => return outcome,
-    };
+fn shape(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
     let ports = ports(evidence, topology);
     let off = |port: &Port<'_>| {
         let (wanted, acs, _) = port;
@@ -189,12 +190,12 @@ fn shape(evidence: &Evidence<'_>) -> Outcome {
     let without_dt: Vec<&Port<'_>> =
         ports.iter().filter(|port| !off(port).and(AcsBits::DT).is_empty()).collect();
     if !without_dt.is_empty() {
-        return Outcome::fail(format!(
+        return Ok(Outcome::fail(format!(
             "translated requests do not pass directly, as guests need: DT is off at {}",
             addresses(&without_dt)
         ))
         .all_seen(without_dt.iter().map(|port| seen(port, format!("{} off", off(port)))))
-        .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: it counts at once");
+        .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: it counts at once"));
     }
     // Above what a guest has, what isolates stays on, whatever the shape would have.
     let wrong = ports.iter().filter(|port| port.0.vfio_below.is_empty());
@@ -207,47 +208,42 @@ fn shape(evidence: &Evidence<'_>) -> Outcome {
             let words: Vec<String> = words.map(|(bits, what)| format!("{bits} {what}")).collect();
             seen(port, words.join(", "))
         };
-        return Outcome::warn(format!("ACS bits are not as the fabric wants them at {}", addresses(&wrong)))
+        return Ok(Outcome::warn(format!("ACS bits are not as the fabric wants them at {}", addresses(&wrong)))
             .all_seen(wrong.iter().map(words))
-            .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`; `bedplate plan -v` says why");
+            .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`; `bedplate plan -v` says why"));
     }
-    match (evidence.acs.unknowns.first(), ports.len()) {
-        (Some(first), _) => unknown(first),
+    Ok(match (evidence.acs.unknowns.first(), ports.len()) {
+        (Some(first), _) => unknown(first, topology.tree()),
         (None, 0) => {
             Outcome::not_applicable("no fabric of this host wants other bits than Linux sets")
         }
         (None, count) => Outcome::pass(format!("{count} ports are as their fabrics want them")),
-    }
+    })
 }
 
-fn isolation(evidence: &Evidence<'_>) -> Outcome {
-    let topology = match evidence.topology() {
-        Ok(topology) => topology,
-        Err(outcome) => return outcome,
-    };
-    let guests = evidence.guests();
+fn isolation(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
+    let guests = &evidence.guests;
     if guests.is_empty() {
-        return Outcome::not_applicable("no function that a guest has (VFIO)");
+        return Ok(Outcome::not_applicable("no function that a guest has (VFIO)"));
     }
     if let Some(blocker) = isolation_gone(topology).first() {
-        return Outcome::fail(format!("{}: {}", blocker.subject, blocker.reason))
+        return Ok(Outcome::fail(format!("{}: {}", blocker.subject, blocker.reason))
             .seen(&blocker.subject, "ACS control register")
-            .remedy(&blocker.remedy);
+            .remedy(&blocker.remedy));
     }
     let tree = topology.tree();
     let above: BTreeSet<PciAddress> =
         guests.iter().flat_map(|guest| tree.path_up(*guest)).collect();
-    let unread = above.iter().find_map(|bridge| match tree.get(*bridge).map(|f| &f.acs) {
-        Some(crate::host::Reading::Unknown(why)) => Some((bridge, why)),
+    let unknown = above.iter().find_map(|bridge| match tree.get(*bridge).map(|f| &f.acs) {
+        Some(Reading::Unknown(why)) => Some((bridge, why)),
         _ => None,
     });
-    match unread {
-        Some((bridge, why)) => {
-            super::super::evidence::unread(&format!("ACS of port {bridge}"), why)
-        }
+    Ok(match unknown {
+        Some((bridge, why)) => unread(&format!("ACS of port {bridge}"), why),
         None => Outcome::pass(format!(
             "the ports above {} of guests isolate",
             counted(guests.len(), "function")
         )),
-    }
+    })
 }

@@ -1,7 +1,7 @@
 //! The kernel command line: whether its states agree, and what on it does nothing or harm.
 
-use super::super::evidence::{AS_ROOT, unread};
-use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::super::evidence::unread;
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use crate::host::Reading;
 use crate::kind::cmdline::show::Argument;
 use crate::kind::some_of;
@@ -51,19 +51,19 @@ fn is_the_loaders(argument: &Argument) -> bool {
     ["BOOT_IMAGE=", "initrd="].iter().any(|name| argument.argument.starts_with(name))
 }
 
-fn states(evidence: &Evidence<'_>) -> Outcome {
+fn states(evidence: &Evidence<'_>) -> Judgement {
     let line = &evidence.observed.command_line;
     match &line.running {
-        Reading::Unknown(why) => return unread("the command line of the running kernel", why),
+        Reading::Unknown(why) => return Ok(unread("the command line of the running kernel", why)),
         Reading::Absent => {
-            return Outcome::unknown("there is no command line").seen("not there", RUNNING);
+            return Ok(Outcome::unknown("there is no command line").seen("not there", RUNNING));
         }
         Reading::Known(_) => {}
     }
     match &line.next_boot {
-        Reading::Unknown(why) => return not_known("what the next boot's command line is", why),
+        Reading::Unknown(why) => return Ok(unread("what the next boot's command line is", why)),
         Reading::Absent => {
-            return Outcome::unknown("no boot entry is known").seen("not there", NEXT);
+            return Ok(Outcome::unknown("no boot entry is known").seen("not there", NEXT));
         }
         Reading::Known(_) => {}
     }
@@ -90,14 +90,14 @@ fn states(evidence: &Evidence<'_>) -> Outcome {
         })
         .collect();
     let Some(first) = parts.first() else {
-        return match &line.configured {
-            Reading::Unknown(why) => not_known("what the boot configuration says", why),
+        return Ok(match &line.configured {
+            Reading::Unknown(why) => unread("what the boot configuration says", why),
             _ => Outcome::pass(format!(
                 "{} arguments, the same now and at the next boot",
                 arguments().count()
             ))
             .seen("the same", format!("{RUNNING}, {NEXT}")),
-        };
+        });
     };
     let remedy = match stuck.is_empty() {
         true => {
@@ -108,19 +108,10 @@ fn states(evidence: &Evidence<'_>) -> Outcome {
                   argument's states"
         }
     };
-    Outcome::warn(first.what.clone()).all_seen(parts).remedy(remedy)
+    Ok(Outcome::warn(first.what.clone()).all_seen(parts).remedy(remedy))
 }
 
-fn not_known(what: &str, why: &crate::host::Reason) -> Outcome {
-    let outcome = unread(what, why);
-    // Boot files that cannot be read leave words of their own.
-    match (&outcome.remedy, why.contains("privilege")) {
-        (None, true) => outcome.remedy(AS_ROOT),
-        _ => outcome,
-    }
-}
-
-fn harmful(evidence: &Evidence<'_>) -> Outcome {
+fn harmful(evidence: &Evidence<'_>) -> Judgement {
     let observed = &evidence.observed;
     if let Some(first) = observed.suspect.first() {
         let named = observed.suspect.iter().map(|one| format!("`{}`", one.argument));
@@ -132,12 +123,12 @@ fn harmful(evidence: &Evidence<'_>) -> Outcome {
             what: format!("{} ({})", one.message, one.lint),
             at: format!("{RUNNING}, {NEXT}"),
         });
-        return Outcome::warn(text)
+        return Ok(Outcome::warn(text)
             .all_seen(seen)
-            .remedy(format!("`{}`: {}", first.argument, first.remedy));
+            .remedy(format!("`{}`: {}", first.argument, first.remedy)));
     }
     let line = &observed.command_line;
-    match (&line.running, &line.next_boot) {
+    Ok(match (&line.running, &line.next_boot) {
         (Reading::Known(_), _) => {
             Outcome::pass(format!("{} arguments, none of them suspect", line.arguments.len()))
                 .seen("no lint finds anything", RUNNING)
@@ -146,5 +137,5 @@ fn harmful(evidence: &Evidence<'_>) -> Outcome {
         (Reading::Absent, _) => {
             Outcome::unknown("there is no command line").seen("not there", RUNNING)
         }
-    }
+    })
 }

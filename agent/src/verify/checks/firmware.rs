@@ -1,7 +1,7 @@
 //! Settings of the firmware, as far as Linux can see them (handbook §11).
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Outcome, Severity};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::{counted, named, size};
 use crate::facts::pci::{Bar, Function};
 use crate::facts::{Arch, rebar};
@@ -32,12 +32,10 @@ pub const IOMMU: Check = Check {
     judge: iommu,
 };
 
-fn iommu(evidence: &Evidence<'_>) -> Outcome {
-    if let Err(outcome) = evidence.topology() {
-        return outcome;
-    }
-    let guests = evidence.guests();
-    match &evidence.facts.iommu.firmware {
+fn iommu(evidence: &Evidence<'_>) -> Judgement {
+    evidence.topology()?;
+    let guests = &evidence.guests;
+    Ok(match &evidence.facts.iommu.firmware {
         Reading::Known(table) => {
             Outcome::pass(format!("the firmware offers one ({table})")).seen(table, TABLES)
         }
@@ -59,7 +57,7 @@ fn iommu(evidence: &Evidence<'_>) -> Outcome {
                 .seen("no DMAR, IVRS or IORT", TABLES)
                 .remedy(format!("switch {setting} on in the firmware's setup"))
         }
-    }
+    })
 }
 
 /// `firmware.above-4g`.
@@ -80,14 +78,8 @@ pub const ABOVE_4G: Check = Check {
     judge: above_4g,
 };
 
-fn above_4g(evidence: &Evidence<'_>) -> Outcome {
-    if let Err(outcome) = evidence.topology() {
-        return outcome;
-    }
-    let gpus = evidence.gpus();
-    if gpus.is_empty() {
-        return Outcome::not_applicable("no GPU that the host itself uses");
-    }
+fn above_4g(evidence: &Evidence<'_>) -> Judgement {
+    let gpus = evidence.some_gpus()?;
     let bars = |gpu: &&Function| -> Vec<Bar> {
         let bars = gpu.detail.iter().flat_map(|detail| &detail.bars);
         bars.filter(|bar| bar.index < 6 && bar.flags & IORESOURCE_MEM != 0).cloned().collect()
@@ -106,34 +98,37 @@ fn above_4g(evidence: &Evidence<'_>) -> Outcome {
         let what = unset.map_or(String::new(), |bar| {
             format!("window {} of {} has no address", bar.index, size(bar.size))
         });
-        return Outcome::fail(format!(
+        return Ok(Outcome::fail(format!(
             "GPU {}: a memory window has no address",
             named(&without, "GPUs")
         ))
         .seen(what, at(first))
-        .remedy(format!("{remedy}; `dmesg | grep -i \"can't assign\"` shows what did not fit"));
+        .remedy(format!("{remedy}; `dmesg | grep -i \"can't assign\"` shows what did not fit")));
     }
     if let Some(first) = gpus.iter().find(|gpu| bars(gpu).is_empty()) {
-        return Outcome::unknown(format!("GPU {} shows no memory window", first.address))
+        return Ok(Outcome::unknown(format!("GPU {} shows no memory window", first.address))
             .seen("no line of a memory window, or not to be read", at(first))
-            .remedy("`dmesg | grep -i BAR`: windows that could not be given an address at all are dropped");
+            .remedy("`dmesg | grep -i BAR`: windows that could not be given an address at all are dropped"));
     }
     if let Some(first) = low.first() {
-        return Outcome::warn(format!("GPU {}: a large window below 4 GiB", named(&low, "GPUs")))
-            .seen("starts below 4 GiB", at(first))
-            .remedy(remedy);
+        return Ok(Outcome::warn(format!(
+            "GPU {}: a large window below 4 GiB",
+            named(&low, "GPUs")
+        ))
+        .seen("starts below 4 GiB", at(first))
+        .remedy(remedy));
     }
-    Outcome::pass(format!(
+    Ok(Outcome::pass(format!(
         "all windows of {} have addresses, the large ones above 4 GiB",
         counted(gpus.len(), "GPU")
     ))
     .all_seen(gpus.first().and_then(|gpu| {
         let bar = rebar::largest(gpu)?;
-        Some(super::super::Seen {
+        Some(Seen {
             what: format!("window {}: {} at {:#x}", bar.index, size(bar.size), bar.start),
             at: at(gpu),
         })
-    }))
+    })))
 }
 
 /// `firmware.bar1-size`.
@@ -154,48 +149,42 @@ pub const BAR1_SIZE: Check = Check {
     judge: bar1_size,
 };
 
-fn bar1_size(evidence: &Evidence<'_>) -> Outcome {
-    if let Err(outcome) = evidence.topology() {
-        return outcome;
-    }
-    let gpus = evidence.gpus();
-    if gpus.is_empty() {
-        return Outcome::not_applicable("no GPU that the host itself uses");
-    }
+fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
+    let gpus = evidence.some_gpus()?;
     let (mut small, mut seen) = (Vec::new(), Vec::new());
-    for gpu in &gpus {
+    for gpu in gpus {
         let Some(bar) = rebar::largest(gpu) else {
-            return Outcome::unknown(format!("GPU {} shows no memory window", gpu.address))
-                .seen("no line of a memory window, or not to be read", gpu.attribute("resource"));
+            return Ok(Outcome::unknown(format!("GPU {} shows no memory window", gpu.address))
+                .seen("no line of a memory window, or not to be read", gpu.attribute("resource")));
         };
         match evidence.observed.window.get(&gpu.address) {
             Some(Reading::Known(possible)) if *possible > bar.size => {
                 let what =
                     format!("window {}: {} of {}", bar.index, size(bar.size), size(*possible));
                 let at = gpu.attribute(&format!("resource{}_resize", bar.index));
-                seen.push(super::super::Seen { what, at });
+                seen.push(Seen { what, at });
                 small.push(*gpu);
             }
             Some(Reading::Unknown(why)) => {
-                return unread(
+                return Ok(unread(
                     &format!("the sizes that a window of GPU {} could have", gpu.address),
                     why,
-                );
+                ));
             }
             _ => {}
         }
     }
     if small.is_empty() {
         let largest = gpus.first().and_then(|gpu| rebar::largest(gpu)).map_or(0, |bar| bar.size);
-        return Outcome::pass(format!(
+        return Ok(Outcome::pass(format!(
             "{}: {}, and no more to be had",
             counted(gpus.len(), "GPU"),
             size(largest)
-        ));
+        )));
     }
-    Outcome::warn(format!("GPU {}: the window could be larger", named(&small, "GPUs")))
+    Ok(Outcome::warn(format!("GPU {}: the window could be larger", named(&small, "GPUs")))
         .all_seen(seen)
-        .remedy("switch \"Resizable BAR\" on in the firmware's setup, with \"Above 4G Decoding\"")
+        .remedy("switch \"Resizable BAR\" on in the firmware's setup, with \"Above 4G Decoding\""))
 }
 
 /// `firmware.sriov-resources`.
@@ -215,39 +204,38 @@ pub const SRIOV_RESOURCES: Check = Check {
     judge: sriov_resources,
 };
 
-fn sriov_resources(evidence: &Evidence<'_>) -> Outcome {
-    if let Err(outcome) = evidence.topology() {
-        return outcome;
-    }
+fn sriov_resources(evidence: &Evidence<'_>) -> Judgement {
+    let nics = evidence.some_rdma_pfs()?;
     let total = |nic: &Function| match &nic.sriov {
         Reading::Known(pf) => pf.total.clone(),
         Reading::Absent => Reading::Absent,
         Reading::Unknown(why) => Reading::Unknown(why.clone()),
     };
-    let nics: Vec<&Function> =
-        evidence.rdma_nics().into_iter().filter(|nic| !nic.is_vf()).collect();
     if let Some((nic, why)) = nics.iter().find_map(|nic| match total(nic) {
         Reading::Unknown(why) => Some((nic, why)),
         _ => None,
     }) {
-        return unread(&format!("how many VFs NIC {} can have", nic.address), &why);
+        return Ok(unread(&format!("how many VFs NIC {} can have", nic.address), &why));
     }
     let pfs: Vec<&Function> =
         nics.into_iter().filter(|nic| total(nic).known().is_some_and(|total| *total > 0)).collect();
     if pfs.is_empty() {
-        return Outcome::not_applicable("no RDMA NIC that can have VFs (sriov_totalvfs)");
+        return Ok(Outcome::not_applicable("no RDMA NIC that can have VFs (sriov_totalvfs)"));
     }
     let bars =
         |pf: &&Function| pf.detail.as_ref().map_or(&[][..], |detail| &detail.bars[..]).to_vec();
     if let Some(unseen) = pfs.iter().find(|pf| bars(pf).is_empty()) {
-        return Outcome::unknown(format!("NIC {} shows no memory window at all", unseen.address))
-            .seen("no line of a memory window, or not to be read", unseen.attribute("resource"));
+        return Ok(Outcome::unknown(format!(
+            "NIC {} shows no memory window at all",
+            unseen.address
+        ))
+        .seen("no line of a memory window, or not to be read", unseen.attribute("resource")));
     }
     let is_placed =
         |bar: &Bar| bar.index >= 7 && bar.start != 0 && bar.flags & IORESOURCE_UNSET == 0;
     let without: Vec<&Function> =
         pfs.iter().filter(|pf| !bars(pf).iter().any(is_placed)).copied().collect();
-    match without.first() {
+    Ok(match without.first() {
         None => Outcome::pass(format!("{} with windows for VFs", counted(pfs.len(), "PF")))
             .seen("windows for VFs", pfs[0].attribute("resource")),
         Some(first) => Outcome::warn(format!("NIC {}: no memory window for VFs", named(&without, "NICs")))
@@ -256,7 +244,7 @@ fn sriov_resources(evidence: &Evidence<'_>) -> Outcome {
                 "switch \"SR-IOV\" on in the firmware's setup; where it is on, `pci=realloc` makes room: `args = \
                  [\"pci=realloc\"]` in [cmdline] of the profile (not with Instinct MI300)",
             ),
-    }
+    })
 }
 
 /// `firmware.ari`.
@@ -276,13 +264,10 @@ pub const ARI: Check = Check {
     judge: ari,
 };
 
-fn ari(evidence: &Evidence<'_>) -> Outcome {
-    let tree = match evidence.topology() {
-        Ok(topology) => topology.tree(),
-        Err(outcome) => return outcome,
-    };
+fn ari(evidence: &Evidence<'_>) -> Judgement {
+    let tree = evidence.topology()?.tree();
     let (mut right, mut wrong, mut unknown) = (0, Vec::new(), None);
-    for nic in evidence.rdma_nics().into_iter().filter(|nic| !nic.is_vf()) {
+    for nic in evidence.some_rdma_pfs()? {
         let many =
             nic.sriov.known().is_some_and(|pf| pf.total.known().is_some_and(|total| *total > 7));
         let Some(port) = nic.parent.and_then(|port| tree.get(port)).filter(|_| many) else {
@@ -298,11 +283,11 @@ fn ari(evidence: &Evidence<'_>) -> Outcome {
         }
     }
     if let Some(first) = wrong.first() {
-        return Outcome::warn(format!("port {} forwards no ARI", named(&wrong, "ports")))
+        return Ok(Outcome::warn(format!("port {} forwards no ARI", named(&wrong, "ports")))
             .seen("device control 2: bit 5 is 0", first.attribute("config"))
-            .remedy("switch \"ARI\" (\"ARI Forwarding\") on in the firmware's setup; `pci=noari` on the command line keeps it off");
+            .remedy("switch \"ARI\" (\"ARI Forwarding\") on in the firmware's setup; `pci=noari` on the command line keeps it off"));
     }
-    match (unknown, right) {
+    Ok(match (unknown, right) {
         (Some((port, why)), _) => {
             unread(&format!("device control 2 of port {}", port.address), why)
         }
@@ -310,7 +295,7 @@ fn ari(evidence: &Evidence<'_>) -> Outcome {
         (None, count) => {
             Outcome::pass(format!("{} above RDMA NICs, all forward ARI", counted(count, "port")))
         }
-    }
+    })
 }
 
 /// `firmware.numa`.
@@ -330,42 +315,37 @@ pub const NUMA: Check = Check {
     judge: numa,
 };
 
-fn numa(evidence: &Evidence<'_>) -> Outcome {
-    if let Err(outcome) = evidence.topology() {
-        return outcome;
-    }
+fn numa(evidence: &Evidence<'_>) -> Judgement {
+    evidence.topology()?;
     let nodes = match &evidence.facts.cpu.nodes {
         Reading::Known(nodes) => nodes,
-        Reading::Unknown(why) => return unread("which NUMA nodes there are", why),
-        Reading::Absent => return Outcome::not_applicable("a kernel without NUMA"),
+        Reading::Unknown(why) => return Ok(unread("which NUMA nodes there are", why)),
+        Reading::Absent => return Ok(Outcome::not_applicable("a kernel without NUMA")),
     };
     let online = "/sys/devices/system/node/online";
     if !nodes.contains(['-', ',']) {
-        return Outcome::not_applicable("one NUMA node").seen(nodes, online);
+        return Ok(Outcome::not_applicable("one NUMA node").seen(nodes, online));
     }
-    let devices = [evidence.gpus(), evidence.rdma_nics()].concat();
-    if devices.is_empty() {
-        return Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses");
-    }
+    let devices = evidence.some_carriers()?;
     let none: Vec<&Function> = devices
         .iter()
         .filter(|function| function.numa_node.known().is_some_and(|node| *node < 0))
         .copied()
         .collect();
     if let Some(first) = none.first() {
-        return Outcome::warn(format!("{}: no NUMA node", named(&none, "devices")))
+        return Ok(Outcome::warn(format!("{}: no NUMA node", named(&none, "devices")))
             .seen("-1", first.attribute("numa_node"))
             .seen(nodes, online)
             .remedy(
                 "update the firmware; its setup may have the setting (\"NUMA\", \"NPS\", \"SNC\")",
-            );
+            ));
     }
-    match devices.iter().find(|function| function.numa_node.known().is_none()) {
+    Ok(match devices.iter().find(|function| function.numa_node.known().is_none()) {
         Some(unread) => {
             Outcome::unknown(format!("the NUMA node of {} cannot be read", unread.address))
                 .seen("not to be read", unread.attribute("numa_node"))
         }
         None => Outcome::pass(format!("{} GPUs and RDMA NICs have a NUMA node", devices.len()))
             .seen(nodes, online),
-    }
+    })
 }

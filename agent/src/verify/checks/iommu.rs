@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::named;
 use crate::facts::pci::Function;
 use crate::host::{Reading, Reason};
@@ -41,30 +41,30 @@ pub const ACTIVE: Check = Check {
     severity: Severity::Fail,
     needs_root: false,
     explain: Explain {
-        what: "Linux uses an IOMMU (/sys/class/iommu is not empty), or nothing on this host needs one: it is off on purpose, or                the firmware has it off, and no guest has a device.",
-        why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not: off is 1:1 DMA, which GPUDirect Storage's               documentation calls the best case.",
+        what: "Linux uses an IOMMU (/sys/class/iommu is not empty), or nothing on this host needs one: it is off on purpose, or \
+               the firmware has it off, and no guest has a device.",
+        why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not: off is 1:1 DMA, which GPUDirect Storage's \
+              documentation calls the best case.",
         source: "handbook §4, §14.4",
         how: "names in /sys/class/iommu; what the next boot's arguments say of it; functions bound to VFIO drivers",
     },
     judge: active,
 };
 
-fn active(evidence: &Evidence<'_>) -> Outcome {
-    if let Err(outcome) = evidence.topology() {
-        return outcome;
-    }
+fn active(evidence: &Evidence<'_>) -> Judgement {
+    evidence.topology()?;
     let iommu = &evidence.facts.iommu;
     let names = match &iommu.active {
         Reading::Known(names) => names.join(", "),
         Reading::Absent => String::new(),
-        Reading::Unknown(why) => return unread("whether an IOMMU is in use", why),
+        Reading::Unknown(why) => return Ok(unread("whether an IOMMU is in use", why)),
     };
     if !names.is_empty() {
-        return Outcome::pass(format!("in use: {names}")).seen(names, IN_USE);
+        return Ok(Outcome::pass(format!("in use: {names}")).seen(names, IN_USE));
     }
     let by = iommu.off_by.known().map(|by| format!(", by `{by}`")).unwrap_or_default();
-    let guests = evidence.guests();
-    match guests.len() {
+    let guests = &evidence.guests;
+    Ok(match guests.len() {
         0 => Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1")).seen("empty", IN_USE),
         count => Outcome::fail(format!("the IOMMU is off{by}, and guests have {}, which they cannot use without", super::counted(count, "function")))
             .seen("empty", IN_USE)
@@ -72,39 +72,34 @@ fn active(evidence: &Evidence<'_>) -> Outcome {
                 "`mode = \"passthrough-required\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the firmware \
                  offers none, switch it on there first",
             ),
-    }
+    })
 }
 
 /// Functions by the type of their group; without one: `no group`.
 type Types<'a> = BTreeMap<&'a str, Vec<&'a Function>>;
 
-fn mode(evidence: &Evidence<'_>) -> Outcome {
-    if let Err(outcome) = evidence.topology() {
-        return outcome;
-    }
-    let carriers = [evidence.gpus(), evidence.rdma_nics()].concat();
-    if carriers.is_empty() {
-        return Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses");
-    }
+fn mode(evidence: &Evidence<'_>) -> Judgement {
+    evidence.topology()?;
+    let carriers = evidence.some_carriers()?;
     let chip = superchip(evidence.facts);
     match &evidence.facts.iommu.active {
-        Reading::Unknown(why) => return unread("whether an IOMMU is in use", why),
+        Reading::Unknown(why) => return Ok(unread("whether an IOMMU is in use", why)),
         Reading::Known(active) if !active.is_empty() => {}
         _ if matches!(chip, Superchip::No) => {
-            return Outcome::pass("no IOMMU is in use: DMA is 1:1").seen("empty", IN_USE);
+            return Ok(Outcome::pass("no IOMMU is in use: DMA is 1:1").seen("empty", IN_USE));
         }
         _ => {
-            return Outcome::unknown("no IOMMU is in use, which is not known to work on such an Arm CPU")
+            return Ok(Outcome::unknown("no IOMMU is in use, which is not known to work on such an Arm CPU")
                 .seen("empty", IN_USE)
-                .remedy("take `iommu.passthrough` and what else switches the SMMU off from the command line, and reboot");
+                .remedy("take `iommu.passthrough` and what else switches the SMMU off from the command line, and reboot"));
         }
     }
     let (types, unknown) = types(evidence, carriers);
     if let Some((function, why)) = unknown {
         let what = format!("the IOMMU group type of {}", function.address);
-        return unread(&what, &why).all_seen(shown(&types));
+        return Ok(unread(&what, &why).all_seen(shown(&types)));
     }
-    match chip {
+    Ok(match chip {
         Superchip::No => on_most(&types),
         Superchip::Either => Outcome::pass(format!(
             "{}: on this Arm CPU of NVIDIA's Linux from 6.11 on works in either mode",
@@ -116,7 +111,7 @@ fn mode(evidence: &Evidence<'_>) -> Outcome {
             unread("whether the CPU is NVIDIA's, which decides the mode,", &why)
                 .all_seen(shown(&types))
         }
-    }
+    })
 }
 
 fn types<'a>(

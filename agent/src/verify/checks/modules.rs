@@ -1,7 +1,7 @@
 //! Drivers and modules.
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::{counted, named};
 use crate::facts::pci::Function;
 use crate::host::Reading;
@@ -27,41 +27,38 @@ pub const DRIVER: Check = Check {
     judge: driver,
 };
 
-fn driver(evidence: &Evidence<'_>) -> Outcome {
-    let tree = match evidence.topology() {
-        Ok(topology) => topology.tree(),
-        Err(outcome) => return outcome,
-    };
+fn driver(evidence: &Evidence<'_>) -> Judgement {
+    let tree = evidence.topology()?.tree();
     let undriven = tree.unread_drivers.iter().find(|(address, _)| {
         tree.get(**address).is_some_and(|function| function.is_gpu() && !function.vfio)
     });
-    let gpus = evidence.gpus();
     let is_right = |gpu: &&Function| match (&gpu.driver, gpu.vendor.0) {
         (Some(driver), NVIDIA) => driver == "nvidia",
         (driver, _) => driver.is_some(),
     };
-    let (right, wrong): (Vec<&Function>, Vec<&Function>) = gpus.into_iter().partition(is_right);
+    let (right, wrong): (Vec<&Function>, Vec<&Function>) =
+        evidence.gpus.iter().copied().partition(is_right);
     if let Some(first) = wrong.first() {
         let others = first.driver.as_deref().map(|driver| format!("bound to {driver}"));
         let state = others.unwrap_or_else(|| "bound to no driver".to_owned());
         let shown = first.driver.as_deref().unwrap_or("no DRIVER= line");
-        return Outcome::fail(format!("GPU {}: {state}", named(&wrong, "GPUs")))
+        return Ok(Outcome::fail(format!("GPU {}: {state}", named(&wrong, "GPUs")))
             .seen(shown, first.attribute("uevent"))
-            .remedy(remedy(first));
+            .remedy(remedy(first)));
     }
     if let Some((address, why)) = undriven {
-        return unread(&format!("the driver of GPU {address}"), why);
+        return Ok(unread(&format!("the driver of GPU {address}"), why));
     }
     let Some(first) = right.first() else {
-        return Outcome::not_applicable("no GPU that the host itself uses");
+        return Ok(Outcome::not_applicable("no GPU that the host itself uses"));
     };
     let count = right.len();
     if first.vendor.0 != NVIDIA {
         let driver = first.driver.as_deref().unwrap_or_default();
-        return Outcome::pass(format!("{} bound to {driver}", counted(count, "GPU")))
-            .seen(driver, first.attribute("uevent"));
+        return Ok(Outcome::pass(format!("{} bound to {driver}", counted(count, "GPU")))
+            .seen(driver, first.attribute("uevent")));
     }
-    match &evidence.facts.gpu.nvidia {
+    Ok(match &evidence.facts.gpu.nvidia {
         Reading::Known(found) => {
             let kind = if found.open { "open" } else { "proprietary" };
             let text = format!(
@@ -75,7 +72,7 @@ fn driver(evidence: &Evidence<'_>) -> Outcome {
         Reading::Absent => Outcome::pass(format!("{} bound to nvidia", counted(count, "GPU")))
             .seen("not there", VERSION),
         Reading::Unknown(why) => unread("the NVIDIA driver's version", why),
-    }
+    })
 }
 
 /// `modules.gpudirect`.
@@ -98,15 +95,15 @@ pub const GPUDIRECT: Check = Check {
     judge: gpudirect,
 };
 
-fn gpudirect(evidence: &Evidence<'_>) -> Outcome {
-    if let Err(outcome) = evidence.topology() {
-        return outcome;
-    }
-    if evidence.gpus().iter().any(|gpu| gpu.vendor.0 == NVIDIA) {
+fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
+    evidence.topology()?;
+    if evidence.gpus.iter().any(|gpu| gpu.vendor.0 == NVIDIA) {
         return of_nvidia(evidence);
     }
     let Some(rccl) = &evidence.facts.gpu.rccl else {
-        return Outcome::not_applicable("no GPU of NVIDIA's or AMD's that the host itself uses");
+        return Ok(Outcome::not_applicable(
+            "no GPU of NVIDIA's or AMD's that the host itself uses",
+        ));
     };
     let at = "/boot/config-RELEASE";
     for (option, built) in
@@ -115,40 +112,40 @@ fn gpudirect(evidence: &Evidence<'_>) -> Outcome {
         match built {
             Reading::Known(true) => {}
             Reading::Known(false) | Reading::Absent => {
-                return Outcome::fail(format!("this kernel was built without {option}=y: RCCL registers no GPU memory by DMA-BUF"))
+                return Ok(Outcome::fail(format!("this kernel was built without {option}=y: RCCL registers no GPU memory by DMA-BUF"))
                     .seen(format!("no line {option}=y"), at)
-                    .remedy(format!("boot a kernel with {option}=y"));
+                    .remedy(format!("boot a kernel with {option}=y")));
             }
             Reading::Unknown(why) => {
-                return unread(&format!("whether the kernel has {option}=y"), why);
+                return Ok(unread(&format!("whether the kernel has {option}=y"), why));
             }
         }
     }
-    Outcome::pass("DMA-BUF: the kernel has what RCCL asks for")
-        .seen("CONFIG_DMABUF_MOVE_NOTIFY=y, CONFIG_PCI_P2PDMA=y", at)
+    Ok(Outcome::pass("DMA-BUF: the kernel has what RCCL asks for")
+        .seen("CONFIG_DMABUF_MOVE_NOTIFY=y, CONFIG_PCI_P2PDMA=y", at))
 }
 
-fn of_nvidia(evidence: &Evidence<'_>) -> Outcome {
+fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
     let facts = evidence.facts;
     let driver = match &facts.gpu.nvidia {
         Reading::Known(driver) => driver,
         Reading::Absent => {
-            return Outcome::fail("no NVIDIA driver is loaded")
+            return Ok(Outcome::fail("no NVIDIA driver is loaded")
                 .seen("not there", VERSION)
-                .remedy("`modprobe nvidia`");
+                .remedy("`modprobe nvidia`"));
         }
-        Reading::Unknown(why) => return unread("the NVIDIA driver's version", why),
+        Reading::Unknown(why) => return Ok(unread("the NVIDIA driver's version", why)),
     };
     let obstacle = match dmabuf_obstacle(driver, facts) {
         Ok(None) => {
             let kind = format!("driver {}, open kernel modules", driver.version);
-            return Outcome::pass("DMA-BUF").seen(kind, VERSION);
+            return Ok(Outcome::pass("DMA-BUF").seen(kind, VERSION));
         }
         Ok(Some(obstacle)) => obstacle,
-        Err(why) => return Outcome::unknown(why),
+        Err(why) => return Ok(Outcome::unknown(why)),
     };
     let peermem = "/sys/module/nvidia_peermem";
-    match (&evidence.observed.peermem, &facts.gpu.peer_memory_symbols) {
+    Ok(match (&evidence.observed.peermem, &facts.gpu.peer_memory_symbols) {
         (Reading::Known(true), _) => Outcome::pass(format!("nvidia_peermem is loaded (DMA-BUF is out: {obstacle})"))
             .seen("loaded", peermem),
         (Reading::Unknown(why), _) => unread("whether nvidia_peermem is loaded", why),
@@ -161,7 +158,7 @@ fn of_nvidia(evidence: &Evidence<'_>) -> Outcome {
                 .seen(format!("driver {}", driver.version), VERSION)
                 .remedy("install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED (nvidia_peermem)")
         }
-    }
+    })
 }
 
 /// `modules.leftovers`.
@@ -181,20 +178,20 @@ pub const LEFTOVERS: Check = Check {
     judge: leftovers,
 };
 
-fn leftovers(evidence: &Evidence<'_>) -> Outcome {
+fn leftovers(evidence: &Evidence<'_>) -> Judgement {
     let observed = evidence.observed;
     match &observed.nv_peer_mem {
         Reading::Known(true) => {
-            return Outcome::warn("nv_peer_mem is loaded")
+            return Ok(Outcome::warn("nv_peer_mem is loaded")
                 .seen("loaded", "/sys/module/nv_peer_mem")
                 .remedy(
                     "`apt purge nvidia-peer-memory-dkms` or the like, `modprobe -r nv_peer_mem`",
-                );
+                ));
         }
-        Reading::Unknown(why) => return unread("whether nv_peer_mem is loaded", why),
+        Reading::Unknown(why) => return Ok(unread("whether nv_peer_mem is loaded", why)),
         Reading::Known(false) | Reading::Absent => {}
     }
-    match &observed.leftovers {
+    Ok(match &observed.leftovers {
         Reading::Known(found) => match found.first() {
             None => Outcome::pass("neither loaded nor listed")
                 .seen("not named", "modules-load.d, /etc/modules"),
@@ -211,7 +208,7 @@ fn leftovers(evidence: &Evidence<'_>) -> Outcome {
         Reading::Unknown(why) => unread("a list of modules for the boot", why),
         Reading::Absent => Outcome::pass("neither loaded nor listed")
             .seen("no list", "modules-load.d, /etc/modules"),
-    }
+    })
 }
 
 fn remedy(gpu: &Function) -> &'static str {

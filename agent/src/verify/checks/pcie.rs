@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::named;
 use crate::facts::aer::AerTotals;
 use crate::facts::pci::{DeviceControl, Function};
@@ -83,7 +83,7 @@ pub const AER: Check = Check {
 
 /// GPUs and RDMA NICs of the host, without VFs.
 pub(super) fn endpoints<'a>(evidence: &Evidence<'a>) -> Vec<&'a Function> {
-    let mut all = [evidence.gpus(), evidence.rdma_nics()].concat();
+    let mut all = [&evidence.gpus[..], &evidence.rdma_nics].concat();
     all.retain(|function| !function.is_vf());
     all
 }
@@ -119,11 +119,8 @@ fn control(function: &Function) -> Result<Option<DeviceControl>, &Reason> {
     }
 }
 
-fn mps(evidence: &Evidence<'_>) -> Outcome {
-    let topology = match evidence.topology() {
-        Ok(topology) => topology,
-        Err(outcome) => return outcome,
-    };
+fn mps(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
     let links = links(topology, &endpoints(evidence));
     let (mut wrong, mut unknown) = (Vec::new(), None);
     let mut sizes: BTreeMap<u16, usize> = BTreeMap::new();
@@ -144,23 +141,23 @@ fn mps(evidence: &Evidence<'_>) -> Outcome {
         let functions: Vec<&Function> = wrong.iter().map(|(below, ..)| *below).collect();
         let text =
             format!("{}: another payload size than the port above", named(&functions, "functions"));
-        return Outcome::fail(text)
+        return Ok(Outcome::fail(text)
             .all_seen(wrong.iter().map(|(below, above, own, theirs)| Seen {
                 what: format!("{}: {own} bytes; port {}: {theirs}", below.address, above.address),
                 at: "config space, device control".to_owned(),
             }))
-            .remedy("`args = [\"pci=pcie_bus_safe\"]` in [cmdline] of the profile, `bedplate apply`, and reboot");
+            .remedy("`args = [\"pci=pcie_bus_safe\"]` in [cmdline] of the profile, `bedplate apply`, and reboot"));
     }
     if let Some((function, why)) = unknown {
-        return unread(&format!("device control of {}", function.address), why);
+        return Ok(unread(&format!("device control of {}", function.address), why));
     }
     if sizes.is_empty() {
-        return Outcome::not_applicable("no GPU and no RDMA NIC below a port");
+        return Ok(Outcome::not_applicable("no GPU and no RDMA NIC below a port"));
     }
     let sizes: Vec<String> =
         sizes.iter().map(|(bytes, count)| format!("{count} × {bytes} bytes")).collect();
-    Outcome::pass(format!("both ends agree on {} links", links.len()))
-        .seen(sizes.join(", "), "config space, device control")
+    Ok(Outcome::pass(format!("both ends agree on {} links", links.len()))
+        .seen(sizes.join(", "), "config space, device control"))
 }
 
 /// Device control of each RDMA NIC of the host.
@@ -168,9 +165,8 @@ fn mps(evidence: &Evidence<'_>) -> Outcome {
 /// # Errors
 /// What is to be said instead.
 fn of_nics<'a>(evidence: &Evidence<'a>) -> Result<Vec<(&'a Function, DeviceControl)>, Outcome> {
-    evidence.topology()?;
     let mut found = Vec::new();
-    for nic in evidence.rdma_nics().into_iter().filter(|nic| !nic.is_vf()) {
+    for nic in evidence.some_rdma_pfs()? {
         match control(nic) {
             Ok(control) => found.extend(control.map(|control| (nic, control))),
             Err(why) => return Err(unread(&format!("device control of NIC {}", nic.address), why)),
@@ -182,11 +178,8 @@ fn of_nics<'a>(evidence: &Evidence<'a>) -> Result<Vec<(&'a Function, DeviceContr
     }
 }
 
-fn mrrs(evidence: &Evidence<'_>) -> Outcome {
-    let nics = match of_nics(evidence) {
-        Ok(nics) => nics,
-        Err(outcome) => return outcome,
-    };
+fn mrrs(evidence: &Evidence<'_>) -> Judgement {
+    let nics = of_nics(evidence)?;
     let largest = |model: &Function| {
         let same =
             nics.iter().filter(|(nic, _)| (nic.vendor, nic.device) == (model.vendor, model.device));
@@ -202,48 +195,42 @@ fn mrrs(evidence: &Evidence<'_>) -> Outcome {
         at: at.clone(),
     };
     if small.is_empty() {
-        return Outcome::pass(format!(
+        return Ok(Outcome::pass(format!(
             "{} RDMA NICs, none with smaller requests than others of its model",
             nics.len()
         ))
-        .all_seen(nics.iter().map(seen));
+        .all_seen(nics.iter().map(seen)));
     }
     let functions: Vec<&Function> = small.iter().map(|(nic, _)| *nic).collect();
-    Outcome::warn(format!("NIC {}: reads in smaller requests than it could", named(&functions, "NICs")))
+    Ok(Outcome::warn(format!("NIC {}: reads in smaller requests than it could", named(&functions, "NICs")))
         .all_seen(small.iter().map(|one| seen(one)))
         .remedy(
             "drop `pci=pcie_bus_perf` and `pci=pcie_bus_peer2peer` where they are on the command line; else reload the NIC's \
              driver, which sets it, or `setpci -s ADDRESS CAP_EXP+8.w=5000:7000` for 4,096 bytes until the next reset",
-        )
+        ))
 }
 
-fn relaxed_ordering(evidence: &Evidence<'_>) -> Outcome {
-    let nics = match of_nics(evidence) {
-        Ok(nics) => nics,
-        Err(outcome) => return outcome,
-    };
+fn relaxed_ordering(evidence: &Evidence<'_>) -> Judgement {
+    let nics = of_nics(evidence)?;
     let off: Vec<&Function> =
         nics.iter().filter(|(_, control)| !control.relaxed_ordering).map(|(nic, _)| *nic).collect();
     if off.is_empty() {
-        return Outcome::pass(format!("enabled on {} RDMA NICs", nics.len()))
-            .seen("bit 4 is 1", "config space, device control");
+        return Ok(Outcome::pass(format!("enabled on {} RDMA NICs", nics.len()))
+            .seen("bit 4 is 1", "config space, device control"));
     }
-    Outcome::warn(format!("NIC {}: relaxed ordering is off", named(&off, "NICs")))
+    Ok(Outcome::warn(format!("NIC {}: relaxed ordering is off", named(&off, "NICs")))
         .seen("bit 4 is 0", "config space, device control")
         .remedy(
             "`dmesg | grep 'Relaxed Ordering'`: where Linux switched it off for the root port, nothing is to be done; else switch \
              \"PCIe Relaxed Ordering\" on in the firmware's setup",
-        )
+        ))
 }
 
-fn aer(evidence: &Evidence<'_>) -> Outcome {
-    let topology = match evidence.topology() {
-        Ok(topology) => topology,
-        Err(outcome) => return outcome,
-    };
+fn aer(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
     let ends = endpoints(evidence);
     if ends.is_empty() {
-        return Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses");
+        return Ok(Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses"));
     }
     let tree = topology.tree();
     let mut path: Vec<_> = ends.iter().flat_map(|end| tree.path_up(end.address)).collect();
@@ -265,7 +252,7 @@ fn aer(evidence: &Evidence<'_>) -> Outcome {
     }
     if !bad.is_empty() {
         let functions: Vec<&Function> = bad.iter().filter_map(|(at, _)| tree.get(*at)).collect();
-        return Outcome::warn(format!("{}: PCIe errors since boot", named(&functions, "functions")))
+        return Ok(Outcome::warn(format!("{}: PCIe errors since boot", named(&functions, "functions")))
             .all_seen(bad.iter().map(|(at, totals)| Seen {
                 what: format!(
                     "{at}: {} fatal, {} non-fatal, {} corrected",
@@ -273,9 +260,9 @@ fn aer(evidence: &Evidence<'_>) -> Outcome {
                 ),
                 at: "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable".to_owned(),
             }))
-            .remedy("`dmesg | grep -i AER` names the kind; reseat the card or its riser, check cables and retimers");
+            .remedy("`dmesg | grep -i AER` names the kind; reseat the card or its riser, check cables and retimers"));
     }
-    match (unknown, counted) {
+    Ok(match (unknown, counted) {
         (Some((at, why)), _) => unread(&format!("the error counters of {at}"), why),
         (None, 0) => {
             Outcome::unknown("this kernel counts no PCIe errors: the firmware keeps them to itself")
@@ -283,7 +270,7 @@ fn aer(evidence: &Evidence<'_>) -> Outcome {
                 .remedy("look at the event log of the BMC (`ipmitool sel list`)")
         }
         (None, count) => Outcome::pass(format!("{count} functions, and no error that counts")),
-    }
+    })
 }
 
 fn is_bad(totals: AerTotals) -> bool {

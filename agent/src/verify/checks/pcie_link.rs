@@ -1,6 +1,6 @@
 //! PCIe links: what each runs at, against what both of its ends can do.
 
-use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::pcie::{endpoints, links};
 use super::{counted, named};
 use crate::facts::pci::{Function, Link};
@@ -96,35 +96,26 @@ fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
     )
 }
 
-fn width(evidence: &Evidence<'_>) -> Outcome {
-    let links = match judged(
-        evidence,
-        |link| link.width.map(u32::from),
-        |link| link.max_width.map(u32::from),
-    ) {
-        Ok(links) => links,
-        Err(outcome) => return outcome,
-    };
+fn width(evidence: &Evidence<'_>) -> Judgement {
+    let links =
+        judged(evidence, |link| link.width.map(u32::from), |link| link.max_width.map(u32::from))?;
     let degraded: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
     if degraded.is_empty() {
-        return unread(&links).unwrap_or_else(|| {
+        return Ok(unread(&links).unwrap_or_else(|| {
             Outcome::pass(format!(
                 "{} of the widest that both ends can",
                 counted(links.len(), "link")
             ))
-        });
+        }));
     }
     let functions: Vec<&Function> = degraded.iter().map(|link| link.below).collect();
-    Outcome::fail(format!("{}: fewer lanes than both ends have", named(&functions, "links")))
+    Ok(Outcome::fail(format!("{}: fewer lanes than both ends have", named(&functions, "links")))
         .all_seen(degraded.iter().map(|link| seen(link, |lanes| format!("x{lanes}"))))
-        .remedy("power the host off, reseat the card and its riser or cable; if it stays, the slot or the card is bad")
+        .remedy("power the host off, reseat the card and its riser or cable; if it stays, the slot or the card is bad"))
 }
 
-fn speed(evidence: &Evidence<'_>) -> Outcome {
-    let links = match judged(evidence, |link| tenths(&link.speed), |link| tenths(&link.max_speed)) {
-        Ok(links) => links,
-        Err(outcome) => return outcome,
-    };
+fn speed(evidence: &Evidence<'_>) -> Judgement {
+    let links = judged(evidence, |link| tenths(&link.speed), |link| tenths(&link.max_speed))?;
     let degraded: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
     let (idle, slow): (Vec<_>, Vec<_>) = degraded.into_iter().partition(|link| link.below.is_gpu());
     let words = |tenths: u32| match tenths % 10 {
@@ -133,15 +124,15 @@ fn speed(evidence: &Evidence<'_>) -> Outcome {
     };
     if !slow.is_empty() {
         let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
-        return Outcome::warn(format!("{}: the link runs slower than both ends can", named(&functions, "links")))
+        return Ok(Outcome::warn(format!("{}: the link runs slower than both ends can", named(&functions, "links")))
             .all_seen(slow.iter().map(|link| seen(link, words)))
             .remedy(
                 "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for a speed limit of the slot in the \
                  firmware's setup",
-            );
+            ));
     }
     if let Some(outcome) = unread(&links) {
-        return outcome;
+        return Ok(outcome);
     }
     if !idle.is_empty() {
         let functions: Vec<&Function> = idle.iter().map(|link| link.below).collect();
@@ -149,14 +140,14 @@ fn speed(evidence: &Evidence<'_>) -> Outcome {
             "GPU {}: the link runs slower than it can, which is what an idle GPU does; all others are at their best",
             named(&functions, "GPUs")
         );
-        return Outcome::unknown(text)
+        return Ok(Outcome::unknown(text)
             .all_seen(idle.iter().map(|link| seen(link, words)))
-            .remedy("`bedplate verify --check pcie.link-speed` while the GPUs are at work");
+            .remedy("`bedplate verify --check pcie.link-speed` while the GPUs are at work"));
     }
-    Outcome::pass(format!(
+    Ok(Outcome::pass(format!(
         "{} of the highest speed that both ends can",
         counted(links.len(), "link")
-    ))
+    )))
 }
 
 fn tenths(text: &Option<String>) -> Option<u32> {

@@ -1,6 +1,6 @@
 //! Whether the profile is in effect.
 
-use super::super::{Check, Evidence, Explain, Group, Outcome, Severity};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use crate::plan::RebootNeed;
 
 /// `profile.in-effect`.
@@ -20,9 +20,9 @@ pub const IN_EFFECT: Check = Check {
     judge: in_effect,
 };
 
-fn in_effect(evidence: &Evidence<'_>) -> Outcome {
+fn in_effect(evidence: &Evidence<'_>) -> Judgement {
     let Some(profile) = evidence.profile else {
-        return Outcome::not_applicable("no profile in /etc/bedplate");
+        return Ok(Outcome::not_applicable("no profile in /etc/bedplate"));
     };
     let body = &profile.plan.body;
     let at = "bedplate plan";
@@ -32,9 +32,9 @@ fn in_effect(evidence: &Evidence<'_>) -> Outcome {
             "profile {name} cannot be put into effect: {}: {}",
             blocker.subject, blocker.reason
         );
-        return Outcome::fail(text)
+        return Ok(Outcome::fail(text)
             .seen(format!("{} blockers", body.blockers.len()), at)
-            .remedy(&blocker.remedy);
+            .remedy(&blocker.remedy));
     }
     if !profile.plan.is_empty() {
         let count = body.changes.len();
@@ -46,25 +46,25 @@ fn in_effect(evidence: &Evidence<'_>) -> Outcome {
             .changes
             .iter()
             .take(3)
-            .map(|change| super::super::Seen { what: change.subject.clone(), at: at.to_owned() });
-        return Outcome::fail(text)
+            .map(|change| Seen { what: change.subject.clone(), at: at.to_owned() });
+        return Ok(Outcome::fail(text)
             .all_seen(named)
-            .remedy("`bedplate plan` shows them, `bedplate apply` makes them");
+            .remedy("`bedplate plan` shows them, `bedplate apply` makes them"));
     }
     if profile.plan.reboot != RebootNeed::None {
         let named = body
             .pending
             .iter()
             .take(3)
-            .map(|pending| super::super::Seen { what: pending.subject.clone(), at: at.to_owned() });
-        return Outcome::fail(format!("profile {name} waits for a reboot"))
+            .map(|pending| Seen { what: pending.subject.clone(), at: at.to_owned() });
+        return Ok(Outcome::fail(format!("profile {name} waits for a reboot"))
             .all_seen(named)
-            .remedy("reboot, through firmware (`bedplate reboot status` says how)");
+            .remedy("reboot, through firmware (`bedplate reboot status` says how)"));
     }
-    match body.unknowns.first() {
+    Ok(match body.unknowns.first() {
         Some(unknown) => Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason))
-            .remedy(super::super::evidence::AS_ROOT),
+            .remedy("`bedplate plan` names all that could not be read, and why"),
         None => Outcome::pass(format!("profile {name} is in effect"))
             .seen(format!("{} settings are right", body.settled.len()), at),
-    }
+    })
 }

@@ -1,7 +1,7 @@
 //! Ports of RDMA NICs.
 
 use super::super::evidence::unread;
-use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::{counted, named};
 use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
@@ -28,15 +28,8 @@ pub const PORT_STATE: Check = Check {
     judge: port_state,
 };
 
-fn port_state(evidence: &Evidence<'_>) -> Outcome {
-    if let Err(outcome) = evidence.topology() {
-        return outcome;
-    }
-    let nics: Vec<&Function> =
-        evidence.rdma_nics().into_iter().filter(|nic| !nic.is_vf()).collect();
-    if nics.is_empty() {
-        return Outcome::not_applicable("no RDMA NIC that the host itself uses");
-    }
+fn port_state(evidence: &Evidence<'_>) -> Judgement {
+    let nics = evidence.some_rdma_pfs()?;
     let ports: Vec<&RdmaPort> = evidence
         .observed
         .ports
@@ -47,33 +40,33 @@ fn port_state(evidence: &Evidence<'_>) -> Outcome {
         Reading::Unknown(why) => Some((port, why)),
         _ => None,
     }) {
-        return unread(&format!("the state of port {}", port.name), why);
+        return Ok(unread(&format!("the state of port {}", port.name), why));
     }
     let (active, down): (Vec<_>, Vec<_>) = ports
         .iter()
         .partition(|port| port.state.known().is_some_and(|state| state.ends_with("ACTIVE")));
     if active.is_empty() {
-        return none_active(&nics, &down);
+        return Ok(none_active(&nics, &down));
     }
     if !down.is_empty() {
         let of = counted(ports.len(), "port");
-        return Outcome::warn(format!(
+        return Ok(Outcome::warn(format!(
             "not active: {}; {} of {of} are",
             names(&down),
             active.len()
         ))
         .all_seen(down.iter().map(|port| shown(port, &port.state, &port.phys_state)))
-        .remedy(format!("{CABLE}; a port that is not to be used needs nothing"));
+        .remedy(format!("{CABLE}; a port that is not to be used needs nothing")));
     }
     let without: Vec<&Function> =
         nics.iter().filter(|nic| nic.infiniband.is_empty()).copied().collect();
     if let Some(first) = without.first() {
-        return Outcome::warn(format!("NIC {}: no RDMA device", named(&without, "NICs")))
+        return Ok(Outcome::warn(format!("NIC {}: no RDMA device", named(&without, "NICs")))
             .seen("no infiniband/", first.attribute("infiniband"))
-            .remedy("`dmesg | grep -i mlx5` says why; a NIC that carries no RDMA needs nothing");
+            .remedy("`dmesg | grep -i mlx5` says why; a NIC that carries no RDMA needs nothing"));
     }
-    Outcome::pass(format!("{}, all active", counted(active.len(), "port")))
-        .all_seen(active.iter().map(|port| shown(port, &port.link_layer, &port.rate)))
+    Ok(Outcome::pass(format!("{}, all active", counted(active.len(), "port")))
+        .all_seen(active.iter().map(|port| shown(port, &port.link_layer, &port.rate))))
 }
 
 const CABLE: &str =

@@ -1,6 +1,6 @@
 //! Where GPUs and NICs are.
 
-use super::super::{Check, Evidence, Explain, Group, Outcome, Seen, Severity};
+use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::{FEW, counted, named};
 use crate::facts::pci::Function;
 use crate::kind::cmdline::{Superchip, superchip};
@@ -25,12 +25,9 @@ pub const DEVICES: Check = Check {
     judge: devices,
 };
 
-fn devices(evidence: &Evidence<'_>) -> Outcome {
-    let tree = match evidence.topology() {
-        Ok(topology) => topology.tree(),
-        Err(outcome) => return outcome,
-    };
-    let (gpus, nics) = (evidence.gpus(), evidence.rdma_nics());
+fn devices(evidence: &Evidence<'_>) -> Judgement {
+    let tree = evidence.topology()?.tree();
+    let (gpus, nics) = (&evidence.gpus, &evidence.rdma_nics);
     let count = tree.functions.len();
     let at = "/sys/bus/pci/devices";
     if !gpus.is_empty() && !nics.is_empty() {
@@ -41,17 +38,17 @@ fn devices(evidence: &Evidence<'_>) -> Outcome {
             _ => format!(", {}", counted(vfs, "VF")),
         };
         let text = format!("{}, {}{of_nics}", counted(gpus.len(), "GPU"), counted(pfs, "RDMA NIC"));
-        return Outcome::pass(text).seen(format!("{count} PCI functions"), at);
+        return Ok(Outcome::pass(text).seen(format!("{count} PCI functions"), at));
     }
     if let Some(gap) = tree.unread().first() {
         let what = if gpus.is_empty() { "GPU" } else { "RDMA NIC" };
-        return Outcome::unknown(format!(
+        return Ok(Outcome::unknown(format!(
             "no {what} can be seen, and {} cannot be read: {}",
             gap.address, gap.reason
         ))
-        .seen(format!("{count} PCI functions"), at);
+        .seen(format!("{count} PCI functions"), at));
     }
-    let guests = evidence.guests().len();
+    let guests = evidence.guests.len();
     let besides = match guests {
         0 => String::new(),
         _ => format!(", but for {} that guests have", counted(guests, "function")),
@@ -67,9 +64,9 @@ fn devices(evidence: &Evidence<'_>) -> Outcome {
             "look for a NIC that was there: `dmesg | grep -iE 'mlx5|link down'` and the event log of the BMC",
         ),
     };
-    Outcome::fail(format!("{missing} among {count} PCI functions{besides}"))
+    Ok(Outcome::fail(format!("{missing} among {count} PCI functions{besides}"))
         .seen(format!("{} GPUs, {} RDMA NICs", gpus.len(), nics.len()), at)
-        .remedy(remedy)
+        .remedy(remedy))
 }
 
 /// `topology.pairing`.
@@ -90,14 +87,11 @@ pub const PAIRING: Check = Check {
     judge: pairing,
 };
 
-fn pairing(evidence: &Evidence<'_>) -> Outcome {
-    let topology = match evidence.topology() {
-        Ok(topology) => topology,
-        Err(outcome) => return outcome,
-    };
-    let (gpus, nics) = (evidence.gpus(), evidence.rdma_nics());
+fn pairing(evidence: &Evidence<'_>) -> Judgement {
+    let topology = evidence.topology()?;
+    let (gpus, nics) = (&evidence.gpus, &evidence.rdma_nics);
     if gpus.is_empty() || nics.is_empty() {
-        return Outcome::not_applicable("no GPU and RDMA NIC that the host itself uses");
+        return Ok(Outcome::not_applicable("no GPU and RDMA NIC that the host itself uses"));
     }
     let pairs = topology.pairs();
     let has_data_direct = |gpu: &Function| {
@@ -128,7 +122,7 @@ fn pairing(evidence: &Evidence<'_>) -> Outcome {
         }
     }
     if !far.is_empty() {
-        return Outcome::warn(format!(
+        return Ok(Outcome::warn(format!(
             "GPU {}: no RDMA NIC below the same switches, so that NCCL stages in host memory by default",
             named(&far, "GPUs")
         ))
@@ -136,9 +130,9 @@ fn pairing(evidence: &Evidence<'_>) -> Outcome {
         .remedy(
             "measure with `NCCL_NET_GDR_LEVEL=PHB` before it is set for jobs: beyond a switch it depends on the root complex \
              whether direct transfers are faster",
-        );
+        ));
     }
-    match unknown.is_empty() {
+    Ok(match unknown.is_empty() {
         false => Outcome::unknown(format!(
             "how far GPU {} is from RDMA NICs is not known: the firmware names no NUMA node",
             named(&unknown, "GPUs")
@@ -149,5 +143,5 @@ fn pairing(evidence: &Evidence<'_>) -> Outcome {
             counted(gpus.len(), "GPU")
         ))
         .all_seen(seen),
-    }
+    })
 }
