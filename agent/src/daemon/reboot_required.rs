@@ -31,6 +31,19 @@ pub fn is_wanted(status: &Status) -> Option<bool> {
     Some(policy && status.held.is_none() && status.reboot.is_needed())
 }
 
+/// Whether [`set`] would have nothing to do.
+///
+/// # Errors
+/// What cannot be read.
+pub fn is_set(root: &Path, wanted: bool) -> std::io::Result<bool> {
+    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let ours = read(&at(REQUIRED_BY))?.lines().any(|line| line == PACKAGE);
+    Ok(match wanted {
+        true => ours && at(REQUIRED).try_exists()?,
+        false => !ours && read(&at(MADE))?.is_empty(),
+    })
+}
+
 /// Sets the marker, or takes back bedplate's part in it.
 ///
 /// # Errors
@@ -109,6 +122,7 @@ mod tests {
 
         fn set(&self, wanted: bool) {
             set(self.0.path(), wanted).unwrap();
+            assert!(is_set(self.0.path(), wanted).unwrap(), "wanted: {wanted}");
         }
 
         fn both(&self) -> (Option<String>, Option<String>) {
@@ -119,7 +133,9 @@ mod tests {
     #[test]
     fn what_bedplate_made_it_takes_back() {
         let run = Run::new();
+        assert!(is_set(run.0.path(), false).unwrap() && !is_set(run.0.path(), true).unwrap());
         run.set(true);
+        assert!(!is_set(run.0.path(), false).unwrap());
         run.set(true);
         assert_eq!(run.read("reboot-required.pkgs").as_deref(), Some("bedplate\n"));
         run.set(false);

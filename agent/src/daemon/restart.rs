@@ -16,18 +16,20 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::helper::Helpers;
 use super::journal::{self, say};
 use super::logind::{self, ManagerProxy, Stage};
-use super::methods;
 use super::observation::Observation;
 use super::status::{Status, Verdict};
 use super::store::{Store, StoreError};
 use crate::enforce_hold::EnforceHold;
+use crate::error_chain::chain;
 use crate::kind::cmdline::diagnosis::Cause;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootPolicy;
 use crate::reboot::decide::{Scheduled, Situation, decide};
 use crate::reboot::last_boot::LastBoot;
+use crate::reboot::method::Prepared;
 use crate::reboot::record::Record;
 use crate::reboot::state::{Reason, RebootState, UNFINISHED, WaitsFor, joined};
 use crate::utc::shown;
@@ -46,6 +48,7 @@ pub struct Restart {
     /// When logind was last seen with bedplate's own announcement.
     seen_ours: Option<Timestamp>,
     lock: lock::Lock,
+    helpers: Helpers,
     asked_for: u64,
     /// Which reboot this boot follows, once that is known.
     came: Option<LastBoot>,
@@ -54,7 +57,7 @@ pub struct Restart {
 
 impl Restart {
     /// For the host below `root`.
-    pub fn new(root: &Path, boot_id: String) -> Self {
+    pub fn new(root: &Path, boot_id: String, helpers: Helpers) -> Self {
         Restart {
             root: root.to_owned(),
             store: Store::new(root),
@@ -63,6 +66,7 @@ impl Restart {
             inhibited_since: None,
             seen_ours: None,
             lock: lock::Lock::default(),
+            helpers,
             asked_for: 0,
             came: None,
             last: None,
@@ -72,6 +76,15 @@ impl Restart {
     /// The bus has come or gone.
     pub fn set_logind(&mut self, logind: Option<ManagerProxy<'static>>) {
         self.logind = logind;
+    }
+
+    /// Undoes what was prepared for a reboot that does not come.
+    async fn take_back(&self, prepared: Option<&Prepared>) {
+        if let Some(prepared) = prepared
+            && let Err(error) = self.helpers.take_back(prepared).await
+        {
+            say(journal::REBOOT_FAILED, &chain(&error));
+        }
     }
 
     /// The daemon's small files.
@@ -173,13 +186,13 @@ impl Restart {
     }
 
     /// Which method would restart this host, and why none would now.
-    fn no_way(
+    async fn no_way(
         &self,
         status: &mut Status,
         observation: &Observation,
         rehearsed: bool,
     ) -> Vec<Reason> {
-        let (method, said) = methods::taken(&self.root, &observation.reboot, observation.need);
+        let (method, said) = self.helpers.methods(&observation.reboot, observation.need).await;
         status.reboot.methods = said;
         status.reboot.method = method;
         let mut why = Vec::new();
@@ -221,7 +234,7 @@ impl Restart {
                 && record
                     .as_ref()
                     .is_ok_and(|record| record.rehearsed(&self.boot_id, &observation.hash));
-            vetoes.extend(self.no_way(status, observation, rehearsed));
+            vetoes.extend(self.no_way(status, observation, rehearsed).await);
             match &self.logind {
                 None => vetoes.push(Reason::new(WaitsFor::Logind, NO_LOGIND)),
                 Some(logind) => match logind.list_inhibitors().await {
@@ -230,6 +243,11 @@ impl Restart {
                 },
             }
         }
+        // Looking takes its time, and its end may have come because the machine goes down.
+        let scheduled = match scheduled {
+            Ok(Scheduled::Ours(_)) => self.scheduled().await,
+            scheduled => scheduled,
+        };
         let scheduled = scheduled.unwrap_or_else(|error| {
             vetoes.push(Reason::new(error.waits_for(), error.to_string()));
             Scheduled::Nothing

@@ -23,15 +23,19 @@ use super::debounce::Debounce;
 use super::devices::KnownDevices;
 use super::events::{self, Files, Trigger};
 use super::export::{self, Written};
+use super::helper::Helpers;
 use super::journal::{self, say};
+use super::launch::Launch;
 use super::links::Links;
 use super::log_changes::Logged;
 use super::observation::Observation;
+use super::reboot_required;
 use super::release_memory;
 use super::remind::Reminder;
 use super::restart::Restart;
 use super::status::{State, Status, Work};
 use super::watchdog::{self, Busy, notify};
+use crate::error_chain::chain;
 use crate::host::boot_id;
 use crate::kind::Watch;
 
@@ -43,8 +47,8 @@ const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
 pub struct Options {
     /// Below which directory its own files lie (`/`).
     pub root: PathBuf,
-    /// The program that observes and applies: this one.
-    pub worker: PathBuf,
+    /// How processes with rights are started.
+    pub launch: Launch,
     /// Time between two reminders of a reboot that is left to people: a day.
     pub remind_every: Duration,
 }
@@ -58,6 +62,11 @@ pub enum RunError {
     /// Another program has its name.
     #[error("{} is taken on the bus: is a second daemon running?", bus::NAME)]
     Name,
+    /// The units that do its work run another build by now. systemd starts the daemon again, as that build.
+    #[error(
+        "bedplate was replaced by another build after the daemon was started: it has to start again"
+    )]
+    Replaced,
 }
 
 /// Runs until it is told to stop.
@@ -109,6 +118,7 @@ struct Daemon {
     busy: Busy,
     logged: Logged,
     reminder: Reminder,
+    helpers: Helpers,
     /// Why the host cannot be looked at or the profile not be used.
     unusable: Option<String>,
     /// What is being done now: the status of the last look does not count meanwhile.
@@ -140,7 +150,8 @@ impl Daemon {
         let (to_triggers, triggers) = mpsc::channel(64);
         let (to_lost, lost) = mpsc::channel(4);
         let (files, links) = listen(&to_triggers);
-        let restart = Restart::new(&options.root, boot_id);
+        let helpers = Helpers::new(options.launch.clone(), &options.root);
+        let restart = Restart::new(&options.root, boot_id, helpers.clone());
         let devices = restart.store().devices();
         let now = Instant::now();
         let reminder = Reminder::new(options.remind_every);
@@ -173,6 +184,7 @@ impl Daemon {
             busy: Busy::default(),
             logged: Logged::default(),
             reminder,
+            helpers,
             unusable: None,
             work: None,
             profile_gone: None,
@@ -214,7 +226,7 @@ impl Daemon {
         tokio::spawn(watchdog::watch(self.busy.clone()));
         notify(&[NotifyState::Ready, NotifyState::Status("observing the host")]);
         self.look(true).await;
-        loop {
+        while !self.options.launch.is_replaced() {
             if self.debounce.ends().is_none() {
                 release_memory::give_back();
             }
@@ -242,11 +254,12 @@ impl Daemon {
             self.remind();
             self.busy.end();
         }
+        let replaced = self.options.launch.is_replaced();
         notify(&[NotifyState::Stopping]);
         self.status.stop();
         self.work = None;
         self.publish().await;
-        Ok(())
+        if replaced { Err(RunError::Replaced) } else { Ok(()) }
     }
 
     /// Something has happened. From here until it was looked at, nothing that was said of the host counts.
@@ -320,6 +333,18 @@ impl Daemon {
         self.publish().await;
     }
 
+    /// Sets the marker that asks others for a reboot, or takes it back: only where that is not so yet.
+    async fn mark(&self, now: &Status) {
+        let Some(wanted) = reboot_required::is_wanted(now) else { return };
+        if reboot_required::is_set(&self.options.root, wanted).is_ok_and(|is_so| is_so) {
+            return;
+        }
+        if let Err(error) = self.helpers.marker(wanted).await {
+            let text = format!("cannot write {}: {}", reboot_required::REQUIRED, chain(&error));
+            say(journal::IMPAIRED, &text);
+        }
+    }
+
     async fn publish(&mut self) {
         let now = match &self.work {
             Some(work) => self.status.working_on(work),
@@ -328,6 +353,7 @@ impl Daemon {
         for wrong in export::write(&self.options.root, &now, &mut self.written) {
             say(journal::IMPAIRED, &wrong);
         }
+        self.mark(&now).await;
         let before = {
             let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
             shown.plan = self.plan();

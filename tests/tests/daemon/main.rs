@@ -19,6 +19,7 @@ mod reboot_methods;
 mod reboots;
 mod replaced;
 mod rig;
+mod sockets;
 mod tls;
 mod truth;
 

@@ -26,8 +26,10 @@ pub struct Rig {
     pub runtime: tokio::runtime::Runtime,
     /// More arguments of the daemon.
     pub args: Vec<&'static str>,
+    /// Whether the daemon connects to `helpers/NAME` instead of starting children.
+    pub sockets: bool,
     bus: Child,
-    daemon: Option<Child>,
+    pub daemon: Option<Child>,
 }
 
 impl Drop for Rig {
@@ -63,7 +65,16 @@ impl Rig {
         let login = Arc::new(Mutex::new(Login::default()));
         let address = format!("unix:path={}", dir.path().join("bus").display());
         let logind = serve_logind(&runtime, &address, &login);
-        let rig = Rig { dir, login, logind, runtime, args: Vec::new(), bus, daemon: None };
+        let rig = Rig {
+            dir,
+            login,
+            logind,
+            runtime,
+            args: Vec::new(),
+            sockets: false,
+            bus,
+            daemon: None,
+        };
         rig.write("proc/sys/kernel/random/boot_id", "boot-1\n");
         rig.write("sys/kernel/kexec_loaded", "0\n");
         rig.write("etc/machine-id", "0123456789abcdef0123456789abcdef\n");
@@ -192,7 +203,10 @@ impl Rig {
         let daemon = Command::new(program::path())
             .arg("daemon")
             .arg(format!("--state-root={}", self.dir.path().display()))
-            .arg(format!("--worker={}", self.path("worker").display()))
+            .arg(match self.sockets {
+                true => format!("--sockets={}", self.path("helpers").display()),
+                false => format!("--worker={}", self.path("worker").display()),
+            })
             .args(&self.args)
             .env("DBUS_SYSTEM_BUS_ADDRESS", self.address())
             .env("SSL_CERT_FILE", self.path(AUTHORITIES))

@@ -4,6 +4,7 @@ mod acs;
 mod acs_boot;
 mod boot_states;
 mod cmdline;
+mod confined;
 mod crash;
 mod daemon;
 mod guest;
@@ -22,7 +23,7 @@ mod vf;
 use bedplate_tests::lab::Scenario;
 
 /// What CI runs, and `./tests/run --vm-core`: of each area the scenario that tells most.
-const CORE: [&str; 10] = [
+const CORE: [&str; 11] = [
     "provision::from_zero",
     "cmdline::values_duplicates_and_removal",
     "acs_boot::config_acs",
@@ -31,6 +32,7 @@ const CORE: [&str; 10] = [
     "revert::after_two_changes",
     "daemon::life",
     "daemon::stuck",
+    "confined::promises",
     "upkeep::interrupted",
     "systemd_boot::entries",
 ];
@@ -66,6 +68,7 @@ fn all() -> Vec<Scenario> {
         systemd_boot::SCENARIOS,
         crash::SCENARIOS,
         daemon::SCENARIOS,
+        confined::SCENARIOS,
         upkeep::SCENARIOS,
         reboot::SCENARIOS,
         session::SCENARIOS,

@@ -22,7 +22,7 @@ impl Daemon {
         let begun = Instant::now();
         self.status.observations += 1;
         let act = act && !self.held();
-        let observation = match worker::observe(&self.options.worker).await {
+        let observation = match worker::observe(&self.options.launch).await {
             Ok(seen) if self.old_profile_may_come_back(&seen) => Ok(seen),
             Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.worth_a_try(&seen) => {
                 Ok(self.remediate(seen).await)
@@ -98,7 +98,7 @@ impl Daemon {
         only: &[String],
     ) -> Result<Observation, WorkError> {
         self.working_on("applying the profile").await;
-        let mut work = worker::apply(&self.options.worker, seen, only)?;
+        let mut work = worker::apply(&self.options.launch, seen, only).await?;
         loop {
             match work.next().await {
                 WorkerMessage::At(what) => self.working_on(&what).await,
