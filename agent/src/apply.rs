@@ -31,7 +31,7 @@ pub enum Answer {
 /// Reads checks back: boot configuration needs parsers that the executor does not have. Must not change anything.
 pub type Checker<'a> = &'a dyn Fn(&Check, &dyn Reader) -> Answer;
 
-/// Progress, for who shows it.
+/// Progress, for the caller to show.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A change is looked at.

@@ -38,6 +38,6 @@ fn live(reader: &dyn Reader, name: &str) -> Answer {
         Reading::Known(false) | Reading::Absent => {
             Answer::Not(format!("module {module} is not loaded"))
         }
-        Reading::Unknown(why) => Answer::Unknown(why),
+        Reading::Unknown(why) => Answer::Unknown(why.into()),
     }
 }

@@ -111,7 +111,8 @@ pub struct WantedAcs {
     pub value: AcsBits,
     /// Which GPU–NIC pairs run through it.
     pub why: Vec<Why>,
-    /// Functions for guests that are, or may be, below: nothing that takes their isolation away is done (handbook §3.3).
+    /// Functions for guests that are, or may be, below, and PFs whose VFs are to go to guests: nothing that takes their
+    /// isolation away is done (handbook §3.3).
     pub vfio_below: Vec<PciAddress>,
 }
 
@@ -255,6 +256,6 @@ pub struct Desired {
     pub blockers: Vec<Blocker>,
     /// What could not be resolved for want of facts.
     pub unknowns: Vec<Unknown>,
-    /// Remarks (PFs managed by another program or an operator …).
+    /// Remarks (PFs that another program manages …).
     pub notes: Vec<Note>,
 }

@@ -19,6 +19,7 @@ pub mod facts;
 pub mod host;
 pub mod kind;
 pub mod ledger;
+pub mod mask;
 pub mod modules_conf;
 pub mod plan;
 pub mod profile;

@@ -1,6 +1,7 @@
 //! The plan: what differs, what would be done about it, and what stands in the way. Pure data: only `apply` interprets [`Action`].
 
 pub mod allowed;
+mod content;
 mod form;
 mod waiting;
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
 
+pub use content::FileContent;
 pub use waiting::{Pending, PendingInvisible};
 
 /// The name of a kind, as its row in the table says it. (A name of its own keeps serde from borrowing it.)
@@ -62,15 +64,6 @@ impl Why {
     pub fn because(reason: impl Into<String>) -> Self {
         Why { reason: reason.into(), source: None }
     }
-}
-
-/// A text file's content and mode, as it is to be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct FileContent {
-    /// Exact bytes. Boot configuration is text, but not always UTF-8: other people's bytes are kept.
-    #[serde(serialize_with = "form::lossy", deserialize_with = "form::text")]
-    #[schemars(with = "String")]
-    pub bytes: Vec<u8>,
 }
 
 /// Something that must be true of the host after the actions before it; the executor reads it back.

@@ -1,10 +1,11 @@
 //! The way back: what the ledger recorded, put back where it is still bedplate's work. [`plan`] only reads and can be
-//! printed; [`run`] does it with the executor's own steps. What another program or an operator has changed since is refused,
+//! printed; [`run`] does it with the executor's own steps. What others have changed since is refused,
 //! each thing by itself, unless it is forced.
 
 mod nic;
 mod run;
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -12,14 +13,15 @@ use serde::Serialize;
 use crate::apply::action::register;
 use crate::apply::{find_file, saved_content};
 use crate::error_chain::chain;
+use crate::facts::{Depth, Facts, observe};
 use crate::host::{HostKind, Reader, Writer, boot_id};
-use crate::kind::sriov;
+use crate::kind::{acs, sriov};
 use crate::ledger::{
     AttributeRecord, FileRecord, FileState, Generator, Ledger, RegisterKey, RegisterRecord, VfKey,
 };
 use crate::plan::FileContent;
-use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
+use crate::value::{AcsBits, PciAddress};
 
 pub use run::{RevertReport, StepOutcome, StepReport, run};
 
@@ -28,7 +30,7 @@ pub use run::{RevertReport, StepOutcome, StepReport, run};
 pub struct RevertPlan {
     /// Steps, in order.
     pub steps: Vec<Step>,
-    /// Records that stay, because putting them back would undo another program or an operator's work or is not possible.
+    /// Records that stay, because putting them back is not possible or would undo what was changed since.
     pub refused: Vec<Refused>,
     /// Tools of the image that have to run once the files are back, since they are not run from here.
     pub owed: Vec<Vec<String>>,
@@ -154,6 +156,8 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
         HostKind::Live => boot_id::of(reader).ok(),
         HostKind::Image | HostKind::Snapshot => None,
     };
+    let cell = OnceCell::new();
+    let facts = || cell.get_or_init(|| observe(reader, Depth::Plan));
     nic::plan_vfs(&mut plan, reader, ledger, boot.as_deref(), force);
     let mut eswitches = nic::eswitch_steps(&mut plan, reader, ledger, boot.as_deref(), force);
     for (path, record) in &ledger.attributes {
@@ -163,7 +167,7 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
     nic::plan_left(&mut plan, reader, eswitches, force);
     nic::plan_starts(&mut plan, reader, ledger, boot.as_deref());
     for record in ledger.registers.values() {
-        plan_register(&mut plan, reader, record, boot.as_deref(), force);
+        plan_register(&mut plan, reader, record, (boot.as_deref(), force), facts);
     }
     for tool in ledger.undo.iter().rev() {
         match writer.runs_tools() {
@@ -223,6 +227,8 @@ impl RevertPlan {
 }
 
 const FORCE: &str = "look at it, and run bedplate revert --force to put it back nevertheless";
+const GUESTS: &str = "stop the guest, unbind the function from its driver and run bedplate revert again; --force puts the bits back \
+                      under the guest";
 const GONE: &str = "was written in an earlier boot; the reboot took it away";
 
 /// `without_vfs`: what is put back at a PF while it has no VFs.
@@ -276,12 +282,12 @@ fn pf_of(path: &str) -> Option<PciAddress> {
     path.strip_prefix("/sys/bus/pci/devices/")?.strip_suffix("/sriov_numvfs")?.parse().ok()
 }
 
-fn plan_register(
+fn plan_register<'f>(
     plan: &mut RevertPlan,
     reader: &dyn Reader,
     record: &RegisterRecord,
-    boot: Option<&str>,
-    force: bool,
+    (boot, force): (Option<&str>, bool),
+    facts: impl Fn() -> &'f Facts,
 ) {
     let RegisterRecord { address, offset, register, mask, .. } = record;
     let key = RegisterKey { address: *address, offset: *offset, register: register.clone() };
@@ -301,6 +307,14 @@ fn plan_register(
     if !force && !record.ours.contains(&now) {
         let reason = format!("its bits under {mask:#06x} have changed to {now:#06x} since");
         return plan.refuse(subject, reason, FORCE);
+    }
+    // Whatever apply refuses above a guest's function, putting back does not do either.
+    let lost = AcsBits(now & !original);
+    if !force
+        && !lost.is_empty()
+        && let Some(reason) = acs::guests_exposed(facts(), *address, lost)
+    {
+        return plan.refuse(subject, reason, GUESTS);
     }
     plan.steps.push(Step::Register {
         address: *address,
@@ -341,7 +355,7 @@ fn plan_file(
         Ok(bytes) => bytes,
         Err(error) => return plan.refuse(path, chain(&error), error.remedy()),
     };
-    let content = |bytes: Option<Vec<u8>>| bytes.map(|bytes| FileContent { bytes });
+    let content = |bytes: Option<Vec<u8>>| bytes.map(FileContent::new);
     plan.steps.push(Step::File {
         path: path.into(),
         before: content(found.bytes),

@@ -29,7 +29,7 @@ pub fn brief(text: &str, most: usize) -> String {
     }
 }
 
-/// JSON text with what steers as `\u001b`: the same values for programs, and nothing that moves the cursor of who looks at it.
+/// JSON text with what steers as `\u001b`: the same values for programs, and nothing that moves a reader's cursor.
 /// Line ends and tabs of the layout stay; inside of strings there are none.
 pub fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

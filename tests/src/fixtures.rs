@@ -95,7 +95,7 @@ fn walk(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<S
                 part.get("properties").is_none()
                     || part.get("additionalProperties").is_some_and(|more| more != false)
             };
-            // A bare `type: object` (Kubernetes metadata, the embedded Ignition config) is somebody else's to check.
+            // A bare `type: object` (Kubernetes metadata, the embedded Ignition config) is not checked here.
             if parts.iter().all(open) {
                 return;
             }

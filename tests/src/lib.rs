@@ -1,8 +1,11 @@
 //! What bedplate's tests share.
 
 pub mod case;
+pub mod damage;
 pub mod fake;
 pub mod fixtures;
 #[path = "../vm/lab/mod.rs"]
 pub mod lab;
+pub mod parsers;
 pub mod program;
+pub mod whole_host;

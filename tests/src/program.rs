@@ -38,6 +38,19 @@ pub fn run(args: &[&str]) -> Output {
     bedplate(args).output().expect("bedplate starts")
 }
 
+/// Runs `install.sh` with that program.
+///
+/// # Panics
+/// When it cannot be started.
+pub fn install_sh(args: &[&str]) -> Output {
+    Command::new("./install.sh")
+        .args(args)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .env("BEDPLATE_PROGRAM", path())
+        .output()
+        .expect("it starts")
+}
+
 /// stdout of a run that must succeed.
 ///
 /// # Panics

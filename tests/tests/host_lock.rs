@@ -68,7 +68,7 @@ fn what_a_tool_leaves_behind_does_not_keep_the_lock() {
     again.expect("it was given back");
 }
 
-/// Who may open the file may lock it.
+/// A user who may open the file may lock it.
 #[test]
 fn the_lock_is_its_owners_alone() {
     let root = tempfile::tempdir().expect("a directory");

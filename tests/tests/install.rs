@@ -3,18 +3,10 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
+use bedplate_tests::program::install_sh as script;
 use bedplate_tests::{fixtures, program};
-
-fn script(args: &[&str]) -> Output {
-    Command::new("./install.sh")
-        .args(args)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .env("BEDPLATE_PROGRAM", program::path())
-        .output()
-        .expect("it starts")
-}
 
 fn files(root: &Path) -> BTreeMap<String, u32> {
     let mut found = BTreeMap::new();

@@ -1,11 +1,12 @@
-//! The plan of a recorded host is the plan of the host itself, byte for byte: for every case, whatever it asks for.
+//! The plan of a recorded host is the plan of the host itself, for every case, whatever it asks for: byte for byte but for what a
+//! snapshot masks, which are contents of files and values that bedplate does not know to be harmless.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bedplate::daemon::public::{self, Words};
 use bedplate::facts::Depth;
 use bedplate::host::Reader;
-use bedplate::host::snapshot::Snapshot;
+use bedplate::host::snapshot::{Node, Snapshot};
 use bedplate::ledger::Ledger;
 use bedplate::profile::{LayerText, Loaded, load, shipped};
 use bedplate::record::record;
@@ -13,6 +14,9 @@ use bedplate::{
     engine::{self, observe},
     report::json,
 };
+
+/// Where a host keeps its profile.
+const PROFILE: &str = "/etc/bedplate/profile.toml";
 
 fn read(directory: &Path, name: &str) -> Option<String> {
     std::fs::read_to_string(directory.join(name)).ok()
@@ -22,20 +26,31 @@ fn host(directory: &Path) -> Snapshot {
     bedplate_tests::case::host(directory).unwrap()
 }
 
-/// The case's profile; `None` = it is a case about profiles that cannot be used.
-fn profile(directory: &Path) -> Option<Loaded> {
-    let text = match read(directory, "profile") {
-        Some(name) => shipped().iter().find(|shipped| shipped.name == name.trim())?.text.to_owned(),
-        None => read(directory, "profile.toml")?,
-    };
+/// The text of the case's profile.
+fn text(directory: &Path) -> Option<String> {
+    match read(directory, "profile") {
+        Some(name) => {
+            let shipped = shipped().iter().find(|shipped| shipped.name == name.trim())?;
+            Some(shipped.text.to_owned())
+        }
+        None => read(directory, "profile.toml"),
+    }
+}
+
+/// The profile that a host keeps; `None` = it cannot be used.
+fn profile(host: &dyn Reader) -> Option<Loaded> {
+    let text = host.text(PROFILE).ok()?;
     load(&[LayerText { path: "profile.toml", text: &text }], shipped()).ok()
 }
 
-fn plan(loaded: &Loaded, host: &dyn Reader) -> String {
+/// The plan of a host by its own profile.
+fn plan(host: &dyn Reader, words: &Words) -> Option<String> {
+    let loaded = profile(host)?;
     let mut facts = observe(host, Depth::Plan);
     engine::assume_cpu(&mut facts, None, &loaded.profile);
     let ledger = Ledger::load(host).unwrap();
-    json::plan(&engine::plan(&loaded.profile, &facts, host, &ledger).plan, &facts.label()).unwrap()
+    let plan = engine::plan(&loaded.profile, &facts, host, &ledger).plan;
+    Some(without_columns(&json::plan(&public::plan(&plan, words), &facts.label()).unwrap()))
 }
 
 fn cases() -> Vec<PathBuf> {
@@ -49,36 +64,44 @@ fn cases() -> Vec<PathBuf> {
     directories
 }
 
-/// A host and its recording; many cases share one.
-fn recorded(
-    directory: &Path,
-    known: &mut BTreeMap<String, (Snapshot, Snapshot)>,
-) -> (Snapshot, Snapshot) {
-    let host = host(directory);
-    let text = host.to_text();
-    let made = || {
-        let recording = Snapshot::from_text(&record(&host).to_text()).unwrap();
-        (host, recording)
-    };
-    known.entry(text).or_insert_with(made).clone()
-}
-
 #[test]
 fn recording_keeps_the_plan() {
     let mut compared = 0;
-    let mut known = BTreeMap::new();
+    let mut different = Vec::new();
     for directory in cases() {
-        let Some(loaded) = profile(&directory) else { continue };
-        let (host, recording) = recorded(&directory, &mut known);
-        assert_same(&plan(&loaded, &host), &plan(&loaded, &recording), &directory);
+        let Some(text) = text(&directory) else { continue };
+        let mut host = host(&directory);
+        host.remove("/etc/bedplate");
+        host.insert(PROFILE, Node::File(text.into_bytes()));
+        let recording = Snapshot::from_text(&record(&host).to_text()).unwrap();
+        let texts = [&host, &recording].map(|host| host.text(PROFILE).unwrap_or_default());
+        let words = Words::of(texts.iter().map(String::as_str));
+        let Some(expected) = plan(&host, &words) else { continue };
+        let actual = plan(&recording, &words).unwrap_or_default();
+        different.extend(difference(&expected, &actual, &directory));
         compared += 1;
     }
+    assert!(different.is_empty(), "{} cases differ:\n{}", different.len(), different.join("\n"));
     assert!(compared >= 60, "only {compared} cases were compared");
 }
 
-fn assert_same(expected: &str, actual: &str, directory: &Path) {
-    if expected != actual {
-        let difference = similar::TextDiff::from_lines(expected, actual);
-        panic!("{}:\n{}", directory.display(), difference.unified_diff().context_radius(2));
+/// Masks are longer or shorter than what they stand for.
+fn without_columns(text: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut parts: Vec<&str> = line.split(':').collect();
+        let number = |part: &&str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit());
+        if let Some(at) = parts.windows(2).position(|pair| pair.iter().all(number)) {
+            parts[at + 1] = "column";
+        }
+        lines.push(parts.join(":"));
     }
+    lines.join("\n")
+}
+
+fn difference(expected: &str, actual: &str, directory: &Path) -> Option<String> {
+    (expected != actual).then(|| {
+        let difference = similar::TextDiff::from_lines(expected, actual);
+        format!("{}:\n{}", directory.display(), difference.unified_diff().context_radius(2))
+    })
 }

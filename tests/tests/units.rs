@@ -1,18 +1,10 @@
 //! What the units allow the daemon, by systemd's own measure, as installed.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Output};
+use std::process::Command;
 
-use bedplate_tests::{fixtures, program};
-
-fn script(args: &[&str]) -> Output {
-    Command::new("./install.sh")
-        .args(args)
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .env("BEDPLATE_PROGRAM", program::path())
-        .output()
-        .expect("it starts")
-}
+use bedplate_tests::fixtures;
+use bedplate_tests::program::install_sh as script;
 
 /// The units' exposure, by systemd's own measure, with the limits that the project has set itself.
 #[test]
@@ -70,6 +62,54 @@ fn what_may_load_modules_is_the_worker_and_that() {
                 .contains(&format!("/run/bedplate-helpers/{name}\n"))
         );
         assert!(read("bedplate.service").contains(&format!("bedplate-{name}.socket")), "{name}");
+    }
+}
+
+/// What each drop-in opens stays within a limit of its own, and so does what all of them open together.
+#[test]
+fn the_units_stay_confined_with_drop_ins() {
+    let Some(analyze) = fixtures::tool("systemd-analyze") else { return };
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd");
+    let names = |unit: &str| -> BTreeSet<String> {
+        let entries = std::fs::read_dir(format!("{shipped}/{unit}.d")).expect("it is there");
+        entries.map(|entry| entry.expect("ours").file_name().into_string().expect("text")).collect()
+    };
+    assert_eq!(names("bedplate.service"), ["fleetlock.conf".to_owned()].into());
+    let workers = ["cold-reboot.conf".to_owned(), "vf-attributes.conf".to_owned()];
+    assert_eq!(names("bedplate-worker@.service"), workers.into(), "each has its limit");
+    let network = "bedplate.service.d/fleetlock.conf";
+    let cold = "bedplate-worker@.service.d/cold-reboot.conf";
+    let attributes = "bedplate-worker@.service.d/vf-attributes.conf";
+    let cases: [(&str, &[&str], u32); 7] = [
+        ("bedplate.service", &[network], 17),
+        ("bedplate-check@.service", &[network], 25),
+        ("bedplate-worker@.service", &[network], 28),
+        ("bedplate-worker@.service", &[cold], 27),
+        ("bedplate-worker@.service", &[attributes], 28),
+        ("bedplate-loader@.service", &[attributes], 31),
+        ("bedplate-worker@.service", &[network, cold, attributes], 31),
+    ];
+    for (unit, drop_ins, limit) in cases {
+        let root = tempfile::tempdir().expect("a directory");
+        let dir = root.path().display().to_string();
+        assert!(script(&["--destdir", &dir]).status.success());
+        let to = root.path().join(format!("etc/systemd/system/{unit}.d"));
+        std::fs::create_dir_all(&to).expect("ours");
+        for drop_in in drop_ins {
+            let name = drop_in.rsplit('/').next().unwrap_or_default();
+            std::fs::copy(format!("{shipped}/{drop_in}"), to.join(name)).expect("it is there");
+        }
+        let threshold = format!("--threshold={limit}");
+        let one = unit.replace('@', "@1");
+        let said = Command::new(&analyze)
+            .args(["security", "--offline=true", &threshold, "--root", &dir, &one])
+            .output()
+            .expect("it starts");
+        let text = String::from_utf8_lossy(&said.stdout);
+        let last = text.lines().last().unwrap_or_default();
+        println!("{last} ({drop_ins:?}, at most {limit} tenths)");
+        assert!(said.status.success(), "with {drop_ins:?} more than {limit} tenths: {last}");
+        assert!(text.contains(&format!("exposure level for {one}")), "{text}");
     }
 }
 

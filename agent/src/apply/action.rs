@@ -2,6 +2,7 @@
 //! early when equal, writes, and reads back; what it changes is in the ledger before it is changed.
 
 pub(crate) mod attribute;
+pub(crate) mod eswitch;
 pub(crate) mod file;
 mod module;
 pub(crate) mod nic;
@@ -40,7 +41,8 @@ pub(crate) fn operation_for(action: &Action) -> Box<dyn Operation + '_> {
             Box::new(nic::SetVf { key, before, after, start: *start, limit_s: *limit_s })
         }
         Action::SetEswitch { pf, before, after, limit_s } => {
-            Box::new(nic::SetEswitch { pf: *pf, before: *before, after: *after, limit_s: *limit_s })
+            let (pf, before, after, limit_s) = (*pf, *before, *after, *limit_s);
+            Box::new(eswitch::SetEswitch { pf, before, after, limit_s })
         }
         Action::LoadModule { module } => Box::new(module::LoadModule { module }),
         Action::UnloadModule { module } => Box::new(module::UnloadModule { module }),

@@ -184,9 +184,8 @@ impl BlsEntry {
         Ok(GrubBoot { image: self.linux().unwrap_or_default().to_owned(), cmdline, unresolved })
     }
 
-    /// The entry's text with its options as an edit wants them; everything else keeps every byte. With GRUB, variables
-    /// count as another program or an operator's arguments: what is in them has to be edited where they are set (`kernelopts`
-    /// in grubenv).
+    /// The entry's text with its options as an edit wants them; everything else keeps every byte. With GRUB, what is in
+    /// variables is not touched: it has to be edited where they are set (`kernelopts` in grubenv).
     ///
     /// # Errors
     /// [`BlsError`].

@@ -192,13 +192,14 @@ fn pick<'a, 'b>(
         let differ =
             by_id.is_some_and(|by_id| by_id != found) || (digits > 0 && position != Some(found));
         if differ && !red_hat {
-            let why = format!("builds of GRUB differ in which entry `{name}` is");
+            let why = "builds of GRUB differ in which entry the default names";
             return Err(NotUnderstood::at(text, line.at(), why));
         }
         return if line.certain() { Ok(line) } else { depends(line) };
     }
     if digits > 0 && position.is_none() {
-        let why = format!("builds of GRUB differ in what they make of the default `{name}`");
+        let why =
+            "builds of GRUB differ in what they make of the default, which begins with digits";
         return Err(NotUnderstood::at(text, text.find("default=").unwrap_or_default(), why));
     }
     if let Some(unknown) = lines

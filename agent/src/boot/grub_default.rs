@@ -69,7 +69,10 @@ pub fn evaluate(files: &[&GrubDefault], name: &str) -> Result<Option<String>, Ev
     for (file, default) in files.iter().enumerate() {
         variables.source(file, default);
     }
-    variables.get(name).map_err(|(file, source)| EvaluateError { file, source })
+    variables.get(name).map_err(|unknown| EvaluateError {
+        file: unknown.file,
+        source: unknown.described(&files[unknown.file].text),
+    })
 }
 
 impl GrubDefault {
@@ -94,7 +97,7 @@ impl GrubDefault {
     ) -> Result<Option<String>, NotUnderstood> {
         let mut variables = Variables::inheriting(name, inherited);
         variables.source(0, self);
-        variables.get(name).map_err(|(_, found)| found)
+        variables.get(name).map_err(|unknown| unknown.described(&self.text))
     }
 
     /// The lines, from 1, on which one of these variables is given a word that `is_meant`.

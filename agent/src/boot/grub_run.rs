@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::NotUnderstood;
 use super::grub_files::GrubFiles;
-use super::grub_script::{Command, Part, Word};
+use super::grub_script::{Command, DEEPEST, Part, Word};
 use super::grub_test::{Outcome, evaluate};
 use super::grub_vars::{Shown, State, Value};
 
@@ -53,6 +53,9 @@ pub(super) struct Run<'a> {
     pub functions: BTreeMap<String, Vec<Command>>,
     certain: bool,
 }
+
+/// The longest value that is followed: what the kernel takes of a command line on any architecture.
+const LONGEST_VALUE: usize = 4 << 10;
 
 impl<'a> Run<'a> {
     pub fn new(text: &'a str, around: &'a GrubFiles<'a>, state: State) -> Run<'a> {
@@ -132,6 +135,10 @@ impl<'a> Run<'a> {
         let known: Vec<&str> =
             arguments.iter().filter_map(|argument| argument.as_deref()).collect();
         if name == "!" {
+            if words.len() > DEEPEST {
+                let why = "this command has too many words to be followed";
+                return Err(NotUnderstood::at(self.text, at, why));
+            }
             return Ok(self.simple(&words[1..], block, at)?.map(|truth| !truth));
         }
         match name.as_str() {
@@ -195,7 +202,9 @@ impl<'a> Run<'a> {
                 Part::Text(text) => Some(text.clone()),
                 Part::Var { name, .. } => self.state.get(name),
             };
-            value = value.zip(more).map(|(value, more)| value + &more);
+            // Doubled forty times, it would take a terabyte.
+            let joined = value.zip(more).map(|(value, more)| value + &more);
+            value = joined.filter(|value| value.len() <= LONGEST_VALUE);
         }
         self.state.set(name, value);
     }

@@ -58,7 +58,7 @@ enum Token {
 /// # Errors
 /// [`NotUnderstood`] at the first place that is not followed.
 pub(super) fn parse(text: &str) -> Result<Vec<Command>, NotUnderstood> {
-    let mut parser = Parser { text, tokens: tokens(text)?, next: 0 };
+    let mut parser = Parser { text, tokens: tokens(text)?, next: 0, depth: 0 };
     let commands = parser.commands(&[])?;
     match parser.peek() {
         None => Ok(commands),
@@ -83,10 +83,16 @@ pub(super) fn words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
     all.into_iter().map(word).collect()
 }
 
+/// Blocks inside blocks, arms of one `if`, and negations of one command that are followed. What grub-mkconfig writes has
+/// four; a file with thousands would take the whole stack.
+pub(super) const DEEPEST: usize = 64;
+
 struct Parser<'a> {
     text: &'a str,
     tokens: Vec<(usize, Token)>,
     next: usize,
+    /// Blocks that are open here.
+    depth: usize,
 }
 
 impl Parser<'_> {
@@ -120,6 +126,17 @@ impl Parser<'_> {
 
     /// Commands up to one of the closing words, a closing brace, or the end.
     fn commands(&mut self, closers: &[&str]) -> Result<Vec<Command>, NotUnderstood> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            let at = self.peek().map_or(self.text.len(), |(at, _)| *at);
+            return Err(self.confused(at, "this is nested too deeply to be followed"));
+        }
+        let commands = self.commands_here(closers);
+        self.depth -= 1;
+        commands
+    }
+
+    fn commands_here(&mut self, closers: &[&str]) -> Result<Vec<Command>, NotUnderstood> {
         let mut all = Vec::new();
         loop {
             match self.peek() {
@@ -181,6 +198,10 @@ impl Parser<'_> {
             arms.push((condition, self.commands(&["elif", "else", "fi"])?));
             if self.keyword() != Some("elif") {
                 break;
+            }
+            if arms.len() >= DEEPEST {
+                let at = self.peek().map_or(self.text.len(), |(at, _)| *at);
+                return Err(self.confused(at, "this `if` has too many arms to be followed"));
             }
         }
         if self.keyword() == Some("else") {

@@ -22,16 +22,15 @@ pub mod version;
 #[cfg(test)]
 mod tests;
 
-/// A place in a text that cannot be followed, and why.
+/// A place in a text that cannot be followed, and why. Not what stands there: the reason is shown to people who may not read
+/// the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize)]
-#[error("line {line}, column {column}: {why} (`{text}`)")]
+#[error("line {line}, column {column}: {why}")]
 pub struct NotUnderstood {
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// The line's text, without its end.
-    pub text: String,
     /// Why, and what to do about it.
     pub why: String,
 }
@@ -41,11 +40,9 @@ impl NotUnderstood {
     pub(crate) fn at(text: &str, offset: usize, why: impl Into<String>) -> NotUnderstood {
         let before = text.get(..offset).unwrap_or(text);
         let start = before.rfind('\n').map_or(0, |at| at + 1);
-        let line_text = text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
         NotUnderstood {
             line: before.matches('\n').count() + 1,
             column: before.get(start..).map_or(0, |part| part.chars().count()) + 1,
-            text: crate::raw_text::shown(line_text),
             why: why.into(),
         }
     }

@@ -97,6 +97,9 @@ pub(super) enum Event {
 
 const NEVER_CLOSED: &str = "this quote or bracket is never closed";
 
+/// Expansions inside expansions that are followed: a file with thousands would take the whole stack.
+const DEEPEST: usize = 64;
+
 /// What a script assigns.
 pub(super) fn scan(text: &str) -> Vec<Event> {
     if let Some(at) = text.find('\0') {
@@ -108,6 +111,7 @@ pub(super) fn scan(text: &str) -> Vec<Event> {
         open: Vec::new(),
         defined: None,
         after_operator: false,
+        depth: 0,
         events: Vec::new(),
     };
     if let Err((at, why)) = scanner.script() {
@@ -152,6 +156,8 @@ struct Scanner<'a> {
     defined: Option<String>,
     /// The next command follows `&&`, `||` or `|`.
     after_operator: bool,
+    /// Expansions that are open around the place.
+    depth: usize,
     events: Vec<Event>,
 }
 

@@ -34,7 +34,7 @@ pub struct ApplyArgs {
     profile: ProfileArgs,
     #[command(flatten)]
     lints: LintArgs,
-    /// Only what acts on the running machine and needs no boot: ACS, VFs, modules.
+    /// Only what acts on the running machine and needs no boot: modules, sysctls, ACS, VFs.
     #[arg(long, conflicts_with = "root")]
     live_only: bool,
     /// Do not ask. Without a terminal nobody is asked.
@@ -181,19 +181,26 @@ fn exit(report: &ApplyReport, after: &Plan) -> Exit {
     }
 }
 
-/// Tools take their time: what is going on is said before it happens.
 fn progress(quiet: bool, event: &Event<'_>) {
-    if quiet {
-        return;
-    }
-    if let Event::Action(
-        _,
-        action @ (Action::RunTool { .. }
-        | Action::WriteAttribute { .. }
-        | Action::LoadModule { .. }),
-    ) = event
+    if let Event::Action(_, action) = event
+        && !quiet
+        && may_take_long(action)
     {
         output::status(&format!("… {}", apply::describe(action)));
+    }
+}
+
+/// Tools and drivers take their time, seconds to minutes: what they are at is shown before it begins.
+fn may_take_long(action: &Action) -> bool {
+    match action {
+        Action::RunTool { .. }
+        | Action::WriteAttribute { .. }
+        | Action::LoadModule { .. }
+        | Action::UnloadModule { .. }
+        | Action::BindVfs { .. }
+        | Action::SetVf { .. }
+        | Action::SetEswitch { .. } => true,
+        Action::ReplaceFile { .. } | Action::SetConfigBits { .. } | Action::Verify(_) => false,
     }
 }
 
@@ -212,4 +219,27 @@ pub fn agreed(what: &str) -> Result<bool, CliError> {
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(failed)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::vf::{EswitchMode, VfAttributes};
+
+    #[test]
+    fn what_waits_for_a_driver_is_shown_before_it_begins() {
+        let pf = "0000:18:00.0".parse().unwrap();
+        let (interface, driver) = ("ens1f0".to_owned(), "vfio-pci".to_owned());
+        let (none, limit_s) = (VfAttributes::default(), 5);
+        let (before, after) = (EswitchMode::Legacy, EswitchMode::Switchdev);
+        let slow = [
+            Action::UnloadModule { module: "nvidia_peermem".into() },
+            Action::BindVfs { pf, count: 8, driver, limit_s },
+            Action::SetVf { pf, interface, vf: 0, before: none, after: none, start: true, limit_s },
+            Action::SetEswitch { pf, before, after, limit_s },
+        ];
+        assert!(slow.iter().all(may_take_long));
+        let path = "/etc/default/grub".to_owned();
+        assert!(!may_take_long(&Action::ReplaceFile { path, before: None, after: None }));
+    }
 }

@@ -28,7 +28,7 @@ pub fn run(args: &BootArgs) -> Result<Exit, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::while_doing("cannot begin", error))?;
     let done = runtime.block_on(early_boot::put_back(&worker, &args.state_root));
-    // Neither a child that hangs nor who waits for it holds up the boot.
+    // Neither a child that hangs nor the thread that waits for it holds up the boot.
     runtime.shutdown_background();
     match done {
         Ok(true) => Ok(Exit::Done),

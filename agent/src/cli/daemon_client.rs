@@ -6,7 +6,7 @@ use std::time::Duration;
 use zbus::DBusError as _;
 
 use super::CliError;
-use crate::daemon::bus::Agent1Proxy;
+use crate::daemon::bus::{self, Agent1Proxy};
 use crate::daemon::status::Status;
 
 /// Reading is quick; a method may run update-grub.
@@ -99,7 +99,7 @@ fn with<T, F: Future<Output = zbus::Result<T>>>(
         let connecting = tokio::time::timeout(CONNECT_LIMIT, zbus::Connection::system()).await;
         // Whatever is wrong with the address, the socket or the greeting: there is no bus to speak by.
         let Ok(Ok(connection)) = connecting else { return Err(NoAnswer::NoBus) };
-        let work = async { act(Agent1Proxy::new(&connection).await?).await };
+        let work = async { act(bus::agent(&connection).await?).await };
         let done = match limit {
             Some(limit) => tokio::time::timeout(limit, work).await.map_err(|_| NoAnswer::Silent)?,
             None => work.await,

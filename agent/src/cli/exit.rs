@@ -9,7 +9,7 @@ use crate::engine::EngineError;
 use crate::engine::profile_source::SourceError;
 use crate::error_chain::causes;
 
-/// How a command ended, as its exit status (DESIGN §7).
+/// How a command ended, as its exit status (design §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0: done, or nothing to do.
@@ -20,7 +20,7 @@ pub enum Exit {
     RebootPending,
     /// 4: blocked, or not ready; refused because a daemon enforces the profile, or for a lint of level error.
     Blocked,
-    /// 5: something could not be read, or whether a reboot is due cannot be told yet.
+    /// 5: something could not be read, or whether a reboot is due is not known yet.
     CannotTell,
     /// 78: of the daemon's worker only: the operator has put no profile on this host (EX_CONFIG of sysexits.h).
     NoProfile,

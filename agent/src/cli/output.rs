@@ -90,7 +90,7 @@ pub fn status(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{shown}");
 }
 
-/// Diagnostics, laid out and coloured by who made them from harmless text.
+/// Diagnostics, laid out and coloured already, of text that cannot steer a terminal.
 pub fn diagnostics(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", text.trim_end());
 }

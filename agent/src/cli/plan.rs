@@ -97,7 +97,7 @@ pub fn status(plan: &Plan) -> Exit {
     } else if plan.reboot != RebootNeed::None {
         Exit::RebootPending
     } else if !plan.body.unknowns.is_empty() {
-        // What could not be read is never fine (DESIGN §5).
+        // What could not be read is never fine (design §5).
         Exit::CannotTell
     } else {
         Exit::Done

@@ -110,7 +110,7 @@ fn holders(status: &Status) -> String {
     if !status.reboot.is_needed() || !nix::unistd::geteuid().is_root() {
         return String::new();
     }
-    // Why it cannot be told is among the daemon's reasons.
+    // Why it is not known is among the daemon's reasons.
     busy::holders(Path::new("/proc"), &[])
         .map(|in_use| holders::held(&in_use, process::describe))
         .unwrap_or_default()

@@ -13,6 +13,7 @@ use crate::facts::{CpuVendor, Depth, Facts, IommuFacts};
 use crate::host::Writer as _;
 use crate::host::write::DirWriter;
 use crate::kind;
+use crate::ledger::Ledger;
 use crate::render::{self, GrubFamily, Options, Rendered};
 use crate::report::json;
 
@@ -90,7 +91,8 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     let Chosen { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
     output::lints(&loaded);
     engine::Judged::new(&loaded, &args.lints.allow_lint).check()?;
-    let desired = kind::resolve(&loaded.profile, &facts);
+    // Nothing was done before to an image that is yet to be built.
+    let desired = kind::resolve(&loaded.profile, &facts, &Ledger::default());
     let options = Options {
         grub_family: match args.family {
             Family::Debian => GrubFamily::Debian,

@@ -5,6 +5,7 @@ use clap::Args;
 use super::{CliError, Exit, output};
 use crate::daemon::observation;
 use crate::daemon::observe::{self, ObserveError, Selected};
+use crate::daemon::public;
 use crate::engine::EngineError;
 
 /// `bedplate worker`.
@@ -41,7 +42,9 @@ pub fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
             output::status(&error.to_string());
             Ok(Exit::NoProfile)
         }
-        Err(ObserveError::Engine(error)) => Err(error.into()),
+        Err(ObserveError::Engine(error @ EngineError::Lints { .. })) => Err(error.into()),
+        // The daemon passes it on to everybody.
+        Err(ObserveError::Engine(error)) => Err(CliError::host(public::error(&error))),
         Err(error) => Err(CliError::while_doing("cannot report", error)),
     }
 }

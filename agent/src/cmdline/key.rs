@@ -9,7 +9,7 @@ use crate::facts::Arch;
 use super::lex::{Token, fold_name};
 use super::shape::{OptionList, PASSTHROUGH, Sequence, Shape, kernel_bool, shape_of};
 
-/// One thing that is owned whole: who owns it decides everything on the line that speaks of it.
+/// One thing that is owned whole: its owner decides everything on the line that speaks of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Key {

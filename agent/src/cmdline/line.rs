@@ -23,10 +23,10 @@ pub enum LineError {
         bytes: usize,
     },
     /// A double quote is never closed, so everything after it is one argument: nothing can be added or taken out
-    /// without changing what another program or an operator wrote.
+    /// without changing what others wrote.
     #[error("the double quote in `{token}` is never closed; close it first")]
     OpenQuote {
-        /// The argument that runs to the end of the line.
+        /// Name of the argument that runs to the end of the line.
         token: String,
     },
     /// The kernel cuts arguments at the byte 0xA0, which is inside a character here.
@@ -34,13 +34,13 @@ pub enum LineError {
         "`{token}` holds a non-ASCII character with a byte 0xA0, at which the kernel cuts the argument; write it in ASCII"
     )]
     HiddenBlank {
-        /// The argument that the kernel would cut.
+        /// Name of the argument that the kernel would cut.
         token: String,
     },
     /// A byte that is part of no character: no file of a boot loader is sure to carry it.
     #[error("`{token}` holds bytes that are not UTF-8; write it in ASCII")]
     NotText {
-        /// The argument, with the bytes replaced.
+        /// Name of the argument.
         token: String,
     },
     /// A NUL ends the line for the kernel.
@@ -136,15 +136,16 @@ impl CommandLine {
             return Err(LineError::Nul);
         }
         for token in self.tokens() {
-            let text = || raw_text::shown(token.as_str());
+            // Its name: the value may be anybody's secret, and what is said here is shown to more people than the file.
+            let name = || raw_text::shown(&token.name());
             if raw_text::has_raw(token.as_str()) {
-                return Err(LineError::NotText { token: text() });
+                return Err(LineError::NotText { token: name() });
             }
             if token.has_open_quote() {
-                return Err(LineError::OpenQuote { token: text() });
+                return Err(LineError::OpenQuote { token: name() });
             }
             if token.as_str().as_bytes().contains(&LATIN1_NO_BREAK_SPACE) {
-                return Err(LineError::HiddenBlank { token: text() });
+                return Err(LineError::HiddenBlank { token: name() });
             }
         }
         Ok(())

@@ -20,7 +20,7 @@ pub(super) enum Shape {
     Bool,
     /// A comma list of options. Every occurrence is read, in order; within a group the last option wins.
     Options(&'static OptionList),
-    /// A collection in which every item stands for itself, who put it there.
+    /// A collection in which every item stands for itself, whatever put it there.
     Items(&'static ItemList),
     /// Occurrences whose order carries meaning: owned all together or not at all.
     Sequence(&'static Sequence),

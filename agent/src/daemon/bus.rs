@@ -1,17 +1,18 @@
 //! The daemon on the system bus: `org.bedplate.Agent1`. Reading is for everybody; what changes something asks polkit,
 //! unless root asks. Nothing is decided here: requests go to the loop.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
-use zbus::message::{Flags, Header};
+use zbus::message::Header;
+use zbus::names::UniqueName;
 use zbus::object_server::SignalEmitter;
-use zbus::{Connection, fdo, interface};
-use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
+use zbus::{fdo, interface};
 
 use super::logind;
+use super::on_demand::Asking;
 use super::restart::RestartError;
 use super::status::{State, Status};
 use super::store::StoreError;
@@ -20,16 +21,34 @@ use crate::reboot::hold::LONGEST_REASON;
 use crate::reboot::state::RebootState;
 use crate::visible;
 
+mod authority;
+mod connection;
+
+pub use authority::{Authority, has_left};
+pub use connection::{Lost, agent, connect, serve, serve_operators, watch};
+
 /// Its name on the bus.
 pub const NAME: &str = "org.bedplate.Agent1";
+/// Its name for root, on a connection of its own: the bus lets nobody else send to it (systemd/dbus), so that no crowd of
+/// readers is in front of an operator.
+pub const OPERATORS: &str = "org.bedplate.Operator1";
 /// Its object.
 pub const PATH: &str = "/org/bedplate/Agent1";
+
+/// A request of a caller who may make it.
+#[derive(Debug)]
+pub struct Asked {
+    /// The connection that has asked.
+    pub caller: UniqueName<'static>,
+    /// When.
+    pub at: Instant,
+    /// For what.
+    pub request: Request,
+}
 
 /// What is asked of the loop over the bus, and where its answer goes.
 #[derive(Debug)]
 pub enum Request {
-    /// Observe the host and answer with the plan as JSON.
-    Plan(Reply<String>),
     /// Forget failures and contests, observe, and apply.
     Reconcile(Reply<State>),
     /// Read the profile again.
@@ -85,26 +104,58 @@ pub enum RequestError {
 pub struct Shown {
     /// All of it.
     pub status: Status,
+    /// The same as JSON: written once, however many ask for it.
+    pub status_json: String,
     /// `bedplate plan --json` of the last observation.
     pub plan: String,
+    /// Why there is no plan that counts.
+    pub unusable: Option<String>,
+}
+
+impl Shown {
+    /// Before the first look.
+    pub fn new(status: Status) -> Self {
+        let mut shown =
+            Shown { status_json: String::new(), plan: String::new(), unusable: None, status };
+        shown.update_json();
+        shown
+    }
+
+    /// Shows another status; the one that was shown before comes back.
+    pub fn replace(&mut self, status: Status) -> Status {
+        let before = std::mem::replace(&mut self.status, status);
+        self.update_json();
+        before
+    }
+
+    fn update_json(&mut self) {
+        let text = serde_json::to_string_pretty(&self.status).unwrap_or_default();
+        self.status_json = visible::json(&text);
+    }
 }
 
 /// Shared with the loop, which alone writes it.
 pub type Shared = Arc<Mutex<Shown>>;
 
-/// What logind or polkit may take to answer: polkit asks people, who take their time.
-const METHOD_LIMIT: std::time::Duration = std::time::Duration::from_secs(25);
-
 /// The object.
+#[derive(Clone)]
 pub struct Agent {
     shown: Shared,
-    to: mpsc::Sender<Request>,
+    /// Only what the caller may ask for is in this queue: readers have none.
+    to: mpsc::Sender<Asked>,
+    looks: Asking,
+    authority: Arc<Authority>,
 }
 
 impl Agent {
     /// An object that shows `shown` and passes requests on.
-    pub fn new(shown: Shared, to: mpsc::Sender<Request>) -> Self {
-        Agent { shown, to }
+    pub fn new(
+        shown: Shared,
+        to: mpsc::Sender<Asked>,
+        looks: Asking,
+        authority: Authority,
+    ) -> Self {
+        Agent { shown, to, looks, authority: Arc::new(authority) }
     }
 
     fn see<T>(&self, look: impl FnOnce(&Shown) -> T) -> T {
@@ -112,10 +163,15 @@ impl Agent {
         look(&self.shown.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> fdo::Result<T> {
+    async fn ask<T>(
+        &self,
+        caller: UniqueName<'static>,
+        request: impl FnOnce(Reply<T>) -> Request,
+    ) -> fdo::Result<T> {
         let (reply, answered) = oneshot::channel();
         let gone = |_| fdo::Error::Failed("the daemon is stopping".into());
-        self.to.send(request(reply)).await.map_err(|_| gone(()))?;
+        let asked = Asked { caller, at: Instant::now(), request: request(reply) };
+        self.to.send(asked).await.map_err(|_| gone(()))?;
         let answer = answered.await.map_err(|_| gone(()))?;
         answer.map_err(|error| fdo::Error::Failed(error.to_string()))
     }
@@ -124,29 +180,26 @@ impl Agent {
 // zbus makes XML comments of these docs for those who introspect: no two hyphens in a row, so no long options.
 #[interface(name = "org.bedplate.Agent1")]
 impl Agent {
-    /// Looks at the host and returns the plan as JSON, as `bedplate plan` prints it. Changes nothing.
+    /// The plan as JSON, as `bedplate plan` prints it, of a look at the host that is at most ten seconds old; older where
+    /// the host does not answer in time, or many ask at once. Changes nothing.
     async fn plan(&self) -> fdo::Result<String> {
-        self.ask(Request::Plan).await
+        self.looks.look().await;
+        self.see(|shown| match &shown.unusable {
+            Some(why) => Err(fdo::Error::Failed(why.clone())),
+            None => Ok(shown.plan.clone()),
+        })
     }
 
     /// Looks, applies, and returns the state then. Forgets what failed before and what was contested.
-    async fn reconcile(
-        &self,
-        #[zbus(connection)] connection: &Connection,
-        #[zbus(header)] header: Header<'_>,
-    ) -> fdo::Result<String> {
-        allowed(connection, &header, "org.bedplate.reconcile").await?;
-        Ok(self.ask(Request::Reconcile).await?.name().to_owned())
+    async fn reconcile(&self, #[zbus(header)] header: Header<'_>) -> fdo::Result<String> {
+        let (caller, _) = self.authority.allows(&header, "org.bedplate.reconcile").await?;
+        Ok(self.ask(caller, Request::Reconcile).await?.name().to_owned())
     }
 
     /// Reads the profile again, and does what it says.
-    async fn reload(
-        &self,
-        #[zbus(connection)] connection: &Connection,
-        #[zbus(header)] header: Header<'_>,
-    ) -> fdo::Result<()> {
-        allowed(connection, &header, "org.bedplate.reload").await?;
-        self.ask(Request::Reload).await
+    async fn reload(&self, #[zbus(header)] header: Header<'_>) -> fdo::Result<()> {
+        let (caller, _) = self.authority.allows(&header, "org.bedplate.reload").await?;
+        self.ask(caller, Request::Reload).await
     }
 
     /// Reboots the host the way the profile says, whatever policy and window are; vetoes, inhibitors and the fleet's lock
@@ -157,7 +210,6 @@ impl Agent {
         &self,
         why: String,
         not_before: u64,
-        #[zbus(connection)] connection: &Connection,
         #[zbus(header)] header: Header<'_>,
     ) -> fdo::Result<(String, String)> {
         // Before anybody is asked: it is kept, logged, and shown to everybody who is logged in.
@@ -165,31 +217,23 @@ impl Agent {
             let text = format!("the reason is longer than {LONGEST_REASON} characters");
             return Err(fdo::Error::InvalidArgs(text));
         }
-        allowed(connection, &header, "org.bedplate.schedule-reboot").await?;
+        let (caller, _) = self.authority.allows(&header, "org.bedplate.schedule-reboot").await?;
         let not_before = (not_before != 0).then(|| logind::time(not_before));
         let (state, text) =
-            self.ask(|reply| Request::ScheduleReboot { why, not_before, reply }).await?;
+            self.ask(caller, |reply| Request::ScheduleReboot { why, not_before, reply }).await?;
         Ok((state.name().to_owned(), text))
     }
 
     /// Takes back a reboot that bedplate announced. Nobody else's.
-    async fn cancel_reboot(
-        &self,
-        #[zbus(connection)] connection: &Connection,
-        #[zbus(header)] header: Header<'_>,
-    ) -> fdo::Result<String> {
-        let uid = allowed(connection, &header, "org.bedplate.cancel-reboot").await?;
-        self.ask(|reply| Request::CancelReboot { uid, reply }).await
+    async fn cancel_reboot(&self, #[zbus(header)] header: Header<'_>) -> fdo::Result<String> {
+        let (caller, uid) = self.authority.allows(&header, "org.bedplate.cancel-reboot").await?;
+        self.ask(caller, |reply| Request::CancelReboot { uid, reply }).await
     }
 
     /// Takes the GPUs and NICs that are there now for all there are to be. Returns which are forgotten.
-    async fn forget_missing(
-        &self,
-        #[zbus(connection)] connection: &Connection,
-        #[zbus(header)] header: Header<'_>,
-    ) -> fdo::Result<String> {
-        allowed(connection, &header, "org.bedplate.reconcile").await?;
-        self.ask(Request::ForgetMissing).await
+    async fn forget_missing(&self, #[zbus(header)] header: Header<'_>) -> fdo::Result<String> {
+        let (caller, _) = self.authority.allows(&header, "org.bedplate.reconcile").await?;
+        self.ask(caller, Request::ForgetMissing).await
     }
 
     /// Version of bedplate.
@@ -249,42 +293,7 @@ impl Agent {
     /// Everything the daemon knows, as JSON: what `bedplate status` prints.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn status_json(&self) -> String {
-        self.see(|shown| {
-            visible::json(&serde_json::to_string_pretty(&shown.status).unwrap_or_default())
-        })
-    }
-}
-
-/// Root may; anybody else is for polkit to decide. Where there is no polkit, nobody else may.
-async fn allowed(connection: &Connection, header: &Header<'_>, action: &str) -> fdo::Result<u32> {
-    let denied = |why: String| fdo::Error::AccessDenied(why);
-    let sender = header.sender().ok_or_else(|| denied("a message without a sender".into()))?;
-    let bus = fdo::DBusProxy::new(connection).await.map_err(|error| denied(error.to_string()))?;
-    let uid = bus.get_connection_unix_user(sender.clone().into()).await?;
-    if uid == 0 {
-        return Ok(uid);
-    }
-    let asked = async {
-        let subject = Subject::new_for_message_header(header).map_err(|error| error.to_string())?;
-        let authority = AuthorityProxy::new(connection).await.map_err(|error| error.to_string())?;
-        // A password is asked for only where the caller says that somebody is there to give it (D-Bus specification,
-        // "Message format", ALLOW_INTERACTIVE_AUTHORIZATION).
-        let answer = authority
-            .check_authorization(&subject, action, &HashMap::new(), interaction(header), "")
-            .await;
-        answer.map_err(|error| error.to_string())
-    };
-    match asked.await {
-        Ok(answer) if answer.is_authorized => Ok(uid),
-        Ok(_) => Err(denied(format!("polkit does not allow {action}"))),
-        Err(why) => Err(denied(format!("only root may do this: polkit cannot be asked ({why})"))),
-    }
-}
-
-fn interaction(header: &Header<'_>) -> CheckAuthorizationFlags {
-    match header.primary().flags().contains(Flags::ALLOW_INTERACTIVE_AUTH) {
-        true => CheckAuthorizationFlags::ALLOW_USER_INTERACTION,
-        false => CheckAuthorizationFlags::empty(),
+        self.see(|shown| shown.status_json.clone())
     }
 }
 
@@ -347,42 +356,4 @@ pub trait Agent1 {
     /// See [`Agent`].
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn status_json(&self) -> zbus::Result<String>;
-}
-
-/// On the system bus, under its name.
-///
-/// # Errors
-/// [`zbus::Error::NameTaken`]: another daemon has the name. Others: there is no bus.
-pub async fn serve(agent: Agent) -> zbus::Result<zbus::Connection> {
-    zbus::connection::Builder::system()
-        .method_timeout(METHOD_LIMIT)
-        .serve_at(PATH, agent)
-        .name(NAME)
-        .replace_existing_names(false)
-        .allow_name_replacements(false)
-        .build()
-        .await
-}
-
-/// What of the bus is no longer heard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
-    /// The bus itself: the connection has ended.
-    Bus,
-    /// Signals of systemd-logind, on a bus that is there.
-    LogindSignals,
-}
-
-/// Waits until the connection has ended, and says so.
-pub async fn watch(connection: Connection, to: mpsc::Sender<Lost>) {
-    let mut messages = zbus::MessageStream::from(&connection);
-    // Nothing may keep the connection but what uses it.
-    drop(connection);
-    while let Some(message) = logind::next(&mut messages).await {
-        if message.is_err() {
-            break;
-        }
-    }
-    // The loop listens for as long as it lives.
-    let _ = to.send(Lost::Bus).await;
 }

@@ -57,7 +57,7 @@ impl KnownDevices {
         gone.into_iter().collect()
     }
 
-    /// As [`KnownDevices::update`]; what is gone is for people. Where the PCI devices cannot be read nothing can be told.
+    /// As [`KnownDevices::update`]; what is gone is for people. Where the PCI devices cannot be read nothing is known.
     pub fn report_missing(&mut self, observation: &mut Observation) {
         let Some(seen) = &observation.devices else {
             if !self.devices.is_empty() {
@@ -75,7 +75,7 @@ impl KnownDevices {
     }
 
     /// What is gone of one kind. Addresses change when a bridge gets another bus number, so that several may be new after
-    /// one device was lost: never more are gone than the kind has fewer of. Which of them it was cannot be told then.
+    /// one device was lost: never more are gone than the kind has fewer of. Which of them it was is not known then.
     fn gone(&self, what: &str, seen: &[Device]) -> Vec<(String, String)> {
         let is = |kind: &String| kind == what;
         let there: BTreeMap<&str, bool> = seen

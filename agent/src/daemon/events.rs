@@ -59,15 +59,15 @@ pub fn uevents(to: Sender<Trigger>) -> std::io::Result<()> {
 }
 
 /// For the runtime to wait on.
-// What is deprecated is registering a descriptor that another program or an operator may close; an owned one nobody else
-// closes. The other way is unsafe code.
+// It is deprecated because a descriptor may be closed while it is registered; nothing else closes one that is owned. The
+// other way is unsafe code.
 #[allow(deprecated)]
 pub(super) fn registered<T: AsRawFd>(descriptor: T) -> std::io::Result<AsyncFd<T>> {
     AsyncFd::new(descriptor)
 }
 
 /// Whether a uevent may undo what bedplate did: `ACTION@/devices/…`, then `KEY=value` after zero bytes.
-fn relevant(message: &[u8]) -> Option<Trigger> {
+pub fn relevant(message: &[u8]) -> Option<Trigger> {
     let text = String::from_utf8_lossy(message);
     let mut fields = text.split('\0');
     let head = fields.next()?;

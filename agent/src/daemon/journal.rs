@@ -56,7 +56,7 @@ messages! {
     RELEASED Info "e55d2029f45f4207ac30100003b10a60";
     /// People have to deal with something.
     BLOCKED Warning "78420a2966d743359c5869884c0f4ebc";
-    /// Something could not be read: whether the host is right cannot be told.
+    /// Something could not be read: whether the host is right is not known.
     UNREAD Warning "4e76316987ce4903bacd10821d19b5b4";
     /// The profile cannot be used, or the host not be looked at.
     UNUSABLE Error "066b72f8c1a8418f989c892be6409883";
@@ -96,11 +96,26 @@ messages! {
 pub fn start() {
     let registry = tracing_subscriber::registry().with(LevelFilter::INFO);
     let journal = std::env::var_os("JOURNAL_STREAM").and_then(|_| tracing_journald::layer().ok());
+    // journald looks up the unit of a message's sender when it takes the message, and finds none if the sender has exited
+    // by then. `journalctl -u` goes by this field as well where root set it (systemd.journal-fields(7)).
+    let cgroups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let unit = unit(&cgroups).map(|unit| ("OBJECT_SYSTEMD_UNIT", unit));
     match journal {
         // BEDPLATE_KIND, not F_BEDPLATE_KIND: the names are documented.
-        Some(journal) => registry.with(journal.with_field_prefix(None)).init(),
+        Some(journal) => {
+            registry.with(journal.with_field_prefix(None).with_custom_fields(unit)).init();
+        }
         None => registry.with(text(std::io::stderr)).init(),
     }
+}
+
+/// The systemd unit of a process with these control groups (`/proc/PID/cgroup`): below its slices, in systemd's hierarchy.
+fn unit(cgroups: &str) -> Option<&str> {
+    let mut paths = cgroups.lines().filter_map(|line| {
+        line.strip_prefix("0::").or_else(|| line.split_once(":name=systemd:").map(|(_, path)| path))
+    });
+    paths
+        .find_map(|path| path.split('/').find(|part| !part.is_empty() && !part.ends_with(".slice")))
 }
 
 /// Lines for people.
@@ -231,6 +246,17 @@ mod tests {
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn the_unit_is_what_runs_this_program() {
+        let boot = Some("bedplate-boot.service");
+        assert_eq!(unit("0::/system.slice/bedplate-boot.service\n"), boot);
+        assert_eq!(unit("0::/system.slice/system-x.slice/bedplate-boot.service/worker\n"), boot);
+        let hybrid = "2:cpu,cpuacct:/x\n1:name=systemd:/system.slice/bedplate-boot.service\n0::/\n";
+        assert_eq!(unit(hybrid), boot);
+        assert_eq!(unit("0::/\n"), None);
+        assert_eq!(unit(""), None);
     }
 
     #[test]

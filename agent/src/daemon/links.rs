@@ -12,7 +12,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::Sender;
 
 use super::events::{Trigger, registered};
-use crate::host::changed_links;
+pub use crate::host::changed_links;
 
 /// Multicast group RTNLGRP_LINK, as a bit (include/uapi/linux/rtnetlink.h, RTMGRP_LINK).
 const LINK: u32 = 1;

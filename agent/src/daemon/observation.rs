@@ -50,7 +50,7 @@ pub struct Observation {
     pub cause: Option<Cause>,
     /// What to watch for drift.
     pub watch: Watch,
-    /// GPUs and NICs that are there; `None`: cannot be told, since the PCI devices cannot be read.
+    /// GPUs and NICs that are there; `None`: not known, since the PCI devices cannot be read.
     #[serde(default)]
     pub devices: Option<Vec<Device>>,
     /// Facts that are worth a label: `iommu`, `vfs`, `acs`.

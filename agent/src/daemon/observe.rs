@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::observation::{self, Device, Difference, Done, Observation};
+use super::public::{self, Words};
 use crate::apply::{self, Event};
 use crate::desired::Desired;
 use crate::enforce_hold::EnforceHold;
@@ -18,6 +19,7 @@ use crate::host::Reader;
 use crate::host::dir::DirReader;
 use crate::kind::cmdline::diagnosis::Cause;
 use crate::kind::{Context, KINDS, Watch, cmdline};
+use crate::mask;
 use crate::plan::{Action, Change};
 use crate::profile::model::{Agent, Profile};
 use crate::report::json;
@@ -49,7 +51,7 @@ pub struct Selected<'a> {
 pub fn observe() -> Result<Observation, ObserveError> {
     let reader = DirReader::live();
     let planned = engine::prepare(&reader, &REQUEST)?;
-    Ok(seen(&reader, &planned, Vec::new(), Vec::new())?)
+    Ok(seen(&reader, &planned, &words(&reader, &planned), Vec::new(), Vec::new())?)
 }
 
 /// Applies what was selected and looks at the host; `at` is told what is being done.
@@ -66,7 +68,9 @@ pub fn apply(
         // The changes were named by a profile that may be gone by now, and another one in its place.
         let replaced =
             !selected.profile_files.iter().all(|file| planned.profile_files.contains(file));
-        let takes = |change: &Change| !held && !replaced && selected.changes.contains(&change.id);
+        let takes = |change: &Change| {
+            !held && !replaced && { selected.changes.contains(&mask::text(&change.id)) }
+        };
         planned.plan.body.changes.retain(takes);
         Ok(())
     };
@@ -78,11 +82,15 @@ pub fn apply(
     let now = jiff::Timestamp::now();
     let Applied { before, report, after, .. } =
         engine::apply(&Target::Live, &REQUEST, &mut select, &mut watch, now)?;
-    let ended = before.plan.body.changes.iter().zip(&report.changes).map(|(change, report)| Done {
+    let (reader, after) = (DirReader::live(), after?);
+    let words = words(&reader, &after);
+    let shown = public::plan(&before.plan, &words);
+    let ended = shown.body.changes.iter().zip(&report.changes).map(|(change, report)| Done {
         change: Difference::of(change),
-        failure: report.outcome.failure(),
+        failure: public::failure(&report.outcome),
     });
-    Ok(seen(&DirReader::live(), &after?, ended.collect(), report.warnings)?)
+    let warnings = report.warnings.iter().map(|text| mask::text(text)).collect();
+    Ok(seen(&reader, &after, &words, ended.collect(), warnings)?)
 }
 
 /// What the profile says to the daemon, without asking anything that a driver answers.
@@ -109,20 +117,30 @@ pub enum ObserveError {
 /// What is being done, before it is done: a tool or a driver takes its time.
 fn doing(event: &Event<'_>) -> Option<String> {
     match event {
-        Event::Action(_, Action::RunTool { argv, .. }) => Some(argv.join(" ")),
+        Event::Action(_, Action::RunTool { argv, .. }) => Some(mask::text(&argv.join(" "))),
         Event::Action(_, Action::Verify(_)) => None,
         Event::Action(_, action) => Some(apply::describe(action)),
         _ => None,
     }
 }
 
+/// What of the profile is the operator's own words.
+fn words(reader: &dyn Reader, planned: &Planned) -> Words {
+    let files = &planned.profile_files;
+    let texts: Vec<String> = files.iter().filter_map(|file| reader.text(file).ok()).collect();
+    Words::of(texts.iter().map(String::as_str))
+}
+
+/// What was found, as everybody may see it.
 fn seen(
     reader: &dyn Reader,
     planned: &Planned,
+    words: &Words,
     done: Vec<Done>,
     warnings: Vec<String>,
 ) -> Result<Observation, serde_json::Error> {
     let Planned { facts, loaded, plan, desired, .. } = planned;
+    let shown = public::plan(plan, words);
     // What a lint stops is no difference that the daemon could do something about; the blocker says what would.
     let takes = |change: &&Change| planned.stopping.is_empty() && change.deferred.is_none();
     Ok(Observation {
@@ -133,17 +151,17 @@ fn seen(
         stopped: !planned.stopping.is_empty(),
         done,
         warnings,
-        changes: plan.body.changes.iter().filter(takes).map(Difference::of).collect(),
-        blockers: plan.body.blockers.clone(),
-        unknowns: plan.body.unknowns.clone(),
-        pending: plan.body.pending.clone(),
+        changes: shown.body.changes.iter().filter(takes).map(Difference::of).collect(),
+        blockers: shown.body.blockers.clone(),
+        unknowns: shown.body.unknowns.clone(),
+        pending: shown.body.pending.clone(),
         need: engine::waits_for(plan),
         hash: observation::hash(plan),
-        cause: cause(reader, planned),
+        cause: cause(reader, planned).map(public::cause),
         watch: watch(&loaded.profile, facts, reader),
         devices: devices(facts, desired),
         facts: labels(facts, reader),
-        plan_json: json::plan(plan, &facts.label())?,
+        plan_json: json::plan(&shown, &facts.label())?,
     })
 }
 
@@ -162,6 +180,7 @@ fn cause(reader: &dyn Reader, planned: &Planned) -> Option<Cause> {
         facts: &planned.facts,
         reader,
         ledger: &planned.ledger,
+        so_far: body,
     };
     match cmdline::why_not_in_effect(&context, None) {
         // Only then is there something to look for.

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::public_file::replace;
 use super::status::{State, Status};
 use crate::host::file;
+use crate::host::write::remove_own_file;
 use crate::profile::model::RebootPolicy;
 
 /// Debian's marker, which kured watches too (handbook §2.6).
@@ -69,7 +70,7 @@ pub fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
     }
     if ours {
         match others.is_empty() {
-            true => std::fs::remove_file(&list)?,
+            true => drop(remove_own_file(&list)?),
             false => replace(&list, (others.join("\n") + "\n").as_bytes())?,
         }
     }
@@ -79,9 +80,9 @@ pub fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
     }
     let cut_short = mine == INTENT && read(&marker)? == TEXT;
     if others.is_empty() && (cut_short || identity(&marker).is_ok_and(|now| now == mine)) {
-        std::fs::remove_file(&marker)?;
+        remove_own_file(&marker)?;
     }
-    std::fs::remove_file(made)
+    remove_own_file(&made).map(drop)
 }
 
 /// A file that is not there is empty.

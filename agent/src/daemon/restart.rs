@@ -157,8 +157,8 @@ impl Restart {
         again.into_iter().chain(lock_again).chain(self.watch_command()).min()
     }
 
-    /// A request that something was in the way of is remembered as one: who lifts a hold hours later does not expect
-    /// the machine to go down at once.
+    /// A request that something was in the way of is remembered as one: an operator who lifts a hold hours later does not
+    /// expect the machine to go down at once.
     fn note_wait(&self, record: &mut Result<Record, StoreError>, state: &RebootState) {
         if !matches!(state, RebootState::Waiting { .. }) {
             return;

@@ -3,6 +3,7 @@
 mod answer;
 mod clock;
 mod link;
+mod on_request;
 mod pass;
 mod unusable;
 
@@ -18,7 +19,7 @@ use tokio::task::JoinHandle;
 use zbus::Connection;
 
 use super::backoff::Backoff;
-use super::bus::{self, Agent, Lost, Request, Shared, Shown};
+use super::bus::{self, Agent, Asked, Lost, Shared, Shown};
 use super::debounce::Debounce;
 use super::devices::KnownDevices;
 use super::events::{self, Files, Trigger};
@@ -38,6 +39,7 @@ use super::watchdog::{self, Busy, notify};
 use crate::error_chain::chain;
 use crate::host::boot_id;
 use crate::kind::Watch;
+use on_request::OnRequest;
 
 /// What the bus may take for the signals of one change.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
@@ -88,7 +90,10 @@ pub fn run(options: Options) -> Result<(), RunError> {
 struct Daemon {
     options: Options,
     shown: Shared,
+    /// Where others ask.
     bus: Option<Connection>,
+    /// Where the daemon asks others.
+    own_bus: Option<Connection>,
     /// While there is no bus: when to try again, and how long to wait after that.
     bus_again: Option<(Instant, Duration)>,
     /// Says what is no longer heard: apart from triggers, of which one may be dropped.
@@ -100,8 +105,9 @@ struct Daemon {
     unheard: bool,
     to_triggers: Sender<Trigger>,
     triggers: Receiver<Trigger>,
-    to_asked: Sender<Request>,
-    asked: Receiver<Request>,
+    to_asked: Sender<Asked>,
+    asked: Receiver<Asked>,
+    looks: OnRequest,
     files: Option<Files>,
     links: Option<Links>,
     restart: Restart,
@@ -145,7 +151,7 @@ impl Daemon {
     async fn start(options: Options) -> Result<Self, RunError> {
         let boot_id = boot_id::below(&options.root);
         let status = Status::starting(boot_id.clone());
-        let shown = Arc::new(Mutex::new(Shown { status: status.clone(), plan: String::new() }));
+        let shown = Arc::new(Mutex::new(Shown::new(status.clone())));
         let (to_asked, asked) = mpsc::channel(16);
         let (to_triggers, triggers) = mpsc::channel(64);
         let (to_lost, lost) = mpsc::channel(4);
@@ -159,6 +165,7 @@ impl Daemon {
             options,
             shown,
             bus: None,
+            own_bus: None,
             bus_again: None,
             to_lost,
             lost,
@@ -168,6 +175,7 @@ impl Daemon {
             triggers,
             to_asked,
             asked,
+            looks: OnRequest::new(),
             files,
             links,
             restart,
@@ -225,7 +233,7 @@ impl Daemon {
         let mut hangup = stop(SignalKind::hangup())?;
         tokio::spawn(watchdog::watch(self.busy.clone()));
         notify(&[NotifyState::Ready, NotifyState::Status("observing the host")]);
-        self.look(true).await;
+        self.look().await;
         while !self.options.launch.is_replaced() {
             if self.debounce.ends().is_none() {
                 release_memory::give_back();
@@ -238,6 +246,7 @@ impl Daemon {
                 () = received(&mut interrupt) => break,
                 () = received(&mut hangup) => Happened::Reload,
                 Some(asked) = self.asked.recv() => Happened::Asked(asked),
+                seen = self.looks.next() => Happened::OnRequest(seen),
                 Some(lost) = self.lost.recv() => Happened::Lost(lost),
                 Some(trigger) = self.triggers.recv() => Happened::Trigger(trigger),
                 () = tokio::time::sleep_until(wake.into()) => Happened::Due,
@@ -245,7 +254,8 @@ impl Daemon {
             self.busy.begin();
             match happened {
                 Happened::Reload => self.reload().await,
-                Happened::Asked(request) => self.answer(request).await,
+                Happened::Asked(asked) => self.answer(asked).await,
+                Happened::OnRequest(happened) => self.on_request(happened).await,
                 Happened::Lost(Lost::Bus) => self.disconnected().await,
                 Happened::Lost(Lost::LogindSignals) => self.listen_again().await,
                 Happened::Trigger(trigger) => self.heard(trigger).await,
@@ -259,6 +269,7 @@ impl Daemon {
         self.status.stop();
         self.work = None;
         self.publish().await;
+        self.leave_bus().await;
         if replaced { Err(RunError::Replaced) } else { Ok(()) }
     }
 
@@ -295,7 +306,7 @@ impl Daemon {
             self.backoff.forget();
         }
         match batch.other {
-            true => self.look(true).await,
+            true => self.look().await,
             false => self.decide().await,
         }
     }
@@ -309,7 +320,7 @@ impl Daemon {
         }
         self.backoff.forget();
         self.working_on("observing the host").await;
-        self.look(true).await;
+        self.look().await;
         notify(&[NotifyState::Ready]);
     }
 
@@ -357,7 +368,8 @@ impl Daemon {
         let before = {
             let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
             shown.plan = self.plan();
-            std::mem::replace(&mut shown.status, now.clone())
+            shown.unusable.clone_from(&self.unusable);
+            shown.replace(now.clone())
         };
         let line = format!("{}: {}", now.state.name(), now.reason);
         notify(&[NotifyState::Status(&line)]);
@@ -381,7 +393,8 @@ async fn received(signal: &mut Signal) {
 
 enum Happened {
     Reload,
-    Asked(Request),
+    Asked(Asked),
+    OnRequest(on_request::Happened),
     Lost(Lost),
     Trigger(Trigger),
     Due,

@@ -23,7 +23,7 @@ use crate::reboot::state::RebootState;
 pub const VERSION: u32 = 2;
 /// What is known before the first look.
 const NOT_OBSERVED: &str = "the host has not been observed yet";
-/// Where the daemon keeps it for who has no bus. Everybody may read it.
+/// Where the daemon keeps it for those without a bus. Everybody may read it.
 pub const FILE: &str = "/run/bedplate/status.json";
 
 /// The whole of it.
@@ -104,7 +104,7 @@ pub struct Work {
 /// The reboot, as `bedplate reboot status` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebootStatus {
-    /// What the host waits for; `None`: cannot be told (not looked at yet, no profile, an error).
+    /// What the host waits for; `None`: not known (not looked at yet, no profile, an error).
     pub need: Option<RebootNeed>,
     /// The profile's policy.
     pub policy: Option<RebootPolicy>,
@@ -220,7 +220,7 @@ impl Status {
     pub fn fail(&mut self, why: String) {
         self.state = State::Error;
         self.verdict = Verdict::CannotTell;
-        self.untold(why);
+        self.set_unknown(why);
     }
 
     /// There is no profile to hold the host against.
@@ -233,7 +233,7 @@ impl Status {
         self.unknowns.clear();
         self.pending.clear();
         self.contested.clear();
-        self.untold(why);
+        self.set_unknown(why);
     }
 
     /// The daemon ends: what it said last is nobody's word any more.
@@ -244,8 +244,8 @@ impl Status {
         self.reason = "the daemon was stopped: nothing keeps this host as its profile says".into();
     }
 
-    /// Whether a reboot is due cannot be told either.
-    fn untold(&mut self, why: String) {
+    /// Whether a reboot is due is not known either.
+    fn set_unknown(&mut self, why: String) {
         self.reboot.need = None;
         self.reboot.state = RebootState::Unknown { why: why.clone() };
         self.reason = why;

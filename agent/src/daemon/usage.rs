@@ -2,7 +2,7 @@
 
 use crate::host::process;
 
-/// Both families, or nothing where it cannot be told.
+/// Both families, or nothing where it is not known.
 ///
 /// node_exporter, which reads the file, says the same of itself. It drops a sample whose HELP differs from its own or
 /// whose labels do not tell it apart.

@@ -1,7 +1,6 @@
 //! What a host that loses bedplate must not keep: everything that bedplate tells others about it. Metrics, labels and the
 //! daemon's files in /run; what others have written stays. Used when bedplate is uninstalled, with the daemon stopped.
 
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use super::logind::{self, Announced, ManagerProxy};
 use super::store::{Store, StoreError};
 use super::{export, reboot_required};
 use crate::error_chain::chain;
+use crate::host::write::{remove_own_directory, remove_own_file};
 use crate::profile::model::RebootMethod;
 use crate::reboot::method::{MethodError, undo};
 use crate::utc::shown;
@@ -106,26 +106,24 @@ pub fn withdraw(root: &Path) -> Vec<String> {
         return outside;
     }
     let mut wrong = Vec::new();
-    let mut check = |what: &str, done: std::io::Result<()>| match done {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            wrong.push(format!("cannot remove {what}: {error}"))
-        }
-        _ => {}
+    let mut check = |what: &str, done: std::io::Result<()>| {
+        wrong.extend(done.err().map(|error| format!("cannot remove {what}: {error}")));
     };
     for (directory, name) in [(export::COLLECTOR, "bedplate.prom"), (export::FEATURES, "bedplate")]
     {
         let path = format!("{directory}/{name}");
-        check(&path, std::fs::remove_file(at(&path)));
+        check(&path, remove_own_file(&at(&path)).map(drop));
         // A write that was cut short.
-        check(&path, std::fs::remove_file(at(&format!("{directory}/.{name}.tmp"))));
+        check(&path, remove_own_file(&at(&format!("{directory}/.{name}.tmp"))).map(drop));
     }
     check(reboot_required::REQUIRED, reboot_required::set(root, false));
     // Nobody else's: status, metrics, what was announced.
-    check(DIRECTORY, std::fs::remove_dir_all(at(DIRECTORY)));
+    check(DIRECTORY, remove_own_directory(&at(DIRECTORY)));
     wrong
 }
 
-/// Whether a directory below `root` is a link out of it. One that is not there leads nowhere.
+/// Whether a directory below `root` is a link out of it. One that is not there leads nowhere. This finds links of root's in
+/// an image; those of other users, who could put one there at any moment, are not followed at all.
 fn leaves(root: &Path, directory: &Path) -> bool {
     match (root.canonicalize(), directory.canonicalize()) {
         (Ok(root), Ok(real)) => !real.starts_with(root),
@@ -196,5 +194,29 @@ mod tests {
         let said = withdraw(root.path());
         assert!(said[0].starts_with("/run leads out of "), "{said:?}");
         assert!(host.path().join("bedplate").exists());
+    }
+
+    /// The directory of a collector, or the one above, may belong to the collector.
+    #[test]
+    fn nothing_is_removed_through_a_link_of_another_user() {
+        if !nix::unistd::geteuid().is_root() {
+            let why = "links of another user need root";
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "not checked: {why}");
+            return eprintln!("NOT CHECKED: {why}");
+        }
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        let kept = ["other/bedplate.prom", "other/bedplate/status.json"];
+        std::fs::create_dir_all(at("other/bedplate")).unwrap();
+        std::fs::create_dir_all(at("var/lib/prometheus")).unwrap();
+        kept.iter().for_each(|path| std::fs::write(at(path), "").unwrap());
+        for link in ["var/lib/prometheus/node-exporter", "run"] {
+            std::os::unix::fs::symlink(at("other"), at(link)).unwrap();
+            std::os::unix::fs::lchown(at(link), Some(1234), None).unwrap();
+        }
+        let said = withdraw(root.path());
+        assert!(said.iter().all(|said| said.contains("no link is followed there")), "{said:?}");
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(kept.iter().all(|path| at(path).exists()), "{said:?}");
     }
 }

@@ -101,6 +101,10 @@ impl Layout<'_> {
         Bus { directory, domain: self.domain, number, numa }
     }
 
+    fn nvidia_if_installed(&self) -> Option<&'static str> {
+        (self.spec.nvidia_driver() != Nvidia::None).then_some("nvidia")
+    }
+
     fn device(&self, bus: &Bus, slot: u8, function: u8, class: u32, id: (u16, u16)) -> Device {
         let address = PciAddress { domain: bus.domain, bus: bus.number, device: slot, function };
         let mut device = Device::new(address, format!("{}/{address}", bus.directory), class, id);
@@ -258,7 +262,7 @@ impl Layout<'_> {
 
     fn hgx(&mut self) {
         const ROOT_PORT: (u16, u16) = (0x8086, 0x352a);
-        let nvidia = (self.spec.nvidia_driver() != Nvidia::None).then_some("nvidia");
+        let nvidia = self.nvidia_if_installed();
         for (number, numa) in [(0x00, 0), (0x15, 0), (0x26, 0), (0x37, 0), (0x48, 0), (0x59, 0)]
             .into_iter()
             .chain([(0x80, 1), (0x97, 1), (0xa7, 1), (0xb7, 1), (0xc7, 1), (0xd7, 1)])
@@ -332,28 +336,6 @@ impl Layout<'_> {
         vga.port = None;
         vga.windows = vec![(0, 64 * MIB)];
         self.add(vga);
-    }
-
-    fn mi300x(&mut self) {
-        const ROOT_PORT: (u16, u16) = (0x1022, 0x14ab);
-        for (index, number) in
-            [0x00, 0x20, 0x40, 0x60, 0x80, 0xa0, 0xc0, 0xe0].into_iter().enumerate()
-        {
-            let root = self.root(number, (index / 4) as i32);
-            let system =
-                [(0, 0, 0x06_0000, 0x14a4), (0, 2, 0x08_0600, 0x149e), (1, 0, 0x06_0000, 0x149f)];
-            self.fill(&root, 0x1022, &system);
-            let ports = self.switch(&root, (1, 1), ROOT_PORT, 4);
-            self.gpu(&ports[0], 0x12_0000, (0x1002, 0x74a1), Some("amdgpu"));
-            self.connectx7(&ports[1], false);
-            self.nvme(&ports[2]);
-            if index == 0 {
-                let bus = (number + 0x10, number + 0x10);
-                let port = self.bridge(&root, (3, 1), ROOT_PORT, PortType::RootPort, bus);
-                self.management(&port);
-            }
-        }
-        self.domain += 1;
     }
 
     fn plain(&mut self) {

@@ -40,10 +40,7 @@ impl<'a> Judged<'a> {
     /// # Errors
     /// [`EngineError::Lints`].
     pub fn check(&self) -> Result<(), EngineError> {
-        match self.stopping.is_empty() {
-            true => Ok(()),
-            false => Err(EngineError::Lints { lints: self.stopping() }),
-        }
+        stop_for(&self.stopping())
     }
 
     /// Says it in a plan.
@@ -56,6 +53,14 @@ impl<'a> Judged<'a> {
             text: format!("let pass: {}", lint.reason),
         }));
         body.allowed = self.allowed;
+    }
+}
+
+/// An error if there are any that stop the profile.
+pub(super) fn stop_for(lints: &[String]) -> Result<(), EngineError> {
+    match lints {
+        [] => Ok(()),
+        lints => Err(EngineError::Lints { lints: lints.to_vec() }),
     }
 }
 

@@ -3,10 +3,10 @@
 //! under the host's lock.
 
 mod change;
+mod coverage;
 mod lints;
 mod prepare;
 pub mod profile_source;
-mod seen;
 
 pub use change::{Applied, Reverted, Target, apply, may_change, revert};
 pub use lints::Judged;
@@ -35,6 +35,7 @@ pub struct Outcome {
 pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
     let mut facts = crate::facts::observe(reader, depth);
     facts.os.next_kernel = cmdline::next_kernel(reader, &facts);
+    facts.os.lasting_kernel = cmdline::lasting_kernel(reader, &facts);
     facts.iommu.off_by = cmdline::iommu_off(reader, &facts);
     facts
 }
@@ -62,19 +63,22 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
         None => &Cow::Borrowed(facts),
     };
     let facts: &Facts = facts;
-    let mut desired = kind::resolve(profile, facts);
-    kind::acs::keep_wider(&mut desired, ledger);
-    let context = Context { profile, desired: &desired, facts, reader, ledger };
+    let desired = kind::resolve(profile, facts, ledger);
     let mut body = KindPlan {
         blockers: desired.blockers.clone(),
         unknowns: desired.unknowns.clone(),
         notes: desired.notes.clone(),
         ..KindPlan::default()
     };
-    seen::report(facts, &mut body);
+    coverage::report(facts, &mut body);
+    let mut planned = KindPlan::default();
     for kind in KINDS {
-        append(&mut body, (kind.plan)(&context));
+        let so_far = &planned;
+        let context = Context { profile, desired: &desired, facts, reader, ledger, so_far };
+        let section = (kind.plan)(&context);
+        append(&mut planned, section);
     }
+    append(&mut body, planned);
     if facts.host != HostKind::Live {
         defer_live_changes(facts.host, &mut body.changes);
     }
@@ -108,7 +112,7 @@ fn defer_live_changes(host: HostKind, changes: &mut [Change]) {
 }
 
 /// One named predicate for what the plan asks of the machine's power state. A change whose effect is unknown does not
-/// exist: every change names one, and the most disruptive wins (DESIGN §8.5).
+/// exist: every change names one, and the most disruptive wins (design §8.5).
 fn reboot_need(host: HostKind, body: &KindPlan) -> RebootNeed {
     if host == HostKind::Image {
         return RebootNeed::None;

@@ -1,6 +1,6 @@
 //! Host → facts → profile → plan: the one place where these are put together.
 
-use super::lints::Judged;
+use super::lints::{Judged, stop_for};
 use super::profile_source::{self, Choice, Chosen, OwnerCheck, SourceError};
 use super::{Outcome, assume_cpu, observe, plan};
 use crate::desired::Desired;
@@ -25,12 +25,12 @@ pub struct Request<'a> {
     pub live_only: bool,
     /// Lints of level error that are let pass, beside those that the profile itself allows.
     pub allowed: &'a [AllowedLint],
-    /// Whether a ledger that only root may read is an error: who applies has to know it, a dry run needs no rights.
+    /// Whether a ledger that only root may read is an error: applying needs it, a dry run needs no rights.
     pub needs_ledger: bool,
 }
 
 impl Request<'_> {
-    /// Who applies goes by the profile as root; who only looks may look at any.
+    /// Applying goes by the profile as root; a dry run may look at any.
     fn owner_check(&self) -> OwnerCheck {
         if self.needs_ledger { OwnerCheck::Require } else { OwnerCheck::Skip }
     }
@@ -61,10 +61,7 @@ impl Planned {
     /// # Errors
     /// [`EngineError::Lints`].
     pub fn may_be_applied(&self) -> Result<(), EngineError> {
-        match self.stopping.is_empty() {
-            true => Ok(()),
-            false => Err(EngineError::Lints { lints: self.stopping.clone() }),
-        }
+        stop_for(&self.stopping)
     }
 }
 
@@ -169,7 +166,8 @@ pub(super) fn trusted(reader: &dyn Reader) -> Result<Ledger, LedgerError> {
     }
 }
 
-/// A ledger that only root may read, or that others may have written, is one more thing that is not known, where a plan is all that is wanted.
+/// A ledger that only root may read, or that others may have written, is one more thing that is not known, where a plan is
+/// all that is wanted.
 fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>), LedgerError> {
     match trusted(reader) {
         Err(LedgerError::Unreadable(

@@ -212,14 +212,17 @@ fn own_file(path: &Path) -> Result<Layer, SourceError> {
     let absolute = std::path::absolute(path).map_err(unreadable(path))?;
     let shown = absolute.display().to_string();
     let (opened, stat) = file::open(path).map_err(unreadable(path))?;
-    believed(trust::distrust(&stat, &shown), &shown)?;
+    check_trust(trust::distrust(&stat, &shown), &shown)?;
     // Who may write a directory can put another file there: that of the name, and the one that links lead to.
     let parent = absolute.parent().unwrap_or(Path::new("/"));
     let named = nix::sys::stat::stat(parent).map_err(|errno| unreadable(parent)(errno.into()))?;
     let real = file::real_directory(&opened);
     for (directory, stat) in std::iter::once((parent.to_owned(), named)).chain(real) {
         let why = trust::distrust_directory(&stat);
-        believed(why.map(|why| format!("its directory {}: {why}", directory.display())), &shown)?;
+        check_trust(
+            why.map(|why| format!("its directory {}: {why}", directory.display())),
+            &shown,
+        )?;
     }
     layer(path, Ok(opened))
 }
@@ -238,7 +241,7 @@ fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> SourceError {
     move |source| SourceError::Unreadable { path: path.display().to_string(), source }
 }
 
-fn believed(why: Option<String>, path: &str) -> Result<(), SourceError> {
+fn check_trust(why: Option<String>, path: &str) -> Result<(), SourceError> {
     let untrusted = |why| Err(SourceError::Untrusted { path: path.to_owned(), why });
     why.map_or(Ok(()), untrusted)
 }

@@ -1,5 +1,5 @@
 //! Host → boot-loader family: who owns the kernel command line here (handbook §10.4). An ordered table of looks;
-//! the first that knows decides. What cannot be told is `Unknown` with what was looked for, never a default.
+//! the first that knows decides. What is not known is `Unknown` with what was looked for, never a default.
 
 use super::{BootLoader, Os};
 use crate::host::{HostKind, Reader};

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use super::pci::{Acs, DeviceControl, PortType, SriovCapability};
-use crate::host::{ConfigSpace, ReadError, Reading};
+use crate::host::{Cause, ConfigSpace, ReadError, Reading, Reason};
 use crate::value::{AcsBits, PciId};
 
 /// Hops the classic list can have: 192 bytes of 4 (Linux PCI_FIND_CAP_TTL).
@@ -49,7 +49,19 @@ pub fn reading<T>(found: Found<T>) -> Reading<T> {
         Ok(Some(value)) => Reading::Known(value),
         Ok(None) => Reading::Absent,
         Err(CapError::Read(error)) if error.is_absent() => Reading::Absent,
-        Err(error) => Reading::Unknown(error.to_string()),
+        Err(error) => Reading::unknown(error),
+    }
+}
+
+impl From<CapError> for Reason {
+    fn from(error: CapError) -> Self {
+        let cause = match &error {
+            CapError::Read(error) => return error.into(),
+            CapError::Unprivileged => Cause::ShortConfig,
+            CapError::NoExtended => Cause::NotReadable,
+            CapError::NoAnswer | CapError::Loop => Cause::NotUnderstood,
+        };
+        Reason::new(cause, error)
     }
 }
 

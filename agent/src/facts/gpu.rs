@@ -56,6 +56,9 @@ pub struct Rccl {
     pub numa_balancing: Reading<bool>,
     /// The running kernel's command line has the word `iommu=pt`; nothing else satisfies that test.
     pub says_pt: Reading<bool>,
+    /// The IOMMU passes the DMA of such a GPU through, whatever words did that.
+    #[serde(skip)]
+    pub passes_through: Reading<bool>,
 }
 
 /// Symbol that nvidia_peermem needs from ib_core (handbook §6.3).
@@ -67,7 +70,7 @@ pub fn observe(reader: &dyn Reader, kernel: Option<&str>, pci: &Reading<PciTree>
     let nvidia = Reading::from_result(reader.text("/proc/driver/nvidia/version"));
     let nvidia = match nvidia {
         Reading::Known(text) => parse_version(&text).map_or_else(
-            || Reading::Unknown("/proc/driver/nvidia/version has no NVRM line".into()),
+            || Reading::unknown("/proc/driver/nvidia/version has no NVRM line"),
             Reading::Known,
         ),
         Reading::Absent => Reading::Absent,
@@ -76,7 +79,7 @@ pub fn observe(reader: &dyn Reader, kernel: Option<&str>, pci: &Reading<PciTree>
     // The answer only matters where an NVIDIA driver is: spare everybody else a file of half a megabyte.
     let peer_memory_symbols = match (&nvidia, kernel) {
         (_, None) => Reading::Absent,
-        (Reading::Absent, _) if !amd => Reading::Absent,
+        (Reading::Absent, _) if amd.is_none() => Reading::Absent,
         (_, Some(release)) => {
             let index = reader.read(&format!("/lib/modules/{release}/modules.symbols"));
             Reading::from_result(index).map(|bytes| {
@@ -85,16 +88,20 @@ pub fn observe(reader: &dyn Reader, kernel: Option<&str>, pci: &Reading<PciTree>
             })
         }
     };
-    let rccl = amd.then(|| rccl(reader, kernel));
+    let rccl = amd.map(|group| rccl(reader, kernel, group));
     GpuStack { nvidia, peer_memory_symbols, others, rccl }
 }
 
-/// The drivers that GPUs of other makers are bound to, and whether RCCL may run on one of these.
-fn other_drivers(reader: &dyn Reader, pci: &Reading<PciTree>) -> (Vec<OtherDriver>, bool) {
+/// The drivers that GPUs of other makers are bound to, and the IOMMU group of one on which RCCL may run.
+fn other_drivers(
+    reader: &dyn Reader,
+    pci: &Reading<PciTree>,
+) -> (Vec<OtherDriver>, Option<Reading<u32>>) {
     let functions = pci.known().into_iter().flat_map(|tree| tree.functions.values());
     let (nvidia, gpus): (Vec<_>, Vec<_>) =
         functions.filter(|function| function.is_gpu()).partition(|gpu| gpu.vendor == NVIDIA);
-    let amd = gpus.iter().any(|gpu| is_for_rccl(gpu, !nvidia.is_empty()));
+    let amd = gpus.iter().find(|gpu| is_for_rccl(gpu, !nvidia.is_empty()));
+    let amd = amd.map(|gpu| gpu.iommu_group.clone());
     let in_use = gpus.iter().filter(|gpu| !gpu.vfio);
     let names: BTreeSet<String> = in_use.filter_map(|gpu| gpu.driver.clone()).collect();
     let driver = |name: String| OtherDriver {
@@ -107,20 +114,26 @@ fn other_drivers(reader: &dyn Reader, pci: &Reading<PciTree>) -> (Vec<OtherDrive
 /// AMD's accelerators (class 0x1200; 0x0380 before MI300), and graphics cards that amdgpu drives; none that guests have, or that
 /// another driver does (gim, which makes their VFs). Beside NVIDIA's GPUs graphics of AMD's are the CPU's own.
 fn is_for_rccl(gpu: &Function, beside_nvidia: bool) -> bool {
-    let accelerator = matches!(gpu.class >> 8, 0x1200 | 0x0380);
+    let accelerator = is_amd_accelerator(gpu);
     let amdgpu = gpu.driver.as_deref() == Some("amdgpu");
     let driven =
         if accelerator { amdgpu || gpu.driver.is_none() } else { amdgpu && !beside_nvidia };
     gpu.vendor == AMD && !gpu.vfio && driven
 }
 
-fn rccl(reader: &dyn Reader, kernel: Option<&str>) -> Rccl {
+/// One of AMD's accelerators.
+pub fn is_amd_accelerator(gpu: &Function) -> bool {
+    gpu.vendor == AMD && matches!(gpu.class >> 8, 0x1200 | 0x0380)
+}
+
+/// `group`: the IOMMU group of a GPU on which it may run.
+fn rccl(reader: &dyn Reader, kernel: Option<&str>, group: Reading<u32>) -> Rccl {
     let config = match kernel {
         Some(release) => Reading::from_result(reader.text(&format!("/boot/config-{release}"))),
-        None => Reading::Unknown("which kernel runs is not known".to_owned()),
+        None => Reading::unknown("which kernel runs is not known"),
     };
     let config = match config {
-        Reading::Absent => Reading::Unknown(
+        Reading::Absent => Reading::unknown(
             "the kernel's build configuration is not in /boot; /proc/config.gz may have it, compressed: \
              `zgrep -e DMABUF_MOVE_NOTIFY -e PCI_P2PDMA /proc/config.gz`"
                 .to_owned(),
@@ -132,7 +145,13 @@ fn rccl(reader: &dyn Reader, kernel: Option<&str>) -> Rccl {
         config.clone().map(|text| text.lines().any(|one| one.trim() == line))
     };
     let attribute = |path: &str| Reading::from_result(reader.attribute(path));
+    let group_type = |number: u32| attribute(&format!("/sys/kernel/iommu_groups/{number}/type"));
     Rccl {
+        passes_through: match group {
+            Reading::Known(number) => group_type(number).map(|text| text == "identity"),
+            Reading::Absent => Reading::Absent,
+            Reading::Unknown(why) => Reading::Unknown(why),
+        },
         move_notify: built("CONFIG_DMABUF_MOVE_NOTIFY"),
         p2pdma: built("CONFIG_PCI_P2PDMA"),
         numa_balancing: attribute("/proc/sys/kernel/numa_balancing").map(|value| value != "0"),

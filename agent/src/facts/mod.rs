@@ -114,6 +114,9 @@ pub struct Os {
     /// Release of the kernel that the default boot entry starts. Boot entries are read by the kind that manages the command
     /// line (`engine::observe`); until it was asked this is unknown.
     pub next_kernel: Reading<String>,
+    /// The same from the boot after it on, where an entry was chosen for one boot only (`grub-reboot`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lasting_kernel: Option<Reading<String>>,
     /// Kernel releases that have a directory in /lib/modules, in version order.
     pub installed_kernels: Vec<String>,
     /// Kernel lockdown mode (`none`, `integrity`, `confidentiality`).
@@ -230,7 +233,7 @@ pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
 }
 
 fn unknown<T>() -> Reading<T> {
-    Reading::Unknown("no machine was looked at".into())
+    Reading::unknown("no machine was looked at")
 }
 
 impl IommuFacts {
@@ -292,6 +295,7 @@ impl Facts {
                 kernel: unknown(),
                 version_signature: unknown(),
                 next_kernel: unknown(),
+                lasting_kernel: None,
                 installed_kernels: Vec::new(),
                 lockdown: unknown(),
             },

@@ -11,7 +11,7 @@ pub fn observe(reader: &dyn Reader) -> Os {
     let field = |name: &str| match &release {
         Reading::Known(text) => release_field(text, name).map_or(Reading::Absent, Reading::Known),
         Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why.clone()),
+        Reading::Unknown(why) => Reading::unknown(why.clone()),
     };
     let id_like = field("ID_LIKE");
     Os {
@@ -23,7 +23,8 @@ pub fn observe(reader: &dyn Reader) -> Os {
         pretty: field("PRETTY_NAME"),
         kernel: Reading::from_result(reader.attribute("/proc/sys/kernel/osrelease")),
         version_signature: Reading::from_result(reader.attribute("/proc/version_signature")),
-        next_kernel: Reading::Unknown("no boot entry was looked at".to_owned()),
+        next_kernel: Reading::unknown("no boot entry was looked at"),
+        lasting_kernel: None,
         installed_kernels: installed_kernels(reader),
         lockdown: lockdown(reader),
     }
@@ -76,7 +77,7 @@ fn lockdown(reader: &dyn Reader) -> Reading<String> {
     match reader.attribute("/sys/kernel/security/lockdown") {
         Ok(text) => match text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
             Some((mode, _)) => Reading::Known(mode.to_owned()),
-            None => Reading::Unknown(format!("/sys/kernel/security/lockdown holds {text:?}")),
+            None => Reading::unknown(format!("/sys/kernel/security/lockdown holds {text:?}")),
         },
         Err(error) => Reading::from_result(Err(error)),
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::vpd::Vpd;
-use crate::host::Reading;
+use crate::host::{Reading, Reason};
 use crate::value::{AcsBits, PciAddress, PciId};
 
 /// PCIe device/port type, bits 7:4 of the PCIe capability's flags (handbook §7; pci_regs.h PCI_EXP_TYPE_*).
@@ -256,12 +256,16 @@ pub struct PciTree {
     /// Bridges that are not listed, known from the links of what hangs below them: each with the bridge above it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub hidden: BTreeMap<PciAddress, Option<PciAddress>>,
-    /// Functions for guests that are not among `functions`: not listed, or not understood.
+    /// Functions for guests that are not among `functions`: not listed, or not understood; those whose driver could not be read
+    /// among them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unlisted_guests: Vec<UnlistedGuest>,
+    /// Functions whose driver could not be read, and why; bridges aside, which no guest gets. Each may be a guest's.
+    #[serde(skip)]
+    pub unread_drivers: BTreeMap<PciAddress, Reason>,
 }
 
-/// A function for guests of which only its VFIO device or its driver is known.
+/// A function that a guest has, by its VFIO device or its driver, or may have, for its driver could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnlistedGuest {
     /// The function.
@@ -283,16 +287,16 @@ pub fn is_xen_back(driver: &str) -> bool {
     matches!(driver, "pciback" | "xen-pciback")
 }
 
-/// How the reason begins where a function is listed, and not even its class can be read.
-pub(super) const NOT_UNDERSTOOD: &str = "not understood: ";
-
 /// Something about one function that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnreadFunction {
     /// The function.
     pub address: PciAddress,
+    /// It is listed, and nothing more of it is known: not even its class.
+    #[serde(skip)]
+    pub whole: bool,
     /// What is missing and why.
-    pub reason: String,
+    pub reason: Reason,
 }
 
 impl PciTree {
@@ -301,12 +305,14 @@ impl PciTree {
         self.functions.get(&address)
     }
 
+    /// Whether a guest has this function, or may have it.
+    pub fn may_be_a_guests(&self, function: &Function) -> bool {
+        function.vfio || self.unread_drivers.contains_key(&function.address)
+    }
+
     /// Functions that are there and could not be read, not even for what they are.
     pub fn unread(&self) -> Vec<&UnreadFunction> {
-        let unread = |gap: &&UnreadFunction| {
-            self.get(gap.address).is_none() && gap.reason.starts_with(NOT_UNDERSTOOD)
-        };
-        self.gaps.iter().filter(unread).collect()
+        self.gaps.iter().filter(|gap| gap.whole).collect()
     }
 
     /// Bridges above a function, nearest first. A VF is placed where its PF is.

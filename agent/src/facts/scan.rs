@@ -9,11 +9,9 @@ mod identity;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::identity::{Identity, Place};
-use super::pci::{
-    Function, NOT_UNDERSTOOD, PciTree, SriovPf, UnlistedGuest, UnreadFunction, serves_guests,
-};
+use super::pci::{Function, PciTree, SriovPf, UnlistedGuest, UnreadFunction, serves_guests};
 use super::{Depth, caps};
-use crate::host::{ConfigSpace, ReadError, Reader, Reading};
+use crate::host::{ConfigSpace, ReadError, Reader, Reading, Reason, link};
 use crate::value::{PciAddress, PciId};
 
 /// Directory of the PCI functions.
@@ -36,6 +34,7 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
         tree: PciTree::default(),
         vfs: BTreeMap::new(),
         vfio: adapters::vfio_devices(reader),
+        undriven: BTreeMap::new(),
     };
     let mut places: Vec<(PciAddress, Place)> = links
         .iter()
@@ -52,7 +51,11 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
             Ok(function) => {
                 scan.tree.functions.insert(address, function);
             }
-            Err(reason) => scan.gap(address, format!("{NOT_UNDERSTOOD}{reason}")),
+            Err(reason) => scan.tree.gaps.push(UnreadFunction {
+                address,
+                whole: true,
+                reason: reason.about("not understood"),
+            }),
         }
     }
     scan.note_missing_bridges();
@@ -71,11 +74,13 @@ struct Scan<'a> {
     vfs: BTreeMap<PciAddress, PciAddress>,
     /// Functions with a VFIO device or driver, and their places.
     vfio: BTreeMap<PciAddress, Option<Place>>,
+    /// Functions whose driver could not be read, and their places.
+    undriven: BTreeMap<PciAddress, Place>,
 }
 
 impl Scan<'_> {
-    fn gap(&mut self, address: PciAddress, reason: String) {
-        self.tree.gaps.push(UnreadFunction { address, reason });
+    fn gap(&mut self, address: PciAddress, reason: impl Into<Reason>) {
+        self.tree.gaps.push(UnreadFunction { address, whole: false, reason: reason.into() });
     }
 
     /// Trees that were copied without their links still have names: the functions are known, their place is not.
@@ -87,7 +92,7 @@ impl Scan<'_> {
             {
                 self.gap(
                     address,
-                    "its place in the PCI tree is not known: its entry is not a link".to_owned(),
+                    "its place in the PCI tree is not known: its entry is not a link",
                 );
                 places.push((address, Place { root: String::new(), above: Vec::new() }));
             }
@@ -113,28 +118,39 @@ impl Scan<'_> {
             // One that is listed and could not be read has its gap already.
             if !self.tree.gaps.iter().any(|gap| gap.address == bridge) {
                 let reason = "a bridge that others hang from, and that is not listed itself";
-                self.gap(bridge, reason.to_owned());
+                self.gap(bridge, reason);
             }
         }
     }
 
     /// Guests' functions that are not listed, or that could not be understood: their isolation counts all the same.
     fn note_unlisted_guests(&mut self) {
-        let listed = &self.tree.functions;
-        let unlisted = self.vfio.iter().filter(|(address, _)| !listed.contains_key(address));
-        let guest = |(address, place): (&PciAddress, &Option<Place>)| UnlistedGuest {
+        let (listed, hidden) = (&self.tree.functions, &self.tree.hidden);
+        self.tree.unread_drivers.retain(|address, _| {
+            let is_bridge = hidden.contains_key(address)
+                || listed.get(address).is_some_and(Function::is_bridge);
+            !is_bridge && !self.vfio.contains_key(address)
+        });
+        let known = self.vfio.iter().map(|(address, place)| (address, place.as_ref()));
+        let perhaps = self.undriven.iter().map(|(address, place)| (address, Some(place)));
+        let perhaps = perhaps.filter(|(address, _)| self.tree.unread_drivers.contains_key(address));
+        let unlisted = known.chain(perhaps).filter(|(address, _)| !listed.contains_key(address));
+        let guest = |(address, place): (&PciAddress, Option<&Place>)| UnlistedGuest {
             address: *address,
-            root: place.as_ref().map(|place| place.root.clone()).unwrap_or_default(),
-            above: place.iter().flat_map(|place| place.above.iter().rev().copied()).collect(),
+            root: place.map(|place| place.root.clone()).unwrap_or_default(),
+            above: place.into_iter().flat_map(|place| place.above.iter().rev().copied()).collect(),
         };
         self.tree.unlisted_guests = unlisted.map(guest).collect();
     }
 
-    fn function(&mut self, address: PciAddress, place: Place) -> Result<Function, String> {
+    fn function(&mut self, address: PciAddress, place: Place) -> Result<Function, Reason> {
         let directory = format!("{DEVICES}/{address}");
         let identity = self.identity(address, &directory);
         if identity.driver.as_deref().is_some_and(serves_guests) {
             self.vfio.entry(address).or_insert_with(|| Some(place.clone()));
+        }
+        if self.tree.unread_drivers.contains_key(&address) {
+            self.undriven.insert(address, place.clone());
         }
         let class = match identity.class {
             Some(class) => class,
@@ -155,22 +171,22 @@ impl Scan<'_> {
             root: place.root,
             numa_node: Reading::Absent,
             iommu_group: self.iommu_group(&directory),
-            port: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
-            acs: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
+            port: Reading::unknown(NOT_LOOKED_AT.to_owned()),
+            acs: Reading::unknown(NOT_LOOKED_AT.to_owned()),
             physfn: self.vfs.get(&address).copied(),
             sriov: Reading::Absent,
             net: Vec::new(),
             infiniband: Vec::new(),
             vfio: self.vfio.contains_key(&address),
-            ats: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
-            vpd: Reading::Unknown(NOT_LOOKED_AT.to_owned()),
+            ats: Reading::unknown(NOT_LOOKED_AT.to_owned()),
+            vpd: Reading::unknown(NOT_LOOKED_AT.to_owned()),
             detail: None,
         };
         self.capabilities(&mut function, &directory);
         if self.depth == Depth::Identity {
-            function.sriov = Reading::Unknown(NOT_LOOKED_AT.to_owned());
+            function.sriov = Reading::unknown(NOT_LOOKED_AT.to_owned());
         } else if may_have_vfs(&function) {
-            function.sriov = self.sriov(&directory);
+            function.sriov = self.sriov(address, &directory);
             if let Reading::Known(pf) = &function.sriov {
                 self.vfs.extend(pf.vfs.iter().map(|vf| (*vf, address)));
             }
@@ -191,37 +207,33 @@ impl Scan<'_> {
     fn identity(&mut self, address: PciAddress, directory: &str) -> Identity {
         match self.reader.text(&format!("{directory}/uevent")) {
             Ok(text) => Identity::from_uevent(&text),
-            Err(_) => {
-                Identity { driver: self.driver_link(address, directory), ..Identity::default() }
-            }
+            Err(_) => Identity { driver: self.driver_link(address), ..Identity::default() },
         }
     }
 
     /// A link that cannot be read is not a function without a driver.
-    fn driver_link(&mut self, address: PciAddress, directory: &str) -> Option<String> {
-        match self.reader.link(&format!("{directory}/driver")) {
-            Ok(link) => last_part(&link).map(str::to_owned),
-            Err(error) if error.is_absent() => None,
-            Err(error) => {
-                self.gap(address, format!("its driver is not known: {error}"));
-                None
-            }
-        }
+    fn driver_link(&mut self, address: PciAddress) -> Option<String> {
+        link::driver(self.reader, &address.to_string()).unwrap_or_else(|error| {
+            let reason = Reason::from(error);
+            self.tree.unread_drivers.insert(address, reason.clone());
+            self.gap(address, reason.about("its driver is not known"));
+            None
+        })
     }
 
-    fn hex(&self, directory: &str, name: &str) -> Result<u32, String> {
+    fn hex(&self, directory: &str, name: &str) -> Result<u32, Reason> {
         let path = format!("{directory}/{name}");
-        let text = self.reader.attribute(&path).map_err(|error| error.to_string())?;
+        let text = self.reader.attribute(&path)?;
         let digits = text.strip_prefix("0x").unwrap_or(&text);
         u32::from_str_radix(digits, 16)
-            .map_err(|_| format!("{path} holds {text:?}, not a hexadecimal number"))
+            .map_err(|_| format!("{path} holds {text:?}, not a hexadecimal number").into())
     }
 
-    fn id(&self, directory: &str, name: &str) -> Result<PciId, String> {
+    fn id(&self, directory: &str, name: &str) -> Result<PciId, Reason> {
         let value = self.hex(directory, name)?;
         u16::try_from(value)
             .map(PciId)
-            .map_err(|_| format!("{directory}/{name} is wider than 16 bits"))
+            .map_err(|_| format!("{directory}/{name} is wider than 16 bits").into())
     }
 
     /// Subsystem ids; bridges and old trees have none, which reads as zero, as the kernel shows it.
@@ -234,9 +246,9 @@ impl Scan<'_> {
 
     fn iommu_group(&self, directory: &str) -> Reading<u32> {
         match self.reader.link(&format!("{directory}/iommu_group")) {
-            Ok(text) => match last_part(&text).and_then(|number| number.parse().ok()) {
+            Ok(text) => match link::last_part(&text).and_then(|number| number.parse().ok()) {
                 Some(number) => Reading::Known(number),
-                None => Reading::Unknown(format!(
+                None => Reading::unknown(format!(
                     "{directory}/iommu_group leads to {text:?}, not to a group"
                 )),
             },
@@ -253,11 +265,11 @@ impl Scan<'_> {
         if self.depth == Depth::Thorough || wanted && !function.is_vf() {
             number(self.reader, &format!("{directory}/numa_node"))
         } else {
-            Reading::Unknown(NOT_LOOKED_AT.to_owned())
+            Reading::unknown(NOT_LOOKED_AT.to_owned())
         }
     }
 
-    fn sriov(&self, directory: &str) -> Reading<SriovPf> {
+    fn sriov(&self, address: PciAddress, directory: &str) -> Reading<SriovPf> {
         let total = number(self.reader, &format!("{directory}/sriov_totalvfs"));
         if let Reading::Absent = total {
             return Reading::Absent;
@@ -266,13 +278,13 @@ impl Scan<'_> {
         let vf_device = match self.reader.attribute(&format!("{directory}/sriov_vf_device")) {
             Ok(text) => match text.parse() {
                 Ok(id) => Reading::Known(id),
-                Err(error) => Reading::Unknown(format!("sriov_vf_device: {error}")),
+                Err(error) => Reading::unknown(format!("sriov_vf_device: {error}")),
             },
             Err(error) => Reading::from_result(Err(error)),
         };
         let autoprobe = number::<u8>(self.reader, &format!("{directory}/sriov_drivers_autoprobe"));
         let count: u16 = enabled.known().copied().unwrap_or(0);
-        let vfs = (0..count).filter_map(|index| self.virtual_function(directory, index)).collect();
+        let vfs = (0..count).filter_map(|index| self.virtual_function(address, index)).collect();
         Reading::Known(SriovPf {
             total,
             enabled,
@@ -282,9 +294,8 @@ impl Scan<'_> {
         })
     }
 
-    fn virtual_function(&self, directory: &str, index: u16) -> Option<PciAddress> {
-        let link = self.reader.link(&format!("{directory}/virtfn{index}")).ok()?;
-        last_part(&link)?.parse().ok()
+    fn virtual_function(&self, pf: PciAddress, index: u16) -> Option<PciAddress> {
+        link::virtual_function(self.reader, pf, index).ok()?.parse().ok()
     }
 
     /// The interface of a virtio NIC belongs to the device below the function, `virtio0/net/eth0` (drivers/virtio/virtio.c).
@@ -299,7 +310,7 @@ impl Scan<'_> {
             Ok(names) => names,
             Err(error) if error.is_absent() => Vec::new(),
             Err(error) => {
-                self.gap(address, error.to_string());
+                self.gap(address, error);
                 Vec::new()
             }
         }
@@ -321,11 +332,6 @@ impl Scan<'_> {
     }
 }
 
-/// What a link leads to; some end in a slash.
-fn last_part(link: &str) -> Option<&str> {
-    link.rsplit('/').find(|part| !part.is_empty())
-}
-
 /// Planning asks network functions and GPUs; a thorough look all that have, or may have, the capability.
 fn may_have_vfs(function: &Function) -> bool {
     let capable = function.detail.as_ref().is_some_and(|detail| detail.sriov != Reading::Absent);
@@ -339,7 +345,7 @@ fn bridge(function: &mut Function, config: &dyn ConfigSpace) {
         Ok(Some(pcie)) => acs(function, pcie.port(), || caps::acs(config)),
         // Conventional PCI has no extended config space.
         Ok(None) => Reading::Absent,
-        Err(error) => Reading::Unknown(error.to_string()),
+        Err(error) => Reading::unknown(error.clone()),
     };
     function.port = caps::reading(pcie.map(|found| found.map(caps::Pcie::port)));
 }
@@ -351,7 +357,7 @@ pub(super) fn acs(
     read: impl FnOnce() -> caps::Found<super::pci::Acs>,
 ) -> Reading<super::pci::Acs> {
     if caps::has_misplaced_acs(function.vendor, function.device, port) {
-        return Reading::Unknown(
+        return Reading::unknown(
             "this Intel chipset root port lays ACS out against the specification: its registers cannot be trusted"
                 .to_owned(),
         );
@@ -361,8 +367,8 @@ pub(super) fn acs(
 
 /// A config file that is not there is a copied or filtered tree, not a device without capabilities.
 pub(super) fn unread(function: &mut Function, error: &ReadError) {
-    function.port = Reading::Unknown(error.to_string());
-    function.acs = Reading::Unknown(error.to_string());
+    function.port = Reading::unknown(error);
+    function.acs = Reading::unknown(error);
 }
 
 /// A decimal attribute.
@@ -370,7 +376,7 @@ pub(super) fn number<T: std::str::FromStr>(reader: &dyn Reader, path: &str) -> R
     match reader.attribute(path) {
         Ok(text) => match text.parse() {
             Ok(number) => Reading::Known(number),
-            Err(_) => Reading::Unknown(format!("{path} holds {text:?}, not a number in range")),
+            Err(_) => Reading::unknown(format!("{path} holds {text:?}, not a number in range")),
         },
         Err(error) => Reading::from_result(Err(error)),
     }

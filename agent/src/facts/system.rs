@@ -53,7 +53,7 @@ pub fn cpu(reader: &dyn Reader, text: &Result<String, ReadError>) -> Cpu {
     let family = match field("cpu family") {
         Reading::Known(text) => match text.parse() {
             Ok(number) => Reading::Known(number),
-            Err(_) => Reading::Unknown(format!("/proc/cpuinfo gives the family as {text:?}")),
+            Err(_) => Reading::unknown(format!("/proc/cpuinfo gives the family as {text:?}")),
         },
         Reading::Absent => Reading::Absent,
         Reading::Unknown(why) => Reading::Unknown(why),
@@ -118,7 +118,7 @@ pub fn arch(reader: &dyn Reader, cpuinfo: &Result<String, ReadError>) -> Reading
             return Reading::Known(arch);
         }
     }
-    Reading::Unknown(format!(
+    Reading::unknown(format!(
         "neither /proc/cpuinfo nor {} tells the architecture",
         PROGRAMS.join(", ")
     ))
@@ -146,7 +146,7 @@ pub fn memory_bytes(reader: &dyn Reader) -> Reading<u64> {
         .and_then(|value| value.strip_suffix("kB")?.trim().parse::<u64>().ok());
     match kib.and_then(|kib| kib.checked_mul(1024)) {
         Some(bytes) => Reading::Known(bytes),
-        None => Reading::Unknown("/proc/meminfo has no MemTotal in kB".to_owned()),
+        None => Reading::unknown("/proc/meminfo has no MemTotal in kB"),
     }
 }
 
@@ -170,12 +170,12 @@ pub fn iommu(reader: &dyn Reader) -> IommuFacts {
             .find(|name| matches!(name.as_str(), "DMAR" | "IVRS" | "IORT"))
             .map_or(Reading::Absent, Reading::Known),
         // Without the directory nothing is known: a device tree, or a dump that left it out.
-        Err(error) => Reading::Unknown(error.to_string()),
+        Err(error) => Reading::unknown(error),
     };
     IommuFacts {
         active: Reading::from_result(reader.list("/sys/class/iommu")),
         firmware,
-        off_by: Reading::Unknown("no command line was looked at".to_owned()),
+        off_by: Reading::unknown("no command line was looked at"),
         groups: BTreeMap::new(),
     }
 }

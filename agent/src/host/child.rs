@@ -250,6 +250,20 @@ mod tests {
     }
 
     #[test]
+    fn one_that_hangs_is_killed_with_what_it_started() {
+        let ran = sh("sleep 300 & echo $!; wait", 1, Keep::Heads(100));
+        assert!(matches!(ran.end, End::TimedOut), "{:?}", ran.end);
+        let started = String::from_utf8(ran.output).unwrap();
+        let gone = (0..500).any(|_| {
+            std::thread::sleep(TICK);
+            // A zombie that nobody has reaped yet is dead all the same.
+            std::fs::read_to_string(format!("/proc/{}/stat", started.trim()))
+                .map_or(true, |stat| stat.contains(") Z "))
+        });
+        assert!(gone, "process {started} is still there");
+    }
+
+    #[test]
     fn what_was_said_before_the_limit_is_kept() {
         let ran = sh("echo begun; sleep 300", 1, Keep::Heads(100));
         assert!(matches!(ran.end, End::TimedOut), "{:?}", ran.end);

@@ -8,17 +8,21 @@ pub mod dir;
 pub mod file;
 mod grub_mkconfig;
 mod image;
+mod limited;
+pub mod link;
 pub mod lock;
 pub mod module;
 mod netlink;
 pub mod process;
+mod reading;
 pub mod recorded;
 pub mod snapshot;
 pub mod tool;
 pub mod trust;
 pub mod write;
 
-pub(crate) use netlink::changed_links;
+pub use netlink::{any_answer, changed_links};
+pub use reading::{Cause, Reading, Reason};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -181,46 +185,6 @@ pub trait Reader {
             path: path.to_owned(),
             reason: "it is not UTF-8 text".into(),
         })
-    }
-}
-
-/// A value that may have stayed unread.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[serde(tag = "state", content = "value", rename_all = "kebab-case")]
-pub enum Reading<T> {
-    /// Read.
-    Known(T),
-    /// Known not to be there.
-    Absent,
-    /// Could not be read; the reason is for people.
-    Unknown(String),
-}
-
-impl<T> Reading<T> {
-    /// From a read, with "not there" kept apart from "not readable".
-    pub fn from_result(result: Result<T, ReadError>) -> Self {
-        match result {
-            Ok(value) => Reading::Known(value),
-            Err(error) if error.is_absent() => Reading::Absent,
-            Err(error) => Reading::Unknown(error.to_string()),
-        }
-    }
-
-    /// The value, if read.
-    pub fn known(&self) -> Option<&T> {
-        match self {
-            Reading::Known(value) => Some(value),
-            Reading::Absent | Reading::Unknown(_) => None,
-        }
-    }
-
-    /// The same state of a mapped value.
-    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
-        match self {
-            Reading::Known(value) => Reading::Known(f(value)),
-            Reading::Absent => Reading::Absent,
-            Reading::Unknown(why) => Reading::Unknown(why),
-        }
     }
 }
 

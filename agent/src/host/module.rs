@@ -11,7 +11,7 @@ pub fn is_live(reader: &dyn Reader, module: &ModuleName) -> Reading<bool> {
         Err(error) if error.is_absent() => {
             Reading::from_result(reader.exists(&format!("/sys/module/{module}")))
         }
-        Err(error) => Reading::Unknown(error.to_string()),
+        Err(error) => Reading::unknown(error),
     }
 }
 

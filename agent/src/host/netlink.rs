@@ -7,30 +7,21 @@ pub(super) mod link;
 mod route;
 
 use std::collections::BTreeSet;
-use std::sync::mpsc;
 use std::time::Duration;
 
-use netlink_packet_core::{DefaultNla, Emitable, NlaBuffer, NlasIterator};
+use netlink_packet_core::{
+    DefaultNla, Emitable, NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR,
+    NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NlaBuffer, NlasIterator,
+};
 use netlink_sys::{Socket, SocketAddr};
 use nix::errno::Errno;
 
+use super::limited::{Unfinished, within};
 use super::{HostKind, ReadError, Reader, recorded};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfTable};
 
-/// Answer of a kernel to a request (include/uapi/linux/netlink.h).
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-const NLM_F_REQUEST: u16 = 0x01;
-const NLM_F_ACK: u16 = 0x04;
-/// What was listed changed meanwhile.
-const NLM_F_DUMP_INTR: u16 = 0x10;
-/// The whole table is asked for; such an answer has the same bits for other things.
-const NLM_F_DUMP: u16 = 0x300;
-/// The request is not in the answer, only its header.
-const NLM_F_CAPPED: u16 = 0x100;
-/// Attributes follow in the answer.
-const NLM_F_ACK_TLVS: u16 = 0x200;
+/// The driver's words in a refusal (include/uapi/linux/netlink.h, `enum nlmsgerr_attrs`).
 const NLMSGERR_ATTR_MSG: u16 = 1;
 /// Seconds for a question.
 const READ_LIMIT_S: u32 = 30;
@@ -50,6 +41,15 @@ impl From<std::io::Error> for Refusal {
     fn from(error: std::io::Error) -> Self {
         let errno = error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
         Refusal { errno, words: None }
+    }
+}
+
+impl From<Unfinished> for Refusal {
+    fn from(unfinished: Unfinished) -> Self {
+        match unfinished {
+            Unfinished::NotStarted(error) => error.into(),
+            Unfinished::TimedOut => Refusal { errno: Errno::ETIMEDOUT, words: None },
+        }
     }
 }
 
@@ -131,11 +131,22 @@ pub(super) fn ask_for_default_routes(reader: &dyn Reader) -> Result<BTreeSet<Str
 }
 
 /// The interfaces that a datagram of rtnetlink's group RTNLGRP_LINK tells of.
-pub(crate) fn changed_links(datagram: &[u8]) -> Vec<String> {
+pub fn changed_links(datagram: &[u8]) -> Vec<String> {
     let mut bodies = Vec::new();
     // What is garbled ends the list.
     let _ = read(datagram, &mut bodies);
     bodies.iter().filter_map(|body| link::name_in(body)).collect()
+}
+
+/// Reads a datagram as an answer to each question that is asked here: what the tests of hostile bytes call.
+pub fn any_answer(datagram: &[u8]) {
+    let mut bodies = Vec::new();
+    // What is garbled ends the list.
+    let _ = read(datagram, &mut bodies);
+    for body in bodies {
+        let _ =
+            (link::table(&body), link::name_in(&body), route::hops(&body), devlink::mode(&body));
+    }
 }
 
 fn read_error(path: String, refusal: Refusal) -> ReadError {
@@ -207,7 +218,8 @@ fn ask(protocol: isize, request: Vec<u8>) -> Result<Vec<Vec<u8>>, Refusal> {
 /// The same within `limit_s` seconds: a driver that asks its firmware may take its time, under locks that everything
 /// else waits for.
 fn ask_within(limit_s: u32, protocol: isize, request: Vec<u8>) -> Result<Vec<Vec<u8>>, Refusal> {
-    within(Duration::from_secs(limit_s.into()), move || exchange(protocol, &request))
+    let limit = Duration::from_secs(limit_s.into());
+    within("netlink", limit, move || exchange(protocol, &request))?
 }
 
 fn exchange(protocol: isize, request: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
@@ -226,25 +238,13 @@ fn exchange(protocol: isize, request: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
     }
 }
 
-/// What `work` comes to, if it ends in time; it goes on by itself if not.
-fn within<T: Send + 'static>(
-    limit: Duration,
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    let (tell, told) = mpsc::channel();
-    std::thread::Builder::new().name("netlink".into()).spawn(move || {
-        // Nobody listening any more is the timeout's business.
-        let _ = tell.send(work());
-    })?;
-    told.recv_timeout(limit).unwrap_or(Err(Refusal { errno: Errno::ETIMEDOUT, words: None }))
-}
-
 /// The messages of one datagram; `true` = the last one was among them.
 fn read(mut bytes: &[u8], bodies: &mut Vec<Vec<u8>>) -> Result<bool, Refusal> {
     while bytes.len() >= HEADER {
         let length = usize::try_from(u32_at(bytes, 0)?).map_err(|_| Refusal::garbled())?;
         let body = bytes.get(HEADER..length).ok_or_else(Refusal::garbled)?;
         let (kind, flags) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?);
+        // What was listed changed meanwhile.
         if kind != NLMSG_ERROR && flags & NLM_F_DUMP_INTR != 0 {
             return Err(Refusal { errno: Errno::EINTR, words: None });
         }
@@ -268,6 +268,7 @@ fn words(body: &[u8], flags: u16) -> Option<String> {
     if flags & NLM_F_ACK_TLVS == 0 {
         return None;
     }
+    // A capped answer repeats only the header of the request.
     let request = match flags & NLM_F_CAPPED {
         0 => usize::try_from(u32_at(body, 4).ok()?).ok()?,
         _ => HEADER,

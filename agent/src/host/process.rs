@@ -113,6 +113,7 @@ fn name(uid: Option<u32>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
     use std::process::{Command, Stdio};
 
     use super::*;
@@ -121,13 +122,17 @@ mod tests {
     fn a_process_is_described_and_this_ones_limit_stays() {
         let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         let before = Timestamp::now().as_second();
-        let mut child =
-            Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().expect("sleep is there");
+        let mut command = Command::new("cat");
+        command.arg("-").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("cat is there");
+        // Until it runs, its command line is not there yet.
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let (described, named) = (describe(child.id()), who(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
         let described = described.unwrap();
-        assert_eq!(described.command, "sleep 300");
+        assert_eq!(described.command, "cat -");
         let own = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap();
         let own = own.map_or_else(|| nix::unistd::geteuid().to_string(), |user| user.name);
         assert_eq!(described.user, own);

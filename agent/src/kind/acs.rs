@@ -1,17 +1,21 @@
 //! PCIe ACS: which port redirects peer-to-peer traffic, and clearing that where GPUs and NICs share a switch.
 //! [`resolve`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
 
+mod earlier_argument;
 mod fabric;
 mod guard;
+mod guests_to_come;
 mod image;
 mod isolation;
 mod left_behind;
+mod locked;
+mod missing_device;
 mod persist;
+mod refusal;
 mod resolve;
 mod resolved;
 pub(crate) mod section;
 mod shape;
-mod standing;
 mod support;
 #[cfg(test)]
 mod tests;
@@ -24,16 +28,16 @@ use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs};
 use crate::facts::Facts;
 use crate::facts::pci::Acs;
 use crate::host::{HostKind, Reading};
-use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, KindPlan, Note, Settled, Why};
+use crate::plan::{Action, Change, Deferred, Effect, Item, KindPlan, Note, Settled, Why};
 use crate::section::Declared;
 use crate::topology::{Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
-use super::{Context, Kind, Owns, Watch, no_labels, some_of};
+use super::{Context, Kind, Owns, Watch, cmdline, no_labels, some_of};
 
+pub use guard::guests_exposed;
 pub use resolve::resolve;
 pub use resolved::Resolved;
-pub use standing::keep_wider;
 pub use support::{Support, kernel_acs_support};
 pub use token::TOKEN_LIMIT;
 
@@ -81,16 +85,16 @@ fn plan(context: &Context) -> KindPlan {
     for wanted in &context.desired.acs.ports {
         // A port that cannot be read is in the desired state's unknowns, not among its ports.
         if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
-            let wanted = &left_behind::with(wanted, acs, &arguments, context.facts);
-            let lasts = lasts(wanted, acs, &next);
-            let port = Port { context, topology: &topology, wanted, acs, lasts };
-            port.plan(&arguments, &mut section);
+            let wanted = &left_behind::cleared_too(wanted, acs, &arguments, context.facts);
+            let (running, next) = (&arguments, &next);
+            let port = Port { context, topology: &topology, wanted, acs, running, next };
+            port.plan(&mut section);
         }
     }
     section
 }
 
-/// The only thing an image can be arguments: it has no PCI devices, so that the ports are not known either.
+/// All that can be planned for an image: it has no PCI devices, so that the ports are not known.
 fn at_first_boot(context: &Context) -> Change {
     let after = match context.desired.acs.policy {
         AcsPolicy::Clear => "cleared on every port",
@@ -141,21 +145,34 @@ fn arguments_at_boot(context: &Context) -> BootArguments {
 
 impl BootArguments {
     fn of(line: &str) -> Self {
-        let line = CommandLine::parse(line);
+        Self::of_line(&CommandLine::parse(line))
+    }
+
+    fn of_line(line: &CommandLine) -> Self {
         BootArguments {
-            config_acs: pci_suboption(&line, "config_acs"),
-            disable_redir: pci_suboption(&line, "disable_acs_redir"),
+            config_acs: pci_suboption(line, "config_acs"),
+            disable_redir: pci_suboption(line, "disable_acs_redir"),
         }
+    }
+
+    /// What they say of one port.
+    fn of_port(&self, port: PciAddress) -> Option<(AcsBits, AcsBits)> {
+        token::of_port(self.config_acs.as_deref(), self.disable_redir.as_deref(), port)
     }
 }
 
-/// What the kernel that boots next is given: the argument that is planned; where it cannot be worked out, the one of the running
-/// kernel, which then stays. A way to last that was chosen, and has come to no argument, clears nothing at boot.
+/// What the kernel that boots next is given: the argument that is planned, or what its boot entry has where the command line is
+/// refused; where the argument cannot be worked out, the one of the running kernel, which then stays. A way to last that was
+/// chosen, and has come to no argument, clears nothing at boot.
 fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArguments {
     let desired = context.desired;
     let planned = desired.cmdline.set.iter().find(|arg| arg.from == NAME);
     match planned {
         _ if desired.acs.persistence == AcsPersistence::Live => BootArguments::default(),
+        Some(_) if cmdline::is_refused(context.so_far) => {
+            let line = cmdline::next_boot(context.reader, context.facts);
+            line.known().map(BootArguments::of_line).unwrap_or_default()
+        }
         Some(arg) => BootArguments::of(&arg.token),
         None if desired.cmdline.keep.iter().any(|kept| KEPT.contains(&kept.as_str())) => {
             running.clone()
@@ -164,37 +181,24 @@ fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArg
     }
 }
 
-/// Whether these arguments set the bits of a port at boot. What the port was asked for counts as far as the argument names it.
-fn lasts(wanted: &WantedAcs, acs: &Acs, arguments: &BootArguments) -> bool {
-    let said = token::of_port(
-        arguments.config_acs.as_deref(),
-        arguments.disable_redir.as_deref(),
-        wanted.port,
-    );
-    said.is_some_and(|(mask, value)| {
-        let both = mask.and(wanted.mask).and(acs.capable);
-        !both.is_empty() && value.and(both) == wanted.value.and(both)
-    })
-}
-
 /// One wanted port and what is known of it.
 struct Port<'a> {
     context: &'a Context<'a>,
     topology: &'a Topology<'a>,
     wanted: &'a WantedAcs,
     acs: &'a Acs,
-    /// Whether the kernel that boots next sets the bits.
-    lasts: bool,
+    /// What the running kernel was booted with,
+    running: &'a BootArguments,
+    /// and what the next one will be.
+    next: &'a BootArguments,
 }
 
 impl Port<'_> {
-    fn plan(&self, arguments: &BootArguments, section: &mut KindPlan) {
+    fn plan(&self, section: &mut KindPlan) {
         let (mask, control) = (self.mask(), self.acs.control);
         let right = control.and(mask) == self.wanted.value.and(mask);
-        // Open already where the command line was to do it: perhaps by an argument of before, which is to go.
-        let by_argument = self.context.desired.acs.persistence.carries(self.wanted);
-        if self.wanted.exposes_guests() && (!right || by_argument) {
-            section.blockers.push(self.refused_for_guests());
+        if let Some(blocker) = self.guests_in_the_way(right) {
+            section.blockers.push(blocker);
             return;
         }
         if right {
@@ -205,43 +209,23 @@ impl Port<'_> {
             });
             return;
         }
-        section.notes.extend(self.disobeyed(arguments));
+        let lockdown = self.lockdown();
+        if lockdown.is_none() || !self.is_disobeyed() {
+            section.notes.extend(self.differs_from_boot_arguments());
+        }
         if self.context.facts.host == HostKind::Image {
             section.changes.push(self.change(Some(first_boot())));
             return;
         }
-        match self.lockdown() {
+        match lockdown {
             None => section.changes.push(self.change(None)),
-            Some(_) if self.lasts => section.notes.push(self.note(format!(
-                "left at {}: kernel lockdown refuses the write; the kernel's own argument clears it at boot",
-                shown(control)
-            ))),
-            Some(reason) => section.blockers.push(Blocker {
-                kind: NAME,
-                subject: self.subject(),
-                reason,
-                remedy: match by_argument {
-                    true => {
-                        "make readable what is unknown here (the kernel argument is worked out only then), or switch \
-                              lockdown (Secure Boot) off"
-                    }
-                    false => {
-                        "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or switch \
-                               lockdown (Secure Boot) off"
-                    }
-                }
-                .to_owned(),
-            }),
+            Some(lockdown) => self.plan_locked(lockdown, section),
         }
     }
 
-    /// The kernel was arguments otherwise at boot.
-    fn disobeyed(&self, arguments: &BootArguments) -> Option<Note> {
-        let said = token::of_port(
-            arguments.config_acs.as_deref(),
-            arguments.disable_redir.as_deref(),
-            self.wanted.port,
-        )?;
+    /// The register is not what the kernel was booted with.
+    fn differs_from_boot_arguments(&self) -> Option<Note> {
+        let said = self.running.of_port(self.wanted.port)?;
         if token::obeyed(self.acs, said) {
             return None;
         }
@@ -251,6 +235,11 @@ impl Port<'_> {
             shown(self.acs.control),
             said.1.config_acs_flags(said.0)
         )))
+    }
+
+    /// Whether the command line is to set its bits.
+    fn by_argument(&self) -> bool {
+        self.context.desired.acs.persistence.carries(self.wanted)
     }
 
     fn subject(&self) -> String {
@@ -265,38 +254,16 @@ impl Port<'_> {
         self.wanted.mask.and(self.acs.capable)
     }
 
-    /// IOMMU groups are made once, when devices appear: written now, they would go on saying that the guest is walled off; from
-    /// the kernel's argument on, the guest would lose its device, whose group then holds its neighbours too.
-    fn refused_for_guests(&self) -> Blocker {
-        let here = self.topology.below(self.wanted.port);
-        let functions =
-            some_of(self.wanted.vfio_below.iter().map(PciAddress::to_string), 4, "functions");
-        let place = match self.wanted.vfio_below.iter().all(|guest| here.contains(guest)) {
-            true => "below it",
-            false => "perhaps below it (it cannot be seen, or a bridge above it)",
-        };
-        let by = guard::handed_out_by(self.context.facts, &self.wanted.vfio_below);
-        Blocker {
-            kind: NAME,
-            subject: self.subject(),
-            reason: format!(
-                "{by} uses {functions} {place}: opened now, the port would let the guest reach its neighbours while its IOMMU \
-                 group says that it cannot; opened at boot, the group would hold the neighbours too (Linux \
-                 drivers/iommu/iommu.c; handbook §3.3)"
-            ),
-            remedy: "stop the guest and unbind the function from its driver; or, where guests have GPUs or NICs, leave \
-                     ACS alone: acs.policy = \"keep\" (profile vfio)"
-                .to_owned(),
-        }
+    /// The register once it is right.
+    fn after(&self) -> AcsBits {
+        self.acs.control.without(self.mask()).or(self.wanted.value.and(self.mask()))
     }
 
-    /// Why the register cannot be written on the running machine.
-    fn lockdown(&self) -> Option<String> {
-        let lockdown = self.context.facts.os.lockdown.known().map(String::as_str)?;
-        matches!(lockdown, "integrity" | "confidentiality").then(|| {
-            format!(
-                "kernel lockdown ({lockdown}) refuses every write to PCI config space (Linux drivers/pci/pci-sysfs.c; handbook §3.1)"
-            )
+    /// Whether the kernel that boots next sets the bits. What the port was asked for counts as far as the argument names it.
+    fn lasts(&self) -> bool {
+        self.next.of_port(self.wanted.port).is_some_and(|(mask, value)| {
+            let both = mask.and(self.mask());
+            !both.is_empty() && value.and(both) == self.wanted.value.and(both)
         })
     }
 
@@ -310,10 +277,10 @@ impl Port<'_> {
             items: vec![Item {
                 subject: "ACS control".to_owned(),
                 before: Some(shown(before)),
-                after: Some(shown(before.without(mask).or(value))),
+                after: Some(shown(self.after())),
                 why: self.wanted.why.clone(),
             }],
-            effect: if self.lasts { Effect::Now } else { Effect::EveryBoot },
+            effect: if self.lasts() { Effect::Now } else { Effect::EveryBoot },
             actions: vec![Action::SetConfigBits {
                 address: self.wanted.port,
                 offset: self.acs.control_offset(),

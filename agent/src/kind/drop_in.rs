@@ -23,6 +23,13 @@ pub fn unknown(kind: &'static str, section: &mut KindPlan, subject: &str, error:
     section.unknowns.push(Unknown { kind, subject: subject.into(), reason: error.to_string() });
 }
 
+/// The files that sort after `ours`: what they set wins.
+pub fn after<'f>(files: &'f [ConfFile], ours: &str) -> impl Iterator<Item = &'f ConfFile> {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let ours = name(ours);
+    files.iter().filter(move |file| name(&file.path) > ours)
+}
+
 /// Every file of `PREFIX/directory` that counts, in the order of reading (sorted by file name).
 ///
 /// # Errors

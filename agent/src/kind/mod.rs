@@ -33,6 +33,8 @@ pub struct Context<'a> {
     pub reader: &'a dyn Reader,
     /// What bedplate did here before.
     pub ledger: &'a Ledger,
+    /// What the kinds before this one in [`KINDS`] have planned.
+    pub so_far: &'a KindPlan,
 }
 
 /// One kind of managed thing.
@@ -41,8 +43,9 @@ pub struct Kind {
     pub name: &'static str,
     /// One line of help.
     pub about: &'static str,
-    /// What its sections of the profile come to on a machine, where that depends on the machine. Pure.
-    pub resolve: fn(&dyn Declared, &Facts, &mut Desired),
+    /// What its sections of the profile come to on a machine, where that depends on the machine; the ledger counts where
+    /// something cannot be read now. Pure.
+    pub resolve: fn(&dyn Declared, &Facts, &Ledger, &mut Desired),
     /// Observe and compare.
     pub plan: fn(&Context) -> KindPlan,
     /// What it has to say in an image that is built elsewhere. Pure.
@@ -91,21 +94,22 @@ impl Watch {
 }
 
 /// A kind that means the same on every machine.
-fn nothing_to_resolve(_: &dyn Declared, _: &Facts, _: &mut Desired) {}
+fn nothing_to_resolve(_: &dyn Declared, _: &Facts, _: &Ledger, _: &mut Desired) {}
 
 /// A kind without labels.
 fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
     Vec::new()
 }
 
-/// Every kind, in the order in which plans show and apply them.
+/// Every kind, in the order in which plans show and apply them: ports of ACS go by what becomes of the command line.
 pub const KINDS: &[Kind] = &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND];
 
-/// What the profile comes to on a machine with these facts. Pure: here a profile's intent meets a machine's nature.
-pub fn resolve(profile: &dyn Declared, facts: &Facts) -> Desired {
+/// What the profile comes to on a machine with these facts and this ledger. Pure: here a profile's intent meets a machine's
+/// nature.
+pub fn resolve(profile: &dyn Declared, facts: &Facts, ledger: &Ledger) -> Desired {
     let mut desired = Desired::default();
     for kind in KINDS {
-        (kind.resolve)(profile, facts, &mut desired);
+        (kind.resolve)(profile, facts, ledger, &mut desired);
     }
     desired
 }

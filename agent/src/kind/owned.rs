@@ -1,5 +1,5 @@
-//! What the kinds write and run, against which a ledger is held: it is a file, and who can write it, or hands over an image
-//! with one inside, could otherwise have any file written and any program run as root. Pure.
+//! What the kinds write and run, against which a ledger is held: it is a file, and a user who can write it, or hands over
+//! an image with one inside, could otherwise have any file written and any program run as root. Pure.
 
 use glob::{MatchOptions, Pattern};
 

@@ -5,6 +5,7 @@ mod attributes;
 mod change;
 mod differs;
 mod disturbs;
+mod drivers;
 mod paths;
 mod resolve;
 mod rights;
@@ -33,35 +34,35 @@ pub use resolve::{Resolved, resolve};
 
 const NAME: &str = "sriov";
 
-/// Who uses the VFs of a PF that is to lose them, one text a VF; empty = nobody. What cannot be told counts as use.
+/// Who uses the VFs of a PF that is to lose them, one text a VF; empty = nobody. What is not known counts as use.
 pub fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
     let facts = observe(reader, Depth::Plan);
     let tree = match &facts.pci {
         Reading::Known(tree) => tree,
         Reading::Absent => return Vec::new(),
-        Reading::Unknown(reason) => return vec![reason.clone()],
+        Reading::Unknown(reason) => return vec![reason.to_string()],
     };
     match tree.get(pf).map(|function| &function.sriov) {
         Some(Reading::Known(sriov)) => usage::users(sriov, tree, reader),
-        Some(Reading::Unknown(reason)) => vec![reason.clone()],
+        Some(Reading::Unknown(reason)) => vec![reason.to_string()],
         Some(Reading::Absent) | None => Vec::new(),
     }
 }
 
-/// What a VF is used for; `None` = nothing, or it is gone. What cannot be told counts as use.
+/// What a VF is used for; `None` = nothing, or it is gone. What is not known counts as use.
 pub fn use_of_vf(facts: &Facts, reader: &dyn Reader, pf: PciAddress, vf: u16) -> Option<String> {
     let tree = match &facts.pci {
         Reading::Known(tree) => tree,
         Reading::Absent => return None,
-        Reading::Unknown(reason) => return Some(reason.clone()),
+        Reading::Unknown(reason) => return Some(reason.to_string()),
     };
     let sriov = match &tree.get(pf)?.sriov {
         Reading::Known(sriov) => sriov,
         Reading::Absent => return None,
-        Reading::Unknown(reason) => return Some(reason.clone()),
+        Reading::Unknown(reason) => return Some(reason.to_string()),
     };
     match sriov.vfs.get(usize::from(vf)).and_then(|vf| tree.get(*vf)) {
-        Some(function) => usage::use_of(function, reader),
+        Some(function) => usage::use_of(function, tree, reader),
         None => Some("not among the PCI functions that can be seen".to_owned()),
     }
 }
@@ -96,6 +97,7 @@ fn contribute(
 fn plan(context: &Context) -> KindPlan {
     let mut section = KindPlan::default();
     let Some(tree) = context.facts.pci.known() else { return section };
+    section.changes.extend(starts::left_behind(context, tree));
     if context.desired.sriov.is_empty() || left_to_operator(context, &mut section) {
         return section;
     }
@@ -202,13 +204,16 @@ impl Pf<'_> {
             Reading::Absent => {
                 return self.unknown("sriov_numvfs is not there".to_owned(), section);
             }
-            Reading::Unknown(reason) => return self.unknown(reason.clone(), section),
+            Reading::Unknown(reason) => return self.unknown(reason.to_string(), section),
         };
         match self.switching() {
             Ok(switch) => self.switch = switch,
             Err(stop) => return self.stop(stop, section),
         }
-        let need = self.need(present);
+        let need = match self.need(present) {
+            Ok(need) => need,
+            Err(stop) => return self.stop(stop, section),
+        };
         section.notes.extend(self.remarks(need));
         let image = self.context.facts.host == HostKind::Image;
         let obstacle = (need != Need::Nothing && !image).then(|| self.obstacle(present, need));
@@ -230,8 +235,10 @@ impl Pf<'_> {
         {
             return self.stop(stop, section);
         }
-        if image || self.may_disturb(need, section) {
-            section.changes.push(self.change(present, need, image, &differing));
+        // The routes of an image are those of the machine that it will run on.
+        let route = if image { Ok(None) } else { self.route_at_stake(need, &differing) };
+        if self.may_disturb(need, &differing, &route, section) {
+            section.changes.push(self.change(present, need, image, &differing, &route));
         }
     }
 
@@ -253,38 +260,21 @@ impl Pf<'_> {
         section.unknowns.push(Unknown { kind: NAME, subject: self.subject(), reason });
     }
 
-    fn need(&self, present: u16) -> Need {
-        match (present, self.wanted.count) {
+    fn need(&self, present: u16) -> Result<Need, Stop> {
+        let need = match (present, self.wanted.count) {
             (0, 0) => Need::Nothing,
             (0, _) => Need::Create,
             // An eswitch changes its mode only while there are no VFs (handbook §5.2).
             (_, _) if self.switch.is_some() => Need::Destroy,
             (present, wanted) if present != wanted => Need::Destroy,
-            _ => self.driver_need(),
-        }
-    }
-
-    /// The count is right; what about the drivers? VFs that cannot be seen have no driver that is known to be wrong.
-    fn driver_need(&self) -> Need {
-        let drivers: Vec<Option<&str>> = self
-            .sriov
-            .vfs
-            .iter()
-            .filter_map(|vf| Some(self.tree.get(*vf)?.driver.as_deref()))
-            .collect();
-        match &self.wanted.vf_driver {
-            VfDriver::Auto => Need::Nothing,
-            VfDriver::None if drivers.iter().any(Option::is_some) => Need::Destroy,
-            VfDriver::None if self.probes() => Need::StopProbing,
-            VfDriver::None => Need::Nothing,
-            VfDriver::Named(name) => {
-                let wrong = drivers.iter().filter(|driver| **driver != Some(name.as_str()));
-                match wrong.flatten().count() {
-                    0 if drivers.iter().all(Option::is_some) => Need::Nothing,
-                    0 => Need::Bind,
-                    _ => Need::Destroy,
-                }
+            _ => self.driver_need(present)?,
+        };
+        // Only a PF's driver makes VFs, and which one it has decides what that does.
+        match self.tree.unread_drivers.get(&self.wanted.pf) {
+            Some(reason) if matches!(need, Need::Create | Need::Destroy) => {
+                Err(Stop::Unknown(format!("its driver is not known: {reason}")))
             }
+            _ => Ok(need),
         }
     }
 
@@ -310,7 +300,7 @@ impl Pf<'_> {
         let note = |text: &str| Note { kind: NAME, subject: self.subject(), text: text.to_owned() };
         let mut notes = Vec::new();
         let makes = matches!(need, Need::Create | Need::Destroy) && self.wanted.count > 0;
-        if makes && self.wanted.vf_driver == VfDriver::Auto && !self.probes() {
+        if makes && self.wanted.vf_driver == VfDriver::Auto && !self.is_to_probe() {
             notes.push(note("sriov_drivers_autoprobe is 0: the new VFs get no driver"));
         }
         if makes && self.function.class >> 8 == 0x0207 && !self.wanted.vf.guid {

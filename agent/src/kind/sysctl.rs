@@ -32,6 +32,13 @@ pub const KIND: Kind = Kind {
 
 const NAME: &str = "sysctl";
 
+/// Whether the profile gives the parameter at this path of /proc/sys this value.
+pub fn sets(profile: &dyn Declared, path: &str, value: &str) -> bool {
+    let section = profile.get::<section::Sysctl>();
+    let set = section.into_iter().flat_map(|section| &section.set);
+    set.into_iter().any(|setting| setting.key.path() == path && setting.value == value)
+}
+
 fn plan(context: &Context) -> KindPlan {
     let mut section = KindPlan::default();
     let wanted = context.profile.get::<section::Sysctl>().map_or(&[][..], |section| &section.set);

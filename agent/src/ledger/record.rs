@@ -76,8 +76,8 @@ impl Ledger {
         let known = record.knows(now.sha());
         // A tool's product may have been made again by anybody: that is no edit.
         record.edited |= !known && record.generator.is_none();
-        // A change that was cut short keeps what was there before it, unless another program or an operator has been here
-        // since. Of a tool that was cut short nothing is known: what it left may be half a file.
+        // A change that was cut short keeps what was there before it, unless the file has been changed since. Of a tool that
+        // was cut short nothing is known: what it left may be half a file.
         let before = match record.unfinished.take() {
             Some(earlier) if known || record.generator.is_some() => earlier.before,
             _ => now.clone(),

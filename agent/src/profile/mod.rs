@@ -27,7 +27,7 @@ pub use explain::{Explained, about, explain, explained, explained_keys, similar_
 pub use lints::lint_ids;
 pub use load::{LayerText, Loaded, load};
 pub use matching::{MatchError, MatchResult, Misfit, asks_for_match, match_profile, pick};
-pub use schema::schema;
+pub use schema::{is_schema_word, schema};
 pub use shipped::{Shipped, shipped};
 pub use show::show;
 pub use suggest::nearest;

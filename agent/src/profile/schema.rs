@@ -1,5 +1,6 @@
 //! The JSON Schema of profile files (draft 2020-12), made from the fragment types, and its lookup by dotted key.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use schemars::generate::SchemaSettings;
@@ -24,6 +25,35 @@ pub fn schema() -> Value {
 /// The schema without a copy.
 pub(super) fn tree() -> &'static Value {
     &SCHEMA
+}
+
+/// Every name of a key and every word that the schema lists.
+static WORDS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let mut words = BTreeSet::from(["agent", "match"].map(str::to_owned));
+    gather(&SCHEMA, &mut words);
+    words
+});
+
+fn gather(value: &Value, into: &mut BTreeSet<String>) {
+    if let Value::Object(object) = value {
+        if let Some(Value::Object(properties)) = object.get("properties") {
+            into.extend(properties.keys().cloned());
+        }
+        into.extend(words(value).into_iter().map(str::to_owned));
+        object.values().for_each(|value| gather(value, into));
+    }
+    if let Value::Array(values) = value {
+        values.iter().for_each(|value| gather(value, into));
+    }
+}
+
+/// Whether a quotation in a message holds nothing but words of the schema: then nothing in it is a profile's own.
+pub fn is_schema_word(text: &str) -> bool {
+    let mut parts = text
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'))
+        .filter(|part| !part.is_empty())
+        .peekable();
+    parts.peek().is_some() && parts.all(|part| WORDS.contains(part) || part == "1")
 }
 
 /// TOML has no null, so no schema speaks of it; descriptions lose the line breaks of their source.

@@ -1,5 +1,5 @@
 //! Who is at work on this host: processes that hold GPUs or RDMA devices open, and the operator's own answer (`command`).
-//! Looks, and decides nothing. Whatever cannot be told is said to be so, never "nobody".
+//! Looks, and decides nothing. What is not known is said to be so, never "nobody".
 
 mod command;
 

@@ -16,9 +16,10 @@ use ureq::http::{Response, Uri};
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Proxy};
 
+use crate::mask;
 use crate::visible::one_line;
 
-pub use answer::{LockError, Released};
+pub use answer::{LockError, Released, understood};
 pub use tls::TlsFault;
 
 /// First delay of [`backoff`], before jitter.
@@ -177,14 +178,19 @@ impl Client {
             .send(self.body.as_str());
         match sent {
             Ok(response) => read(response),
-            Err(error) => Err(LockError::unanswered(url, error)),
+            // Who is told of it need not know the path, which may be what opens the server.
+            Err(error) => {
+                let server = mask::server(&self.base);
+                let shown = format!("{}/{path}", server.trim_end_matches('/'));
+                Err(LockError::unanswered(shown, error))
+            }
         }
     }
 }
 
 /// The base URL without the slash at its end. Joining by rules of relative links would drop a last segment without one.
 fn base(url: &str) -> Result<String, ClientError> {
-    let shown = || one_line(url);
+    let shown = || mask::server(&one_line(url));
     // Before anything else, so that no error shows a password. An `@` of a path would do no harm, but nobody has one.
     if url.contains('@') {
         return Err(ClientError::UserInfo);

@@ -21,6 +21,8 @@ const PATHS: &[(&str, RecordMode)] = &[
     ("/sys/class/infiniband/*/ports/*/phys_state", Whole),
     ("/sys/class/infiniband/*/ports/*/link_layer", Whole),
     ("/sys/class/infiniband/*/ports/*/rate", Whole),
+    // What the ledger keeps of this boot alone counts only in it.
+    (crate::host::boot_id::PATH, Whole),
     // What would make a reboot something else than a reboot.
     ("/sys/kernel/kexec_loaded", Whole),
     ("/run/systemd/shutdown/scheduled", Presence),

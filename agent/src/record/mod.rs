@@ -13,11 +13,18 @@ use crate::host::{ConfigSpace, HostKind, ReadCost, ReadError, Reader};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfTable};
 
+pub use redact::Redactions;
+
 /// Record everything that planning and inspecting may read.
 pub fn record(reader: &dyn Reader) -> Snapshot {
+    record_and_say(reader, false).0
+}
+
+/// The same, and what was kept out of it. `with_identifiers`: hardware addresses, serial numbers and machine ids stay.
+pub fn record_and_say(reader: &dyn Reader, with_identifiers: bool) -> (Snapshot, Redactions) {
     let recorder = Recorder::new(reader);
     manifest::read_all(&recorder);
-    recorder.finish()
+    redact::snapshot(&recorder.recorded(), with_identifiers)
 }
 
 /// Reads through another reader and remembers what it said.
@@ -40,9 +47,13 @@ impl<'a> Recorder<'a> {
 
     /// What was recorded, without secrets.
     pub fn finish(self) -> Snapshot {
+        redact::snapshot(&self.recorded(), false).0
+    }
+
+    fn recorded(self) -> Snapshot {
         let mut snapshot = self.snapshot.into_inner();
         snapshot.forget_listed_absences();
-        redact::snapshot(snapshot)
+        snapshot
     }
 
     /// The path without links, with every link on the way recorded; `None` = it ends on the way, and that is recorded.

@@ -64,11 +64,10 @@ fn a_directory_and_its_recording_agree() {
         "/etc/nothing.d",
         "/etc/kernel",
     ] {
-        let read = recorded.read(path);
-        assert!(
-            read == reader.read(path) || matches!(read, Err(ReadError::NotRecorded { .. })),
-            "{path}: {read:?}"
-        );
+        // What is in them is masked.
+        let read = recorded.read(path).map(drop);
+        let same = read == reader.read(path).map(drop);
+        assert!(same || matches!(read, Err(ReadError::NotRecorded { .. })), "{path}: {read:?}");
     }
     std::fs::remove_dir_all(&directory).unwrap();
 }
@@ -96,28 +95,28 @@ fn the_running_machine_can_be_recorded() {
 #[test]
 fn refusals_and_absences_are_recorded() {
     let mut host = Snapshot::new(true);
-    host.insert("/etc/secret", Node::Denied);
-    host.insert("/etc/odd", Node::Failed("Input/output error".into()));
-    host.insert("/etc/fine", Node::File(b"x".to_vec()));
-    host.insert("/etc/link", Node::Link("fine".into()));
+    host.insert("/sys/secret", Node::Denied);
+    host.insert("/sys/odd", Node::Failed("Input/output error".into()));
+    host.insert("/sys/fine", Node::File(b"x".to_vec()));
+    host.insert("/sys/link", Node::Link("fine".into()));
     host.complete();
     let recorder = Recorder::new(&host);
     let answers = |reader: &dyn Reader| {
         (
             [
-                reader.read("/etc/secret"),
-                reader.read("/etc/odd"),
-                reader.read("/etc/none"),
-                reader.read("/etc/link"),
+                reader.read("/sys/secret"),
+                reader.read("/sys/odd"),
+                reader.read("/sys/none"),
+                reader.read("/sys/link"),
             ],
             [
-                reader.exists("/etc/none/below"),
-                reader.exists("/etc/secret"),
-                reader.exists("/etc/link"),
+                reader.exists("/sys/none/below"),
+                reader.exists("/sys/secret"),
+                reader.exists("/sys/link"),
             ],
-            reader.link("/etc/link"),
-            reader.link("/etc/fine"),
-            reader.list("/etc/none"),
+            reader.link("/sys/link"),
+            reader.link("/sys/fine"),
+            reader.list("/sys/none"),
         )
     };
     let expected = answers(&host);

@@ -131,7 +131,7 @@ pub struct Rendered {
     pub files: Vec<OutFile>,
     /// What is wanted and not in the files.
     pub inexpressible: Vec<Inexpressible>,
-    /// What who uses the files has to know.
+    /// What users of the files have to know.
     pub notes: Vec<String>,
 }
 

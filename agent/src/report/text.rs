@@ -237,7 +237,7 @@ pub fn summary(plan: &Plan) -> String {
     if doable > 0 {
         parts.push(paint(HEAD, &count(doable, "change", "changes")));
     } else if body.blockers.is_empty() {
-        // What could not be read is never fine (DESIGN §5).
+        // What could not be read is never fine (design §5).
         parts.push(match body.unknowns.is_empty() {
             true => paint(GOOD, "nothing to do"),
             false => paint(WARN, "nothing to do in what could be read"),

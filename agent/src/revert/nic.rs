@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{FORCE, GONE, RevertPlan, Step};
 use crate::facts::{Depth, observe, uplink};
-use crate::host::Reader;
+use crate::host::{Reader, link};
 use crate::kind::sriov;
 use crate::ledger::{EswitchRecord, Ledger, VfKey, VfRecord};
 use crate::value::PciAddress;
@@ -63,12 +63,8 @@ pub(super) fn plan_starts(
 
 /// Whether the VF is there, without a driver.
 fn has_no_driver(reader: &dyn Reader, key: &VfKey) -> bool {
-    let link = reader.link(&format!("/sys/bus/pci/devices/{}/virtfn{}", key.pf, key.vf));
-    link.is_ok_and(|link| {
-        let vf = link.rsplit('/').next().unwrap_or_default();
-        let driver = reader.link(&format!("/sys/bus/pci/devices/{vf}/driver"));
-        driver.is_err_and(|error| error.is_absent())
-    })
+    let vf = link::virtual_function(reader, key.pf, key.vf);
+    vf.and_then(|vf| link::driver(reader, &vf)).is_ok_and(|driver| driver.is_none())
 }
 
 /// Whether the PF's VFs are taken away, or made again.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::{RevertPlan, Step};
-use crate::apply::action::{attribute, file, nic, register, tool};
+use crate::apply::action::{attribute, eswitch, file, nic, register, tool};
 use crate::apply::{StepError, Store};
 use crate::error_chain::chain;
 use crate::host::{Reader, Writer};
@@ -156,7 +156,7 @@ fn one(store: &mut Store, step: &Step) -> Result<Option<String>, StepError> {
         Step::Vf { key, before, after, start, limit_s } => {
             nic::put_back_vf(store, key, (before, after), (*start, *limit_s))?;
         }
-        Step::Eswitch { pf, after, limit_s, .. } => nic::switch(store, *pf, *after, *limit_s)?,
+        Step::Eswitch { pf, after, limit_s, .. } => eswitch::switch(store, *pf, *after, *limit_s)?,
         Step::File { path, before, to, .. } => file::put_back(store, path, before.as_ref(), to)?,
         Step::Tool { argv, purpose, makes, limit_s } => {
             let tool =

@@ -100,6 +100,11 @@ pub struct Topology<'a> {
 }
 
 impl<'a> Topology<'a> {
+    /// The tree that it looks at.
+    pub fn tree(&self) -> &'a PciTree {
+        self.tree
+    }
+
     /// Looks through a tree once. Linear in the number of functions, whatever their parents claim.
     pub fn new(tree: &'a PciTree) -> Self {
         let mut children: BTreeMap<PciAddress, Vec<PciAddress>> = BTreeMap::new();
@@ -206,8 +211,8 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Every pair of a GPU and a GPU, NIC, Data Direct function or NVMe disk that meets inside a switch, by address. Only functions below the same topmost
-    /// bridge are compared: no switch reaches further.
+    /// Every pair of a GPU and a GPU, NIC, Data Direct function or NVMe disk that meets inside a switch, by address. Only
+    /// functions below the same topmost bridge are compared: no switch reaches further.
     pub fn pairs(&self) -> Vec<Pair> {
         let mut groups: BTreeMap<PciAddress, Legs> = BTreeMap::new();
         let peers = [

@@ -85,7 +85,7 @@ fn unread_port_types_are_judged_by_place_alone() {
     let known = Topology::new(&machine.tree).pairs();
     for bridge in &bridges {
         machine.tree.functions.get_mut(&bridge.address).unwrap().port =
-            Reading::Unknown("64 bytes".into());
+            Reading::unknown("64 bytes");
     }
     assert_eq!(Topology::new(&machine.tree).pairs(), known);
     for bridge in &bridges {

@@ -87,7 +87,7 @@ impl Tools {
             }
             Mood::Works | Mood::Missing | Mood::Lies => {}
         }
-        // Whoever kills bedplate in the middle of it may well kill the tool, too.
+        // What kills bedplate in the middle of it may well kill the tool, too.
         if fuse.step("second half of grub.cfg").is_err() {
             return ToolOutput { end: ToolEnd::Signal(9), output: String::new() };
         }

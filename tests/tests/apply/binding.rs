@@ -5,18 +5,9 @@ use bedplate::plan::{Action, Change, Check, WayBack};
 use bedplate_tests::fake::tree::{foreign, times};
 use bedplate_tests::fake::{Fuse, Machine};
 
-use crate::scenario::{NUMVFS, change, ledger, machine, plan_of, revert, run};
+use crate::scenario::{NUMVFS, change, ledger, machine, plan_of, revert, run, write};
 
 const AUTOPROBE: &str = "/sys/bus/pci/devices/0000:18:00.0/sriov_drivers_autoprobe";
-
-fn write(path: &str, before: &str, after: &str) -> Action {
-    Action::WriteAttribute {
-        path: path.into(),
-        before: before.into(),
-        after: after.into(),
-        limit_s: 5,
-    }
-}
 
 /// As the sriov kind plans it: no probing while the VFs come, then each gets its driver, then probing as before.
 fn give(driver: &str) -> Change {
@@ -93,7 +84,7 @@ fn a_driver_that_is_not_there_brings_everything_back() {
 }
 
 #[test]
-fn a_vf_that_somebody_bound_elsewhere_is_left_alone() {
+fn a_vf_that_is_bound_elsewhere_is_left_alone() {
     let machine = machine();
     machine.put("/sys/bus/pci/drivers/vfio-pci/bind", "");
     let made = plan_of(vec![change("sriov", "made", vec![write(NUMVFS, "0", "9")])]);

@@ -1,4 +1,4 @@
-//! Tools that fail, hang, are missing or lie, hardware that will not, and somebody else at work: the change goes back, the
+//! Tools that fail, hang, are missing or lie, hardware that will not, and other programs at work: the change goes back, the
 //! others go on, and the report says which and why.
 
 use bedplate::apply::{Outcome, Restored};
@@ -129,7 +129,7 @@ fn a_tool_is_owed_before_its_input_is_written() {
 }
 
 #[test]
-fn what_somebody_changed_since_the_plan_is_not_overwritten() {
+fn what_others_changed_since_the_plan_is_not_overwritten() {
     let machine = machine();
     let stale = plan(&machine, &ledger(&machine));
     machine.put(DEFAULT, "GRUB_TIMEOUT=1\n");

@@ -158,7 +158,7 @@ fn put_busy_shell(machine: &Machine) -> bool {
     true
 }
 
-/// Who may rename the image's directory can put another one in its place, at any time.
+/// A user who may rename the image's directory can put another one in its place, at any time.
 #[test]
 fn reader_writer_lock_and_tools_stay_in_the_directory_that_was_opened() {
     let place = tempfile::tempdir().unwrap();

@@ -50,7 +50,7 @@ fn sigkill_at_any_time() {
         return victim();
     }
     let machine = machine();
-    // The kernel makes VFs whole whoever is killed; the made-up one cannot promise that. So they are there already.
+    // The kernel makes all VFs, whatever is killed; the made-up one cannot promise that. So they are there already.
     machine.writer(&Fuse::none()).write_attribute(NUMVFS, "8", 1).unwrap();
     let strip = |mut tree: std::collections::BTreeMap<String, String>| {
         tree.retain(|path, _| !path.starts_with("sys/module"));

@@ -5,6 +5,7 @@ mod binding;
 mod cases;
 mod crash;
 mod failures;
+mod guests;
 mod images;
 mod kill;
 mod namespace;

@@ -11,7 +11,9 @@ use bedplate_tests::fake::nic::{as_made, table};
 use bedplate_tests::fake::tree::times;
 use bedplate_tests::fake::{Fuse, Machine};
 
-use crate::scenario::{NUMVFS, change, ledger, machine as bare_machine, plan_of, revert, run};
+use crate::scenario::{
+    NUMVFS, change, ledger, machine as bare_machine, plan_of, revert, run, write,
+};
 
 const PF: &str = "0000:18:00.0";
 pub const LINK: &str = "ens1f0";
@@ -51,15 +53,6 @@ pub fn machine(vfs: u16) -> Machine {
         std::fs::remove_file(machine.at("/var/lib/bedplate/ledger.json")).unwrap();
     }
     machine
-}
-
-fn write(path: &str, before: &str, after: &str) -> Action {
-    Action::WriteAttribute {
-        path: path.into(),
-        before: before.into(),
-        after: after.into(),
-        limit_s: 5,
-    }
 }
 
 fn set(vf: u16, before: VfAttributes, after: VfAttributes, start: bool) -> Action {

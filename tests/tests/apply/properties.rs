@@ -31,7 +31,7 @@ fn plan(machine: &Machine, files: &Files, round: usize, per_change: usize) -> be
         .filter_map(|(path, (_, wanted))| {
             let after = wanted.get(round)?.as_deref().and_then(content);
             let before = std::fs::read(machine.at(path)).ok();
-            let before = before.map(|bytes| bedplate::plan::FileContent { bytes });
+            let before = before.map(bedplate::plan::FileContent::new);
             Some(Action::ReplaceFile { path: path.clone(), before, after })
         })
         .collect();

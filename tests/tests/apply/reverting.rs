@@ -72,7 +72,7 @@ fn the_very_first_original_wins() {
 }
 
 #[test]
-fn an_original_that_lacks_somebodys_work_is_not_put_back_unasked() {
+fn an_original_that_lacks_others_work_is_not_put_back_unasked() {
     let machine = machine();
     let write = |text: &str| {
         let action = file(&machine.reader(), DEFAULT, Some(text)).unwrap();
@@ -142,7 +142,7 @@ fn machine_before() -> Machine {
 #[test]
 fn a_new_kernels_boot_entry_survives_the_revert() {
     let machine = applied();
-    // Somebody's update-grub has run since, and knows a kernel that bedplate has never seen.
+    // Another update-grub has run since, and knows a kernel that bedplate has never seen.
     machine.put("/etc/default/grub.d/50-new-kernel.cfg", "menuentry new\n");
     let made = bedplate_tests::fake::tools::grub_cfg(machine.root());
     machine.put(GRUB_CFG, made);
@@ -240,7 +240,7 @@ fn the_ledger_is_for_root_only_and_remembers() {
 }
 
 #[test]
-fn a_made_directory_with_somebodys_file_in_it_stays() {
+fn a_made_directory_with_another_file_in_it_stays() {
     let machine = applied();
     machine.put("/etc/default/grub.d/10-theirs.cfg", "theirs\n");
     assert_eq!(refusals(&machine), Vec::<String>::new());

@@ -64,7 +64,7 @@ pub fn furnish(machine: &mut Machine) {
 }
 
 pub fn content(text: &str) -> Option<FileContent> {
-    Some(FileContent { bytes: text.as_bytes().to_vec() })
+    Some(FileContent::new(text.as_bytes().to_vec()))
 }
 
 /// A change with these actions.
@@ -80,6 +80,16 @@ pub fn change(kind: &'static str, id: &str, actions: Vec<Action>) -> Change {
         needs: Vec::new(),
         owns: None,
         deferred: None,
+    }
+}
+
+/// One write of an attribute.
+pub fn write(path: &str, before: &str, after: &str) -> Action {
+    Action::WriteAttribute {
+        path: path.into(),
+        before: before.into(),
+        after: after.into(),
+        limit_s: 5,
     }
 }
 
@@ -104,7 +114,7 @@ pub fn next_boot() -> Action {
 
 /// The replacement of one file, if it is not as wanted.
 pub fn file(reader: &dyn Reader, path: &str, after: Option<&str>) -> Option<Action> {
-    let before = reader.read(path).ok().map(|bytes| FileContent { bytes });
+    let before = reader.read(path).ok().map(FileContent::new);
     let after = after.and_then(content);
     (before != after).then(|| Action::ReplaceFile { path: path.into(), before, after })
 }

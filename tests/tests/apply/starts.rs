@@ -17,8 +17,18 @@ const PROFILE: &str = "schema = 1\nname = \"vf\"\n[[sriov.devices]]\nname = \"ni
                        select = { address = \"0000:18:00.0\" }\nvfs = 2\n\
                        vf = { mac = \"derived\", trust = true }\n";
 
+/// The same rule without attributes, and no rule.
+const PLAIN: &str = "schema = 1\nname = \"vf\"\n[[sriov.devices]]\nname = \"nics\"\n\
+                     select = { address = \"0000:18:00.0\" }\nvfs = 2\n";
+const AUTOPROBE: &str = "/sys/bus/pci/devices/0000:18:00.0/sriov_drivers_autoprobe";
+const NO_RULE: &str = "schema = 1\nname = \"vf\"\n";
+
 fn plan(machine: &Machine) -> Plan {
-    let layer = LayerText { path: "profile.toml", text: PROFILE };
+    plan_for(machine, PROFILE)
+}
+
+fn plan_for(machine: &Machine, profile: &str) -> Plan {
+    let layer = LayerText { path: "profile.toml", text: profile };
     let loaded = load(&[layer], shipped()).unwrap();
     engine::prepare_loaded(&machine.reader(), loaded).unwrap().plan
 }
@@ -95,6 +105,30 @@ fn vfs_being_made_are_finished_or_taken_back() {
             assert!(ledger(machine).starts.is_empty(), "{context}");
         },
     );
+}
+
+#[test]
+fn drivers_start_whatever_the_profile_says_by_then() {
+    for (present, profile) in [(0, PLAIN), (2, PLAIN), (2, NO_RULE)] {
+        let attempt = |machine: &Machine, fuse: &Fuse| drop(apply(machine, fuse));
+        at_every_step(
+            || machine(present),
+            attempt,
+            |machine, context| {
+                // Twice: this machine's kernel starts no driver by itself when VFs come.
+                for _ in 0..2 {
+                    let report = run(machine, &plan_for(machine, profile), &Fuse::none());
+                    assert!(report.succeeded(), "{present} {profile} {context}: {report:#?}");
+                }
+                let context = format!("{present} {profile} {context}");
+                assert_eq!(machine.text(AUTOPROBE), "1\n", "{context}");
+                for number in (0..2).filter(|_| present > 0) {
+                    assert!(has_driver(machine, number), "{context}: VF {number} has no driver");
+                }
+                assert_eq!(plan_for(machine, profile).body.changes, [], "{context}");
+            },
+        );
+    }
 }
 
 #[test]

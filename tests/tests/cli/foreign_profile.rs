@@ -119,7 +119,7 @@ fn what_belongs_to_others_decides_nothing() {
     assert_eq!(session.status(&["plan", "--root", "image"]), 0);
     chown(session.path("image/etc/elsewhere.toml"), Some(1234), None).expect("root may");
     refused(&session, &OWN, "it belongs to uid 1234");
-    // And who may write the directory there can put another file in its place.
+    // And a user who may write the directory there can put another file in its place.
     for (link, to) in [
         ("image/etc/bedplate/profile.toml", "/home/site.toml"),
         ("named/site.toml", "../image/home/site.toml"),

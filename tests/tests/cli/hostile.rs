@@ -64,7 +64,7 @@ fn programs_get_the_very_text() {
     let session = Session::new();
     session.host("evil.bp", &host());
     let output = session.run(&["inspect", "--snapshot", "evil.bp", "--json"]);
-    // As a number where it would steer: who looks at it on a terminal sees the same.
+    // As a number where it would steer: a reader on a terminal sees the same.
     assert_harmless(&text(&output.stdout), "inspect --json");
     let facts: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let name = facts["dmi"]["product_name"]["value"].as_str().expect("a name");

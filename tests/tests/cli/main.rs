@@ -9,6 +9,7 @@ mod foreign_state;
 mod hostile;
 mod init;
 mod json;
+mod redacted;
 mod session;
 mod special_files;
 mod streams;

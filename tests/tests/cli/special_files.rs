@@ -74,7 +74,7 @@ fn make(place: &Path, kind: &str) -> bool {
     made.status.success()
 }
 
-/// A writer waits at the pipe, and wakes as soon as somebody opens it to read.
+/// A writer waits at the pipe, and wakes as soon as it is opened to read.
 #[test]
 fn a_pipe_is_never_opened() {
     for place in PLACES {

@@ -35,9 +35,14 @@ impl Node<'_> {
         Some(Node(rig))
     }
 
+    /// The rig's directories as they are.
+    pub fn new_as_it_is(rig: &Rig) -> Node<'_> {
+        Node(rig)
+    }
+
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("unshare");
-        let binds = "for at in etc run var/lib proc/modules; do [ -e \"/$at\" ] || continue; mount --bind \"$0/$at\" \"/$at\" || exit 99; done; exec \"$@\"";
+        let binds = "for at in etc run var/lib boot proc/modules; do [ -e \"/$at\" ] && [ -e \"$0/$at\" ] || continue; mount --bind \"$0/$at\" \"/$at\" || exit 99; done; exec \"$@\"";
         command
             .args(["-rm", "sh", "-c", binds])
             .arg(self.0.dir.path())

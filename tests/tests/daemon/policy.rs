@@ -56,7 +56,7 @@ fn stock(rig: &Rig) {
 }
 
 /// A rig that another user reaches, converged. `None`: this machine lacks what that needs.
-fn converged() -> Option<Rig> {
+pub fn converged() -> Option<Rig> {
     let mut rig = Rig::new()?;
     if !nix::unistd::geteuid().is_root() {
         fixtures::unchecked("only root can become another user");

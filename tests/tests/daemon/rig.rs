@@ -362,7 +362,7 @@ pub fn right(rig: &Rig) -> Value {
     })
 }
 
-/// GPUs and NICs of a seen, each `WHAT ADDRESS`.
+/// The observation with these GPUs and NICs, each `WHAT ADDRESS`.
 pub fn with_devices(mut seen: Value, devices: &[&str]) -> Value {
     let device = |text: &&str| {
         let (what, address) = text.rsplit_once(' ').expect("two words");

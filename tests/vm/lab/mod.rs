@@ -49,7 +49,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Takes the lab; waits for whoever has it.
+    /// Takes the lab; waits until it is free.
     ///
     /// # Errors
     /// When QEMU or another tool is missing, with the script that installs it; when bedplate does not build.
@@ -269,7 +269,7 @@ impl Lab {
 fn build(workspace: &Path, target: &Path) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // What cargo tells a test of its own package. Build scripts look at it (ring's does), and with another package's in it
-    // cargo builds everything above them anew: minutes.
+    // cargo builds everything above them again: minutes.
     let of_this_package = |name: &OsStr| {
         let name = name.as_encoded_bytes();
         name.starts_with(b"CARGO_PKG_") || name.starts_with(b"CARGO_MANIFEST_")

@@ -206,7 +206,7 @@ impl Node {
         self.wait_for_boot(&before)
     }
 
-    /// A boot that somebody in the guest asks for, complete; `before` is the one that it ends.
+    /// A boot that a program in the guest asks for, complete; `before` is the one that it ends.
     ///
     /// # Errors
     /// When it does not come.

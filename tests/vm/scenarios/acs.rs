@@ -119,7 +119,7 @@ type Disturbance = (&'static str, &'static str, &'static [&'static str]);
 
 /// As seen with setpci on Linux 6.1 and these devices. A reset or a new driver of a *function* leaves the port above it
 /// alone (from Linux 6.18 on, binding a driver switches ACS on again, pci_dma_configure); ports themselves get it back
-/// when Linux finds them anew or restores their state.
+/// when Linux finds them again or restores their state.
 const DISTURBANCES: [Disturbance; 8] = [
     (
         "function-level reset of the NIC",
@@ -195,7 +195,7 @@ fn what_brings_bits_back_is_noticed(case: &mut Case) -> Result<()> {
         !plan.contains("✓ port 0000:82:0"),
         "a port that does not answer is called right:\n{plan}"
     );
-    // 3. The kernel finds the switch anew, and switches ACS on.
+    // 3. The kernel finds the switch again, and switches ACS on.
     node.ok("echo 1 >/sys/bus/pci/devices/0000:81:00.0/remove; echo 1 >/sys/bus/pci/rescan")?;
     assert_eq!(registers(&node)?, with(&cleared, &["82:00.0", "82:01.0"], AT_BOOT));
     node.expect(2, "bedplate plan --exit-code")?;

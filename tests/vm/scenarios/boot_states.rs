@@ -47,7 +47,7 @@ fn passed_over(node: &Node, entry: &str, remedy: &str) -> Result<()> {
 fn another_default_entry(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     node.put(PROFILE_PATH, profile())?;
-    // Somebody's own entry, with its own line; not the default one yet.
+    // An operator's own entry, with its own line; not the default one yet.
     let entry = node.ok(&format!(
         "awk '/^menuentry /,/^}}/' /boot/grub/grub.cfg | \
          sed -E \"1s/.*/menuentry 'Mine' --id mine {{/; s/^(\\s*linux\\s.*)/\\1 {MINE}/\""
@@ -97,7 +97,7 @@ fn another_default_entry(case: &mut Case) -> Result<()> {
 fn overriding_drop_in(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     node.put(PROFILE_PATH, profile())?;
-    // Sorts after bedplate's and assigns anew.
+    // Sorts after bedplate's and assigns another value.
     node.put(
         "/etc/default/grub.d/zzz-site.cfg",
         "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nGRUB_CMDLINE_LINUX=\"console=ttyS0,115200 mitigations=off\"\n",

@@ -66,7 +66,7 @@ fn values_duplicates_and_removal(case: &mut Case) -> Result<()> {
 }
 
 fn removed(node: &Node) -> Result<()> {
-    node.step("dropped from the profile: gone; forbidden: gone, whoever wrote it");
+    node.step("dropped from the profile: gone; forbidden: gone, whatever wrote it");
     node.put(PROFILE_PATH, profile("[cmdline]\nabsent = [\"quiet\"]\n"))?;
     node.expect(3, "bedplate apply --yes")?;
     // By GRUB's own tool once more: what bedplate left has to say so by itself.

@@ -63,8 +63,13 @@ pub(super) fn state(state: &str) -> String {
 
 const POLICY: &str =
     "[reboot]\npolicy = \"schedule\"\ndelay = \"3s\"\n[agent]\nready_timeout = \"60s\"\n";
-/// Less than the VFs of this node take.
+/// The least that a profile can say.
 const HURRY: &str = "boot_timeout = \"5s\"\n";
+/// Takes the place of the early unit's worker: reads the profile, and then never ends. How long VFs take depends on the machine
+/// that runs the scenario.
+const SLOW_WORKER: &str =
+    "#!/bin/sh\ncase \"$*\" in *settings*) exec /usr/bin/bedplate \"$@\" ;; esac\nexec sleep 600\n";
+const SLOW: &str = "[Service]\nExecStart=\nExecStart=/usr/bin/bedplate boot --worker /usr/local/sbin/slow-worker\n";
 /// Has to get into the initramfs, where the disk's driver is.
 const OPTIONS: &str = "options = { virtio_blk = { queue_depth = 64 } }";
 
@@ -145,6 +150,9 @@ fn put_back(node: &Node) -> Result<()> {
 fn rebooted(node: &Node, profile: &str) -> Result<()> {
     node.step("a profile that lets bedplate reboot: one reboot, by itself, and then it is ready");
     let before = node.boot_id()?;
+    node.put_program("/usr/local/sbin/slow-worker", SLOW_WORKER)?;
+    node.put("/etc/systemd/system/bedplate-boot.service.d/slow.conf", SLOW)?;
+    node.ok("systemctl daemon-reload")?;
     node.put(PROFILE_PATH, format!("{profile}{POLICY}{HURRY}"))?;
     until(node, "announced", "[ -e /run/systemd/shutdown/scheduled ] || [ -e /run/nologin ]")?;
     node.wait_for_another_boot(&before)?;
@@ -246,7 +254,7 @@ fn storm(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// VFs that take far longer than the boot may wait: the early unit lets it go on.
+/// A worker that takes far longer than the boot may wait: the early unit lets it go on.
 fn bounded(node: &Node) -> Result<()> {
     let ended = "systemctl is-active -q bedplate-boot.service";
     until(node, "the early unit has let the boot go on", ended)?;
@@ -255,8 +263,10 @@ fn bounded(node: &Node) -> Result<()> {
          { read a; read b; echo $(((b - a) / 1000000)); }",
     )?;
     node.step(&format!("it held up the boot for {held} s"));
-    // Seven VFs take 16 s on one port alone, and there are three of them.
-    check!(held.parse::<u32>().is_ok_and(|seconds| seconds < 30), "held for {held} s, not for 5");
+    check!(
+        held.parse::<u32>().is_ok_and(|seconds| (5..30).contains(&seconds)),
+        "held for {held} s, not for 5"
+    );
     let said = node.ok("journalctl -b -u bedplate-boot.service -o cat --no-pager")?;
     check!(said.contains("took more than 5 s"), "what it says:\n{said}");
     Ok(())

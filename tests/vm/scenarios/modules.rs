@@ -143,7 +143,7 @@ fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
     node.expect(0, "systemctl is-active systemd-modules-load")?;
     node.expect(0, "bedplate plan --exit-code")?;
 
-    // 4. A blacklist stops udev, not somebody who asks by name.
+    // 4. A blacklist stops udev, not a request by name.
     node.ok("modprobe igb && udevadm settle")?;
     node.ok(&format!("test -e {nic}"))?;
 

@@ -152,7 +152,7 @@ fn created_slowly(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// VFs that somebody uses are not destroyed to have fewer.
+/// VFs that are in use are not destroyed to have fewer.
 fn in_use(node: &Node) -> Result<()> {
     profile_of_pf(node, "vfs = 3")?;
     // 4. Up in another network namespace: the interface cannot be seen from here.
@@ -191,13 +191,13 @@ fn drivers_of_vfs(case: &mut Case) -> Result<()> {
     node.ok("modprobe igbvf")?;
     assert_eq!(drivers(&node)?, ["-"; 2]);
 
-    // 2. A driver of choice, which is not loaded yet: the VFs that are there are bound, none is made anew.
+    // 2. A driver of choice, which is not loaded yet: the VFs that are there are bound, none is made again.
     writes(&node)?;
     node.ok("! grep -q ^vfio_pci /proc/modules")?;
     profile_of_pf(&node, "vfs = 2\nvf_driver = \"vfio-pci\"")?;
     node.ok("bedplate apply")?;
     assert_eq!(drivers(&node)?, ["vfio-pci"; 2]);
-    assert_eq!(writes(&node)?, 0, "VFs were made anew only to bind them");
+    assert_eq!(writes(&node)?, 0, "VFs were made again only to bind them");
     let group = node.ok("readlink /sys/bus/pci/devices/0000:84:10.0/iommu_group")?;
     let number = group.rsplit('/').next().unwrap_or_default();
     node.ok(&format!("test -c /dev/vfio/{number}"))?;

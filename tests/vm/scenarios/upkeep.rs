@@ -76,7 +76,7 @@ fn interrupted(case: &mut Case) -> Result<()> {
         "the record"
     );
 
-    node.step("somebody else reboots before the time has come");
+    node.step("another program reboots before the time has come");
     node.put(PROFILE_PATH, format!("{PASSTHROUGH}[cmdline]\nargs = [\"audit=0\"]\n{POLICY}"))?;
     until(&node, "announced", "[ -e /run/systemd/shutdown/scheduled ]")?;
     node.reboot()?;

@@ -1,13 +1,13 @@
-//! What a PF keeps of its VFs, and the mode of its eswitch: set by netlink, read back, taken back. VFs that come to be
-//! within the change are entered nowhere: they go with it.
+//! What a PF keeps of its VFs: set by netlink, read back, taken back. VFs that come to be within the change are entered
+//! nowhere: they go with it.
 
 use super::attribute::same_value;
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect};
 use crate::facts::uplink;
-use crate::host::{NicCause, NicError};
+use crate::host::{NicCause, NicError, link};
 use crate::ledger::{Ledger, VfKey};
 use crate::value::PciAddress;
-use crate::value::vf::{EswitchMode, VfAttributes};
+use crate::value::vf::VfAttributes;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 const DRIVERS_PROBE: &str = "/sys/bus/pci/drivers_probe";
@@ -105,7 +105,7 @@ impl Set {
             return write(store, key, attributes, *limit_s);
         }
         let vf = address(store, key)?;
-        let stopped = match driver(store, &vf)? {
+        let stopped = match link::driver(store.reader, &vf)? {
             Some(_) if attributes.is_empty() => {
                 return store.update_ledger(|ledger| ledger.started(key));
             }
@@ -132,7 +132,7 @@ impl Set {
         store.write_attribute(&unbind, vf, self.limit_s)
     }
 
-    /// Let the kernel find the VF's driver, if bedplate owes it one: who else took a driver away wants it so. An unbind
+    /// Let the kernel find the VF's driver, if bedplate owes it one: one that others took away is to stay away. An unbind
     /// that has not ended yet holds the device's lock, which this waits for.
     fn start(&self, store: &mut Store, vf: &str) -> Result<(), StepError> {
         // A VF's driver asks the PF's: where that is silent, the start stays owed.
@@ -140,7 +140,7 @@ impl Set {
             return Ok(());
         }
         store.write_attribute(DRIVERS_PROBE, vf, self.limit_s)?;
-        if driver(store, vf)?.is_none() && !finds_driver(store, self.key.pf, vf) {
+        if link::driver(store.reader, vf)?.is_none() && !finds_driver(store, self.key.pf, vf) {
             return Ok(());
         }
         store.update_ledger(|ledger| ledger.started(&self.key))
@@ -154,8 +154,8 @@ fn owes_start(store: &Store, key: &VfKey) -> bool {
 
 /// Whether the VF has no driver because of bedplate.
 fn waits_for_driver(store: &Store, key: &VfKey) -> bool {
-    let none = || address(store, key).and_then(|vf| driver(store, &vf));
-    owes_start(store, key) && none().is_ok_and(|driver| driver.is_none())
+    let driver = || Ok::<_, StepError>(link::driver(store.reader, &address(store, key)?)?);
+    owes_start(store, key) && driver().is_ok_and(|driver| driver.is_none())
 }
 
 /// Whether the kernel looks for a driver for a VF (drivers/pci/pci-driver.c, pci_device_can_probe).
@@ -235,7 +235,11 @@ fn write(
 }
 
 /// A PF that gave no answer is left alone from then on.
-fn refused(store: &mut Store, pf: PciAddress, NicError { error, cause }: NicError) -> StepError {
+pub(super) fn refused(
+    store: &mut Store,
+    pf: PciAddress,
+    NicError { error, cause }: NicError,
+) -> StepError {
     match cause {
         NicCause::Driver => by_driver(store, pf, error.into()),
         NicCause::NoAnswer => {
@@ -248,7 +252,7 @@ fn refused(store: &mut Store, pf: PciAddress, NicError { error, cause }: NicErro
 
 /// What a driver cannot do is said with its name.
 fn by_driver(store: &Store, pf: PciAddress, source: StepError) -> StepError {
-    match driver(store, &pf.to_string()) {
+    match link::driver(store.reader, &pf.to_string()) {
         Ok(Some(driver)) => StepError::Driver { driver, source: Box::new(source) },
         _ => source,
     }
@@ -272,122 +276,7 @@ fn interface(store: &Store, key: &VfKey) -> Result<String, StepError> {
 
 /// The PCI address of a VF.
 fn address(store: &Store, key: &VfKey) -> Result<String, StepError> {
-    let link = format!("{DEVICES}/{}/virtfn{}", key.pf, key.vf);
-    let target = store.reader.link(&link).map_err(|source| StepError::NoVf {
-        number: key.vf,
-        pf: key.pf,
-        source,
-    })?;
-    Ok(target.rsplit('/').next().unwrap_or(&target).to_owned())
-}
-
-/// The driver of a function.
-fn driver(store: &Store, address: &str) -> Result<Option<String>, StepError> {
-    match store.reader.link(&format!("{DEVICES}/{address}/driver")) {
-        Ok(target) => Ok(target.rsplit('/').next().map(str::to_owned)),
-        Err(error) if error.is_absent() => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// [`crate::plan::Action::SetEswitch`].
-pub(super) struct SetEswitch {
-    pub pf: PciAddress,
-    pub before: EswitchMode,
-    pub after: EswitchMode,
-    pub limit_s: u32,
-}
-
-impl Operation for SetEswitch {
-    fn describe(&self) -> String {
-        format!("set the eswitch of {} to {}", self.pf, self.after)
-    }
-
-    fn diff(&self) -> String {
-        let SetEswitch { pf, before, after, .. } = self;
-        format!("-{pf} eswitch mode: {before}\n+{pf} eswitch mode: {after}\n")
-    }
-
-    fn target(&self) -> Option<String> {
-        Some(format!("eswitch of {}", self.pf))
-    }
-
-    fn is_done(&self, store: &Store, _task: Task) -> bool {
-        mode(store, self.pf).is_ok_and(|mode| mode == self.after)
-    }
-
-    fn record(
-        &self,
-        store: &mut Store,
-        ledger: &mut Ledger,
-        task: Task,
-        _first: bool,
-    ) -> Result<(), StepError> {
-        let now = mode(store, self.pf)?;
-        let planned = now == self.after || now == self.before;
-        expect(planned, &format!("the eswitch of {}", self.pf), &now.to_string())?;
-        let boot = store.boot_id()?;
-        ledger.begin_eswitch(self.pf, task.change.kind, &boot, (now, self.after), self.limit_s);
-        Ok(())
-    }
-
-    fn execute(
-        &self,
-        store: &mut Store,
-        _task: Task,
-        undo: &mut UndoList,
-    ) -> Result<(), StepError> {
-        let now = mode(store, self.pf)?;
-        if now == self.after {
-            return Ok(());
-        }
-        undo.push(Box::new(SwitchBack { pf: self.pf, mode: now, limit_s: self.limit_s }));
-        switch(store, self.pf, self.after, self.limit_s)
-    }
-
-    fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
-        ledger.settle_eswitch(self.pf, mode(store, self.pf)?);
-        Ok(())
-    }
-}
-
-/// Sets the mode that was there.
-struct SwitchBack {
-    pf: PciAddress,
-    mode: EswitchMode,
-    limit_s: u32,
-}
-
-impl Undo for SwitchBack {
-    fn subject(&self) -> String {
-        format!("eswitch of {}", self.pf)
-    }
-
-    fn run(&self, store: &mut Store) -> Result<(), StepError> {
-        switch(store, self.pf, self.mode, self.limit_s)?;
-        store.ledger.settle_eswitch(self.pf, self.mode);
-        Ok(())
-    }
-}
-
-/// Change a mode and read it back.
-pub(crate) fn switch(
-    store: &mut Store,
-    pf: PciAddress,
-    to: EswitchMode,
-    limit_s: u32,
-) -> Result<(), StepError> {
-    store.expect_answers(pf)?;
-    if let Err(error) = store.writer.set_eswitch(pf, to, limit_s) {
-        return Err(refused(store, pf, error));
-    }
-    match mode(store, pf)? {
-        now if now == to => Ok(()),
-        now => Err(StepError::EswitchIgnored { pf, now, to }),
-    }
-}
-
-/// The mode now.
-fn mode(store: &Store, pf: PciAddress) -> Result<EswitchMode, StepError> {
-    store.reader.eswitch(pf)?.ok_or(StepError::NoEswitch { pf })
+    let (pf, number) = (key.pf, key.vf);
+    let vf = link::virtual_function(store.reader, pf, number);
+    vf.map_err(|source| StepError::NoVf { number, pf, source })
 }

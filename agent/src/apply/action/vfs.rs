@@ -3,6 +3,7 @@
 
 use super::attribute::{same_value, settle, to_write};
 use super::{Operation, StepError, Store, Task, Undo, UndoList};
+use crate::host::link;
 use crate::ledger::Ledger;
 use crate::value::PciAddress;
 
@@ -71,9 +72,8 @@ impl BindVfs<'_> {
         let pf = self.pf;
         (0..self.count)
             .map(|number| {
-                let link = store.reader.link(&format!("{DEVICES}/{pf}/virtfn{number}"));
-                let target = link.map_err(|source| StepError::NoVf { number, pf, source })?;
-                Ok(target.rsplit('/').next().unwrap_or(&target).to_owned())
+                let vf = link::virtual_function(store.reader, pf, number);
+                vf.map_err(|source| StepError::NoVf { number, pf, source })
             })
             .collect()
     }
@@ -82,7 +82,7 @@ impl BindVfs<'_> {
     fn unbound(&self, store: &Store) -> Result<Vec<String>, StepError> {
         let mut without = Vec::new();
         for vf in self.vfs(store)? {
-            match driver_of(store, &vf)? {
+            match link::driver(store.reader, &vf)? {
                 None => without.push(vf),
                 Some(bound) if bound == self.driver => {}
                 Some(driver) => return Err(StepError::VfTaken { vf, driver }),
@@ -107,7 +107,7 @@ impl Bound {
         let Bound { vf, driver, limit_s, .. } = self;
         store.write_attribute(&driver_override(vf), driver, *limit_s)?;
         store.write_attribute(&format!("{DRIVERS}/{driver}/bind"), vf, *limit_s)?;
-        let bound = driver_of(store, vf)?;
+        let bound = link::driver(store.reader, vf)?;
         if bound.as_ref() == Some(driver) {
             return Ok(());
         }
@@ -123,7 +123,7 @@ impl Undo for Bound {
     /// Take the driver from the VF again, and let it forget the driver's name.
     fn run(&self, store: &mut Store) -> Result<(), StepError> {
         let Bound { vf, driver, driver_override: was, limit_s } = self;
-        if driver_of(store, vf)?.as_ref() == Some(driver) {
+        if link::driver(store.reader, vf)?.as_ref() == Some(driver) {
             store.write_attribute(&format!("{DRIVERS}/{driver}/unbind"), vf, *limit_s)?;
         }
         let path = driver_override(vf);
@@ -138,12 +138,4 @@ impl Undo for Bound {
 /// Where a VF is told its driver's name.
 fn driver_override(vf: &str) -> String {
     format!("{DEVICES}/{vf}/driver_override")
-}
-
-fn driver_of(store: &Store, vf: &str) -> Result<Option<String>, StepError> {
-    match store.reader.link(&format!("{DEVICES}/{vf}/driver")) {
-        Ok(target) => Ok(target.rsplit('/').next().map(str::to_owned)),
-        Err(error) if error.is_absent() => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }

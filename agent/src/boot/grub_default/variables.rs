@@ -22,16 +22,35 @@ const FROM_MKCONFIG: [&str; 8] = [
     "GRUB_EARLY_INITRD_LINUX_STOCK",
 ];
 
+/// The longest value that is followed. The kernel takes 4 KiB; `A=$A$A`, forty times, would take a terabyte.
+const LONGEST_VALUE: usize = 64 << 10;
+
+/// A place on which a value depends and which is not followed. It is put into words for people only where they get to see it:
+/// that takes as long as the file, and files of others have as many such places as they like.
+#[derive(Debug, Clone)]
+pub(super) struct Unknown {
+    pub file: usize,
+    at: usize,
+    why: String,
+}
+
+impl Unknown {
+    /// In words, with the text of its file.
+    pub fn described(&self, text: &str) -> NotUnderstood {
+        NotUnderstood::at(text, self.at, format!("{}; {REMEDY}", self.why))
+    }
+}
+
 /// What variables hold while files are sourced.
 #[derive(Default)]
 pub(super) struct Variables {
-    known: BTreeMap<String, Result<Option<String>, (usize, NotUnderstood)>>,
+    known: BTreeMap<String, Result<Option<String>, Unknown>>,
     /// What happens when a function is called.
     functions: BTreeMap<String, Vec<Event>>,
     /// Something may have set every variable that is not assigned since.
-    anything: Option<(usize, NotUnderstood)>,
+    anything: Option<Unknown>,
     /// Nothing after this place is known.
-    lost: Option<(usize, NotUnderstood)>,
+    lost: Option<Unknown>,
 }
 
 impl Variables {
@@ -48,9 +67,7 @@ impl Variables {
     }
 
     pub fn happen(&mut self, file: usize, default: &GrubDefault, event: &Event) {
-        let text = &default.text;
-        let found =
-            |at: usize, why: &str| (file, NotUnderstood::at(text, at, format!("{why}; {REMEDY}")));
+        let found = |at: usize, why: &str| Unknown { file, at, why: why.to_owned() };
         match event {
             Event::Assign(assignment) => {
                 let appends = assignment.appends;
@@ -58,12 +75,16 @@ impl Variables {
                     .then_some("`+=` does not work in every shell that reads this file"));
                 let value = match doubtful {
                     Some(why) => Err(found(assignment.at, why)),
-                    None => self.join(file, text, &assignment.pieces).and_then(|more| {
+                    None => self.join(file, &assignment.pieces).and_then(|more| {
                         let before = match appends {
-                            true => self.variable(file, text, &assignment.name, assignment.at)?,
+                            true => self.variable(file, &assignment.name, assignment.at)?,
                             false => None,
                         };
-                        Ok(Some(before.unwrap_or_default() + &more))
+                        let value = before.unwrap_or_default() + &more;
+                        match value.len() > LONGEST_VALUE {
+                            true => Err(found(assignment.at, "this value is too long")),
+                            false => Ok(Some(value)),
+                        }
                     }),
                 };
                 self.known.insert(assignment.name.clone(), value);
@@ -87,7 +108,7 @@ impl Variables {
     }
 
     /// A call of a function, if it is one: whatever it or a function that it calls may set is no longer known.
-    fn call(&mut self, name: &str, found: &dyn Fn(&str) -> (usize, NotUnderstood)) {
+    fn call(&mut self, name: &str, found: &dyn Fn(&str) -> Unknown) {
         if self.anything.is_some()
             && !self.functions.contains_key(name)
             && !BUILT_IN.contains(&name)
@@ -125,7 +146,7 @@ impl Variables {
         }
     }
 
-    pub fn get(&self, name: &str) -> Result<Option<String>, (usize, NotUnderstood)> {
+    pub fn get(&self, name: &str) -> Result<Option<String>, Unknown> {
         match (&self.lost, self.known.get(name), &self.anything) {
             (Some(lost), _, _) => Err(lost.clone()),
             (None, Some(known), _) => known.clone(),
@@ -134,34 +155,31 @@ impl Variables {
         }
     }
 
-    fn join(
-        &self,
-        file: usize,
-        text: &str,
-        pieces: &[Piece],
-    ) -> Result<String, (usize, NotUnderstood)> {
+    fn join(&self, file: usize, pieces: &[Piece]) -> Result<String, Unknown> {
         let mut out = String::new();
         for piece in pieces {
             match piece {
                 Piece::Text(text) => out.push_str(text),
                 Piece::Var { name, at } => {
-                    out.push_str(&self.variable(file, text, name, *at)?.unwrap_or_default());
+                    out.push_str(&self.variable(file, name, *at)?.unwrap_or_default());
+                    if out.len() > LONGEST_VALUE {
+                        let why = "this value is too long".to_owned();
+                        return Err(Unknown { file, at: *at, why });
+                    }
                 }
                 Piece::Choice { name, operator, word, at } => {
-                    let value = self.variable(file, text, name, *at)?;
+                    let value = self.variable(file, name, *at)?;
                     let set = value
                         .as_ref()
                         .is_some_and(|value| !operator.starts_with(':') || !value.is_empty());
                     match (operator.ends_with('+'), set) {
-                        (true, true) | (false, false) => {
-                            out.push_str(&self.join(file, text, word)?)
-                        }
+                        (true, true) | (false, false) => out.push_str(&self.join(file, word)?),
                         (false, true) => out.push_str(&value.unwrap_or_default()),
                         (true, false) => {}
                     }
                 }
                 Piece::Opaque { at, why } => {
-                    return Err((file, NotUnderstood::at(text, *at, format!("{why}; {REMEDY}"))));
+                    return Err(Unknown { file, at: *at, why: (*why).to_owned() });
                 }
             }
         }
@@ -169,23 +187,15 @@ impl Variables {
     }
 
     /// A variable inside a value. GRUB's own that nobody set are empty; others may come from the environment.
-    fn variable(
-        &self,
-        file: usize,
-        text: &str,
-        name: &str,
-        at: usize,
-    ) -> Result<Option<String>, (usize, NotUnderstood)> {
+    fn variable(&self, file: usize, name: &str, at: usize) -> Result<Option<String>, Unknown> {
         match self.get(name)? {
             None if FROM_MKCONFIG.contains(&name) => {
-                let why = format!(
-                    "grub-mkconfig sets ${name}, by what the machine's disks hold; {REMEDY}"
-                );
-                Err((file, NotUnderstood::at(text, at, why)))
+                let why = format!("grub-mkconfig sets ${name}, by what the machine's disks hold");
+                Err(Unknown { file, at, why })
             }
             None if !name.starts_with("GRUB_") => {
-                let why = format!("${name} is not set in these files; {REMEDY}");
-                Err((file, NotUnderstood::at(text, at, why)))
+                let why = format!("${name} is not set in these files");
+                Err(Unknown { file, at, why })
             }
             value => Ok(value),
         }

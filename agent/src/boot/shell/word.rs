@@ -2,7 +2,7 @@
 
 use crate::raw_text::is_raw;
 
-use super::{Event, NEVER_CLOSED, Piece, Quote, Scanned, Scanner, Word, is_name};
+use super::{DEEPEST, Event, NEVER_CLOSED, Piece, Quote, Scanned, Scanner, Word, is_name};
 
 impl Scanner<'_> {
     /// The word that starts here.
@@ -136,6 +136,10 @@ impl Scanner<'_> {
     /// An expansion. `quoted`: between double quotes.
     fn dollar(&mut self, pieces: &mut Vec<Piece>, quoted: bool) -> Scanned<()> {
         let start = self.at;
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err((start, "this is nested too deeply to be followed"));
+        }
         self.at += 1;
         self.continuations();
         let opaque = |why| Piece::Opaque { at: start, why };
@@ -162,6 +166,7 @@ impl Scanner<'_> {
             }
             _ => push_text(pieces, "$"),
         }
+        self.depth -= 1;
         Ok(())
     }
 

@@ -96,9 +96,9 @@ fn refuses_lines_that_cannot_be_edited() {
         Err(LineError::TooLong { bytes: 2048 })
     );
     let open = CommandLine::parse("a b=\"c d").check();
-    assert_eq!(open, Err(LineError::OpenQuote { token: "b=\"c d".to_owned() }));
+    assert_eq!(open, Err(LineError::OpenQuote { token: "b".to_owned() }));
     let cut = CommandLine::parse("a=voil\u{e0}iommu=pt").check();
-    assert_eq!(cut, Err(LineError::HiddenBlank { token: "a=voil\u{e0}iommu=pt".to_owned() }));
+    assert_eq!(cut, Err(LineError::HiddenBlank { token: "a".to_owned() }));
     assert_eq!(CommandLine::parse("a=\u{e9}").check(), Ok(()));
     assert_eq!(CommandLine::parse("a\0b").check(), Err(LineError::Nul));
 }

@@ -1,7 +1,7 @@
 //! The fleet's turn: takes a slot of the lock server before a reboot, and gives it back as soon as no reboot is to come
 //! of it. A server that fails is left alone for a while, and is then asked again without any event.
 //!
-//! A slot that nobody uses starves the fleet: it is given back when the reboot is called off, by who or whatever it
+//! A slot that nobody uses starves the fleet: it is given back when the reboot is called off, by whatever it
 //! was (people, a hold, an inhibitor, a busy device, a closed window), and asked for again when the way is free. It is kept
 //! while a reboot is announced or under way, and by a host that came back from it and is not well: what a reboot has
 //! broken here it would break on the next host too.
@@ -18,6 +18,7 @@ use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
 use crate::error_chain::chain;
 use crate::host::file;
+use crate::mask;
 use crate::plan::RebootNeed;
 use crate::profile::model::FleetLock;
 use crate::reboot::decide::Scheduled;
@@ -29,12 +30,17 @@ use crate::reboot::state::RebootState;
 /// A lock server that takes longer is as good as none.
 const SERVER_LIMIT: Duration = Duration::from_secs(20);
 
+/// A server as everybody may see it: a path in its URL may be what opens it.
+fn shown(server: &FleetLock) -> String {
+    mask::server(&server.url)
+}
+
 /// What is remembered of the lock server between two steps.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     take: Pause,
     give: Pause,
-    /// The server was told in this boot that this host is well.
+    /// The server knows since this boot that this host is well.
     reported_well: bool,
     /// Why no slot could be given back, as it is in the journal: said once for each reason.
     logged: Option<String>,
@@ -82,8 +88,8 @@ impl Lock {
     fn not_given_back(&mut self, server: &FleetLock, held: bool, why: &str) {
         self.give.failed(why);
         let what = match held {
-            true => format!("the slot of {} is not given back yet", server.url),
-            false => format!("cannot report to {} that this host is well", server.url),
+            true => format!("the slot of {} is not given back yet", shown(server)),
+            false => format!("cannot report to {} that this host is well", shown(server)),
         };
         self.kept(&format!("{what}; this is tried again: {why}"));
         self.said = Some(format!("{what}: {why}"));
@@ -151,7 +157,8 @@ impl Restart {
             self.release(record, &old, false).await.map_err(|why| {
                 RestartError::Lock(format!(
                     "the slot of {} must be given back before {} is asked: {why}",
-                    old.url, server.url
+                    shown(&old),
+                    shown(&server)
                 ))
             })?;
         }
@@ -169,8 +176,8 @@ impl Restart {
             Ok(()) => {
                 record.lock = Some(Held { certain: true, ..held });
                 self.store.keep(record)?;
-                self.lock.said = Some(format!("{} gave this host a slot", server.url));
-                say(journal::LOCK, &format!("{} gave this host a slot to reboot", server.url));
+                self.lock.said = Some(format!("{} gave this host a slot", shown(&server)));
+                say(journal::LOCK, &format!("{} gave this host a slot to reboot", shown(&server)));
                 Ok(true)
             }
             Err(why) => {
@@ -230,7 +237,10 @@ impl Restart {
             let done = self.release(&mut record, &server, well).await;
             again = done.is_err().then(|| self.lock.give.left().unwrap_or(LOOK_AGAIN));
         }
-        status.reboot.lock = record.lock;
+        status.reboot.lock = record.lock.map(|mut held| {
+            held.server.url = shown(&held.server);
+            held
+        });
         status.reboot.lock_said.clone_from(&self.lock.said);
         again
     }
@@ -260,7 +270,7 @@ impl Restart {
                 record.lock = None;
                 self.lock.reported_well |= well;
                 (self.lock.give, self.lock.logged) = (Pause::default(), None);
-                let (journal, status) = words(&released, &server.url, well);
+                let (journal, status) = words(&released, &shown(server), well);
                 say(journal::LOCK, &journal);
                 self.lock.said = Some(status);
                 if held && let Err(error) = self.store.keep(record) {
@@ -275,7 +285,7 @@ impl Restart {
         }
     }
 
-    /// Whether this host is about to boot, as far as can be told: then its slot is not to be given to another one.
+    /// Whether this host is about to boot, as far as is known: then its slot is not to be given to another one.
     async fn goes_down(&mut self) -> bool {
         match self.scheduled().await {
             Err(_) | Ok(Scheduled::Ours(_) | Scheduled::Underway(_)) => return true,

@@ -1,24 +1,31 @@
 //! What people ask of the daemon, over the bus.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::Daemon;
-use crate::daemon::bus::{Request, RequestError};
+use crate::daemon::bus::{self, Asked, Request, RequestError};
 use crate::reboot::state::RebootState;
 
+/// Who asked no longer ago than this is not looked for first.
+const JUST_NOW: Duration = Duration::from_millis(500);
+
 impl Daemon {
-    /// Does what was asked and answers; who asked may have gone.
-    pub(super) async fn answer(&mut self, request: Request) {
+    /// Does what was asked and answers. A request may have waited for long; nothing is done for a caller who has left.
+    pub(super) async fn answer(&mut self, Asked { caller, at, request }: Asked) {
+        if let Some(bus) = &self.own_bus
+            && at.elapsed() > JUST_NOW
+            && bus::has_left(bus, &caller).await
+        {
+            return tracing::debug!("{caller} has left the bus and is not answered");
+        }
         match request {
-            Request::Plan(reply) => {
-                self.look(false).await;
-                let _ = reply.send(self.usable().map(|()| self.plan()));
-            }
             Request::Reconcile(reply) => {
                 self.backoff.forget();
                 self.retry = None;
                 self.working_on("observing the host").await;
-                self.look(true).await;
+                self.look().await;
                 self.work_off_events().await;
                 let _ = reply.send(self.usable().map(|()| self.status.state));
             }
@@ -44,7 +51,7 @@ impl Daemon {
         self.unusable.clone().map_or(Ok(()), |why| Err(RequestError::Unusable(why)))
     }
 
-    /// Sees to the events of what was just done, so that who asked is told of a host that was looked at after it.
+    /// Handles the events of what was just done, so that the answer is about a host that was observed after it.
     async fn work_off_events(&mut self) {
         for _ in 0..3 {
             while let Ok(more) = self.triggers.try_recv() {
@@ -90,7 +97,7 @@ impl Daemon {
         }
         self.devices.forget(&gone);
         self.restart.store().keep_devices(&self.devices)?;
-        self.look(true).await;
+        self.look().await;
         self.work_off_events().await;
         let names: Vec<String> =
             gone.iter().map(|(address, what)| format!("{what} at {address}")).collect();

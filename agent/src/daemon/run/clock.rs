@@ -33,7 +33,7 @@ impl Daemon {
         if self.retry.is_some_and(|at| at <= now) {
             self.retry = None;
             self.working_on("observing the host").await;
-            return self.look(true).await;
+            return self.look().await;
         }
         if self.recheck <= now {
             self.recheck = now + self.interval();
@@ -44,7 +44,7 @@ impl Daemon {
             ) != self.seen
             {
                 self.working_on("observing the host").await;
-                return self.look(true).await;
+                return self.look().await;
             }
             self.beat();
             self.publish().await;

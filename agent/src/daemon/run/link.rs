@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::Daemon;
-use crate::daemon::bus::{self, Agent, Lost};
+use crate::daemon::bus::{self, Agent, Authority, Lost};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, ManagerProxy};
 
@@ -23,17 +23,30 @@ impl Daemon {
     /// Onto the bus, with logind.
     pub(super) async fn connect(&mut self) -> zbus::Result<()> {
         let connecting = async {
-            let bus = bus::serve(Agent::new(self.shown.clone(), self.to_asked.clone())).await?;
-            let logind = ManagerProxy::new(&bus).await.ok();
-            Ok::<_, zbus::Error>((bus, logind))
+            let own = bus::connect().await?;
+            let authority = Authority::new(own.clone());
+            let looks = self.looks.asking();
+            let agent = Agent::new(self.shown.clone(), self.to_asked.clone(), looks, authority);
+            let bus = bus::serve(agent.clone()).await?;
+            if let Err(error) = bus::serve_operators(&own, agent).await {
+                let text = "operators are in one queue with everybody who asks";
+                say(
+                    journal::IMPAIRED,
+                    &format!("{text}: {} is not to be had: {error}", bus::OPERATORS),
+                );
+            }
+            let logind = ManagerProxy::new(&own).await.ok();
+            Ok::<_, zbus::Error>((bus, own, logind))
         };
         // One that accepts and stays silent must not keep the loop from the host.
-        let (bus, logind) = timeout(BUS_LIMIT, connecting)
+        let (bus, own, logind) = timeout(BUS_LIMIT, connecting)
             .await
             .unwrap_or_else(|_| Err(zbus::Error::Failure("it does not answer".into())))?;
-        tokio::spawn(bus::watch(bus.clone(), self.to_lost.clone()));
+        for connection in [&bus, &own] {
+            tokio::spawn(bus::watch(connection.clone(), self.to_lost.clone()));
+        }
         self.listen(logind);
-        self.bus = Some(bus);
+        (self.bus, self.own_bus) = (Some(bus), Some(own));
         self.bus_again = None;
         Ok(())
     }
@@ -56,7 +69,7 @@ impl Daemon {
 
     /// The bus is there and has refused a subscription, say. A client that has failed at one stays useless: another one.
     pub(super) async fn listen_again(&mut self) {
-        let Some(bus) = &self.bus else { return };
+        let Some(bus) = &self.own_bus else { return };
         if !std::mem::replace(&mut self.unheard, true) {
             say(journal::IMPAIRED, UNHEARD);
         }
@@ -67,10 +80,11 @@ impl Daemon {
 
     /// The bus has gone; it comes back when dbus is started again.
     pub(super) async fn disconnected(&mut self) {
-        // A second word about the same connection.
-        if self.bus.take().is_none() {
-            return;
-        }
+        // `None`: a second word about the same bus.
+        let Some(bus) = self.bus.take() else { return };
+        // Of two connections one may be left, with the name.
+        let _ = bus.close().await;
+        self.own_bus = None;
         if let Some(listening) = self.listening.take() {
             listening.abort();
         }
@@ -81,6 +95,16 @@ impl Daemon {
             "the system bus is gone: `bedplate status` has only files, and there are no reboots until it is back",
         );
         self.decide().await;
+    }
+
+    /// What was said last is written before the daemon ends.
+    pub(super) async fn leave_bus(&mut self) {
+        let Some(bus) = self.bus.take() else { return };
+        let written = async {
+            let _ = bus.close().await;
+            while self.lost.recv().await.is_some_and(|lost| lost != Lost::Bus) {}
+        };
+        let _ = timeout(BUS_LIMIT, written).await;
     }
 
     pub(super) async fn connect_again(&mut self) {

@@ -17,11 +17,16 @@ use crate::error_chain::chain;
 use crate::profile::model::{AgentMode, RebootPolicy};
 
 impl Daemon {
-    /// Looks at the host; in mode `enforce`, and if `act`, puts right what may be put right now.
-    pub(super) async fn look(&mut self, act: bool) {
+    /// Looks at the host; in mode `enforce`, puts right what may be put right now.
+    pub(super) async fn look(&mut self) {
+        self.look_and_act().await;
+        self.looks.looked();
+    }
+
+    async fn look_and_act(&mut self) {
         let begun = Instant::now();
         self.status.observations += 1;
-        let act = act && !self.held();
+        let act = !self.held();
         let observation = match worker::observe(&self.options.launch).await {
             Ok(seen) if self.old_profile_may_come_back(&seen) => Ok(seen),
             Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.worth_a_try(&seen) => {

@@ -4,7 +4,6 @@
 //! what its users report. Which of the ids of a Grace root port is where is not published; nothing depends on it.
 
 use super::{Adapter, Bus, CONNECTX_7, Layout, MIB, Port, adapter_number};
-use crate::demo::spec::Nvidia;
 use crate::facts::pci::PortType;
 
 const GRACE_PORT: (u16, u16) = (0x10de, 0x22b1);
@@ -29,10 +28,6 @@ const BLUEFIELD_3: Adapter =
     Adapter { device: 0xa2dc, name: "NVIDIA BlueField-3", board: u32::MAX };
 
 impl Layout<'_> {
-    fn nvidia_if_installed(&self) -> Option<&'static str> {
-        (self.spec.nvidia_driver() != Nvidia::None).then_some("nvidia")
-    }
-
     /// The root port of one domain, with buses up to `last` below. Domains of the second CPU begin at 10.
     fn domain_port(&mut self, domain: u32, id: (u16, u16), last: u8) -> Bus {
         let mut root = self.root(0, i32::from(domain >= 0x10));

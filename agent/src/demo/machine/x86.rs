@@ -1,11 +1,14 @@
-//! Machines with x86 CPUs, except HGX and MI300X boards with their few large switches.
+//! Machines with x86 CPUs, except HGX boards with their few large switches.
 
-use super::{Adapter, Layout};
-use crate::demo::spec::Nvidia;
+use super::{Adapter, Bus, Layout};
 use crate::facts::pci::PortType;
 
 const CONNECTX_8: Adapter =
     Adapter { device: 0x1023, name: "NVIDIA ConnectX-8 SuperNIC", board: u32::MAX };
+
+/// Bus numbers of the root complexes of two EPYC sockets, four each.
+const EPYC_ROOTS: [u8; 8] = [0x00, 0x20, 0x40, 0x60, 0x80, 0xa0, 0xc0, 0xe0];
+const EPYC_ROOT_PORT: (u16, u16) = (0x1022, 0x14ab);
 
 impl Layout<'_> {
     /// B300 with inline ConnectX-8: a root port for each pair of GPU and NIC, and the switch between is the NIC's own.
@@ -13,7 +16,7 @@ impl Layout<'_> {
     pub(super) fn b300(&mut self) {
         const ROOT_PORT: (u16, u16) = (0x8086, 0x0db0);
         const BRIDGE: (u16, u16) = (0x15b3, 0x197c);
-        let nvidia = (self.spec.nvidia_driver() != Nvidia::None).then_some("nvidia");
+        let nvidia = self.nvidia_if_installed();
         let root = self.root(0x00, 0);
         self.chipset(&root);
         for (index, number) in
@@ -41,22 +44,42 @@ impl Layout<'_> {
         self.domain += 1;
     }
 
+    /// One of [`EPYC_ROOTS`], with the CPU's own functions.
+    fn epyc_root(&mut self, index: usize, number: u8) -> Bus {
+        let root = self.root(number, (index / 4) as i32);
+        let system =
+            [(0, 0, 0x06_0000, 0x14a4), (0, 2, 0x08_0600, 0x149e), (1, 0, 0x06_0000, 0x149f)];
+        self.fill(&root, 0x1022, &system);
+        root
+    }
+
+    /// Two EPYC sockets with eight MI300X, each with a NIC and a disk behind a large switch.
+    pub(super) fn mi300x(&mut self) {
+        for (index, number) in EPYC_ROOTS.into_iter().enumerate() {
+            let root = self.epyc_root(index, number);
+            let ports = self.switch(&root, (1, 1), EPYC_ROOT_PORT, 4);
+            self.gpu(&ports[0], 0x12_0000, (0x1002, 0x74a1), Some("amdgpu"));
+            self.connectx7(&ports[1], false);
+            self.nvme(&ports[2]);
+            if index == 0 {
+                let bus = (number + 0x10, number + 0x10);
+                let port = self.bridge(&root, (3, 1), EPYC_ROOT_PORT, PortType::RootPort, bus);
+                self.management(&port);
+            }
+        }
+        self.domain += 1;
+    }
+
     /// Two EPYC sockets with L40S cards and NICs directly on root ports: no switch anywhere.
     pub(super) fn epyc_l40s(&mut self) {
-        const ROOT_PORT: (u16, u16) = (0x1022, 0x14ab);
-        let nvidia = (self.spec.nvidia_driver() != Nvidia::None).then_some("nvidia");
-        for (index, number) in
-            [0x00, 0x20, 0x40, 0x60, 0x80, 0xa0, 0xc0, 0xe0].into_iter().enumerate()
-        {
-            let root = self.root(number, (index / 4) as i32);
-            let system =
-                [(0, 0, 0x06_0000, 0x14a4), (0, 2, 0x08_0600, 0x149e), (1, 0, 0x06_0000, 0x149f)];
-            self.fill(&root, 0x1022, &system);
+        let nvidia = self.nvidia_if_installed();
+        for (index, number) in EPYC_ROOTS.into_iter().enumerate() {
+            let root = self.epyc_root(index, number);
             let bus = (number + 1, number + 1);
-            let port = self.bridge(&root, (1, 1), ROOT_PORT, PortType::RootPort, bus);
+            let port = self.bridge(&root, (1, 1), EPYC_ROOT_PORT, PortType::RootPort, bus);
             self.gpu(&port, 0x03_0200, (0x10de, 0x26b9), nvidia);
             let bus = (number + 2, number + 2);
-            let port = self.bridge(&root, (3, 1), ROOT_PORT, PortType::RootPort, bus);
+            let port = self.bridge(&root, (3, 1), EPYC_ROOT_PORT, PortType::RootPort, bus);
             match index {
                 1 | 5 => self.connectx7(&port, false),
                 2 | 6 => self.nvme(&port),

@@ -56,7 +56,7 @@ fn ats_of_nics(reader: &dyn Reader, tree: &mut PciTree) {
     for nic in nics {
         let ats = match reader.config(nic) {
             Ok(config) => caps::reading(caps::ats(config.as_ref())),
-            Err(error) => Reading::Unknown(error.to_string()),
+            Err(error) => Reading::unknown(error),
         };
         if let Some(function) = tree.functions.get_mut(&nic) {
             function.ats = ats;

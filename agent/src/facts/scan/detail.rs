@@ -2,7 +2,7 @@
 
 use crate::facts::caps;
 use crate::facts::pci::{Bar, Detail, Function, Link};
-use crate::host::{ConfigSpace, ReadError, Reader, Reading};
+use crate::host::{ConfigSpace, ReadError, Reader, Reading, Reason};
 
 /// Fill port, ACS and detail of a function.
 pub(super) fn fill(
@@ -25,7 +25,7 @@ pub(super) fn fill(
         Ok(config) => capabilities(function, &mut detail, config),
         Err(error) => {
             super::unread(function, error);
-            unknown(&mut detail, &error.to_string());
+            unknown(&mut detail, &error.into());
         }
     }
     if let Reading::Unknown(_) = function.port {
@@ -35,10 +35,10 @@ pub(super) fn fill(
     function.detail = Some(Box::new(detail));
 }
 
-fn unknown(detail: &mut Detail, why: &str) {
-    detail.control = Reading::Unknown(why.to_owned());
-    detail.ats = Reading::Unknown(why.to_owned());
-    detail.sriov = Reading::Unknown(why.to_owned());
+fn unknown(detail: &mut Detail, why: &Reason) {
+    detail.control = Reading::Unknown(why.clone());
+    detail.ats = Reading::Unknown(why.clone());
+    detail.sriov = Reading::Unknown(why.clone());
 }
 
 fn capabilities(function: &mut Function, detail: &mut Detail, config: &dyn ConfigSpace) {
@@ -50,7 +50,7 @@ fn capabilities(function: &mut Function, detail: &mut Detail, config: &dyn Confi
             return;
         }
         Err(error) => {
-            let why = error.to_string();
+            let why = Reason::from(error);
             function.port = Reading::Unknown(why.clone());
             function.acs = Reading::Unknown(why.clone());
             return unknown(detail, &why);
@@ -71,7 +71,7 @@ fn capabilities(function: &mut Function, detail: &mut Detail, config: &dyn Confi
             function.acs = super::acs(function, pcie.port(), || Ok(found.acs));
         }
         Err(error) => {
-            let why = error.to_string();
+            let why = Reason::from(error);
             function.acs = Reading::Unknown(why.clone());
             detail.ats = Reading::Unknown(why.clone());
             detail.sriov = Reading::Unknown(why);

@@ -73,7 +73,7 @@ fn generic(family: u16, command: u8, body: &[u8]) -> Vec<u8> {
     message(family, &[&[command, 1, 0, 0], body].concat())
 }
 
-fn mode(body: &[u8]) -> Option<EswitchMode> {
+pub(super) fn mode(body: &[u8]) -> Option<EswitchMode> {
     let rest = body.get(GENL_HEADER..)?;
     let mode = attributes(rest).find(|attribute| attribute.kind() == DEVLINK_ATTR_ESWITCH_MODE)?;
     match mode.value().try_into().ok().map(u16::from_ne_bytes)? {

@@ -152,7 +152,7 @@ fn vlan_setting(vf: u32, vlan: Vlan) -> Vec<u8> {
 }
 
 /// A RTM_NEWLINK message's body.
-fn table(body: &[u8]) -> VfTable {
+pub(super) fn table(body: &[u8]) -> VfTable {
     let mut table = VfTable::default();
     for attribute in attributes(body.get(IFINFOMSG..).unwrap_or_default()) {
         let value = attribute.value();

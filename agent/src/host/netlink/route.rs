@@ -71,7 +71,7 @@ fn all(family: u8) -> Result<Vec<Vec<u8>>, Refusal> {
 }
 
 /// The interfaces of one RTM_NEWROUTE message, if that is a default route.
-fn hops(body: &[u8]) -> Result<Vec<u32>, Refusal> {
+pub(super) fn hops(body: &[u8]) -> Result<Vec<u32>, Refusal> {
     let head = body.get(..RTMSG).ok_or_else(Refusal::garbled)?;
     let (family, to, table, kind) = (head[0], head[1], head[4], head[7]);
     if !matches!(family, AF_INET | AF_INET6) || to != 0 || kind != RTN_UNICAST {

@@ -1,6 +1,5 @@
 //! Writes to the running kernel: sysfs attributes and config space. An image has neither.
 
-use std::sync::mpsc;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -9,6 +8,7 @@ use nix::sys::uio::pwrite;
 
 use super::words::{Fault, at, plain};
 use super::{DirWriter, Root};
+use crate::host::limited::{Unfinished, within};
 
 impl DirWriter {
     /// One write(2), in a thread: creating VFs blocks uninterruptibly under the device lock (handbook §5.1).
@@ -25,19 +25,17 @@ impl DirWriter {
         // With the newline an empty value is still a write of something (driver_override is cleared by it).
         let text = format!("{value}\n");
         let expected = text.len();
-        let (tell, told) = mpsc::channel();
-        let spawned = std::thread::Builder::new().name("attribute".into()).spawn(move || {
-            // Nobody listening any more is the timeout's business.
-            let _ = tell.send(nix::unistd::write(&fd, text.as_bytes()));
-        });
-        spawned.map_err(|error| Fault::said(format!("start a thread: {error}")))?;
-        match told.recv_timeout(Duration::from_secs(limit_s.into())) {
+        let write = move || nix::unistd::write(&fd, text.as_bytes());
+        match within("attribute", Duration::from_secs(limit_s.into()), write) {
             Ok(Ok(written)) if written == expected => Ok(()),
             Ok(Ok(written)) => {
                 Err(Fault::said(format!("the kernel took {written} of {expected} bytes")))
             }
             Ok(Err(errno)) => Err(Fault::said(attribute_words(path, errno))),
-            Err(_) => Err(Fault::said(format!(
+            Err(Unfinished::NotStarted(error)) => {
+                Err(Fault::said(format!("start a thread: {error}")))
+            }
+            Err(Unfinished::TimedOut) => Err(Fault::said(format!(
                 "the kernel was still at it after {limit_s} s, and may yet finish: look at the kernel log, \
                  and run again when the value is still"
             ))),

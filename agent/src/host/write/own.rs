@@ -2,6 +2,7 @@
 //! old file is kept.
 
 use std::io::{Error, ErrorKind};
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -27,7 +28,7 @@ pub fn replace_own_file(
 }
 
 /// The same for what is written again with the next change (metrics, labels), without waiting for the disk: a disk that
-/// hangs must not hold up who writes it. A reader sees the old text or the new one; after a power cut there may be neither.
+/// hangs must not hold up the writer. A reader sees the old text or the new one; after a power cut there may be neither.
 /// Everybody may read it.
 ///
 /// # Errors
@@ -53,6 +54,22 @@ pub fn remove_own_file(path: &Path) -> std::io::Result<bool> {
     Ok(true)
 }
 
+/// Remove a directory with all that is in it; one that is not there is gone already. A link of its name goes, not what it
+/// leads to.
+///
+/// # Errors
+/// The system's own.
+pub fn remove_own_directory(path: &Path) -> std::io::Result<()> {
+    let (text, name) = named(path)?;
+    let parent = text.rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let Some(directory) = followed::directory(parent)? else { return Ok(()) };
+    // The directory that was opened, whatever has its name by now.
+    match std::fs::remove_dir_all(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
 fn named(path: &Path) -> std::io::Result<(&str, &str)> {
     let plain = || Error::new(ErrorKind::InvalidInput, "its path is not UTF-8");
     if !path.is_absolute() {
@@ -75,7 +92,7 @@ fn replace(
         Some(directory) => Place { directory, name: name.to_owned(), linked: false },
         None => writer.locate_itself(text, directory_mode)?,
     };
-    // One name for all writes of this file: what a killed run left goes with the next. Hidden from who reads `*.prom` or
+    // One name for all writes of this file: what a killed run left goes with the next. Hidden from readers of `*.prom` or
     // feature files, and no name that `apply` sweeps: another process may be writing it.
     let temporary = format!(".{name}.tmp");
     match unlinkat(&place.directory, temporary.as_str(), UnlinkatFlags::NoRemoveDir) {
@@ -198,6 +215,7 @@ mod tests {
             replace_own_file(relative, b"x", 0o600, 0o700).unwrap_err(),
             replace_public_file(relative, b"x").unwrap_err(),
             remove_own_file(relative).unwrap_err(),
+            remove_own_directory(relative).unwrap_err(),
             followed::directory(relative.parent().unwrap().to_str().unwrap()).unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");

@@ -17,7 +17,7 @@ use crate::host::FileMeta;
 /// Names of temporary files: hidden, and with an end that no `*.cfg`, `*.conf` or `*.rules` reader takes.
 const TEMP_START: &str = ".bedplate-";
 const TEMP_END: &str = ".tmp";
-/// Random hex digits between the two: not to be guessed by who may write the directory.
+/// Random hex digits between the two: not to be guessed by users who may write the directory.
 const TEMP_DIGITS: usize = 16;
 
 /// What the new file gets besides its content.

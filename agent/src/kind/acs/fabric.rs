@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::facts::Facts;
 use crate::facts::pci::{Function, PciTree};
 use crate::host::Reading;
 use crate::kind::some_of;
@@ -33,6 +32,7 @@ pub struct Target {
 pub type Targets = BTreeMap<PciAddress, Target>;
 
 /// Pairs below one topmost bridge.
+#[derive(Clone)]
 pub struct Fabric<'a> {
     topology: &'a Topology<'a>,
     tree: &'a PciTree,
@@ -45,10 +45,10 @@ pub struct Fabric<'a> {
     pub pairs: Vec<Pair>,
 }
 
-/// The fabrics of a host, by address.
+/// The fabrics of a host, by address, as they are with an IOMMU in use or without.
 pub fn fabrics<'a>(
     profile: &Acs,
-    facts: &Facts,
+    has_iommu: bool,
     tree: &'a PciTree,
     topology: &'a Topology<'a>,
 ) -> Vec<Fabric<'a>> {
@@ -65,7 +65,6 @@ pub fn fabrics<'a>(
             by_top.entry(root).or_default();
         }
     }
-    let has_iommu = !facts.iommu.active.known().is_some_and(Vec::is_empty);
     let fabric = |pairs: Vec<Pair>| Fabric {
         topology,
         tree,
@@ -79,6 +78,11 @@ pub fn fabrics<'a>(
 }
 
 impl Fabric<'_> {
+    /// The same with an IOMMU in use, or without.
+    pub fn with_iommu(&self, has_iommu: bool) -> Self {
+        Fabric { has_iommu, ..self.clone() }
+    }
+
     /// The row of its shape.
     pub fn row(&self) -> &'static Row {
         let traits = Traits {
@@ -153,13 +157,14 @@ impl Fabric<'_> {
     pub fn ats_unknown(&self) -> Vec<(PciAddress, &str)> {
         let depends = self.guests == Guests::Auto && self.has_iommu && self.wants(Peer::Nic);
         let nics = self.nics();
-        // One without ATS decides it for all.
-        let is_decided = nics.iter().any(|nic| self.ats(*nic) == Reading::Absent);
+        // One without ATS decides it for all, and so does a port that cannot let through what is translated.
+        let is_decided = nics.iter().any(|nic| self.ats(*nic) == Reading::Absent)
+            || self.pairs.iter().any(|pair| pair.kind == Peer::Nic && self.lacks_dt(pair));
         if !depends || is_decided || self.row().shape != Shape::Switch {
             return Vec::new();
         }
         let unread = |nic: PciAddress| match self.tree.get(nic).map(|f| &f.ats) {
-            Some(Reading::Unknown(reason)) => Some((nic, reason.as_str())),
+            Some(Reading::Unknown(reason)) => Some((nic, &**reason)),
             _ => None,
         };
         nics.into_iter().filter_map(unread).collect()
@@ -170,6 +175,12 @@ impl Fabric<'_> {
         let port = *self.tree.path_up(pair.peer).first()?;
         let acs = self.tree.get(port).and_then(|f| f.acs.known());
         acs.is_none_or(|acs| acs.capable.and(AcsBits::DT).is_empty()).then_some(port)
+    }
+
+    /// Whether the port above the NIC is known to have no DT.
+    fn lacks_dt(&self, pair: &Pair) -> bool {
+        let port = self.cannot_pass(pair).and_then(|port| self.tree.get(port));
+        port.is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
     }
 
     /// Network functions that meet a GPU, by address; those on root ports where GPUs are on root ports.

@@ -12,20 +12,20 @@ use crate::value::{AcsBits, PciAddress};
 
 use super::NAME;
 use super::fabric::Fabric;
-use super::guard::guests_below;
+use super::guard::{guests_below, used_by};
 use super::resolved::Resolved;
 use super::shape::{Groups, Shape};
 
 /// Ports below which IOMMU groups promise an isolation that the registers do not give (any more), but for those that are to be
 /// open. Groups are made once, when a device appears, of what the registers say then (Linux drivers/iommu/iommu.c
 /// pci_device_group; handbook §3.3).
-pub fn broken_promises(
+pub fn groups_without_isolation(
     tree: &PciTree,
     topology: &Topology,
     to_be_open: &BTreeSet<PciAddress>,
     resolved: &mut Resolved,
 ) {
-    let guests = guests_below(tree);
+    let guests = guests_below(tree, &[]);
     let mut without_guests: BTreeMap<u16, (BTreeSet<PciAddress>, BTreeSet<PciAddress>)> =
         BTreeMap::new();
     for (port, missing) in tree.functions.values().filter_map(|port| open(port, topology)) {
@@ -34,14 +34,14 @@ pub fn broken_promises(
             continue;
         }
         let guests = guests.get(&port).into_iter().flatten();
-        let guests: BTreeSet<PciAddress> =
+        let guests: Vec<PciAddress> =
             guests.filter(|guest| exposed.contains(guest)).copied().collect();
         if guests.is_empty() {
             let (ports, functions) = without_guests.entry(missing.0).or_default();
             ports.insert(port);
             functions.extend(exposed);
         } else {
-            resolved.blockers.push(exposes_guests(port, missing, &guests));
+            resolved.blockers.push(exposes_guests(tree, port, missing, &guests));
         }
     }
     for (missing, (ports, functions)) in without_guests {
@@ -62,14 +62,19 @@ fn named(functions: &BTreeSet<PciAddress>, what: &str) -> String {
     some_of(functions.iter().map(PciAddress::to_string), 4, what)
 }
 
-fn exposes_guests(port: PciAddress, missing: AcsBits, guests: &BTreeSet<PciAddress>) -> Blocker {
+fn exposes_guests(
+    tree: &PciTree,
+    port: PciAddress,
+    missing: AcsBits,
+    guests: &[PciAddress],
+) -> Blocker {
     Blocker {
         kind: NAME,
         subject: format!("port {port}"),
         reason: format!(
-            "{missing} off, while VFIO uses {} below it: the guest can reach neighbours that its IOMMU group says it \
+            "{missing} off, while {}: the guest can reach neighbours that its IOMMU group says it \
              cannot reach (Linux drivers/iommu/iommu.c; handbook §3.3)",
-            named(guests, "functions")
+            used_by(tree, guests, " below it")
         ),
         remedy: "stop the guest, find out what wrote the register (a setpci loop?), and reboot or reset the port, \
                  upon which Linux switches its ACS on again"
@@ -166,6 +171,8 @@ pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: 
 struct Ats {
     /// Without, in a switch for guests.
     lacking: Vec<PciAddress>,
+    /// Not known whether with or without, in a switch for guests, and why.
+    unread: Vec<(PciAddress, String)>,
     /// With, and the switch is for guests because of it.
     decisive: Vec<PciAddress>,
     /// With, beside others without.
@@ -181,6 +188,10 @@ pub fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
         for nic in fabric.nics() {
             match (fabric.row().ats, fabric.ats(nic)) {
                 (Some(true), Reading::Absent) => found.lacking.push(nic),
+                // Where the port above cannot be read either, that is what is said.
+                (Some(true), Reading::Unknown(reason)) if above_is_read(tree, nic) => {
+                    found.unread.push((nic, reason.to_string()));
+                }
                 (Some(false), Reading::Known(_))
                     if fabric.decides_by_ats() && fabric.is_mixed() =>
                 {
@@ -199,8 +210,17 @@ pub fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
     report_ats(found, tree, resolved);
 }
 
+fn above_is_read(tree: &PciTree, nic: PciAddress) -> bool {
+    let port = tree.path_up(nic).first().and_then(|port| tree.get(*port));
+    port.is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
+}
+
 fn report_ats(found: Ats, tree: &PciTree, resolved: &mut Resolved) {
-    let Ats { lacking, decisive, mixed, needless } = found;
+    let Ats { lacking, unread, decisive, mixed, needless } = found;
+    if let Some((_, reason)) = unread.first() {
+        let named = some_of(unread.iter().map(|(nic, _)| nic.to_string()), 4, "NICs");
+        resolved.unknown(format!("ATS of NIC {named}"), reason.clone());
+    }
     let subject = |nics: &[PciAddress]| {
         format!("NIC {}", some_of(nics.iter().map(PciAddress::to_string), 4, "functions"))
     };

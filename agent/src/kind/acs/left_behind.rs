@@ -1,7 +1,7 @@
-//! Bits that a kernel with the parsing bug leaves on where it was arguments `pci=disable_acs_redir=`: TB and DT, and without an
-//! IOMMU SV and UF too. From 47c8846a49ba until its fix, 9cf8a952d57b, the kernel takes the complement of RR, CR and EC for
-//! the bits to set (drivers/pci/pci.c, `__pci_config_acs`; handbook §1.4). TB refuses requests that are translated already,
-//! and DT lets them past the IOMMU: neither is what anyone asked for. Pure.
+//! Bits that a kernel with the parsing bug leaves on where it was booted with `pci=disable_acs_redir=`: TB and DT, and
+//! without an IOMMU SV and UF too. From 47c8846a49ba until its fix, 9cf8a952d57b, the kernel takes the complement of RR, CR
+//! and EC for the bits to set (drivers/pci/pci.c, `__pci_config_acs`; handbook §1.4). TB refuses requests that are
+//! translated already, and DT lets them past the IOMMU: neither is what anyone asked for. Pure.
 
 use std::borrow::Cow;
 
@@ -13,13 +13,13 @@ use crate::plan::Why;
 use crate::value::AcsBits;
 
 /// The wanted port, with what the bug has left on in it added to what is to be off.
-pub fn with<'a>(
+pub fn cleared_too<'a>(
     wanted: &'a WantedAcs,
     acs: &Acs,
     arguments: &BootArguments,
     facts: &Facts,
 ) -> Cow<'a, WantedAcs> {
-    let left = left(wanted, acs, arguments, facts);
+    let left = bits_left_on(wanted, acs, arguments, facts);
     if left.is_empty() {
         return Cow::Borrowed(wanted);
     }
@@ -34,7 +34,12 @@ pub fn with<'a>(
     Cow::Owned(more)
 }
 
-fn left(wanted: &WantedAcs, acs: &Acs, arguments: &BootArguments, facts: &Facts) -> AcsBits {
+fn bits_left_on(
+    wanted: &WantedAcs,
+    acs: &Acs,
+    arguments: &BootArguments,
+    facts: &Facts,
+) -> AcsBits {
     let redir_only = token::of_port(None, arguments.disable_redir.as_deref(), wanted.port)
         .is_some()
         && token::of_port(arguments.config_acs.as_deref(), None, wanted.port).is_none();

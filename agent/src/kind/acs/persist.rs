@@ -4,13 +4,13 @@ use crate::desired::{AcsPersistence, AcsPolicy, WantedAcs, WantedArg};
 use crate::facts::Os;
 use crate::host::Reading;
 use crate::kind::some_of;
-use crate::plan::{Blocker, Why};
+use crate::plan::{Blocker, Unknown, Why};
 
 use super::NAME;
 use super::fabric::Target;
 use super::resolved::Resolved;
 use super::section::{self, AcsPersist};
-use super::support::{Support, of_next_boot};
+use super::support::{Support, kernel_acs_support, of_next_boot};
 use super::token;
 
 /// Which of the ports want bits off and none on: all that `pci=disable_acs_redir=` can do.
@@ -80,8 +80,10 @@ pub fn persist(
             text => Ok((persistence, wanted, text)),
         }
     });
+    keep_for_unknown_kernel(profile, os, resolved);
     match chosen {
         Ok((persistence, wanted, text)) => {
+            remark_on_one_boot(persistence, os, resolved);
             if persistence == AcsPersistence::DisableAcsRedir {
                 remark_on_the_rest(&wanted, resolved);
             }
@@ -104,6 +106,40 @@ pub fn persist(
             let text = format!("written live and again at every boot, because {reason}");
             resolved.note("acs.persistence", text);
         }
+    }
+}
+
+/// A kernel that was chosen for one boot only, and that makes nothing of the argument.
+fn remark_on_one_boot(persistence: AcsPersistence, os: &Os, resolved: &mut Resolved) {
+    let (Some(Reading::Known(lasting)), Some(next)) = (&os.lasting_kernel, os.next_kernel.known())
+    else {
+        return;
+    };
+    let reads = match (persistence, kernel_acs_support(next)) {
+        (AcsPersistence::Live, _) | (_, Support::ConfigAcs) => true,
+        (AcsPersistence::DisableAcsRedir, support) => support == Support::DisableAcsRedir,
+        (AcsPersistence::ConfigAcs, _) => false,
+    };
+    if !reads {
+        let text = format!(
+            "Linux {next}, which is chosen for one boot only, may not read the kernel argument, which is for Linux {lasting} of the \
+             default entry: on that one boot the bits are written live"
+        );
+        resolved.note("acs.persistence", text);
+    }
+}
+
+/// What the next kernel makes of an argument of an earlier run is not known where the kernel is not: such an argument stays, as
+/// taking it away and putting it back costs a cold reboot each.
+fn keep_for_unknown_kernel(profile: &section::Acs, os: &Os, resolved: &mut Resolved) {
+    if profile.persistence == AcsPersist::Live {
+        return;
+    }
+    if let Err(error) = of_next_boot(os) {
+        let reason = error.to_string();
+        resolved.arg = Reading::unknown(reason.clone());
+        let subject = "kernel argument of an earlier run, which stays".to_owned();
+        resolved.kept_unsure = Some(Unknown { kind: NAME, subject, reason });
     }
 }
 

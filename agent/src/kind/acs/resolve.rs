@@ -6,16 +6,21 @@ use crate::desired::{AcsPersistence, AcsPolicy, Desired, DesiredAcs, WantedAcs};
 use crate::facts::pci::{Acs, PciTree, PortType};
 use crate::facts::{Facts, caps};
 use crate::host::{HostKind, Reading};
+use crate::kind::cmdline::{iommu_after, iommu_now};
 use crate::kind::some_of;
+use crate::ledger::Ledger;
 use crate::plan::Why;
 use crate::section::Declared;
 use crate::topology::{Peer, Role, Topology};
 use crate::value::{AcsBits, PciAddress};
 
 use super::KEPT;
+use super::earlier_argument::{above_guests, covers_more, has_argument};
 use super::fabric::{Fabric, Target, Targets, fabrics};
 use super::guard::{guests_below, refuse_arguments};
+use super::guests_to_come::guests_to_come;
 use super::isolation;
+use super::missing_device::carried_over;
 use super::persist::{RedirectOnly, persist};
 use super::resolved::Resolved;
 use super::section::{self, AcsPersist};
@@ -24,15 +29,47 @@ use super::support;
 
 /// Adds it to what is desired of the machine: the kernel argument goes on the command line, behind those listed there, of which
 /// none may take a guest's isolation away.
-pub(super) fn resolve_into(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
-    desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts));
+pub(super) fn resolve_into(
+    profile: &dyn Declared,
+    facts: &Facts,
+    ledger: &Ledger,
+    desired: &mut Desired,
+) {
+    let to_come = guests_to_come(profile, facts);
+    desired.blockers.extend(refuse_arguments(&mut desired.cmdline.set, facts, &to_come));
     let Some(section) = profile.get::<section::Acs>() else { return };
-    let Resolved { acs, arg, blockers, unknowns, notes } = resolve(section, facts);
+    let beside = Beside {
+        iommu: Iommu { now: iommu_now(facts), next: iommu_after(facts, &desired.cmdline) },
+        to_come: &to_come,
+    };
+    let resolved = resolve_beside(section, facts, beside);
+    let Resolved { acs, arg, kept_unsure, blockers, unknowns, mut notes } = resolved;
+    let tree = facts.pci.known();
+    // A function of which nothing is known may be the one that a port was opened for, and one whose driver is not known no
+    // guest's.
+    let unread = |tree: &PciTree| !tree.unread().is_empty() || !tree.unread_drivers.is_empty();
+    let unsure = !unknowns.is_empty() || tree.is_some_and(unread);
+    let (arg, missing) = match unsure {
+        true => (arg, None),
+        false => carried_over(arg, section, &acs, tree, &to_come, ledger),
+    };
+    notes.extend(missing);
+    if has_argument(ledger) {
+        desired.unknowns.extend(kept_unsure);
+    }
+    let above_guests = above_guests(ledger, facts, &to_come);
     match arg {
-        Reading::Known(arg) => desired.cmdline.set.push(arg),
+        Reading::Known(arg)
+            if !above_guests.is_empty() || !unsure || !covers_more(&arg.token, ledger) =>
+        {
+            desired.cmdline.set.push(arg);
+        }
+        Reading::Absent | Reading::Unknown(_) if !above_guests.is_empty() => {
+            desired.cmdline.absent.extend(above_guests);
+        }
         Reading::Absent => {}
-        // The ports cannot be seen from here: what an earlier run put on the command line for them stays.
-        Reading::Unknown(_) => {
+        // Some or all ports cannot be seen from here: what an earlier run put on the command line for them stays.
+        Reading::Known(_) | Reading::Unknown(_) => {
             desired.cmdline.keep.extend(KEPT.map(str::to_owned));
         }
     }
@@ -42,83 +79,161 @@ pub(super) fn resolve_into(profile: &dyn Declared, facts: &Facts, desired: &mut 
     desired.notes.extend(notes);
 }
 
-/// Which bits of which ports the profile wants, and how they are to last.
+/// Which bits of which ports the profile wants, and how they are to last, where nothing else changes.
 pub fn resolve(profile: &section::Acs, facts: &Facts) -> Resolved {
+    let now = iommu_now(facts);
+    resolve_beside(profile, facts, Beside { iommu: Iommu { now, next: now }, to_come: &[] })
+}
+
+fn resolve_beside(profile: &section::Acs, facts: &Facts, beside: Beside<'_>) -> Resolved {
     let mut resolved = Resolved {
         acs: DesiredAcs { policy: profile.policy, ..DesiredAcs::default() },
         arg: Reading::Absent,
+        kept_unsure: None,
         blockers: Vec::new(),
         unknowns: Vec::new(),
         notes: Vec::new(),
     };
     match &facts.pci {
-        Reading::Known(tree) => on_tree(profile, facts, tree, &mut resolved),
+        Reading::Known(tree) => on_tree(profile, facts, beside, tree, &mut resolved),
         Reading::Absent => {}
         Reading::Unknown(_) if profile.policy == AcsPolicy::Keep => {}
         Reading::Unknown(reason) => {
             // An image has no PCI devices to look at: its plan says so itself, by a deferred change.
             if facts.host != HostKind::Image {
-                resolved.unknown("PCI functions", reason.clone());
+                resolved.unknown("PCI functions", reason.to_string());
             }
-            resolved.arg = Reading::Unknown(reason.clone());
+            resolved.arg = Reading::unknown(reason.clone());
         }
     }
     resolved
 }
 
-fn on_tree(profile: &section::Acs, facts: &Facts, tree: &PciTree, resolved: &mut Resolved) {
+/// Whether an IOMMU is in use: now, which registers go by, and once the plan's kernel arguments count, which those for ACS go by.
+#[derive(Clone, Copy)]
+struct Iommu {
+    now: bool,
+    next: bool,
+}
+
+/// What the rest of the plan brings about.
+#[derive(Clone, Copy)]
+struct Beside<'a> {
+    iommu: Iommu,
+    /// PFs whose VFs are to go to guests.
+    to_come: &'a [PciAddress],
+}
+
+fn on_tree(
+    profile: &section::Acs,
+    facts: &Facts,
+    beside: Beside<'_>,
+    tree: &PciTree,
+    resolved: &mut Resolved,
+) {
     let topology = Topology::new(tree);
-    let mut fabrics = fabrics(profile, facts, tree, &topology);
+    let has_iommu =
+        if profile.policy == AcsPolicy::Keep { beside.iommu.now } else { beside.iommu.next };
+    let mut fabrics = fabrics(profile, has_iommu, tree, &topology);
     match profile.policy {
         AcsPolicy::DirectP2p => set_aside(&mut fabrics, tree, resolved),
         AcsPolicy::Keep => fabrics.retain(|fabric| fabric.unfamiliar().is_none()),
         AcsPolicy::Clear => {}
     }
+    let mut today: Vec<Fabric> =
+        fabrics.iter().map(|fabric| fabric.with_iommu(beside.iommu.now)).collect();
+    today.retain(|fabric| beside.iommu.now == beside.iommu.next || fabric.ats_unknown().is_empty());
     let root_port = profile.root_port && profile.policy == AcsPolicy::DirectP2p;
-    let targets = match profile.policy {
+    let targets = |fabrics: &[Fabric]| match profile.policy {
         AcsPolicy::Clear => all_ports(tree),
         _ => fabrics.iter().flat_map(|fabric| fabric.targets(root_port)).collect(),
     };
-    let readable = readings(tree, &topology, targets, resolved);
+    let (later, others) = readings(tree, &topology, targets(&fabrics));
+    report_others(others, tree, resolved);
+    // The same ports but for their bits: what is to be said of the others has been.
+    let readable = match beside.iommu.now == beside.iommu.next {
+        true => later.clone(),
+        false => readings(tree, &topology, targets(&today)).0,
+    };
     if profile.policy == AcsPolicy::Keep {
         report_redirects(&readable, resolved);
-        isolation::broken_promises(tree, &topology, &BTreeSet::new(), resolved);
+        isolation::groups_without_isolation(tree, &topology, &BTreeSet::new(), resolved);
         return;
     }
     if profile.policy == AcsPolicy::DirectP2p {
         isolation::ats(&fabrics, tree, resolved);
-        for fabric in &fabrics {
+        for fabric in &today {
             isolation::expectations(fabric, tree, root_port, resolved);
             isolation::cannot_pass(fabric, resolved);
         }
         let to_be_open = readable.iter().map(|(port, ..)| *port).collect();
-        isolation::broken_promises(tree, &topology, &to_be_open, resolved);
+        isolation::groups_without_isolation(tree, &topology, &to_be_open, resolved);
         remark_on_topology(&topology, &fabrics, tree, resolved);
     }
-    let guests = guests_below(tree);
-    let redirect_only =
-        RedirectOnly::of(profile.policy, readable.iter().map(|(.., target)| target));
-    let ports = |persistence| wanted_ports(profile, persistence, &readable, &guests);
+    if later != readable {
+        resolved.note("IOMMU", changes_shape(beside.iommu.next));
+    }
+    lasting(profile, facts, beside, tree, (&readable, &later), resolved);
+}
+
+fn changes_shape(next: bool) -> &'static str {
+    match next {
+        true => {
+            "on from the next boot on: switches whose NICs have ATS are set for guests then, and a kernel argument for ACS has the \
+             bits for that; until then registers have those that are right without an IOMMU (handbook §14.1)"
+        }
+        false => {
+            "off from the next boot on: no switch is set for guests then, whatever ATS its NICs have, and a kernel argument for ACS \
+             has the bits for that; until then registers have those that are right with an IOMMU (handbook §14.1)"
+        }
+    }
+}
+
+/// How the bits last, and which ports are written now.
+fn lasting(
+    profile: &section::Acs,
+    facts: &Facts,
+    beside: Beside<'_>,
+    tree: &PciTree,
+    (today, later): (&Readable, &Readable),
+    resolved: &mut Resolved,
+) {
+    let guests = guests_below(tree, beside.to_come);
+    let redirect_only = RedirectOnly::of(profile.policy, later.iter().map(|(.., target)| target));
+    let ports = |persistence| wanted_ports(profile, persistence, later, &guests);
     let live = ports(AcsPersistence::Live);
     if profile.persistence == AcsPersist::Auto
         && resolved.unknowns.is_empty()
         && support::left_to_firmware(facts)
+        && !beside.iommu.next
         && live.iter().all(|wanted| is_right(wanted, tree))
     {
         resolved.acs.ports = live;
         // One that an earlier run put there may be what keeps them so.
-        resolved.arg = Reading::Unknown("without an IOMMU the ports stay as they are".to_owned());
+        resolved.arg = Reading::unknown("without an IOMMU the ports stay as they are");
         return;
     }
-    if !resolved.unknowns.is_empty() || !live.is_empty() {
+    let unread = tree.unread();
+    if !resolved.unknowns.is_empty() || !unread.is_empty() || !live.is_empty() {
         persist(profile, &facts.os, redirect_only, &ports, resolved);
     }
+    if later != today && !resolved.acs.ports.is_empty() {
+        let refused = resolved.acs.ports.drain(..).filter(WantedAcs::exposes_guests);
+        let refused: Vec<WantedAcs> = refused.collect();
+        let now = wanted_ports(profile, resolved.acs.persistence, today, &guests);
+        let is_refused = |port: &WantedAcs| refused.iter().any(|other| other.port == port.port);
+        resolved.acs.ports = now.into_iter().filter(|port| !is_refused(port)).collect();
+        resolved.acs.ports.extend(refused);
+        resolved.acs.ports.sort_by_key(|wanted| wanted.port);
+    }
     // Nothing can be worked out here: an argument of an earlier run stays. One for the fabrics that are known is not withheld
-    // for those that are not (but see `standing`).
+    // for those that are not (but see `earlier_argument`).
+    let unknown = resolved.unknowns.first().map(|one| format!("{}: {}", one.subject, one.reason));
+    let unknown = unknown.or_else(|| unread.first().map(|gap| gap.reason.to_string()));
     if let (Some(unknown), Reading::Absent, true) =
-        (resolved.unknowns.first(), &resolved.arg, resolved.acs.persistence != AcsPersistence::Live)
+        (unknown, &resolved.arg, resolved.acs.persistence != AcsPersistence::Live)
     {
-        resolved.arg = Reading::Unknown(format!("{}: {}", unknown.subject, unknown.reason));
+        resolved.arg = Reading::unknown(unknown);
     }
 }
 
@@ -160,50 +275,65 @@ fn all_ports(tree: &PciTree) -> Targets {
 
 type Readable = Vec<(PciAddress, Acs, Target)>;
 
-/// Ports with ACS. Ports without it redirect nothing and drop out; that is said, and what cannot be told as well.
-fn readings(
-    tree: &PciTree,
-    topology: &Topology,
-    targets: Targets,
-    resolved: &mut Resolved,
-) -> Readable {
-    let (mut readable, mut unreadable, mut without) = (Vec::new(), Vec::new(), Vec::new());
+/// Ports that drop out.
+#[derive(Default)]
+struct Others {
+    /// Intel's, whose registers are elsewhere.
+    misplaced: Vec<PciAddress>,
+    /// Without ACS: they redirect nothing.
+    without: Vec<PciAddress>,
+    /// Not known, and why.
+    unreadable: Vec<(PciAddress, String)>,
+}
+
+/// Ports with ACS, and the others.
+fn readings(tree: &PciTree, topology: &Topology, targets: Targets) -> (Readable, Others) {
+    let (mut readable, mut others) = (Vec::new(), Others::default());
     for (port, target) in targets {
         let Some(function) = tree.get(port) else {
-            unreadable.push((port, "it is not among the PCI functions that can be seen"));
+            let reason = "it is not among the PCI functions that can be seen";
+            others.unreadable.push((port, reason.to_owned()));
             continue;
         };
         match &function.acs {
             // Whatever was read: a register that is elsewhere is no reason to ask again.
             _ if caps::has_misplaced_acs(function.vendor, function.device, PortType::RootPort) => {
-                let text = "left alone: this Intel PCH port keeps its ACS control elsewhere (Linux drivers/pci/quirks.c; handbook §3.1)";
-                resolved.note(format!("port {port}"), text);
+                others.misplaced.push(port);
             }
             Reading::Known(acs) => readable.push((port, *acs, target)),
             // Of other bridges nobody expects it (handbook §3.1).
             Reading::Absent if matches!(topology.role(port), Role::RootPort | Role::Downstream) => {
-                without.push(port.to_string());
+                others.without.push(port);
             }
             Reading::Absent => {}
-            Reading::Unknown(reason) => unreadable.push((port, reason.as_str())),
+            Reading::Unknown(reason) => others.unreadable.push((port, reason.to_string())),
         }
+    }
+    (readable, others)
+}
+
+fn report_others(others: Others, tree: &PciTree, resolved: &mut Resolved) {
+    let Others { misplaced, without, unreadable } = others;
+    for port in misplaced {
+        let text = "left alone: this Intel PCH port keeps its ACS control elsewhere (Linux drivers/pci/quirks.c; handbook §3.1)";
+        resolved.note(format!("port {port}"), text);
     }
     if !without.is_empty() {
         let text = "no ACS: it redirects nothing, and there is nothing to clear";
-        resolved.note(format!("port {}", some_of(without.into_iter(), 8, "ports")), text);
+        let named = some_of(without.iter().map(PciAddress::to_string), 8, "ports");
+        resolved.note(format!("port {named}"), text);
     }
     if let Some((_, reason)) = unreadable.first() {
         let named = some_of(unreadable.iter().map(|(port, _)| port.to_string()), 4, "ports");
-        let guests = guests_below(tree);
+        let guests = guests_below(tree, &[]);
         let exposed = unreadable.iter().any(|(port, _)| guests.contains_key(port));
         if resolved.acs.policy == AcsPolicy::Keep && !exposed {
             let text = format!("not known ({reason}); policy `keep` leaves it as it is");
             resolved.note(format!("ACS of {named}"), text);
         } else {
-            resolved.unknown(format!("ACS of {named}"), (*reason).to_owned());
+            resolved.unknown(format!("ACS of {named}"), reason.clone());
         }
     }
-    readable
 }
 
 fn wanted_ports(

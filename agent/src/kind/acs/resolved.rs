@@ -13,6 +13,8 @@ pub struct Resolved {
     /// The kernel argument that makes them last: `Absent` = none is wanted; `Unknown` = it cannot be worked out now,
     /// so an argument that bedplate put on the command line earlier must stay there.
     pub arg: Reading<WantedArg>,
+    /// What is not known of such an argument, to be said where there is one.
+    pub kept_unsure: Option<Unknown>,
     /// What stands in the way already.
     pub blockers: Vec<Blocker>,
     /// Ports that could not be read.

@@ -3,6 +3,7 @@
 
 use crate::facts::{Facts, Os};
 use crate::host::Reading;
+use crate::value::KernelVersion;
 
 /// Which ACS parameter a kernel can be trusted with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,16 +25,20 @@ pub enum Support {
 ///   `disable_acs_redir` leaves redirect bits set.
 /// - The fix is commit 9cf8a952d57b: merged for 6.15, in stable since 6.12.23, 6.13.11 and 6.14.2 (stable review of
 ///   April 2025); 6.11 had ended by then. 6.12.117 was measured to set three ports right.
-const SINCE: [((u32, u32, u32), Row); 8] = [
-    ((4, 19, 0), Row::DisableAcsRedir),
-    ((6, 11, 0), Row::Bug),
-    ((6, 12, 23), Row::ConfigAcs),
-    ((6, 13, 0), Row::Bug),
-    ((6, 13, 11), Row::ConfigAcs),
-    ((6, 14, 0), Row::Bug),
-    ((6, 14, 2), Row::ConfigAcs),
-    ((6, 15, 0), Row::ConfigAcs),
+const SINCE: [(KernelVersion, Row); 8] = [
+    (version(4, 19, 0), Row::DisableAcsRedir),
+    (version(6, 11, 0), Row::Bug),
+    (version(6, 12, 23), Row::ConfigAcs),
+    (version(6, 13, 0), Row::Bug),
+    (version(6, 13, 11), Row::ConfigAcs),
+    (version(6, 14, 0), Row::Bug),
+    (version(6, 14, 2), Row::ConfigAcs),
+    (version(6, 15, 0), Row::ConfigAcs),
 ];
+
+const fn version(major: u32, minor: u32, patch: u32) -> KernelVersion {
+    KernelVersion { major, minor, patch }
+}
 
 #[derive(Debug, Clone, Copy)]
 enum Row {
@@ -45,22 +50,23 @@ enum Row {
 /// Kernels that carry the change of 6.11 on an older base, with or without its fix: base version and flavour. Ubuntu's
 /// linux-nvidia 6.8 took 47c8846a49ba in 2024 and the fix in spring 2025 (github.com/NVIDIA/NV-Kernels, pull requests 20
 /// and 63); their numbers do not tell which of them a release has.
-const BACKPORTED: [((u32, u32), &str); 1] = [((6, 8), "nvidia")];
+const BACKPORTED: [(KernelVersion, &str); 1] = [(version(6, 8, 0), "nvidia")];
 
 /// The kernel that boots next is not known, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("it is not known which kernel boots next: {0}")]
 pub struct NoKernel(String);
 
-/// What the kernel of the default boot entry makes of the parameters, with its release.
+/// What the kernel of the default boot entry makes of the parameters, with its release. An entry that was chosen for one boot
+/// only does not count: an argument changed for it would have to be changed back.
 ///
 /// # Errors
 /// [`NoKernel`].
 pub fn of_next_boot(os: &Os) -> Result<(&str, Support), NoKernel> {
-    match &os.next_kernel {
+    match os.lasting_kernel.as_ref().unwrap_or(&os.next_kernel) {
         Reading::Known(release) => Ok((release, placed(release, os))),
         Reading::Absent => Err(NoKernel("no boot entry was found".to_owned())),
-        Reading::Unknown(why) => Err(NoKernel(why.clone())),
+        Reading::Unknown(why) => Err(NoKernel(why.to_string())),
     }
 }
 
@@ -93,21 +99,22 @@ fn placed(release: &str, os: &Os) -> Support {
 }
 
 /// `Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.11` → 6.14.11, if that is the signature of this release.
-fn upstream_level(signature: &str, release: &str) -> Option<(u32, u32, u32)> {
+fn upstream_level(signature: &str, release: &str) -> Option<KernelVersion> {
     let mut words = signature.split_whitespace();
     let (_, package, level) = (words.next()?, words.next()?, words.next()?);
     // `6.14.0-37` and `-generic`: the package's number goes on behind the first, with its build.
     let (base, flavour) = release.rsplit_once('-')?;
     let same = package.strip_prefix(base)?.starts_with('.') && package.ends_with(flavour);
-    base_version(level).filter(|_| same)
+    KernelVersion::of(level).filter(|_| same)
 }
 
 fn backported(release: &str) -> Option<&'static str> {
-    let (major, minor, _) = base_version(release)?;
+    let version = KernelVersion::of(release)?;
     BACKPORTED
         .iter()
         .find(|(base, flavour)| {
-            *base == (major, minor) && release.split('-').any(|part| part == *flavour)
+            (base.major, base.minor) == (version.major, version.minor)
+                && release.split('-').any(|part| part == *flavour)
         })
         .map(|(_, flavour)| *flavour)
 }
@@ -118,7 +125,7 @@ fn backported(release: &str) -> Option<&'static str> {
 /// backports that the version does not tell: inside the window they count as having the bug, outside as upstream.
 /// That errs towards live writes, which need no parameter.
 pub fn kernel_acs_support(release: &str) -> Support {
-    let Some(version) = base_version(release) else {
+    let Some(version) = KernelVersion::of(release) else {
         return Support::Unsure(format!("{release:?} is not a kernel release that can be placed"));
     };
     if let Some(flavour) = backported(release) {
@@ -131,7 +138,7 @@ pub fn kernel_acs_support(release: &str) -> Support {
     row(version, release)
 }
 
-fn row(version: (u32, u32, u32), release: &str) -> Support {
+fn row(version: KernelVersion, release: &str) -> Support {
     let row = SINCE.iter().rev().find(|(since, _)| *since <= version).map(|(_, row)| row);
     match row {
         None => Support::Neither,
@@ -142,15 +149,6 @@ fn row(version: (u32, u32, u32), release: &str) -> Support {
              (fixed in 6.12.23, 6.13.11, 6.14.2 and 6.15)"
         )),
     }
-}
-
-/// `6.12.117+deb13-amd64` → (6, 12, 117); a missing patch level is 0.
-fn base_version(release: &str) -> Option<(u32, u32, u32)> {
-    let end = release.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(release.len());
-    let mut numbers = release[..end].split('.').map(|part| part.parse::<u32>().ok());
-    let major = numbers.next()??;
-    let minor = numbers.next()??;
-    Some((major, minor, numbers.next().flatten().unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -211,6 +209,7 @@ mod tests {
         let os = |running: &str, next: &str, signature: &str| Os {
             kernel: Reading::Known(running.into()),
             next_kernel: Reading::Known(next.into()),
+            lasting_kernel: None,
             version_signature: Reading::Known(signature.into()),
             ..crate::topology::fixture::facts(Reading::Absent).os
         };

@@ -60,19 +60,22 @@ pub fn of_port(
 ///
 /// An entry of `config_acs` takes every bit that it does not name back to firmware's value, which for SV, RR, CR and UF is off
 /// on most machines, and takes the kernel's own bits with it (drivers/pci/pci.c, `__pci_config_acs`; handbook §1.4): only one
-/// that says `1` for all four keeps a guest apart.
+/// that says `1` for all four keeps a guest apart. EC adds nothing where RR sends every request up. The first entry that names
+/// the port counts, and decides for `disable_acs_redir` too.
 pub fn may_open(config_acs: Option<&str>, disable_redir: Option<&str>, port: PciAddress) -> bool {
-    let another = |device: &str| device.parse::<PciAddress>().is_ok_and(|named| named != port);
-    let opens = |entry: &str| {
+    for entry in config_acs.into_iter().flat_map(|list| list.split(';')) {
         let (flags, device) = entry.split_once('@').unwrap_or((entry, ""));
-        let isolates = bits(flags).is_some_and(|(mask, value)| {
-            value.and(AcsBits::ISOLATION) == AcsBits::ISOLATION
-                && mask.without(value).and(AcsBits::EC).is_empty()
-        });
-        !another(device) && !isolates
-    };
-    config_acs.is_some_and(|list| list.split(';').any(opens))
-        || disable_redir.is_some_and(|list| list.split(';').any(|device| !another(device)))
+        let isolates = bits(flags)
+            .is_some_and(|(_, value)| value.and(AcsBits::ISOLATION) == AcsBits::ISOLATION);
+        match device.parse::<PciAddress>() {
+            Ok(named) if named != port => {}
+            Ok(_) => return !isolates,
+            Err(_) if isolates => {}
+            Err(_) => return true,
+        }
+    }
+    let may_mean = |device: &str| !device.parse().is_ok_and(|named: PciAddress| named != port);
+    disable_redir.is_some_and(|list| list.split(';').any(may_mean))
 }
 
 /// `xx000x0` → mask and value.
@@ -142,7 +145,12 @@ mod tests {
             (Some("1xxxxxx@0000:20:00.0"), None, true),
             (Some("xx11xx1@0000:20:00.0"), None, true),
             (Some("1@0000:20:00.0"), None, true),
-            (Some("x0111x1@0000:20:00.0"), None, true),
+            (Some("x0111x1@0000:20:00.0"), None, false),
+            (Some("xx111x1@20:00.0;xx000x0@0000:20:00.0"), None, false),
+            (Some("xx000x0@20:00.0;xx111x1@0000:20:00.0"), None, true),
+            (Some("xx111x1@0000:20:00.0"), Some("0000:20:00.0"), false),
+            (Some("xx111x1@pci:0:0"), Some("0000:20:00.0"), true),
+            (Some("xx111x1@0000:21:00.0"), Some("0000:20:00.0"), true),
             (Some("xx000x0@0000:1f:00.0/00.0"), None, true),
             (Some("0@pci:0:0"), None, true),
             (Some("xxnonsense@20:00.0"), None, true),

@@ -54,10 +54,10 @@ pub fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
     let configured = match raw(reader, KERNEL_CMDLINE) {
         Ok(text) => match kernel_cmdline::cmdline(&text, BlsReader::Grub) {
             Ok(line) => readable(KERNEL_CMDLINE, &line),
-            Err(error) => Reading::Unknown(format!("{KERNEL_CMDLINE}: {error}")),
+            Err(error) => Reading::unknown(format!("{KERNEL_CMDLINE}: {error}")),
         },
         Err(error) if error.is_absent() => grub::read(reader, &grub::RHEL, &mut remarks),
-        Err(error) => Reading::Unknown(error.to_string()),
+        Err(error) => Reading::unknown(error),
     };
     Observed { configured, next: next(reader), remarks }
 }
@@ -114,7 +114,7 @@ fn default(
     let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
     let env = match grubenv(reader) {
         Ok(env) => env,
-        Err(error) => return Reading::Unknown(error.to_string()),
+        Err(error) => return Reading::unknown(error),
     };
     let chosen = match raw(reader, GRUB_CFG) {
         Ok(cfg) => from_cfg(reader, &cfg, env.as_ref(), &entries).map(Chosen::Menu),
@@ -124,7 +124,7 @@ fn default(
     };
     chosen
         .and_then(|chosen| look(chosen, env.as_ref()))
-        .map_or_else(Reading::Unknown, Reading::Known)
+        .map_or_else(Reading::unknown, Reading::Known)
 }
 
 fn from_cfg(
@@ -256,7 +256,8 @@ fn replaced_by_name(target: &CommandLine, diff: &LineDiff) -> bool {
 
 /// grubby, on a running machine that has it, for arguments that need no quotes. Two of its habits decide the rest
 /// (handbook §10.3): it may drop every argument of a name when one is added, so one merged `pci=` is passed and the
-/// result is read back, and what may stand there more than once is edited directly; and it passes text through sed and GRUB, so anything with `;` or quotes is edited directly.
+/// result is read back, and what may stand there more than once is edited directly; and it passes text through sed and
+/// GRUB, so anything with `;` or quotes is edited directly.
 fn grubby(context: &Context, entries: &[EntryFile], edit: &Edit) -> Option<Action> {
     if context.facts.host == HostKind::Image || context.reader.exists(GRUBBY) != Ok(true) {
         return None;

@@ -19,23 +19,23 @@ pub fn patterns(reader: &dyn Reader, mount: &str) -> Reading<Vec<String>> {
             Ok(bytes) => match text(&bytes) {
                 Some(pattern) => patterns.push(pattern),
                 None => {
-                    return Reading::Unknown(format!("{path} holds no text that ends with NUL"));
+                    return Reading::unknown(format!("{path} holds no text that ends with NUL"));
                 }
             },
             // A snapshot of an earlier version says nothing of them.
             Err(error) if error.is_absent() => {}
             Err(ReadError::NotRecorded { .. }) => {}
-            Err(error) => return Reading::Unknown(error.to_string()),
+            Err(error) => return Reading::unknown(error),
         }
     }
     match super::files::raw(reader, &format!("{mount}/loader/loader.conf")) {
         Ok(text) => patterns.extend(configured(&text)),
         Err(error) if error.is_absent() => {}
-        Err(error) => return Reading::Unknown(error.to_string()),
+        Err(error) => return Reading::unknown(error),
     }
     match patterns.iter().find(|pattern| is_saved(pattern)) {
         Some(word) => {
-            Reading::Unknown(format!("the loader's default is `{word}`, which is decided at boot"))
+            Reading::unknown(format!("the loader's default is `{word}`, which is decided at boot"))
         }
         None => Reading::Known(patterns),
     }

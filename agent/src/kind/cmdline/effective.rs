@@ -5,7 +5,7 @@
 use super::groups::{Groups, groups};
 use super::{NAME, arch, passthrough_wanted, states};
 use crate::cmdline::{CommandLine, iommu_passthrough};
-use crate::kind::Context;
+use crate::kind::{Context, some_of};
 use crate::plan::{Blocker, KindPlan, Note, Unknown};
 use crate::value::PciAddress;
 
@@ -53,17 +53,13 @@ fn booted_with_passthrough(context: &Context) -> bool {
 }
 
 fn refused(translated: &[PciAddress], all: usize) -> Blocker {
-    let named: Vec<String> = translated.iter().take(NAMED).map(PciAddress::to_string).collect();
-    let more = match translated.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     Blocker {
         kind: NAME,
         subject: SUBJECT.into(),
         reason: format!(
-            "the kernel was booted with it, and {}{more} of {all} GPU and NIC functions are translated all the same",
-            named.join(", ")
+            "the kernel was booted with it, and {} of {all} GPU and NIC functions are translated all the same: {}",
+            translated.len(),
+            some_of(translated.iter().map(PciAddress::to_string), NAMED, "functions")
         ),
         remedy: "look for the cause: something wrote to /sys/kernel/iommu_groups/*/type since the boot (a boot undoes \
                  that), or `journalctl -k -b` tells why the IOMMU cannot pass these devices through"

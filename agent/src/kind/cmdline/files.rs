@@ -22,7 +22,7 @@ pub fn raw(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
 /// A line whose arguments are all text.
 pub fn readable(path: &str, line: &str) -> Reading<CommandLine> {
     match raw_text::has_raw(line) {
-        true => Reading::Unknown(format!(
+        true => Reading::unknown(format!(
             "{path}: the arguments hold bytes that are not UTF-8 (`{}`)",
             raw_text::shown(line.trim())
         )),
@@ -32,7 +32,7 @@ pub fn readable(path: &str, line: &str) -> Reading<CommandLine> {
 
 /// A replacement, or nothing where nothing differs.
 pub fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> Option<Action> {
-    let content = |text: &str| FileContent { bytes: raw_text::encode(text) };
+    let content = |text: &str| FileContent::new(raw_text::encode(text));
     (before != after).then(|| Action::ReplaceFile {
         path: path.to_owned(),
         before: before.map(content),
@@ -70,12 +70,9 @@ pub fn carried_by_grub(context: &Context) -> Result<(), Obstacle> {
 /// An error of a text format, with the file it is about.
 pub fn cannot(path: &str, error: &(dyn Error + 'static)) -> Obstacle {
     let reason = match error.downcast_ref::<NotUnderstood>() {
-        Some(place) => format!(
-            "{path}:{} cannot be changed safely: {} (`{}`)",
-            place.line,
-            place.why,
-            place.text.trim()
-        ),
+        Some(place) => {
+            format!("{path}:{} cannot be changed safely: {}", place.line, place.why)
+        }
         None => format!("{path} cannot be changed safely: {}", chain(error)),
     };
     Obstacle { reason, remedy: format!("correct {path} by hand, then plan again") }

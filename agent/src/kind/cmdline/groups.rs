@@ -45,7 +45,7 @@ pub fn groups(reader: &dyn Reader, facts: &Facts) -> Groups {
         let kind = match &function.iommu_group {
             Reading::Known(group) => kind_of(reader, *group),
             Reading::Absent => Ok(NO_GROUP.into()),
-            Reading::Unknown(why) => Err(why.clone()),
+            Reading::Unknown(why) => Err(why.to_string()),
         };
         let kind = match kind {
             Ok(kind) => kind,

@@ -129,7 +129,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     Ok(Steps { subject, actions, disrupts: Vec::new() })
 }
 
-/// Refused here, because the check after the regeneration would refuse it every time again.
+/// Refused here, because the check after the regeneration would refuse it each time.
 fn passed_over(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<(), Obstacle> {
     let (Ok(menu), Reading::Known(configured)) =
         (Menu::read(reader, family.configuration(reader)), read(reader, family, &mut Vec::new()))

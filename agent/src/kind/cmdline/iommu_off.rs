@@ -64,10 +64,10 @@ fn off_on(
     let vendor = match &facts.cpu.vendor {
         Reading::Known(vendor) => *vendor,
         Reading::Absent => return Reading::Absent,
-        Reading::Unknown(why) => return Reading::Unknown(why.clone()),
+        Reading::Unknown(why) => return Reading::unknown(why.clone()),
     };
     if lines.is_empty() {
-        return Reading::Unknown("no command line could be read".to_owned());
+        return Reading::unknown("no command line could be read");
     }
     let mut defaults = states::kernel_defaults(reader, facts);
     if defaults.is_empty() {

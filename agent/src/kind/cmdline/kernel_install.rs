@@ -33,11 +33,11 @@ fn configured(reader: &dyn Reader) -> Reading<CommandLine> {
             Ok(text) => {
                 return match kernel_cmdline::cmdline(&text, BlsReader::SystemdBoot) {
                     Ok(line) => readable(path, &line),
-                    Err(error) => Reading::Unknown(format!("{path}: {error}")),
+                    Err(error) => Reading::unknown(format!("{path}: {error}")),
                 };
             }
             Err(error) if error.is_absent() => {}
-            Err(error) => return Reading::Unknown(error.to_string()),
+            Err(error) => return Reading::unknown(error),
         }
     }
     Reading::Absent
@@ -58,7 +58,7 @@ pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
             Ok(files) if files.is_empty() => continue,
             Ok(files) => files,
             Err(error) if error.is_absent() => continue,
-            Err(error) => return Reading::Unknown(error.to_string()),
+            Err(error) => return Reading::unknown(error),
         };
         let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
         let patterns = match chosen::patterns(reader, mount) {
@@ -70,7 +70,7 @@ pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
         return match systemd_default(&entries, &patterns) {
             Some(entry) => Reading::Known(entry.clone()),
             None => {
-                Reading::Unknown(format!("no entry of {mount}/loader/entries can be the default"))
+                Reading::unknown(format!("no entry of {mount}/loader/entries can be the default"))
             }
         };
     }
@@ -89,8 +89,8 @@ fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
         .and_then(|bytes| uki::cmdline(&bytes).map_err(|error| format!("{path}: {error}")));
     match line {
         Ok(Some(line)) => Reading::Known(CommandLine::parse(&line)),
-        Ok(None) => Reading::Unknown(format!("{path} has no command line of its own")),
-        Err(why) => Reading::Unknown(why),
+        Ok(None) => Reading::unknown(format!("{path} has no command line of its own")),
+        Err(why) => Reading::unknown(why),
     }
 }
 
@@ -101,7 +101,7 @@ pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
         let mut names = match reader.list(&directory) {
             Ok(names) => names,
             Err(error) if error.is_absent() => continue,
-            Err(error) => return Reading::Unknown(error.to_string()),
+            Err(error) => return Reading::unknown(error),
         };
         names.retain(|name| name.ends_with(".efi"));
         names.sort_by(|a, b| version::uapi_order(a, b));

@@ -59,11 +59,11 @@ impl Menu {
             Ok(entry) if entry.unresolved.is_empty() => {
                 readable(&format!("{path}:{}", entry.line), &entry.cmdline)
             }
-            Ok(entry) => Reading::Unknown(format!(
+            Ok(entry) => Reading::unknown(format!(
                 "{path}: the default entry uses variables that only GRUB knows: {:?}",
                 entry.unresolved
             )),
-            Err(error) => Reading::Unknown(format!("{path}:{}: {}", error.line, error.why)),
+            Err(error) => Reading::unknown(format!("{path}:{}: {}", error.line, error.why)),
         }
     }
 
@@ -71,7 +71,7 @@ impl Menu {
     pub fn image(&self) -> Reading<String> {
         match self.around(default_entry) {
             Ok(entry) => Reading::Known(entry.image),
-            Err(error) => Reading::Unknown(format!("{}:{}: {}", self.path, error.line, error.why)),
+            Err(error) => Reading::unknown(format!("{}:{}: {}", self.path, error.line, error.why)),
         }
     }
 
@@ -94,11 +94,9 @@ impl Menu {
         }
         Some(Obstacle {
             reason: format!(
-                "the default boot entry, \"{}\" ({}:{}), does not get its arguments from the configuration, though \
-                 other entries do",
-                default.title.join("\" > \""),
-                self.path,
-                default.line
+                "the default boot entry ({}:{}) does not get its arguments from the configuration, though other \
+                 entries do",
+                self.path, default.line
             ),
             remedy: format!(
                 "{}, or write the arguments into that entry by hand",

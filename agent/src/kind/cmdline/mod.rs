@@ -1,4 +1,4 @@
-//! The kernel command line in its four states: configured, next boot, running, effective (DESIGN §6).
+//! The kernel command line in its four states: configured, next boot, running, effective (design §6).
 //! Token semantics live in [`crate::cmdline`]; what a boot loader's files look like lives in [`crate::boot`];
 //! here the two meet the host. One file a back end, one row each in `backend`.
 
@@ -13,11 +13,13 @@ mod groups;
 mod grub;
 mod hugepages;
 mod iommu;
+mod iommu_after;
 mod iommu_off;
 mod kernel_install;
 mod menu;
 mod next_kernel;
 mod no_iommu;
+mod once;
 mod ostree;
 mod owned;
 mod paths;
@@ -26,19 +28,22 @@ pub(crate) mod section;
 pub mod show;
 mod situation;
 mod states;
+mod wanted_edit;
 
 pub use check_line::{WrongLine, check_line};
+pub use iommu_after::{iommu_after, iommu_now};
 pub use iommu_off::{iommu_off, iommu_off_by_others};
 pub use next_kernel::next_kernel;
+pub use once::lasting_kernel;
 
 use super::{Context, Kind};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
 use crate::desired::DesiredCmdline;
-use crate::error_chain::chain;
 use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{Reader, Reading};
 use crate::plan::{Action, Blocker, Change, Effect, KindPlan, Pending};
 use diagnosis::{Cause, Seen};
+use wanted_edit::{edit, needed};
 
 /// The row of the table of kinds.
 pub const KIND: Kind = Kind {
@@ -162,6 +167,12 @@ fn plan(context: &Context) -> KindPlan {
     section
 }
 
+/// Whether a plan writes nothing to the command line because something stands in the way.
+pub fn is_refused(plan: &KindPlan) -> bool {
+    plan.blockers.iter().any(|blocker| blocker.kind == NAME)
+        && plan.changes.iter().all(|change| change.kind != NAME)
+}
+
 /// Whether passthrough is asked for.
 fn passthrough_wanted(context: &Context) -> bool {
     let wanted = &context.desired.cmdline.set;
@@ -197,50 +208,6 @@ fn block(section: &mut KindPlan, obstacle: Obstacle) {
 /// parameter of the handbook exists.
 pub fn arch(facts: &Facts) -> Arch {
     facts.arch.known().copied().unwrap_or(Arch::X86_64)
-}
-
-/// What the profile wants, and what bedplate once put there and nobody wants any more.
-fn edit(wanted: &DesiredCmdline, arch: Arch, context: &Context) -> Result<Edit, Obstacle> {
-    let set: Vec<&str> = wanted.set.iter().map(|arg| arg.token.as_str()).collect();
-    edit_of(&set, wanted, arch, context)
-}
-
-/// The same without what every state has by kernel default.
-fn needed(
-    wanted: &DesiredCmdline,
-    arch: Arch,
-    context: &Context,
-    comparison: &states::Comparison,
-) -> Result<Edit, Obstacle> {
-    let by_default = comparison.by_default();
-    let set: Vec<&str> = wanted
-        .set
-        .iter()
-        .map(|arg| arg.token.as_str())
-        .filter(|token| !by_default.contains(*token))
-        .collect();
-    edit_of(&set, wanted, arch, context)
-}
-
-fn edit_of(
-    set: &[&str],
-    wanted: &DesiredCmdline,
-    arch: Arch,
-    context: &Context,
-) -> Result<Edit, Obstacle> {
-    let absent: Vec<&str> = wanted.absent.iter().map(|arg| arg.token.as_str()).collect();
-    let bad = |error: &dyn std::error::Error| Obstacle {
-        reason: chain(error),
-        remedy: "correct the profile: `bedplate profile check` shows the place".into(),
-    };
-    let edit = Edit::new(arch, set, &absent).map_err(|error| bad(&error))?;
-    let disowned = owned::disowned(&edit, context, &wanted.keep);
-    if disowned.is_empty() {
-        return Ok(edit);
-    }
-    let mut absent: Vec<String> = absent.into_iter().map(str::to_owned).collect();
-    absent.extend(disowned);
-    Edit::new(arch, set, &absent).map_err(|error| bad(&error))
 }
 
 fn change(
@@ -285,7 +252,7 @@ pub fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
 pub fn next_boot(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
     match backend(&facts.boot) {
         Ok(backend) => (backend.observe)(reader, facts).next,
-        Err(obstacle) => Reading::Unknown(obstacle.reason),
+        Err(obstacle) => Reading::unknown(obstacle.reason),
     }
 }
 

@@ -28,7 +28,7 @@ pub fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
             return of_entry(ostree::first_entry(reader), facts);
         }
         BootLoader::Unmanaged { reason } => return only_kernel(facts, reason),
-        BootLoader::Unknown { reason } => return Reading::Unknown(reason.clone()),
+        BootLoader::Unknown { reason } => return Reading::unknown(reason.clone()),
     };
     match image {
         Reading::Known(image) => named(&image, facts),
@@ -40,7 +40,7 @@ pub fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
 fn only_kernel(facts: &Facts, reason: &str) -> Reading<String> {
     match (facts.os.installed_kernels.as_slice(), facts.os.kernel.known()) {
         ([only], Some(running)) if only == running => Reading::Known(running.clone()),
-        _ => Reading::Unknown(reason.to_owned()),
+        _ => Reading::unknown(reason.to_owned()),
     }
 }
 
@@ -56,7 +56,7 @@ fn of_entry(entry: Reading<BlsEntry>, facts: &Facts) -> Reading<String> {
         (None, Some(version)) if facts.os.installed_kernels.iter().any(|one| one == version) => {
             Reading::Known(version.to_owned())
         }
-        _ => Reading::Unknown(unnamed(entry.linux().unwrap_or_default())),
+        _ => Reading::unknown(UNNAMED),
     }
 }
 
@@ -74,12 +74,12 @@ fn of_uki(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
 }
 
 fn named(image: &str, facts: &Facts) -> Reading<String> {
-    release(image, facts).map_or_else(|| Reading::Unknown(unnamed(image)), Reading::Known)
+    release(image, facts).map_or_else(|| Reading::unknown(UNNAMED), Reading::Known)
 }
 
-fn unnamed(image: &str) -> String {
-    format!("the default boot entry loads {image:?}, which does not name a kernel release")
-}
+/// Without the image's path: that is what stands in a file of the boot loader, and plans are shown to more people.
+const UNNAMED: &str =
+    "the path of the image that the default boot entry loads does not name a kernel release";
 
 /// The release in an image's path: an installed one that a part of the path is, or ends in; else what follows the usual
 /// name of images, for kernels whose modules lie elsewhere.
@@ -91,7 +91,7 @@ fn release(image: &str, facts: &Facts) -> Option<String> {
                 .is_some_and(|before| before.is_empty() || before.ends_with('-'))
         })
     };
-    // The longest: `6.8.0-45-generic`, and not a directory that somebody called `generic`.
+    // The longest: `6.8.0-45-generic`, and not a directory that an operator called `generic`.
     let installed = facts.os.installed_kernels.iter().filter(is_in).max_by_key(|one| one.len());
     let name = parts().next().unwrap_or_default();
     let behind = || {

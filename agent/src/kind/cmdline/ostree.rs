@@ -47,7 +47,7 @@ pub fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
     let entries: Vec<_> = files.into_iter().map(|file| file.entry).collect();
     match grub_order(&entries).first() {
         Some(entry) => Reading::Known((*entry).clone()),
-        None => Reading::Unknown(format!("{ENTRIES} holds no deployment")),
+        None => Reading::unknown(format!("{ENTRIES} holds no deployment")),
     }
 }
 
@@ -64,11 +64,11 @@ fn image_kargs(reader: &dyn Reader) -> Reading<CommandLine> {
         let path = format!("{directory}/{name}");
         let text = match reader.text(&path) {
             Ok(text) => text,
-            Err(error) => return Reading::Unknown(error.to_string()),
+            Err(error) => return Reading::unknown(error),
         };
         match toml::from_str::<toml::Table>(&text) {
             Ok(table) => words.extend(strings(table.get("kargs"))),
-            Err(error) => return Reading::Unknown(format!("{path}: {}", error.message())),
+            Err(error) => return Reading::unknown(format!("{path}: {}", error.message())),
         }
     }
     Reading::Known(CommandLine::parse(&words.join(" ")))
@@ -94,7 +94,10 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         Reading::Known(line) => line,
         Reading::Absent => return Err(files::nothing_to_edit(ENTRIES)),
         Reading::Unknown(why) => {
-            return Err(Obstacle { reason: why, remedy: "look at `rpm-ostree kargs`".into() });
+            return Err(Obstacle {
+                reason: why.into(),
+                remedy: "look at `rpm-ostree kargs`".into(),
+            });
         }
     };
     let target =
@@ -103,7 +106,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let mut argv = vec!["rpm-ostree".to_owned(), "kargs".into()];
     argv.extend(diff.removed.iter().map(|token| format!("--delete={token}")));
     argv.extend(diff.added.iter().map(|token| format!("--append={token}")));
-    // Kinder words than on the way there: who cut the first run short left some of it undone.
+    // Options that allow for less than was planned: a run that was cut short left some of it undone.
     let mut back = vec!["rpm-ostree".to_owned(), "kargs".into()];
     back.extend(diff.added.iter().map(|token| format!("--delete-if-present={token}")));
     back.extend(diff.removed.iter().map(|token| format!("--append-if-missing={token}")));

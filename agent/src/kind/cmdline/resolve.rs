@@ -6,10 +6,11 @@ use super::section::{Cmdline, CmdlineArg};
 use crate::desired::{Desired, UnwantedArg, WantedArg};
 use crate::facts::Facts;
 use crate::kind::contribution::{Contributions, Unwritable};
+use crate::ledger::Ledger;
 use crate::section::Declared;
 
 /// What the IOMMU's mode needs on this CPU, then what the profile lists.
-pub fn resolve(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+pub fn resolve(profile: &dyn Declared, facts: &Facts, _: &Ledger, desired: &mut Desired) {
     if let Some(section) = profile.get::<Iommu>() {
         iommu::resolve(profile, section, facts, desired);
     }

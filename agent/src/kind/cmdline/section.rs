@@ -217,7 +217,7 @@ fn bad_argument(checker: &mut Checker<'_>, text: &str, place: Place, error: &Edi
     checker.error(place, "bad-argument", reason, label, help);
 }
 
-/// What stands against what within this file. Only the first pair is reported: mending it may fix the rest.
+/// What stands against what within this file. Only the first pair is reported: correcting it may resolve the rest.
 /// Says whether there is one.
 fn contradictions<A, B>(
     checker: &mut Checker<'_>,

@@ -49,14 +49,14 @@ pub fn look(reader: &dyn Reader, facts: &Facts) -> Shown {
     let observed = match backend(&facts.boot) {
         Ok(backend) => (backend.observe)(reader, facts),
         Err(obstacle) => Observed {
-            configured: Reading::Unknown(obstacle.reason.clone()),
-            next: Reading::Unknown(obstacle.reason),
+            configured: Reading::unknown(obstacle.reason.clone()),
+            next: Reading::unknown(obstacle.reason),
             remarks: Vec::new(),
         },
     };
     // Bedplate's own part alone is not what is configured.
     let configured = match observed.remarks.first() {
-        Some(why) => Reading::Unknown(why.clone()),
+        Some(why) => Reading::unknown(why.clone()),
         None => observed.configured,
     };
     let running = match facts.host {

@@ -25,7 +25,7 @@ pub fn compare(context: &Context, edit: &Edit, observed: &Observed) -> Compariso
     let findings = |line: &Reading<CommandLine>| match line {
         Reading::Known(line) => Reading::Known(findings(edit, line, &defaults)),
         Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why.clone()),
+        Reading::Unknown(why) => Reading::unknown(why.clone()),
     };
     Comparison {
         configured: findings(&observed.configured),
@@ -222,7 +222,7 @@ pub fn report(context: &Context, edit: &Edit, comparison: &Comparison, section: 
             section.unknowns.push(Unknown {
                 kind: NAME,
                 subject: subject.into(),
-                reason: reason.clone(),
+                reason: reason.to_string(),
             });
         }
     }
@@ -239,7 +239,7 @@ pub fn report(context: &Context, edit: &Edit, comparison: &Comparison, section: 
     }
     if let Reading::Unknown(reason) = &comparison.running {
         let subject = "running command line".into();
-        section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.clone() });
+        section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.to_string() });
     }
     // Without a known line this is the reason that stands there already.
     let in_part = matches!(comparison.configured, Reading::Known(_));

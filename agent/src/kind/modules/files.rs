@@ -188,7 +188,7 @@ fn replace(
     section: &mut KindPlan,
 ) -> Option<Change> {
     let before = match reader.read(path) {
-        Ok(bytes) => Some(FileContent { bytes }),
+        Ok(bytes) => Some(FileContent::new(bytes)),
         Err(error) if error.is_absent() => None,
         Err(error) => {
             drop_in::unknown(NAME, section, path, &error);
@@ -204,7 +204,7 @@ fn replace(
         actions: vec![Action::ReplaceFile {
             path: path.to_owned(),
             before,
-            after: text.map(|text| FileContent { bytes: text.into_bytes() }),
+            after: text.map(|text| FileContent::new(text.into_bytes())),
         }],
         disrupts: Vec::new(),
         needs: Vec::new(),
@@ -215,8 +215,7 @@ fn replace(
 
 /// A file that sorts after ours and says otherwise wins when the module is loaded.
 fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
-    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    for file in files.iter().filter(|file| name(&file.path) > name(MODPROBE_PATH)) {
+    for file in drop_in::after(files, MODPROBE_PATH) {
         let theirs = conf::modprobe(&file.text);
         for option in &context.desired.modules.options {
             let key = (option.module.to_string(), option.parameter.replace('-', "_"));
@@ -295,7 +294,7 @@ fn initramfs_tool(reader: &dyn Reader) -> Option<Action> {
     })
 }
 
-/// Whether a module is inside an initramfs cannot be told without unpacking it, so it is always rebuilt.
+/// Whether a module is inside an initramfs is not known without unpacking it, so it is always rebuilt.
 fn rebuild_initramfs(context: &Context, change: &mut Change, section: &mut KindPlan) {
     match initramfs_tool(context.reader) {
         Some(tool) => change.actions.push(tool),

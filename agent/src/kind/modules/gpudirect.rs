@@ -38,7 +38,7 @@ pub fn resolve(asked: GpuDirect, facts: &Facts, desired: &mut Desired) -> Option
         }
         GpuDirect::Auto => match &facts.gpu.nvidia {
             Reading::Known(driver) => auto(dmabuf_obstacle(driver, facts), facts, desired),
-            Reading::Unknown(why) => auto(Err(why.clone()), facts, desired),
+            Reading::Unknown(why) => auto(Err(why.to_string()), facts, desired),
             // Known, and no matter of reading: there is no GPUDirect without a driver, and people have to bring one.
             Reading::Absent => {
                 desired.blockers.push(no_driver());
@@ -95,7 +95,7 @@ fn auto(
                 desired.unknowns.push(Unknown {
                     kind: NAME,
                     subject: SUBJECT.into(),
-                    reason: why.clone(),
+                    reason: why.to_string(),
                 });
                 None
             }

@@ -5,15 +5,16 @@ use super::{gpudirect, rccl};
 use crate::desired::{Desired, WantedModule, WantedOption};
 use crate::facts::Facts;
 use crate::kind::contribution::{ConfigFile, Contributions, LiveOnly, Setting, Unwritable};
+use crate::ledger::Ledger;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
 use crate::section::Declared;
 use crate::value::ModuleName;
 
 /// What the profile lists, and the module that GPUDirect needs here, if it needs one.
-pub fn resolve(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+pub fn resolve(profile: &dyn Declared, facts: &Facts, _: &Ledger, desired: &mut Desired) {
     let Some(section) = profile.get::<Modules>() else { return };
     let peermem = gpudirect::resolve(section.gpudirect, facts, desired);
-    rccl::resolve(section.gpudirect, facts, desired);
+    rccl::resolve(section.gpudirect, profile, facts, desired);
     let modules = &mut desired.modules;
     modules.load.extend(section.load.iter().map(wanted));
     if let Some(peermem) = peermem

@@ -55,7 +55,7 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
         }
         Reading::Known(false) | Reading::Absent => {}
         Reading::Unknown(reason) => {
-            section.unknowns.push(Unknown { kind: NAME, subject, reason });
+            section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.into() });
             return;
         }
     }
@@ -148,7 +148,7 @@ fn unload_one(context: &Context, module: &ModuleName, why: &[Why], section: &mut
             return;
         }
         Reading::Unknown(reason) => {
-            section.unknowns.push(Unknown { kind: NAME, subject, reason });
+            section.unknowns.push(Unknown { kind: NAME, subject, reason: reason.into() });
             return;
         }
     }

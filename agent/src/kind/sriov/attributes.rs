@@ -155,9 +155,10 @@ impl Pf<'_> {
         if after.is_empty() {
             return Ok(None);
         }
-        let start = after.need_restart() && vf.is_some_and(|vf| vf.driver.is_some());
+        let start = after.need_restart()
+            && vf.is_some_and(|vf| vf.driver.is_some() || self.driver_is_unread(vf.address));
         if let Some(vf) = vf.filter(|_| start)
-            && let Some(user) = usage::use_of(vf, self.context.reader)
+            && let Some(user) = usage::use_of(vf, self.tree, self.context.reader)
         {
             return Err(Stop::Blocked {
                 reason: format!(
@@ -258,7 +259,7 @@ impl Pf<'_> {
         let used: Vec<String> = there()
             .filter(|vf| !vf.start)
             .filter_map(|vf| self.tree.get(address(vf)?))
-            .filter(|vf| usage::use_of(vf, self.context.reader).is_some())
+            .filter(|vf| usage::use_of(vf, self.tree, self.context.reader).is_some())
             .map(|vf| vf.address.to_string())
             .collect();
         let mut lines = Vec::new();
@@ -321,7 +322,7 @@ fn names(attributes: &VfAttributes) -> String {
 }
 
 /// Every attribute that differs on some VF, once.
-fn names_of(differing: &[Differs]) -> Vec<&'static str> {
+pub(super) fn names_of(differing: &[Differs]) -> Vec<&'static str> {
     let all = differing.iter().fold(VfAttributes::default(), |all, vf| all.or(&vf.after));
     all.named().into_iter().map(|(name, _)| name).collect()
 }

@@ -1,5 +1,7 @@
 //! What is done about the VFs of one PF: the actions of its change, and its line for people.
 
+use super::disturbs::{Routed, cut_off};
+use super::starts::probing_again;
 use super::{Differs, NAME, Need, Pf};
 use crate::desired::VfDriver;
 use crate::kind::some_of;
@@ -12,16 +14,22 @@ impl Pf<'_> {
         need: Need,
         image: bool,
         differing: &[Differs],
+        route: &Routed,
     ) -> Change {
         let count = (need != Need::Nothing).then(|| self.item(present, need));
+        let probing = self.forgot_probing(need, differing).then(probing_again);
         Change {
             id: format!("{NAME}/{}", self.wanted.pf),
             kind: NAME,
             subject: self.subject(),
-            items: count.into_iter().chain(self.attribute_items(differing)).collect(),
+            items: count
+                .into_iter()
+                .chain(probing)
+                .chain(self.attribute_items(differing))
+                .collect(),
             effect: Effect::EveryBoot,
             actions: self.actions(present, need, differing),
-            disrupts: self.disrupts(present, need, differing),
+            disrupts: self.disrupts(present, need, differing, route),
             needs: Vec::new(),
             owns: None,
             deferred: image.then(|| Deferred {
@@ -53,14 +61,20 @@ impl Pf<'_> {
         }
     }
 
-    fn disrupts(&self, present: u16, need: Need, differing: &[Differs]) -> Vec<String> {
+    fn disrupts(
+        &self,
+        present: u16,
+        need: Need,
+        differing: &[Differs],
+        route: &Routed,
+    ) -> Vec<String> {
         let of_count = match need {
-            Need::Nothing if self.switch.is_some() => self.cut_off().into_iter().collect(),
             Need::Nothing | Need::Bind | Need::StopProbing => Vec::new(),
             Need::Create => self.disturbs(),
             Need::Destroy => [self.what_vanishes(present), self.disturbs()].concat(),
         };
-        [of_count, self.attribute_disruptions(differing)].concat()
+        let cut_off = cut_off(route).into_iter().collect();
+        [of_count, cut_off, self.attribute_disruptions(differing)].concat()
     }
 
     fn what_vanishes(&self, present: u16) -> Vec<String> {
@@ -108,6 +122,9 @@ impl Pf<'_> {
         let probed = if auto { self.is_to_probe() } else { self.probes() };
         if quiet && probed {
             actions.push(autoprobe(false));
+        }
+        if self.forgot_probing(need, differing) {
+            actions.push(autoprobe(true));
         }
         if fresh && count > 0 {
             actions.push(numvfs(0, count));

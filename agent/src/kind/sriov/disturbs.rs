@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{NAME, Need, Pf, usage};
+use super::attributes::names_of;
+use super::{Differs, NAME, Need, Pf, usage};
 use crate::host::Reading;
 use crate::host::{ReadError, Reader};
 use crate::kind::some_of;
-use crate::plan::{Blocker, KindPlan, Note};
+use crate::plan::{Blocker, KindPlan};
+use crate::value::vf::VfAttributes;
 
 const NET: &str = "/sys/class/net";
 /// Routes of the main table, as hosts have them that were recorded before all next hops were: the first one of each.
@@ -32,6 +34,9 @@ pub(super) struct DefaultRoute {
     switched: bool,
 }
 
+/// Whether the default route goes through a PF.
+pub(super) type Routed = Result<Option<DefaultRoute>, ReadError>;
+
 impl std::fmt::Display for DefaultRoute {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let DefaultRoute { interface, through, switched } = self;
@@ -50,8 +55,33 @@ impl std::fmt::Display for DefaultRoute {
 }
 
 impl Pf<'_> {
-    /// Whether the default route goes through this PF.
-    pub(super) fn default_route(&self) -> Result<Option<DefaultRoute>, ReadError> {
+    /// The default route, where what is needed may interrupt it.
+    pub(super) fn route_at_stake(&self, need: Need, differing: &[Differs]) -> Routed {
+        if makes_or_removes(need) || self.switch.is_some() {
+            return self.default_route(&self.function.net);
+        }
+        let of_vfs = self.cut_by_attributes(differing);
+        if of_vfs.is_empty() { Ok(None) } else { self.default_route(&of_vfs) }
+    }
+
+    /// Interfaces of VFs that may lose their traffic with the new attributes. Trust lets more through, and a rate some of it.
+    fn cut_by_attributes(&self, differing: &[Differs]) -> Vec<String> {
+        let cuts = |differs: &&Differs| {
+            let after = differs.after;
+            let harmless = VfAttributes {
+                trust: after.trust,
+                min_tx_rate: after.min_tx_rate,
+                max_tx_rate: after.max_tx_rate,
+                ..VfAttributes::default()
+            };
+            !after.without(&harmless).is_empty()
+        };
+        let vf = |differs: &Differs| self.sriov.vfs.get(usize::from(differs.number));
+        let vfs = differing.iter().filter(cuts).filter_map(vf);
+        vfs.filter_map(|vf| self.tree.get(*vf)).flat_map(|vf| vf.net.clone()).collect()
+    }
+
+    fn default_route(&self, interfaces: &[String]) -> Routed {
         let reader = self.context.reader;
         let routed = default_route_interfaces(reader)?;
         if routed.is_empty() {
@@ -63,7 +93,7 @@ impl Pf<'_> {
             switched,
         };
         let mut supposed = None;
-        for interface in &self.function.net {
+        for interface in interfaces {
             let above = linked(interface, ABOVE, reader)?;
             let mut stack = std::iter::once(interface).chain(&above);
             if let Some(through) = stack.find(|name| routed.contains(*name)) {
@@ -100,14 +130,27 @@ impl Pf<'_> {
     }
 
     /// Whether the change may do to the PF's own traffic what it does; if not, the section says why.
-    pub(super) fn may_disturb(&self, need: Need, section: &mut KindPlan) -> bool {
-        let makes = matches!(need, Need::Create | Need::Destroy);
-        if self.wanted.allow_disruption || !(makes || self.switch.is_some()) {
+    pub(super) fn may_disturb(
+        &self,
+        need: Need,
+        differing: &[Differs],
+        route: &Routed,
+        section: &mut KindPlan,
+    ) -> bool {
+        if self.wanted.allow_disruption {
             return true;
         }
-        let what = if makes { "making or removing VFs" } else { "changing its eswitch's mode" };
-        match self.default_route() {
-            Ok(None) => true,
+        let (what, out, how_long) = match (makes_or_removes(need), self.switch) {
+            (true, _) => ("making or removing VFs".to_owned(), "", " for a moment"),
+            (false, Some(_)) => ("changing its eswitch's mode".to_owned(), "", " for a moment"),
+            (false, None) => {
+                let names = names_of(differing).join(", ");
+                (format!("setting {names} of that VF"), "leave that out of `vf`, ", "")
+            }
+        };
+        match route {
+            // Nothing is ever written to a recorded host, so that its plan may go on.
+            Ok(None) | Err(ReadError::NotRecorded { .. }) => true,
             Ok(Some(route)) => {
                 let rule = &self.wanted.rule;
                 section.blockers.push(Blocker {
@@ -115,23 +158,14 @@ impl Pf<'_> {
                     subject: self.subject(),
                     reason: format!("{route}: {what} may cut this host off from the network"),
                     remedy: format!(
-                        "exclude this port with `select` in rule {rule}, or set `allow_disruption = true` in it if the \
-                         host may be cut off for a moment"
+                        "{out}exclude this port with `select` in rule {rule}, or set `allow_disruption = true` in it if the \
+                         host may be cut off{how_long}"
                     ),
                 });
                 false
             }
-            // Nothing is ever written to a recorded host, so that its plan may go on.
-            Err(error @ ReadError::NotRecorded { .. }) => {
-                let text =
-                    format!("cannot tell whether the default route goes through it: {error}");
-                section.notes.push(Note { kind: NAME, subject: self.subject(), text });
-                true
-            }
             Err(error) => {
-                let reason =
-                    format!("cannot tell whether the default route goes through it: {error}");
-                self.unknown(reason, section);
+                self.unknown(unknown_route(error), section);
                 false
             }
         }
@@ -139,18 +173,8 @@ impl Pf<'_> {
 
     /// What happens to the PF's own traffic while VFs are made or removed, one sentence a fact.
     pub(super) fn disturbs(&self) -> Vec<String> {
-        self.by_driver().into_iter().chain(self.cut_off()).collect()
-    }
-
-    /// Whether the host itself may be cut off.
-    pub(super) fn cut_off(&self) -> Option<String> {
-        let route = self.default_route().ok().flatten()?;
-        Some(format!("{route}: this host may be unreachable meanwhile"))
-    }
-
-    fn by_driver(&self) -> Vec<String> {
         let reader = self.context.reader;
-        // An interface that is down has no traffic. What cannot be told counts as up.
+        // An interface that is down has no traffic. What is not known counts as up.
         let up: Vec<&String> = self
             .function
             .net
@@ -201,6 +225,23 @@ impl Pf<'_> {
         }
         out
     }
+}
+
+fn makes_or_removes(need: Need) -> bool {
+    matches!(need, Need::Create | Need::Destroy)
+}
+
+/// Whether the host itself may be cut off. A route that is not known may be this one.
+pub(super) fn cut_off(route: &Routed) -> Option<String> {
+    let reason = match route {
+        Ok(route) => route.as_ref()?.to_string(),
+        Err(error) => unknown_route(error),
+    };
+    Some(format!("{reason}: this host may be unreachable meanwhile"))
+}
+
+fn unknown_route(error: &ReadError) -> String {
+    format!("cannot tell whether the default route goes through this port ({error})")
 }
 
 /// Links of an interface to what is on top of it, and to what it is on.

@@ -9,6 +9,7 @@ use crate::facts::Facts;
 use crate::facts::pci::{Function, PciTree};
 use crate::host::{HostKind, Reading};
 use crate::kind::some_of;
+use crate::ledger::Ledger;
 use crate::plan::{Blocker, Note, Unknown, Why};
 use crate::section::Declared;
 use crate::topology::Topology;
@@ -27,14 +28,19 @@ pub struct Resolved {
     pub vfs: Vec<WantedVfs>,
     /// PFs that cannot have what is asked.
     pub blockers: Vec<Blocker>,
-    /// PFs of which it cannot be told.
+    /// PFs of which it is not known.
     pub unknowns: Vec<Unknown>,
     /// Remarks: rules that select nothing, PFs left to others.
     pub notes: Vec<Note>,
 }
 
 /// Adds it to what is desired of the machine.
-pub(super) fn resolve_into(profile: &dyn Declared, facts: &Facts, desired: &mut Desired) {
+pub(super) fn resolve_into(
+    profile: &dyn Declared,
+    facts: &Facts,
+    _: &Ledger,
+    desired: &mut Desired,
+) {
     let Some(section) = profile.get::<Sriov>() else { return };
     let Resolved { vfs, blockers, unknowns, notes } = resolve(section, facts);
     desired.sriov = vfs;
@@ -62,7 +68,7 @@ pub fn resolve(profile: &Sriov, facts: &Facts) -> Resolved {
         }
         Reading::Known(_) | Reading::Absent => &empty,
         Reading::Unknown(reason) => {
-            resolved.unknown("PCI functions".to_owned(), reason.clone());
+            resolved.unknown("PCI functions".to_owned(), reason.to_string());
             return resolved;
         }
     };
@@ -160,7 +166,7 @@ fn selects(select: &PfSelector, function: &Function) -> Selects {
         (_, None) => Selects::Yes,
         (Reading::Known(found), Some(wanted)) if *found == wanted => Selects::Yes,
         (Reading::Known(_) | Reading::Absent, Some(_)) => Selects::No,
-        (Reading::Unknown(reason), Some(_)) => Selects::CannotTell(reason.clone()),
+        (Reading::Unknown(reason), Some(_)) => Selects::CannotTell(reason.to_string()),
     }
 }
 
@@ -234,13 +240,13 @@ fn settle(pf: &Function, asked: Option<u16>, resolved: &mut Resolved) -> Option<
     let total = match &pf.sriov {
         Reading::Known(sriov) => &sriov.total,
         Reading::Absent => &Reading::Absent,
-        Reading::Unknown(reason) => &Reading::Unknown(reason.clone()),
+        Reading::Unknown(reason) => &Reading::unknown(reason.clone()),
     };
     let total = match total {
         Reading::Known(total) => *total,
         Reading::Absent => 0,
         Reading::Unknown(reason) => {
-            resolved.unknown(format!("VFs of PF {}", pf.address), reason.clone());
+            resolved.unknown(format!("VFs of PF {}", pf.address), reason.to_string());
             return None;
         }
     };

@@ -126,7 +126,9 @@ pub(crate) struct DeviceFragment {
     pub eswitch: Option<At<EswitchMode>>,
     /// Whether to make and remove virtual functions even where the host's default route goes through the physical function,
     /// directly or by a bond, bridge or VLAN on it, or may do so by Open vSwitch; and to change its eswitch's mode there. Some
-    /// drivers reset the port for that (ixgbe, igb) or stop its queues (ice, bnxt_en), so that the host may be cut off.
+    /// drivers reset the port for that (ixgbe, igb) or stop its queues (ice, bnxt_en), so that the host may be cut off. Also
+    /// whether to set what may cut off a virtual function (its address, VLAN, spoof check or link state) where the route goes
+    /// through that one.
     #[schemars(
         extend("default" = false),
         extend("x-source" = "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c; drivers/net/ethernet/intel/igb/igb_main.c")

@@ -1,4 +1,4 @@
-//! Whether VFs may be destroyed. Anything that cannot be told counts as use: they may be the network of a guest.
+//! Whether VFs may be destroyed. Anything that is not known counts as use: they may be the network of a guest.
 
 use crate::facts::pci::{Function, PciTree, SriovPf};
 use crate::host::{Reader, Reading};
@@ -14,7 +14,7 @@ pub fn users(sriov: &SriovPf, tree: &PciTree, reader: &dyn Reader) -> Vec<String
         .iter()
         .filter_map(|vf| {
             let use_of = match tree.get(*vf) {
-                Some(function) => use_of(function, reader),
+                Some(function) => use_of(function, tree, reader),
                 None => Some("not among the PCI functions that can be seen".to_owned()),
             };
             Some(format!("{vf} ({})", use_of?))
@@ -27,7 +27,10 @@ pub fn users(sriov: &SriovPf, tree: &PciTree, reader: &dyn Reader) -> Vec<String
 }
 
 /// What one VF is used for, as far as can be seen.
-pub(super) fn use_of(vf: &Function, reader: &dyn Reader) -> Option<String> {
+pub(super) fn use_of(vf: &Function, tree: &PciTree, reader: &dyn Reader) -> Option<String> {
+    if let Some(reason) = tree.unread_drivers.get(&vf.address) {
+        return Some(format!("its driver is not known: {reason}"));
+    }
     let driver = vf.driver.as_deref()?;
     if vf.vfio || driver.contains("vfio") {
         return Some(format!("bound to {driver}: a guest may have it"));
@@ -57,11 +60,11 @@ pub fn is_up(name: &str, reader: &dyn Reader) -> Reading<bool> {
     // operstate says "down" of an interface that is up without a carrier: only the flag tells.
     let text = match reader.attribute(&format!("/sys/class/net/{name}/flags")) {
         Ok(text) => text,
-        Err(error) => return Reading::Unknown(error.to_string()),
+        Err(error) => return Reading::unknown(error),
     };
     match u32::from_str_radix(text.trim_start_matches("0x"), 16) {
         Ok(flags) => Reading::Known(flags & IFF_UP != 0),
-        Err(_) => Reading::Unknown("its flags make no sense".to_owned()),
+        Err(_) => Reading::unknown("its flags make no sense"),
     }
 }
 

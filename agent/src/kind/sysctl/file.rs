@@ -46,9 +46,9 @@ pub fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
         effect: Effect::Now,
         actions: vec![Action::ReplaceFile {
             path: PATH.into(),
-            before: before.map(|bytes| FileContent { bytes }),
+            before: before.map(FileContent::new),
             after: conf::text(wanted, context.profile.name())
-                .map(|text| FileContent { bytes: text.into_bytes() }),
+                .map(|text| FileContent::new(text.into_bytes())),
         }],
         disrupts: Vec::new(),
         needs: Vec::new(),
@@ -90,8 +90,7 @@ fn overruled(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
         Ok(files) => files,
         Err(error) => return drop_in::unknown(NAME, section, "sysctl.d", &error),
     };
-    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    for file in files.iter().filter(|file| name(&file.path) > name(PATH)) {
+    for file in drop_in::after(&files, PATH) {
         let text =
             format!("{} sorts after {PATH} and sets another value: it wins at boot", file.path);
         section.notes.extend(contradictions(file, wanted, &text));

@@ -18,7 +18,14 @@ fn plan_after(set: &str, host: HostKind, reader: &Files, ledger: &Ledger) -> Kin
     let mut facts = facts(Reading::Absent);
     facts.host = host;
     let desired = Desired::default();
-    plan(&Context { profile: &profile, desired: &desired, facts: &facts, reader, ledger })
+    plan(&Context {
+        profile: &profile,
+        desired: &desired,
+        facts: &facts,
+        reader,
+        ledger,
+        so_far: &KindPlan::default(),
+    })
 }
 
 fn settings(text: &str) -> Files {

@@ -9,7 +9,7 @@ use crate::host::Reading;
 use crate::value::{PciAddress, PciId};
 
 fn unknown<T>() -> Reading<T> {
-    Reading::Unknown("not recorded".into())
+    Reading::unknown("not recorded")
 }
 
 fn function(address: PciAddress, vendor: u16, device: u16) -> Function {

@@ -156,7 +156,7 @@ impl Moment {
     }
 
     /// Whether the state may be decided on in this moment.
-    fn bears(&self, given: &Given<'_>, decision: &RebootState) -> bool {
+    fn allows_state(&self, given: &Given<'_>, decision: &RebootState) -> bool {
         let (allowed, requested) = (self.allows(given), given.requested);
         match decision {
             RebootState::Unknown { .. } | RebootState::UnderWay { .. } => false,
@@ -207,7 +207,7 @@ fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
         assert_eq!(decision, RebootState::UnderWay { at: now() }, "{situation:?}");
         return decision;
     }
-    assert!(moment.bears(given, &decision), "{situation:?}: {decision:?}");
+    assert!(moment.allows_state(given, &decision), "{situation:?}: {decision:?}");
     // Nothing of ours stays announced once it is not allowed, and nothing allowed is left undone.
     let acts = match moment.allows(given) {
         true => matches!(decision.name(), "announcing" | "taking-lock" | "announced"),

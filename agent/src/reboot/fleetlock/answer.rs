@@ -11,7 +11,7 @@ use ureq::http::{Response, header};
 use super::line::one_line;
 use super::tls::TlsFault;
 
-/// How much of a body is read. The protocol's are a line; what is longer comes from another program or an operator.
+/// How much of a body is read. The protocol's are a line; what is longer is no answer of a FleetLock server.
 const BODY: u64 = 64 << 10;
 /// How much of the body of a success is looked at.
 const START: u64 = 1 << 10;
@@ -196,6 +196,21 @@ pub(super) fn pre_reboot(response: Response<Body>) -> Result<(), LockError> {
         }
         failed => failed,
     })
+}
+
+/// What an answer of these parts means when a slot was asked for: what the tests of hostile bytes call.
+///
+/// # Errors
+/// [`LockError`]: it is no slot.
+pub fn understood(status: u16, content_type: &str, body: &[u8]) -> Result<(), LockError> {
+    let mut response = Response::new(Body::builder().data(body));
+    if let Ok(status) = status.try_into() {
+        *response.status_mut() = status;
+    }
+    if let Ok(kind) = content_type.try_into() {
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    }
+    pre_reboot(response)
 }
 
 /// What the answer means when a slot of `group` was given back.

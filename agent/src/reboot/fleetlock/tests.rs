@@ -61,7 +61,7 @@ fn error_body(kind: &str, value: &str) -> String {
     serde_json::json!({ "kind": kind, "value": value }).to_string()
 }
 
-/// Without the proxies of who runs the tests.
+/// Without the proxies of the environment that the tests run in.
 fn client(base: &str, timeout: Duration) -> Client {
     Client::with_proxy(base, "default", ID, timeout, None).unwrap()
 }

@@ -73,7 +73,7 @@ impl Next {
     }
 }
 
-/// A method that is ready. It can be stored, so that who starts again after a crash can still [`undo`] it.
+/// A method that is ready. It can be stored, so that a daemon that starts again after a crash can still [`undo`] it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepared {
     /// The method.
@@ -152,7 +152,7 @@ pub enum MethodError {
         #[source]
         source: std::io::Error,
     },
-    /// The request for a power cycle cannot be removed: the next reboot, who asks for it, is a power cycle.
+    /// The request for a power cycle cannot be removed: the next reboot, whatever asks for it, is a power cycle.
     #[error("cannot remove {path}: until it is gone, any reboot is a power cycle")]
     Remove {
         /// The path, without the root directory.
@@ -200,7 +200,7 @@ pub fn probe(method: Method, env: &Env<'_>) -> Probe {
 }
 
 /// Make `method` ready. The shutdown must be asked for right after: what this writes changes the next reboot of the
-/// machine, who asks for it. A failure leaves nothing behind, or says what.
+/// machine, whatever asks for it. A failure leaves nothing behind, or says what.
 ///
 /// # Errors
 /// [`MethodError`]: `Cannot` when a fresh probe says no, else the step that failed.

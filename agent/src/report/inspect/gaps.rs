@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::words::{clean, count, wrapped};
 use crate::facts::pci::Function;
 use crate::facts::{BootLoader, Facts};
-use crate::host::{HostKind, Reading};
+use crate::host::{Cause, HostKind, Reading, Reason};
 use crate::report::style::{FAINT, HEAD, WARN, paint};
 use crate::value::PciAddress;
 
@@ -21,17 +21,17 @@ struct Group {
     functions: BTreeSet<PciAddress>,
 }
 
-/// Unknowns by reason (with a function's own address taken out of it).
+/// Unknowns by reason (with a function's own address taken out of its words).
 #[derive(Default)]
-struct Groups(BTreeMap<String, Group>);
+struct Groups(BTreeMap<(String, Cause), Group>);
 
 impl Groups {
-    fn add(&mut self, what: &'static str, function: Option<PciAddress>, why: &str) {
-        let reason = match function {
+    fn add(&mut self, what: &'static str, function: Option<PciAddress>, why: &Reason) {
+        let words = match function {
             Some(address) => why.replace(&address.to_string(), "*"),
-            None => why.to_owned(),
+            None => why.to_string(),
         };
-        let group = self.0.entry(reason).or_default();
+        let group = self.0.entry((words, why.cause)).or_default();
         group.what.insert(what);
         group.functions.extend(function);
     }
@@ -68,14 +68,15 @@ impl Groups {
         self.reading("IOMMU in firmware", None, &facts.iommu.firmware);
         for (number, kind) in &facts.iommu.groups {
             if let Reading::Unknown(why) = kind {
-                self.add("IOMMU group type", None, &why.replace(&format!("/{number}/"), "/*/"));
+                let words = why.replace(&format!("/{number}/"), "/*/");
+                self.add("IOMMU group type", None, &Reason::new(why.cause, words));
             }
         }
         self.reading("NVIDIA driver", None, &facts.gpu.nvidia);
         self.reading("peer-memory symbols", None, &facts.gpu.peer_memory_symbols);
         self.reading("PCI functions", None, &facts.pci);
         if let BootLoader::Unknown { reason } = &facts.boot {
-            self.add("boot loader", None, reason);
+            self.add("boot loader", None, &reason.as_str().into());
         }
     }
 
@@ -112,18 +113,18 @@ pub(super) fn section(facts: &Facts) -> String {
         return String::new();
     }
     let mut out = format!("\n{}\n", paint(HEAD, "Not known"));
-    for (reason, group) in &groups.0 {
-        out.push_str(&line(reason, group, facts.host));
+    for ((words, cause), group) in &groups.0 {
+        out.push_str(&line(words, *cause, group, facts.host));
     }
     out
 }
 
 /// Two lines: `12 functions: ACS, port type`, and why: `/sys/…/*/config cannot be read …: run as root`.
-fn line(reason: &str, group: &Group, host: HostKind) -> String {
+fn line(words: &str, cause: Cause, group: &Group, host: HostKind) -> String {
     let what: Vec<&str> = group.what.iter().copied().filter(|what| !what.is_empty()).collect();
     let mut subject = vec![of_functions(&group.functions), what.join(", ")];
     subject.retain(|part| !part.is_empty());
-    let why = format!("{}{}", clean(reason), advice(reason, host));
+    let why = format!("{}{}", clean(words), advice(cause, host));
     let subject = wrapped(&subject.join(": ")).replace('\n', "\n  ");
     format!("  {}\n      {}\n", paint(WARN, &subject), paint(FAINT, &why))
 }
@@ -136,11 +137,13 @@ fn of_functions(functions: &BTreeSet<PciAddress>) -> String {
     }
 }
 
-/// What to do, where privilege is what was missing. The readers' words are fixed (`host::ReadError`, `facts::caps`).
-fn advice(reason: &str, host: HostKind) -> &'static str {
-    let recorded = host == HostKind::Snapshot;
-    if reason.contains("without more privilege") {
-        return if recorded { ": record it as root" } else { ": run as root" };
+/// What to do, where privilege is what was missing.
+fn advice(cause: Cause, host: HostKind) -> &'static str {
+    match (cause, host == HostKind::Snapshot) {
+        (Cause::Denied, true) => ": record it as root",
+        (Cause::Denied, false) => ": run as root",
+        // The words end in `run as root`.
+        (Cause::ShortConfig, true) => " when recording",
+        _ => "",
     }
-    if recorded && reason.contains("run as root") { " when recording" } else { "" }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::facts::names::Names;
 use crate::facts::pci::{Acs, Detail, Function, Link, PciTree, PortType, SriovPf, UnreadFunction};
 use crate::facts::{CpuVendor, Facts};
-use crate::host::{HostKind, Reading};
+use crate::host::{HostKind, ReadError, Reading};
 use crate::report::style::terminal;
 use crate::value::{AcsBits, PciAddress, PciId};
 
@@ -214,11 +214,10 @@ fn hosts_without_pci_or_gpu_say_so() {
 #[test]
 fn equal_unknowns_are_one_line_that_says_what_to_do() {
     let denied = |address: &str| {
-        let why =
-            format!("/sys/bus/pci/devices/{address}/config cannot be read without more privilege");
+        let why = ReadError::Denied { path: format!("/sys/bus/pci/devices/{address}/config") };
         Function {
-            port: Reading::Unknown(why.clone()),
-            acs: Reading::Unknown(why),
+            port: Reading::unknown(&why),
+            acs: Reading::unknown(&why),
             ..port(address, None, PortType::RootPort, 0)
         }
     };
@@ -251,15 +250,15 @@ fn little_memory_is_not_none() {
 #[test]
 fn what_is_not_known_says_in_what_way() {
     let mut facts = small();
-    let not_recorded = "/sys/x was not recorded in this snapshot";
-    let unread = "/sys/x cannot be read without more privilege";
-    facts.iommu.firmware = Reading::Unknown(not_recorded.into());
-    facts.iommu.active = Reading::Unknown(unread.into());
-    facts.gpu.nvidia = Reading::Unknown(not_recorded.into());
+    let not_recorded = ReadError::NotRecorded { path: "/sys/x".into() };
+    let unread = ReadError::Denied { path: "/sys/x".into() };
+    facts.iommu.firmware = Reading::unknown(&not_recorded);
+    facts.iommu.active = Reading::unknown(&unread);
+    facts.gpu.nvidia = Reading::unknown(&not_recorded);
     let text = plain(&tables(&facts, 120));
     assert!(text.contains("firmware tables not recorded; active units not readable"), "{text}");
     assert!(text.contains("GPU driver   not recorded"), "{text}");
-    facts.pci = Reading::Unknown(unread.into());
+    facts.pci = Reading::unknown(&unread);
     assert!(plain(&tables(&facts, 120)).contains("PCI functions: not readable."));
     facts.pci = Reading::Absent;
     assert!(plain(&tables(&facts, 120)).contains("This host has no PCI."));
@@ -273,8 +272,11 @@ fn unreadable_functions_may_be_gpus() {
     let mut facts = host(functions.to_vec());
     assert!(plain(&tables(&facts, 120)).contains("No GPU: no function of this host"));
     let Reading::Known(pci) = &mut facts.pci else { unreachable!() };
-    pci.gaps
-        .push(UnreadFunction { address: at("0000:99:00.0"), reason: "not understood: EIO".into() });
+    pci.gaps.push(UnreadFunction {
+        address: at("0000:99:00.0"),
+        whole: true,
+        reason: "not understood: EIO".into(),
+    });
     let text = plain(&tables(&facts, 120));
     assert!(
         text.contains("No GPU among the functions that could be read; 1 other could not."),
@@ -286,8 +288,11 @@ fn unreadable_functions_may_be_gpus() {
 fn gaps_of_the_scan_are_told() {
     let mut facts = small();
     let Reading::Known(pci) = &mut facts.pci else { unreachable!() };
-    pci.gaps
-        .push(UnreadFunction { address: at("0000:99:00.0"), reason: "not understood: EIO".into() });
+    pci.gaps.push(UnreadFunction {
+        address: at("0000:99:00.0"),
+        whole: true,
+        reason: "not understood: EIO".into(),
+    });
     assert!(plain(&tables(&facts, 120)).contains("  0000:99:00.0\n      not understood: EIO\n"));
 }
 

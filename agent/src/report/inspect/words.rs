@@ -1,7 +1,7 @@
 //! PCI numbers → short words for people: vendors, classes, port types, links, VFs. Nothing is decided from them.
 
 use crate::facts::pci::{Function, PortType};
-use crate::host::Reading;
+use crate::host::{Cause, Reading, Reason};
 use crate::report::names::vendor;
 use crate::visible::one_line;
 
@@ -128,14 +128,12 @@ pub(super) fn reading<T>(reading: &Reading<T>, show: impl FnOnce(&T) -> String) 
     }
 }
 
-/// Why a value is not known, in two words: the readers' own are fixed (`host::ReadError`).
-pub(super) fn unread(why: &str) -> &'static str {
-    if why.contains("was not recorded") {
-        "not recorded"
-    } else if why.contains("cannot be read") {
-        "not readable"
-    } else {
-        UNKNOWN
+/// Why a value is not known, in two words.
+pub(super) fn unread(why: &Reason) -> &'static str {
+    match why.cause {
+        Cause::NotRecorded => "not recorded",
+        Cause::Denied | Cause::ShortConfig | Cause::NotReadable => "not readable",
+        Cause::NotUnderstood => UNKNOWN,
     }
 }
 

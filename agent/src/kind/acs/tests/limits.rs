@@ -10,8 +10,8 @@ fn an_unprivileged_reader_gets_unknown_never_fine() {
         machine.tree.functions.values().filter(|f| f.is_bridge()).map(|f| f.address).collect();
     for bridge in bridges {
         let function = machine.tree.functions.get_mut(&bridge).unwrap();
-        function.acs = Reading::Unknown("only 64 bytes of config space".into());
-        function.port = Reading::Unknown("only 64 bytes of config space".into());
+        function.acs = Reading::unknown("only 64 bytes of config space");
+        function.port = Reading::unknown("only 64 bytes of config space");
     }
     let facts = machine.facts();
     let resolved = resolve(&direct(), &facts);
@@ -28,7 +28,7 @@ fn an_unprivileged_reader_gets_unknown_never_fine() {
 }
 
 fn facts_without_pci(host: HostKind) -> Facts {
-    Facts { host, ..facts(Reading::Unknown("no /sys".into())) }
+    Facts { host, ..facts(Reading::unknown("no /sys")) }
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn lockdown_leaves_only_the_command_line() {
     let mut facts = lab().facts();
     facts.os.lockdown = Reading::Known("integrity".into());
     let section = plan_of(&direct(), &facts);
-    assert_eq!((section.changes.len(), section.blockers.len(), section.notes.len()), (0, 0, 6));
+    assert_eq!((section.changes.len(), section.blockers.len(), section.pending.len()), (0, 0, 6));
     let section = plan_of(&profile(AcsPolicy::DirectP2p, AcsPersist::Live), &facts);
     assert_eq!((section.changes.len(), section.blockers.len()), (0, 6));
     assert!(section.blockers[0].remedy.contains("cmdline"));
@@ -129,7 +129,7 @@ fn without_an_iommu_there_is_no_isolation_to_lose() {
     let mut facts = lab().facts();
     facts.iommu.active = Reading::Known(vec![]);
     assert!(plan_of(&direct(), &facts).changes.iter().all(|change| change.disrupts.is_empty()));
-    facts.iommu.active = Reading::Unknown("?".into());
+    facts.iommu.active = Reading::unknown("?");
     assert!(plan_of(&direct(), &facts).changes.iter().all(|change| change.disrupts.len() == 2));
 }
 
@@ -151,10 +151,9 @@ fn a_gpu_below_a_hidden_bridge_is_unknown() {
 fn only_an_argument_that_is_there_makes_bits_last() {
     let mut machine = lab();
     let told = argument(&resolve(&direct(), &machine.facts())).to_owned();
-    machine.get("0000:82:01.0").acs = Reading::Unknown("no answer".into());
+    machine.get("0000:82:01.0").acs = Reading::unknown("no answer");
     let mut facts = machine.facts();
-    let resolved =
-        Resolved { arg: Reading::Unknown("no answer".into()), ..resolve(&direct(), &facts) };
+    let resolved = Resolved { arg: Reading::unknown("no answer"), ..resolve(&direct(), &facts) };
     let effects = |line: &str| {
         let section = plan_on(&resolved, &facts, &Files::new(&[("/proc/cmdline", line)]));
         section.changes.iter().map(|change| change.effect).collect::<Vec<_>>()
@@ -165,26 +164,24 @@ fn only_an_argument_that_is_there_makes_bits_last() {
     facts.os.lockdown = Reading::Known("integrity".into());
     let section = plan_on(&resolved, &facts, &Files::default());
     assert_eq!((section.notes.len(), section.blockers.len()), (0, 5));
-    assert!(section.blockers[0].remedy.contains("make readable"), "{:?}", section.blockers);
-    // An earlier run's argument stays, and clears them.
+    assert!(section.blockers[0].remedy.contains("put right"), "{:?}", section.blockers);
+    // An earlier run's argument stays; this kernel was booted with it, and another boot would not help.
     let section = plan_on(&resolved, &facts, &Files::new(&[("/proc/cmdline", &told)]));
-    assert_eq!(section.blockers, []);
-    assert!(section.notes.iter().any(|note| note.text.contains("own argument clears it at boot")));
+    assert_eq!((section.pending.len(), section.blockers.len()), (0, 5));
+    assert!(section.blockers[0].reason.contains("although"), "{:?}", section.blockers);
 }
 
 #[test]
 fn an_argument_that_covers_more_stays_while_something_is_unknown() {
     let whole = argument(&resolve(&direct(), &lab().facts())).to_owned();
     let mut machine = lab();
-    machine.get("0000:24:00.0").ats = Reading::Unknown("no answer".into());
+    machine.get("0000:24:00.0").ats = Reading::unknown("no answer");
     let stays = |machine: &Machine, owned: &str| {
-        let resolved = resolve(&direct(), &machine.facts());
-        let mut desired =
-            Desired { acs: resolved.acs, unknowns: resolved.unknowns, ..Desired::default() };
-        desired.cmdline.set.extend(resolved.arg.known().cloned());
+        let profile = of_text("schema = 1\n[acs]\npolicy = \"direct-p2p\"");
+        let mut desired = Desired::default();
         let mut ledger = Ledger::default();
         ledger.owned.insert("cmdline".into(), vec!["iommu=pt".into(), owned.into()]);
-        keep_wider(&mut desired, &ledger);
+        (KIND.resolve)(&profile, &machine.facts(), &ledger, &mut desired);
         assert_eq!(desired.cmdline.set.is_empty(), desired.cmdline.keep == KEPT);
         desired.cmdline.set.is_empty()
     };
@@ -202,7 +199,7 @@ fn ports_with_an_odd_layout_are_left_alone_whatever_was_read() {
     let port = machine.get("0000:20:01.0");
     port.vendor = crate::value::PciId(0x8086);
     port.device = crate::value::PciId(0xa110);
-    port.acs = Reading::Unknown("lays ACS out against the specification".into());
+    port.acs = Reading::unknown("lays ACS out against the specification");
     let resolved = resolve(&profile(AcsPolicy::Clear, AcsPersist::Auto), &machine.facts());
     assert_eq!(resolved.unknowns, []);
     assert!(resolved.notes[0].text.contains("PCH"), "{:?}", resolved.notes);

@@ -41,7 +41,14 @@ fn plan_on(resolved: &Resolved, facts: &Facts, reader: &Files) -> KindPlan {
     }
     let ledger = Ledger::default();
     let profile = of_text("schema = 1");
-    plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger: &ledger })
+    plan(&Context {
+        profile: &profile,
+        desired: &desired,
+        facts,
+        reader,
+        ledger: &ledger,
+        so_far: &KindPlan::default(),
+    })
 }
 
 fn plan_of(profile: &section::Acs, facts: &Facts) -> KindPlan {
@@ -287,7 +294,7 @@ fn each_kernel_gets_the_way_it_can_be_trusted_with() {
     facts.os.next_kernel = Reading::Known("6.18.1".into());
     assert_eq!(resolve(&direct(), &facts).acs.persistence, AcsPersistence::ConfigAcs);
     facts.os.installed_kernels = vec!["6.18.1".into()];
-    for next in [Reading::Absent, Reading::Unknown("no".into())] {
+    for next in [Reading::Absent, Reading::unknown("no")] {
         facts.os.next_kernel = next;
         assert_eq!(resolve(&direct(), &facts).acs.persistence, AcsPersistence::Live);
     }

@@ -71,7 +71,7 @@ fn a_kernel_that_can_only_clear_redirect_bits_gets_live_writes() {
 #[test]
 fn without_vital_product_data_only_the_pairing_is_unknown() {
     let mut machine = gb300();
-    machine.get("0008:03:00.0").vpd = Reading::Unknown("not recorded".into());
+    machine.get("0008:03:00.0").vpd = Reading::unknown("not recorded");
     let resolved = resolve(&direct(), &machine.facts());
     assert_eq!((resolved.acs.ports.len(), resolved.unknowns.len()), (3, 0));
     assert_eq!(resolved.notes[0].subject, "0008:03:00.0");
@@ -183,7 +183,7 @@ fn the_profile_can_say_whether_there_are_guests() {
 #[test]
 fn ats_that_cannot_be_read_leaves_the_shape_unknown() {
     let mut machine = lab();
-    machine.get("0000:24:00.0").ats = Reading::Unknown("no answer".into());
+    machine.get("0000:24:00.0").ats = Reading::unknown("no answer");
     let resolved = resolve(&direct(), &machine.facts());
     assert_eq!(ports(&resolved), ["0000:80:00.0", "0000:82:00.0", "0000:82:01.0"]);
     assert_eq!(resolved.unknowns[0].subject, "ATS of NIC 0000:24:00.0");

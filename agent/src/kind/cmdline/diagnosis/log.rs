@@ -1,4 +1,4 @@
-//! The kernel's log of a boot: how it says that it did not take an argument. One table, a row a message, each with the
+//! The kernel's log of a boot: how it says that it did not take an argument. One table, a row a message, below the
 //! kernel file that prints it. A line that only repeats the command line, or says which policy it led to, is none.
 
 use crate::cmdline::{Edit, Token, fold_name};
@@ -25,91 +25,79 @@ struct Row {
     /// What is in it and in no other line.
     text: &'static str,
     about: About,
-    /// The file that prints it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for who reads the table"))]
-    source: &'static str,
 }
 
-const fn row(text: &'static str, about: About, source: &'static str) -> Row {
-    Row { text, about, source }
+const fn row(text: &'static str, about: About) -> Row {
+    Row { text, about }
 }
 
 const PAGES: About = About::Parameters(&["hugepages", "hugepagesz", "default_hugepagesz"]);
 
 const ROWS: &[Row] = &[
-    row("Malformed early option '", About::Name, "init/main.c do_early_param"),
-    row(
-        "Unknown kernel command line parameters \"",
-        About::Listed,
-        "init/main.c print_unknown_bootoptions",
-    ),
-    row("Unknown boot option `", About::Name, "init/main.c unknown_bootoption, before 5.13"),
-    row("Unknown parameter `", About::Name, "kernel/params.c parse_args"),
-    row("invalid for parameter `", About::Name, "kernel/params.c parse_args"),
-    row("too large for parameter `", About::Name, "kernel/params.c parse_args"),
-    row(
-        ": unknown parameter '",
-        About::ModuleParameter,
-        "kernel/module/main.c unknown_module_param_cb",
-    ),
-    row("PCI: Unknown option `", About::Option("pci"), "drivers/pci/pci.c pci_setup"),
+    // init/main.c do_early_param
+    row("Malformed early option '", About::Name),
+    // init/main.c print_unknown_bootoptions
+    row("Unknown kernel command line parameters \"", About::Listed),
+    // init/main.c unknown_bootoption, before 5.13
+    row("Unknown boot option `", About::Name),
+    // kernel/params.c parse_args
+    row("Unknown parameter `", About::Name),
+    row("invalid for parameter `", About::Name),
+    row("too large for parameter `", About::Name),
+    // kernel/module/main.c unknown_module_param_cb
+    row(": unknown parameter '", About::ModuleParameter),
+    // drivers/pci/pci.c pci_setup
+    row("PCI: Unknown option `", About::Option("pci")),
+    // drivers/pci/pci.c __pci_config_acs
     row(
         "PCI: Can't parse ACS command line parameter",
         About::Suboptions("pci", &["config_acs", "disable_acs_redir"]),
-        "drivers/pci/pci.c __pci_config_acs",
     ),
+    // drivers/pci/pci.c pci_disable_acs_redir, before 6.11
     row(
         "PCI: Can't parse disable_acs_redir parameter",
         About::Suboptions("pci", &["disable_acs_redir"]),
-        "drivers/pci/pci.c pci_disable_acs_redir, before 6.11",
     ),
+    // drivers/pci/pci.c pci_specified_resource_alignment
     row(
         "PCI: Can't parse resource_alignment parameter",
         About::Suboptions("pci", &["resource_alignment"]),
-        "drivers/pci/pci.c pci_specified_resource_alignment",
     ),
-    row(
-        "AMD-Vi: Unknown option - '",
-        About::Option("amd_iommu"),
-        "drivers/iommu/amd/init.c parse_amd_iommu_options",
-    ),
-    row(
-        "DMAR: Unknown option - '",
-        About::Option("intel_iommu"),
-        "drivers/iommu/intel/iommu.c intel_iommu_setup",
-    ),
-    row("HugeTLB: unsupported hugepagesz=", PAGES, "mm/hugetlb.c hugepagesz_setup"),
-    row("HugeTLB: unsupported default_hugepagesz=", PAGES, "mm/hugetlb.c default_hugepagesz_setup"),
-    row("HugeTLB: hugepagesz=", PAGES, "mm/hugetlb.c hugepagesz_setup (\"specified twice\")"),
-    row("HugeTLB: hugepages=", PAGES, "mm/hugetlb.c hugepages_setup (\"does not follow\")"),
-    row("Invalid hugepages parameter", PAGES, "mm/hugetlb.c hugepages_setup"),
-    row("HugeTLB: huge pages not supported", PAGES, "mm/hugetlb.c"),
-    row("HugeTLB: allocating ", PAGES, "mm/hugetlb.c (\"failed. Only allocated\")"),
-    row("hugepagesz: Unsupported page size", PAGES, "arch/x86/mm/hugetlbpage.c, before 5.8"),
-    row(
-        "crashkernel: memory value expected",
-        About::Parameters(&["crashkernel"]),
-        "kernel/crash_reserve.c parse_crashkernel_simple",
-    ),
-    row(
-        "crashkernel reservation failed",
-        About::Parameters(&["crashkernel"]),
-        "arch/x86/kernel/setup.c; kernel/crash_reserve.c",
-    ),
+    // drivers/iommu/amd/init.c parse_amd_iommu_options
+    row("AMD-Vi: Unknown option - '", About::Option("amd_iommu")),
+    // drivers/iommu/intel/iommu.c intel_iommu_setup
+    row("DMAR: Unknown option - '", About::Option("intel_iommu")),
+    // mm/hugetlb.c hugepagesz_setup
+    row("HugeTLB: unsupported hugepagesz=", PAGES),
+    // mm/hugetlb.c default_hugepagesz_setup
+    row("HugeTLB: unsupported default_hugepagesz=", PAGES),
+    // mm/hugetlb.c hugepagesz_setup ("specified twice")
+    row("HugeTLB: hugepagesz=", PAGES),
+    // mm/hugetlb.c hugepages_setup ("does not follow")
+    row("HugeTLB: hugepages=", PAGES),
+    // mm/hugetlb.c hugepages_setup
+    row("Invalid hugepages parameter", PAGES),
+    // mm/hugetlb.c
+    row("HugeTLB: huge pages not supported", PAGES),
+    // mm/hugetlb.c ("failed. Only allocated")
+    row("HugeTLB: allocating ", PAGES),
+    // arch/x86/mm/hugetlbpage.c, before 5.8
+    row("hugepagesz: Unsupported page size", PAGES),
+    // kernel/crash_reserve.c parse_crashkernel_simple
+    row("crashkernel: memory value expected", About::Parameters(&["crashkernel"])),
+    // arch/x86/kernel/setup.c; kernel/crash_reserve.c
+    row("crashkernel reservation failed", About::Parameters(&["crashkernel"])),
+    // kernel/sched/isolation.c housekeeping_setup
     row(
         "Housekeeping: nohz_full= or isolcpus= incorrect CPU range",
         About::Parameters(&["nohz_full", "isolcpus"]),
-        "kernel/sched/isolation.c housekeeping_setup",
     ),
-    row(
-        "isolcpus: ",
-        About::Parameters(&["isolcpus"]),
-        "kernel/sched/isolation.c housekeeping_isolcpus_setup",
-    ),
+    // kernel/sched/isolation.c housekeeping_isolcpus_setup
+    row("isolcpus: ", About::Parameters(&["isolcpus"])),
+    // drivers/iommu/amd/init.c iommu_snp_enable
     row(
         "SNP: IOMMU disabled or configured in passthrough mode",
         About::Parameters(&["iommu", "iommu.passthrough", "amd_iommu"]),
-        "drivers/iommu/amd/init.c iommu_snp_enable",
     ),
 ];
 
@@ -228,7 +216,6 @@ mod tests {
         assert_eq!(SAID.len(), ROWS.len());
         for ((wanted, line), row) in SAID.iter().zip(ROWS) {
             assert!(line.contains(row.text), "{line} is no example of {}", row.text);
-            assert!(row.source.contains(".c"), "{}", row.source);
             let log = format!("Kernel command line: ro {wanted} unknown invalid\n{line}\nlater\n");
             assert_eq!(said(wanted, &log).as_deref(), Some(*line), "{wanted}");
             assert_eq!(said("mitigations=off", &log), None, "{line} is about {wanted}");

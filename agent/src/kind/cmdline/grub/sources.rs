@@ -57,13 +57,11 @@ fn shell(reader: &dyn Reader, family: &Family) -> Shell {
 
 /// What a variable of /etc/default/grub or the line that comes of it cannot be followed for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {why} (`{text}`)")]
+#[error("{place}: {why}")]
 pub(super) struct Unfollowed {
     /// File, line and, where it is known, column.
     place: String,
     why: String,
-    /// What stands there.
-    text: String,
 }
 
 pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, Unfollowed> {
@@ -76,7 +74,6 @@ pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, Unfol
             Err(Unfollowed {
                 place: format!("{path}:{}:{}", place.line, place.column),
                 why: place.why.to_string(),
-                text: place.text.trim().to_owned(),
             })
         }
     }
@@ -103,7 +100,6 @@ pub(super) fn line(sources: &[Sourced]) -> Result<CommandLine, Unfollowed> {
     let text = grub_quote::kernel_line(both.trim()).map_err(|error| Unfollowed {
         place: unreadable_at(sources),
         why: error.why.to_string(),
-        text: error.text.trim().to_owned(),
     })?;
     Ok(CommandLine::parse(&text))
 }
@@ -132,7 +128,7 @@ pub fn read(
     let sources = match sources(reader, family) {
         Ok(sources) if sources.is_empty() => return Reading::Absent,
         Ok(sources) => sources,
-        Err(error) => return Reading::Unknown(error.to_string()),
+        Err(error) => return Reading::unknown(error),
     };
     match line(&sources) {
         Ok(line) => Reading::Known(line),
@@ -140,7 +136,7 @@ pub fn read(
             let why = error.to_string();
             remarks.push(why.clone());
             // bedplate's own drop-in is all that is known, where nothing after it can set the variable again.
-            own_line(&sources, family).map_or(Reading::Unknown(why), Reading::Known)
+            own_line(&sources, family).map_or(Reading::unknown(why), Reading::Known)
         }
     }
 }

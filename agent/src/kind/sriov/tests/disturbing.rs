@@ -66,6 +66,14 @@ fn open_vswitch_hides_where_a_route_goes() {
 }
 
 #[test]
+fn routes_are_read_once_for_a_pf() {
+    let files = Files::new(&[(FLAGS, "0x1003"), (crate::host::recorded::ROUTES, "[]")]);
+    the_change(&section("mlx5_core", &files));
+    let asked = files.asked.borrow();
+    assert_eq!(asked.iter().filter(|path| *path == crate::host::recorded::ROUTES).count(), 1);
+}
+
+#[test]
 fn nothing_is_planned_where_routes_cannot_be_read() {
     let mut files = Files::new(&[(FLAGS, "0x1003"), (ROUTES, ROUTE)]);
     assert_eq!(section("mlx5_core", &files).blockers.len(), 1);

@@ -44,22 +44,22 @@ fn link_files_that_set_counts_are_pointed_out() {
 fn counts_that_cannot_be_read_are_unknown() {
     let mut machine = lab();
     if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
-        sriov.enabled = Reading::Unknown("EIO".into());
+        sriov.enabled = Reading::unknown("EIO");
     }
     let section = plan_of(&one(2, VfDriver::Auto), &machine);
     assert_eq!((section.changes.len(), section.unknowns.len()), (0, 1));
     if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
-        sriov.total = Reading::Unknown("EIO".into());
+        sriov.total = Reading::unknown("EIO");
     }
     let resolved = resolve(&one(2, VfDriver::Auto), &machine.facts());
     assert_eq!((resolved.vfs.len(), resolved.unknowns.len()), (0, 1));
-    let blind = facts(Reading::Unknown("no /sys".into()));
+    let blind = facts(Reading::unknown("no /sys"));
     assert_eq!(resolve(&one(2, VfDriver::Auto), &blind).unknowns.len(), 1);
 }
 
 #[test]
 fn an_image_leaves_vfs_to_the_machine() {
-    let image = Facts { host: HostKind::Image, ..facts(Reading::Unknown("no /sys".into())) };
+    let image = Facts { host: HostKind::Image, ..facts(Reading::unknown("no /sys")) };
     let resolved = resolve(&one(2, VfDriver::Auto), &image);
     assert_eq!((resolved.notes.len(), resolved.unknowns.len()), (1, 0));
     let known = Facts { host: HostKind::Image, ..lab().facts() };

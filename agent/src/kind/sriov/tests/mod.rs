@@ -51,7 +51,14 @@ fn plan_after(ledger: &Ledger, profile: &Sriov, facts: &Facts, reader: &Files) -
     assert_eq!((&resolved.blockers[..], &resolved.unknowns[..]), (&[][..], &[][..]));
     let desired = Desired { sriov: resolved.vfs, ..Desired::default() };
     let profile = of_text("schema = 1");
-    plan(&Context { profile: &profile, desired: &desired, facts, reader, ledger })
+    plan(&Context {
+        profile: &profile,
+        desired: &desired,
+        facts,
+        reader,
+        ledger,
+        so_far: &KindPlan::default(),
+    })
 }
 
 fn plan_of(profile: &Sriov, machine: &Machine) -> KindPlan {

@@ -33,7 +33,7 @@ fn selectors_take_pfs_only_and_the_first_rule_wins() {
     );
     assert!(notes[0].1.contains("selects no PF") && notes[1].1.contains("earlier rule"));
 
-    machine.get(PF).numa_node = Reading::Unknown("EIO".into());
+    machine.get(PF).numa_node = Reading::unknown("EIO");
     let node = profile(vec![rules[1].clone(), rules[3].clone()]);
     let resolved = resolve(&node, &machine.facts());
     assert_eq!(resolved.unknowns[0].subject, "PF 0000:24:00.0");

@@ -39,7 +39,7 @@ fn redirects_are_refused_and_not_followed() {
     assert!(
         matches!(answer("304 x", ""), LockError::Refused { status: 304, value, .. } if value == "nowhere")
     );
-    assert!(!followed.is_finished(), "somebody followed");
+    assert!(!followed.is_finished(), "the redirect was followed");
     // Let the server go.
     client(&target, LONG).steady_state().unwrap();
     assert!(followed.join().unwrap().contains("steady-state"));

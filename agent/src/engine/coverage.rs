@@ -40,9 +40,9 @@ pub fn report(facts: &Facts, body: &mut KindPlan) {
                 .into(),
         )),
         // The kinds that need the tree say so themselves.
-        Reading::Unknown(reason) if body.unknowns.iter().all(|one| one.reason != *reason) => {
+        Reading::Unknown(reason) if body.unknowns.iter().all(|one| one.reason != **reason) => {
             let subject = "PCI functions".to_owned();
-            body.unknowns.push(Unknown { kind: KIND, subject, reason: reason.clone() });
+            body.unknowns.push(Unknown { kind: KIND, subject, reason: reason.to_string() });
         }
         Reading::Unknown(_) => {}
     }

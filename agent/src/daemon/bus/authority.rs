@@ -1,0 +1,116 @@
+//! Who may change something: root, and whom polkit lets.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zbus::message::{Flags, Header};
+use zbus::names::UniqueName;
+use zbus::{Connection, fdo};
+use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
+
+/// Questions about one user that polkit has not answered yet. It may ask people, who take their time; and one user's
+/// questions are not to keep those about another waiting.
+const OF_ONE_USER: u32 = 8;
+/// The bus answers at once, or not at all.
+const BUS_LIMIT: Duration = Duration::from_secs(1);
+
+/// Asks the bus who a caller is, and polkit what they may, over a connection of its own.
+pub struct Authority {
+    connection: Connection,
+    /// Questions under way, by user.
+    asking: Mutex<BTreeMap<u32, u32>>,
+}
+
+/// A question to polkit, for as long as it is under way.
+struct Question<'a>(&'a Authority, u32);
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        let mut asking = self.0.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = asking.get_mut(&self.1) {
+            *count -= 1;
+        }
+        asking.retain(|_, count| *count > 0);
+    }
+}
+
+fn denied(why: String) -> fdo::Error {
+    fdo::Error::AccessDenied(why)
+}
+
+impl Authority {
+    /// One that asks over this connection.
+    pub fn new(connection: Connection) -> Self {
+        Authority { connection, asking: Mutex::default() }
+    }
+
+    fn question(&self, uid: u32) -> Option<Question<'_>> {
+        // Nothing panics with the lock held; the counts are whole in any case.
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = asking.entry(uid).or_default();
+        if *count >= OF_ONE_USER {
+            return None;
+        }
+        *count += 1;
+        Some(Question(self, uid))
+    }
+
+    /// Root may; anybody else is for polkit to decide. Where there is no polkit, nobody else may. Says who called.
+    ///
+    /// # Errors
+    /// They may not.
+    pub async fn allows(
+        &self,
+        header: &Header<'_>,
+        action: &str,
+    ) -> fdo::Result<(UniqueName<'static>, u32)> {
+        let sender = header.sender().ok_or_else(|| denied("a message without a sender".into()))?;
+        let caller = sender.to_owned();
+        let bus = fdo::DBusProxy::new(&self.connection).await;
+        let bus = bus.map_err(|error| denied(error.to_string()))?;
+        let uid = bus.get_connection_unix_user(sender.clone().into()).await?;
+        if uid == 0 {
+            return Ok((caller, uid));
+        }
+        let text = "polkit has not answered earlier requests of this user yet";
+        let _question =
+            self.question(uid).ok_or_else(|| fdo::Error::LimitsExceeded(text.into()))?;
+        match self.ask_polkit(header, action).await {
+            Ok(true) => Ok((caller, uid)),
+            Ok(false) => Err(denied(format!("polkit does not allow {action}"))),
+            Err(why) => {
+                Err(denied(format!("only root may do this: polkit cannot be asked ({why})")))
+            }
+        }
+    }
+
+    async fn ask_polkit(&self, header: &Header<'_>, action: &str) -> Result<bool, String> {
+        let subject = Subject::new_for_message_header(header).map_err(|error| error.to_string())?;
+        let authority = AuthorityProxy::new(&self.connection).await;
+        let authority = authority.map_err(|error| error.to_string())?;
+        // A password is asked for only where the caller says that somebody is there to give it (D-Bus specification,
+        // "Message format", ALLOW_INTERACTIVE_AUTHORIZATION).
+        let answer = authority
+            .check_authorization(&subject, action, &HashMap::new(), interaction(header), "")
+            .await;
+        Ok(answer.map_err(|error| error.to_string())?.is_authorized)
+    }
+}
+
+fn interaction(header: &Header<'_>) -> CheckAuthorizationFlags {
+    match header.primary().flags().contains(Flags::ALLOW_INTERACTIVE_AUTH) {
+        true => CheckAuthorizationFlags::ALLOW_USER_INTERACTION,
+        false => CheckAuthorizationFlags::empty(),
+    }
+}
+
+/// Whether a caller has left the bus, as far as the bus says: then nobody hears the answer.
+pub async fn has_left(connection: &Connection, caller: &UniqueName<'static>) -> bool {
+    let asked = async {
+        let bus = fdo::DBusProxy::new(connection).await.ok()?;
+        bus.name_has_owner(caller.clone().into()).await.ok()
+    };
+    matches!(timeout(BUS_LIMIT, asked).await, Ok(Some(false)))
+}

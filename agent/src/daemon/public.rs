@@ -1,0 +1,226 @@
+//! What of a look at the host everybody may see: bus, status file, metrics, labels and log show this and nothing else. It says
+//! what changes, where, and which arguments, with values that are harmless; never what stands in a file, whoever may read that
+//! file, and never the operator's own words in a profile. Pure.
+
+use std::collections::BTreeSet;
+
+use toml::{Table, Value};
+
+use crate::apply::Outcome;
+use crate::engine::EngineError;
+use crate::engine::profile_source::SourceError;
+use crate::error_chain::chain;
+use crate::kind::cmdline::diagnosis::Cause;
+use crate::mask::{self, MASKED};
+use crate::plan::allowed::PROFILE;
+use crate::plan::{Action, Change, FileContent, Item, Plan, WayBack, Why};
+use crate::profile::{self, Diagnostic};
+
+/// What stands for a reason that the operator wrote.
+const ASKED: &str = "the profile asks for it";
+/// What helps where only a part is said.
+const MORE: &str = "`bedplate profile check`, as root, shows the lines";
+
+/// The operator's own words in the texts of a profile: reasons, sources, descriptions.
+#[derive(Debug, Default)]
+pub struct Words(BTreeSet<String>);
+
+impl Words {
+    /// Those in these texts.
+    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut words = Words::default();
+        for table in texts.into_iter().filter_map(|text| text.parse::<Table>().ok()) {
+            words.gather(&Value::Table(table), "");
+        }
+        words
+    }
+
+    fn gather(&mut self, value: &Value, key: &str) {
+        match value {
+            Value::String(text) if ["why", "source", "description", "allow"].contains(&key) => {
+                self.0.insert(text.clone());
+            }
+            // A table of lints that are let pass: the keys are lints, the values reasons.
+            Value::Table(table) if key == "allow" => {
+                table.values().for_each(|value| self.gather(value, key));
+            }
+            Value::Table(table) => table.iter().for_each(|(key, value)| self.gather(value, key)),
+            Value::Array(values) => values.iter().for_each(|value| self.gather(value, key)),
+            _ => {}
+        }
+    }
+
+    fn why(&self, why: &Why) -> Why {
+        let reason = match self.0.contains(&why.reason) {
+            true => ASKED.to_owned(),
+            false => mask::text(&why.reason),
+        };
+        Why { reason, source: why.source.clone().filter(|source| !self.0.contains(source)) }
+    }
+}
+
+/// A plan as everybody may see it.
+pub fn plan(plan: &Plan, words: &Words) -> Plan {
+    let mut plan = plan.clone();
+    let body = &mut plan.body;
+    body.changes.iter_mut().for_each(|one| change(one, words));
+    for blocker in &mut body.blockers {
+        masked([&mut blocker.subject, &mut blocker.reason, &mut blocker.remedy]);
+    }
+    for unknown in &mut body.unknowns {
+        masked([&mut unknown.subject, &mut unknown.reason]);
+    }
+    for settled in &mut body.settled {
+        masked([&mut settled.subject, &mut settled.state]);
+    }
+    for note in &mut body.notes {
+        masked([&mut note.subject, &mut note.text]);
+        if note.kind == PROFILE && body.allowed.iter().any(|one| note.text.contains(&one.reason)) {
+            note.text = "let pass: the profile gives a reason".to_owned();
+        }
+    }
+    for pending in &mut body.pending {
+        let values = [pending.running.as_mut(), pending.next.as_mut()].into_iter().flatten();
+        masked(values.chain([&mut pending.subject]));
+    }
+    body.allowed.iter_mut().for_each(|one| MASKED.clone_into(&mut one.reason));
+    plan
+}
+
+fn masked<'a>(texts: impl IntoIterator<Item = &'a mut String>) {
+    texts.into_iter().for_each(|text| *text = mask::text(text));
+}
+
+fn change(change: &mut Change, words: &Words) {
+    masked([&mut change.subject, &mut change.id]);
+    for item in &mut change.items {
+        item.why = item.why.iter().map(|why| words.why(why)).collect();
+        values(change.kind, item);
+    }
+    masked(change.disrupts.iter_mut().chain(change.owns.iter_mut().flatten()));
+    change.actions.iter_mut().for_each(action);
+}
+
+/// Values of arguments stand behind their names. Those of sysctls and of module options stand alone.
+fn values(kind: &str, item: &mut Item) {
+    let alone = kind == "sysctl" || item.subject.starts_with("options ");
+    for value in [&mut item.before, &mut item.after].into_iter().flatten() {
+        *value = if alone { alone_standing(value) } else { mask::text(value) };
+    }
+    item.subject = mask::text(&item.subject);
+}
+
+fn alone_standing(value: &str) -> String {
+    match mask::is_plain(value) || mask::is_numeric(value) {
+        true => value.to_owned(),
+        false => MASKED.to_owned(),
+    }
+}
+
+fn action(action: &mut Action) {
+    match action {
+        Action::ReplaceFile { before, after, .. } => {
+            for content in [before, after].into_iter().flatten() {
+                *content = FileContent::withheld();
+            }
+        }
+        Action::WriteAttribute { path, before, after, .. } if path.starts_with("/proc/sys/") => {
+            for value in [before, after] {
+                *value = alone_standing(value);
+            }
+        }
+        Action::RunTool { argv, purpose, way_back, .. } => {
+            masked(argv.iter_mut().chain([purpose]));
+            if let WayBack::Run { argv } = way_back {
+                masked(argv);
+            }
+        }
+        Action::Verify(crate::plan::Check::NextBoot { present, absent }) => {
+            masked(present.iter_mut().chain(absent));
+        }
+        _ => {}
+    }
+}
+
+/// Why a change did not come about. What a tool printed is left out: it may quote the files that it read.
+pub fn failure(outcome: &Outcome) -> Option<String> {
+    let mut outcome = outcome.clone();
+    let mut printed = "";
+    if let Outcome::Failed { output, .. } = &mut outcome
+        && output.take().is_some()
+    {
+        printed = "; `bedplate apply`, as root, shows what it prints";
+    }
+    outcome.failure().map(|why| mask::text(&why) + printed)
+}
+
+/// Why what waits is not in effect.
+pub fn cause(cause: Cause) -> Cause {
+    match cause {
+        Cause::Rejected { said } => Cause::Rejected { said: said.map(|line| mask::text(&line)) },
+        cause => cause,
+    }
+}
+
+/// Why the host was not looked at.
+pub fn error(error: &EngineError) -> String {
+    match error {
+        EngineError::Profile(SourceError::Invalid(findings)) => invalid(findings),
+        // What cannot be parsed is quoted by the parser.
+        EngineError::Ledger(_) => {
+            let ours = |word: &str| word.starts_with("chown ") || word.starts_with("chmod ");
+            mask::quotations(&mask::text(&chain(error)), &ours)
+        }
+        error => mask::text(&chain(error)),
+    }
+}
+
+/// The first finding, with its place, and how many more there are.
+fn invalid(findings: &[Diagnostic]) -> String {
+    let Some(first) = findings.first() else { return "the profile cannot be used".to_owned() };
+    let more = match findings.len() {
+        1 => String::new(),
+        all => format!(" and {} more findings", all - 1),
+    };
+    let message = mask::text(&mask::quotations(&first.message, &profile::is_schema_word));
+    let (line, column) = first.line_column();
+    format!("{}:{line}:{column}: {message}{more}; {MORE}", first.file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::Restored;
+
+    /// Tools quote the lines that they cannot read.
+    #[test]
+    fn what_a_tool_printed_is_left_out() {
+        let failed = Outcome::Failed {
+            action: "run grubby --remove-args=password=hunter2".into(),
+            why: "grubby --remove-args=password=hunter2: exit status 1".into(),
+            output: Some("/etc/default/grub: 3: hunter2: not found\n".into()),
+            restored: Restored::default(),
+        };
+        let said = failure(&failed).unwrap();
+        assert!(!said.contains("hunter2"), "{said}");
+        assert!(said.contains("exit status 1") && said.contains("`bedplate apply`"), "{said}");
+        assert_eq!(failure(&Outcome::Done), None);
+    }
+
+    #[test]
+    fn of_the_operators_words_none_is_shown() {
+        let words = Words::of(["[x]\nwhy = \"hunter2\"\nallow = { a = \"hunter3\" }"]);
+        let why = |reason: &str| words.why(&Why::new(reason, "handbook §1")).reason;
+        assert_eq!((why("hunter2").as_str(), why("hunter3").as_str()), (ASKED, ASKED));
+        assert_eq!(why("a fact"), "a fact");
+    }
+
+    #[test]
+    fn kernel_log_lines_are_masked() {
+        let said = Some("Unknown parameters iommu=pt token=hunter2".to_owned());
+        let Cause::Rejected { said: Some(line) } = cause(Cause::Rejected { said }) else {
+            panic!()
+        };
+        assert_eq!(line, "Unknown parameters iommu=pt token=…");
+    }
+}

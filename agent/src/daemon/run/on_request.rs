@@ -1,0 +1,96 @@
+//! Looks that others ask for. Such a look is made beside the loop, which goes on meanwhile; nothing follows from it but a
+//! look of the loop's own, where it found the host other than it was known to be.
+
+use std::time::Instant;
+
+use tokio::sync::mpsc::{self, Receiver, Sender};
+
+use super::Daemon;
+use crate::daemon::events::Trigger;
+use crate::daemon::launch::Launch;
+use crate::daemon::observation::Observation;
+use crate::daemon::on_demand::{self, Asked, Asking};
+use crate::daemon::worker;
+
+/// What was found; `None`: the host could not be looked at.
+type Seen = Option<Box<Observation>>;
+
+pub(super) struct OnRequest {
+    asked: Asked,
+    to_seen: Sender<Seen>,
+    seen: Receiver<Seen>,
+}
+
+pub(super) enum Happened {
+    Wanted,
+    Seen(Seen),
+}
+
+impl OnRequest {
+    pub(super) fn new() -> Self {
+        let (to_seen, seen) = mpsc::channel(1);
+        OnRequest { asked: Asked::default(), to_seen, seen }
+    }
+
+    /// For those who ask.
+    pub(super) fn asking(&self) -> Asking {
+        self.asked.asking()
+    }
+
+    /// Both senders live as long as this.
+    pub(super) async fn next(&mut self) -> Happened {
+        tokio::select! {
+            Some(seen) = self.seen.recv() => Happened::Seen(seen),
+            () = self.asked.wanted() => Happened::Wanted,
+        }
+    }
+
+    fn begin(&self, launch: &Launch) {
+        let (launch, to) = (launch.clone(), self.to_seen.clone());
+        tokio::spawn(async move {
+            let seen = worker::observe(&launch).await.ok().map(Box::new);
+            // The loop listens for as long as it lives.
+            let _ = to.send(seen).await;
+        });
+    }
+
+    /// The loop has looked.
+    pub(super) fn looked(&mut self) {
+        self.asked.looked(Instant::now());
+    }
+}
+
+impl Daemon {
+    pub(super) async fn on_request(&mut self, happened: Happened) {
+        match happened {
+            Happened::Wanted
+                if self.looks.asked.begin(self.status.observations, Instant::now()) =>
+            {
+                self.looks.begin(&self.options.launch);
+            }
+            Happened::Wanted => {}
+            Happened::Seen(seen) => {
+                // What the loop has seen since counts, not this.
+                let newest = self.looks.asked.end(self.status.observations);
+                if newest && self.is_news(seen.as_deref()) {
+                    // Those who wait are answered after the look that follows.
+                    let what = on_demand::FOUND.to_owned();
+                    return self.heard(Trigger { what, profile: false }).await;
+                }
+                self.looks.looked();
+            }
+        }
+    }
+
+    /// Whether it is not what is shown.
+    fn is_news(&self, seen: Option<&Observation>) -> bool {
+        match (seen, &self.observation) {
+            (Some(seen), Some(known)) => {
+                self.unusable.is_some() || seen.plan_json != known.plan_json
+            }
+            (Some(_), None) => true,
+            // Why not is for the loop to find out, and to say once.
+            (None, _) => self.unusable.is_none(),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What the links of sysfs name: the driver of a PCI function, the VFs of a PF.
+
+use super::{ReadError, Reader};
+use crate::value::PciAddress;
+
+const DEVICES: &str = "/sys/bus/pci/devices";
+
+/// The driver of a PCI function; `None` = it has none.
+///
+/// # Errors
+/// It is not known: that is not a function without a driver.
+pub fn driver(reader: &dyn Reader, function: &str) -> Result<Option<String>, ReadError> {
+    match name(reader, &format!("{DEVICES}/{function}/driver")) {
+        Ok(driver) => Ok(Some(driver)),
+        Err(error) if error.is_absent() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The PCI address of a VF, by its number.
+///
+/// # Errors
+/// The PF has no such VF, or it is not known.
+pub fn virtual_function(
+    reader: &dyn Reader,
+    pf: PciAddress,
+    number: u16,
+) -> Result<String, ReadError> {
+    name(reader, &format!("{DEVICES}/{pf}/virtfn{number}"))
+}
+
+/// What a link names.
+fn name(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
+    let text = reader.link(path)?;
+    let named = last_part(&text).map(str::to_owned);
+    named.ok_or_else(|| ReadError::Failed {
+        path: path.to_owned(),
+        reason: format!("it is a link to {text:?}, which names nothing"),
+    })
+}
+
+/// The last part of a link's text. In copies of sysfs some links end in a slash.
+pub fn last_part(link: &str) -> Option<&str> {
+    link.rsplit('/').find(|part| !part.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::snapshot::{Node, Snapshot};
+
+    const PF: &str = "0000:18:00.0";
+
+    fn host(name: &str, target: &str) -> Snapshot {
+        let mut host = Snapshot::new(true);
+        host.insert(&format!("{DEVICES}/{PF}/{name}"), Node::Link(target.into()));
+        host.complete();
+        host
+    }
+
+    #[test]
+    fn a_link_that_ends_in_a_slash_names_the_same() {
+        for end in ["", "/", "//"] {
+            let bound = host("driver", &format!("../../../bus/pci/drivers/mlx5_core{end}"));
+            assert_eq!(driver(&bound, PF), Ok(Some("mlx5_core".into())), "{end:?}");
+            let made = host("virtfn3", &format!("../0000:18:00.4{end}"));
+            let found = virtual_function(&made, PF.parse().unwrap(), 3);
+            assert_eq!(found, Ok("0000:18:00.4".into()), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_driver_that_is_known_not_to_be_there_is_none() {
+        let unbound = host("vendor", "x");
+        assert_eq!(driver(&unbound, PF), Ok(None));
+        assert!(virtual_function(&unbound, PF.parse().unwrap(), 0).unwrap_err().is_absent());
+        assert!(matches!(driver(&host("driver", "/"), PF), Err(ReadError::Failed { .. })));
+        let unrecorded = Snapshot::new(true);
+        assert!(matches!(driver(&unrecorded, PF), Err(ReadError::NotRecorded { .. })));
+    }
+}

@@ -1,0 +1,200 @@
+//! What may be shown of words that come from a host's files. A list of what is harmless, never of what is secret: the names of
+//! kernel arguments, and values that bedplate knows the meaning of. Everything else is masked. Pure.
+
+pub mod identity;
+mod known;
+
+use std::fmt::Write as _;
+
+/// What stands in the place of a value, for people.
+pub const MASKED: &str = "…";
+
+/// Longest name of an argument that is shown: what is longer is no name.
+const LONGEST_NAME: usize = 64;
+
+/// Whether `value` may be shown as the value of a kernel argument of this name.
+pub fn is_harmless(name: &str, value: &str) -> bool {
+    if is_plain(value) {
+        return !sounds_secret(name);
+    }
+    let name = name.replace('-', "_");
+    let known = known::ARGUMENTS.binary_search(&name.as_str()).is_ok();
+    // Paths of kernels say which one is booted, and nothing else.
+    let image = name == "BOOT_IMAGE" && is_kernel_image(value);
+    (known && is_list(value)) || image
+}
+
+/// Whether the argument is one that stands for itself (`quiet`, `nosmt`).
+pub fn is_flag(word: &str) -> bool {
+    known::FLAGS.contains(&word) || known::ARGUMENTS.contains(&word.replace('-', "_").as_str())
+}
+
+/// Whether a text can be the name of an argument, a variable or a module: a name is shown, unless it names a machine.
+pub fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= LONGEST_NAME
+        && text.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.-".contains(&c))
+        && identity::places(text).is_empty()
+}
+
+/// A value that cannot be a secret by itself: a truth value, a word of the kernel's, a small number, a few of them.
+pub fn is_plain(value: &str) -> bool {
+    let number = |text: &str| {
+        !text.is_empty() && text.len() <= 3 && text.bytes().all(|c| c.is_ascii_digit())
+    };
+    value.is_empty()
+        || number(value)
+        || known::VALUES.contains(&value.to_ascii_lowercase().as_str())
+}
+
+/// A number of any size, or several: what the kernel counts in.
+pub fn is_numeric(value: &str) -> bool {
+    let number = |text: &str| {
+        let digits = text.strip_prefix("0x").unwrap_or(text.strip_prefix('-').unwrap_or(text));
+        !digits.is_empty()
+            && digits.len() <= 20
+            && digits.bytes().all(|c| c.is_ascii_hexdigit())
+            && (text.starts_with("0x") || digits.bytes().all(|c| c.is_ascii_digit()))
+    };
+    value.split([' ', '\t', ',']).filter(|part| !part.is_empty()).all(number)
+}
+
+/// Options, numbers, addresses of PCI functions, with what is between them.
+fn is_list(value: &str) -> bool {
+    value.len() <= 2048
+        && value.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.,:;/@+-*|=~!()<>".contains(&c))
+        && identity::places(value).is_empty()
+}
+
+/// `/vmlinuz-6.8.0-45-generic`, below the directories that boot loaders have: of `/boot`, or of the btrfs subvolume that Debian
+/// (`@`) or Fedora (`root`) keeps it in.
+fn is_kernel_image(value: &str) -> bool {
+    let path =
+        value.split_once(')').filter(|_| value.starts_with('(')).map_or(value, |(_, path)| path);
+    let Some(path) = path.strip_prefix('/') else { return false };
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let directory = &path[..path.len() - name.len()];
+    ["", "boot/", "@/boot/", "root/boot/"].contains(&directory)
+        && ["vmlinuz", "vmlinux", "Image", "bzImage", "linux"]
+            .iter()
+            .any(|image| name.starts_with(image))
+        && is_list(name)
+        && name.bytes().any(|c| c == b'-' || c == b'.')
+}
+
+/// Whether a name says that its value is a secret, even where that is a number.
+pub fn sounds_secret(name: &str) -> bool {
+    const WORDS: [&str; 13] = [
+        "pass", "pin", "pw", "pwd", "key", "otp", "seed", "salt", "user", "auth", "cookie", "psk",
+        "sig",
+    ];
+    const BEGINNINGS: [&str; 6] = ["passw", "passp", "secret", "token", "cred", "apikey"];
+    let name = name.to_ascii_lowercase();
+    name.split(|c: char| !c.is_ascii_alphanumeric())
+        .any(|word| WORDS.contains(&word) || BEGINNINGS.iter().any(|start| word.starts_with(start)))
+}
+
+/// A sentence with every `name=value` in it masked whose value is not known to be harmless.
+pub fn text(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('=') {
+        let (before, after) = (&rest[..at], &rest[at + 1..]);
+        clean.push_str(before);
+        clean.push('=');
+        let start = before.rfind(|c: char| !(c.is_ascii_alphanumeric() || "_.-".contains(c)));
+        let name = &before
+            [start.map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8))..];
+        let end = value_end(after);
+        let value = &after[..end];
+        // Of `+=` and the like nothing is a value, of `=word` in a quotation all.
+        let none = name.is_empty() && (!before.ends_with(['`', ' ']) || value.starts_with('='));
+        if none || value.is_empty() || (!name.is_empty() && is_shown(name, value)) {
+            clean.push_str(value);
+            rest = &after[end..];
+            continue;
+        }
+        let _ = write!(clean, "{MASKED}");
+        // What follows within the same quotation may belong to it.
+        let quoted = text[..text.len() - after.len()].matches('`').count() % 2 == 1;
+        let end = after.find('`').filter(|_| quoted).unwrap_or(end).max(end);
+        rest = &after[end..];
+    }
+    clean.push_str(rest);
+    userinfo(&clean)
+}
+
+fn is_shown(name: &str, value: &str) -> bool {
+    let bare = value.trim_matches(|c| matches!(c, '"' | '\'' | '.' | ',' | ';' | ':' | ')'));
+    // `root=…` and `REASON` are bedplate's own words for "some value".
+    bare == MASKED || bare == "REASON" || is_harmless(name.trim_start_matches('-'), bare)
+}
+
+/// Where a value ends: at a blank that is not in quotes, at the end of the quotation that it stands in.
+fn value_end(text: &str) -> usize {
+    let mut quoted = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '"' if at == 0 || quoted => quoted = !quoted,
+            '`' => return at,
+            c if c.is_whitespace() && !quoted => return at,
+            '"' => quoted = true,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// `scheme://user:word@host` without user and word.
+fn userinfo(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        clean.push_str(before);
+        clean.push_str("://");
+        let end =
+            after.find(|c: char| c.is_whitespace() || "/`\"'".contains(c)).unwrap_or(after.len());
+        match after[..end].rfind('@') {
+            Some(at) => {
+                let _ = write!(clean, "{MASKED}{}", &after[at..end]);
+            }
+            None => clean.push_str(&after[..end]),
+        }
+        rest = &after[end..];
+    }
+    clean + rest
+}
+
+/// A message with what it quotes masked, unless `is_ours` knows the words.
+pub fn quotations(message: &str, is_ours: &dyn Fn(&str) -> bool) -> String {
+    let mut clean = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find(['`', '"']) {
+        let mark = &rest[at..=at];
+        clean.push_str(&rest[..=at]);
+        let after = &rest[at + 1..];
+        let Some(end) = after.find(mark) else {
+            clean.push_str(MASKED);
+            return clean;
+        };
+        let quoted = &after[..end];
+        clean.push_str(if is_ours(quoted) { quoted } else { MASKED });
+        clean.push_str(mark);
+        rest = &after[end + 1..];
+    }
+    clean + rest
+}
+
+/// Of a server's URL what names the server: no user, no password, no path.
+pub fn server(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return MASKED.to_owned() };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if !authority.contains('@') && ["", "/"].contains(&&rest[authority.len()..]) {
+        return url.to_owned();
+    }
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}/")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! What is shown, and what is not.
+
+use super::*;
+
+#[test]
+fn arguments_keep_their_names_and_harmless_values() {
+    for shown in [
+        "iommu=pt",
+        "pci=config_acs=xx000x0@0000:17:00.0;xx000x0@0000:18:00.0",
+        "pci=disable_acs_redir=0000:15:01.0",
+        "hugepagesz=1G hugepages=64 console=ttyS0,115200n8",
+        "BOOT_IMAGE=/boot/vmlinuz-6.8.0-45-generic ro quiet",
+        "foo.bar=1 foo.baz=off",
+        "`--allow-lint 'amd-iommu-on=REASON'`",
+        "a <= b, c == d",
+        "write the current line (with root=) to /etc/kernel/cmdline",
+        "mlxconfig -d 0000:18:00.0 set NUM_OF_VFS=8 SRIOV_EN=1",
+    ] {
+        assert_eq!(text(shown), shown);
+    }
+}
+
+#[test]
+fn everything_else_is_masked() {
+    for (given, clean) in [
+        ("rd.luks.key=/hunter2 ro", "rd.luks.key=… ro"),
+        ("ip=10.1.2.3::10.1.2.1 quiet", "ip=… quiet"),
+        ("`password=hunter2` is still there", "`password=…` is still there"),
+        ("x=\"two words\" y=hunter2", "x=… y=…"),
+        ("`dyndbg=\"never closed words` is odd", "`dyndbg=…` is odd"),
+        ("systemd.pin=482 luks.pin=4821", "systemd.pin=… luks.pin=…"),
+        ("console=ttyS0,52:54:00:12:34:56", "console=…"),
+        ("BOOT_IMAGE=/hunter2/vmlinuz-6.8", "BOOT_IMAGE=…"),
+        ("root=UUID=6a4d3b2c-1f0e-4d5c-8b7a-990011223344", "root=…"),
+        ("run grubby --args=rd.luks.key=hunter2", "run grubby --args=…"),
+        ("see http://me:word@lock.example/x", "see http://…@lock.example/x"),
+    ] {
+        assert_eq!(text(given), clean, "{given}");
+    }
+}
+
+#[test]
+fn quotations_show_our_own_words_only() {
+    let ours = |word: &str| word == "busy_command";
+    let message =
+        "`busy_command` must be a list, not `hunter2`: invalid type: string \"word\", expected `";
+    let clean = "`busy_command` must be a list, not `…`: invalid type: string \"…\", expected `…";
+    assert_eq!(quotations(message, &ours), clean);
+}
+
+#[test]
+fn a_server_is_named_without_what_opens_it() {
+    assert_eq!(server("https://me:word@lock.example:90/hunter2/?t=1"), "https://lock.example:90/");
+    assert_eq!(server("hunter2"), "…");
+}

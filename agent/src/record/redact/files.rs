@@ -1,0 +1,330 @@
+//! What of each file a snapshot keeps: a list of paths, each with the reader that takes out what bedplate uses. A file that is not
+//! on it is recorded as being there, and nothing more. Pure.
+
+use serde_json::Value;
+
+use super::profile;
+use super::words::{Style, Words};
+use crate::mask;
+use crate::raw_text;
+
+/// Longest value of a kernel attribute.
+const LONGEST: usize = 4096;
+
+/// What of a file may be in a snapshot; `None`: nothing.
+pub(super) fn kept(path: &str, bytes: &[u8], words: &mut Words) -> Option<Vec<u8>> {
+    if path.starts_with("/sys/firmware/efi/efivars/") {
+        return loader_variable(bytes, words);
+    }
+    if path.ends_with(".efi") {
+        return super::uki::kept(bytes, words);
+    }
+    if bytes.starts_with(b"\x7fELF") {
+        return (bytes.len() <= 64).then(|| bytes.to_vec());
+    }
+    let text = raw_text::decode(bytes);
+    let kept = of_text(path, &text, words)?;
+    let kept = if path.ends_with("/grubenv") { resized(&kept, text.len()) } else { kept };
+    Some(raw_text::encode(&kept))
+}
+
+fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
+    // Recorded without addresses, so that derived ones can still be told from others.
+    if path.starts_with(crate::host::recorded::ANSWERS) {
+        return Some(match path == crate::host::recorded::ROUTES {
+            true => words.identities(text),
+            false => text.to_owned(),
+        });
+    }
+    Some(match path {
+        "/proc/cpuinfo" => fields(text, ':', &CPU, words),
+        "/proc/meminfo" => fields(text, ':', &["MemTotal"], words),
+        "/proc/modules" => lines(text, loaded_module),
+        "/proc/net/route" => routes(text, 1, 2, words),
+        "/proc/net/ipv6_route" => routes(text, 0, 4, words),
+        "/proc/cmdline" => words.text(text, Style::Line),
+        "/proc/driver/nvidia/version" => {
+            lines(text, |line| line.starts_with("NVRM version:").then(|| words.identities(line)))
+        }
+        "/proc/driver/nvidia/params" => lines(text, |line| {
+            let (_, value) = line.split_once(": ")?;
+            mask::is_numeric(value).then(|| line.to_owned())
+        }),
+        "/etc/os-release" | "/usr/lib/os-release" => fields(text, '=', &OS, words),
+        "/etc/kernel/cmdline" | "/usr/lib/kernel/cmdline" => words.text(text, Style::Entry),
+        "/etc/kernel/install.conf" | "/usr/lib/kernel/install.conf" => {
+            fields(text, '=', &["layout"], words)
+        }
+        "/etc/sysconfig/bootloader" => fields(text, '=', &["LOADER_TYPE"], words),
+        "/etc/default/grub" => words.text(text, Style::Script),
+        "/etc/modules" => lines(text, |line| Some(listed_module(line, words))),
+        "/var/lib/bedplate/ledger.json" => ledger(text, words)?,
+        _ => return by_place(path, text, words),
+    })
+}
+
+/// Files that there may be several of, by name and directory.
+fn by_place(path: &str, text: &str, words: &mut Words) -> Option<String> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let within = |directory: &str| path.split('/').rev().nth(1) == Some(directory);
+    Some(match path {
+        _ if path.starts_with("/etc/bedplate/") && name.ends_with(".toml") => {
+            profile::kept(text, words)
+        }
+        _ if path.ends_with("pci.ids") => text.to_owned(),
+        _ if path.starts_with("/boot/config-") => lines(text, |line| kernel_setting(line, words)),
+        _ if name == "modules.dep" => {
+            lines(text, |line| Some(format!("{}:", line.split(':').next()?)))
+        }
+        _ if name == "modules.symbols" => lines(text, |line| {
+            line.contains(crate::facts::gpu::PEER_SYMBOL).then(|| line.to_owned())
+        }),
+        _ if name == "modules.builtin" => {
+            lines(text, |line| plain_path(line).then(|| line.to_owned()))
+        }
+        _ if within("modprobe.d") => lines(text, |line| Some(module_option(line, words))),
+        _ if within("modules-load.d") => lines(text, |line| Some(listed_module(line, words))),
+        _ if within("sysctl.d") || path == "/etc/sysctl.conf" => {
+            lines(text, |line| Some(sysctl(line, words)))
+        }
+        _ if within("kargs.d") => words.text(text, Style::Entry),
+        _ if within("grub.d") || name == "grub.cfg" || within("grub") && name.ends_with(".cfg") => {
+            words.text(text, Style::Script)
+        }
+        _ if within("grub2") && name.ends_with(".cfg") => words.text(text, Style::Script),
+        _ if name == "grubenv" => environment(text, words),
+        _ if within("entries") || name == "loader.conf" => words.text(text, Style::Entry),
+        _ if within("network") && name.ends_with(".link") => lines(text, link_setting),
+        _ if path.starts_with("/sys/")
+            || path.starts_with("/proc/")
+            || path == "/etc/kernel/tries" =>
+        {
+            return attribute(path, text, words);
+        }
+        _ => return None,
+    })
+}
+
+const CPU: [&str; 8] = [
+    "vendor_id",
+    "cpu family",
+    "model name",
+    "flags",
+    "CPU implementer",
+    "CPU architecture",
+    "CPU part",
+    "Features",
+];
+const OS: [&str; 7] =
+    ["NAME", "ID", "ID_LIKE", "VERSION", "VERSION_ID", "PRETTY_NAME", "VARIANT_ID"];
+
+/// Lines that `keep` makes something of.
+fn lines(text: &str, mut keep: impl FnMut(&str) -> Option<String>) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (own, end) = line.strip_suffix('\n').map_or((line, ""), |own| (own, "\n"));
+        if let Some(kept) = keep(own) {
+            clean.push_str(&kept);
+            clean.push_str(end);
+        }
+    }
+    clean
+}
+
+/// Of `name<mark>value` lines the named ones.
+fn fields(text: &str, mark: char, names: &[&str], words: &mut Words) -> String {
+    lines(text, |line| {
+        let (name, _) = line.split_once(mark)?;
+        names.contains(&name.trim()).then(|| words.identities(line))
+    })
+}
+
+/// A value of the kernel's own. Parameters of modules are what people gave them.
+fn attribute(path: &str, text: &str, words: &mut Words) -> Option<String> {
+    let value = text.trim_end_matches(['\n', '\0', ' ']);
+    let end = &text[value.len()..];
+    if value.len() > LONGEST || value.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+        return None;
+    }
+    if path.contains("/parameters/") {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        return Some(words.value(name, value, Style::Setting) + end);
+    }
+    if path.ends_with("/uevent") {
+        return Some(lines(text, |line| {
+            let used = ["DRIVER=", "PCI_CLASS=", "PCI_ID=", "PCI_SUBSYS_ID=", "PCI_SLOT_NAME="];
+            used.iter().any(|name| line.starts_with(name)).then(|| line.to_owned())
+        }));
+    }
+    // Addresses of memory, 16 digits each.
+    let numbers = |line: &str| line.split_whitespace().all(mask::is_numeric);
+    match value.lines().all(numbers) {
+        true => Some(text.to_owned()),
+        false => Some(words.identities(text)),
+    }
+}
+
+/// `name size users by state`, without the address.
+fn loaded_module(line: &str) -> Option<String> {
+    let mut parts: Vec<&str> = line.split(' ').collect();
+    let address = parts.get_mut(5)?;
+    *address = "0x0000000000000000";
+    Some(parts.join(" "))
+}
+
+/// Of a routing table the default routes, without their gateways: which networks a host is in is nobody's business.
+fn routes(text: &str, destination: usize, gateway: usize, words: &mut Words) -> String {
+    let clean = lines(text, |line| {
+        let mut parts: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        if parts.first().is_none_or(|word| word != "Iface") {
+            parts.get(destination).filter(|to| to.bytes().all(|digit| digit == b'0'))?;
+            let gateway = parts.get_mut(gateway)?;
+            *gateway = "0".repeat(gateway.len());
+        }
+        Some(parts.join(" "))
+    });
+    words.identities(&clean)
+}
+
+/// The settings of a kernel's build that are read, and the command line in it.
+fn kernel_setting(line: &str, words: &mut Words) -> Option<String> {
+    const READ: [&str; 9] = [
+        "CONFIG_CMDLINE_BOOL",
+        "CONFIG_CMDLINE_OVERRIDE",
+        "CONFIG_CMDLINE_FORCE",
+        "CONFIG_IOMMU_DEFAULT_PASSTHROUGH",
+        "CONFIG_INTEL_IOMMU_DEFAULT_ON",
+        "CONFIG_INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF",
+        "CONFIG_AMD_MEM_ENCRYPT_ACTIVE_BY_DEFAULT",
+        "CONFIG_DMABUF_MOVE_NOTIFY",
+        "CONFIG_PCI_P2PDMA",
+    ];
+    let (name, value) = line.trim().split_once('=')?;
+    if name == "CONFIG_CMDLINE" {
+        return Some(format!("{name}={}", words.text(value, Style::Line)));
+    }
+    let plain = ["y", "m", "n"].contains(&value);
+    // Others are options of IOMMUs, by their names, and no texts.
+    (plain && (READ.contains(&name) || name.contains("IOMMU"))).then(|| line.to_owned())
+}
+
+fn plain_path(line: &str) -> bool {
+    line.bytes().all(|c| c.is_ascii_alphanumeric() || b"/_.-+".contains(&c))
+}
+
+fn listed_module(line: &str, words: &mut Words) -> String {
+    let name = line.trim();
+    if name.starts_with(['#', ';']) {
+        return "#".to_owned();
+    }
+    if name.is_empty() || mask::is_name(name) {
+        line.to_owned()
+    } else {
+        words.text(line, Style::Line)
+    }
+}
+
+/// A line of modprobe.d: the name of the module, values of its options; commands keep nothing.
+fn module_option(line: &str, words: &mut Words) -> String {
+    if line.trim_start().starts_with(['#', ';']) {
+        return "#".to_owned();
+    }
+    let mut clean = String::new();
+    let mut rest = line;
+    let mut command = "";
+    for index in 0..2 {
+        let start = rest.len() - rest.trim_start().len();
+        let end = rest[start..].find(char::is_whitespace).map_or(rest.len(), |end| start + end);
+        let word = &rest[start..end];
+        if index == 0 {
+            command = word;
+            if !["options", "blacklist", "install", "remove", "softdep", "alias"].contains(&word) {
+                break;
+            }
+        } else if !mask::is_name(word) {
+            break;
+        }
+        clean.push_str(&rest[..end]);
+        rest = &rest[end..];
+    }
+    let named = ["softdep", "alias"].contains(&command)
+        && rest.split_whitespace().all(|word| mask::is_name(word.trim_end_matches(':')));
+    if named { clean + rest } else { clean + &words.text(rest, Style::Line) }
+}
+
+/// A line of sysctl.d: keys have dots, slashes and patterns in them.
+fn sysctl(line: &str, words: &mut Words) -> String {
+    if line.trim_start().starts_with(['#', ';']) {
+        return "#".to_owned();
+    }
+    let plain =
+        |key: &str| key.bytes().all(|c| c.is_ascii_alphanumeric() || b"_./*?:@- ".contains(&c));
+    match line.split_once('=') {
+        Some((key, value)) if plain(key) => {
+            let key = words.identities(key);
+            let value = words.value(key.trim(), value, Style::Setting);
+            format!("{key}={value}")
+        }
+        _ => words.text(line, Style::Line),
+    }
+}
+
+fn link_setting(line: &str) -> Option<String> {
+    let trimmed = line.trim();
+    let count = trimmed.strip_prefix("SR-IOVVirtualFunctions=");
+    (trimmed == "[SR-IOV]" || count.is_some_and(mask::is_numeric)).then(|| line.to_owned())
+}
+
+/// An environment block: its first line makes it one, and its padding.
+fn environment(text: &str, words: &mut Words) -> String {
+    lines(text, |line| match line {
+        "# GRUB Environment Block" => Some(line.to_owned()),
+        _ if line.starts_with("##") || line.is_empty() => Some(line.to_owned()),
+        _ if line.starts_with('#') => Some("#".to_owned()),
+        _ => Some(words.text(line, Style::Line)),
+    })
+}
+
+fn resized(text: &str, length: usize) -> String {
+    let body = text.trim_end_matches('#');
+    if body.len() > length { text.to_owned() } else { format!("{body:#<length$}") }
+}
+
+/// What the boot loader says of itself and of its entries: four bytes of attributes, UTF-16.
+fn loader_variable(bytes: &[u8], words: &mut Words) -> Option<Vec<u8>> {
+    let (attributes, content) = bytes.split_at_checked(4)?;
+    let (units, odd) = content.as_chunks::<2>();
+    let text =
+        String::from_utf16(&units.iter().map(|unit| u16::from_le_bytes(*unit)).collect::<Vec<_>>());
+    let text = text.ok().filter(|_| odd.is_empty())?;
+    let mut clean = attributes.to_vec();
+    clean.extend(words.text(&text, Style::Line).encode_utf16().flat_map(u16::to_le_bytes));
+    Some(clean)
+}
+
+/// The ledger without what was done and why: planning goes by what is there now.
+fn ledger(text: &str, words: &mut Words) -> Option<String> {
+    let mut value: Value = serde_json::from_str(text).ok()?;
+    if let Some(history) = value.get_mut("history") {
+        *history = Value::Array(Vec::new());
+    }
+    recorded(&mut value, "", words);
+    serde_json::to_string(&value).ok()
+}
+
+fn recorded(value: &mut Value, key: &str, words: &mut Words) {
+    let is_digest = |text: &str| text.len() == 64 && text.bytes().all(|c| c.is_ascii_hexdigit());
+    match value {
+        Value::String(text) if is_digest(text) => {}
+        Value::String(text) if text.contains('=') => *text = words.text(text, Style::Line),
+        Value::String(text) if ["began", "next", "original", "value", "ours"].contains(&key) => {
+            *text = words.value("", text, Style::Setting);
+        }
+        Value::String(text) => *text = words.identities(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| recorded(value, key, words)),
+        Value::Object(object) => {
+            object.iter_mut().for_each(|(key, value)| recorded(value, key, words))
+        }
+        _ => {}
+    }
+}

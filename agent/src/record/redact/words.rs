@@ -1,0 +1,356 @@
+//! Texts of boot loaders, modules and sysctls, word by word: names and harmless values stay, every other word becomes `masked_N`,
+//! the same for the same word, so that what was equal still is. What is between words (quotes, brackets, `$`) stays: the
+//! redacted file says as much, or as little, as the one it was made from. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::script::SCRIPT;
+use crate::mask::{self, identity};
+use crate::raw_text;
+
+/// What stands in the place of a word, with a number behind it. No character of it means anything to shells or GRUB.
+const MASK: &str = "masked_";
+
+/// What of the words stays, and what was made of the others.
+pub(super) struct Words {
+    /// Names that the snapshot shows anyway: of files and directories.
+    names: BTreeSet<String>,
+    numbers: BTreeMap<String, usize>,
+    identities: BTreeMap<String, usize>,
+    with_identifiers: bool,
+    /// Words masked so far, and identities.
+    pub masked: usize,
+    pub identified: usize,
+}
+
+/// How a text is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// A command line, or words of one.
+    Line,
+    /// A shell's or GRUB's script: comments begin behind a blank, too.
+    Script,
+    /// Lines of `key value`, comments at the start of a line.
+    Entry,
+    /// `key = value`, with numbers of any size.
+    Setting,
+}
+
+impl Words {
+    pub fn new(with_identifiers: bool) -> Self {
+        Words {
+            names: BTreeSet::new(),
+            numbers: BTreeMap::new(),
+            identities: BTreeMap::new(),
+            with_identifiers,
+            masked: 0,
+            identified: 0,
+        }
+    }
+
+    /// A path that the snapshot shows: its parts are no secrets any more, nor is the id of a boot entry.
+    pub fn show(&mut self, path: &str) {
+        for part in path.split('/').filter(|part| part.len() > 1) {
+            self.names.insert(part.to_owned());
+            self.names.extend(part.strip_suffix(".conf").map(str::to_owned));
+        }
+    }
+
+    /// Addresses, GUIDs, UUIDs and machine ids replaced, each by one of its own in the same spelling.
+    pub fn identities(&mut self, text: &str) -> String {
+        if self.with_identifiers {
+            return text.to_owned();
+        }
+        identity::replaced(text, |found| {
+            let digits = found.bytes().filter(u8::is_ascii_hexdigit).map(char::from);
+            let key: String = digits.map(|c| c.to_ascii_lowercase()).collect();
+            let next = self.identities.len() + 1;
+            self.identified += 1;
+            identity::mask(found, *self.identities.entry(key).or_insert(next))
+        })
+    }
+
+    /// The mask of a word.
+    pub fn mask(&mut self, word: &str) -> String {
+        let is_mask = |rest: &str| !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_digit());
+        if word.strip_prefix(MASK).is_some_and(is_mask) {
+            return word.to_owned();
+        }
+        self.masked += 1;
+        let next = self.numbers.len() + 1;
+        let number = *self.numbers.entry(word.to_owned()).or_insert(next);
+        // A byte that is no text makes a line what it is: one stays.
+        let raw = word.chars().find(|c| raw_text::is_raw(*c));
+        let mut mask = format!("{MASK}{number}");
+        mask.extend(raw);
+        mask
+    }
+
+    /// A text.
+    pub fn text(&mut self, text: &str, style: Style) -> String {
+        let text = self.identities(text);
+        Scan { words: self, text: &text, at: 0, out: String::new(), name: None, quote: None, style }
+            .run()
+    }
+
+    /// The value of something of this name.
+    pub fn value(&mut self, name: &str, text: &str, style: Style) -> String {
+        let text = self.identities(text);
+        let name = Some(name.to_owned());
+        Scan { words: self, text: &text, at: 0, out: String::new(), name, quote: None, style }.run()
+    }
+
+    /// Whether a word may stay that stands by itself.
+    fn is_shown(&self, word: &str) -> bool {
+        mask::is_flag(word)
+            || mask::is_plain(word)
+            || SCRIPT.contains(&word)
+            || self.names.contains(word)
+            || is_image(word)
+            || is_identity(word)
+            || (word.starts_with("GRUB_") && is_variable(word))
+    }
+
+    /// Whether a value may stay.
+    fn is_harmless(&self, name: &str, value: &str, style: Style) -> bool {
+        let path = value.starts_with('/')
+            && value.split('/').all(|part| part.is_empty() || self.is_shown(part));
+        mask::is_harmless(name, value)
+            || (style == Style::Setting && mask::is_numeric(value))
+            || (path && name == "BOOT_IMAGE")
+            || self.names.contains(value)
+            || SCRIPT.contains(&value)
+            || is_identity(value)
+            || (self.with_identifiers && is_identifier(value))
+    }
+}
+
+fn is_variable(word: &str) -> bool {
+    word.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_')
+}
+
+/// `vmlinuz-6.8.0-45-generic`, `6.8.0-45-generic`: names of kernels.
+fn is_image(word: &str) -> bool {
+    const IMAGES: [&str; 7] =
+        ["vmlinuz-", "vmlinux-", "Image-", "initrd.img-", "initramfs-", "initrd-", ""];
+    let version = |text: &str| {
+        let mut parts = text.splitn(3, '.');
+        let number = |part: Option<&str>| {
+            part.is_some_and(|part| {
+                !part.is_empty() && part.len() <= 3 && part.bytes().all(|c| c.is_ascii_digit())
+            })
+        };
+        number(parts.next())
+            && number(parts.next())
+            && text.len() <= 64
+            && mask::is_name(&text.replace(['+', '~'], "-"))
+    };
+    IMAGES.iter().filter_map(|image| word.strip_prefix(image)).any(version)
+}
+
+/// What stands for an identity, and nothing else.
+fn is_identity(word: &str) -> bool {
+    let rest =
+        word.strip_prefix("UUID=").or_else(|| word.strip_prefix("PARTUUID=")).unwrap_or(word);
+    let digits = rest.bytes().filter(u8::is_ascii_hexdigit).count();
+    digits >= 12
+        && rest.bytes().all(|c| c.is_ascii_digit() || b":-.".contains(&c))
+        && rest.bytes().filter(u8::is_ascii_digit).take(8).all(|c| c == b'0')
+}
+
+fn is_identifier(value: &str) -> bool {
+    let rest = identity::replaced(value, |_| String::new());
+    rest != value && ["", "UUID=", "PARTUUID=", "0x"].contains(&rest.as_str())
+}
+
+struct Scan<'a, 'w> {
+    words: &'w mut Words,
+    text: &'a str,
+    at: usize,
+    out: String,
+    /// The name whose value comes next.
+    name: Option<String>,
+    quote: Option<char>,
+    style: Style,
+}
+
+fn separates(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || "'\"`$(){}[]<>|&;!#=\\,/".contains(c)
+}
+
+impl Scan<'_, '_> {
+    fn run(mut self) -> String {
+        while let Some(c) = self.text[self.at..].chars().next() {
+            if self.comment(c) {
+                continue;
+            }
+            let value = self.name.is_some() && "/,!#".contains(c) && self.is_value();
+            if separates(c) && !raw_text::is_raw(c) && !value {
+                self.separator(c);
+            } else {
+                self.word();
+            }
+        }
+        self.out
+    }
+
+    /// Passes over a comment; only its mark stays.
+    fn comment(&mut self, c: char) -> bool {
+        let before = &self.text[..self.at];
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let first = line.trim().is_empty();
+        let begins = match self.style {
+            Style::Line => false,
+            Style::Script => {
+                c == '#' && self.quote.is_none() && (first || line.ends_with([' ', '\t', ';']))
+            }
+            Style::Entry => c == '#' && first,
+            Style::Setting => matches!(c, '#' | ';') && first,
+        };
+        if begins {
+            self.out.push(c);
+            self.at += self.text[self.at..].find('\n').unwrap_or(self.text.len() - self.at);
+        }
+        begins
+    }
+
+    fn separator(&mut self, c: char) {
+        let escaped = self.text[..self.at].ends_with('\\');
+        if matches!(c, '"' | '\'') && !escaped {
+            self.quote = match self.quote {
+                None => Some(c),
+                Some(open) if open == c => None,
+                open => open,
+            };
+        }
+        let keeps =
+            matches!(c, '=' | '"' | '\'' | '\\') || (self.style == Style::Setting && c != '\n');
+        if !keeps {
+            self.name = None;
+        }
+        self.out.push(c);
+        self.at += c.len_utf8();
+    }
+
+    fn word(&mut self) {
+        let rest = &self.text[self.at..];
+        let end = rest.find(|c| separates(c) && !raw_text::is_raw(c)).unwrap_or(rest.len());
+        let word = &rest[..end];
+        if self.out.ends_with('$') || self.out.ends_with("${") {
+            return self.variable(word);
+        }
+        if let Some(name) = self.name.clone().filter(|_| self.is_value()) {
+            let holds_arguments = name.bytes().all(|c| c.is_ascii_uppercase() || c == b'_')
+                || ["kernelopts", "tuned_params", "options", "kargs", "--args", "extra_cmdline"]
+                    .contains(&name.as_str());
+            if !(holds_arguments && self.out.ends_with(['"', '\'']) && self.is_name(word)) {
+                return self.put_value(&name);
+            }
+        }
+        if self.is_name(word) {
+            self.out.push_str(word);
+            self.name = Some(word.trim_end_matches('+').to_owned());
+        } else if self.style == Style::Script
+            && rest[end..].starts_with("()")
+            && mask::is_name(word)
+        {
+            // A function, and wherever it is called.
+            self.words.names.insert(word.to_owned());
+            self.out.push_str(word);
+        } else if self.words.is_shown(word)
+            || (self.style == Style::Setting && mask::is_numeric(word))
+        {
+            self.out.push_str(word);
+            self.name = None;
+        } else {
+            let mask = self.words.mask(word);
+            self.out.push_str(&mask);
+            self.name = None;
+        }
+        self.at += end;
+    }
+
+    /// Whether what comes is the value of the name before it.
+    fn is_value(&self) -> bool {
+        let before = self.out.trim_end_matches(['"', '\'', '\\']);
+        let spaced = self.style == Style::Setting;
+        let before = if spaced { before.trim_end_matches([' ', '\t']) } else { before };
+        before.ends_with('=') || (spaced && self.name.is_some()) || before.is_empty()
+    }
+
+    fn variable(&mut self, word: &str) {
+        let end =
+            word.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(word.len());
+        let (name, _) = word.split_at(end.max(word.chars().next().map_or(0, char::len_utf8)));
+        match mask::is_name(name) {
+            true => self.out.push_str(name),
+            false => {
+                let mask = self.words.mask(name);
+                self.out.push_str(&mask);
+            }
+        }
+        self.at += name.len();
+    }
+
+    /// Whether a word is a name that a value follows, and not the end of something in Base64.
+    fn is_name(&self, word: &str) -> bool {
+        let after = &self.text[self.at + word.len()..];
+        let after = if self.style == Style::Setting {
+            after.trim_start_matches([' ', '\t'])
+        } else {
+            after
+        };
+        let Some(value) = after.strip_prefix('=') else { return false };
+        // `+=` is bash's.
+        let shape = mask::is_name(word.strip_suffix('+').unwrap_or(word));
+        if self.style == Style::Setting {
+            return shape;
+        }
+        let variable = is_variable(word);
+        let next = value.chars().next();
+        let padding = next.is_none_or(|c| c.is_whitespace() || c == '=')
+            || (next == self.quote && self.quote.is_some());
+        shape && (!padding || (variable && next != Some('=')))
+    }
+
+    /// A value as far as it goes: what stands beside a known name may hold anything that a list holds.
+    fn put_value(&mut self, name: &str) {
+        let rest = &self.text[self.at..];
+        let ends = |stops: &'static str| {
+            rest.find(move |c: char| c.is_whitespace() || c.is_control() || stops.contains(c))
+                .unwrap_or(rest.len())
+        };
+        let (wide, narrow) = (&rest[..ends("'\"`$\\")], &rest[..ends("'\"`$\\;&|<>(){}")]);
+        self.name = None;
+        if self.words.is_harmless(name, wide, self.style) {
+            // `pci=config_acs="…"`: the quoted list belongs to `pci`.
+            self.name = wide.ends_with('=').then(|| name.to_owned());
+            self.out.push_str(wide);
+            self.at += wide.len();
+            return;
+        }
+        let shown = self.words.is_harmless(name, narrow, self.style);
+        // Installers and live systems are known by it.
+        let live = narrow.strip_prefix("live:").filter(|_| name == "root" && !shown);
+        let text = match (shown, live) {
+            (true, _) => narrow.to_owned(),
+            (false, Some(rest)) => format!("live:{}", self.words.mask(rest)),
+            (false, None) if mask::sounds_secret(name) => self.words.mask(narrow),
+            (false, None) => self.parts(narrow),
+        };
+        self.out.push_str(&text);
+        self.at += narrow.len();
+    }
+
+    /// A value word by word, as it is masked where it stands alone.
+    fn parts(&mut self, value: &str) -> String {
+        let mut clean = String::with_capacity(value.len());
+        for part in value.split_inclusive(separates) {
+            let word = part.trim_end_matches(separates);
+            let shown = word.is_empty() || self.words.is_shown(word);
+            clean.push_str(&if shown { word.to_owned() } else { self.words.mask(word) });
+            clean.push_str(&part[word.len()..]);
+        }
+        clean
+    }
+}

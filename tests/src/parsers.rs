@@ -1,0 +1,208 @@
+//! Every reader of bytes that somebody else has written, by name, with what has to hold whatever the bytes are. One list for
+//! the tests that run with every change (`tests/foreign_bytes.rs`) and for the fuzzer (`fuzz/`): a line here is a target there.
+
+use bedplate::boot::bls::{self, BlsEntry};
+use bedplate::boot::grub_files::GrubFiles;
+use bedplate::boot::grubenv::Grubenv;
+use bedplate::boot::{grub_cfg, grub_default, grub_quote, kernel_cmdline, uki};
+use bedplate::cmdline::{CommandLine, Edit, KernelDefaults};
+use bedplate::daemon::{events, links};
+use bedplate::facts::{Arch, Depth, observe, vpd};
+use bedplate::host::snapshot::{Node, Snapshot};
+use bedplate::kind::cmdline::diagnosis::{Seen, cause};
+use bedplate::ledger::Ledger;
+use bedplate::profile::{LayerText, load, shipped};
+use bedplate::reboot::fleetlock;
+use bedplate::reboot::hold::Hold;
+
+use crate::whole_host::{base, everything, loaded};
+
+/// What reads the bytes, and panics where a promise is broken.
+pub type Parser = fn(&[u8]);
+
+/// All of them. `tests/corpus/NAME/` has bytes to begin with.
+pub const PARSERS: &[(&str, Parser)] = &[
+    ("bls", bls),
+    ("cmdline", cmdline),
+    ("config-space", config_space),
+    ("fleetlock", fleetlock),
+    ("grub-cfg", grub_cfg),
+    ("grub-default", grub_default),
+    ("grub-drop-in", |bytes| _ = grub_default::parse_drop_in(&text(bytes), "GRUB_CMDLINE_LINUX")),
+    ("grub-words", grub_words),
+    ("grubenv", grubenv),
+    ("hold", |bytes| _ = Hold::parse(bytes)),
+    ("kernel-cmdline", kernel_cmdline),
+    ("kernel-config", |bytes| _ = KernelDefaults::parse(&text(bytes))),
+    ("kernel-log", kernel_log),
+    ("ledger", |bytes| _ = Ledger::parse(bytes, "ledger.json")),
+    ("link-events", |bytes| _ = links::changed_links(bytes)),
+    ("mdev", |bytes| with_file("/sys/bus/mdev/devices/x/mdev_type/name", bytes)),
+    ("modprobe", |bytes| with_file("/etc/modprobe.d/site.conf", bytes)),
+    ("modules-load", |bytes| with_file("/etc/modules-load.d/site.conf", bytes)),
+    ("netlink", bedplate::host::any_answer),
+    ("os-release", |bytes| with_file("/etc/os-release", bytes)),
+    ("profile", profile),
+    ("snapshot", snapshot),
+    ("sysctl", |bytes| with_file("/etc/sysctl.d/site.conf", bytes)),
+    ("sysfs", sysfs),
+    ("uevent", |bytes| _ = events::relevant(bytes)),
+    ("uki", |bytes| _ = (uki::cmdline(bytes), uki::release(bytes))),
+    ("vpd", |bytes| _ = vpd::parse(bytes)),
+];
+
+/// The one of this name.
+pub fn named(name: &str) -> Option<Parser> {
+    PARSERS.iter().find(|(own, _)| *own == name).map(|(_, parser)| *parser)
+}
+
+/// As files are read: bytes that are no UTF-8 stand for themselves.
+fn text(bytes: &[u8]) -> String {
+    bedplate::raw_text::decode(bytes)
+}
+
+fn bls(bytes: &[u8]) {
+    let text = text(bytes);
+    let entry = BlsEntry::parse("one.conf", &text);
+    assert_eq!(entry.text(), text, "what was read is written again");
+    let _ = (entry.title(), entry.version(), entry.linux(), entry.options());
+    let _ = (entry.grub_variables(), entry.systemd_cmdline());
+    let _ = entry.grub_cmdline(&|_| Some("ro quiet".to_owned()));
+    let _ = entry.grub_cmdline(&|_| None);
+    let entries = [entry, BlsEntry::parse("two.conf", &text)];
+    let _ = (bls::grub_order(&entries), bls::systemd_order(&entries));
+    let _ = (bls::grub_choice(&entries, &text), bls::systemd_default(&entries, &[&text]));
+    for reader in [bls::Reader::Grub, bls::Reader::SystemdBoot] {
+        let _ = entries[0].edited(reader, &edit());
+    }
+}
+
+fn edit() -> Edit {
+    Edit::new(Arch::X86_64, &["iommu=pt", "pci=realloc"], &["quiet"]).expect("arguments")
+}
+
+fn cmdline(bytes: &[u8]) {
+    let text = text(bytes);
+    let line = CommandLine::parse(&text);
+    assert_eq!(line.to_string(), text, "what was read is written again");
+    let _ = (
+        line.check(),
+        line.init_arguments(),
+        edit().satisfied_by(&line, &KernelDefaults::default()),
+    );
+    if let Ok(edited) = edit().apply(&line) {
+        let again = edit().apply(&edited).expect("it was applied before");
+        assert_eq!(again.to_string(), edited.to_string(), "the second time there is nothing to do");
+    }
+}
+
+fn kernel_cmdline(bytes: &[u8]) {
+    for reader in [bls::Reader::Grub, bls::Reader::SystemdBoot] {
+        let _ = kernel_cmdline::cmdline(&text(bytes), reader);
+        let _ = kernel_cmdline::edited(&text(bytes), reader, &edit());
+    }
+}
+
+fn grub_default(bytes: &[u8]) {
+    let text = text(bytes);
+    let default = grub_default::parse(&text);
+    assert_eq!(default.text(), text, "what was read is written again");
+    for variable in ["GRUB_CMDLINE_LINUX_DEFAULT", "GRUB_CMDLINE_LINUX", "GRUB_DEFAULT"] {
+        let _ = grub_default::evaluate(&[&default, &default], variable);
+        let _ = default.value(variable, Some("ro"));
+    }
+}
+
+fn grub_cfg(bytes: &[u8]) {
+    let text = text(bytes);
+    let _ = grub_cfg::entries(&text, &GrubFiles::default());
+    let entry = [BlsEntry::parse("one.conf", "title One\nlinux /vmlinuz\noptions ro\n")];
+    let around = GrubFiles { grubenv: None, files: &["custom.cfg"], bls: &entry };
+    let _ = grub_cfg::default_entry(&text, &around);
+}
+
+fn grub_words(bytes: &[u8]) {
+    let text = text(bytes);
+    let _ = (grub_quote::split(&text), grub_quote::kernel_line(&text));
+    let _ = grub_quote::edit_text(&text, &edit());
+}
+
+fn grubenv(bytes: &[u8]) {
+    if let Ok(block) = Grubenv::parse(&text(bytes)) {
+        assert_eq!(Grubenv::parse(&block.render()), Ok(block), "what is written is read again");
+    }
+}
+
+/// The first byte chooses the status, the second the content type.
+fn fleetlock(bytes: &[u8]) {
+    let [status, kind, body @ ..] = bytes else { return };
+    let status = 200 + u16::from(*status) * 2;
+    let kinds = ["application/json", "text/plain", "text/html", ""];
+    let said = fleetlock::understood(status, kinds[usize::from(*kind) % kinds.len()], body);
+    if let Err(error) = said {
+        let shown = error.to_string();
+        assert!(!shown.contains(|c: char| c.is_control()), "{shown:?} steers a terminal");
+        assert!(shown.len() < 8192, "{} bytes", shown.len());
+    }
+}
+
+fn kernel_log(bytes: &[u8]) {
+    let line = CommandLine::parse("iommu=pt pci=realloc");
+    let text = String::from_utf8_lossy(bytes);
+    let seen = Seen { running: Some(&line), log: Some(&text), ..Seen::default() };
+    cause(&seen, &edit(), &[]).describe();
+}
+
+fn profile(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Err(errors) = load(&[LayerText { path: "profile.toml", text: &text }], shipped()) {
+        let _ = errors.to_string();
+    }
+}
+
+fn snapshot(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(host) = Snapshot::from_text(&text) {
+        let written = host.to_text();
+        let again = Snapshot::from_text(&written).expect("it was just written");
+        assert_eq!(again.to_text(), written, "what is written is read again");
+        everything(&host, &loaded(0));
+    }
+}
+
+/// A host with one more file, planned for by every way to boot.
+fn with_file(path: &str, bytes: &[u8]) {
+    let mut host = base(chosen(bytes, 2));
+    host.insert(path, Node::File(bytes.to_vec()));
+    everything(&host, &loaded(0));
+}
+
+/// One of so many things, by the bytes.
+fn chosen(bytes: &[u8], of: usize) -> usize {
+    bytes.iter().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)))
+        % of
+}
+
+/// The bytes in place of one attribute of one device.
+fn sysfs(bytes: &[u8]) {
+    let mut host = base(0);
+    let is_attribute =
+        |(path, node): &(&str, &Node)| path.starts_with("/sys/") && matches!(node, Node::File(_));
+    let attributes: Vec<String> =
+        host.nodes().filter(is_attribute).map(|(path, _)| path.to_owned()).collect();
+    host.insert(&attributes[chosen(bytes, attributes.len())], Node::File(bytes.to_vec()));
+    observe(&host, Depth::Thorough);
+}
+
+/// The bytes in place of the config space of one function.
+fn config_space(bytes: &[u8]) {
+    let mut host = base(0);
+    let is_config = |(_, node): &(&str, &Node)| matches!(node, Node::Config(_));
+    let configs: Vec<String> =
+        host.nodes().filter(is_config).map(|(path, _)| path.to_owned()).collect();
+    if let Some(Node::Config(config)) = host.node_mut(&configs[chosen(bytes, configs.len())]) {
+        config.blocks = [(0, bytes.iter().copied().take(4096).collect())].into();
+        (config.length, config.rest_is_zero) = (4096, true);
+    }
+    observe(&host, Depth::Thorough);
+}

@@ -1,0 +1,39 @@
+//! Everything that bedplate reads of a host and says of it, in one call.
+
+use bedplate::demo::HostSpec;
+use bedplate::engine::{self, observe};
+use bedplate::facts::Depth;
+use bedplate::facts::names::Names;
+use bedplate::host::snapshot::Snapshot;
+use bedplate::ledger::Ledger;
+use bedplate::profile::{LayerText, Loaded, load, shipped};
+use bedplate::report::{diff, inspect, json, style, text};
+
+/// Ways to boot.
+pub const LOADERS: [&str; 9] =
+    ["debian", "rhel9", "rhel8", "suse", "systemd-boot", "uki", "rpm-ostree", "bootc", "talos"];
+
+/// One of the shipped profiles.
+pub fn loaded(profile: usize) -> Loaded {
+    let text = shipped()[profile % shipped().len()].text;
+    load(&[LayerText { path: "profile.toml", text }], shipped()).expect("a shipped profile")
+}
+
+/// A host with one of [`LOADERS`].
+pub fn base(loader: usize) -> Snapshot {
+    let description = format!("machine = \"plain\"\nloader = \"{}\"\n", LOADERS[loader]);
+    HostSpec::from_toml(&description).expect("a description").build()
+}
+
+/// All that can be said of a host.
+pub fn everything(host: &Snapshot, loaded: &Loaded) -> String {
+    let mut facts = observe(host, Depth::Thorough);
+    let names = Names::new(host, &facts);
+    let mut said = inspect::tables(&facts, &names, 100) + &inspect::tree(&facts, &names);
+    engine::assume_cpu(&mut facts, None, &loaded.profile);
+    let plan = engine::plan(&loaded.profile, &facts, host, &Ledger::default()).plan;
+    said += &text::plan(&plan, &facts.label(), text::Detail { verbose: true });
+    said += &diff::plan(&plan);
+    json::plan(&plan, "host").expect("a plan is JSON");
+    style::terminal(&said)
+}

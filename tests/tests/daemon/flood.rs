@@ -1,0 +1,150 @@
+//! What an unprivileged user can do to the daemon by asking it, under the stock policy of the system bus: nothing.
+
+use std::time::{Duration, Instant};
+
+use bedplate::daemon::bus;
+use bedplate::daemon::status::State;
+use bedplate::reboot::state::RebootState;
+use serde_json::{Value, json};
+
+use super::flooder::Flood;
+use super::policy;
+use super::rig::{Rig, difference, right, until, waiting};
+
+/// What the daemon has to stand, and for how long; a longer flood by BEDPLATE_FLOOD_SECONDS.
+const CONNECTIONS: usize = 60;
+const SECONDS: u64 = 10;
+/// An operator's cancel is answered within this.
+const CANCEL: Duration = Duration::from_secs(2);
+/// And waited for this long, so that the test says how late it is.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What the daemon's memory may grow by in a flood.
+const GROWTH_KIB: u64 = 48 * 1024;
+
+fn seconds() -> Duration {
+    let asked = std::env::var("BEDPLATE_FLOOD_SECONDS").ok();
+    Duration::from_secs(asked.map_or(SECONDS, |text| text.parse().expect("a number of seconds")))
+}
+
+/// A plan as large as that of a host with eight GPUs.
+fn large(mut seen: Value) -> Value {
+    seen["plan_json"] =
+        json!(format!("{{\"bedplate_plan\":1,\"x\":\"{}\"}}\n", "x".repeat(35_000)));
+    seen
+}
+
+/// Has the host drift, and says how long that lasts.
+fn heal(rig: &Rig) -> Duration {
+    let healed = || rig.calls().iter().filter(|call| call.contains("--only")).count();
+    let before = healed();
+    // Another one each time: the same would be taken for a tool that fights over it.
+    let mut change = difference();
+    change["id"] = json!(format!("acs/0000:{before:02x}:00.0"));
+    let (mut drifted, mut fixed) = (large(right(rig)), large(right(rig)));
+    drifted["changes"] = json!([change]);
+    fixed["done"] = json!([{ "change": change, "failure": null }]);
+    rig.after(&fixed);
+    rig.look(&drifted);
+    let begun = Instant::now();
+    rig.touch();
+    until("the drift is healed", || healed() > before);
+    let took = begun.elapsed();
+    until("that is told", || rig.read("run/bedplate/status.json").contains("\"converged\""));
+    took
+}
+
+/// The most memory it had so far, in KiB.
+fn peak(rig: &Rig) -> u64 {
+    let pid = rig.daemon.as_ref().expect("it was started").id();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+#[test]
+fn a_flood_of_every_call_slows_nothing() {
+    let Some(rig) = policy::converged() else { return };
+    // The slowest of several: this machine has other things to do, too.
+    let quiet = (0..5).map(|_| heal(&rig)).max().expect("five");
+    rig.look(&large(waiting(&rig)));
+    rig.touch();
+    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    let before = peak(&rig);
+
+    let flood = Flood::start(rig.path("bus"), CONNECTIONS);
+    let begun = Instant::now();
+    until("the flood is under way", || flood.calls() > 1000);
+    let cancelled = Instant::now();
+    let asked = async { bus::agent(&rig.logind).await?.cancel_reboot().await };
+    let answer = rig.runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
+    let cancel = cancelled.elapsed();
+    assert!(matches!(answer, Ok(Ok(said)) if said.contains("is taken back")));
+    assert!(cancel <= CANCEL, "an operator's cancel was answered after {cancel:?}");
+    let mut heals = Vec::new();
+    while begun.elapsed() < seconds() {
+        heals.push(heal(&rig));
+    }
+    let after = peak(&rig);
+    eprintln!(
+        "quiet {quiet:?}, flooded {heals:?}, {} calls, {before} -> {after} KiB",
+        flood.calls()
+    );
+    let slowest = heals.iter().max().expect("at least one");
+    assert!(*slowest <= quiet * 2, "healed in {quiet:?}, and in a flood in {heals:?}");
+    assert!(after - before <= GROWTH_KIB, "{before} KiB before, {after} KiB after");
+    drop(flood);
+    rig.until("it is still there", |status| status.state == State::Converged);
+}
+
+/// What was asked for while the daemon was at something else is not done for a caller who has gone meanwhile.
+#[test]
+fn a_request_whose_caller_has_left_is_dropped() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    let looks = || rig.calls().len();
+    let before = looks();
+    rig.write("wait", "");
+    rig.touch();
+    until("a look is under way", || looks() > before);
+    let caller = |member: &'static str| {
+        rig.runtime.block_on(async {
+            let connection = zbus::connection::Builder::address(rig.address().as_str());
+            let connection = connection.build().await.expect("the bus is there");
+            let call = zbus::Message::method_call(bus::PATH, member).destination(bus::NAME);
+            let call = call.interface(bus::NAME).build(&()).expect("a message");
+            connection.send(&call).await.expect("the bus takes it");
+            connection
+        })
+    };
+    let leaves = caller("Reload");
+    let stays = caller("Reload");
+    // Both are in the daemon's queue: what it says of who may has been asked.
+    rig.settle();
+    drop(leaves);
+    std::fs::remove_file(rig.path("wait")).expect("ours");
+    // Answered in order: after this there is nothing left to do.
+    rig.runtime.block_on(async { rig.agent().await?.reload().await }).expect("root may");
+    drop(stays);
+    assert_eq!(
+        looks() - before,
+        3,
+        "for the event, for who stays, and for this test: {:?}",
+        rig.calls()
+    );
+}
+
+/// However many ask for a look, and however often: they get what was seen a moment ago.
+#[test]
+fn looks_that_anybody_asks_for_are_few_and_change_nothing() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    let plan = || rig.runtime.block_on(async { rig.agent().await?.plan().await }).expect("a plan");
+    let looks = || rig.calls().len();
+    let before = looks();
+    for _ in 0..50 {
+        assert_eq!(plan(), "{\"bedplate_plan\":1}\n");
+    }
+    assert_eq!(looks(), before, "it was looked at when the daemon started");
+}

@@ -1,0 +1,202 @@
+//! Secrets in files that root alone may read, next to what bedplate reads there, with and without syntax errors: nothing that
+//! everybody may read of the daemon has one of them. Daemon and worker are real.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+
+use super::node::Node;
+use super::rig::Rig;
+
+/// In every secret.
+const MARK: &str = "hunter2";
+
+const PROFILE: &str = r#"schema = 1
+name = "node"
+description = "hunter2-description"
+# hunter2-comment
+[iommu]
+mode = "passthrough"
+[cmdline]
+args = ["rd.luks.key=/hunter2-arg", { arg = "quiet", why = "hunter2-why", source = "hunter2-source" }]
+absent = ["password", "ip", "rd.luks.options"]
+[modules]
+gpudirect = "none"
+load = ["loop"]
+options = { loop = { max_part = "hunter2-option" } }
+[sysctl]
+set = { "kernel.core_pattern" = "|/bin/false hunter2-sysctl", "vm.swappiness" = 1 }
+[lints]
+allow = { amd-iommu-on = "hunter2-reason" }
+[agent]
+mode = "observe"
+[reboot]
+policy = "schedule"
+busy_command = ["/bin/false", "--token", "hunter2-busy"]
+command = ["/bin/false", "hunter2-command"]
+fleetlock = { url = "http://127.0.0.1:9/hunter2-path/" }
+"#;
+
+const GRUB: &str = r##"# hunter2-comment
+GRUB_DEFAULT="hunter2-title>1"
+MY_TOKEN='hunter2-variable'
+GRUB_CMDLINE_LINUX="ro password=hunter2-token rd.luks.key=/hunter2-key rd.luks.options=hunter2-options iommu=off"
+GRUB_CMDLINE_LINUX_DEFAULT="ip=hunter2-ip quiet"
+"##;
+
+const GRUB_CFG: &str = r#"set superusers="root"
+password_pbkdf2 root grub.pbkdf2.sha512.hunter2-hash
+set default="0"
+menuentry 'hunter2-title' --class debian $menuentry_id_option 'hunter2-id' {
+	linux /boot/vmlinuz-6.1.0-13-amd64 root=UUID=hunter2-root ro password=hunter2-token ip=hunter2-ip iommu=off
+}
+"#;
+
+const BLS: &str = "title hunter2-title\nversion 6.1.0\nlinux /vmlinuz-6.1.0\n# hunter2-comment\n\
+    options root=hunter2-root password=hunter2-token ip=hunter2-ip iommu=off\n";
+
+type Files = BTreeMap<&'static str, String>;
+
+fn files(more: &[(&'static str, &str)]) -> Files {
+    let mut files: Files = [
+        ("etc/bedplate/profile.toml", PROFILE),
+        ("etc/default/grub", GRUB),
+        ("etc/default/grub.d/50-site.cfg", "SITE=hunter2-drop-in\n"),
+        ("boot/grub/grub.cfg", GRUB_CFG),
+        (
+            "etc/modprobe.d/site.conf",
+            "# hunter2\noptions loop max_part=hunter2-modprobe\ninstall x /bin/hunter2\n",
+        ),
+        (
+            "etc/sysctl.d/zzz.conf",
+            "# hunter2\nvm.swappiness = hunter2-swappiness\nkernel.core_pattern=hunter2\n",
+        ),
+    ]
+    .map(|(path, text)| (path, text.to_owned()))
+    .into();
+    files.extend(more.iter().map(|(path, text)| (*path, (*text).to_owned())));
+    files
+}
+
+/// What everybody may read, by where it is read.
+fn public(rig: &Rig) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let asked = async {
+        let agent = rig.agent().await?;
+        let plan = agent.plan().await;
+        let bus = zbus::fdo::PropertiesProxy::builder(&rig.logind)
+            .destination("org.bedplate.Agent1")
+            .path("/org/bedplate/Agent1")
+            .build()
+            .await?;
+        let name = zbus::names::InterfaceName::try_from("org.bedplate.Agent1")?;
+        Ok::<_, zbus::Error>((plan, bus.get_all(name).await?))
+    };
+    let (plan, properties) = rig.runtime.block_on(asked).expect("it answers");
+    found.insert("Plan()".to_owned(), plan.unwrap_or_else(|error| error.to_string()));
+    for (name, value) in properties {
+        found.insert(name, format!("{:?}", value));
+    }
+    for file in ["status.json", "bedplate.prom", "announced.json"] {
+        found.insert(file.to_owned(), rig.read(&format!("run/bedplate/{file}")));
+    }
+    let features = "etc/kubernetes/node-feature-discovery/features.d/bedplate";
+    found.insert("labels".to_owned(), rig.read(features));
+    found.insert("log".to_owned(), rig.read("log"));
+    found
+}
+
+/// Has the daemon look at a host with these files, 0600 each, and gives back what it shows; `expected` has to be in it, so that
+/// the files count.
+fn shown(files: &Files, expected: &[&str]) {
+    let Some(rig) = Rig::new() else { return };
+    let Some(_) = Node::new(&rig) else { return };
+    std::fs::create_dir_all(rig.path("etc/kubernetes/node-feature-discovery/features.d"))
+        .expect("ours");
+    for (path, text) in files {
+        rig.write(path, text);
+        std::fs::set_permissions(rig.path(path), PermissionsExt::from_mode(0o600)).expect("ours");
+    }
+    let node = Node::new_as_it_is(&rig);
+    let _daemon = node.daemon();
+    rig.until("it has looked", |status| status.state.name() != "starting");
+    let all = public(&rig);
+    for (place, text) in &all {
+        let at = text.find(MARK).map(|at| text.split_at(at).1.chars().take(60).collect::<String>());
+        assert_eq!(at, None, "{place}:\n{text}");
+    }
+    let all: String = all.into_values().collect();
+    for words in expected {
+        assert!(all.contains(words), "{words} is not in\n{all}");
+    }
+}
+
+#[test]
+fn a_plan_shows_none() {
+    shown(
+        &files(&[]),
+        &["\"withheld\": true", "rd.luks.key=…", "options loop max_part", "kernel.core_pattern"],
+    );
+}
+
+#[test]
+fn syntax_errors_next_to_them_show_none() {
+    let grub = GRUB.replace("MY_TOKEN='hunter2-variable'", "MY_TOKEN='hunter2-never-closed");
+    shown(&files(&[("etc/default/grub", &grub)]), &["/etc/default/grub:3"]);
+    let grub = GRUB.replace("MY_TOKEN=", "eval hunter2-eval; MY_TOKEN=`hunter2-run`");
+    shown(&files(&[("etc/default/grub", &grub)]), &["/etc/default/grub"]);
+    let quote = GRUB.replace("password=hunter2-token", "dyndbg=\\\"hunter2-quote password=x");
+    shown(&files(&[("etc/default/grub", &quote)]), &["/etc/default/grub"]);
+    let cfg = GRUB_CFG.replace("set default=\"0\"", "set default=\"${hunter2}6hunter2");
+    shown(&files(&[("boot/grub/grub.cfg", &cfg)]), &["/boot/grub/grub.cfg"]);
+    let cfg = GRUB_CFG.replace("linux /boot/vmlinuz-6.1.0-13-amd64", "linux /boot/hunter2");
+    shown(&files(&[("boot/grub/grub.cfg", &cfg)]), &["/etc/default/grub"]);
+    let conf = "options loop max_part=\"hunter2\noptions loop hunter2=\\\nhunter2 hunter2";
+    shown(&files(&[("etc/modprobe.d/site.conf", conf)]), &["options loop max_part"]);
+}
+
+#[test]
+fn boot_entries_show_none() {
+    let host = |entry: &str| {
+        let os = "ID=rhel\nVERSION_ID=\"9.4\"\nID_LIKE=fedora\n";
+        let cfg = "blscfg\npassword_pbkdf2 root grub.pbkdf2.hunter2\n";
+        let mut files = files(&[
+            ("etc/os-release", os),
+            ("etc/default/grub", &format!("GRUB_ENABLE_BLSCFG=true\n{GRUB}")),
+            ("boot/grub2/grub.cfg", cfg),
+            ("boot/grub2/grubenv", "# GRUB Environment Block\nsaved_entry=hunter2\n####\n"),
+            ("etc/kernel/cmdline", "root=hunter2-root password=hunter2\n"),
+        ]);
+        files.insert("boot/loader/entries/a.conf", entry.to_owned());
+        files.remove("boot/grub/grub.cfg");
+        files
+    };
+    shown(&host(BLS), &["/boot/loader/entries"]);
+    let broken = BLS.replace("options root", "options $hunter2 \"root");
+    shown(&host(&broken), &["/boot/loader/entries/a.conf"]);
+    let twice = BLS.to_owned() + "options hunter2-second\nlinux /hunter2\n";
+    shown(&host(&twice), &["/boot/loader/entries/a.conf"]);
+}
+
+#[test]
+fn a_profile_that_cannot_be_used_shows_none() {
+    let broken = |from: &str, to: &str| PROFILE.replace(from, to);
+    for (profile, expected) in [
+        (broken("[iommu]", "[iommu\nx = hunter2-bare"), "profile.toml:5:"),
+        (broken("\"hunter2-busy\"]", "\"hunter2-busy\", hunter2]"), "profile.toml:"),
+        (broken("policy = \"schedule\"", "policy = \"hunter2-policy\""), "profile.toml:"),
+        (broken("policy = \"schedule\"", "hunter2-key = \"hunter2-value\""), "profile.toml:"),
+        (broken("http://127.0.0.1:9/", "ftp://me:hunter2@lock/"), "is not the address of a server"),
+        (broken("url =", "header = \"hunter2\", url ="), "profile.toml:"),
+        (broken("\"rd.luks.key=/hunter2-arg\"", "\"rd.luks.key=\\\"hunter2\""), "profile.toml:"),
+        (broken("\"vm.swappiness\" = 1", "\"..hunter2\" = \"hunter2\""), "profile.toml:"),
+        (broken("mode = \"observe\"", "mode = 7\ninterval = \"hunter2\""), "profile.toml:"),
+        (broken("[lints]", "[lints]\nhunter2 = 1"), "profile.toml:"),
+    ] {
+        shown(&files(&[("etc/bedplate/profile.toml", &profile)]), &[expected]);
+    }
+    // A user and a password in a URL of the right scheme: the daemon refuses it when it asks for the slot.
+    let user = broken("http://127.0.0.1:9/", "http://me:hunter2@127.0.0.1:9/");
+    shown(&files(&[("etc/bedplate/profile.toml", &user)]), &["rd.luks.key=…"]);
+    let layer = "schema = 1\n[cmdline]\nargs = [\"a=hunter2\", hunter2]\n";
+    shown(&files(&[("etc/bedplate/profile.d/x.toml", layer)]), &["profile.d/x.toml:3:"]);
+}

@@ -1,0 +1,208 @@
+//! What bedplate is built of keeps to deny.toml: licences, sources, crates that are not wanted, more than one version of a
+//! crate. cargo-deny reads the same file and knows advisories, too (`.ci/run`); it takes longer to build than bedplate does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    resolve: Resolve,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    id: String,
+    name: String,
+    version: String,
+    license: Option<String>,
+    source: Option<String>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    req: String,
+    path: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Resolve {
+    nodes: Vec<Node>,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct Deny {
+    graph: Graph,
+    licenses: Licenses,
+    bans: Bans,
+    sources: Sources,
+}
+
+#[derive(Deserialize)]
+struct Graph {
+    targets: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Licenses {
+    allow: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+struct Bans {
+    deny: Vec<Named>,
+    skip: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(rename = "crate")]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Sources {
+    #[serde(rename = "allow-registry")]
+    registries: Vec<String>,
+}
+
+fn deny() -> Deny {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deny.toml");
+    toml::from_str(&std::fs::read_to_string(path).expect("it is there"))
+        .expect("as cargo-deny has it")
+}
+
+/// All packages that are built on one of the targets.
+fn packages(deny: &Deny) -> Vec<Package> {
+    let output = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()))
+        .args(["metadata", "--locked", "--format-version=1"])
+        .args(deny.graph.targets.iter().map(|target| format!("--filter-platform={target}")))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).expect("JSON");
+    let built: BTreeSet<String> = metadata.resolve.nodes.into_iter().map(|node| node.id).collect();
+    let packages = metadata.packages.into_iter().filter(|package| built.contains(&package.id));
+    let packages: Vec<Package> = packages.collect();
+    assert!(packages.len() > 100, "{} packages", packages.len());
+    packages
+}
+
+/// Whether an SPDX expression can be met with these licences. `/` is how older crates write OR.
+fn is_met(expression: &str, allowed: &BTreeSet<String>) -> bool {
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
+    let mut words: Vec<&str> = spaced.split_whitespace().rev().collect();
+    let met = any_of(&mut words, allowed);
+    assert!(words.is_empty(), "{expression} is no SPDX expression");
+    met
+}
+
+fn any_of(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> bool {
+    let mut met = all_of(words, allowed);
+    while words.pop_if(|word| *word == "OR").is_some() {
+        met |= all_of(words, allowed);
+    }
+    met
+}
+
+fn all_of(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> bool {
+    let mut met = one(words, allowed);
+    while words.pop_if(|word| *word == "AND").is_some() {
+        met &= one(words, allowed);
+    }
+    met
+}
+
+fn one(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> bool {
+    let word = words.pop().expect("a licence");
+    if word == "(" {
+        let met = any_of(words, allowed);
+        assert_eq!(words.pop(), Some(")"));
+        return met;
+    }
+    match words.pop_if(|word| *word == "WITH") {
+        Some(_) => allowed.contains(&format!("{word} WITH {}", words.pop().expect("an exception"))),
+        None => allowed.contains(word),
+    }
+}
+
+#[test]
+fn licences_are_read_as_spdx_has_them() {
+    let allowed = BTreeSet::from(["MIT".to_owned(), "Apache-2.0 WITH LLVM-exception".to_owned()]);
+    for met in [
+        "MIT",
+        "GPL-3.0 OR MIT",
+        "MIT/GPL-3.0",
+        "(X AND Y) OR MIT",
+        "Apache-2.0 WITH LLVM-exception AND MIT",
+    ] {
+        assert!(is_met(met, &allowed), "{met}");
+    }
+    for other in ["GPL-3.0", "MIT AND GPL-3.0", "Apache-2.0", "(MIT OR X) AND Y", "MIT WITH X"] {
+        assert!(!is_met(other, &allowed), "{other}");
+    }
+}
+
+#[test]
+fn licences_and_sources_are_those_that_are_allowed() {
+    let deny = deny();
+    let mut wrong = Vec::new();
+    for package in packages(&deny) {
+        let named = format!("{} {}", package.name, package.version);
+        match &package.license {
+            Some(license) if is_met(license, &deny.licenses.allow) => {}
+            license => wrong.push(format!("{named}: licence {license:?}")),
+        }
+        let Some(source) = &package.source else { continue };
+        let registry = source.strip_prefix("registry+").unwrap_or("no registry");
+        if !deny.sources.registries.iter().any(|own| own == registry) {
+            wrong.push(format!("{named}: from {source}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_crate_is_there_that_is_not_wanted() {
+    let deny = deny();
+    let packages = packages(&deny);
+    let mut wrong = Vec::new();
+    let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for package in &packages {
+        if deny.bans.deny.iter().any(|banned| banned.name == package.name) {
+            wrong.push(format!("{} is not to be used", package.name));
+        }
+        versions.entry(&package.name).or_default().push(&package.version);
+        let own = package.source.is_none();
+        for dependency in package.dependencies.iter().filter(|_| own) {
+            if dependency.req == "*" && dependency.path.is_none() {
+                wrong.push(format!("{} wants any version of {}", package.name, dependency.name));
+            }
+        }
+    }
+    let mut skipped: BTreeSet<&str> =
+        deny.bans.skip.iter().map(|named| named.name.as_str()).collect();
+    for (name, found) in &versions {
+        let left: Vec<&&str> = found
+            .iter()
+            .filter(|version| !skipped.remove(format!("{name}@{version}").as_str()))
+            .collect();
+        if left.len() > 1 {
+            wrong.push(format!("{name} in versions {left:?}: update, or say in deny.toml why not"));
+        }
+    }
+    wrong
+        .extend(skipped.iter().map(|stale| format!("deny.toml skips {stale}, which is not there")));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
