@@ -52,8 +52,6 @@ files() {
     '644 systemd/bedplate-holders@.service /usr/lib/systemd/system/bedplate-holders@.service' \
     '644 systemd/bedplate-check.socket /usr/lib/systemd/system/bedplate-check.socket' \
     '644 systemd/bedplate-check@.service /usr/lib/systemd/system/bedplate-check@.service' \
-    '644 systemd/bedplate-marker.socket /usr/lib/systemd/system/bedplate-marker.socket' \
-    '644 systemd/bedplate-marker@.service /usr/lib/systemd/system/bedplate-marker@.service' \
     '644 systemd/bedplate-ready.service /usr/lib/systemd/system/bedplate-ready.service' \
     '644 systemd/bedplate-ready.target /usr/lib/systemd/system/bedplate-ready.target' \
     '755 systemd/system-shutdown/bedplate /usr/lib/systemd/system-shutdown/bedplate' \
@@ -186,7 +184,7 @@ if [ -n "$uninstall" ]; then
     # again what is withdrawn.
     "$tool" reboot cancel >/dev/null 2>&1 || true
     systemctl disable --now bedplate bedplate-boot 2>/dev/null || true
-    for unit in worker loader holders check marker; do systemctl stop "bedplate-$unit.socket" 2>/dev/null || true; done
+    for unit in worker loader holders check; do systemctl stop "bedplate-$unit.socket" 2>/dev/null || true; done
   fi
   if [ -x "$tool" ]; then
     put_back

@@ -20,7 +20,6 @@ fn the_units_are_confined() {
         ("bedplate-loader@1.service", 29),
         ("bedplate-holders@1.service", 12),
         ("bedplate-check@1.service", 22),
-        ("bedplate-marker@1.service", 10),
     ] {
         let said = Command::new(&analyze)
             .args([
@@ -56,7 +55,7 @@ fn what_may_load_modules_is_the_worker_and_that() {
         assert!(more.lines().any(|own| own == line), "{line} is not in\n{more}");
     }
     // The daemon asks for units that are there.
-    for name in ["worker", "loader", "holders", "check", "marker"] {
+    for name in ["worker", "loader", "holders", "check"] {
         assert!(
             read(&format!("bedplate-{name}.socket"))
                 .contains(&format!("/run/bedplate-helpers/{name}\n"))
@@ -75,13 +74,14 @@ fn the_units_stay_confined_with_drop_ins() {
         entries.map(|entry| entry.expect("ours").file_name().into_string().expect("text")).collect()
     };
     assert_eq!(names("bedplate.service"), ["fleetlock.conf".to_owned()].into());
-    let workers = ["cold-reboot.conf".to_owned(), "vf-attributes.conf".to_owned()];
+    let workers = ["cold-reboot.conf", "network.conf", "vf-attributes.conf"].map(str::to_owned);
     assert_eq!(names("bedplate-worker@.service"), workers.into(), "each has its limit");
-    let network = "bedplate.service.d/fleetlock.conf";
+    let lock = "bedplate.service.d/fleetlock.conf";
+    let network = "bedplate-worker@.service.d/network.conf";
     let cold = "bedplate-worker@.service.d/cold-reboot.conf";
     let attributes = "bedplate-worker@.service.d/vf-attributes.conf";
     let cases: [(&str, &[&str], u32); 7] = [
-        ("bedplate.service", &[network], 17),
+        ("bedplate.service", &[lock], 17),
         ("bedplate-check@.service", &[network], 25),
         ("bedplate-worker@.service", &[network], 28),
         ("bedplate-worker@.service", &[cold], 27),

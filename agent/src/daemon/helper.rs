@@ -136,7 +136,12 @@ impl Helpers {
         worker::ask(&self.launch, unit, &arguments, &input, LIMIT).await
     }
 
-    /// Who holds a GPU or RDMA device open, in one line. What cannot be found out counts as somebody.
+    /// Whether another build has answered: this daemon is about to end, and to be started as that one.
+    pub fn is_replaced(&self) -> bool {
+        self.launch.is_replaced()
+    }
+
+    /// Who holds a GPU or RDMA device open, in one line. What cannot be found out counts as in use.
     pub async fn holders(&self, idle: &[String]) -> Option<String> {
         let task = Task::Holders { idle: idle.to_vec() };
         let asked = self.ask(Unit::Holders, &task).await;
@@ -215,6 +220,6 @@ impl Helpers {
     /// # Errors
     /// [`WorkError`].
     pub async fn marker(&self, wanted: bool) -> Result<(), WorkError> {
-        self.ask(Unit::Marker, &Task::Marker { wanted }).await
+        self.ask(Unit::Check, &Task::Marker { wanted }).await
     }
 }

@@ -7,18 +7,22 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Split};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// With this begins the last line of an answer that comes through a socket: how the process ended.
 pub const END: &str = "end ";
 /// How a process ends that was asked by another build of this program (sysexits.h: `EX_TEMPFAIL`).
 pub const REPLACED: i32 = 75;
+/// How long units may take to end once they are no longer needed: less than systemd gives the daemon itself (TimeoutStopSec=).
+const ENDING: Duration = Duration::from_secs(20);
 
 /// The units, by their rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +33,8 @@ pub enum Unit {
     Loader,
     /// Sees the open files of all processes.
     Holders,
-    /// Runs the operator's busy check.
+    /// Runs the operator's busy check, and writes the marker in /run that asks others for a reboot.
     Check,
-    /// Writes the marker in /run that asks others for a reboot.
-    Marker,
 }
 
 impl Unit {
@@ -43,7 +45,6 @@ impl Unit {
             Unit::Loader => "loader",
             Unit::Holders => "holders",
             Unit::Check => "check",
-            Unit::Marker => "marker",
         }
     }
 }
@@ -59,6 +60,8 @@ pub enum Launch {
         directory: PathBuf,
         /// Another build has answered.
         replaced: Arc<AtomicBool>,
+        /// Has a receiver for each unit that was started and has not ended.
+        running: watch::Sender<()>,
     },
 }
 
@@ -107,22 +110,61 @@ pub enum Process {
         said: JoinHandle<String>,
     },
     /// Another process at the other end of a socket; it ends when this end is closed.
-    Unit {
-        /// Its answer.
-        lines: Split<BufReader<OwnedReadHalf>>,
-        /// How it ended, once it has said so.
-        ended: Option<Ended>,
-        /// Another build has answered.
-        replaced: Arc<AtomicBool>,
-        /// Keeps the connection open in both directions.
-        _open: OwnedWriteHalf,
-    },
+    Unit(Connection),
+}
+
+/// A connection to a unit.
+#[derive(Debug)]
+pub struct Connection {
+    /// Its answer; `None` only while this is dropped.
+    lines: Option<Split<BufReader<OwnedReadHalf>>>,
+    /// Open for as long as the answer is wanted.
+    open: Option<OwnedWriteHalf>,
+    /// How it ended, once it has said so.
+    ended: Option<Ended>,
+    replaced: Arc<AtomicBool>,
+    running: Option<watch::Receiver<()>>,
+}
+
+impl Connection {
+    async fn line(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+        let Some(lines) = &mut self.lines else { return Ok(None) };
+        let Some(line) = lines.next_segment().await? else { return Ok(None) };
+        let Some(end) = line.strip_prefix(END.as_bytes()) else { return Ok(Some(line)) };
+        let end: Ended = serde_json::from_slice(end)?;
+        if end.code == Some(REPLACED) {
+            self.replaced.store(true, Ordering::Relaxed);
+        }
+        self.ended = Some(end);
+        Ok(None)
+    }
+}
+
+impl Drop for Connection {
+    /// Hangs up. systemd closes its side when nothing of the unit runs any more (service_close_socket_fd), not earlier: until
+    /// then the unit counts as running.
+    fn drop(&mut self) {
+        drop(self.open.take());
+        let (lines, running) = (self.lines.take(), self.running.take());
+        if let (Some(mut lines), Ok(runtime)) = (lines, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move {
+                while let Ok(Some(_)) = lines.next_segment().await {}
+                drop(running);
+            });
+        }
+    }
 }
 
 impl Launch {
     /// Through the sockets in this directory.
     pub fn sockets(directory: PathBuf) -> Self {
-        Launch::Sockets { directory, replaced: Arc::default() }
+        Launch::Sockets { directory, replaced: Arc::default(), running: watch::Sender::default() }
+    }
+
+    /// Waits until all units have ended that were started and are no longer needed. `false`: they did not in time.
+    pub async fn all_ended(&self) -> bool {
+        let Launch::Sockets { running, .. } = self else { return true };
+        tokio::time::timeout(ENDING, running.closed()).await.is_ok()
     }
 
     /// Whether a unit has answered that it runs another build.
@@ -141,13 +183,21 @@ impl Launch {
         input: &str,
     ) -> std::io::Result<Process> {
         match self {
-            Launch::Sockets { directory, replaced } => {
+            Launch::Sockets { directory, replaced, running } => {
                 let request = Request {
                     program: build()?,
                     arguments: arguments.to_vec(),
                     input: input.to_owned(),
                 };
-                connect(&directory.join(unit.name()), &request, replaced.clone()).await
+                let lines = serde_json::to_string(&request)? + "\n";
+                let (reader, open) = connect(&directory.join(unit.name()), &lines).await?;
+                Ok(Process::Unit(Connection {
+                    lines: Some(BufReader::new(reader).split(b'\n')),
+                    open: Some(open),
+                    ended: None,
+                    replaced: replaced.clone(),
+                    running: Some(running.subscribe()),
+                }))
             }
             Launch::Children(worker) if arguments.first().is_some_and(|word| word == WORKER) => {
                 child(worker, arguments, input)
@@ -162,16 +212,10 @@ pub const WORKER: &str = "worker";
 /// The subcommand that does one of the small tasks.
 pub const HELPER: &str = "helper";
 
-async fn connect(
-    socket: &Path,
-    request: &Request,
-    replaced: Arc<AtomicBool>,
-) -> std::io::Result<Process> {
+async fn connect(socket: &Path, request: &str) -> std::io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
     let (reader, mut writer) = UnixStream::connect(socket).await?.into_split();
-    let line = serde_json::to_string(request)? + "\n";
-    writer.write_all(line.as_bytes()).await?;
-    let lines = BufReader::new(reader).split(b'\n');
-    Ok(Process::Unit { lines, ended: None, replaced, _open: writer })
+    writer.write_all(request.as_bytes()).await?;
+    Ok((reader, writer))
 }
 
 /// Starts a child with these arguments, which reads `input`.
@@ -211,16 +255,7 @@ impl Process {
     pub async fn line(&mut self) -> std::io::Result<Option<Vec<u8>>> {
         match self {
             Process::Child { lines, .. } => lines.next_segment().await,
-            Process::Unit { lines, ended, replaced, .. } => {
-                let Some(line) = lines.next_segment().await? else { return Ok(None) };
-                let Some(end) = line.strip_prefix(END.as_bytes()) else { return Ok(Some(line)) };
-                let end: Ended = serde_json::from_slice(end)?;
-                if end.code == Some(REPLACED) {
-                    replaced.store(true, Ordering::Relaxed);
-                }
-                *ended = Some(end);
-                Ok(None)
-            }
+            Process::Unit(connection) => connection.line().await,
         }
     }
 
@@ -235,10 +270,10 @@ impl Process {
                 let said = said.await.unwrap_or_default();
                 Ok(Ended { code: status.code(), status: status.to_string(), said })
             }
-            Process::Unit { ended, .. } => {
+            Process::Unit(connection) => {
                 let cut =
                     "it was ended before it was done: `journalctl -b -u 'bedplate-*'` may show why";
-                ended.take().ok_or_else(|| std::io::Error::other(cut))
+                connection.ended.take().ok_or_else(|| std::io::Error::other(cut))
             }
         }
     }

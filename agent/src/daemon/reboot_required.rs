@@ -24,8 +24,8 @@ const INTENT: &str = "being made\n";
 /// Whether others are to reboot this host. Under policy `schedule` they are not: kured only looks whether the file is there,
 /// and would reboot outside of window, hold and lock.
 pub fn is_wanted(status: &Status) -> Option<bool> {
-    if status.state == State::Starting {
-        // What was there before stays until something is known.
+    if matches!(status.state, State::Starting | State::Stopped) {
+        // What was there before stays until something is known, and after that.
         return None;
     }
     let policy = status.reboot.policy == Some(RebootPolicy::Mark);
@@ -191,6 +191,8 @@ mod tests {
     fn only_the_policy_mark_asks_others() {
         let mut status = Status::starting("b".into());
         assert_eq!(is_wanted(&status), None, "before the first look");
+        status.state = State::Stopped;
+        assert_eq!(is_wanted(&status), None, "nothing can be started any more");
         status.state = State::WaitingForBoot;
         status.reboot.need = Some(RebootNeed::Cold);
         for (policy, wanted) in [

@@ -9,6 +9,7 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };
 use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::launch::{self, Ended, HELPER, Process, REPLACED, Request, WORKER};
 
@@ -23,8 +24,24 @@ pub async fn serve(worker: &Path) -> std::io::Result<()> {
     let connection =
         std::os::unix::net::UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     connection.set_nonblocking(true)?;
-    let (reader, mut writer) = UnixStream::from_std(connection)?.into_split();
-    let mut reader = BufReader::new(reader);
+    let connection = UnixStream::from_std(connection)?;
+    // Beside the socket's mode, which a drop-in may have opened: the daemon is root, or who runs this.
+    let peer = connection.peer_cred()?.uid();
+    if peer != 0 && peer != rustix::process::getuid().as_raw() {
+        return Err(std::io::Error::other(format!("user {peer} is not the daemon")));
+    }
+    let (reader, mut writer) = connection.into_split();
+    let done = answer(worker, BufReader::new(reader), &mut writer).await;
+    // Not shut down: the daemon takes the end of the connection for the end of the whole unit, which systemd sees to.
+    writer.forget();
+    done
+}
+
+async fn answer(
+    worker: &Path,
+    mut reader: BufReader<OwnedReadHalf>,
+    writer: &mut OwnedWriteHalf,
+) -> std::io::Result<()> {
     let mut line = Vec::new();
     (&mut reader).take(LONGEST).read_until(b'\n', &mut line).await?;
     let request: Request = serde_json::from_slice(&line)?;

@@ -208,6 +208,29 @@ impl Restart {
         why
     }
 
+    /// What forbids a reboot now, and who inhibits it.
+    async fn in_the_way(
+        &mut self,
+        status: &mut Status,
+        observation: &Observation,
+        asked: bool,
+        rehearsed: bool,
+    ) -> (Vec<Reason>, Vec<String>) {
+        let mut vetoes = self.vetoes(&observation.reboot, Timestamp::now()).await;
+        // What an operator has put back is no cause for a boot; what an operator asks for is.
+        vetoes.extend(status.held.as_ref().filter(|_| !asked).map(enforce_hold));
+        vetoes.extend(self.no_way(status, observation, rehearsed).await);
+        let mut inhibitors = Vec::new();
+        match &self.logind {
+            None => vetoes.push(Reason::new(WaitsFor::Logind, NO_LOGIND)),
+            Some(logind) => match logind.list_inhibitors().await {
+                Ok(all) => inhibitors = logind::in_the_way(&all),
+                Err(error) => vetoes.push(no_inhibitors(&error)),
+            },
+        }
+        (vetoes, inhibitors)
+    }
+
     async fn decide(
         &mut self,
         record: &mut Result<Record, StoreError>,
@@ -226,28 +249,25 @@ impl Restart {
                 && observation.reboot.policy == RebootPolicy::Schedule);
         let (mut vetoes, mut inhibitors) = (Vec::new(), Vec::new());
         if wanted || matches!(scheduled, Ok(Scheduled::Ours(_))) {
-            vetoes = self.vetoes(&observation.reboot, now).await;
-            // What an operator has put back is no cause for a boot; what an operator asks for is.
-            vetoes.extend(status.held.as_ref().filter(|_| !asked).map(enforce_hold));
             let rehearsed = observation.reboot.rehearse
                 && matches!(scheduled, Ok(Scheduled::Nothing))
                 && record
                     .as_ref()
                     .is_ok_and(|record| record.rehearsed(&self.boot_id, &observation.hash));
-            vetoes.extend(self.no_way(status, observation, rehearsed).await);
-            match &self.logind {
-                None => vetoes.push(Reason::new(WaitsFor::Logind, NO_LOGIND)),
-                Some(logind) => match logind.list_inhibitors().await {
-                    Ok(all) => inhibitors = logind::in_the_way(&all),
-                    Err(error) => vetoes.push(no_inhibitors(&error)),
-                },
-            }
+            (vetoes, inhibitors) = self.in_the_way(status, observation, asked, rehearsed).await;
         }
         // Looking takes its time, and its end may have come because the machine goes down.
         let scheduled = match scheduled {
             Ok(Scheduled::Ours(_)) => self.scheduled().await,
             scheduled => scheduled,
         };
+        if self.helpers.is_replaced() {
+            // Nothing could be looked at: the next daemon decides. It comes at once.
+            return match scheduled {
+                Ok(Scheduled::Ours(at)) => RebootState::Announced { at },
+                _ => RebootState::waiting(WaitsFor::Logind, REPLACED),
+            };
+        }
         let scheduled = scheduled.unwrap_or_else(|error| {
             vetoes.push(Reason::new(error.waits_for(), error.to_string()));
             Scheduled::Nothing
@@ -311,6 +331,8 @@ impl Restart {
 
 /// What is said where there is no bus, or no logind on it.
 const NO_LOGIND: &str = "there is no systemd-logind on the bus to reboot through";
+
+const REPLACED: &str = "the daemon is replaced by another build";
 
 /// When to come again in a state; `again`: what has failed is tried again by then.
 fn come_again(state: &RebootState, again: Option<Duration>) -> Option<Duration> {

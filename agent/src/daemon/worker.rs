@@ -30,7 +30,8 @@ pub enum WorkError {
     },
     /// PID 1 does not listen for it.
     #[error(
-        "cannot start a process with the rights for it: `systemctl status bedplate-{unit}.socket` shows why"
+        "cannot start a process with the rights for it: `systemctl status bedplate-{unit}.socket` shows why, and \
+        `systemctl restart bedplate` starts that again"
     )]
     Connect {
         /// Its unit.

@@ -11,7 +11,7 @@ use bedplate::daemon::status::Status;
 use bedplate_tests::{fixtures, program};
 use serde_json::{Value, json};
 
-use super::logind::{FakeLogind, Login};
+use super::logind::{Login, serve as serve_logind};
 
 /// Longest wait for something that is to happen. Nothing here takes a second by itself.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -159,8 +159,9 @@ impl Rig {
 
     /// logind alone is restarted: another connection has its name, on the same bus.
     pub fn restart_logind(&mut self) {
-        let name = "org.freedesktop.login1";
-        self.runtime.block_on(self.logind.release_name(name)).expect("it has the name");
+        for name in ["org.freedesktop.login1", "org.freedesktop.systemd1"] {
+            self.runtime.block_on(self.logind.release_name(name)).expect("it has the name");
+        }
         self.logind = serve_logind(&self.runtime, &self.address(), &self.login);
     }
 
@@ -318,21 +319,6 @@ fn start_bus(config: &std::path::Path) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .expect("dbus-daemon starts")
-}
-
-fn serve_logind(
-    runtime: &tokio::runtime::Runtime,
-    address: &str,
-    login: &Arc<Mutex<Login>>,
-) -> zbus::Connection {
-    runtime.block_on(async {
-        zbus::connection::Builder::address(address)
-            .serve_at("/org/freedesktop/login1", FakeLogind(login.clone()))
-            .name("org.freedesktop.login1")
-            .build()
-            .await
-            .expect("the fake logind is on the bus")
-    })
 }
 
 /// Waits for something.

@@ -22,6 +22,9 @@ impl Restart {
         let Some(logind) = &self.logind else { return Ok(Scheduled::Nothing) };
         let (kind, usec) = logind.scheduled_shutdown().await.map_err(RestartError::schedule)?;
         let announced = self.store.announced();
+        if logind::machine_stops(logind.inner().connection()).await {
+            return Ok(on_the_way_down(announced));
+        }
         if kind.is_empty() {
             return self.gone(announced).await;
         }
@@ -130,6 +133,15 @@ impl Restart {
             vetoes.extend(busy.map(|text| Reason::new(WaitsFor::BusyCommand, text)));
         }
         vetoes
+    }
+}
+
+/// PID 1 starts nothing any more, so that nothing can be looked at, and logind's schedule may be gone: `systemctl reboot`
+/// resets it. An announced reboot stays what it is, whatever takes the machine down: it has to count against the next.
+fn on_the_way_down(announced: Option<Announced>) -> Scheduled {
+    match announced.filter(|one| one.stands() && one.kind != Shutdown::DryReboot) {
+        Some(announced) => Scheduled::Underway(logind::time(announced.usec)),
+        None => Scheduled::Foreign { kind: "shutdown".into(), at: Timestamp::now() },
     }
 }
 

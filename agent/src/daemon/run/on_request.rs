@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::JoinHandle;
 
 use super::Daemon;
 use crate::daemon::events::Trigger;
@@ -18,6 +19,7 @@ type Seen = Option<Box<Observation>>;
 pub(super) struct OnRequest {
     asked: Asked,
     to_seen: Sender<Seen>,
+    under_way: Option<JoinHandle<()>>,
     seen: Receiver<Seen>,
 }
 
@@ -29,7 +31,7 @@ pub(super) enum Happened {
 impl OnRequest {
     pub(super) fn new() -> Self {
         let (to_seen, seen) = mpsc::channel(1);
-        OnRequest { asked: Asked::default(), to_seen, seen }
+        OnRequest { asked: Asked::default(), to_seen, under_way: None, seen }
     }
 
     /// For those who ask.
@@ -45,13 +47,20 @@ impl OnRequest {
         }
     }
 
-    fn begin(&self, launch: &Launch) {
+    fn begin(&mut self, launch: &Launch) {
         let (launch, to) = (launch.clone(), self.to_seen.clone());
-        tokio::spawn(async move {
+        self.under_way = Some(tokio::spawn(async move {
             let seen = worker::observe(&launch).await.ok().map(Box::new);
             // The loop listens for as long as it lives.
             let _ = to.send(seen).await;
-        });
+        }));
+    }
+
+    /// Nobody is answered any more.
+    pub(super) fn stop(&mut self) {
+        if let Some(look) = self.under_way.take() {
+            look.abort();
+        }
     }
 
     /// The loop has looked.
