@@ -8,7 +8,7 @@ sub could { print "$_[0]\n" if $_[1] }
 for my $dir (qw(/usr /etc /var /var/lib/bedplate /run /run/bedplate /run/systemd/system /boot /root /home
     /proc/1/root/usr /proc/1/root/etc)) {
     my $file = "$dir/bedplate-probe";
-    # The directory is there for whoever may see it.
+    # A directory that cannot be seen cannot be written either.
     my $made = open(my $handle, '>', $file);
     could("write $dir", $made);
     unlink $file if $made;
