@@ -1,4 +1,4 @@
-//! Every reader of bytes that somebody else has written, by name, with what has to hold whatever the bytes are. One list for
+//! Every reader of bytes that others have written, by name, with what has to hold whatever the bytes are. One list for
 //! the tests that run with every change (`tests/foreign_bytes.rs`) and for the fuzzer (`fuzz/`): a line here is a target there.
 
 use bedplate::boot::bls::{self, BlsEntry};

@@ -174,11 +174,13 @@ impl BlsEntry {
                 return Err(NotUnderstood::at(&self.text, second.line.start, why));
             }
         };
-        let expanded = expand(&options, lookup);
-        let words = grub_quote::split(&expanded).map_err(|found| {
+        let here = |why| {
             let at = self.all("options").next().map_or(0, |field| field.value.start);
-            NotUnderstood::at(&self.text, at, found.why)
-        })?;
+            NotUnderstood::at(&self.text, at, why)
+        };
+        let expanded = expand(&options, lookup);
+        let expanded = expanded.ok_or_else(|| here("these options are too long".to_owned()))?;
+        let words = grub_quote::split(&expanded).map_err(|found| here(found.why))?;
         let unresolved = words.iter().flat_map(|word| word.variables.clone()).collect();
         let cmdline = words.into_iter().map(|word| word.kernel).collect::<Vec<_>>().join(" ");
         Ok(GrubBoot { image: self.linux().unwrap_or_default().to_owned(), cmdline, unresolved })
@@ -305,9 +307,12 @@ pub fn systemd_default<'a>(entries: &'a [BlsEntry], patterns: &[&str]) -> Option
     chosen.or_else(|| order.first()).copied()
 }
 
+/// Of options with their variables filled in, in bytes; the kernel takes 4 KiB at most (COMMAND_LINE_SIZE).
+const LONGEST_OPTIONS: usize = 64 << 10;
+
 /// Fills in variables as `blscfg.c` `expand_val` does: plain text replacement, quotes mean nothing, a space after each
-/// piece. What `lookup` does not know stays.
-fn expand(options: &str, lookup: &dyn Fn(&str) -> Option<String>) -> String {
+/// piece. What `lookup` does not know stays. `None`: far longer than any kernel takes.
+fn expand(options: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let mut pieces = options.split('$');
     let mut out = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
@@ -324,8 +329,11 @@ fn expand(options: &str, lookup: &dyn Fn(&str) -> Option<String>) -> String {
         }
         out.push(' ');
         out.push_str(rest);
+        if out.len() > LONGEST_OPTIONS {
+            return None;
+        }
     }
-    out
+    Some(out)
 }
 
 fn variable_len(text: &str) -> usize {

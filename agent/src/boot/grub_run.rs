@@ -52,7 +52,15 @@ pub(super) struct Run<'a> {
     pub linux: Vec<Linux>,
     pub functions: BTreeMap<String, Vec<Command>>,
     certain: bool,
+    /// Bytes that may still be made of variables.
+    left: usize,
+    /// Functions around this one.
+    depth: usize,
 }
+
+/// What a script may make of its variables in all, in bytes; those of distributions come to less than a hundredth.
+const MOST_WORK: usize = 64 << 20;
+const TOO_MUCH: &str = "this script makes too much of its variables and functions to be followed";
 
 /// The longest value that is followed: what the kernel takes of a command line on any architecture.
 const LONGEST_VALUE: usize = 4 << 10;
@@ -67,7 +75,21 @@ impl<'a> Run<'a> {
             linux: Vec::new(),
             functions: BTreeMap::new(),
             certain: true,
+            left: MOST_WORK,
+            depth: 0,
         }
+    }
+
+    /// Before something is done whose cost is the script's choice; the next command is not followed if that was too much.
+    fn spend(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+    }
+
+    /// Before a command.
+    fn afford(&mut self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
+        self.spend(self.state.bytes_of(words));
+        let few = self.left > 0 && self.depth <= DEEPEST;
+        few.then_some(()).ok_or_else(|| NotUnderstood::at(self.text, at, TOO_MUCH))
     }
 
     /// Runs commands; the outcome is that of the last one.
@@ -110,6 +132,8 @@ impl<'a> Run<'a> {
             Some(false) => self.conditional(rest, otherwise),
             None => {
                 let was_certain = std::mem::replace(&mut self.certain, false);
+                let copy = self.state.bytes();
+                self.spend(copy);
                 let before = self.state.clone();
                 self.commands(body)?;
                 let after = std::mem::replace(&mut self.state, before);
@@ -127,6 +151,7 @@ impl<'a> Run<'a> {
         block: Option<&[Command]>,
         at: usize,
     ) -> Result<Outcome, NotUnderstood> {
+        self.afford(words, at)?;
         let arguments: Vec<Value> =
             self.state.expand(words).into_iter().map(|word| word.value).collect();
         let Some((Some(name), arguments)) = arguments.split_first() else {
@@ -157,7 +182,10 @@ impl<'a> Run<'a> {
             "menuentry" | "submenu" => {
                 self.menu(name == "submenu", arguments, block.unwrap_or_default(), at)
             }
-            "blscfg" | "bls_import" => self.push(ItemKind::Bls(self.state.clone()), None, None, at),
+            "blscfg" | "bls_import" => {
+                self.spend(self.state.bytes());
+                self.push(ItemKind::Bls(self.state.clone()), None, None, at);
+            }
             "linux" | "linuxefi" | "linux16" => self.load(&words[1..], at),
             "source" | "configfile" | "." | "normal" | "extract_entries_source" => {
                 self.sourced(words, at)?
@@ -337,6 +365,7 @@ impl<'a> Run<'a> {
             _ => String::new(),
         };
         let Some(first) = words.first().map(text) else { return Ok(()) };
+        self.afford(words, at)?;
         match first.as_str() {
             "menuentry" | "submenu" | "blscfg" | "bls_import" | "linux" | "linuxefi"
             | "linux16" | "source" | "configfile" | "." | "load_env" => {
@@ -358,7 +387,9 @@ impl<'a> Run<'a> {
                 // GRUB would recurse for ever as well; the name is taken away so that this ends.
                 Some(body) => {
                     let own = self.functions.remove_entry(name);
+                    self.depth += 1;
                     let done = self.forget_assigned(&body);
+                    self.depth -= 1;
                     self.functions.extend(own);
                     done
                 }

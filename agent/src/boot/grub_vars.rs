@@ -37,6 +37,9 @@ const MACHINE: &[&str] = &[
     "@",
 ];
 
+/// What a word costs beside its characters.
+const OVERHEAD: usize = 64;
+
 /// Known variables, and which of them a submenu sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct State {
@@ -86,6 +89,28 @@ impl State {
             }
         }
         self.exported.extend(other.exported.iter().cloned());
+    }
+
+    /// What it takes to copy this and to compare the copy, in bytes, about.
+    pub fn bytes(&self) -> usize {
+        let one = |(name, value): (&String, &Value)| {
+            8 * (OVERHEAD + name.len()) + value.as_ref().map_or(0, String::len)
+        };
+        self.variables.iter().map(one).sum()
+    }
+
+    /// What the words of a command come to, in bytes, about.
+    pub fn bytes_of(&self, words: &[Word]) -> usize {
+        let parts = words.iter().flat_map(|word| &word.parts);
+        let of_part = |part: &Part| match part {
+            Part::Text(text) => text.len(),
+            Part::Var { name, .. } => match self.variables.get(name) {
+                // Every second character may be a word of its own.
+                Some(Some(value)) => value.len() * OVERHEAD / 2,
+                _ => name.len(),
+            },
+        };
+        parts.map(|part| OVERHEAD + of_part(part)).sum()
     }
 
     /// The words of a command after expansion (`grub_script_arglist_to_argv`).

@@ -164,7 +164,7 @@ mod tests {
         assert!(gate.callers.is_empty() && gate.reads == 0, "{gate:?}");
     }
 
-    /// Readers in a crowd get one answer at a time; whoever has none under way still gets one, and an operator is let in.
+    /// Readers in a crowd get one answer at a time; a caller with none under way still gets one, and an operator is let in.
     #[test]
     fn a_crowd_of_readers_leaves_room() {
         let mut gate = Gate::new(INTERFACE);

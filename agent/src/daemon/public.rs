@@ -1,5 +1,5 @@
 //! What of a look at the host everybody may see: bus, status file, metrics, labels and log show this and nothing else. It says
-//! what changes, where, and which arguments, with values that are harmless; never what stands in a file, whoever may read that
+//! what changes, where, and which arguments, with values that are harmless; never what stands in a file, also where anybody may read that
 //! file, and never the operator's own words in a profile. Pure.
 
 use std::collections::BTreeSet;

@@ -122,7 +122,7 @@ fn a_tool_that_fails_on_the_way_back_is_tried_again_by_the_next_revert() {
     assert_ne!(
         machine.text(GRUB_CFG),
         made,
-        "nobody has made it anew: it is what it was before bedplate came"
+        "nothing has made it again: it is what it was before bedplate came"
     );
     assert_eq!(machine.text(GRUB_CFG), before.text(GRUB_CFG));
     assert_eq!(machine.text(DEFAULT), before.text(DEFAULT));

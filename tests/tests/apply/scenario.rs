@@ -101,7 +101,7 @@ pub fn plan_of(changes: Vec<Change>) -> Plan {
 pub fn update_grub() -> Action {
     Action::RunTool {
         argv: vec!["update-grub".into()],
-        purpose: "make grub.cfg anew".into(),
+        purpose: "make grub.cfg again".into(),
         touches: vec![GRUB_CFG.into()],
         way_back: WayBack::Repeat,
         limit_s: 60,

@@ -85,7 +85,7 @@ fn a_device_that_hangs_does_not_hold_up_the_boot() {
     let Some(rig) = Rig::new() else { return };
     rig.look(&drifted(&rig));
     rig.after(&fixed(&rig));
-    // The first look ends; whoever is asked to change something does not.
+    // The first look ends; one that is asked to change something does not.
     let worker = rig.read("worker").replace("*--only*)", "*--only*) exec sleep 1000;");
     rig.program("worker", &worker);
     let (output, took) = boot(&rig, "exit 0");

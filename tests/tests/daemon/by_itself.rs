@@ -1,4 +1,4 @@
-//! What the daemon does without any event: the re-check, the next try of what failed, the reminder, and what it reads anew
+//! What the daemon does without any event: the re-check, the next try of what failed, the reminder, and what it reads again
 //! at a decision that no look precedes.
 
 use bedplate::daemon::status::{State, Verdict};

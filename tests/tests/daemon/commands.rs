@@ -135,7 +135,7 @@ fn others_may_read_and_not_change() {
         return;
     };
     if !nix::unistd::geteuid().is_root() {
-        return fixtures::unchecked("only root can become somebody else");
+        return fixtures::unchecked("only root can become another user");
     }
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(rig.dir.path(), mode).expect("ours");

@@ -28,7 +28,7 @@ fn a_held_host_is_only_observed_until_it_is_released() {
         let (code, said) = rig.run(&["status"]);
         assert!(code == Some(4) && said.contains("  daemon   held: only observes"), "{said}");
         assert!(rig.logged(SAID));
-        // Whoever asks for it gets a look.
+        // A caller who asks for it gets a look.
         let asked = rig.runtime.block_on(async { rig.agent().await?.reconcile().await });
         assert_eq!(asked.expect("root may"), "drifted");
         // It outlives the boot.

@@ -44,7 +44,7 @@ fn what_differs_is_put_right_and_told() {
     assert_eq!(rig.calls()[..2], ["worker", "worker --only=acs/0000:22:00.0"]);
     assert!(rig.logged("not as the profile says: port 0000:22:00.0 ACS control: 001d → 0011"));
     assert!(rig.logged("done: port 0000:22:00.0"));
-    // The same in files, for whoever has no bus.
+    // The same in files, for programs without a bus.
     assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_ready 1\n"));
     let file: serde_json::Value =
         serde_json::from_str(&rig.read("run/bedplate/status.json")).expect("JSON");

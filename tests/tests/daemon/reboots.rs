@@ -58,7 +58,7 @@ fn a_host_that_comes_back_right_forgets_and_one_that_does_not_is_stuck() {
         "the host was rebooted for this, and it is not in effect: the default entry carries it"
     ));
     assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_state{state=\"stuck\"} 1"));
-    // Somebody mends it.
+    // An operator repairs it.
     rig.look(&right(&rig));
     rig.reboot("boot-5");
     let status = rig.until("converged", |status| status.state == State::Converged);
@@ -171,7 +171,7 @@ fn who_takes_the_announcement_back_is_heard() {
     rig.start();
     rig.settle();
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
-    // Until somebody asks.
+    // Until an operator asks.
     let said =
         rig.runtime.block_on(async { rig.agent().await?.schedule_reboot("an operator", 0).await });
     assert_eq!(said.expect("root may").0, "announced");

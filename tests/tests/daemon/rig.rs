@@ -212,7 +212,7 @@ impl Rig {
             .env("DBUS_SYSTEM_BUS_ADDRESS", self.address())
             .env("SSL_CERT_FILE", self.path(AUTHORITIES))
             .env_remove("SSL_CERT_DIR")
-            // A proxy of whoever runs the tests is not to see what goes over loopback.
+            // A proxy of the user who runs the tests is not to see what goes over loopback.
             .env("NO_PROXY", "*")
             .env_remove("no_proxy")
             .env_remove("JOURNAL_STREAM")

@@ -1,4 +1,4 @@
-//! The fleet's lock over TLS: a slot counts only from a server whom this host has reason to believe, and whoever has no
+//! The fleet's lock over TLS: a slot counts only from a server whom this host has reason to believe, and a host that has no
 //! such server is told why, and what helps. The rig's daemon trusts what is in [`AUTHORITIES`], and nobody else.
 
 use std::io::{Read as _, Write as _};
@@ -91,7 +91,7 @@ fn rig(server: &Server, authorities: &str) -> Option<Rig> {
     Some(rig)
 }
 
-/// Nothing was asked of the server, nothing of logind, and whoever looks reads exactly these words.
+/// Nothing was asked of the server, nothing of logind, and the operator reads exactly these words.
 fn refused(rig: &Rig, server: &Server, words: &str) {
     let waits = |state: &RebootState| matches!(state, RebootState::Waiting { .. });
     let status = rig.until("waits", |status| waits(&status.reboot.state));
@@ -144,7 +144,7 @@ fn an_unknown_authority_is_believed_once_it_is_installed() {
     assert_eq!(server.asked(), ["/v1/pre-reboot"]);
 }
 
-/// A CA made anew has the name of the old one and another key.
+/// A CA made again has the name of the old one and another key.
 #[test]
 fn an_authority_of_the_same_name_is_another() {
     let (authority, old) = (Authority::new("Fleet CA"), Authority::new("Fleet CA"));

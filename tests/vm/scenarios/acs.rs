@@ -157,7 +157,7 @@ fn what_brings_bits_back_is_noticed(case: &mut Case) -> Result<()> {
     node.ok("bedplate apply")?;
     assert_eq!(registers(&node)?, cleared);
 
-    // 1. Whatever happened to the register, the next plan says what is in it, and apply mends it.
+    // 1. Whatever happened to the register, the next plan says what is in it, and apply puts it right.
     for (what, command, expected) in DISTURBANCES {
         node.ok(&format!("set -e; cd /sys/bus/pci/devices; {command}"))?;
         let now = registers(&node)?;
@@ -174,7 +174,7 @@ fn what_brings_bits_back_is_noticed(case: &mut Case) -> Result<()> {
         assert_eq!(seen, back, "{what}: plan sees other ports than setpci:\n{}", plan.stdout);
         assert_eq!(plan.status, if back.is_empty() { 0 } else { 2 }, "{what}: {}", plan.stdout);
         node.ok("bedplate apply")?;
-        assert_eq!(registers(&node)?, cleared, "{what}: apply did not mend it");
+        assert_eq!(registers(&node)?, cleared, "{what}: apply did not put it right");
     }
 
     // 2. A secondary bus reset of the whole switch, past the kernel: bridges below have lost their bus numbers, and what

@@ -25,8 +25,8 @@ fn said(node: &Node) -> Result<String> {
 /// An argument by which the hand-written entry is known in /proc/cmdline.
 const MINE: &str = "bedplate.mine=1";
 
-/// A plan that is blocked by the choice of the default entry: it names the entry and how to choose another, and `apply`
-/// writes nothing.
+/// A plan that is blocked by the choice of the default entry: it names the entry's place, for titles are contents of a file,
+/// and how to choose another, and `apply` writes nothing.
 fn passed_over(node: &Node, entry: &str, remedy: &str) -> Result<()> {
     let plan = guest::plan(node)?;
     same!(
@@ -36,7 +36,12 @@ fn passed_over(node: &Node, entry: &str, remedy: &str) -> Result<()> {
     );
     let blocker = plan["blockers"][0].clone();
     let (reason, advice) = (blocker["reason"].to_string(), blocker["remedy"].to_string());
-    check!(reason.contains(entry), "the default entry, {entry}, is not named: {blocker}");
+    let place =
+        reason.split_once("(/boot/grub/grub.cfg:").and_then(|(_, rest)| rest.split_once(')'));
+    let (line, _) = place.ok_or_else(|| format!("no place of the default entry: {blocker}"))?;
+    let title =
+        node.ok(&format!("head -n {line} /boot/grub/grub.cfg | grep 'menuentry ' | tail -n 1"))?;
+    check!(title.contains(entry), "{title} is named, not {entry}: {blocker}");
     check!(advice.contains(remedy), "the remedy is not {remedy}: {blocker}");
     let before = guest::contents(node)?;
     node.expect(4, "bedplate apply --yes")?;

@@ -69,7 +69,7 @@ fn interrupted(case: &mut Case) -> Result<()> {
     same!(node.boot_id()?, boot, "the boot");
     same!(node.run("[ -e /run/systemd/shutdown/scheduled ]")?.status, 1, "nothing is announced");
     node.ok(&format!("{} && systemctl disable translate.service", retype(pf, "identity")))?;
-    until(&node, "mended, it is right without a boot", &state("converged"))?;
+    until(&node, "repaired, it is right without a boot", &state("converged"))?;
     same!(node.boot_id()?, boot, "the boot");
     check!(
         node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"),

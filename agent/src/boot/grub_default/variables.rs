@@ -25,6 +25,14 @@ const FROM_MKCONFIG: [&str; 8] = [
 /// The longest value that is followed. The kernel takes 4 KiB; `A=$A$A`, forty times, would take a terabyte.
 const LONGEST_VALUE: usize = 64 << 10;
 
+/// What all values together may take, in bytes: a file is not longer than that, and need not name one value thousands of times.
+const MOST_MADE: usize = 16 << 20;
+
+fn short_enough(value: &str, file: usize, at: usize) -> Result<(), Unknown> {
+    let short = value.len() <= LONGEST_VALUE;
+    short.then_some(()).ok_or_else(|| Unknown { file, at, why: "this value is too long".into() })
+}
+
 /// A place on which a value depends and which is not followed. It is put into words for people only where they get to see it:
 /// that takes as long as the file, and files of others have as many such places as they like.
 #[derive(Debug, Clone)]
@@ -51,6 +59,8 @@ pub(super) struct Variables {
     anything: Option<Unknown>,
     /// Nothing after this place is known.
     lost: Option<Unknown>,
+    /// Bytes of values that were put together so far.
+    made: usize,
 }
 
 impl Variables {
@@ -81,8 +91,10 @@ impl Variables {
                             false => None,
                         };
                         let value = before.unwrap_or_default() + &more;
-                        match value.len() > LONGEST_VALUE {
-                            true => Err(found(assignment.at, "this value is too long")),
+                        short_enough(&value, file, assignment.at)?;
+                        self.made += value.len();
+                        match self.made > MOST_MADE {
+                            true => Err(found(assignment.at, "these files hold too many values")),
                             false => Ok(Some(value)),
                         }
                     }),
@@ -162,10 +174,7 @@ impl Variables {
                 Piece::Text(text) => out.push_str(text),
                 Piece::Var { name, at } => {
                     out.push_str(&self.variable(file, name, *at)?.unwrap_or_default());
-                    if out.len() > LONGEST_VALUE {
-                        let why = "this value is too long".to_owned();
-                        return Err(Unknown { file, at: *at, why });
-                    }
+                    short_enough(&out, file, *at)?;
                 }
                 Piece::Choice { name, operator, word, at } => {
                     let value = self.variable(file, name, *at)?;
@@ -177,6 +186,7 @@ impl Variables {
                         (false, true) => out.push_str(&value.unwrap_or_default()),
                         (true, false) => {}
                     }
+                    short_enough(&out, file, *at)?;
                 }
                 Piece::Opaque { at, why } => {
                     return Err(Unknown { file, at: *at, why: (*why).to_owned() });

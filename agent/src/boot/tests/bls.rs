@@ -167,3 +167,12 @@ fn systemd_sorts_by_key_and_version() {
     assert_eq!(default(&["a1.conf", "b*"]).as_deref(), Some("a1"));
     assert_eq!(default(&["nothing*"]).as_deref(), Some("a2"));
 }
+
+/// An entry may name a variable as often as it likes.
+#[test]
+fn options_that_would_take_gigabytes_are_refused() {
+    let text = format!("linux /vmlinuz\noptions {}\n", "$kernelopts".repeat(100_000));
+    let lookup = |_: &str| Some("x".repeat(1000));
+    let refused = entry(&text).grub_cmdline(&lookup).expect_err("too long");
+    assert!(refused.why.contains("too long"), "{refused:?}");
+}

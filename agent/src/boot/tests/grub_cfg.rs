@@ -265,3 +265,27 @@ fn what_is_not_followed_is_named() {
     assert!(none.expect_err("no kernel").why.contains("no Linux kernel"));
     assert!(with("set default=0\n", "", &[], &[]).expect_err("empty").why.contains("no entry"));
 }
+
+/// Nothing that a file of this size can say takes more than moments, or a stack.
+#[test]
+fn what_would_take_too_much_is_refused() {
+    let long = format!("set a='{}'\n", "x".repeat(4000));
+    let functions = |count: usize, call: fn(usize) -> String| -> String {
+        (0..count).rev().map(|at| format!("function f{at} {{\n{}\n}}\n", call(at))).collect()
+    };
+    let refused = [
+        format!("{long}linux /vmlinuz {}\n", "$a".repeat(100_000)),
+        format!("{long}{}", "linux /vmlinuz $a$a$a$a\n".repeat(100_000)),
+        format!("{}\nf0\n", functions(40, |at| format!("f{0}\nf{0}", at + 1))),
+        format!("{}\nf0\n", functions(50_000, |at| format!("f{}", at + 1))),
+        format!(
+            "{}{}",
+            (0..20_000).map(|at| format!("set a{at}=x\n")).collect::<String>(),
+            "if [ $root = x ]; then true; fi\n".repeat(20_000)
+        ),
+    ];
+    for script in refused {
+        let error = tiny(&script).expect_err(&script[..100]);
+        assert!(error.why.contains("too much"), "{error:?}");
+    }
+}

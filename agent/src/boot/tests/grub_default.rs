@@ -335,3 +335,13 @@ proptest! {
         prop_assert!(got.same_for_kernel(&token), "{}", line);
     }
 }
+
+/// Nothing that a file of this size can say takes more than moments.
+#[test]
+fn values_that_would_take_too_much_are_refused() {
+    let long = format!("GRUB_X='{}'\n", "x".repeat(60_000));
+    let joined = format!("{long}A=\"{}\"\n", "${GRUB_X:-y}".repeat(100_000));
+    assert!(why(&joined).2.contains("too long"));
+    let many: String = (0..50_000).map(|at| format!("GRUB_{at}=$GRUB_X\n")).collect();
+    assert!(why(&format!("{long}{many}A=$GRUB_X\n")).2.contains("too many values"));
+}

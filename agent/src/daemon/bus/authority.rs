@@ -90,7 +90,7 @@ impl Authority {
         let subject = Subject::new_for_message_header(header).map_err(|error| error.to_string())?;
         let authority = AuthorityProxy::new(&self.connection).await;
         let authority = authority.map_err(|error| error.to_string())?;
-        // A password is asked for only where the caller says that somebody is there to give it (D-Bus specification,
+        // A password is asked for only where the caller says that a person is there to give it (D-Bus specification,
         // "Message format", ALLOW_INTERACTIVE_AUTHORIZATION).
         let answer = authority
             .check_authorization(&subject, action, &HashMap::new(), interaction(header), "")

@@ -53,7 +53,7 @@ pub async fn serve_operators(connection: &Connection, agent: Agent) -> zbus::Res
 /// # Errors
 /// The bus does not answer.
 pub async fn agent(connection: &Connection) -> zbus::Result<Agent1Proxy<'static>> {
-    // Root of a user namespace is somebody else to the bus.
+    // Root of a user namespace is another user to the bus.
     let name = match geteuid().is_root() && is_operator(connection).await? {
         true => OPERATORS,
         false => NAME,

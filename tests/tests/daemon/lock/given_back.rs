@@ -297,7 +297,7 @@ fn a_host_that_goes_down_keeps_its_slot() {
     assert_eq!(server.asked(), [TAKE]);
 }
 
-/// Somebody has put a shutdown of their own in the place of bedplate's.
+/// An operator has put a shutdown of their own in the place of bedplate's.
 #[test]
 fn a_reboot_of_others_keeps_the_slot_and_a_poweroff_does_not() {
     let Some(mut rig) = Rig::new() else { return };
@@ -378,7 +378,7 @@ fn only_what_is_new_after_the_reboot_keeps_the_slot() {
     rig.look(&server.in_profile(blocked(&rig, "a GPU is gone")));
     rig.reboot("boot-2");
     rig.until("kept", |status| said(status).starts_with("kept until this host is well"));
-    // Not even for somebody who wants no reboot any more.
+    // Not even for an operator who wants no reboot any more.
     rig.run(&["reboot", "cancel"]);
     rig.settle();
     assert_eq!(server.asked(), [TAKE]);
