@@ -4,6 +4,7 @@
 
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
@@ -45,6 +46,10 @@ async fn answer(
     let mut line = Vec::new();
     (&mut reader).take(LONGEST).read_until(b'\n', &mut line).await?;
     let request: Request = serde_json::from_slice(&line)?;
+    // Started late: a unit whose start comes while the daemon is stopped is started after that.
+    if tokio::time::timeout(Duration::ZERO, hung_up(&mut reader)).await.is_ok() {
+        return Ok(());
+    }
     let mut process = match start(worker, &request)? {
         Ok(process) => process,
         Err(refused) => return writer.write_all(&last(&refused)?).await,
@@ -89,4 +94,32 @@ async fn hung_up(reader: &mut (impl AsyncRead + Unpin)) {
     let mut more = [0; 64];
     // Nothing more is expected: whatever comes counts for nothing until the end.
     while matches!(reader.read(&mut more).await, Ok(1..)) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a daemon asked for that has ended since is not even begun.
+    #[tokio::test(flavor = "current_thread")]
+    async fn nothing_is_done_for_a_daemon_that_is_gone() {
+        let request = Request {
+            program: launch::build().unwrap(),
+            arguments: vec![WORKER.to_owned()],
+            input: String::new(),
+        };
+        let line = serde_json::to_string(&request).unwrap() + "\n";
+        // Whoever starts it gets an error.
+        let worker = Path::new("/nonexistent");
+        for (gone, fails) in [(true, false), (false, true)] {
+            let (mut daemon, unit) = UnixStream::pair().unwrap();
+            daemon.write_all(line.as_bytes()).await.unwrap();
+            if gone {
+                daemon.shutdown().await.unwrap();
+            }
+            let (reader, mut writer) = unit.into_split();
+            let done = answer(worker, BufReader::new(reader), &mut writer).await;
+            assert_eq!(done.is_err(), fails, "gone: {gone}");
+        }
+    }
 }

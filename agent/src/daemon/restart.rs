@@ -237,6 +237,26 @@ impl Restart {
         status: &mut Status,
         observation: &Observation,
     ) -> RebootState {
+        let decision = self.weigh(record, status, observation).await;
+        if !matches!(decision, RebootState::CallingOff { .. }) {
+            return decision;
+        }
+        // Looking takes its time, and may have failed because the machine goes down: PID 1 starts nothing any more.
+        match self.scheduled().await {
+            Ok(Scheduled::Ours(at)) if self.machine_stops().await => RebootState::UnderWay { at },
+            Ok(Scheduled::Ours(_)) | Err(_) => decision,
+            // By now it is under way, gone, or another one.
+            Ok(_) => self.weigh(record, status, observation).await,
+        }
+    }
+
+    /// One look at everything that counts, and what follows from it.
+    async fn weigh(
+        &mut self,
+        record: &mut Result<Record, StoreError>,
+        status: &mut Status,
+        observation: &Observation,
+    ) -> RebootState {
         let now = Timestamp::now();
         let scheduled = self.scheduled().await;
         // A reboot that was called off takes an operator's request out of the record.
@@ -256,11 +276,6 @@ impl Restart {
                     .is_ok_and(|record| record.rehearsed(&self.boot_id, &observation.hash));
             (vetoes, inhibitors) = self.in_the_way(status, observation, asked, rehearsed).await;
         }
-        // Looking takes its time, and its end may have come because the machine goes down.
-        let scheduled = match scheduled {
-            Ok(Scheduled::Ours(_)) => self.scheduled().await,
-            scheduled => scheduled,
-        };
         if self.helpers.is_replaced() {
             // Nothing could be looked at: the next daemon decides. It comes at once.
             return match scheduled {

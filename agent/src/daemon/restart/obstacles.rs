@@ -18,13 +18,10 @@ use crate::utc::shown;
 pub(super) const GOING_DOWN_US: i64 = 15 * 60 * 1_000_000;
 
 impl Restart {
-    pub(super) async fn scheduled(&mut self) -> Result<Scheduled, RestartError> {
+    pub(super) async fn scheduled(&self) -> Result<Scheduled, RestartError> {
         let Some(logind) = &self.logind else { return Ok(Scheduled::Nothing) };
         let (kind, usec) = logind.scheduled_shutdown().await.map_err(RestartError::schedule)?;
         let announced = self.store.announced();
-        if logind::machine_stops(logind.inner().connection()).await {
-            return Ok(on_the_way_down(announced));
-        }
         if kind.is_empty() {
             return self.gone(announced).await;
         }
@@ -60,6 +57,11 @@ impl Restart {
         }
         if (0..GOING_DOWN_US).contains(&late) {
             return Ok(Scheduled::Underway(logind::time(announced.usec)));
+        }
+        // `systemctl reboot` makes logind forget its schedule: that calls nothing off, and what was announced has to count
+        // against the next.
+        if late < 0 && self.machine_stops().await {
+            return Ok(on_the_way_down(&announced));
         }
         self.take_back(announced.prepared.as_ref()).await;
         let by = (late < 0).then(|| {
@@ -136,12 +138,12 @@ impl Restart {
     }
 }
 
-/// PID 1 starts nothing any more, so that nothing can be looked at, and logind's schedule may be gone: `systemctl reboot`
-/// resets it. An announced reboot stays what it is, whatever takes the machine down: it has to count against the next.
-fn on_the_way_down(announced: Option<Announced>) -> Scheduled {
-    match announced.filter(|one| one.stands() && one.kind != Shutdown::DryReboot) {
-        Some(announced) => Scheduled::Underway(logind::time(announced.usec)),
-        None => Scheduled::Foreign { kind: "shutdown".into(), at: Timestamp::now() },
+/// What an announcement is that another shutdown has come before: bedplate's own reboot, unless its time would not have
+/// brought the machine down.
+fn on_the_way_down(announced: &Announced) -> Scheduled {
+    match announced.kind {
+        Shutdown::DryReboot => Scheduled::Foreign { kind: "shutdown".into(), at: Timestamp::now() },
+        Shutdown::Reboot | Shutdown::Poweroff => Scheduled::Underway(logind::time(announced.usec)),
     }
 }
 

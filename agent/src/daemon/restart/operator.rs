@@ -12,7 +12,8 @@ use crate::reboot::record::Asked;
 use crate::utc::shown;
 
 impl Restart {
-    /// Whether a look has failed because the machine goes down, and PID 1 starts nothing any more.
+    /// Whether the machine goes down, whatever logind has scheduled. Asked only before something is taken back because of it:
+    /// under a flood each question of the bus takes long.
     pub async fn machine_stops(&self) -> bool {
         match &self.logind {
             Some(logind) => logind::machine_stops(logind.inner().connection()).await,
