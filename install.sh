@@ -237,7 +237,10 @@ for moved in cold-reboot vf-attributes; do
     echo "install.sh: warning: remove $old, and copy systemd/bedplate-worker@.service.d/$moved.conf to where its first lines say" >&2
 done
 live
-if [ -z "$destdir" ]; then
+if [ -z "$destdir" ] && systemctl is-active -q bedplate 2>/dev/null; then
+  # Until then it runs as before, and with the limits of the new unit.
+  echo "installed. Next: systemctl restart bedplate"
+elif [ -z "$destdir" ]; then
   echo "installed. Next: \`bedplate profile init\`, fill in its reboot window, \`bedplate plan\`, then: systemctl enable --now bedplate-boot bedplate"
 else
   echo "installed in $destdir. If that is an image: \`bedplate profile init --root $destdir --extends NAME\`, fill in its reboot"

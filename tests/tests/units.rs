@@ -60,7 +60,16 @@ fn what_may_load_modules_is_the_worker_and_that() {
             read(&format!("bedplate-{name}.socket"))
                 .contains(&format!("/run/bedplate-helpers/{name}\n"))
         );
-        assert!(read("bedplate.service").contains(&format!("bedplate-{name}.socket")), "{name}");
+        for setting in ["Wants", "After", "Upholds"] {
+            let daemon = read("bedplate.service");
+            let line = daemon
+                .lines()
+                .find(|line| line.starts_with(&format!("{setting}=bedplate-worker.socket")));
+            let sockets = line.unwrap_or_default();
+            assert!(sockets.contains(&format!("bedplate-{name}.socket")), "{setting} {name}");
+        }
+        let socket = read(&format!("bedplate-{name}.socket"));
+        assert!(socket.lines().any(|line| line == "PartOf=bedplate.service"), "{name}");
     }
 }
 
