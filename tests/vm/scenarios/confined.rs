@@ -227,5 +227,24 @@ fn at_work(node: &Node) -> Result<()> {
     node.ok(
         "systemctl stop bedplate && ! systemctl --no-legend list-units 'bedplate-*@*' | grep .",
     )?;
+    node.ok("systemctl start bedplate")?;
+    sockets(node)
+}
+
+/// They are there for as long as the daemon is, whatever becomes of one.
+fn sockets(node: &Node) -> Result<()> {
+    let socket = "bedplate-worker.socket";
+    let back = format!("systemctl is-active -q {socket} && [ -S /run/bedplate-helpers/worker ]");
+    node.step("a socket that goes away is started again");
+    node.ok(&format!("systemctl stop {socket}"))?;
+    until(node, "started again", &back)?;
+    node.ok("timeout 60 systemctl reload bedplate")?;
+    until(node, "it works", &state("waiting-for-boot"))?;
+    node.step("one that is there and leads nowhere is replaced with a restart of the daemon");
+    node.ok("rm /run/bedplate-helpers/worker && systemctl restart bedplate")?;
+    until(node, "replaced", &back)?;
+    until(node, "it works", &state("waiting-for-boot"))?;
+    node.step("and none is left without the daemon");
+    node.ok(&format!("systemctl stop bedplate && ! systemctl is-active -q {socket} && ! [ -e /run/bedplate-helpers/worker ]"))?;
     Ok(())
 }
