@@ -210,7 +210,7 @@ impl Restart {
 
     /// What forbids a reboot now, and who inhibits it.
     async fn in_the_way(
-        &mut self,
+        &self,
         status: &mut Status,
         observation: &Observation,
         asked: bool,
@@ -219,15 +219,25 @@ impl Restart {
         let mut vetoes = self.vetoes(&observation.reboot, Timestamp::now()).await;
         // What an operator has put back is no cause for a boot; what an operator asks for is.
         vetoes.extend(status.held.as_ref().filter(|_| !asked).map(enforce_hold));
-        vetoes.extend(self.no_way(status, observation, rehearsed).await);
-        let mut inhibitors = Vec::new();
-        match &self.logind {
-            None => vetoes.push(Reason::new(WaitsFor::Logind, NO_LOGIND)),
-            Some(logind) => match logind.list_inhibitors().await {
-                Ok(all) => inhibitors = logind::in_the_way(&all),
-                Err(error) => vetoes.push(no_inhibitors(&error)),
-            },
-        }
+        // Beside each other, so that people are answered sooner; after the commands, which may take a minute.
+        let no_way = self.no_way(status, observation, rehearsed);
+        let listed = async {
+            match &self.logind {
+                None => Err(Reason::new(WaitsFor::Logind, NO_LOGIND)),
+                Some(logind) => {
+                    logind.list_inhibitors().await.map_err(|error| no_inhibitors(&error))
+                }
+            }
+        };
+        let (no_way, listed) = tokio::join!(no_way, listed);
+        vetoes.extend(no_way);
+        let inhibitors = match listed {
+            Ok(all) => logind::in_the_way(&all),
+            Err(unknown) => {
+                vetoes.push(unknown);
+                Vec::new()
+            }
+        };
         (vetoes, inhibitors)
     }
 
