@@ -43,6 +43,15 @@ files() {
     '644 profiles/example.toml /usr/share/doc/bedplate/profile.toml' \
     '644 systemd/bedplate.service /usr/lib/systemd/system/bedplate.service' \
     '644 systemd/bedplate-boot.service /usr/lib/systemd/system/bedplate-boot.service' \
+    '644 systemd/bedplate-worker.socket /usr/lib/systemd/system/bedplate-worker.socket' \
+    '644 systemd/bedplate-worker@.service /usr/lib/systemd/system/bedplate-worker@.service' \
+    '644 systemd/bedplate-loader.socket /usr/lib/systemd/system/bedplate-loader.socket' \
+    '644 systemd/bedplate-worker@.service /usr/lib/systemd/system/bedplate-loader@.service' \
+    '644 systemd/bedplate-loader@.service.d/modules.conf /usr/lib/systemd/system/bedplate-loader@.service.d/modules.conf' \
+    '644 systemd/bedplate-holders.socket /usr/lib/systemd/system/bedplate-holders.socket' \
+    '644 systemd/bedplate-holders@.service /usr/lib/systemd/system/bedplate-holders@.service' \
+    '644 systemd/bedplate-check.socket /usr/lib/systemd/system/bedplate-check.socket' \
+    '644 systemd/bedplate-check@.service /usr/lib/systemd/system/bedplate-check@.service' \
     '644 systemd/bedplate-ready.service /usr/lib/systemd/system/bedplate-ready.service' \
     '644 systemd/bedplate-ready.target /usr/lib/systemd/system/bedplate-ready.target' \
     '755 systemd/system-shutdown/bedplate /usr/lib/systemd/system-shutdown/bedplate' \
@@ -175,6 +184,7 @@ if [ -n "$uninstall" ]; then
     # again what is withdrawn.
     "$tool" reboot cancel >/dev/null 2>&1 || true
     systemctl disable --now bedplate bedplate-boot 2>/dev/null || true
+    for unit in worker loader holders check; do systemctl stop "bedplate-$unit.socket" 2>/dev/null || true; done
   fi
   if [ -x "$tool" ]; then
     put_back
@@ -186,7 +196,7 @@ if [ -n "$uninstall" ]; then
   files | while read -r _ _ target; do rm -f "$destdir$target"; done
   rm -f "$destdir"/usr/share/man/man1/bedplate*.1 "$destdir/usr/share/man/man5/bedplate-profile.5"
   completions | while read -r _ target; do rm -f "$destdir$target"; done
-  rmdir "$destdir/usr/share/doc/bedplate" 2>/dev/null || true
+  rmdir "$destdir/usr/share/doc/bedplate" "$destdir/usr/lib/systemd/system/bedplate-loader@.service.d" 2>/dev/null || true
   live
   echo "bedplate is uninstalled; its profiles (/etc/bedplate) and its record of what it changed (/var/lib/bedplate) stay"
   exit 0
@@ -220,8 +230,17 @@ completions | while read -r shell target; do
   rm -f "$destdir$target"
   "$program" completions "$shell" >"$destdir$target"
 done
+# The daemon has no rights any more: these are its workers'.
+for moved in cold-reboot vf-attributes; do
+  old=/etc/systemd/system/bedplate.service.d/$moved.conf
+  ! [ -e "$destdir$old" ] ||
+    echo "install.sh: warning: remove $old, and copy systemd/bedplate-worker@.service.d/$moved.conf to where its first lines say" >&2
+done
 live
-if [ -z "$destdir" ]; then
+if [ -z "$destdir" ] && systemctl is-active -q bedplate 2>/dev/null; then
+  # Until then it runs as before, and with the limits of the new unit.
+  echo "installed. Next: systemctl restart bedplate"
+elif [ -z "$destdir" ]; then
   echo "installed. Next: \`bedplate profile init\`, fill in its reboot window, \`bedplate plan\`, then: systemctl enable --now bedplate-boot bedplate"
 else
   echo "installed in $destdir. If that is an image: \`bedplate profile init --root $destdir --extends NAME\`, fill in its reboot"

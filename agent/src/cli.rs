@@ -6,6 +6,7 @@ mod completions;
 mod daemon;
 mod daemon_client;
 mod exit;
+mod helper;
 mod history;
 mod host;
 mod inspect;
@@ -18,6 +19,7 @@ mod profile_init;
 mod profile_list;
 mod reboot;
 mod reconcile;
+mod relay;
 mod release;
 mod render;
 mod revert;
@@ -106,6 +108,12 @@ enum Command {
     /// One look at the host or one change of it, for the daemon.
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
+    /// One of the daemon's small tasks that need rights.
+    #[command(hide = true)]
+    Helper(helper::HelperArgs),
+    /// Serve one connection of the daemon, with the rights of the unit that this runs in.
+    #[command(hide = true)]
+    Relay(relay::RelayArgs),
     /// Remove what bedplate tells others about this host, before it is uninstalled.
     #[command(hide = true)]
     Withdraw(withdraw::WithdrawArgs),
@@ -229,6 +237,8 @@ pub fn main() -> ExitCode {
         Command::Daemon(args) => daemon::run(&args),
         Command::Boot(args) => boot::run(&args),
         Command::Worker(args) => worker::run(&args),
+        Command::Helper(args) => helper::run(&args),
+        Command::Relay(args) => relay::run(&args),
         Command::Withdraw(args) => withdraw::run(&args),
         Command::Man(args) => completions::man(&args),
     };

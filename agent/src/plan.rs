@@ -274,6 +274,14 @@ pub struct Change {
 }
 
 impl Change {
+    /// Whether a kernel module is loaded or unloaded for it.
+    pub fn uses_modules(&self) -> bool {
+        let module = |action: &Action| {
+            matches!(action, Action::LoadModule { .. } | Action::UnloadModule { .. })
+        };
+        self.actions.iter().any(module)
+    }
+
     /// Whether it acts on the running machine only: nothing of it is written to a disk.
     pub fn is_live(&self) -> bool {
         !self.actions.is_empty() && self.actions.iter().all(Action::is_live)

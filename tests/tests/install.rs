@@ -41,6 +41,9 @@ fn what_is_installed_is_taken_out_again() {
         ("/usr/bin/bedplate", 0o755),
         ("/usr/lib/systemd/system/bedplate.service", 0o644),
         ("/usr/lib/systemd/system/bedplate-boot.service", 0o644),
+        ("/usr/lib/systemd/system/bedplate-worker.socket", 0o644),
+        ("/usr/lib/systemd/system/bedplate-worker@.service", 0o644),
+        ("/usr/lib/systemd/system/bedplate-loader@.service.d/modules.conf", 0o644),
         ("/usr/lib/systemd/system/bedplate-ready.service", 0o644),
         ("/usr/lib/systemd/system/bedplate-ready.target", 0o644),
         ("/usr/lib/systemd/system-shutdown/bedplate", 0o755),
@@ -64,8 +67,19 @@ fn what_is_installed_is_taken_out_again() {
     for action in ["reconcile", "reload", "schedule-reboot", "cancel-reboot"] {
         assert!(policy.contains(&format!("<action id=\"org.bedplate.{action}\">")), "{action}");
     }
+    // Drop-ins of before would give rights to a daemon that has no use for them.
+    let old = root.path().join("etc/systemd/system/bedplate.service.d/cold-reboot.conf");
+    std::fs::create_dir_all(old.parent().expect("below")).expect("ours");
+    std::fs::write(&old, "").expect("ours");
+    let said = String::from_utf8_lossy(&script(&["--destdir", &dir]).stderr).into_owned();
+    assert!(
+        said.contains("remove /etc/systemd/system/bedplate.service.d/cold-reboot.conf"),
+        "{said}"
+    );
+    std::fs::remove_file(&old).expect("ours");
     let done = script(&["--uninstall", "--destdir", &dir]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(!root.path().join("usr/lib/systemd/system/bedplate-loader@.service.d").exists());
     assert_eq!(files(root.path()), BTreeMap::new(), "what stays");
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{CliError, Exit};
+use crate::daemon::launch::Launch;
 use crate::daemon::{early_boot, journal};
 
 /// `bedplate boot`.
@@ -23,6 +24,7 @@ pub struct BootArgs {
 pub fn run(args: &BootArgs) -> Result<Exit, CliError> {
     journal::start();
     let worker = args.worker.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
+    let worker = Launch::Children(worker);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::while_doing("cannot begin", error))?;
     let done = runtime.block_on(early_boot::put_back(&worker, &args.state_root));

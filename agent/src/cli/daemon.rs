@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{CliError, Exit};
+use crate::daemon::launch::Launch;
 use crate::daemon::remind::DAY;
 use crate::daemon::run::{self, Options};
 
@@ -18,6 +19,9 @@ pub struct DaemonArgs {
     /// Have rounds done by this program instead of this one.
     #[arg(long, value_name = "PROGRAM", hide = true)]
     worker: Option<PathBuf>,
+    /// Have everything that needs rights done by the units whose sockets are in this directory, instead of by children.
+    #[arg(long, value_name = "DIR", conflicts_with = "worker", hide = true)]
+    sockets: Option<PathBuf>,
     /// Remind of a reboot that is left to people after so many seconds, not after a day.
     #[arg(long, value_name = "SECONDS", hide = true)]
     remind_every: Option<u64>,
@@ -29,7 +33,10 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, CliError> {
     let own = || PathBuf::from("/proc/self/exe");
     let options = Options {
         root: args.state_root.clone(),
-        worker: args.worker.clone().unwrap_or_else(own),
+        launch: match &args.sockets {
+            Some(directory) => Launch::sockets(directory.clone()),
+            None => Launch::Children(args.worker.clone().unwrap_or_else(own)),
+        },
         remind_every: args.remind_every.map_or(DAY, Duration::from_secs),
     };
     run::run(options).map_err(|error| CliError::while_doing("the daemon cannot run", error))?;

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::{CliError, Exit, daemon_client, output};
 use crate::daemon::devices::KnownDevices;
+use crate::daemon::launch::Launch;
 use crate::daemon::observation::Observation;
 use crate::daemon::observe::{self, ObserveError};
 use crate::daemon::show as text;
@@ -197,7 +198,8 @@ fn ready_timeout(worker: Option<&Path>, limit: Duration) -> Duration {
     let read = || {
         let program = worker.unwrap_or(Path::new("/proc/self/exe"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        let agent = runtime.block_on(worker::settings(program, limit));
+        let agent =
+            runtime.block_on(worker::settings(&Launch::Children(program.to_owned()), limit));
         runtime.shutdown_background();
         agent.ok()
     };

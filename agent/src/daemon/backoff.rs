@@ -260,6 +260,7 @@ mod tests {
             subject: id.into(),
             effect: Effect::EveryBoot,
             live: true,
+            modules: false,
             items: vec![value],
         }
     }

@@ -10,6 +10,7 @@ use tokio::process::Command;
 use tokio::time::{Instant, timeout_at};
 
 use super::journal::{self, say};
+use super::launch::Launch;
 use super::log_changes::{self, Logged};
 use super::observation::Observation;
 use super::worker::{self, WorkError};
@@ -25,7 +26,7 @@ const UNTIL_KNOWN: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// [`WorkError`]: the host or the profile cannot be looked at.
-pub async fn put_back(worker: &Path, root: &Path) -> Result<bool, WorkError> {
+pub async fn put_back(worker: &Launch, root: &Path) -> Result<bool, WorkError> {
     if let Some(hold) = EnforceHold::load(root) {
         log_changes::held(None, Some(&hold));
         return Ok(true);
@@ -53,7 +54,7 @@ pub async fn put_back(worker: &Path, root: &Path) -> Result<bool, WorkError> {
 }
 
 /// A look, and the live changes that it asks for.
-async fn live(worker: &Path, until: Instant) -> Result<Observation, WorkError> {
+async fn live(worker: &Launch, until: Instant) -> Result<Observation, WorkError> {
     let left = || until.saturating_duration_since(Instant::now());
     let seen = worker::observe_within(worker, left()).await?;
     let live = seen.changes.iter().filter(|change| change.live);

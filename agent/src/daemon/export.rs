@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::public_file::replace;
 use super::status::{STATES, Status, Verdict};
-use super::{reboot_required, usage};
+use super::usage;
 use crate::host::file;
 use crate::plan::RebootNeed;
 use crate::visible;
@@ -158,11 +158,6 @@ pub fn write(root: &Path, status: &Status, said: &mut Written) -> Vec<String> {
     // Serialising a struct of plain data does not fail.
     let json = visible::json(&serde_json::to_string_pretty(status).unwrap_or_default()) + "\n";
     put(super::status::FILE, json, String::new);
-    if let Some(wanted) = reboot_required::is_wanted(status)
-        && let Err(error) = reboot_required::set(root, wanted)
-    {
-        wrong.push(format!("cannot write {}: {error}", reboot_required::REQUIRED));
-    }
     wrong
 }
 
@@ -185,6 +180,7 @@ mod tests {
             subject: "x".into(),
             effect: Effect::EveryBoot,
             live: true,
+            modules: false,
             items: Vec::new(),
         });
         status.pending.push(Pending {

@@ -222,6 +222,7 @@ mod tests {
             subject: evil.into(),
             effect: crate::plan::Effect::Now,
             live: true,
+            modules: false,
             items: vec![item],
         };
         tracing::subscriber::with_default(registry, || {

@@ -1,6 +1,8 @@
 //! systemd-logind, as far as reboots need it: schedule, cancel, who is in the way (handbook §2.5; man
 //! org.freedesktop.login1). Nothing is decided here.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::Sender;
@@ -35,6 +37,35 @@ pub trait Manager {
     /// A shutdown begins (true), or has come to nothing (false).
     #[zbus(signal)]
     fn prepare_for_shutdown(&self, start: bool) -> zbus::Result<()>;
+}
+
+/// `shutdown.target` of PID 1: every way down but `reboot -f` leads through it.
+#[zbus::proxy(
+    interface = "org.freedesktop.systemd1.Unit",
+    default_service = "org.freedesktop.systemd1",
+    default_path = "/org/freedesktop/systemd1/unit/shutdown_2etarget"
+)]
+trait ShutdownTarget {
+    /// Number and path of its job; 0: none.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn job(&self) -> zbus::Result<(u32, zbus::OwnedObjectPath)>;
+}
+
+/// What PID 1 may take to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
+/// Whether PID 1 is on its way down: from then on it starts no unit, whose job would be against that of `shutdown.target`.
+pub async fn machine_stops(bus: &zbus::Connection) -> bool {
+    let asked = async {
+        let target = ShutdownTargetProxy::builder(bus)
+            .cache_properties(zbus::proxy::CacheProperties::No)
+            .build()
+            .await?;
+        target.job().await
+    };
+    tokio::time::timeout(ANSWER_LIMIT, asked)
+        .await
+        .is_ok_and(|job| job.is_ok_and(|(id, _)| id != 0))
 }
 
 /// What logind is asked to do (man org.freedesktop.login1, `ScheduleShutdown`); others may have it do more.

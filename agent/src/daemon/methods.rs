@@ -4,15 +4,13 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::journal::{self, say};
 use super::logind::Shutdown;
-use crate::error_chain::chain;
 use crate::plan::RebootNeed;
 use crate::profile::model::{Reboot, RebootMethod};
 use crate::reboot::method::choose::choose;
 use crate::reboot::method::command::Command;
 use crate::reboot::method::ipmi::Device;
-use crate::reboot::method::{Env, MethodError, Next, Prepared, prepare, probe, undo};
+use crate::reboot::method::{Env, MethodError, Next, Prepared, prepare, probe};
 
 /// Seconds that an orderly shutdown may take before a wake-up alarm rings: one that rings too early is lost, and the
 /// machine stays off. systemd gives each unit 90.
@@ -86,14 +84,5 @@ pub fn kind(prepared: Option<&Prepared>) -> Shutdown {
         Some(Next::LogindPoweroff) => Shutdown::Poweroff,
         // Rehearsed: there is nothing to be ready.
         Some(Next::RunCommand) | None => Shutdown::DryReboot,
-    }
-}
-
-/// Takes it back.
-pub fn take_back(root: &Path, prepared: Option<&Prepared>) {
-    if let Some(prepared) = prepared
-        && let Err(error) = undo(prepared, root)
-    {
-        say(journal::REBOOT_FAILED, &chain(&error));
     }
 }

@@ -1,8 +1,8 @@
 //! The resident part: keeps the host what the profile says, tells what it knows, and sees to the reboot.
 //!
-//! The daemon itself touches nothing of the host. Each [`observation`] and each change is made by a child process, the
-//! [`worker`], that runs the same pipeline as `bedplate apply`: a driver that hangs in a sysfs write hangs there, and the memory
-//! of a plan goes with it. `backoff` (what may be tried again, and when), `status` (what is said of it all) and the exports
+//! The daemon itself touches nothing of the host and has no rights to. Each [`observation`] and each change is made by another
+//! process, the [`worker`], that runs the same pipeline as `bedplate apply`: a driver that hangs in a sysfs write hangs there,
+//! and the memory of a plan goes with it. What else needs rights is done by a [`helper`]; [`launch`] starts both. `backoff` (what may be tried again, and when), `status` (what is said of it all) and the exports
 //! are pure;
 //! `run` is the loop; `bus`, `events` and `logind` are its edges.
 
@@ -15,7 +15,9 @@ pub mod events;
 pub mod export;
 pub mod fingerprint;
 pub mod gate;
+pub mod helper;
 pub mod journal;
+pub mod launch;
 pub mod links;
 pub mod log_changes;
 pub mod logind;
@@ -26,6 +28,7 @@ pub mod on_demand;
 pub mod public;
 pub mod public_file;
 pub mod reboot_required;
+pub mod relay;
 pub mod release_memory;
 pub mod remind;
 pub mod restart;

@@ -73,6 +73,9 @@ pub struct Difference {
     /// Whether it acts on the running machine only: nothing of it is written to a disk.
     #[serde(default)]
     pub live: bool,
+    /// Whether it loads or unloads a kernel module, for which there is a right of its own.
+    #[serde(default)]
+    pub modules: bool,
     /// What differs.
     pub items: Vec<Item>,
 }
@@ -107,6 +110,7 @@ impl Difference {
             subject: change.subject.clone(),
             effect: change.effect,
             live: change.is_live(),
+            modules: change.uses_modules(),
             items: change.items.clone(),
         }
     }

@@ -24,12 +24,25 @@ const INTENT: &str = "being made\n";
 /// Whether others are to reboot this host. Under policy `schedule` they are not: kured only looks whether the file is there,
 /// and would reboot outside of window, hold and lock.
 pub fn is_wanted(status: &Status) -> Option<bool> {
-    if status.state == State::Starting {
-        // What was there before stays until something is known.
+    if matches!(status.state, State::Starting | State::Stopped) {
+        // What was there before stays until something is known, and after that.
         return None;
     }
     let policy = status.reboot.policy == Some(RebootPolicy::Mark);
     Some(policy && status.held.is_none() && status.reboot.is_needed())
+}
+
+/// Whether [`set`] would have nothing to do.
+///
+/// # Errors
+/// What cannot be read.
+pub fn is_set(root: &Path, wanted: bool) -> std::io::Result<bool> {
+    let at = |path: &str| root.join(path.trim_start_matches('/'));
+    let ours = read(&at(REQUIRED_BY))?.lines().any(|line| line == PACKAGE);
+    Ok(match wanted {
+        true => ours && at(REQUIRED).try_exists()?,
+        false => !ours && read(&at(MADE))?.is_empty(),
+    })
 }
 
 /// Sets the marker, or takes back bedplate's part in it.
@@ -110,6 +123,7 @@ mod tests {
 
         fn set(&self, wanted: bool) {
             set(self.0.path(), wanted).unwrap();
+            assert!(is_set(self.0.path(), wanted).unwrap(), "wanted: {wanted}");
         }
 
         fn both(&self) -> (Option<String>, Option<String>) {
@@ -120,7 +134,9 @@ mod tests {
     #[test]
     fn what_bedplate_made_it_takes_back() {
         let run = Run::new();
+        assert!(is_set(run.0.path(), false).unwrap() && !is_set(run.0.path(), true).unwrap());
         run.set(true);
+        assert!(!is_set(run.0.path(), false).unwrap());
         run.set(true);
         assert_eq!(run.read("reboot-required.pkgs").as_deref(), Some("bedplate\n"));
         run.set(false);
@@ -175,6 +191,8 @@ mod tests {
     fn only_the_policy_mark_asks_others() {
         let mut status = Status::starting("b".into());
         assert_eq!(is_wanted(&status), None, "before the first look");
+        status.state = State::Stopped;
+        assert_eq!(is_wanted(&status), None, "nothing can be started any more");
         status.state = State::WaitingForBoot;
         status.reboot.need = Some(RebootNeed::Cold);
         for (policy, wanted) in [

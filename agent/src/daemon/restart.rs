@@ -16,18 +16,20 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::helper::Helpers;
 use super::journal::{self, say};
 use super::logind::{self, ManagerProxy, Stage};
-use super::methods;
 use super::observation::Observation;
 use super::status::{Status, Verdict};
 use super::store::{Store, StoreError};
 use crate::enforce_hold::EnforceHold;
+use crate::error_chain::chain;
 use crate::kind::cmdline::diagnosis::Cause;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootPolicy;
 use crate::reboot::decide::{Scheduled, Situation, decide};
 use crate::reboot::last_boot::LastBoot;
+use crate::reboot::method::Prepared;
 use crate::reboot::record::Record;
 use crate::reboot::state::{Reason, RebootState, UNFINISHED, WaitsFor, joined};
 use crate::utc::shown;
@@ -46,6 +48,7 @@ pub struct Restart {
     /// When logind was last seen with bedplate's own announcement.
     seen_ours: Option<Timestamp>,
     lock: lock::Lock,
+    helpers: Helpers,
     asked_for: u64,
     /// Which reboot this boot follows, once that is known.
     came: Option<LastBoot>,
@@ -54,7 +57,7 @@ pub struct Restart {
 
 impl Restart {
     /// For the host below `root`.
-    pub fn new(root: &Path, boot_id: String) -> Self {
+    pub fn new(root: &Path, boot_id: String, helpers: Helpers) -> Self {
         Restart {
             root: root.to_owned(),
             store: Store::new(root),
@@ -63,6 +66,7 @@ impl Restart {
             inhibited_since: None,
             seen_ours: None,
             lock: lock::Lock::default(),
+            helpers,
             asked_for: 0,
             came: None,
             last: None,
@@ -72,6 +76,15 @@ impl Restart {
     /// The bus has come or gone.
     pub fn set_logind(&mut self, logind: Option<ManagerProxy<'static>>) {
         self.logind = logind;
+    }
+
+    /// Undoes what was prepared for a reboot that does not come.
+    async fn take_back(&self, prepared: Option<&Prepared>) {
+        if let Some(prepared) = prepared
+            && let Err(error) = self.helpers.take_back(prepared).await
+        {
+            say(journal::REBOOT_FAILED, &chain(&error));
+        }
     }
 
     /// The daemon's small files.
@@ -173,13 +186,13 @@ impl Restart {
     }
 
     /// Which method would restart this host, and why none would now.
-    fn no_way(
+    async fn no_way(
         &self,
         status: &mut Status,
         observation: &Observation,
         rehearsed: bool,
     ) -> Vec<Reason> {
-        let (method, said) = methods::taken(&self.root, &observation.reboot, observation.need);
+        let (method, said) = self.helpers.methods(&observation.reboot, observation.need).await;
         status.reboot.methods = said;
         status.reboot.method = method;
         let mut why = Vec::new();
@@ -195,7 +208,60 @@ impl Restart {
         why
     }
 
+    /// What forbids a reboot now, and who inhibits it.
+    async fn in_the_way(
+        &self,
+        status: &mut Status,
+        observation: &Observation,
+        asked: bool,
+        rehearsed: bool,
+    ) -> (Vec<Reason>, Vec<String>) {
+        let mut vetoes = self.vetoes(&observation.reboot, Timestamp::now()).await;
+        // What an operator has put back is no cause for a boot; what an operator asks for is.
+        vetoes.extend(status.held.as_ref().filter(|_| !asked).map(enforce_hold));
+        // Beside each other, so that people are answered sooner; after the commands, which may take a minute.
+        let no_way = self.no_way(status, observation, rehearsed);
+        let listed = async {
+            match &self.logind {
+                None => Err(Reason::new(WaitsFor::Logind, NO_LOGIND)),
+                Some(logind) => {
+                    logind.list_inhibitors().await.map_err(|error| no_inhibitors(&error))
+                }
+            }
+        };
+        let (no_way, listed) = tokio::join!(no_way, listed);
+        vetoes.extend(no_way);
+        let inhibitors = match listed {
+            Ok(all) => logind::in_the_way(&all),
+            Err(unknown) => {
+                vetoes.push(unknown);
+                Vec::new()
+            }
+        };
+        (vetoes, inhibitors)
+    }
+
     async fn decide(
+        &mut self,
+        record: &mut Result<Record, StoreError>,
+        status: &mut Status,
+        observation: &Observation,
+    ) -> RebootState {
+        let decision = self.weigh(record, status, observation).await;
+        if !matches!(decision, RebootState::CallingOff { .. }) {
+            return decision;
+        }
+        // Looking takes its time, and may have failed because the machine goes down: PID 1 starts nothing any more.
+        match self.scheduled().await {
+            Ok(Scheduled::Ours(at)) if self.machine_stops().await => RebootState::UnderWay { at },
+            Ok(Scheduled::Ours(_)) | Err(_) => decision,
+            // By now it is under way, gone, or another one.
+            Ok(_) => self.weigh(record, status, observation).await,
+        }
+    }
+
+    /// One look at everything that counts, and what follows from it.
+    async fn weigh(
         &mut self,
         record: &mut Result<Record, StoreError>,
         status: &mut Status,
@@ -213,22 +279,19 @@ impl Restart {
                 && observation.reboot.policy == RebootPolicy::Schedule);
         let (mut vetoes, mut inhibitors) = (Vec::new(), Vec::new());
         if wanted || matches!(scheduled, Ok(Scheduled::Ours(_))) {
-            vetoes = self.vetoes(&observation.reboot, now).await;
-            // What an operator has put back is no cause for a boot; what an operator asks for is.
-            vetoes.extend(status.held.as_ref().filter(|_| !asked).map(enforce_hold));
             let rehearsed = observation.reboot.rehearse
                 && matches!(scheduled, Ok(Scheduled::Nothing))
                 && record
                     .as_ref()
                     .is_ok_and(|record| record.rehearsed(&self.boot_id, &observation.hash));
-            vetoes.extend(self.no_way(status, observation, rehearsed));
-            match &self.logind {
-                None => vetoes.push(Reason::new(WaitsFor::Logind, NO_LOGIND)),
-                Some(logind) => match logind.list_inhibitors().await {
-                    Ok(all) => inhibitors = logind::in_the_way(&all),
-                    Err(error) => vetoes.push(no_inhibitors(&error)),
-                },
-            }
+            (vetoes, inhibitors) = self.in_the_way(status, observation, asked, rehearsed).await;
+        }
+        if self.helpers.is_replaced() {
+            // Nothing could be looked at: the next daemon decides. It comes at once.
+            return match scheduled {
+                Ok(Scheduled::Ours(at)) => RebootState::Announced { at },
+                _ => RebootState::waiting(WaitsFor::Logind, REPLACED),
+            };
         }
         let scheduled = scheduled.unwrap_or_else(|error| {
             vetoes.push(Reason::new(error.waits_for(), error.to_string()));
@@ -293,6 +356,8 @@ impl Restart {
 
 /// What is said where there is no bus, or no logind on it.
 const NO_LOGIND: &str = "there is no systemd-logind on the bus to reboot through";
+
+const REPLACED: &str = "the daemon is replaced by another build";
 
 /// When to come again in a state; `again`: what has failed is tried again by then.
 fn come_again(state: &RebootState, again: Option<Duration>) -> Option<Duration> {

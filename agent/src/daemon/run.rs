@@ -2,13 +2,15 @@
 
 mod answer;
 mod clock;
+mod end;
 mod link;
 mod on_request;
 mod pass;
+mod publish;
 mod unusable;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -19,12 +21,14 @@ use tokio::task::JoinHandle;
 use zbus::Connection;
 
 use super::backoff::Backoff;
-use super::bus::{self, Agent, Asked, Lost, Shared, Shown};
+use super::bus::{self, Asked, Lost, Shared, Shown};
 use super::debounce::Debounce;
 use super::devices::KnownDevices;
 use super::events::{self, Files, Trigger};
-use super::export::{self, Written};
+use super::export::Written;
+use super::helper::Helpers;
 use super::journal::{self, say};
+use super::launch::Launch;
 use super::links::Links;
 use super::log_changes::Logged;
 use super::observation::Observation;
@@ -35,18 +39,18 @@ use super::status::{State, Status, Work};
 use super::watchdog::{self, Busy, notify};
 use crate::host::boot_id;
 use crate::kind::Watch;
+use end::Told;
 use on_request::OnRequest;
 
-/// What the bus may take for the signals of one change.
-const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
+const NO_BUS: &str = "no system bus: `bedplate status` has only files, and there are no reboots";
 
 /// How the daemon is run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Below which directory its own files lie (`/`).
     pub root: PathBuf,
-    /// The program that observes and applies: this one.
-    pub worker: PathBuf,
+    /// How processes with rights are started.
+    pub launch: Launch,
     /// Time between two reminders of a reboot that is left to people: a day.
     pub remind_every: Duration,
 }
@@ -60,6 +64,11 @@ pub enum RunError {
     /// Another program has its name.
     #[error("{} is taken on the bus: is a second daemon running?", bus::NAME)]
     Name,
+    /// The units that do its work run another build by now. systemd starts the daemon again, as that build.
+    #[error(
+        "bedplate was replaced by another build after the daemon was started: it has to start again"
+    )]
+    Replaced,
 }
 
 /// Runs until it is told to stop.
@@ -115,6 +124,7 @@ struct Daemon {
     busy: Busy,
     logged: Logged,
     reminder: Reminder,
+    helpers: Helpers,
     /// Why the host cannot be looked at or the profile not be used.
     unusable: Option<String>,
     /// What is being done now: the status of the last look does not count meanwhile.
@@ -146,8 +156,8 @@ impl Daemon {
         let (to_triggers, triggers) = mpsc::channel(64);
         let (to_lost, lost) = mpsc::channel(4);
         let (files, links) = listen(&to_triggers);
-        let restart = Restart::new(&options.root, boot_id);
-        let devices = restart.store().devices();
+        let helpers = Helpers::new(options.launch.clone(), &options.root);
+        let restart = Restart::new(&options.root, boot_id, helpers.clone());
         let now = Instant::now();
         let reminder = Reminder::new(options.remind_every);
         let mut daemon = Daemon {
@@ -167,6 +177,7 @@ impl Daemon {
             looks: OnRequest::new(),
             files,
             links,
+            devices: restart.store().devices(),
             restart,
             backoff: Backoff::default(),
             status,
@@ -181,10 +192,10 @@ impl Daemon {
             busy: Busy::default(),
             logged: Logged::default(),
             reminder,
+            helpers,
             unusable: None,
             work: None,
             profile_gone: None,
-            devices,
         };
         daemon.watch_own_files();
         // Before anything is known: what an earlier daemon said is nobody's word any more.
@@ -193,8 +204,7 @@ impl Daemon {
             if matches!(error, zbus::Error::NameTaken) {
                 return Err(RunError::Name);
             }
-            let text = "no system bus: `bedplate status` has only files, and there are no reboots";
-            say(journal::IMPAIRED, &format!("{text}: {error}"));
+            say(journal::IMPAIRED, &format!("{NO_BUS}: {error}"));
             daemon.bus_again = Some((Instant::now() + link::BUS_AGAIN.0, link::BUS_AGAIN.0));
         }
         Ok(daemon)
@@ -215,23 +225,31 @@ impl Daemon {
     }
 
     async fn serve(mut self) -> Result<(), RunError> {
-        let stop = |kind| signal(kind).map_err(RunError::SetUp);
-        let (mut term, mut interrupt) =
-            (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
-        let mut hangup = stop(SignalKind::hangup())?;
+        let mut told = Told::new()?;
+        let mut hangup = signal(SignalKind::hangup()).map_err(RunError::SetUp)?;
         tokio::spawn(watchdog::watch(self.busy.clone()));
         notify(&[NotifyState::Ready, NotifyState::Status("observing the host")]);
-        self.look().await;
+        let mut happened = Happened::Begun;
         loop {
+            self.busy.begin();
+            // What is cut off here was ready for a power cut at any moment, and the process at work ends with it.
+            tokio::select! {
+                biased;
+                () = told.received() => break,
+                () = self.see_to(happened) => {}
+            }
+            self.busy.end();
+            if self.options.launch.is_replaced() {
+                break;
+            }
             if self.debounce.ends().is_none() {
                 release_memory::give_back();
             }
             let wake = self.wake();
-            let happened = tokio::select! {
+            happened = tokio::select! {
                 // People first: events may never end.
                 biased;
-                () = received(&mut term) => break,
-                () = received(&mut interrupt) => break,
+                () = told.received() => break,
                 () = received(&mut hangup) => Happened::Reload,
                 Some(asked) = self.asked.recv() => Happened::Asked(asked),
                 seen = self.looks.next() => Happened::OnRequest(seen),
@@ -239,25 +257,22 @@ impl Daemon {
                 Some(trigger) = self.triggers.recv() => Happened::Trigger(trigger),
                 () = tokio::time::sleep_until(wake.into()) => Happened::Due,
             };
-            self.busy.begin();
-            match happened {
-                Happened::Reload => self.reload().await,
-                Happened::Asked(asked) => self.answer(asked).await,
-                Happened::OnRequest(happened) => self.on_request(happened).await,
-                Happened::Lost(Lost::Bus) => self.disconnected().await,
-                Happened::Lost(Lost::LogindSignals) => self.listen_again().await,
-                Happened::Trigger(trigger) => self.heard(trigger).await,
-                Happened::Due => self.due().await,
-            }
-            self.remind();
-            self.busy.end();
         }
-        notify(&[NotifyState::Stopping]);
-        self.status.stop();
-        self.work = None;
-        self.publish().await;
-        self.leave_bus().await;
-        Ok(())
+        self.end().await
+    }
+
+    async fn see_to(&mut self, happened: Happened) {
+        match happened {
+            Happened::Begun => return self.look().await,
+            Happened::Reload => self.reload().await,
+            Happened::Asked(asked) => self.answer(asked).await,
+            Happened::OnRequest(happened) => self.on_request(happened).await,
+            Happened::Lost(Lost::Bus) => self.disconnected().await,
+            Happened::Lost(Lost::LogindSignals) => self.listen_again().await,
+            Happened::Trigger(trigger) => self.heard(trigger).await,
+            Happened::Due => self.due().await,
+        }
+        self.remind();
     }
 
     /// Something has happened. From here until it was looked at, nothing that was said of the host counts.
@@ -330,32 +345,6 @@ impl Daemon {
         }
         self.publish().await;
     }
-
-    async fn publish(&mut self) {
-        let now = match &self.work {
-            Some(work) => self.status.working_on(work),
-            None => self.status.clone(),
-        };
-        for wrong in export::write(&self.options.root, &now, &mut self.written) {
-            say(journal::IMPAIRED, &wrong);
-        }
-        let before = {
-            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-            shown.plan = self.plan();
-            shown.unusable.clone_from(&self.unusable);
-            shown.replace(now.clone())
-        };
-        let line = format!("{}: {}", now.state.name(), now.reason);
-        notify(&[NotifyState::Status(&line)]);
-        if let Some(bus) = &self.bus
-            && let Ok(object) = bus.object_server().interface::<_, Agent>(bus::PATH).await
-        {
-            let agent = object.get().await;
-            // A bus that does not take a signal is no reason to stop, nor one that takes its time.
-            let signals = bus::signal_changes(object.signal_emitter(), &agent, &before, &now);
-            let _ = tokio::time::timeout(SIGNAL_LIMIT, signals).await;
-        }
-    }
 }
 
 async fn received(signal: &mut Signal) {
@@ -366,6 +355,7 @@ async fn received(signal: &mut Signal) {
 }
 
 enum Happened {
+    Begun,
     Reload,
     Asked(Asked),
     OnRequest(on_request::Happened),

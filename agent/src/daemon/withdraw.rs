@@ -175,6 +175,7 @@ mod tests {
         status.reboot.need = Some(RebootNeed::Cold);
         status.reboot.policy = Some(RebootPolicy::Mark);
         assert_eq!(export::write(root.path(), &status, &mut export::Written::new()), [""; 0]);
+        reboot_required::set(root.path(), true).unwrap();
         put("run/bedplate/announced.json", "{}");
         assert!(files(root.path()).len() > theirs.len() + 2, "{:?}", files(root.path()));
         assert_eq!(withdraw(root.path()), [""; 0]);

@@ -1,17 +1,14 @@
-//! The child that observes the host and applies changes. It is this program again, so that what hangs in a driver hangs
+//! The process that observes the host and applies changes. It is this program again, so that what hangs in a driver hangs
 //! there, and what a plan needs of memory goes with it.
 
 use std::marker::PhantomData;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Split};
-use tokio::process::{Child, ChildStdout, Command};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
+use super::launch::{Launch, Process, REPLACED, Unit, WORKER};
 use super::observation::{AT, NO_PROFILE, Observation};
 use crate::profile::model::Agent;
 
@@ -31,6 +28,20 @@ pub enum WorkError {
         /// Why.
         source: std::io::Error,
     },
+    /// PID 1 does not listen for it.
+    #[error(
+        "cannot start a process with the rights for it: `systemctl status bedplate-{unit}.socket` shows why, and \
+        `systemctl restart bedplate` starts that again"
+    )]
+    Connect {
+        /// Its unit.
+        unit: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Another build of this program answers.
+    #[error("bedplate was replaced by another build: the daemon has to be restarted")]
+    Replaced,
     /// It said why it cannot.
     #[error("{0}")]
     Said(String),
@@ -56,16 +67,16 @@ pub enum WorkError {
 ///
 /// # Errors
 /// [`WorkError`].
-pub async fn observe(program: &Path) -> Result<Observation, WorkError> {
-    observe_within(program, LOOK_LIMIT).await
+pub async fn observe(launch: &Launch) -> Result<Observation, WorkError> {
+    observe_within(launch, LOOK_LIMIT).await
 }
 
 /// Looks at the host, within a limit.
 ///
 /// # Errors
 /// [`WorkError`].
-pub async fn observe_within(program: &Path, limit: Duration) -> Result<Observation, WorkError> {
-    ended(start(program, &[], limit)?).await
+pub async fn observe_within(launch: &Launch, limit: Duration) -> Result<Observation, WorkError> {
+    ask(launch, Unit::Worker, &round(&[]), "", limit).await
 }
 
 /// Applies these changes of what was seen and looks again, within a limit.
@@ -73,58 +84,46 @@ pub async fn observe_within(program: &Path, limit: Duration) -> Result<Observati
 /// # Errors
 /// [`WorkError`]; what was done meanwhile is in the ledger.
 pub async fn apply_within(
-    program: &Path,
+    launch: &Launch,
     seen: &Observation,
     only: &[String],
     limit: Duration,
 ) -> Result<Observation, WorkError> {
-    ended(start(program, &changes(seen, only), limit)?).await
+    ask(launch, unit(seen, only), &round(&changes(seen, only)), "", limit).await
 }
 
 /// What the profile says to the daemon.
 ///
 /// # Errors
 /// As above.
-pub async fn settings(program: &Path, limit: Duration) -> Result<Agent, WorkError> {
-    ended(start(program, &["--settings".to_owned()], limit)?).await
+pub async fn settings(launch: &Launch, limit: Duration) -> Result<Agent, WorkError> {
+    ask(launch, Unit::Worker, &round(&["--settings".to_owned()]), "", limit).await
 }
 
 /// Begins to apply these changes of what was seen; [`Work::next`] says how far it is.
 ///
 /// # Errors
 /// As above.
-pub fn apply(
-    program: &Path,
+pub async fn apply(
+    launch: &Launch,
     seen: &Observation,
     only: &[String],
 ) -> Result<Work<Observation>, WorkError> {
-    start(program, &changes(seen, only), APPLY_LIMIT)
+    start(launch, unit(seen, only), &round(&changes(seen, only)), "", APPLY_LIMIT).await
 }
 
-fn changes(seen: &Observation, only: &[String]) -> Vec<String> {
-    let changes = only.iter().map(|id| format!("--only={id}"));
-    changes.chain(seen.profile_files.iter().map(|file| format!("--profile-file={file}"))).collect()
-}
-
-/// A child at work.
-pub struct Work<T> {
-    child: Child,
-    stdout: Split<BufReader<ChildStdout>>,
-    stderr: JoinHandle<String>,
-    until: Instant,
+/// Has one task done and waits for its answer.
+///
+/// # Errors
+/// [`WorkError`].
+pub async fn ask<T: DeserializeOwned>(
+    launch: &Launch,
+    unit: Unit,
+    arguments: &[String],
+    input: &str,
     limit: Duration,
-    answer: PhantomData<T>,
-}
-
-/// What a child says.
-pub enum WorkerMessage<T> {
-    /// What it is at now.
-    At(String),
-    /// It has ended.
-    Ended(Result<T, WorkError>),
-}
-
-async fn ended<T: DeserializeOwned>(mut work: Work<T>) -> Result<T, WorkError> {
+) -> Result<T, WorkError> {
+    let mut work = start(launch, unit, arguments, input, limit).await?;
     loop {
         if let WorkerMessage::Ended(end) = work.next().await {
             return end;
@@ -132,31 +131,55 @@ async fn ended<T: DeserializeOwned>(mut work: Work<T>) -> Result<T, WorkError> {
     }
 }
 
-fn start<T>(program: &Path, arguments: &[String], limit: Duration) -> Result<Work<T>, WorkError> {
-    let mut command = Command::new(program);
-    command.arg("worker").args(arguments);
-    // Logs of the child are told by the daemon, with their fields.
-    command.env_remove("JOURNAL_STREAM").env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let failed = |source| WorkError::Start { program: program.to_owned(), source };
-    let mut child = command.spawn().map_err(failed)?;
-    let lost = || failed(std::io::Error::other("its output cannot be read"));
-    let stdout = child.stdout.take().ok_or_else(lost)?;
-    let mut errors = child.stderr.take().ok_or_else(lost)?;
-    let stderr = tokio::spawn(async move {
-        let mut said = Vec::new();
-        // What was read before it broke is what there is to say.
-        let _ = errors.read_to_end(&mut said).await;
-        String::from_utf8_lossy(&said).trim().to_owned()
-    });
-    Ok(Work {
-        child,
-        stdout: BufReader::new(stdout).split(b'\n'),
-        stderr,
-        until: Instant::now() + limit,
-        limit,
-        answer: PhantomData,
-    })
+/// Only what loads or unloads modules gets the right to.
+fn unit(seen: &Observation, only: &[String]) -> Unit {
+    let mut selected = seen.changes.iter().filter(|change| only.contains(&change.id));
+    if selected.any(|change| change.modules) { Unit::Loader } else { Unit::Worker }
+}
+
+fn round(arguments: &[String]) -> Vec<String> {
+    std::iter::once(WORKER.to_owned()).chain(arguments.iter().cloned()).collect()
+}
+
+fn changes(seen: &Observation, only: &[String]) -> Vec<String> {
+    let changes = only.iter().map(|id| format!("--only={id}"));
+    changes.chain(seen.profile_files.iter().map(|file| format!("--profile-file={file}"))).collect()
+}
+
+/// A process at work.
+pub struct Work<T> {
+    process: Process,
+    until: Instant,
+    limit: Duration,
+    answer: PhantomData<T>,
+}
+
+/// What it says.
+pub enum WorkerMessage<T> {
+    /// What it is at now.
+    At(String),
+    /// It has ended.
+    Ended(Result<T, WorkError>),
+}
+
+async fn start<T>(
+    launch: &Launch,
+    unit: Unit,
+    arguments: &[String],
+    input: &str,
+    limit: Duration,
+) -> Result<Work<T>, WorkError> {
+    let until = Instant::now() + limit;
+    let failed = |source| match launch {
+        Launch::Children(program) => WorkError::Start { program: program.clone(), source },
+        Launch::Sockets { .. } => WorkError::Connect { unit: unit.name(), source },
+    };
+    match timeout_at(until, launch.start(unit, arguments, input)).await {
+        Ok(process) => {
+            Ok(Work { process: process.map_err(failed)?, until, limit, answer: PhantomData })
+        }
+        Err(_) => Err(WorkError::Limit { limit }),
+    }
 }
 
 impl<T: DeserializeOwned> Work<T> {
@@ -173,7 +196,7 @@ impl<T: DeserializeOwned> Work<T> {
 
     async fn step(&mut self) -> std::io::Result<WorkerMessage<T>> {
         let mut answer = String::new();
-        while let Some(line) = self.stdout.next_segment().await? {
+        while let Some(line) = self.process.line().await? {
             // What it is at may name a file that is not UTF-8.
             let line = String::from_utf8_lossy(&line).into_owned();
             match line.strip_prefix(AT) {
@@ -181,19 +204,15 @@ impl<T: DeserializeOwned> Work<T> {
                 None => answer = line,
             }
         }
-        let status = self.child.wait().await?;
-        if status.success() {
-            return Ok(WorkerMessage::Ended(
-                serde_json::from_str(&answer).map_err(WorkError::Answer),
-            ));
-        }
-        let said = (&mut self.stderr).await.unwrap_or_default();
-        Ok(WorkerMessage::Ended(Err(match (status.code(), said) {
-            (Some(NO_PROFILE), said) => WorkError::NoProfile(said),
+        let end = self.process.ended().await?;
+        Ok(WorkerMessage::Ended(match (end.code, end.said) {
+            (Some(0), _) => serde_json::from_str(&answer).map_err(WorkError::Answer),
+            (Some(NO_PROFILE), said) => Err(WorkError::NoProfile(said)),
+            (Some(REPLACED), _) => Err(WorkError::Replaced),
             (_, said) if said.is_empty() => {
-                WorkError::Said(format!("the worker ended with {status}"))
+                Err(WorkError::Said(format!("the worker ended with {}", end.status)))
             }
-            (_, said) => WorkError::Said(said),
-        })))
+            (_, said) => Err(WorkError::Said(said)),
+        }))
     }
 }

@@ -6,8 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::Attempt;
-use super::method::ipmi::{IpmiError, RestartCause};
-use crate::error_chain::chain;
+use super::method::ipmi::RestartCause;
 use crate::profile::model::RebootMethod;
 use crate::utc::shown;
 
@@ -68,11 +67,8 @@ pub enum BmcSilent {
     #[error("it was not asked")]
     NotAsked,
     /// It cannot be reached, or does not know.
-    #[error("{}", chain(.0))]
-    Ipmi(IpmiError),
-    /// The thread that asked it has ended early.
     #[error("{0}")]
-    Thread(String),
+    Said(String),
 }
 
 /// Judges the boot `boot_id`, whose kernel started at `began`. `announced`: what bedplate announced in the boot before;

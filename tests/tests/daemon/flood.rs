@@ -86,7 +86,7 @@ fn a_flood_of_every_call_slows_nothing() {
     }
     let after = peak(&rig);
     eprintln!(
-        "quiet {quiet:?}, flooded {heals:?}, {} calls, {before} -> {after} KiB",
+        "cancel {cancel:?}, quiet {quiet:?}, flooded {heals:?}, {} calls, {before} -> {after} KiB",
         flood.calls()
     );
     let slowest = heals.iter().max().expect("at least one");

@@ -17,6 +17,20 @@ pub struct Login {
     pub calls: Vec<String>,
     /// Refuse to schedule.
     pub refuses: bool,
+    /// PID 1 has a job to go down.
+    pub stops: bool,
+}
+
+/// `shutdown.target` of PID 1.
+pub struct FakeShutdownTarget(pub Arc<Mutex<Login>>);
+
+#[interface(name = "org.freedesktop.systemd1.Unit")]
+impl FakeShutdownTarget {
+    #[zbus(property)]
+    fn job(&self) -> (u32, zbus::OwnedObjectPath) {
+        let id = u32::from(self.0.lock().expect("not poisoned").stops);
+        (id, zbus::ObjectPath::from_static_str_unchecked("/").into())
+    }
 }
 
 pub struct FakeLogind(pub Arc<Mutex<Login>>);
@@ -60,6 +74,27 @@ impl FakeLogind {
 
     #[zbus(signal)]
     async fn prepare_for_shutdown(emitter: &SignalEmitter<'_>, start: bool) -> zbus::Result<()>;
+}
+
+/// Puts both on the bus.
+pub fn serve(
+    runtime: &tokio::runtime::Runtime,
+    address: &str,
+    login: &Arc<Mutex<Login>>,
+) -> zbus::Connection {
+    runtime.block_on(async {
+        zbus::connection::Builder::address(address)
+            .serve_at("/org/freedesktop/login1", FakeLogind(login.clone()))
+            .serve_at(
+                "/org/freedesktop/systemd1/unit/shutdown_2etarget",
+                FakeShutdownTarget(login.clone()),
+            )
+            .name("org.freedesktop.login1")
+            .name("org.freedesktop.systemd1")
+            .build()
+            .await
+            .expect("the fake logind is on the bus")
+    })
 }
 
 impl Rig {

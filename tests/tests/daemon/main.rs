@@ -22,6 +22,7 @@ mod reboots;
 mod replaced;
 mod rig;
 mod secrets;
+mod sockets;
 mod tls;
 mod truth;
 

@@ -47,9 +47,10 @@ fn stock(rig: &Rig) {
              <allow send_type=\"signal\"/><allow send_requested_reply=\"true\" send_type=\"method_return\"/>\
              <allow send_requested_reply=\"true\" send_type=\"error\"/><allow receive_type=\"method_call\"/>\
              <allow receive_type=\"method_return\"/><allow receive_type=\"error\"/><allow receive_type=\"signal\"/>{}</policy>\
-             <policy user=\"root\"><allow own=\"*\"/>{}{}</policy>{shipped}</busconfig>",
+             <policy user=\"root\"><allow own=\"*\"/>{}{}{}</policy>{shipped}</busconfig>",
             allowed("org.freedesktop.DBus"),
             allowed("org.freedesktop.login1"),
+            allowed("org.freedesktop.systemd1"),
             allowed("org.freedesktop.PolicyKit1"),
         )
     });

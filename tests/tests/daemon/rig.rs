@@ -11,7 +11,7 @@ use bedplate::daemon::status::Status;
 use bedplate_tests::{fixtures, program};
 use serde_json::{Value, json};
 
-use super::logind::{FakeLogind, Login};
+use super::logind::{Login, serve as serve_logind};
 
 /// Longest wait for something that is to happen. Nothing here takes a second by itself.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -26,6 +26,8 @@ pub struct Rig {
     pub runtime: tokio::runtime::Runtime,
     /// More arguments of the daemon.
     pub args: Vec<&'static str>,
+    /// Whether the daemon connects to `helpers/NAME` instead of starting children.
+    pub sockets: bool,
     bus: Child,
     pub daemon: Option<Child>,
 }
@@ -63,7 +65,16 @@ impl Rig {
         let login = Arc::new(Mutex::new(Login::default()));
         let address = format!("unix:path={}", dir.path().join("bus").display());
         let logind = serve_logind(&runtime, &address, &login);
-        let rig = Rig { dir, login, logind, runtime, args: Vec::new(), bus, daemon: None };
+        let rig = Rig {
+            dir,
+            login,
+            logind,
+            runtime,
+            args: Vec::new(),
+            sockets: false,
+            bus,
+            daemon: None,
+        };
         rig.write("proc/sys/kernel/random/boot_id", "boot-1\n");
         rig.write("sys/kernel/kexec_loaded", "0\n");
         rig.write("etc/machine-id", "0123456789abcdef0123456789abcdef\n");
@@ -148,8 +159,9 @@ impl Rig {
 
     /// logind alone is restarted: another connection has its name, on the same bus.
     pub fn restart_logind(&mut self) {
-        let name = "org.freedesktop.login1";
-        self.runtime.block_on(self.logind.release_name(name)).expect("it has the name");
+        for name in ["org.freedesktop.login1", "org.freedesktop.systemd1"] {
+            self.runtime.block_on(self.logind.release_name(name)).expect("it has the name");
+        }
         self.logind = serve_logind(&self.runtime, &self.address(), &self.login);
     }
 
@@ -192,7 +204,10 @@ impl Rig {
         let daemon = Command::new(program::path())
             .arg("daemon")
             .arg(format!("--state-root={}", self.dir.path().display()))
-            .arg(format!("--worker={}", self.path("worker").display()))
+            .arg(match self.sockets {
+                true => format!("--sockets={}", self.path("helpers").display()),
+                false => format!("--worker={}", self.path("worker").display()),
+            })
             .args(&self.args)
             .env("DBUS_SYSTEM_BUS_ADDRESS", self.address())
             .env("SSL_CERT_FILE", self.path(AUTHORITIES))
@@ -304,21 +319,6 @@ fn start_bus(config: &std::path::Path) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .expect("dbus-daemon starts")
-}
-
-fn serve_logind(
-    runtime: &tokio::runtime::Runtime,
-    address: &str,
-    login: &Arc<Mutex<Login>>,
-) -> zbus::Connection {
-    runtime.block_on(async {
-        zbus::connection::Builder::address(address)
-            .serve_at("/org/freedesktop/login1", FakeLogind(login.clone()))
-            .name("org.freedesktop.login1")
-            .build()
-            .await
-            .expect("the fake logind is on the bus")
-    })
 }
 
 /// Waits for something.

@@ -240,17 +240,30 @@ fn storm(node: &Node) -> Result<()> {
         || node.ok("bedplate status --json | sed -n 's/.*\"observations\": \\([0-9]*\\).*/\\1/p'");
     let before: u32 = observations()?.parse()?;
     let pf = guest::PFS[2];
+    // What else the kernel says meanwhile: the units that the daemon has started must not wake it.
+    node.ok("systemd-run -q --unit=monitor -p StandardOutput=file:/var/tmp/events udevadm monitor --kernel && sleep 2")?;
     let took = node.ok(&format!(
         "s=$(cat /sys/kernel/uevent_seqnum); t=$(date +%s%N); \
-         perl -e 'for (1..1000) {{ open F, \">\", \"/sys/bus/pci/devices/{pf}/uevent\" or die; print F \"change\"; close F }}'; \
+         perl -e 'open F, \">\", \"/sys/bus/pci/devices/{pf}/uevent\" or die; for (1..1000) {{ syswrite F, \"change\" or die }}'; \
          echo $(($(cat /sys/kernel/uevent_seqnum) - s)) $((($(date +%s%N) - t) / 1000000))"
     ))?;
     node.step(&format!("uevents, and the milliseconds they took: {took}"));
-    let count = took.split(' ').next().and_then(|count| count.parse::<u32>().ok());
-    check!(count.is_some_and(|count| count >= 1000), "{took}");
+    let figures: Vec<u32> = took.split(' ').filter_map(|figure| figure.parse().ok()).collect();
+    check!(figures.len() == 2 && figures[0] >= 1000, "{took}");
     std::thread::sleep(Duration::from_secs(10));
     let after: u32 = observations()?.parse()?;
-    same!(after - before, 1, "observations of the host");
+    let others = node.ok(&format!(
+        "systemctl stop monitor; grep '^KERNEL\\[' /var/tmp/events | grep -v {pf} || true"
+    ))?;
+    // Only a burst that goes on for longer than a second is looked at before it ends, and once more after that (`SHORTEST` in
+    // agent/src/daemon/debounce.rs); the second look is put off for two seconds more.
+    let most = if figures[1] < 1000 { 1 } else { 2 };
+    check!(figures[1] < 3000, "too slow to be told from events without end: {took}");
+    check!(
+        (1..=most).contains(&(after - before)),
+        "{} observations of the host, at most {most}; other events:\n{others}",
+        after - before
+    );
     Ok(())
 }
 

@@ -4,6 +4,7 @@ mod acs;
 mod acs_boot;
 mod boot_states;
 mod cmdline;
+mod confined;
 mod crash;
 mod daemon;
 mod fat;
@@ -23,7 +24,7 @@ mod vf;
 use bedplate_tests::lab::Scenario;
 
 /// What CI runs, and `./tests/run --vm-core`: of each area the scenario that tells most.
-const CORE: [&str; 10] = [
+const CORE: [&str; 11] = [
     "provision::from_zero",
     "cmdline::values_duplicates_and_removal",
     "acs_boot::config_acs",
@@ -32,6 +33,7 @@ const CORE: [&str; 10] = [
     "revert::after_two_changes",
     "daemon::life",
     "daemon::stuck",
+    "confined::promises",
     "upkeep::interrupted",
     "systemd_boot::entries",
 ];
@@ -68,6 +70,7 @@ fn all() -> Vec<Scenario> {
         crash::SCENARIOS,
         fat::SCENARIOS,
         daemon::SCENARIOS,
+        confined::SCENARIOS,
         upkeep::SCENARIOS,
         reboot::SCENARIOS,
         session::SCENARIOS,

@@ -55,8 +55,11 @@ fn bmc_refuses(case: &mut Case) -> Result<()> {
 
 /// What README asks of the operator: the drop-in, and a driver that reaches the BMC.
 fn ready(node: &Node) -> Result<()> {
-    let drop_in = "/etc/systemd/system/bedplate.service.d/cold-reboot.conf";
-    node.put(drop_in, include_str!("../../../systemd/bedplate.service.d/cold-reboot.conf"))?;
+    let drop_in = "/etc/systemd/system/bedplate-worker@.service.d/cold-reboot.conf";
+    node.put(
+        drop_in,
+        include_str!("../../../systemd/bedplate-worker@.service.d/cold-reboot.conf"),
+    )?;
     node.ok("systemctl daemon-reload")?;
     let status = node.ok("ipmitool chassis status")?;
     check!(status.contains("System Power         : on"), "the BMC says\n{status}");

@@ -1,19 +1,16 @@
-//! The daemon where things come between: its own sandbox, clocks, power cuts, other people's reboots, a kernel that does
+//! The daemon where things come between: clocks, power cuts, other people's reboots, a kernel that does
 //! not do what it was told, and a fleet that takes turns.
 
 use std::time::Duration;
 
-use bedplate_tests::lab::machine::{BOOKWORM, SYSTEMD_BOOT};
+use bedplate_tests::lab::machine::BOOKWORM;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
 use super::daemon::{install, state, until};
 use super::guest::{self, PROFILE_PATH, check, same};
 
-pub const SCENARIOS: &[Scenario] = &[
-    ("upkeep::confined", confined),
-    ("upkeep::interrupted", interrupted),
-    ("upkeep::fleet", fleet),
-];
+pub const SCENARIOS: &[Scenario] =
+    &[("upkeep::interrupted", interrupted), ("upkeep::fleet", fleet)];
 
 const ENABLE: &str = "systemctl enable --now bedplate-boot.service bedplate.service";
 /// Asks for one cold boot and nothing else.
@@ -26,34 +23,6 @@ fn rest(seconds: u64) {
 
 fn scheduled(node: &Node) -> Result<String> {
     node.ok("sed -n 's/^USEC=//p' /run/systemd/shutdown/scheduled")
-}
-
-/// kernel-install and the initramfs's tools, started by the unit with all that is forbidden to it (update-grub:
-/// daemon::life).
-fn confined(case: &mut Case) -> Result<()> {
-    let node = case.node(SYSTEMD_BOOT)?;
-    install(case, &node)?;
-    node.step("the unit rebuilds the boot entry and the initramfs");
-    let options = "options = { virtio_blk = { queue_depth = 64 } }";
-    node.put(PROFILE_PATH, format!("{PASSTHROUGH}[modules]\n{options}\n"))?;
-    node.ok(ENABLE)?;
-    until(&node, "written", &state("waiting-for-boot"))?;
-    let line = node.ok("sed -n 's/^options *//p' /boot/efi/loader/entries/*.conf")?;
-    check!(line.contains("iommu=pt"), "the entry: {line}");
-    let held = node.ok("lsinitramfs /boot/initrd.img-$(uname -r)")?;
-    check!(held.contains("modprobe.d/zz-bedplate.conf"), "the initramfs lacks the options");
-    let said = node.ok("journalctl -b -u bedplate -o cat --no-pager")?;
-    check!(!said.contains("failed"), "something failed:\n{said}");
-    node.step("and the boot takes both");
-    node.reboot()?;
-    until(&node, "converged", &state("converged"))?;
-    check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
-    same!(
-        node.ok("cat /sys/module/virtio_blk/parameters/queue_depth")?,
-        "64",
-        "an option from the initramfs"
-    );
-    Ok(())
 }
 
 /// Everything that may come between an announcement and its reboot.
@@ -155,7 +124,8 @@ const LOCK: &str = "#!/bin/bash\nread -r _ path _\nlength=0\n\
     printf 'HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n'\n";
 
 const FLEETLOCK: &str = include_str!("../../../systemd/bedplate.service.d/fleetlock.conf");
-const COLD_REBOOT: &str = include_str!("../../../systemd/bedplate.service.d/cold-reboot.conf");
+const COLD_REBOOT: &str =
+    include_str!("../../../systemd/bedplate-worker@.service.d/cold-reboot.conf");
 
 /// The fleet's lock over the network that the unit has only by its drop-in, and a reboot made as cold as the firmware
 /// makes it, for which there is another one.
@@ -179,10 +149,10 @@ fn fleet(case: &mut Case) -> Result<()> {
             "{PASSTHROUGH}[reboot]\npolicy = \"schedule\"\nmethods = [\"firmware\"]\ndelay = \"20s\"\n{fleet}"
         ),
     )?;
-    let drop_in = |name: &str, text| {
-        node.put(&format!("/etc/systemd/system/bedplate.service.d/{name}.conf"), text)
+    let drop_in = |unit: &str, name: &str, text| {
+        node.put(&format!("/etc/systemd/system/{unit}.service.d/{name}.conf"), text)
     };
-    drop_in("cold-reboot", COLD_REBOOT)?;
+    drop_in("bedplate-worker@", "cold-reboot", COLD_REBOOT)?;
     let boot = node.boot_id()?;
     node.ok(&format!("systemctl daemon-reload && {ENABLE}"))?;
     node.step("without the drop-in there is no network, so no slot and no reboot");
@@ -198,7 +168,7 @@ fn fleet(case: &mut Case) -> Result<()> {
     );
     let last_step = || node.ok("cat /sys/kernel/reboot/mode /sys/kernel/reboot/type");
     let before = last_step()?;
-    drop_in("fleetlock", FLEETLOCK)?;
+    drop_in("bedplate", "fleetlock", FLEETLOCK)?;
     node.ok("systemctl daemon-reload && systemctl restart bedplate")?;
     let announced = "[ -e /run/systemd/shutdown/scheduled ]";
     until(&node, "announced", announced)?;

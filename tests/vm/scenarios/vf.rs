@@ -95,8 +95,8 @@ fn after_a_boot(node: &Node) -> Result<()> {
 fn watched(case: &Case, node: &Node) -> Result<()> {
     install(case, node)?;
     node.put(
-        "/etc/systemd/system/bedplate.service.d/vf-attributes.conf",
-        include_str!("../../../systemd/bedplate.service.d/vf-attributes.conf"),
+        "/etc/systemd/system/bedplate-worker@.service.d/vf-attributes.conf",
+        include_str!("../../../systemd/bedplate-worker@.service.d/vf-attributes.conf"),
     )?;
     // The kernel announces it only while the interface is up.
     node.ok(&format!("ip link set {LINK} up && systemctl daemon-reload"))?;

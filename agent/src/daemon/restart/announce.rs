@@ -47,7 +47,10 @@ impl Restart {
         self.store.keep(record)?;
         let prepared = match settings.rehearse {
             true => Ok(None),
-            false => methods::ready(&self.root, method, settings, &observation.hash, at).map(Some),
+            false => {
+                let ready = self.helpers.prepare(method, settings, &observation.hash, at);
+                ready.await.map(Some)
+            }
         };
         let prepared = match prepared {
             Ok(prepared) => prepared,
@@ -75,7 +78,7 @@ impl Restart {
             logind.schedule_shutdown(announced.kind.name(), announced.usec).await
         };
         if let Err(error) = asked.await {
-            methods::take_back(&self.root, announced.prepared.as_ref());
+            self.take_back(announced.prepared.as_ref()).await;
             self.store.announce(None)?;
             record.call_off(&self.boot_id);
             self.store.keep(record)?;
@@ -106,7 +109,7 @@ impl Restart {
             error,
         })?;
         if let Some(announced) = self.store.announced() {
-            methods::take_back(&self.root, announced.prepared.as_ref());
+            self.take_back(announced.prepared.as_ref()).await;
         }
         record.call_off(&self.boot_id);
         if let Some(asked) = &mut record.asked {

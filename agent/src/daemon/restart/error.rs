@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use crate::daemon::store::StoreError;
+use crate::daemon::worker::WorkError;
 use crate::error_chain::chain;
-use crate::reboot::method::MethodError;
 use crate::reboot::state::WaitsFor;
 use crate::utc::shown;
 
@@ -27,13 +27,10 @@ pub enum RestartError {
     Lock(String),
     /// The reboot method could not be prepared.
     #[error("{}", chain(.0))]
-    Method(MethodError),
+    Method(WorkError),
     /// The operator's command that cycles the power has failed.
     #[error("{}", chain(.0))]
-    Command(MethodError),
-    /// A thread that was to do it has ended early.
-    #[error("{0}")]
-    Thread(#[from] tokio::task::JoinError),
+    Command(WorkError),
     /// Too late.
     #[error("the machine is going down already")]
     GoingDown,
@@ -61,9 +58,7 @@ impl RestartError {
             RestartError::Store(_) => WaitsFor::Record,
             RestartError::Logind { .. } => WaitsFor::Logind,
             RestartError::Lock(_) => WaitsFor::Lock,
-            RestartError::Method(_) | RestartError::Command(_) | RestartError::Thread(_) => {
-                WaitsFor::Method
-            }
+            RestartError::Method(_) | RestartError::Command(_) => WaitsFor::Method,
             RestartError::GoingDown
             | RestartError::NotOurs { .. }
             | RestartError::NothingAnnounced => WaitsFor::OtherShutdown,

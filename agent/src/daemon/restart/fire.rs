@@ -9,11 +9,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::{LOOK_AGAIN, Restart, RestartError, enforce_hold, no_inhibitors};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced, Stage};
-use crate::daemon::methods;
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
-use crate::host::write::DirWriter;
-use crate::reboot::method::{Next, Prepared, command};
+use crate::reboot::method::{Next, Prepared};
 use crate::reboot::state::{Reason, WaitsFor, joined};
 
 /// Before its time the announcement has to be seen at logind: one that was not seen since may have been called off.
@@ -88,10 +86,10 @@ impl Restart {
             let text = format!("another shutdown is scheduled: {kind}");
             why.push(Reason::new(WaitsFor::OtherShutdown, text));
         }
-        let Some(command) = methods::command(&observation.reboot).filter(|_| why.is_empty()) else {
+        if observation.reboot.command.is_empty() || !why.is_empty() {
             self.call_off_command(announced, &joined(&why))?;
             return Ok(());
-        };
+        }
         let mut record = self.store.record()?;
         record.asked = None;
         self.store.keep(&record)?;
@@ -100,8 +98,8 @@ impl Restart {
             journal::REBOOT_SCHEDULED,
             "running the command of the profile that cycles this host's power",
         );
-        let run = move || command::run(&command, &mut DirWriter::live());
-        let grace = tokio::task::spawn_blocking(run).await?.map_err(RestartError::Command)?;
+        let run = self.helpers.power_command(&observation.reboot);
+        let grace = run.await.map_err(RestartError::Command)?;
         say(
             journal::REBOOT_WAITS,
             &format!("the power should be cycled within {} s", grace.as_secs()),

@@ -1,18 +1,12 @@
 //! Which reboot this boot follows: found out at the first look, said once, kept for the rest of the boot.
 
-use std::time::Duration;
-
 use super::Restart;
 use crate::daemon::journal::{self, say};
 use crate::daemon::observation::Observation;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootMethod;
-use crate::reboot::last_boot::{BmcAnswer, BmcSilent, LastBoot, began, classify};
-use crate::reboot::method::ipmi::{self, Code, Device, IpmiError};
+use crate::reboot::last_boot::{BmcSilent, LastBoot, began, classify};
 use crate::reboot::record::Record;
-
-/// Early in a boot a BMC may be busy, and its driver still looking for it: it is asked again after so long, so many times.
-const AGAIN: (Duration, u32) = (Duration::from_secs(1), 5);
 
 impl Restart {
     /// What is known of the reboot that this boot follows. Before the record is settled: a host that is right forgets
@@ -50,39 +44,12 @@ impl Restart {
         let announced = record.follow(&self.boot_id);
         let is_by_bmc = announced.as_ref().is_some_and(|one| one.method == RebootMethod::Bmc);
         let bmc = match is_by_bmc {
-            true => self.ask_bmc().await,
+            true => self.helpers.restart_cause().await,
             false => Err(BmcSilent::NotAsked),
         };
         let stat = std::fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
         let came = classify(&self.boot_id, announced.as_ref(), waited, began(&stat), &bmc)?;
         record.came = Some(came.clone());
         Some(came)
-    }
-
-    /// Away from the loop: a BMC may take seconds.
-    async fn ask_bmc(&self) -> BmcAnswer {
-        let device = Device::at(self.root.join("dev/ipmi0"));
-        let asked = tokio::task::spawn_blocking(move || {
-            for _ in 1..AGAIN.1 {
-                match ipmi::restart_cause(&device) {
-                    Err(error) if is_early(&error) => std::thread::sleep(AGAIN.0),
-                    said => return said,
-                }
-            }
-            ipmi::restart_cause(&device)
-        });
-        match asked.await {
-            Ok(said) => said.map_err(BmcSilent::Ipmi),
-            Err(error) => Err(BmcSilent::Thread(error.to_string())),
-        }
-    }
-}
-
-/// Whether a moment later the answer may be another one.
-fn is_early(error: &IpmiError) -> bool {
-    match error {
-        IpmiError::Device { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
-        IpmiError::Refused { code, .. } => *code == Code::BUSY,
-        _ => false,
     }
 }

@@ -1,46 +1,50 @@
 //! What stands around a reboot: what logind has scheduled and whose it is, and what forbids one now.
 
-use std::path::Path;
-use std::time::Duration;
-
 use jiff::Timestamp;
 
 use super::{Restart, RestartError};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced, Shutdown, Stage};
-use crate::daemon::methods;
 use crate::error_chain::chain;
 use crate::host::file;
-use crate::host::process;
 use crate::profile::model::Reboot;
-use crate::reboot::busy::{self, Busy};
 use crate::reboot::decide::Scheduled;
 use crate::reboot::hold::{self, Hold};
 use crate::reboot::kexec;
 use crate::reboot::state::{Reason, WaitsFor};
 use crate::utc::shown;
 
-/// The operator's busy check.
-const BUSY_LIMIT: Duration = Duration::from_secs(60);
 /// So long after its time a reboot may still be on its way: services may take 90 seconds each to stop, some longer.
 pub(super) const GOING_DOWN_US: i64 = 15 * 60 * 1_000_000;
 
 impl Restart {
-    pub(super) async fn scheduled(&mut self) -> Result<Scheduled, RestartError> {
+    pub(super) async fn scheduled(&self) -> Result<Scheduled, RestartError> {
         let Some(logind) = &self.logind else { return Ok(Scheduled::Nothing) };
         let (kind, usec) = logind.scheduled_shutdown().await.map_err(RestartError::schedule)?;
         let announced = self.store.announced();
         if kind.is_empty() {
-            return self.gone(announced);
+            return self.gone(announced).await;
         }
         Ok(match announced {
-            Some(announced) if announced.is(&kind, usec) => Scheduled::Ours(logind::time(usec)),
+            Some(announced) if announced.is(&kind, usec) => {
+                let at = logind::time(usec);
+                // logind keeps it while the machine goes down, when nothing can be looked at any more: what is in the way
+                // then must not take the attempt out of the loop guard.
+                let rehearsed = announced.kind == Shutdown::DryReboot;
+                match Timestamp::now() >= at && !rehearsed {
+                    true => Scheduled::Underway(at),
+                    false => Scheduled::Ours(at),
+                }
+            }
             _ => Scheduled::Foreign { kind, at: logind::time(usec) },
         })
     }
 
     /// logind has nothing scheduled: what has become of bedplate's own announcement?
-    pub(super) fn gone(&self, announced: Option<Announced>) -> Result<Scheduled, RestartError> {
+    pub(super) async fn gone(
+        &self,
+        announced: Option<Announced>,
+    ) -> Result<Scheduled, RestartError> {
         let Some(announced) = announced.filter(Announced::stands) else {
             return Ok(Scheduled::Nothing);
         };
@@ -54,7 +58,12 @@ impl Restart {
         if (0..GOING_DOWN_US).contains(&late) {
             return Ok(Scheduled::Underway(logind::time(announced.usec)));
         }
-        methods::take_back(&self.root, announced.prepared.as_ref());
+        // `systemctl reboot` makes logind forget its schedule: that calls nothing off, and what was announced has to count
+        // against the next.
+        if late < 0 && self.machine_stops().await {
+            return Ok(on_the_way_down(&announced));
+        }
+        self.take_back(announced.prepared.as_ref()).await;
         let by = (late < 0).then(|| {
             format!(
                 "through logind, as `shutdown -c` does, at {} or shortly before",
@@ -119,35 +128,22 @@ impl Restart {
         }
         let devices = |text: String| Reason::new(WaitsFor::Devices, text);
         if settings.busy_devices {
-            vetoes.extend(self.busy_devices(&settings.idle_holders).await.map(devices));
+            vetoes.extend(self.helpers.holders(&settings.idle_holders).await.map(devices));
         }
         if !settings.busy_command.is_empty() {
-            let argv = settings.busy_command.clone();
-            let busy =
-                tokio::task::spawn_blocking(move || busy::busy_command(&argv, BUSY_LIMIT)).await;
-            let command = |text: String| Reason::new(WaitsFor::BusyCommand, text);
-            match busy.unwrap_or_else(|error| Busy::Unknown(error.to_string())) {
-                Busy::Free => {}
-                Busy::Busy(why) => vetoes.push(command(format!("the busy command says: {why}"))),
-                Busy::Unknown(why) => {
-                    vetoes.push(command(format!("the busy command did not answer: {why}")));
-                }
-            }
+            let busy = self.helpers.busy_command(&settings.busy_command).await;
+            vetoes.extend(busy.map(|text| Reason::new(WaitsFor::BusyCommand, text)));
         }
         vetoes
     }
+}
 
-    /// Who holds a device open. In a thread: there may be thousands of processes.
-    async fn busy_devices(&self, idle: &[String]) -> Option<String> {
-        let (proc, idle) = (self.root.join("proc"), idle.to_vec());
-        // The processes of a made-up root are not those of this machine.
-        let live = self.root == Path::new("/");
-        let who = move |pid| if live { process::who(pid) } else { None };
-        let look = move || match busy::holders(&proc, &idle) {
-            Ok(in_use) => in_use.reason(who),
-            Err(error) => Some(error.to_string()),
-        };
-        tokio::task::spawn_blocking(look).await.unwrap_or_else(|error| Some(error.to_string()))
+/// What an announcement is that another shutdown has come before: bedplate's own reboot, unless its time would not have
+/// brought the machine down.
+fn on_the_way_down(announced: &Announced) -> Scheduled {
+    match announced.kind {
+        Shutdown::DryReboot => Scheduled::Foreign { kind: "shutdown".into(), at: Timestamp::now() },
+        Shutdown::Reboot | Shutdown::Poweroff => Scheduled::Underway(logind::time(announced.usec)),
     }
 }
 
@@ -157,8 +153,19 @@ mod tests {
     //! (RuntimeDirectoryPreserve=yes), and so an upgrade that restarts it.
 
     use super::*;
+    use crate::daemon::helper::Helpers;
+    use crate::daemon::launch::Launch;
     use crate::reboot::attempt::Attempt;
     use crate::reboot::record::Record;
+
+    /// Nothing in here needs one.
+    fn helpers(root: &std::path::Path) -> Helpers {
+        Helpers::new(Launch::Children("/nonexistent".into()), root)
+    }
+
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    }
 
     fn before_the_upgrade(usec_ago: i64, rest: &str) -> (tempfile::TempDir, Restart) {
         let root = tempfile::tempdir().unwrap();
@@ -166,7 +173,7 @@ mod tests {
         std::fs::create_dir_all(root.path().join("run/bedplate")).unwrap();
         let text = format!("{{\"usec\":{usec},\"plan\":\"p\",{rest}}}");
         std::fs::write(root.path().join("run/bedplate/announced.json"), text).unwrap();
-        let restart = Restart::new(root.path(), "boot".into());
+        let restart = Restart::new(root.path(), "boot".into(), helpers(root.path()));
         (root, restart)
     }
 
@@ -177,7 +184,7 @@ mod tests {
     fn what_was_called_off_before_an_upgrade_is_not_under_way_after_it() {
         let (_root, restart) = before_the_upgrade(60_000_000, CALLED_OFF);
         assert!(restart.called_off(), "the call-off is forgotten");
-        let said = restart.gone(restart.store.announced()).unwrap();
+        let said = now(restart.gone(restart.store.announced())).unwrap();
         assert_eq!(said, Scheduled::Nothing);
     }
 
@@ -185,7 +192,7 @@ mod tests {
     fn a_request_after_an_upgrade_is_not_dropped() {
         let (_root, restart) = before_the_upgrade(20 * 60_000_000, CALLED_OFF);
         restart.request("w".into(), None, 0).unwrap();
-        restart.gone(restart.store.announced()).unwrap();
+        now(restart.gone(restart.store.announced())).unwrap();
         assert!(restart.store.record().unwrap().asked.is_some(), "the request is gone");
     }
 

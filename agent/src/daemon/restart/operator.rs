@@ -5,13 +5,22 @@ use jiff::{SignedDuration, Timestamp};
 use super::fire::waits;
 use super::{Restart, RestartError};
 use crate::daemon::journal::{self, say};
-use crate::daemon::logind::{Announced, Stage};
+use crate::daemon::logind::{self, Announced, Stage};
 use crate::daemon::status::Status;
 use crate::reboot::decide::Scheduled;
 use crate::reboot::record::Asked;
 use crate::utc::shown;
 
 impl Restart {
+    /// Whether the machine goes down, whatever logind has scheduled. Asked only before something is taken back because of it:
+    /// under a flood each question of the bus takes long.
+    pub async fn machine_stops(&self) -> bool {
+        match &self.logind {
+            Some(logind) => logind::machine_stops(logind.inner().connection()).await,
+            None => false,
+        }
+    }
+
     /// The host cannot be compared with its profile any more: what was announced is taken back, since nobody can tell
     /// whether it is still right.
     pub async fn give_up(&mut self, status: &mut Status, why: &str) {

@@ -1,13 +1,14 @@
 //! Looks that others ask for. Such a look is made beside the loop, which goes on meanwhile; nothing follows from it but a
 //! look of the loop's own, where it found the host other than it was known to be.
 
-use std::path::Path;
 use std::time::Instant;
 
 use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::JoinHandle;
 
 use super::Daemon;
 use crate::daemon::events::Trigger;
+use crate::daemon::launch::Launch;
 use crate::daemon::observation::Observation;
 use crate::daemon::on_demand::{self, Asked, Asking};
 use crate::daemon::worker;
@@ -18,6 +19,7 @@ type Seen = Option<Box<Observation>>;
 pub(super) struct OnRequest {
     asked: Asked,
     to_seen: Sender<Seen>,
+    under_way: Option<JoinHandle<()>>,
     seen: Receiver<Seen>,
 }
 
@@ -29,7 +31,7 @@ pub(super) enum Happened {
 impl OnRequest {
     pub(super) fn new() -> Self {
         let (to_seen, seen) = mpsc::channel(1);
-        OnRequest { asked: Asked::default(), to_seen, seen }
+        OnRequest { asked: Asked::default(), to_seen, under_way: None, seen }
     }
 
     /// For those who ask.
@@ -45,13 +47,20 @@ impl OnRequest {
         }
     }
 
-    fn begin(&self, program: &Path) {
-        let (program, to) = (program.to_owned(), self.to_seen.clone());
-        tokio::spawn(async move {
-            let seen = worker::observe(&program).await.ok().map(Box::new);
+    fn begin(&mut self, launch: &Launch) {
+        let (launch, to) = (launch.clone(), self.to_seen.clone());
+        self.under_way = Some(tokio::spawn(async move {
+            let seen = worker::observe(&launch).await.ok().map(Box::new);
             // The loop listens for as long as it lives.
             let _ = to.send(seen).await;
-        });
+        }));
+    }
+
+    /// Nobody is answered any more.
+    pub(super) fn stop(&mut self) {
+        if let Some(look) = self.under_way.take() {
+            look.abort();
+        }
     }
 
     /// The loop has looked.
@@ -66,7 +75,7 @@ impl Daemon {
             Happened::Wanted
                 if self.looks.asked.begin(self.status.observations, Instant::now()) =>
             {
-                self.looks.begin(&self.options.worker);
+                self.looks.begin(&self.options.launch);
             }
             Happened::Wanted => {}
             Happened::Seen(seen) => {

@@ -27,7 +27,7 @@ impl Daemon {
         let begun = Instant::now();
         self.status.observations += 1;
         let act = !self.held();
-        let observation = match worker::observe(&self.options.worker).await {
+        let observation = match worker::observe(&self.options.launch).await {
             Ok(seen) if self.old_profile_may_come_back(&seen) => Ok(seen),
             Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.worth_a_try(&seen) => {
                 Ok(self.remediate(seen).await)
@@ -45,6 +45,9 @@ impl Daemon {
             Err(WorkError::NoProfile(why)) => self.without_profile(why).await,
             // What stands in for it meanwhile need not even be usable.
             Err(_) if self.old_profile_is_gone() => self.wait_for_profile().await,
+            // That says nothing of the host: this daemon is about to end, and what it has announced is the next one's.
+            Err(WorkError::Replaced) => {}
+            Err(_) if self.restart.machine_stops().await => self.decide().await,
             Err(error) => {
                 let why = chain(&error);
                 if self.unusable.as_ref() != Some(&why) {
@@ -86,6 +89,8 @@ impl Daemon {
         }
         let done = match self.apply(&seen, &admitted.now).await {
             Ok(done) => done,
+            // Nothing was tried: the next daemon does it.
+            Err(WorkError::Replaced) => return seen,
             // Another bedplate is at it, or a tool hangs: what the host is, is known all the same.
             Err(error) => seen.clone().failed(&admitted.now, &chain(&error)),
         };
@@ -103,7 +108,7 @@ impl Daemon {
         only: &[String],
     ) -> Result<Observation, WorkError> {
         self.working_on("applying the profile").await;
-        let mut work = worker::apply(&self.options.worker, seen, only)?;
+        let mut work = worker::apply(&self.options.launch, seen, only).await?;
         loop {
             match work.next().await {
                 WorkerMessage::At(what) => self.working_on(&what).await,

@@ -74,7 +74,7 @@ fn meaning(refusal: &Refusal, limit_s: u32) -> Fault {
         Errno::EOPNOTSUPP => "the driver cannot do it".to_owned(),
         Errno::EINVAL | Errno::ERANGE => "the driver does not take this value".to_owned(),
         Errno::EPERM | Errno::EACCES => {
-            "not permitted: run as root (the daemon needs bedplate.service.d/vf-attributes.conf); on a DPU's host the PF \
+            "not permitted: run as root (the daemon needs bedplate-worker@.service.d/vf-attributes.conf); on a DPU's host the PF \
              may not manage its VFs"
                 .to_owned()
         }

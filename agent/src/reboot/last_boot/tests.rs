@@ -35,7 +35,7 @@ fn after(method: RebootMethod, seconds: i64, bmc: &BmcAnswer) -> LastBoot {
 
 fn told() -> Vec<BmcAnswer> {
     let causes = (0..=15).map(|byte| Ok(RestartCause::of(byte)));
-    causes.chain([Err(BmcSilent::Thread("it did not answer".into()))]).collect()
+    causes.chain([Err(BmcSilent::Said("it did not answer".into()))]).collect()
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn whether_the_bmc_did_it_is_the_bmcs_word() {
         assert!(came.summary.starts_with(words), "{bmc:?}: {}", came.summary);
         assert_eq!(came.asked_for, Some(RebootMethod::Bmc));
     }
-    let silent = after(RebootMethod::Bmc, 40, &Err(BmcSilent::Thread("it did not answer".into())));
+    let silent = after(RebootMethod::Bmc, 40, &Err(BmcSilent::Said("it did not answer".into())));
     assert!(
         silent.summary.ends_with("it is not known whether the BMC did it: it did not answer"),
         "{}",

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ipmi_rs::connection::{
     IpmiConnection as _, LogicalUnit, Message, NetFn, Request, RequestTargetAddress, Response,
 };
+use serde::{Deserialize, Serialize};
 
 /// Get Chassis Status (IPMI v2.0 §28.2).
 const STATUS: u8 = 0x01;
@@ -217,7 +218,7 @@ pub fn status(ipmi: &dyn Ipmi) -> Result<Status, IpmiError> {
 }
 
 /// What the BMC says the machine was last started by (IPMI v2.0 §28.11).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RestartCause {
     /// The BMC does not know.
     Unknown,

@@ -331,7 +331,7 @@ fn a_host_whose_power_is_about_to_be_cycled_keeps_its_slot() {
     until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
-    until("it runs", || ran.exists());
+    rig.until("it runs", |_| ran.exists());
     rig.touch();
     rig.settle();
     assert_eq!(server.asked(), [TAKE]);

@@ -1,0 +1,225 @@
+//! The small tasks that need more rights than the daemon has: looking into other processes, the operator's commands, the
+//! reboot methods, the marker in /run. Each is done by a process of its own (`bedplate helper`, hidden), which ends with it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::launch::{HELPER, Launch, Unit};
+use super::worker::{self, WorkError};
+use super::{methods, reboot_required};
+use crate::error_chain::chain;
+use crate::host::process;
+use crate::host::write::DirWriter;
+use crate::plan::RebootNeed;
+use crate::profile::model::{Reboot, RebootMethod};
+use crate::reboot::busy::{self, Busy};
+use crate::reboot::last_boot::{BmcAnswer, BmcSilent};
+use crate::reboot::method::ipmi::{self, Code, Device, IpmiError, RestartCause};
+use crate::reboot::method::{Prepared, command, undo};
+
+/// The operator's busy check.
+const BUSY_LIMIT: Duration = Duration::from_secs(60);
+/// Longer than any task bounds itself: the operator's commands, a BMC that is asked several times.
+const LIMIT: Duration = Duration::from_secs(180);
+/// Early in a boot a BMC may be busy, and its driver still looking for it: it is asked again after so long, so many times.
+const AGAIN: (Duration, u32) = (Duration::from_secs(1), 5);
+
+/// A task.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "task", rename_all = "kebab-case", deny_unknown_fields)]
+enum Task<'a> {
+    Holders { idle: Vec<String> },
+    BusyCommand { argv: Vec<String> },
+    Methods { settings: Box<Reboot>, need: RebootNeed },
+    Prepare { method: RebootMethod, settings: Box<Reboot>, plan: &'a str, at: Timestamp },
+    TakeBack { prepared: Prepared },
+    PowerCommand { settings: Box<Reboot> },
+    RestartCause,
+    Marker { wanted: bool },
+}
+
+/// Does what `text` asks for on the host below `root`; its answer, as JSON.
+///
+/// # Errors
+/// Why not, in one sentence.
+pub fn perform(text: &str, root: &Path) -> Result<String, String> {
+    let task: Task<'_> =
+        serde_json::from_str(text).map_err(|error| format!("this is no task: {error}"))?;
+    match task {
+        Task::Holders { idle } => json(&holders(root, &idle)),
+        Task::BusyCommand { argv } => json(&busy_command(&argv)),
+        Task::Methods { settings, need } => json(&methods::taken(root, &settings, need)),
+        Task::Prepare { method, settings, plan, at } => {
+            let ready = methods::ready(root, method, &settings, plan, at);
+            json(&ready.map_err(|error| chain(&error))?)
+        }
+        Task::TakeBack { prepared } => json(&undo(&prepared, root).map_err(|error| chain(&error))?),
+        Task::PowerCommand { settings } => {
+            let argv = methods::command(&settings).ok_or("the profile has no command")?;
+            let ran = command::run(&argv, &mut DirWriter::live());
+            json(&ran.map_err(|error| chain(&error))?.as_secs())
+        }
+        Task::RestartCause => json(&restart_cause(root).map_err(|error| chain(&error))?),
+        Task::Marker { wanted } => {
+            json(&reboot_required::set(root, wanted).map_err(|error| error.to_string())?)
+        }
+    }
+}
+
+fn json(answer: &impl Serialize) -> Result<String, String> {
+    serde_json::to_string(answer).map_err(|error| error.to_string())
+}
+
+/// Who holds a device open, in one line.
+fn holders(root: &Path, idle: &[String]) -> Option<String> {
+    // The processes of a made-up root are not those of this machine.
+    let live = root == Path::new("/");
+    let who = move |pid| if live { process::who(pid) } else { None };
+    match busy::holders(&root.join("proc"), idle) {
+        Ok(in_use) => in_use.reason(who),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+fn busy_command(argv: &[String]) -> Option<String> {
+    match busy::busy_command(argv, BUSY_LIMIT) {
+        Busy::Free => None,
+        Busy::Busy(why) => Some(format!("the busy command says: {why}")),
+        Busy::Unknown(why) => Some(format!("the busy command did not answer: {why}")),
+    }
+}
+
+fn restart_cause(root: &Path) -> Result<RestartCause, IpmiError> {
+    let device = Device::at(root.join("dev/ipmi0"));
+    for _ in 1..AGAIN.1 {
+        match ipmi::restart_cause(&device) {
+            Err(error) if is_early(&error) => std::thread::sleep(AGAIN.0),
+            said => return said,
+        }
+    }
+    ipmi::restart_cause(&device)
+}
+
+/// Whether a moment later the answer may be another one.
+fn is_early(error: &IpmiError) -> bool {
+    match error {
+        IpmiError::Device { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+        IpmiError::Refused { code, .. } => *code == Code::BUSY,
+        _ => false,
+    }
+}
+
+/// Has the tasks done, for the host below a directory.
+#[derive(Debug, Clone)]
+pub struct Helpers {
+    launch: Launch,
+    root: std::path::PathBuf,
+}
+
+impl Helpers {
+    /// By processes that are started so.
+    pub fn new(launch: Launch, root: &Path) -> Self {
+        Helpers { launch, root: root.to_owned() }
+    }
+
+    async fn ask<T: serde::de::DeserializeOwned>(
+        &self,
+        unit: Unit,
+        task: &Task<'_>,
+    ) -> Result<T, WorkError> {
+        let input = serde_json::to_string(task).map_err(WorkError::Answer)?;
+        let root = format!("--state-root={}", self.root.display());
+        let arguments = [HELPER.to_owned(), root];
+        worker::ask(&self.launch, unit, &arguments, &input, LIMIT).await
+    }
+
+    /// Whether another build has answered: this daemon is about to end, and to be started as that one.
+    pub fn is_replaced(&self) -> bool {
+        self.launch.is_replaced()
+    }
+
+    /// Who holds a GPU or RDMA device open, in one line. What cannot be found out counts as in use.
+    pub async fn holders(&self, idle: &[String]) -> Option<String> {
+        let task = Task::Holders { idle: idle.to_vec() };
+        let asked = self.ask(Unit::Holders, &task).await;
+        asked.unwrap_or_else(|error| {
+            Some(format!("open devices cannot be looked at: {}", chain(&error)))
+        })
+    }
+
+    /// What the operator's busy check says, unless the host is free.
+    pub async fn busy_command(&self, argv: &[String]) -> Option<String> {
+        let task = Task::BusyCommand { argv: argv.to_vec() };
+        let asked = self.ask(Unit::Check, &task).await;
+        asked.unwrap_or_else(|error| {
+            Some(format!("the busy command did not answer: {}", chain(&error)))
+        })
+    }
+
+    /// The first method that works here, and what is to be said of each.
+    pub async fn methods(
+        &self,
+        settings: &Reboot,
+        need: RebootNeed,
+    ) -> (Option<RebootMethod>, Vec<String>) {
+        let task = Task::Methods { settings: Box::new(settings.clone()), need };
+        let asked = self.ask(Unit::Worker, &task).await;
+        asked.unwrap_or_else(|error| {
+            (None, vec![format!("the reboot methods cannot be tried: {}", chain(&error))])
+        })
+    }
+
+    /// Makes a method ready for a reboot at `at`.
+    ///
+    /// # Errors
+    /// [`WorkError`]; nothing is left behind, or the error says what.
+    pub async fn prepare(
+        &self,
+        method: RebootMethod,
+        settings: &Reboot,
+        plan: &str,
+        at: Timestamp,
+    ) -> Result<Prepared, WorkError> {
+        let settings = Box::new(settings.clone());
+        self.ask(Unit::Worker, &Task::Prepare { method, settings, plan, at }).await
+    }
+
+    /// Undoes that.
+    ///
+    /// # Errors
+    /// [`WorkError`].
+    pub async fn take_back(&self, prepared: &Prepared) -> Result<(), WorkError> {
+        // Most methods leave nothing behind.
+        if prepared.undo.is_empty() {
+            return Ok(());
+        }
+        self.ask(Unit::Worker, &Task::TakeBack { prepared: prepared.clone() }).await
+    }
+
+    /// Runs the operator's command that cycles the power; how long the machine may take to go down after it.
+    ///
+    /// # Errors
+    /// [`WorkError`].
+    pub async fn power_command(&self, settings: &Reboot) -> Result<Duration, WorkError> {
+        let settings = Box::new(settings.clone());
+        let asked = self.ask(Unit::Worker, &Task::PowerCommand { settings }).await;
+        asked.map(Duration::from_secs)
+    }
+
+    /// What the BMC says of the last restart.
+    pub async fn restart_cause(&self) -> BmcAnswer {
+        let asked = self.ask(Unit::Worker, &Task::RestartCause).await;
+        asked.map_err(|error| BmcSilent::Said(chain(&error)))
+    }
+
+    /// Sets the marker in /run that asks others for a reboot, or takes back bedplate's part in it.
+    ///
+    /// # Errors
+    /// [`WorkError`].
+    pub async fn marker(&self, wanted: bool) -> Result<(), WorkError> {
+        self.ask(Unit::Check, &Task::Marker { wanted }).await
+    }
+}

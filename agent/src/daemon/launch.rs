@@ -1,0 +1,280 @@
+//! How the daemon starts a process that has more rights than itself. Under systemd it connects to a socket, and PID 1 starts
+//! a unit of its own for the connection (`systemd/bedplate-worker@.service` and its kin), with the rights that the unit
+//! lists; the daemon needs none for that. Elsewhere the process is its child.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Split};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// With this begins the last line of an answer that comes through a socket: how the process ended.
+pub const END: &str = "end ";
+/// How a process ends that was asked by another build of this program (sysexits.h: `EX_TEMPFAIL`).
+pub const REPLACED: i32 = 75;
+/// How long units may take to end once they are no longer needed: less than systemd gives the daemon itself (TimeoutStopSec=).
+const ENDING: Duration = Duration::from_secs(20);
+
+/// The units, by their rights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Looks at the host and changes it, but for modules.
+    Worker,
+    /// The same, and loads and unloads modules.
+    Loader,
+    /// Sees the open files of all processes.
+    Holders,
+    /// Runs the operator's busy check, and writes the marker in /run that asks others for a reboot.
+    Check,
+}
+
+impl Unit {
+    /// Of its socket and its file: `bedplate-NAME.socket`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Worker => "worker",
+            Unit::Loader => "loader",
+            Unit::Holders => "holders",
+            Unit::Check => "check",
+        }
+    }
+}
+
+/// How processes are started.
+#[derive(Debug, Clone)]
+pub enum Launch {
+    /// As children: rounds are done by this program, everything else by the one that runs.
+    Children(PathBuf),
+    /// By PID 1.
+    Sockets {
+        /// Where the sockets are.
+        directory: PathBuf,
+        /// Another build has answered.
+        replaced: Arc<AtomicBool>,
+        /// Has a receiver for each unit that was started and has not ended.
+        running: watch::Sender<()>,
+    },
+}
+
+/// What is sent to a unit, as one line of JSON.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Which file the daemon runs: both ends must be the same build.
+    pub program: String,
+    /// Subcommand and its arguments.
+    pub arguments: Vec<String>,
+    /// Its standard input.
+    pub input: String,
+}
+
+/// How a process ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its exit status; `None`: a signal.
+    pub code: Option<i32>,
+    /// The same in words.
+    pub status: String,
+    /// What it said on stderr.
+    pub said: String,
+}
+
+/// This build: the file that runs, wherever its name leads by now.
+///
+/// # Errors
+/// When /proc is not there.
+pub fn build() -> std::io::Result<String> {
+    let file = std::fs::metadata("/proc/self/exe")?;
+    Ok(format!("{}:{}", file.dev(), file.ino()))
+}
+
+/// A process that was started. It is killed when this is dropped.
+#[derive(Debug)]
+pub enum Process {
+    /// A child.
+    Child {
+        /// It.
+        child: Child,
+        /// Its answer.
+        lines: Split<BufReader<ChildStdout>>,
+        /// What it says beside.
+        said: JoinHandle<String>,
+    },
+    /// Another process at the other end of a socket; it ends when this end is closed.
+    Unit(Connection),
+}
+
+/// A connection to a unit.
+#[derive(Debug)]
+pub struct Connection {
+    /// Its answer; `None` only while this is dropped.
+    lines: Option<Split<BufReader<OwnedReadHalf>>>,
+    /// Open for as long as the answer is wanted.
+    open: Option<OwnedWriteHalf>,
+    /// How it ended, once it has said so.
+    ended: Option<Ended>,
+    replaced: Arc<AtomicBool>,
+    running: Option<watch::Receiver<()>>,
+}
+
+impl Connection {
+    async fn line(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+        let Some(lines) = &mut self.lines else { return Ok(None) };
+        let Some(line) = lines.next_segment().await? else { return Ok(None) };
+        let Some(end) = line.strip_prefix(END.as_bytes()) else { return Ok(Some(line)) };
+        let end: Ended = serde_json::from_slice(end)?;
+        if end.code == Some(REPLACED) {
+            self.replaced.store(true, Ordering::Relaxed);
+        }
+        self.ended = Some(end);
+        Ok(None)
+    }
+}
+
+impl Drop for Connection {
+    /// Hangs up. systemd closes its side when nothing of the unit runs any more (service_close_socket_fd), not earlier: until
+    /// then the unit counts as running.
+    fn drop(&mut self) {
+        drop(self.open.take());
+        let (lines, running) = (self.lines.take(), self.running.take());
+        if let (Some(mut lines), Ok(runtime)) = (lines, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move {
+                while let Ok(Some(_)) = lines.next_segment().await {}
+                drop(running);
+            });
+        }
+    }
+}
+
+impl Launch {
+    /// Through the sockets in this directory.
+    pub fn sockets(directory: PathBuf) -> Self {
+        Launch::Sockets { directory, replaced: Arc::default(), running: watch::Sender::default() }
+    }
+
+    /// Waits until all units have ended that were started and are no longer needed. `false`: they did not in time.
+    pub async fn all_ended(&self) -> bool {
+        let Launch::Sockets { running, .. } = self else { return true };
+        tokio::time::timeout(ENDING, running.closed()).await.is_ok()
+    }
+
+    /// Whether a unit has answered that it runs another build.
+    pub fn is_replaced(&self) -> bool {
+        matches!(self, Launch::Sockets { replaced, .. } if replaced.load(Ordering::Relaxed))
+    }
+
+    /// Starts `bedplate ARGUMENTS` with the rights of `unit`.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub async fn start(
+        &self,
+        unit: Unit,
+        arguments: &[String],
+        input: &str,
+    ) -> std::io::Result<Process> {
+        match self {
+            Launch::Sockets { directory, replaced, running } => {
+                let request = Request {
+                    program: build()?,
+                    arguments: arguments.to_vec(),
+                    input: input.to_owned(),
+                };
+                let lines = serde_json::to_string(&request)? + "\n";
+                let (reader, open) = connect(&directory.join(unit.name()), &lines).await?;
+                Ok(Process::Unit(Connection {
+                    lines: Some(BufReader::new(reader).split(b'\n')),
+                    open: Some(open),
+                    ended: None,
+                    replaced: replaced.clone(),
+                    running: Some(running.subscribe()),
+                }))
+            }
+            Launch::Children(worker) if arguments.first().is_some_and(|word| word == WORKER) => {
+                child(worker, arguments, input)
+            }
+            Launch::Children(_) => child(Path::new("/proc/self/exe"), arguments, input),
+        }
+    }
+}
+
+/// The subcommand that looks and applies.
+pub const WORKER: &str = "worker";
+/// The subcommand that does one of the small tasks.
+pub const HELPER: &str = "helper";
+
+async fn connect(socket: &Path, request: &str) -> std::io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
+    let (reader, mut writer) = UnixStream::connect(socket).await?.into_split();
+    writer.write_all(request.as_bytes()).await?;
+    Ok((reader, writer))
+}
+
+/// Starts a child with these arguments, which reads `input`.
+///
+/// # Errors
+/// The system's own.
+pub fn child(program: &Path, arguments: &[String], input: &str) -> std::io::Result<Process> {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    // Logs of the child are told by the daemon, with their fields.
+    command.env_remove("JOURNAL_STREAM").env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
+    command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let lost = || std::io::Error::other("its output cannot be read");
+    let stdout = child.stdout.take().ok_or_else(lost)?;
+    let mut errors = child.stderr.take().ok_or_else(lost)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        let input = input.to_owned();
+        // One that ends before it has read everything says why.
+        tokio::spawn(async move { stdin.write_all(input.as_bytes()).await });
+    }
+    let said = tokio::spawn(async move {
+        let mut said = Vec::new();
+        // What was read before it broke is what there is to say.
+        let _ = errors.read_to_end(&mut said).await;
+        String::from_utf8_lossy(&said).trim().to_owned()
+    });
+    Ok(Process::Child { child, lines: BufReader::new(stdout).split(b'\n'), said })
+}
+
+impl Process {
+    /// The next line of its answer; `None`: there is no more.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub async fn line(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+        match self {
+            Process::Child { lines, .. } => lines.next_segment().await,
+            Process::Unit(connection) => connection.line().await,
+        }
+    }
+
+    /// How it ended, after the last line.
+    ///
+    /// # Errors
+    /// When that cannot be known.
+    pub async fn ended(&mut self) -> std::io::Result<Ended> {
+        match self {
+            Process::Child { child, said, .. } => {
+                let status = child.wait().await?;
+                let said = said.await.unwrap_or_default();
+                Ok(Ended { code: status.code(), status: status.to_string(), said })
+            }
+            Process::Unit(connection) => {
+                let cut =
+                    "it was ended before it was done: `journalctl -b -u 'bedplate-*'` may show why";
+                connection.ended.take().ok_or_else(|| std::io::Error::other(cut))
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What needs rights done by processes that are not the daemon's children: here the test starts them for each connection to a
+//! socket, as PID 1 does under systemd.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use bedplate::reboot::state::RebootState;
+use bedplate_tests::{fixtures, program};
+use serde_json::json;
+
+use super::rig::{Rig, drifted, fixed, right, until, waiting};
+
+fn note(file: &Path, line: &str) {
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    let line = format!("{line}\n");
+    std::io::Write::write_all(&mut log.expect("ours"), line.as_bytes()).expect("ours");
+}
+
+/// As `bedplate-NAME.socket` with `Accept=yes`. What was asked for is in the file `asked`, the name first.
+fn serve(rig: &Rig, name: &'static str, relay: &Path) {
+    let socket = rig.path("helpers").join(name);
+    std::fs::create_dir_all(rig.path("helpers")).expect("ours");
+    let listener = UnixListener::bind(&socket).expect("ours");
+    let (worker, asked, relay) = (rig.path("worker"), rig.path("asked"), relay.to_owned());
+    std::thread::spawn(move || {
+        for connection in listener.incoming().map_while(Result::ok) {
+            note(&asked, name);
+            let mut serve = Command::new(&relay);
+            serve.arg("relay").arg(format!("--worker={}", worker.display()));
+            serve.stdin(Stdio::from(OwnedFd::from(connection))).stdout(Stdio::null());
+            let asked = asked.clone();
+            std::thread::spawn(move || {
+                serve.status().expect("it starts");
+                // PID 1 keeps the connection until nothing of the unit is left.
+                std::thread::sleep(Duration::from_millis(300));
+                note(&asked, &format!("{name} ended"));
+                drop(serve);
+            });
+        }
+    });
+}
+
+const ALL: [&str; 4] = ["worker", "loader", "holders", "check"];
+
+fn rig() -> Option<Rig> {
+    let mut rig = Rig::new()?;
+    rig.sockets = true;
+    Some(rig)
+}
+
+fn asked(rig: &Rig, name: &str) -> usize {
+    rig.read("asked").lines().filter(|line| *line == name).count()
+}
+
+#[test]
+fn a_host_is_put_right_by_processes_of_others() {
+    let Some(mut rig) = rig() else { return };
+    ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
+    rig.look(&drifted(&rig));
+    rig.after(&fixed(&rig));
+    rig.start();
+    rig.until("put right", |status| status.state.name() == "converged");
+    assert!(
+        rig.calls().iter().any(|call| call.contains("--only=acs/0000:22:00.0")),
+        "{:?}",
+        rig.calls()
+    );
+    assert_eq!(asked(&rig, "loader"), 0, "nothing of it has to do with modules");
+
+    // What loads a module is done by the unit that may.
+    let mut seen = drifted(&rig);
+    seen["changes"][0]["modules"] = json!(true);
+    rig.look(&seen);
+    rig.touch();
+    until("the loader is asked", || asked(&rig, "loader") == 1);
+    rig.until("put right", |status| status.state.name() == "converged");
+
+    // Others are asked for a reboot by the one that may write there, once.
+    let mut seen = waiting(&rig);
+    seen["reboot"]["policy"] = json!("mark");
+    rig.look(&seen);
+    rig.touch();
+    until("the marker is there", || rig.path("run/reboot-required").exists());
+    rig.look(&right(&rig));
+    rig.touch();
+    until("the marker is gone", || !rig.path("run/reboot-required").exists());
+    assert_eq!(asked(&rig, "check"), 2);
+}
+
+/// Whether the host is in use is looked at by processes of their own, and one that cannot be asked is no "no".
+#[test]
+fn what_cannot_be_asked_keeps_the_host_up() {
+    let Some(mut rig) = rig() else { return };
+    ["worker", "check"].iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
+    rig.program("check", "#!/bin/sh\necho 'job 7 runs'\nexit 1\n");
+    let mut seen = waiting(&rig);
+    seen["reboot"]["busy_devices"] = json!(true);
+    seen["reboot"]["busy_command"] = json!([rig.path("check")]);
+    rig.look(&seen);
+    rig.start();
+    let status = rig.until("it waits", |status| status.reboot.vetoes.len() == 2);
+    let vetoes = status.reboot.vetoes.join("\n");
+    assert!(vetoes.contains("the busy command says: job 7 runs"), "{vetoes}");
+    assert!(
+        vetoes.contains("open devices cannot be looked at")
+            && vetoes.contains("bedplate-holders.socket"),
+        "{vetoes}"
+    );
+    assert_eq!(rig.asked_of_logind(), [""; 0], "a reboot was asked for");
+}
+
+/// A hanging pass ends with the daemon, and so does what it started.
+#[test]
+fn what_nobody_waits_for_ends() {
+    let Some(mut rig) = rig() else { return };
+    ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
+    rig.program(
+        "worker",
+        &format!("#!/bin/sh\necho $$ >{}\nexec sleep 300\n", rig.path("pid").display()),
+    );
+    rig.look(&right(&rig));
+    rig.start_blindly();
+    until("the worker runs", || !rig.read("pid").trim().is_empty());
+    let process = format!("/proc/{}/stat", rig.read("pid").trim());
+    let runs = || std::fs::read_to_string(&process).is_ok_and(|stat| !stat.contains(") Z "));
+    assert!(runs());
+    rig.kill();
+    until("the worker is gone", || !runs());
+}
+
+/// Whatever the socket's mode: a connection of another user than root gets no answer.
+#[test]
+fn a_unit_works_for_the_daemon_only() {
+    let Some(perl) = fixtures::tool("perl") else { return };
+    if !nix::unistd::geteuid().is_root() {
+        return fixtures::unchecked("only root can connect as another user");
+    }
+    let Some(rig) = rig() else { return };
+    serve(&rig, "worker", program::path().as_ref());
+    let socket = rig.path("helpers/worker");
+    for (path, mode) in [(rig.dir.path(), 0o755), (&*socket, 0o666)] {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(path, mode).expect("ours");
+    }
+    let answer = |user: u32| {
+        let ask = r#"POSIX::setuid($ARGV[1]); socket(S, AF_UNIX, SOCK_STREAM, 0);
+            connect(S, sockaddr_un($ARGV[0])) or die;
+            syswrite S, '{"program":"1:1","arguments":[],"input":""}' . "\n"; print while <S>"#;
+        let said = Command::new(&perl)
+            .args(["-MSocket", "-MPOSIX", "-e", ask])
+            .arg(&socket)
+            .arg(user.to_string())
+            .output()
+            .expect("it starts");
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    };
+    assert!(answer(0).contains("replaced"), "{}", answer(0));
+    assert_eq!(answer(65534), "");
+}
+
+/// `systemctl stop bedplate` in the middle of a look: the daemon does not wait for its answer, and has the unit end before it
+/// ends itself.
+#[test]
+fn told_to_end_it_ends_what_works_for_it_first() {
+    let Some(mut rig) = rig() else { return };
+    ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
+    rig.look(&right(&rig));
+    rig.write("wait", "");
+    rig.start_blindly();
+    until("it looks", || !rig.calls().is_empty());
+    rig.stop();
+    assert_eq!(asked(&rig, "worker ended"), 1, "{}", rig.read("asked"));
+}
+
+/// PID 1 starts no unit once the machine is to go down, and `systemctl reboot` makes logind forget what was announced: the
+/// attempt has to count all the same, or the next boot would try again what did not help.
+#[test]
+fn the_way_down_takes_no_attempt_back() {
+    let Some(mut rig) = rig() else { return };
+    ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
+    let mut seen = waiting(&rig);
+    rig.program("check", "#!/bin/sh\nexit 0\n");
+    seen["reboot"]["busy_command"] = json!([rig.path("check")]);
+    rig.look(&seen);
+    rig.start();
+    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    for forgotten in [false, true] {
+        let mut login = rig.login.lock().expect("not poisoned");
+        login.stops = true;
+        login.scheduled.take_if(|_| forgotten);
+        drop(login);
+        std::fs::rename(rig.path("helpers"), rig.path("stopped")).expect("ours");
+        rig.touch();
+        rig.inhibit(&[]);
+        rig.until("under way", |status| {
+            matches!(status.reboot.state, RebootState::UnderWay { .. })
+        });
+        rig.settle();
+        assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"boot_id\": \"boot-1\""));
+        assert!(rig.read("run/bedplate/announced.json").contains("\"announced\""));
+        assert!(!rig.asked_of_logind().contains(&"cancel".to_owned()));
+        assert!(!rig.logged("is taken back") && !rig.logged("cannot start"), "{}", rig.read("log"));
+        std::fs::rename(rig.path("stopped"), rig.path("helpers")).expect("ours");
+    }
+    // It has come to nothing: `systemctl reboot` was withdrawn (`shutdown.target` has no job any more).
+    rig.login.lock().expect("not poisoned").stops = false;
+    rig.touch();
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
+}
+
+/// A package has put another build in the program's place while a reboot is announced: that is the next daemon's to keep.
+#[test]
+fn another_build_takes_over_what_is_announced() {
+    let Some(mut rig) = rig() else { return };
+    let (program, other) = (rig.path("program"), rig.path("bedplate"));
+    std::os::unix::fs::symlink(program::path(), &program).expect("ours");
+    ALL.iter().for_each(|name| serve(&rig, name, &program));
+    let mut seen = waiting(&rig);
+    rig.program("check", "#!/bin/sh\nexit 0\n");
+    seen["reboot"]["busy_command"] = json!([rig.path("check")]);
+    rig.look(&seen);
+    rig.start();
+    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    std::fs::copy(program::path(), &other).expect("ours");
+    std::fs::rename(&other, &program).expect("ours");
+    rig.touch();
+    until("it ends by itself", || rig.logged("replaced by another build"));
+    rig.daemon.take().expect("it was started").wait().expect("it can be waited for");
+    assert!(!rig.asked_of_logind().contains(&"cancel".to_owned()), "{}", rig.read("log"));
+    assert!(rig.read("run/bedplate/announced.json").contains("\"announced\""));
+}
+
+/// A package has put another build in the program's place: the daemon ends, to be started as that one.
+#[test]
+fn another_build_is_not_mistaken_for_this_one() {
+    let Some(mut rig) = rig() else { return };
+    let other = rig.path("bedplate");
+    std::fs::copy(program::path(), &other).expect("ours");
+    serve(&rig, "worker", &other);
+    rig.look(&drifted(&rig));
+    rig.start_blindly();
+    until("it ends by itself", || rig.logged("replaced by another build"));
+    let mut daemon = rig.daemon.take().expect("it was started");
+    let ended = daemon.wait().expect("it can be waited for");
+    assert_eq!(ended.code(), Some(1), "{}", rig.read("log"));
+    assert!(rig.logged("replaced by another build"), "{}", rig.read("log"));
+    assert_eq!(rig.calls(), [""; 0], "its answer would not have been understood");
+}
