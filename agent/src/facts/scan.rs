@@ -51,11 +51,9 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
             Ok(function) => {
                 scan.tree.functions.insert(address, function);
             }
-            Err(reason) => scan.tree.gaps.push(UnreadFunction {
-                address,
-                whole: true,
-                reason: reason.about("not understood"),
-            }),
+            Err(reason) => {
+                scan.tree.gaps.push(UnreadFunction { address, whole: true, reason });
+            }
         }
     }
     scan.note_missing_bridges();
