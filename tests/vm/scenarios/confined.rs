@@ -197,6 +197,7 @@ fn at_work(node: &Node) -> Result<()> {
     node.step("the daemon at work");
     let policy = "[modules]\nload = [\"tun\"]\n[reboot]\npolicy = \"mark\"\n";
     node.put(PROFILE_PATH, format!("{PASSTHROUGH}{policy}"))?;
+    let since = node.ok("journalctl --sync; date +%s.%6N")?;
     node.ok("systemctl daemon-reload && systemctl start bedplate.service")?;
     until(node, "written", &state("waiting-for-boot"))?;
     check!(guest::loaded(node, "tun")?, "tun is not loaded");
@@ -209,7 +210,10 @@ fn at_work(node: &Node) -> Result<()> {
         "grep -h ^Cap /proc/$(systemctl show -P MainPID bedplate)/status | cut -f2 | sort -u",
     )?;
     same!(rights, "0000000000000000", "capabilities of the daemon");
-    let said = node.ok("journalctl -b -u bedplate -u 'bedplate-*' -o cat --no-pager")?;
+    let said = node.ok(&format!(
+        "journalctl --since=@{} -u bedplate -u 'bedplate-*' -o cat --no-pager",
+        since.trim()
+    ))?;
     check!(!said.contains("cannot") && !said.contains("failed"), "something failed:\n{said}");
     check!(!said.contains("Deactivated"), "each look is news:\n{said}");
 

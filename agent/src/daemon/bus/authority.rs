@@ -13,6 +13,8 @@ use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
 /// Questions about one user that polkit has not answered yet. It may ask people, who take their time; and one user's
 /// questions are not to keep those about another waiting.
 const OF_ONE_USER: u32 = 8;
+/// Callers whose user is remembered; then all are forgotten, so that connections that come and go cost no memory.
+const KNOWN_CALLERS: usize = 512;
 /// The bus answers at once, or not at all.
 const BUS_LIMIT: Duration = Duration::from_secs(1);
 
@@ -21,6 +23,9 @@ pub struct Authority {
     connection: Connection,
     /// Questions under way, by user.
     asking: Mutex<BTreeMap<u32, u32>>,
+    /// Whose connections are, at most [`KNOWN_CALLERS`]. A bus gives no unique name twice (D-Bus specification, "Unique
+    /// Connection Name"), so that the bus is asked once for each.
+    users: Mutex<BTreeMap<UniqueName<'static>, u32>>,
 }
 
 /// A question to polkit, for as long as it is under way.
@@ -43,7 +48,7 @@ fn denied(why: String) -> fdo::Error {
 impl Authority {
     /// One that asks over this connection.
     pub fn new(connection: Connection) -> Self {
-        Authority { connection, asking: Mutex::default() }
+        Authority { connection, asking: Mutex::default(), users: Mutex::default() }
     }
 
     fn question(&self, uid: u32) -> Option<Question<'_>> {
@@ -68,9 +73,7 @@ impl Authority {
     ) -> fdo::Result<(UniqueName<'static>, u32)> {
         let sender = header.sender().ok_or_else(|| denied("a message without a sender".into()))?;
         let caller = sender.to_owned();
-        let bus = fdo::DBusProxy::new(&self.connection).await;
-        let bus = bus.map_err(|error| denied(error.to_string()))?;
-        let uid = bus.get_connection_unix_user(sender.clone().into()).await?;
+        let uid = self.user(&caller).await?;
         if uid == 0 {
             return Ok((caller, uid));
         }
@@ -84,6 +87,23 @@ impl Authority {
                 Err(denied(format!("only root may do this: polkit cannot be asked ({why})")))
             }
         }
+    }
+
+    /// Whose connection this is.
+    async fn user(&self, caller: &UniqueName<'static>) -> fdo::Result<u32> {
+        let users = || self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(uid) = users().get(caller) {
+            return Ok(*uid);
+        }
+        let bus = fdo::DBusProxy::new(&self.connection).await;
+        let bus = bus.map_err(|error| denied(error.to_string()))?;
+        let uid = bus.get_connection_unix_user(caller.clone().into()).await?;
+        let mut users = users();
+        if users.len() >= KNOWN_CALLERS {
+            users.clear();
+        }
+        users.insert(caller.clone(), uid);
+        Ok(uid)
     }
 
     async fn ask_polkit(&self, header: &Header<'_>, action: &str) -> Result<bool, String> {

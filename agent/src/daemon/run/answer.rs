@@ -38,8 +38,12 @@ impl Daemon {
             }
             Request::CancelReboot { uid, reply } => {
                 let taken_back = self.restart.withdraw(uid).await;
-                self.decide().await;
+                // What follows from it needs more questions on the bus, each of which takes long while others flood it. What
+                // was said before does not count meanwhile.
+                self.working_on("deciding about the reboot").await;
                 let _ = reply.send(taken_back.map_err(RequestError::from));
+                self.work = None;
+                self.decide().await;
             }
             Request::ForgetMissing(reply) => {
                 let _ = reply.send(self.forget_missing().await);
