@@ -50,7 +50,7 @@ pub use exit::{CliError, Exit};
 #[command(
     after_help = "Exit status: 0 done or nothing to do; 1 error; 2 plan --exit-code found changes, topology --import a disagreement; \
 3 a reboot is pending; 4 blocked or not ready, or the profile has a lint of level error; \
-5 nothing else, and something could not be read, or reboot status cannot tell yet; 64 usage."
+5 cannot tell: something could not be read, and nothing above holds; 64 usage."
 )]
 pub struct Cli {
     /// Colour: on a terminal (unless NO_COLOR is set), always, or never.

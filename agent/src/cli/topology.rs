@@ -22,6 +22,10 @@ const LEFT_OUT: &str = "sysfs does not know NVLink, the GPUs' compute capability
 
 /// `bedplate topology`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 shown; 2 --import found a disagreement; 5 the PCI devices cannot be read; 1 error; 64 usage. Of \
+        several hosts: 1 if one could not be shown, or else 2, 5, 0, in this order."
+)]
 pub struct TopologyArgs {
     #[command(flatten)]
     host: HostArgs,

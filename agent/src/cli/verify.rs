@@ -14,8 +14,8 @@ use crate::verify::{Answer, CHECKS, NOT_LOOKED_AT, Selection, UnknownCheck};
 /// `bedplate verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = format!("Not looked at: {NOT_LOOKED_AT}.\n\nExit status: 0 ready; 4 not ready; 5 cannot tell, for \
-        something could not be read; 1 error.")
+    after_help = format!("Not looked at: {NOT_LOOKED_AT}.\n\nExit status: 0 ready; 4 not ready; 5 cannot tell: something \
+        could not be read; 1 error; 64 usage. Of several hosts: 1 if one could not be judged, or else 4, 5, 0, in this order.")
 )]
 pub struct VerifyArgs {
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub struct VerifyArgs {
     /// All but these checks, named in the same way.
     #[arg(long, value_name = "ID", help_heading = "Checks")]
     skip: Vec<String>,
-    /// What a check looks at, why, how, and where the facts stand; an id, a group, a pattern, or `all`.
+    /// What a check looks at, why, how, and where the facts come from; an id, a group, a pattern, or `all`.
     #[arg(long, value_name = "ID", exclusive = true, help_heading = "Checks")]
     explain: Option<String>,
     /// One line for each check, and leave.

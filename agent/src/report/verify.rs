@@ -120,7 +120,10 @@ fn conclusion(out: &mut String, report: &Report) {
         false => String::new(),
     };
     let _ = match report.answer {
-        Answer::Ready => writeln!(out, "{}{subset}", paint(GOOD, "ready")),
+        Answer::Ready => {
+            let silent = paint(FAINT, &format!("not looked at: {NOT_LOOKED_AT}"));
+            writeln!(out, "{}{subset}\n{silent}", paint(GOOD, "ready"))
+        }
         Answer::NotReady => writeln!(out, "{}{subset}: {because}", paint(BAD, "not ready")),
         Answer::CannotTell => writeln!(out, "{}{subset}: {because}", paint(WARN, "cannot tell")),
     };

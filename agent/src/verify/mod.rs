@@ -126,7 +126,7 @@ pub struct Explain {
     pub what: &'static str,
     /// Why it matters.
     pub why: &'static str,
-    /// Where the facts stand: a section of the handbook, a kernel file, a vendor's page.
+    /// Where the facts come from: a section of the handbook, a kernel file, a vendor's page.
     pub source: &'static str,
     /// From which files and registers it is read.
     pub how: &'static str,

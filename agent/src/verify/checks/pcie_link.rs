@@ -102,10 +102,7 @@ fn width(evidence: &Evidence<'_>) -> Judgement {
     let degraded: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
     if degraded.is_empty() {
         return Ok(unread(&links).unwrap_or_else(|| {
-            Outcome::pass(format!(
-                "{} of the widest that both ends can",
-                counted(links.len(), "link")
-            ))
+            Outcome::pass(format!("{} as wide as both ends can be", counted(links.len(), "link")))
         }));
     }
     let functions: Vec<&Function> = degraded.iter().map(|link| link.below).collect();
@@ -144,10 +141,7 @@ fn speed(evidence: &Evidence<'_>) -> Judgement {
             .all_seen(idle.iter().map(|link| seen(link, words)))
             .remedy("`bedplate verify --check pcie.link-speed` while the GPUs are at work"));
     }
-    Ok(Outcome::pass(format!(
-        "{} of the highest speed that both ends can",
-        counted(links.len(), "link")
-    )))
+    Ok(Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link"))))
 }
 
 fn tenths(text: &Option<String>) -> Option<u32> {
