@@ -9,7 +9,7 @@ use crate::engine::{self, Request, Verified};
 use crate::host::HostKind;
 use crate::profile::nearest;
 use crate::report::{json, verify as text};
-use crate::verify::{Answer, CHECKS, NOT_LOOKED_AT, Selection, UnknownCheck};
+use crate::verify::{Answer, CHECKS, NOT_LOOKED_AT, SelectError, Selection};
 
 /// `bedplate verify`.
 #[derive(Debug, Args)]
@@ -113,9 +113,13 @@ fn explain(word: &str) -> Result<(), CliError> {
     output::report(&texts.collect::<Vec<_>>().join("\n"))
 }
 
-fn unknown(error: &UnknownCheck) -> CliError {
+fn unknown(error: &SelectError) -> CliError {
     let groups = CHECKS.iter().map(|check| check.group.name());
-    let near = nearest(&error.word, CHECKS.iter().map(|check| check.id).chain(groups));
+    let ids = CHECKS.iter().map(|check| check.id).chain(groups);
+    let near = match error {
+        SelectError::Unknown { word } => nearest(word, ids),
+        SelectError::Nothing => None,
+    };
     let hint = match near {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`bedplate verify --list` shows all".to_owned(),

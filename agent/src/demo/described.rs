@@ -17,6 +17,7 @@
 //! numa = 0
 //! group-with = "0008:06:00.0"  # shares that function's IOMMU group
 //! vfio-dev = true         # a VFIO device is registered for it
+//! link-max = [4, 16]      # what it can do at best, in the same way
 //! link-now = [3, 8]       # its link has trained to this speed (as in link status: 3 = 8 GT/s) and so many lanes
 //! payload = 256           # Max_Payload_Size; 512 without
 //! read-request = 128      # Max_Read_Request_Size; 512 without
@@ -72,6 +73,8 @@ pub struct Described {
     #[serde(default)]
     pub vfio_dev: bool,
     pub link_now: Option<(u8, u8)>,
+    /// Speed and width of its link, at best.
+    pub link_max: Option<(u8, u8)>,
     pub payload: Option<u16>,
     pub read_request: Option<u16>,
     pub relaxed_ordering: Option<bool>,

@@ -72,6 +72,7 @@ fn change(device: &mut Device, described: &Described) {
     device.numa = described.numa.unwrap_or(device.numa);
     device.group_with = described.group_with.or(device.group_with);
     device.vfio_dev |= described.vfio_dev;
+    device.link = described.link_max.unwrap_or(device.link);
     device.link_now = described.link_now.or(device.link_now);
     device.errors = described.errors.unwrap_or(device.errors);
     let control = &mut device.control;

@@ -103,7 +103,8 @@ fn of_function(recorder: &Recorder, function: &Function) {
         }
         let _ = recorder.link(&format!("{directory}/physfn"));
     }
-    if function.is_bridge() || function.is_nic() || function.is_gpu() {
+    let is_endpoint = function.is_nic() || function.is_gpu() || function.is_data_direct();
+    if function.is_bridge() || is_endpoint {
         for (name, _) in aer::FILES {
             let _ = recorder.read(&format!("{directory}/{name}"));
         }

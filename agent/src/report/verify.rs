@@ -69,7 +69,9 @@ fn one_group(out: &mut String, group: Group, members: &[&Judged], verbose: bool)
         .collect();
     let _ = writeln!(out, "\n{}  {}", paint(HEAD, group.name()), paint(FAINT, &counts.join(", ")));
     let speaks = |judged: &&&Judged| {
-        verbose || !matches!(shown(judged), Verdict::Pass | Verdict::NotApplicable)
+        let is_fine = |verdict| matches!(verdict, Verdict::Pass | Verdict::NotApplicable);
+        // What a profile ignores is said all the same, with its reason.
+        verbose || !is_fine(judged.verdict)
     };
     for judged in members.iter().filter(speaks) {
         one(out, judged, verbose);
@@ -109,6 +111,30 @@ fn one(out: &mut String, judged: &Judged, verbose: bool) {
     }
 }
 
+/// `, with 2 warnings and 1 unknown`: what a host that is ready is not told in that word.
+fn besides(report: &Report) -> String {
+    let count =
+        |test: &dyn Fn(&Judged) -> bool| report.checks.iter().filter(|one| test(one)).count();
+    let is = |verdict| move |judged: &Judged| shown(judged) == verdict;
+    let ignored = |judged: &Judged| {
+        judged.is_ignored() && !matches!(judged.verdict, Verdict::Pass | Verdict::NotApplicable)
+    };
+    let counts = [
+        (count(&is(Verdict::Warn)), "warning", "warnings"),
+        (count(&is(Verdict::Unknown)), "unknown", "unknown"),
+        (count(&ignored), "finding that the profile ignores", "findings that the profile ignores"),
+    ];
+    let said: Vec<String> = counts
+        .into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
+        .collect();
+    match said.is_empty() {
+        true => String::new(),
+        false => format!(", with {}", said.join(", ")),
+    }
+}
+
 fn conclusion(out: &mut String, report: &Report) {
     let because = report.because.as_deref().map(one_line).unwrap_or_default();
     let subset = match report.partial {
@@ -120,9 +146,17 @@ fn conclusion(out: &mut String, report: &Report) {
         false => String::new(),
     };
     let _ = match report.answer {
+        Answer::Ready if report.partial => writeln!(
+            out,
+            "{} of the {} checks asked for, of {}{}",
+            paint(GOOD, "none fails"),
+            report.checks.len(),
+            CHECKS.len(),
+            besides(report)
+        ),
         Answer::Ready => {
             let silent = paint(FAINT, &format!("not looked at: {NOT_LOOKED_AT}"));
-            writeln!(out, "{}{subset}\n{silent}", paint(GOOD, "ready"))
+            writeln!(out, "{}{}\n{silent}", paint(GOOD, "ready"), besides(report))
         }
         Answer::NotReady => writeln!(out, "{}{subset}: {because}", paint(BAD, "not ready")),
         Answer::CannotTell => writeln!(out, "{}{subset}: {because}", paint(WARN, "cannot tell")),

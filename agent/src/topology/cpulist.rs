@@ -7,11 +7,13 @@ const MOST: u32 = 8192;
 
 /// The CPUs of a list; `None`: it is none.
 pub fn of_list(list: &str) -> Option<BTreeSet<u32>> {
-    let mut found = BTreeSet::new();
-    for range in list.split(',').filter(|range| !range.is_empty()).take(MOST as usize) {
+    let (mut found, mut named) = (BTreeSet::new(), 0);
+    for range in list.split(',').filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if last >= MOST {
+        // Ranges that overlap must not cost more than all CPUs that there can be.
+        named = last.saturating_sub(first).saturating_add(1).saturating_add(named);
+        if last >= MOST || named > MOST {
             return None;
         }
         found.extend(first..=last);
@@ -64,6 +66,12 @@ pub fn list(cpus: &BTreeSet<u32>) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn ranges_that_overlap_for_ever_are_no_list() {
+        assert_eq!(of_list("0-8191,0"), None);
+        assert_eq!(of_list("5-3"), Some(BTreeSet::new()));
+    }
 
     #[test]
     fn cpus_are_masked_as_the_kernel_does() {

@@ -64,7 +64,7 @@ impl Observed {
             aer: BTreeMap::new(),
             window: BTreeMap::new(),
             ports: Vec::new(),
-            peermem: is_loaded(reader, "nvidia_peermem"),
+            peermem: is_live(reader, "nvidia_peermem"),
             nv_peer_mem: is_loaded(reader, "nv_peer_mem"),
             leftovers: leftovers::listed(reader),
         };
@@ -73,7 +73,7 @@ impl Observed {
             if function.is_gpu() {
                 let largest = rebar::largest_possible(reader, function);
                 observed.window.insert(function.address, largest);
-            } else if !function.is_nic() {
+            } else if !function.is_nic() && !function.is_data_direct() {
                 continue;
             }
             observed.ports.extend(rdma::ports(reader, function));
@@ -84,6 +84,14 @@ impl Observed {
             }
         }
         observed
+    }
+}
+
+/// Whether it is at work: one that is still being loaded, or on its way out, is not.
+fn is_live(reader: &dyn Reader, module: &str) -> Reading<bool> {
+    match module.parse() {
+        Ok(name) => module::is_live(reader, &name),
+        Err(_) => Reading::unknown(format!("{module} is no module's name")),
     }
 }
 
@@ -115,6 +123,8 @@ pub struct Evidence<'a> {
     /// NICs that may carry RDMA and that the host itself uses, PFs and VFs: with an RDMA device, ConnectX, or below one switch
     /// with a GPU. A port for management is none.
     pub rdma_nics: Vec<&'a Function>,
+    /// DMA functions that carry the traffic of a NIC (Data Direct) and that the host itself uses.
+    pub data_direct: Vec<&'a Function>,
     /// Functions that guests have.
     pub guests: Vec<PciAddress>,
     /// Where functions are; `None`: the PCI tree could not be read.
@@ -136,6 +146,7 @@ impl<'a> Evidence<'a> {
             profile,
             gpus: Vec::new(),
             rdma_nics: Vec::new(),
+            data_direct: Vec::new(),
             guests: Vec::new(),
             topology: None,
         };
@@ -161,6 +172,8 @@ impl<'a> Evidence<'a> {
                 evidence.gpus.push(function);
             } else if function.is_nic() && may_carry(function) {
                 evidence.rdma_nics.push(function);
+            } else if function.is_data_direct() {
+                evidence.data_direct.push(function);
             }
         }
         evidence.guests.extend(tree.unlisted_guests.iter().map(|guest| guest.address));
@@ -207,13 +220,47 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// GPUs, RDMA NICs and VFs of the host, for a check that is about nothing without one.
+    /// What is not known of the bridges above GPUs, RDMA NICs and Data Direct functions: a check of their path must not pass
+    /// for what it does not see.
+    pub fn gap_above(&self) -> Option<Outcome> {
+        let topology = self.topology.as_ref()?;
+        let tree = topology.tree();
+        let ends = [&self.gpus[..], &self.rdma_nics, &self.data_direct].concat();
+        // Conventional PCI has no such ports above it.
+        for end in ends.into_iter().filter(|end| !matches!(end.port, Reading::Absent)) {
+            for at in tree.path_up(end.address) {
+                let Some(bridge) = tree.get(at) else {
+                    let text = format!(
+                        "bridge {at}, above {}, is not listed, or cannot be read",
+                        end.address
+                    );
+                    return Some(
+                        Outcome::unknown(text)
+                            .seen("not known", format!("/sys/bus/pci/devices/{at}")),
+                    );
+                };
+                if matches!(bridge.port, Reading::Absent) {
+                    let text = format!(
+                        "bridge {at}, above {}, shows no PCI Express capability: what kind of port it is, is not known",
+                        end.address
+                    );
+                    return Some(
+                        Outcome::unknown(text)
+                            .seen("no such capability", bridge.attribute("config")),
+                    );
+                }
+            }
+        }
+        None
+    }
+
+    /// GPUs, RDMA NICs and VFs of the host, and Data Direct functions, for a check that is about nothing without one.
     ///
     /// # Errors
     /// What is to be said without one.
     pub fn some_carriers(&self) -> Result<Vec<&'a Function>, Outcome> {
         self.topology()?;
-        let all = [&self.gpus[..], &self.rdma_nics].concat();
+        let all = [&self.gpus[..], &self.rdma_nics, &self.data_direct].concat();
         match all.is_empty() {
             true => {
                 Err(Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses"))

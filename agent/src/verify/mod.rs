@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use evidence::{Evidence, InEffect, Observed, Suspect};
 pub use outcome::{Outcome, Seen};
-pub use select::{Selection, UnknownCheck};
+pub use select::{SelectError, Selection};
 pub use summary::{Answer, Judged, Override, Report, judge};
 pub use table::CHECKS;
 

@@ -4,12 +4,18 @@ use glob::Pattern;
 
 use super::{CHECKS, Check};
 
-/// A word that names no check.
+/// Why no checks can be chosen by these words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no check, and no group of checks, is called `{word}`")]
-pub struct UnknownCheck {
-    /// The word.
-    pub word: String,
+pub enum SelectError {
+    /// A word that names none.
+    #[error("no check, and no group of checks, is called `{word}`")]
+    Unknown {
+        /// The word.
+        word: String,
+    },
+    /// No check is left: a host that was asked nothing is not ready.
+    #[error("no check is left of those that were asked for")]
+    Nothing,
 }
 
 /// Which checks are asked for.
@@ -22,8 +28,8 @@ impl Selection {
     /// Those that `check` names, or all, without those that `skip` names.
     ///
     /// # Errors
-    /// [`UnknownCheck`]: a word that fits none. A mistyped one must not count as checked.
-    pub fn new(check: &[String], skip: &[String]) -> Result<Self, UnknownCheck> {
+    /// [`SelectError`]. A mistyped word must not count as checked.
+    pub fn new(check: &[String], skip: &[String]) -> Result<Self, SelectError> {
         if check.is_empty() && skip.is_empty() {
             return Ok(Selection::default());
         }
@@ -31,7 +37,11 @@ impl Selection {
         let unwanted = named(skip)?;
         let ids = CHECKS.iter().map(|check| check.id);
         let ids = ids.filter(|id| check.is_empty() || wanted.contains(id));
-        Ok(Selection { ids: Some(ids.filter(|id| !unwanted.contains(id)).collect()) })
+        let ids: Vec<&str> = ids.filter(|id| !unwanted.contains(id)).collect();
+        match ids.is_empty() {
+            true => Err(SelectError::Nothing),
+            false => Ok(Selection { ids: Some(ids) }),
+        }
     }
 
     /// Whether only some are asked for.
@@ -46,7 +56,7 @@ impl Selection {
 }
 
 /// Ids that the words name.
-fn named(words: &[String]) -> Result<Vec<&'static str>, UnknownCheck> {
+fn named(words: &[String]) -> Result<Vec<&'static str>, SelectError> {
     let mut ids = Vec::new();
     for word in words {
         let pattern = Pattern::new(word).ok();
@@ -57,7 +67,7 @@ fn named(words: &[String]) -> Result<Vec<&'static str>, UnknownCheck> {
         let before = ids.len();
         ids.extend(CHECKS.iter().filter(fits).map(|check| check.id));
         if ids.len() == before {
-            return Err(UnknownCheck { word: word.clone() });
+            return Err(SelectError::Unknown { word: word.clone() });
         }
     }
     Ok(ids)
@@ -69,7 +79,8 @@ mod tests {
 
     fn selected(check: &[&str], skip: &[&str]) -> Result<Vec<&'static str>, String> {
         let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let selection = Selection::new(&own(check), &own(skip)).map_err(|error| error.word)?;
+        let selection =
+            Selection::new(&own(check), &own(skip)).map_err(|error| error.to_string())?;
         Ok(CHECKS.iter().filter(|check| selection.has(check)).map(|check| check.id).collect())
     }
 
@@ -80,13 +91,25 @@ mod tests {
         assert!(selected(&["topology"], &[]).unwrap().contains(&"topology.devices"));
         assert!(selected(&["*.driver"], &[]).unwrap().contains(&"modules.driver"));
         assert!(!selected(&[], &["iommu.*"]).unwrap().contains(&"iommu.mode"));
-        assert_eq!(selected(&["iommu"], &["iommu"]).unwrap(), Vec::<&str>::new());
     }
 
     #[test]
     fn a_mistyped_word_is_no_empty_selection() {
-        assert_eq!(selected(&["iomu.mode"], &[]), Err("iomu.mode".to_owned()));
-        assert_eq!(selected(&[], &["nothing.*"]), Err("nothing.*".to_owned()));
-        assert_eq!(selected(&["["], &[]), Err("[".to_owned()));
+        for (check, skip, word) in [
+            (&["iomu.mode"][..], &[][..], "iomu.mode"),
+            (&[], &["nothing.*"], "nothing.*"),
+            (&["["], &[], "["),
+        ] {
+            let error = selected(check, skip).expect_err("a mistyped word");
+            assert!(error.ends_with(&format!("`{word}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_ask_is_an_error() {
+        for (check, skip) in [(&["iommu"][..], &["iommu"][..]), (&[], &["*"])] {
+            let error = selected(check, skip).expect_err("nothing is asked");
+            assert!(error.starts_with("no check is left"), "{error}");
+        }
     }
 }

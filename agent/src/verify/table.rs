@@ -24,6 +24,7 @@ pub static CHECKS: &[Check] = &[
     pcie::MPS,
     pcie::AER,
     pcie_link::SPEED,
+    pcie_link::GPU_SPEED,
     topology::PAIRING,
     firmware::NUMA,
     firmware::BAR1_SIZE,

@@ -39,6 +39,9 @@ pub enum ImportError {
         "it is neither XML nor the matrix of `nvidia-smi topo -m`: no line starts with columns GPU0, GPU1 …"
     )]
     Neither,
+    /// A matrix without a row.
+    #[error("it has the head of a matrix of `nvidia-smi topo -m`, and no row: it was cut off")]
+    NoRows,
     /// More elements, rows or columns than a machine has.
     #[error("it has more than {0} {1}: that is no machine")]
     TooMany(usize, &'static str),
@@ -52,6 +55,7 @@ pub fn parse(text: &str) -> Result<Imported, ImportError> {
     if text.len() > LARGEST {
         return Err(ImportError::TooLarge);
     }
+    let text = text.trim_start_matches('\u{feff}');
     match text.trim_start().starts_with('<') {
         true => nccl::parse(text).map(Imported::Nccl),
         false => smi::parse(text).map(Imported::Smi),

@@ -8,6 +8,8 @@ use super::ImportError;
 const MOST_ELEMENTS: usize = 2048;
 /// Elements, and the texts and comments between them.
 const MOST_NODES: u32 = 16 * 1024;
+/// Attributes of one element, with room to spare: NCCL's parser takes 16 (MAX_ATTR_COUNT in src/graph/xml.h).
+const MOST_ATTRIBUTES: usize = 64;
 /// Levels of `pci`; no machine has so many switches above one another.
 const DEEPEST: usize = 32;
 
@@ -44,6 +46,14 @@ pub struct Function {
 /// # Errors
 /// It is no XML, or not a topology.
 pub fn parse(text: &str) -> Result<File, ImportError> {
+    // The parser's own checks are quadratic in both.
+    if text.contains("xmlns") {
+        return Err(ImportError::Xml("it has namespaces, which NCCL writes none of".to_owned()));
+    }
+    let attributes = |tag: &str| tag.split('>').next().unwrap_or_default().matches('=').count();
+    if text.split('<').any(|tag| attributes(tag) > MOST_ATTRIBUTES) {
+        return Err(ImportError::TooMany(MOST_ATTRIBUTES, "attributes of one element"));
+    }
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| match error {
         roxmltree::Error::NodesLimitReached => ImportError::TooMany(MOST_ELEMENTS, "elements"),
@@ -92,4 +102,20 @@ fn named<'a, 'i>(above: Node<'a, 'i>, name: &'static str) -> impl Iterator<Item 
 
 fn attribute(node: Node, name: &str) -> Option<String> {
     node.attribute(name).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files below 1 MiB that took a parser minutes.
+    #[test]
+    fn what_costs_quadratic_time_is_refused_first() {
+        let many =
+            |one: &str| (0..10_000).map(|n| one.replace('N', &n.to_string())).collect::<String>();
+        let attributes = format!("<system{}/>", many(" aN=\"\""));
+        assert!(matches!(parse(&attributes), Err(ImportError::TooMany(64, _))));
+        let namespaces = format!("<system>{}</system>", many("<a xmlns:nN=\"n\"/>"));
+        assert!(matches!(parse(&namespaces), Err(ImportError::Xml(_))));
+    }
 }

@@ -60,6 +60,9 @@ pub fn parse(text: &str) -> Result<Matrix, ImportError> {
             node: node.and_then(cell),
         });
     }
+    if matrix.rows.is_empty() {
+        return Err(ImportError::NoRows);
+    }
     let names = lines.filter_map(|line| {
         let (nic, name) = line.first()?.split_once(": ")?;
         let is_nic = nic.strip_prefix("NIC").is_some_and(|n| n.parse::<u16>().is_ok());

@@ -152,6 +152,9 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
     if let Some(first) = evidence.acs.unknowns.first() {
         return Ok(unknown(first, topology.tree()));
     }
+    if let Some(gap) = evidence.gap_above() {
+        return Ok(gap);
+    }
     if pairs.is_empty() {
         return Ok(Outcome::not_applicable(
             "no GPU of the host's meets a NIC or another GPU in a switch",

@@ -60,6 +60,10 @@ fn iommu(evidence: &Evidence<'_>) -> Judgement {
     })
 }
 
+/// What gives windows room.
+const ROOM: &str = "switch \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO above 4 GB\") on in the firmware's setup, and raise \
+                  \"MMIO High Size\" where there is such a setting";
+
 /// `firmware.above-4g`.
 pub const ABOVE_4G: Check = Check {
     id: "firmware.above-4g",
@@ -89,8 +93,6 @@ fn above_4g(evidence: &Evidence<'_>) -> Judgement {
     };
     let without = has(|bar| bar.flags & IORESOURCE_UNSET != 0 || bar.start == 0);
     let low = has(|bar| bar.size >= SMALL_WINDOW && bar.start < FOUR_GIB);
-    let remedy = "switch \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO above 4 GB\") on in the firmware's setup, and raise \
-                  \"MMIO High Size\" where there is such a setting";
     let at = |gpu: &Function| gpu.attribute("resource");
     if let Some(first) = without.first() {
         let unset =
@@ -103,12 +105,15 @@ fn above_4g(evidence: &Evidence<'_>) -> Judgement {
             named(&without, "GPUs")
         ))
         .seen(what, at(first))
-        .remedy(format!("{remedy}; `dmesg | grep -i \"can't assign\"` shows what did not fit")));
+        .remedy(format!("{ROOM}; `dmesg | grep -i \"can't assign\"` shows what did not fit")));
     }
     if let Some(first) = gpus.iter().find(|gpu| bars(gpu).is_empty()) {
         return Ok(Outcome::unknown(format!("GPU {} shows no memory window", first.address))
             .seen("no line of a memory window, or not to be read", at(first))
             .remedy("`dmesg | grep -i BAR`: windows that could not be given an address at all are dropped"));
+    }
+    if let Some(outcome) = dropped_window(gpus) {
+        return Ok(outcome);
     }
     if let Some(first) = low.first() {
         return Ok(Outcome::warn(format!(
@@ -116,7 +121,7 @@ fn above_4g(evidence: &Evidence<'_>) -> Judgement {
             named(&low, "GPUs")
         ))
         .seen("starts below 4 GiB", at(first))
-        .remedy(remedy));
+        .remedy(ROOM));
     }
     Ok(Outcome::pass(format!(
         "all windows of {} have addresses, the large ones above 4 GiB",
@@ -129,6 +134,44 @@ fn above_4g(evidence: &Evidence<'_>) -> Judgement {
             at: at(gpu),
         })
     })))
+}
+
+/// A window that the kernel had no room for at all: it drops it, and shows only those that are left.
+fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
+    let of_siblings = |gpu: &Function| {
+        let same = gpus.iter().filter(|one| (one.vendor, one.device) == (gpu.vendor, gpu.device));
+        same.filter_map(|one| rebar::largest(one)).map(|bar| bar.size).max().unwrap_or_default()
+    };
+    let own = |gpu: &Function| rebar::largest(gpu).map_or(0, |bar| bar.size);
+    let dropped: Vec<&Function> = gpus
+        .iter()
+        .filter(|gpu| own(gpu) < SMALL_WINDOW && own(gpu) < of_siblings(gpu))
+        .copied()
+        .collect();
+    if let Some(first) = dropped.first() {
+        return Some(
+            Outcome::fail(format!(
+                "GPU {}: no large memory window, which others of its model have",
+                named(&dropped, "GPUs")
+            ))
+            .seen(
+                format!("the largest: {} of {}", size(own(first)), size(of_siblings(first))),
+                first.attribute("resource"),
+            )
+            .remedy(format!(
+                "{ROOM}; `dmesg | grep -i BAR`: windows that got no address at all are dropped"
+            )),
+        );
+    }
+    if let Some(first) = gpus.iter().find(|gpu| own(gpu) < SMALL_WINDOW) {
+        return Some(Outcome::unknown(format!(
+            "GPU {} shows no memory window of 256 MiB or more: it has none, or the kernel dropped it for want of room",
+            first.address
+        ))
+        .seen(format!("the largest: {}", size(own(first))), first.attribute("resource"))
+        .remedy("`lspci -vv` shows `Region` lines that are disabled; `dmesg | grep -i BAR` what got no address"));
+    }
+    None
 }
 
 /// `firmware.bar1-size`.
@@ -345,7 +388,8 @@ fn numa(evidence: &Evidence<'_>) -> Judgement {
             Outcome::unknown(format!("the NUMA node of {} cannot be read", unread.address))
                 .seen("not to be read", unread.attribute("numa_node"))
         }
-        None => Outcome::pass(format!("{} GPUs and RDMA NICs have a NUMA node", devices.len()))
-            .seen(nodes, online),
+        None => {
+            Outcome::pass(format!("{} devices have a NUMA node", devices.len())).seen(nodes, online)
+        }
     })
 }

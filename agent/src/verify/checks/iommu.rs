@@ -65,14 +65,21 @@ fn active(evidence: &Evidence<'_>) -> Judgement {
     let by = iommu.off_by.known().map(|by| format!(", by `{by}`")).unwrap_or_default();
     let guests = &evidence.guests;
     Ok(match guests.len() {
-        0 => Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1")).seen("empty", IN_USE),
+        0 => Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1")).seen(listed(&iommu.active), IN_USE),
         count => Outcome::fail(format!("the IOMMU is off{by}, and guests have {}, which they cannot use without", super::counted(count, "function")))
-            .seen("empty", IN_USE)
+            .seen(listed(&iommu.active), IN_USE)
             .remedy(
                 "`mode = \"passthrough-required\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the firmware \
                  offers none, switch it on there first",
             ),
     })
+}
+
+fn listed(names: &Reading<Vec<String>>) -> &'static str {
+    match names {
+        Reading::Absent => "not there",
+        _ => "empty",
+    }
 }
 
 /// Functions by the type of their group; without one: `no group`.
@@ -85,12 +92,14 @@ fn mode(evidence: &Evidence<'_>) -> Judgement {
     match &evidence.facts.iommu.active {
         Reading::Unknown(why) => return Ok(unread("whether an IOMMU is in use", why)),
         Reading::Known(active) if !active.is_empty() => {}
-        _ if matches!(chip, Superchip::No) => {
-            return Ok(Outcome::pass("no IOMMU is in use: DMA is 1:1").seen("empty", IN_USE));
+        // Groups are what counts: an IOMMU whose driver lists nothing in that directory translates all the same.
+        _ if carriers.iter().any(|function| !matches!(function.iommu_group, Reading::Absent)) => {}
+        none if matches!(chip, Superchip::No) => {
+            return Ok(Outcome::pass("no IOMMU is in use: DMA is 1:1").seen(listed(none), IN_USE));
         }
-        _ => {
+        none => {
             return Ok(Outcome::unknown("no IOMMU is in use, which is not known to work on such an Arm CPU")
-                .seen("empty", IN_USE)
+                .seen(listed(none), IN_USE)
                 .remedy("take `iommu.passthrough` and what else switches the SMMU off from the command line, and reboot"));
         }
     }
@@ -154,8 +163,9 @@ fn counted(functions: &[&Function]) -> String {
     };
     let counts = [
         count("GPU", |function| function.is_gpu()),
-        count("NIC", |function| !function.is_gpu() && !function.is_vf()),
-        count("VF", |function| !function.is_gpu() && function.is_vf()),
+        count("NIC", |function| function.is_nic() && !function.is_vf()),
+        count("Data Direct function", |function| function.is_data_direct()),
+        count("VF", |function| function.is_nic() && function.is_vf()),
     ];
     counts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -8,6 +8,8 @@ use crate::host::Reading;
 use crate::kind::modules::dmabuf_obstacle;
 
 const NVIDIA: u16 = 0x10de;
+const AMD: u16 = 0x1002;
+const INTEL: u16 = 0x8086;
 const VERSION: &str = "/proc/driver/nvidia/version";
 
 /// `modules.driver`.
@@ -18,8 +20,8 @@ pub const DRIVER: Check = Check {
     severity: Severity::Fail,
     needs_root: false,
     explain: Explain {
-        what: "Every GPU that no guest has is bound to a driver: NVIDIA's to `nvidia`, others to whichever (amdgpu, xe). \
-               nouveau is no driver for computing.",
+        what: "Every GPU that no guest has is bound to its maker's driver: NVIDIA's to `nvidia`, AMD's to `amdgpu`, Intel's to \
+               `xe` or `i915`. nouveau is no driver for computing, and pci-stub none at all.",
         why: "A GPU without its driver is invisible to CUDA, ROCm and NCCL.",
         source: "handbook §6.2",
         how: "DRIVER= in uevent of each GPU; /proc/driver/nvidia/version",
@@ -34,6 +36,8 @@ fn driver(evidence: &Evidence<'_>) -> Judgement {
     });
     let is_right = |gpu: &&Function| match (&gpu.driver, gpu.vendor.0) {
         (Some(driver), NVIDIA) => driver == "nvidia",
+        (Some(driver), AMD) => driver == "amdgpu",
+        (Some(driver), INTEL) => matches!(driver.as_str(), "xe" | "i915"),
         (driver, _) => driver.is_some(),
     };
     let (right, wrong): (Vec<&Function>, Vec<&Function>) =
@@ -96,14 +100,20 @@ pub const GPUDIRECT: Check = Check {
 };
 
 fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
-    evidence.topology()?;
-    if evidence.gpus.iter().any(|gpu| gpu.vendor.0 == NVIDIA) {
+    let gpus = evidence.some_gpus()?;
+    if gpus.iter().any(|gpu| gpu.vendor.0 == NVIDIA) {
         return of_nvidia(evidence);
     }
     let Some(rccl) = &evidence.facts.gpu.rccl else {
-        return Ok(Outcome::not_applicable(
-            "no GPU of NVIDIA's or AMD's that the host itself uses",
-        ));
+        return Ok(match gpus.iter().find(|gpu| gpu.vendor.0 == AMD) {
+            Some(gpu) => Outcome::unknown("no GPU of AMD's is bound to amdgpu, which RCCL needs")
+                .seen(gpu.driver.as_deref().unwrap_or("no driver"), gpu.attribute("uevent"))
+                .remedy(remedy(gpu)),
+            None => Outcome::unknown(
+                "what GPUs of this maker need for GPUDirect RDMA is not known to this version",
+            )
+            .seen(gpus[0].driver.as_deref().unwrap_or("no driver"), gpus[0].attribute("uevent")),
+        });
     };
     let at = "/boot/config-RELEASE";
     for (option, built) in
@@ -111,6 +121,17 @@ fn gpudirect(evidence: &Evidence<'_>) -> Judgement {
     {
         match built {
             Reading::Known(true) => {}
+            // amdgpu registers with the ib_core of OFED as a peer client, which RCCL takes first; its file is not read here.
+            Reading::Known(false) | Reading::Absent
+                if evidence.facts.gpu.peer_memory_symbols == Reading::Known(true) =>
+            {
+                return Ok(Outcome::unknown(format!(
+                    "DMA-BUF is out (this kernel was built without {option}=y), and this ib_core has the peer-memory symbols, by \
+                     which RCCL may register GPU memory"
+                ))
+                .seen(format!("no line {option}=y"), at)
+                .remedy("`ls /sys/kernel/mm/memory_peers/amdkfd` shows whether amdgpu has registered there"));
+            }
             Reading::Known(false) | Reading::Absent => {
                 return Ok(Outcome::fail(format!("this kernel was built without {option}=y: RCCL registers no GPU memory by DMA-BUF"))
                     .seen(format!("no line {option}=y"), at)
@@ -156,7 +177,11 @@ fn of_nvidia(evidence: &Evidence<'_>) -> Judgement {
         (_, Reading::Known(false) | Reading::Absent) => {
             Outcome::fail(format!("neither way works: DMA-BUF is out ({obstacle}), and this ib_core has no peer-memory symbols"))
                 .seen(format!("driver {}", driver.version), VERSION)
-                .remedy("install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED (nvidia_peermem)")
+                .remedy(match driver.open {
+                    true => "boot Linux 5.12 or newer with the open NVIDIA kernel modules of R515 or newer (DMA-BUF), or install \
+                             DOCA-OFED (nvidia_peermem)",
+                    false => "install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED (nvidia_peermem)",
+                })
         }
     })
 }

@@ -9,9 +9,13 @@ use crate::facts::aer::AerTotals;
 use crate::facts::pci::{DeviceControl, Function};
 use crate::host::{Reading, Reason};
 use crate::topology::Topology;
+use crate::value::PciAddress;
 
 /// No threshold is published. A link that corrects so much has retrained or replayed a lot; a few at power-on are usual.
 const MANY_CORRECTED: u64 = 1000;
+
+const SAFE_PAYLOAD: &str =
+    "`args = [\"pci=pcie_bus_safe\"]` in [cmdline] of the profile, `bedplate apply`, and reboot";
 
 /// `pcie.mps`.
 pub const MPS: Check = Check {
@@ -21,9 +25,9 @@ pub const MPS: Check = Check {
     severity: Severity::Fail,
     needs_root: true,
     explain: Explain {
-        what: "Max_Payload_Size of both ends of each link is the same: at the GPU or NIC, and at every switch above it.",
-        why: "A receiver takes a packet that is larger than its own setting for malformed: an error that is fatal by default. \
-              The kernel's own advice there is `pci=pcie_bus_safe`.",
+        what: "Max_Payload_Size of both ends of each link is the same, and of all links between a GPU and what it meets in a switch.",
+        why: "A receiver takes a packet that is larger than its own setting for malformed: an error that is fatal by default. A \
+              switch splits no packet. The kernel's own advice there is `pci=pcie_bus_safe`.",
         source: "handbook §7, §11; Linux drivers/pci/probe.c pci_configure_mps",
         how: "device control, bits 7:5, in config space (root only)",
     },
@@ -81,9 +85,9 @@ pub const AER: Check = Check {
     judge: aer,
 };
 
-/// GPUs and RDMA NICs of the host, without VFs.
+/// GPUs, RDMA NICs and Data Direct functions of the host, without VFs.
 pub(super) fn endpoints<'a>(evidence: &Evidence<'a>) -> Vec<&'a Function> {
-    let mut all = [&evidence.gpus[..], &evidence.rdma_nics].concat();
+    let mut all = [&evidence.gpus[..], &evidence.rdma_nics, &evidence.data_direct].concat();
     all.retain(|function| !function.is_vf());
     all
 }
@@ -122,7 +126,7 @@ fn control(function: &Function) -> Result<Option<DeviceControl>, &Reason> {
 fn mps(evidence: &Evidence<'_>) -> Judgement {
     let topology = evidence.topology()?;
     let links = links(topology, &endpoints(evidence));
-    let (mut wrong, mut unknown) = (Vec::new(), None);
+    let (mut wrong, mut unknown, mut unanswered) = (Vec::new(), None, None);
     let mut sizes: BTreeMap<u16, usize> = BTreeMap::new();
     for (below, above) in &links {
         match (control(below), control(above)) {
@@ -132,6 +136,8 @@ fn mps(evidence: &Evidence<'_>) -> Judgement {
                     wrong.push((*below, *above, one.max_payload, other.max_payload));
                 }
             }
+            (Ok(None), Ok(Some(_))) => drop(unanswered.get_or_insert(*below)),
+            (Ok(Some(_)), Ok(None)) => drop(unanswered.get_or_insert(*above)),
             (Err(why), _) => drop(unknown.get_or_insert((*below, why))),
             (_, Err(why)) => drop(unknown.get_or_insert((*above, why))),
             _ => {}
@@ -146,18 +152,54 @@ fn mps(evidence: &Evidence<'_>) -> Judgement {
                 what: format!("{}: {own} bytes; port {}: {theirs}", below.address, above.address),
                 at: "config space, device control".to_owned(),
             }))
-            .remedy("`args = [\"pci=pcie_bus_safe\"]` in [cmdline] of the profile, `bedplate apply`, and reboot"));
+            .remedy(SAFE_PAYLOAD));
     }
     if let Some((function, why)) = unknown {
         return Ok(unread(&format!("device control of {}", function.address), why));
     }
+    if let Some(function) = unanswered {
+        let text = format!(
+            "{} shows no device control, and the other end of its link does",
+            function.address
+        );
+        return Ok(Outcome::unknown(text).seen("not there", function.attribute("config")));
+    }
+    if let Some(gap) = evidence.gap_above() {
+        return Ok(gap);
+    }
     if sizes.is_empty() {
         return Ok(Outcome::not_applicable("no GPU and no RDMA NIC below a port"));
+    }
+    if let Some(outcome) = uneven_path(topology) {
+        return Ok(outcome);
     }
     let sizes: Vec<String> =
         sizes.iter().map(|(bytes, count)| format!("{count} × {bytes} bytes")).collect();
     Ok(Outcome::pass(format!("both ends agree on {} links", links.len()))
         .seen(sizes.join(", "), "config space, device control"))
+}
+
+/// A pair that meets in a switch, with another payload size on one side than on the other: a switch does not split packets.
+fn uneven_path(topology: &Topology<'_>) -> Option<Outcome> {
+    let tree = topology.tree();
+    let payload = |at| control(tree.get(at)?).ok()?.map(|control| control.max_payload);
+    let uneven = topology.pairs().into_iter().find_map(|pair| {
+        let on_path = [pair.gpu, pair.peer].into_iter().chain(pair.legs.iter().copied());
+        let sizes: Vec<_> = on_path.filter_map(|at| Some((at, payload(at)?))).collect();
+        let least = *sizes.iter().min_by_key(|(_, bytes)| *bytes)?;
+        let most = *sizes.iter().max_by_key(|(_, bytes)| *bytes)?;
+        (least.1 != most.1).then_some((pair, least, most))
+    });
+    let (pair, least, most) = uneven?;
+    let seen = |(at, bytes): (PciAddress, u16)| Seen {
+        what: format!("{at}: {bytes} bytes"),
+        at: "config space, device control".to_owned(),
+    };
+    let text = format!(
+        "between GPU {} and {} links have different payload sizes, and the switch {} splits no packet",
+        pair.gpu, pair.peer, pair.switch
+    );
+    Some(Outcome::fail(text).all_seen([seen(least), seen(most)]).remedy(SAFE_PAYLOAD))
 }
 
 /// Device control of each RDMA NIC of the host.
@@ -261,6 +303,11 @@ fn aer(evidence: &Evidence<'_>) -> Judgement {
                 at: "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable".to_owned(),
             }))
             .remedy("`dmesg | grep -i AER` names the kind; reseat the card or its riser, check cables and retimers"));
+    }
+    if unknown.is_none()
+        && let Some(gap) = evidence.gap_above()
+    {
+        return Ok(gap);
     }
     Ok(match (unknown, counted) {
         (Some((at, why)), _) => unread(&format!("the error counters of {at}"), why),

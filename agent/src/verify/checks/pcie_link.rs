@@ -4,6 +4,7 @@ use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Se
 use super::pcie::{endpoints, links};
 use super::{counted, named};
 use crate::facts::pci::{Function, Link};
+use crate::host::Reading;
 
 /// `pcie.link-width`.
 pub const WIDTH: Check = Check {
@@ -26,17 +27,34 @@ pub const WIDTH: Check = Check {
 pub const SPEED: Check = Check {
     id: "pcie.link-speed",
     group: Group::Pcie,
-    proves: "links of GPUs, RDMA NICs and the switches above them run at the speed that both ends have",
-    severity: Severity::Warn,
+    proves: "links of RDMA NICs and switches run at the speed that both ends have",
+    severity: Severity::Fail,
     needs_root: false,
     explain: Explain {
-        what: "Each link from a GPU or RDMA NIC up to the root complex runs at the highest speed that both ends can. A GPU's own \
-               link that is slower is not judged: GPUs lower the speed of an idle link.",
+        what: "Each link from a GPU or RDMA NIC up to the root complex, but for the GPU's own, runs at the highest speed that both \
+               ends can.",
         why: "A link that has trained down to 8 GT/s carries a quarter of what 32 GT/s carries.",
         source: "handbook §6.1, §7, §11",
         how: "link capability and link status in config space; for ordinary users current_link_speed and max_link_speed",
     },
     judge: speed,
+};
+
+/// `pcie.gpu-link-speed`.
+pub const GPU_SPEED: Check = Check {
+    id: "pcie.gpu-link-speed",
+    group: Group::Pcie,
+    proves: "the links of GPUs run at the speed that both ends have",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "A GPU's own link runs at the highest speed that both ends can, and the slot is as fast as the GPU. A link \
+               that is slower than both is unknown: GPUs lower the speed of an idle link, and raise it when they have work.",
+        why: "A link that has trained down to 8 GT/s carries a quarter of what 32 GT/s carries.",
+        source: "handbook §6.1, §7, §11",
+        how: "link capability and link status in config space; for ordinary users current_link_speed and max_link_speed",
+    },
+    judge: gpu_speed,
 };
 
 const AT: &str = "link status and link capability of both ends";
@@ -74,14 +92,17 @@ fn judged<'a>(
         Judged {
             below,
             above,
-            now: ends.iter().find_map(|end| end.and_then(now)),
+            // Both ends have one link; where they say two things the worse one is believed.
+            now: ends.iter().filter_map(|end| end.and_then(now)).min(),
             best: best[0].zip(best[1]).map(|(one, other)| one.min(other)),
         }
     };
     let all: Vec<Judged<'_>> = links(topology, &ends).into_iter().map(row).collect();
-    match all.is_empty() {
-        true => Err(Outcome::not_applicable("no GPU and no RDMA NIC below a port")),
-        false => Ok(all),
+    match (evidence.gap_above(), all.is_empty()) {
+        // What is known to be bad is said first.
+        (Some(gap), _) if !all.iter().any(Judged::is_degraded) => Err(gap),
+        (_, true) => Err(Outcome::not_applicable("no GPU and no RDMA NIC below a port")),
+        (_, false) => Ok(all),
     }
 }
 
@@ -90,6 +111,9 @@ fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
         links.iter().filter(|link| !link.is_known()).map(|link| link.below).collect();
     let first = unknown.first()?;
     let text = format!("the link of {} is not known", named(&unknown, "functions"));
+    if let Some(Reading::Unknown(why)) = first.detail.as_ref().map(|detail| &detail.control) {
+        return Some(super::super::evidence::unread(&text, why));
+    }
     Some(
         Outcome::unknown(text)
             .seen("not to be read, or zero", first.attribute("current_link_width")),
@@ -101,7 +125,8 @@ fn width(evidence: &Evidence<'_>) -> Judgement {
         judged(evidence, |link| link.width.map(u32::from), |link| link.max_width.map(u32::from))?;
     let degraded: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
     if degraded.is_empty() {
-        return Ok(unread(&links).unwrap_or_else(|| {
+        let outcome = unread(&links).or_else(|| narrow_slots(&links));
+        return Ok(outcome.unwrap_or_else(|| {
             Outcome::pass(format!("{} as wide as both ends can be", counted(links.len(), "link")))
         }));
     }
@@ -111,37 +136,107 @@ fn width(evidence: &Evidence<'_>) -> Judgement {
         .remedy("power the host off, reseat the card and its riser or cable; if it stays, the slot or the card is bad"))
 }
 
-fn speed(evidence: &Evidence<'_>) -> Judgement {
-    let links = judged(evidence, |link| tenths(&link.speed), |link| tenths(&link.max_speed))?;
-    let degraded: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
-    let (idle, slow): (Vec<_>, Vec<_>) = degraded.into_iter().partition(|link| link.below.is_gpu());
-    let words = |tenths: u32| match tenths % 10 {
+/// Cards with more lanes than the slot.
+fn narrow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
+    let lanes = |function: &Function| function.detail.as_ref()?.link.max_width;
+    let is_narrow = |link: &&Judged<'_>| {
+        !link.below.is_bridge()
+            && matches!((lanes(link.below), lanes(link.above)), (Some(card), Some(slot)) if slot < card)
+    };
+    let narrow: Vec<&Judged<'_>> = links.iter().filter(is_narrow).collect();
+    let functions: Vec<&Function> = narrow.iter().map(|link| link.below).collect();
+    let shown =
+        |function: &Function| lanes(function).map_or("?".to_owned(), |lanes| format!("x{lanes}"));
+    (!narrow.is_empty()).then(|| {
+        Outcome::warn(format!("{}: the slot has fewer lanes than the card", named(&functions, "links")))
+            .all_seen(narrow.iter().map(|link| of_both(link, shown)))
+            .remedy("put the card into a wider slot, or look for the slot's bifurcation in the firmware's setup")
+    })
+}
+
+/// Cards that could be faster than the slot.
+fn slow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
+    let best = |function: &Function| tenths(&function.detail.as_ref()?.link.max_speed);
+    let is_slow = |link: &&Judged<'_>| matches!((best(link.below), best(link.above)), (Some(card), Some(slot)) if slot < card);
+    let slow: Vec<&Judged<'_>> = links.iter().filter(is_slow).collect();
+    let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
+    let shown = |function: &Function| best(function).map_or("?".to_owned(), speed_words);
+    (!slow.is_empty()).then(|| {
+        Outcome::warn(format!("{}: the slot is slower than the card", named(&functions, "links")))
+            .all_seen(slow.iter().map(|link| of_both(link, shown)))
+            .remedy("put the card into a faster slot, or look for a speed limit of the slot in the firmware's setup")
+    })
+}
+
+/// What card and slot can do at best.
+fn of_both(link: &Judged<'_>, shown: impl Fn(&Function) -> String) -> Seen {
+    let (below, above) = (link.below, link.above);
+    Seen {
+        what: format!(
+            "{}: {}; port {}: {}",
+            below.address,
+            shown(below),
+            above.address,
+            shown(above)
+        ),
+        at: AT.to_owned(),
+    }
+}
+
+/// `8 GT/s`, `2.5 GT/s`.
+fn speed_words(tenths: u32) -> String {
+    match tenths % 10 {
         0 => format!("{} GT/s", tenths / 10),
         rest => format!("{}.{rest} GT/s", tenths / 10),
-    };
+    }
+}
+
+/// Links of GPUs, or all others, by speed.
+fn speeds<'a>(evidence: &'a Evidence<'_>, of_gpus: bool) -> Result<Vec<Judged<'a>>, Outcome> {
+    let mut links = judged(evidence, |link| tenths(&link.speed), |link| tenths(&link.max_speed))?;
+    links.retain(|link| link.below.is_gpu() == of_gpus);
+    match links.is_empty() {
+        true => Err(Outcome::not_applicable("no such link")),
+        false => Ok(links),
+    }
+}
+
+fn speed(evidence: &Evidence<'_>) -> Judgement {
+    let links = speeds(evidence, false)?;
+    let slow: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
     if !slow.is_empty() {
         let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
-        return Ok(Outcome::warn(format!("{}: the link runs slower than both ends can", named(&functions, "links")))
-            .all_seen(slow.iter().map(|link| seen(link, words)))
+        return Ok(Outcome::fail(format!("{}: the link runs slower than both ends can", named(&functions, "links")))
+            .all_seen(slow.iter().map(|link| seen(link, speed_words)))
             .remedy(
                 "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for a speed limit of the slot in the \
                  firmware's setup",
             ));
     }
+    Ok(unread(&links).unwrap_or_else(|| {
+        Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link")))
+    }))
+}
+
+fn gpu_speed(evidence: &Evidence<'_>) -> Judgement {
+    let links = speeds(evidence, true)?;
     if let Some(outcome) = unread(&links) {
         return Ok(outcome);
     }
-    if !idle.is_empty() {
-        let functions: Vec<&Function> = idle.iter().map(|link| link.below).collect();
-        let text = format!(
-            "GPU {}: the link runs slower than it can, which is what an idle GPU does; all others are at their best",
-            named(&functions, "GPUs")
-        );
-        return Ok(Outcome::unknown(text)
-            .all_seen(idle.iter().map(|link| seen(link, words)))
-            .remedy("`bedplate verify --check pcie.link-speed` while the GPUs are at work"));
+    let idle: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
+    if idle.is_empty() {
+        return Ok(slow_slots(&links).unwrap_or_else(|| {
+            Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link")))
+        }));
     }
-    Ok(Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link"))))
+    let functions: Vec<&Function> = idle.iter().map(|link| link.below).collect();
+    let text = format!(
+        "GPU {}: the link runs slower than it can, which is what an idle GPU does",
+        named(&functions, "GPUs")
+    );
+    Ok(Outcome::unknown(text)
+        .all_seen(idle.iter().map(|link| seen(link, speed_words)))
+        .remedy("`bedplate verify --check pcie.gpu-link-speed` while the GPUs are at work"))
 }
 
 fn tenths(text: &Option<String>) -> Option<u32> {

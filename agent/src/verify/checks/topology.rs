@@ -52,6 +52,15 @@ fn devices(evidence: &Evidence<'_>) -> Judgement {
         let text = format!("{}, {}{of_nics}", counted(gpus.len(), "GPU"), counted(pfs, "RDMA NIC"));
         return Ok(Outcome::pass(text).seen(of_count, at));
     }
+    let of_guests = tree.functions.values().filter(|function| function.is_gpu() && function.vfio);
+    let of_guests = of_guests.count();
+    if gpus.is_empty() && of_guests > 0 {
+        let text = format!(
+            "{} with guests (VFIO), and none that the host itself uses: ask in the guests",
+            counted(of_guests, "GPU")
+        );
+        return Ok(Outcome::not_applicable(text).seen(of_count, at));
+    }
     let guests = evidence.guests.len();
     let besides = match guests {
         0 => String::new(),
@@ -60,16 +69,16 @@ fn devices(evidence: &Evidence<'_>) -> Judgement {
     let (missing, remedy) = match gpus.is_empty() {
         true => (
             "no GPU",
-            "look for a GPU that was there: `dmesg | grep -iE 'xid|fallen off|link down'` and the event log of the BMC; then \
-             power the host off and on",
+            "if this host should have one: `dmesg | grep -iE 'xid|fallen off|link down'` and the event log of the BMC; then power \
+             the host off and on",
         ),
         false => (
             "no NIC that carries RDMA",
-            "look for a NIC that was there: `dmesg | grep -iE 'mlx5|link down'` and the event log of the BMC",
+            "if this host should have one: `dmesg | grep -iE 'mlx5|link down'` and the event log of the BMC",
         ),
     };
     Ok(Outcome::fail(format!("{missing} among {count} PCI functions{besides}"))
-        .seen(format!("{} GPUs, {} RDMA NICs", gpus.len(), nics.len()), at)
+        .seen(format!("{}, {}", counted(gpus.len(), "GPU"), counted(nics.len(), "RDMA NIC")), at)
         .remedy(remedy))
 }
 
