@@ -15,6 +15,7 @@ pub mod rebar;
 pub mod scan;
 pub mod system;
 pub mod uplink;
+pub mod vfs;
 pub mod vpd;
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::Recorder;
 use crate::facts::pci::Function;
-use crate::facts::{Depth, aer, caps, names, observe, rebar, uplink};
+use crate::facts::{Depth, aer, caps, names, observe, rebar, uplink, vfs};
 use crate::host::Reader;
 use crate::kind::KINDS;
 use crate::kind::RecordMode::{self, Names, Presence, Whole};
@@ -65,9 +65,9 @@ pub fn read_all(recorder: &Recorder) {
         recorder.read_part(path, |bytes| cut(bytes).into_bytes());
     }
     let _ = recorder.default_routes();
-    for function in facts.pci.known().into_iter().flat_map(|tree| tree.functions.values()) {
-        of_function(recorder, function);
-    }
+    let Some(tree) = facts.pci.known() else { return };
+    tree.functions.values().for_each(|function| of_function(recorder, function));
+    vfs::look(recorder, tree);
 }
 
 /// The paths that a pattern stands for.

@@ -6,6 +6,7 @@ use super::Outcome;
 use crate::facts::aer::AerTotals;
 use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
+use crate::facts::vfs::{self, VfLook};
 use crate::facts::{Facts, aer, leftovers, rdma, rebar};
 use crate::host::{Cause, Reader, Reading, Reason, module};
 use crate::kind::acs::Resolved;
@@ -29,6 +30,8 @@ pub struct Observed {
     pub window: BTreeMap<PciAddress, Reading<u64>>,
     /// Ports of RDMA NICs.
     pub ports: Vec<RdmaPort>,
+    /// VFs of NICs.
+    pub vfs: VfLook,
     /// Whether nvidia_peermem is loaded.
     pub peermem: Reading<bool>,
     /// Whether nv_peer_mem, its predecessor, is loaded.
@@ -64,11 +67,13 @@ impl Observed {
             aer: BTreeMap::new(),
             window: BTreeMap::new(),
             ports: Vec::new(),
+            vfs: VfLook::default(),
             peermem: is_loaded(reader, "nvidia_peermem"),
             nv_peer_mem: is_loaded(reader, "nv_peer_mem"),
             leftovers: leftovers::listed(reader),
         };
         let Some(tree) = facts.pci.known() else { return observed };
+        observed.vfs = vfs::look(reader, tree);
         for function in tree.functions.values().filter(|function| !function.is_vf()) {
             if function.is_gpu() {
                 let largest = rebar::largest_possible(reader, function);

@@ -3,7 +3,7 @@
 
 use super::Check;
 use super::checks::{
-    acs, cmdline, firmware, iommu, modules, pcie, pcie_link, profile, rdma, topology,
+    acs, cmdline, firmware, iommu, modules, pcie, pcie_link, profile, rdma, sriov, topology,
 };
 
 /// Every check.
@@ -20,6 +20,9 @@ pub static CHECKS: &[Check] = &[
     acs::PATH,
     acs::SHAPE,
     rdma::PORT_STATE,
+    sriov::COUNTS,
+    sriov::DRIVERS,
+    sriov::IDENTITY,
     pcie_link::WIDTH,
     pcie::MPS,
     pcie::AER,

@@ -73,6 +73,7 @@ fn by_place(path: &str, text: &str, words: &mut Words) -> Option<String> {
         }
         _ if path.ends_with("pci.ids") => text.to_owned(),
         _ if path.starts_with("/boot/config-") => lines(text, |line| kernel_setting(line, words)),
+        _ if name == "node_guid" => words.identity(text),
         _ if name == "modules.dep" => {
             lines(text, |line| Some(format!("{}:", line.split(':').next()?)))
         }
