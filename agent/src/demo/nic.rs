@@ -25,6 +25,16 @@ pub fn vf_guid(spec: &HostSpec, pf: PciAddress, is_infiniband: bool, number: u16
     spec.vf.node_guid.or(derived).or(is_infiniband.then_some(Guid(0)))
 }
 
+/// The GID table of a RoCE port: its link-local and its IPv4 address, each for both versions.
+fn gids(at: PciAddress) -> [(String, &'static str); 4] {
+    let Mac([a, b, c, d, e, f]) = mac(at);
+    let (a, slot) = (a ^ 2, f.wrapping_add(1));
+    let local = format!("fe80:0000:0000:0000:{a:02x}{b:02x}:{c:02x}ff:fe{d:02x}:{e:02x}{f:02x}");
+    let ipv4 = format!("0000:0000:0000:0000:0000:ffff:0a{d:02x}:{e:02x}{slot:02x}");
+    let (one, two) = ("IB/RoCE v1", "RoCE v2");
+    [(local.clone(), one), (local, two), (ipv4.clone(), one), (ipv4, two)]
+}
+
 /// Interface and RDMA device of a function, and their names in /sys/class.
 pub fn files(device: &Device, port: &Port, snapshot: &mut Snapshot) {
     let mut put =
@@ -32,7 +42,12 @@ pub fn files(device: &Device, port: &Port, snapshot: &mut Snapshot) {
     let net = format!("{}/net/{}", device.directory, port.net);
     put(format!("{net}/operstate"), "up\n");
     put(format!("{net}/flags"), "0x1003\n");
-    put(format!("{net}/mtu"), if port.is_infiniband { "2044\n" } else { "1500\n" });
+    let mtu = match (port.is_infiniband, &port.infiniband) {
+        (true, _) => "2044\n",
+        (false, Some(_)) => "9000\n",
+        (false, None) => "1500\n",
+    };
+    put(format!("{net}/mtu"), mtu);
     if !port.is_infiniband {
         put(format!("{net}/address"), &format!("{}\n", mac(device.address)));
     }
@@ -50,6 +65,14 @@ pub fn files(device: &Device, port: &Port, snapshot: &mut Snapshot) {
             if port.is_infiniband { "InfiniBand\n" } else { "Ethernet\n" },
         );
         put(format!("{ports}/rate"), "400 Gb/sec (4X NDR)\n");
+        if !port.is_infiniband {
+            let entries = (0..).zip(gids(device.address));
+            entries.for_each(|(index, (gid, kind))| {
+                put(format!("{ports}/gids/{index}"), &format!("{gid}\n"));
+                put(format!("{ports}/gid_attrs/types/{index}"), &format!("{kind}\n"));
+                put(format!("{ports}/gid_attrs/ndevs/{index}"), &format!("{}\n", port.net));
+            });
+        }
         class.push(("infiniband", name));
     }
     for (kind, name) in class {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::Recorder;
 use crate::facts::pci::Function;
-use crate::facts::{Depth, aer, caps, names, observe, rebar, uplink, vfs};
+use crate::facts::{Depth, aer, caps, names, observe, rdma, rebar, uplink, vfs};
 use crate::host::Reader;
 use crate::kind::KINDS;
 use crate::kind::RecordMode::{self, Names, Presence, Whole};
@@ -117,6 +117,9 @@ fn of_function(recorder: &Recorder, function: &Function) {
     }
     if function.is_nvme() {
         let _ = recorder.list(&format!("{directory}/nvme"));
+    }
+    if !function.is_vf() {
+        let _ = rdma::ports(recorder, function);
     }
     for device in &function.infiniband {
         let _ = recorder.list(&format!("{directory}/infiniband/{device}/ports"));

@@ -3,7 +3,7 @@
 
 use super::Check;
 use super::checks::{
-    acs, cmdline, firmware, iommu, modules, pcie, pcie_link, profile, rdma, sriov, topology,
+    acs, cmdline, firmware, iommu, modules, pcie, pcie_link, profile, rdma, roce, sriov, topology,
 };
 
 /// Every check.
@@ -20,6 +20,8 @@ pub static CHECKS: &[Check] = &[
     acs::PATH,
     acs::SHAPE,
     rdma::PORT_STATE,
+    roce::GID,
+    roce::NETDEV,
     sriov::COUNTS,
     sriov::DRIVERS,
     sriov::IDENTITY,
@@ -27,6 +29,8 @@ pub static CHECKS: &[Check] = &[
     pcie::MPS,
     pcie::AER,
     pcie_link::SPEED,
+    rdma::RATE,
+    rdma::LINK_LAYER,
     topology::PAIRING,
     firmware::NUMA,
     firmware::BAR1_SIZE,
@@ -37,4 +41,5 @@ pub static CHECKS: &[Check] = &[
     cmdline::STATES,
     cmdline::HARMFUL,
     modules::LEFTOVERS,
+    rdma::NAMES,
 ];

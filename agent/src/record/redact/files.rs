@@ -73,6 +73,7 @@ fn by_place(path: &str, text: &str, words: &mut Words) -> Option<String> {
         }
         _ if path.ends_with("pci.ids") => text.to_owned(),
         _ if path.starts_with("/boot/config-") => lines(text, |line| kernel_setting(line, words)),
+        _ if within("gids") => gid(text, words),
         _ if name == "node_guid" => words.identity(text),
         _ if name == "modules.dep" => {
             lines(text, |line| Some(format!("{}:", line.split(':').next()?)))
@@ -185,6 +186,19 @@ fn routes(text: &str, destination: usize, gateway: usize, words: &mut Words) -> 
         Some(parts.join(" "))
     });
     words.identities(&clean)
+}
+
+/// An entry of a GID table, by what it is made of: a link-local address, one of IPv4 or IPv6, or nothing.
+fn gid(text: &str, words: &mut Words) -> String {
+    const LINK_LOCAL: &str = "fe80:0000:0000:0000:";
+    const IPV4: &str = "0000:0000:0000:0000:0000:ffff:";
+    let start = [LINK_LOCAL, IPV4].into_iter().find(|start| text.starts_with(start));
+    let (start, rest) = text.split_at(start.map_or(0, str::len));
+    match start == IPV4 && rest.starts_with("0000:") {
+        // Masked before: no address begins with 0.0.
+        true => text.to_owned(),
+        false => format!("{start}{}", words.identity(rest)),
+    }
 }
 
 /// The settings of a kernel's build that are read, and the command line in it.

@@ -9,6 +9,7 @@ pub(super) mod pcie;
 pub(super) mod pcie_link;
 pub(super) mod profile;
 pub(super) mod rdma;
+pub(super) mod roce;
 pub(super) mod sriov;
 pub(super) mod topology;
 
