@@ -136,7 +136,8 @@ impl Device {
         }
     }
 
-    fn bound(&self) -> Option<&str> {
+    /// The driver that it has.
+    pub fn bound(&self) -> Option<&str> {
         self.other_driver.as_deref().or(self.driver).filter(|driver| !driver.is_empty())
     }
 

@@ -46,6 +46,7 @@ pub fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
     function::describe(spec, &mut layout.devices);
     layout.groups(snapshot);
     super::nic::answers(spec, &layout.devices, snapshot);
+    super::nodes::put(&layout.devices, snapshot);
     let length = if spec.unprivileged { 64 } else { 4096 };
     let mut windows = WINDOWS;
     for device in &layout.devices {

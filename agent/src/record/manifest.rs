@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::Recorder;
 use crate::facts::pci::Function;
-use crate::facts::{Depth, aer, caps, names, observe, rdma, rebar, uplink, vfs};
+use crate::facts::{Depth, aer, caps, limits, names, observe, rdma, rebar, storage, uplink, vfs};
 use crate::host::Reader;
 use crate::kind::KINDS;
 use crate::kind::RecordMode::{self, Names, Presence, Whole};
@@ -65,6 +65,8 @@ pub fn read_all(recorder: &Recorder) {
         recorder.read_part(path, |bytes| cut(bytes).into_bytes());
     }
     let _ = recorder.default_routes();
+    limits::read(recorder, facts.pci.known());
+    storage::read(recorder, &facts);
     let Some(tree) = facts.pci.known() else { return };
     tree.functions.values().for_each(|function| of_function(recorder, function));
     vfs::look(recorder, tree);

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Outcome;
 use crate::facts::aer::AerTotals;
+use crate::facts::limits::{self, Limits};
 use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
+use crate::facts::storage::{self, Storage};
 use crate::facts::vfs::{self, VfLook};
 use crate::facts::{Facts, aer, leftovers, rdma, rebar};
 use crate::host::{Cause, Reader, Reading, Reason, module};
@@ -30,6 +32,10 @@ pub struct Observed {
     pub window: BTreeMap<PciAddress, Reading<u64>>,
     /// Ports of RDMA NICs.
     pub ports: Vec<RdmaPort>,
+    /// What GPUDirect Storage goes by.
+    pub storage: Storage,
+    /// What jobs run under.
+    pub limits: Limits,
     /// VFs of NICs.
     pub vfs: VfLook,
     /// Whether nvidia_peermem is loaded.
@@ -68,6 +74,8 @@ impl Observed {
             window: BTreeMap::new(),
             ports: Vec::new(),
             vfs: VfLook::default(),
+            storage: storage::read(reader, facts),
+            limits: limits::read(reader, facts.pci.known()),
             peermem: is_loaded(reader, "nvidia_peermem"),
             nv_peer_mem: is_loaded(reader, "nv_peer_mem"),
             leftovers: leftovers::listed(reader),

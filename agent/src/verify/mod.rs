@@ -116,7 +116,7 @@ pub enum Verdict {
 }
 
 /// What decides about GPUDirect RDMA as well, and no check looks at. `ready` does not speak of it.
-pub const NOT_LOOKED_AT: &str = "GPUDirect Storage, limits of jobs (memlock, /dev/shm), flow control of RoCE (PFC, ECN), and the \
+pub const NOT_LOOKED_AT: &str = "flow control of RoCE (PFC, ECN), and the \
     kernel log";
 
 /// What people are told about a check (`--explain`, docs/checks.md).
