@@ -160,7 +160,7 @@ fn memlock(evidence: &Evidence<'_>) -> Judgement {
         "`systemctl edit {}`: `[Service]`, `LimitMEMLOCK=infinity`; then `systemctl restart {0}`",
         first.name
     );
-    let text = format!("jobs of {} may lock little memory", names(&short));
+    let text = format!("jobs of {} are limited in the memory that they lock", names(&short));
     Ok(match short.iter().all(|launcher| OF_CONTAINERS.contains(&launcher.name)) {
         true => Outcome::warn(format!("{text}, unless their containers have CAP_IPC_LOCK"))
             .all_seen(seen)
@@ -179,19 +179,16 @@ fn of_sessions(evidence: &Evidence<'_>) -> Outcome {
             Outcome::pass("no limit for sessions; no service here starts jobs")
                 .seen(format!("memlock {}", setting.value), &setting.path)
         }
-        Reading::Known(setting) => {
-            Outcome::warn("sessions may lock little memory; no service here starts jobs")
-                .seen(format!("memlock {}", setting.value), &setting.path)
-                .remedy(remedy)
-        }
-        Reading::Absent => {
-            Outcome::warn("sessions may lock little memory; no service here starts jobs")
-                .seen(
-                    "no line for everybody (`*`) with memlock",
-                    "/etc/security/limits.conf, limits.d",
-                )
-                .remedy(remedy)
-        }
+        Reading::Known(setting) => Outcome::warn(
+            "sessions are limited in the memory that they lock; no service here starts jobs",
+        )
+        .seen(format!("memlock {}", setting.value), &setting.path)
+        .remedy(remedy),
+        Reading::Absent => Outcome::warn(
+            "sessions are limited in the memory that they lock; no service here starts jobs",
+        )
+        .seen("no line for everybody (`*`) with memlock", "/etc/security/limits.conf, limits.d")
+        .remedy(remedy),
         Reading::Unknown(why) => unread("the limits of sessions", why),
     }
 }
@@ -227,12 +224,14 @@ fn device_nodes(evidence: &Evidence<'_>) -> Judgement {
     if let Some((path, why)) = unknown {
         return Ok(unread(&format!("whether {path} is there"), why));
     }
-    if !others.is_empty() {
+    if let Some(first) = others.first() {
+        let remedy = match first.as_str() {
+            "/dev/kfd" => "`dmesg | grep -i kfd`: it says why amdgpu makes none",
+            _ => "`nvidia-modprobe -c 0 -u` makes them; nvidia-persistenced does so at boot",
+        };
         return Ok(Outcome::warn(format!("no device node {}", named(&others)))
             .all_seen(seen(&others))
-            .remedy(
-                "`nvidia-modprobe -c 0 -u` makes NVIDIA's; nvidia-persistenced does so at boot",
-            ));
+            .remedy(remedy));
     }
     Ok(Outcome::pass(format!("{}, all there", counted(nodes.len(), "device node"))))
 }
