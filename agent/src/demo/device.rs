@@ -5,6 +5,7 @@ use crate::facts::aer;
 use crate::facts::pci::PortType;
 use crate::host::snapshot::{Config, Node, Snapshot};
 use crate::value::PciAddress;
+use crate::value::vf::Guid;
 
 /// What ports of switches and root complexes can do: all but egress control.
 pub const ACS_CAPABLE: u16 = 0x005f;
@@ -44,6 +45,8 @@ pub struct Port {
     pub infiniband: Option<String>,
     /// InfiniBand (or Ethernet).
     pub is_infiniband: bool,
+    /// Its node GUID; none: one made of its address.
+    pub guid: Option<Guid>,
 }
 
 /// One function.
@@ -133,7 +136,8 @@ impl Device {
         }
     }
 
-    fn bound(&self) -> Option<&str> {
+    /// The driver that it has.
+    pub fn bound(&self) -> Option<&str> {
         self.other_driver.as_deref().or(self.driver).filter(|driver| !driver.is_empty())
     }
 
@@ -184,7 +188,7 @@ impl Device {
             link(snapshot, "physfn", format!("../{pf}"));
         }
         if let Some(port) = &self.network {
-            self.network(snapshot, port);
+            super::nic::files(self, port, snapshot);
         }
         if let Some(disk) = &self.disk {
             snapshot.insert(&format!("{}/nvme/{disk}", self.directory), Node::Dir(None));
@@ -269,32 +273,6 @@ impl Device {
             .iter()
             .map(|(start, end, flags)| format!("0x{start:016x} 0x{end:016x} 0x{flags:016x}\n"))
             .collect()
-    }
-
-    fn network(&self, snapshot: &mut Snapshot, port: &Port) {
-        let mut put =
-            |path: String, text: &str| snapshot.insert(&path, Node::File(text.as_bytes().to_vec()));
-        let net = format!("{}/net/{}", self.directory, port.net);
-        put(format!("{net}/operstate"), "up\n");
-        put(format!("{net}/flags"), "0x1003\n");
-        put(format!("{net}/mtu"), if port.is_infiniband { "2044\n" } else { "1500\n" });
-        let mut class = vec![("net", port.net.as_str())];
-        if let Some(name) = &port.infiniband {
-            let ports = format!("{}/infiniband/{name}/ports/1", self.directory);
-            put(format!("{ports}/state"), "4: ACTIVE\n");
-            put(format!("{ports}/phys_state"), "5: LinkUp\n");
-            put(
-                format!("{ports}/link_layer"),
-                if port.is_infiniband { "InfiniBand\n" } else { "Ethernet\n" },
-            );
-            put(format!("{ports}/rate"), "400 Gb/sec (4X NDR)\n");
-            class.push(("infiniband", name));
-        }
-        for (kind, name) in class {
-            let target =
-                format!("../../{}/{kind}/{name}", self.directory.trim_start_matches("/sys/"));
-            snapshot.insert(&format!("/sys/class/{kind}/{name}"), Node::Link(target));
-        }
     }
 
     /// Config space; zero wherever nothing is said.

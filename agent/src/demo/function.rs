@@ -47,7 +47,8 @@ fn new(spec: &HostSpec, described: &Described, devices: &[Device]) -> Device {
     if described.is == Some(What::Nic) {
         let name = at.to_string().replace([':', '.'], "");
         let infiniband = Some(format!("mlx5_{name}"));
-        device.network = Some(Port { net: format!("net{name}"), infiniband, is_infiniband: false });
+        device.network =
+            Some(Port { net: format!("net{name}"), infiniband, is_infiniband: false, guid: None });
     }
     device
 }

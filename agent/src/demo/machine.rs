@@ -46,6 +46,7 @@ pub fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
     function::describe(spec, &mut layout.devices);
     layout.groups(snapshot);
     super::nic::answers(spec, &layout.devices, snapshot);
+    super::nodes::put(&layout.devices, snapshot);
     let length = if spec.unprivileged { 64 } else { 4096 };
     let mut windows = WINDOWS;
     for device in &layout.devices {
@@ -229,13 +230,14 @@ impl Layout<'_> {
         pf.ats = self.spec.nic_ats.then_some(true);
         let pf_address = pf.address;
         self.add(pf);
-        for (index, address) in vfs.into_iter().enumerate() {
+        for (index, address) in (0u16..).zip(vfs) {
             let mut vf =
                 self.device(bus, address.device, address.function, class, (0x15b3, 0x101e));
             vf.driver = Some("mlx5_core");
             vf.subsystem = (0x15b3, 0x0041);
             vf.physfn = Some(pf_address);
-            vf.network = Some(self.port(&format!("{net}v{index}"), is_infiniband));
+            let guid = super::nic::vf_guid(self.spec, pf_address, is_infiniband, index);
+            vf.network = Some(Port { guid, ..self.port(&format!("{net}v{index}"), is_infiniband) });
             self.add(vf);
         }
     }
@@ -246,6 +248,7 @@ impl Layout<'_> {
             net: net.to_owned(),
             infiniband: Some(format!("mlx5_{}", self.names - 1)),
             is_infiniband,
+            guid: None,
         }
     }
 
@@ -259,7 +262,7 @@ impl Layout<'_> {
             nic.windows = vec![(0, 4 * MIB)];
             let net = format!("enp{}s0f{function}", bus.number);
             let net = if bus.domain == 0 { net } else { format!("enP{}{}", bus.domain, &net[2..]) };
-            nic.network = Some(Port { net, infiniband: None, is_infiniband: false });
+            nic.network = Some(Port { net, infiniband: None, is_infiniband: false, guid: None });
             nic.sriov = Some(Sriov { total: 63, vf_device: 0x1565, vfs: Vec::new() });
             self.add(nic);
         }

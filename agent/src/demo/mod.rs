@@ -7,6 +7,7 @@ mod device;
 mod function;
 mod machine;
 mod nic;
+mod nodes;
 pub mod spec;
 mod system;
 mod tree;

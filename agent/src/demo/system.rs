@@ -35,6 +35,15 @@ pub fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
         "/etc/modprobe.d/blacklist-nouveau.conf",
         "blacklist nouveau\noptions nouveau modeset=0\n",
     );
+    // DOCA-OFED and rdma-core's packages for clusters bring such a file.
+    put(
+        snapshot,
+        "/etc/security/limits.d/rdma.conf",
+        "* soft memlock unlimited\n* hard memlock unlimited\n",
+    );
+    for directory in ["/etc/systemd/system", "/usr/lib/systemd/system"] {
+        snapshot.insert(directory, Node::Dir(None));
+    }
     put(snapshot, "/etc/modules-load.d/modules.conf", "# Modules to load at boot, one a line.\n");
     // The head of an ELF program says which architecture an image is for.
     let mut program = vec![0; 64];
@@ -150,6 +159,11 @@ pub fn running(spec: &HostSpec, snapshot: &mut Snapshot) {
     // On by default on machines with more than one node (mm/mempolicy.c, check_numabalancing_enable).
     put(snapshot, "/proc/sys/kernel/numa_balancing", "1\n");
     put(snapshot, "/sys/kernel/kexec_loaded", "0\n");
+    put(
+        snapshot,
+        crate::facts::limits::MOUNTS,
+        "tmpfs /dev/shm tmpfs rw,nosuid,nodev,inode64 0 0\n",
+    );
     let lockdown = ["none", "integrity", "confidentiality"]
         .map(|mode| if mode == spec.lockdown { format!("[{mode}]") } else { mode.to_owned() });
     put(snapshot, "/sys/kernel/security/lockdown", &format!("{}\n", lockdown.join(" ")));

@@ -126,24 +126,32 @@ pub fn is_amd_accelerator(gpu: &Function) -> bool {
     gpu.vendor == AMD && matches!(gpu.class >> 8, 0x1200 | 0x0380)
 }
 
-/// `group`: the IOMMU group of a GPU on which it may run.
-fn rccl(reader: &dyn Reader, kernel: Option<&str>, group: Reading<u32>) -> Rccl {
+/// How the running kernel was built.
+pub fn kernel_config(reader: &dyn Reader, kernel: Option<&str>) -> Reading<String> {
     let config = match kernel {
         Some(release) => Reading::from_result(reader.text(&format!("/boot/config-{release}"))),
         None => Reading::unknown("which kernel runs is not known"),
     };
-    let config = match config {
+    match config {
         Reading::Absent => Reading::unknown(
             "the kernel's build configuration is not in /boot; /proc/config.gz may have it, compressed: \
              `zgrep -e DMABUF_MOVE_NOTIFY -e PCI_P2PDMA /proc/config.gz`"
                 .to_owned(),
         ),
         other => other,
-    };
-    let built = |option: &str| {
-        let line = format!("{option}=y");
-        config.clone().map(|text| text.lines().any(|one| one.trim() == line))
-    };
+    }
+}
+
+/// Whether it has an option built in.
+pub fn is_built(config: &Reading<String>, option: &str) -> Reading<bool> {
+    let line = format!("{option}=y");
+    config.clone().map(|text| text.lines().any(|one| one.trim() == line))
+}
+
+/// `group`: the IOMMU group of a GPU on which it may run.
+fn rccl(reader: &dyn Reader, kernel: Option<&str>, group: Reading<u32>) -> Rccl {
+    let config = kernel_config(reader, kernel);
+    let built = |option: &str| is_built(&config, option);
     let attribute = |path: &str| Reading::from_result(reader.attribute(path));
     let group_type = |number: u32| attribute(&format!("/sys/kernel/iommu_groups/{number}/type"));
     Rccl {

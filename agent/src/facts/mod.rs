@@ -4,8 +4,10 @@
 pub mod aer;
 pub mod boot;
 pub mod caps;
+pub mod cufile;
 pub mod gpu;
 pub mod leftovers;
+pub mod limits;
 pub mod names;
 pub mod os;
 pub mod pci;
@@ -13,8 +15,11 @@ pub mod placement;
 pub mod rdma;
 pub mod rebar;
 pub mod scan;
+pub mod storage;
 pub mod system;
+pub mod units;
 pub mod uplink;
+pub mod vfs;
 pub mod vpd;
 
 use std::collections::BTreeMap;

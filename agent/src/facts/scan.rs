@@ -370,7 +370,7 @@ pub(super) fn unread(function: &mut Function, error: &ReadError) {
 }
 
 /// A decimal attribute.
-pub(super) fn number<T: std::str::FromStr>(reader: &dyn Reader, path: &str) -> Reading<T> {
+pub(crate) fn number<T: std::str::FromStr>(reader: &dyn Reader, path: &str) -> Reading<T> {
     match reader.attribute(path) {
         Ok(text) => match text.parse() {
             Ok(number) => Reading::Known(number),

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::Recorder;
 use crate::facts::pci::Function;
-use crate::facts::{Depth, aer, caps, names, observe, rebar, uplink};
+use crate::facts::{Depth, aer, caps, limits, names, observe, rdma, rebar, storage, uplink, vfs};
 use crate::host::Reader;
 use crate::kind::KINDS;
 use crate::kind::RecordMode::{self, Names, Presence, Whole};
@@ -65,9 +65,11 @@ pub fn read_all(recorder: &Recorder) {
         recorder.read_part(path, |bytes| cut(bytes).into_bytes());
     }
     let _ = recorder.default_routes();
-    for function in facts.pci.known().into_iter().flat_map(|tree| tree.functions.values()) {
-        of_function(recorder, function);
-    }
+    limits::read(recorder, facts.pci.known());
+    storage::read(recorder, &facts);
+    let Some(tree) = facts.pci.known() else { return };
+    tree.functions.values().for_each(|function| of_function(recorder, function));
+    vfs::look(recorder, tree);
 }
 
 /// The paths that a pattern stands for.
@@ -118,6 +120,9 @@ fn of_function(recorder: &Recorder, function: &Function) {
     }
     if function.is_nvme() {
         let _ = recorder.list(&format!("{directory}/nvme"));
+    }
+    if !function.is_vf() {
+        let _ = rdma::ports(recorder, function);
     }
     for device in &function.infiniband {
         let _ = recorder.list(&format!("{directory}/infiniband/{device}/ports"));

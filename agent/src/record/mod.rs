@@ -86,8 +86,8 @@ impl<'a> Recorder<'a> {
 
     /// Whether the entry `next` of the directory `at` is a link, and to where; `None` = it cannot be reached.
     fn step(&self, at: &str, next: &str) -> Option<Option<String>> {
-        // This link leads by the number of the process that reads, which is another one each time.
-        if next == "/proc/net" {
+        // These links lead by the number of the process that reads, which is another one each time.
+        if matches!(next, "/proc/net" | "/proc/mounts") {
             return Some(None);
         }
         match self.snapshot.borrow().node(next) {

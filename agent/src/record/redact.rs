@@ -3,6 +3,7 @@
 //! same way every time, so that the same host gives the same snapshot, and so that what was equal still is: the plan for the
 //! snapshot is the plan for the host. Pure.
 
+mod cufile;
 mod files;
 mod profile;
 mod script;
@@ -249,6 +250,44 @@ mod tests {
         }
         let link = "[Match]\nMACAddress=52:54:00:12:34:56\n[Link]\nSR-IOVVirtualFunctions=8\n";
         assert_eq!(kept("/etc/systemd/network/a.link", link), "SR-IOVVirtualFunctions=8\n");
+    }
+
+    #[test]
+    fn gids_stay_what_they_are_made_of_and_guids_of_digits_go() {
+        let port = "/sys/devices/pci0000:00/infiniband/mlx5_0/ports/1/gids";
+        for (given, clean) in [
+            ("0000:0000:0000:0000:0000:0000:0000:0000", "0000:0000:0000:0000:0000:0000:0000:0000"),
+            ("fe80:0000:0000:0000:9e63:c0ff:fe00:0013", "fe80:0000:0000:0000:0000:0000:0000:0001"),
+            ("0000:0000:0000:0000:0000:ffff:0a01:0203", "0000:0000:0000:0000:0000:ffff:0000:0001"),
+            ("2001:0db8:0000:0000:9e63:c0ff:fe00:0013", "0000:0000:0000:0000:0000:0000:0000:0001"),
+        ] {
+            let path = format!("{port}/0");
+            assert_eq!(kept(&path, given), clean);
+            assert_eq!(kept(&path, clean), clean, "masked once is masked for good");
+        }
+        let guid = "/sys/devices/pci0000:00/infiniband/mlx5_0/node_guid";
+        assert_eq!(kept(guid, "5000:1234:0012:3456"), "0000:0000:0000:0001");
+        assert_eq!(kept(guid, "0000:0000:0000:0000"), "0000:0000:0000:0000");
+    }
+
+    #[test]
+    fn of_units_limits_and_mounts_only_locked_and_shared_memory_is_kept() {
+        let unit = "[Unit]\nDescription=hunter2\n[Service]\nEnvironment=TOKEN=hunter2\nLimitMEMLOCK=infinity\n";
+        let clean = "[Unit]\n[Service]\nLimitMEMLOCK=infinity\n";
+        assert_eq!(kept("/usr/lib/systemd/system/slurmd.service", unit), clean);
+        let limits =
+            "hunter2 - memlock unlimited\n* - memlock unlimited # hunter2\n* soft nofile 1\n";
+        assert_eq!(kept("/etc/security/limits.d/a.conf", limits), "* soft memlock unlimited\n");
+        let mounts = "hunter2:/home /home nfs4 rw,addr=192.0.2.1 0 0\nshm /dev/shm tmpfs rw,uid=7,size=65536k 0 0\n";
+        assert_eq!(kept("/proc/mounts", mounts), "tmpfs /dev/shm tmpfs rw,size=65536k 0 0\n");
+    }
+
+    #[test]
+    fn cufile_json_keeps_its_lines_types_and_checked_names() {
+        let given = "{ // hunter2\n \"logging\": { \"level\": 2, \"dir\": \"/home/hunter2\" },\n \"hunter2\": hunter2\n}";
+        let clean = "{           \n \"logging\": { \"level\": 2, \"dir\": \"masked_1\" },\n \"masked_2\": masked_2\n}";
+        assert_eq!(kept("/etc/cufile.json", given), clean);
+        assert_eq!(kept("/etc/cufile.json", clean), clean, "masked once is masked for good");
     }
 
     #[test]

@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Outcome;
 use crate::facts::aer::AerTotals;
+use crate::facts::limits::{self, Limits};
 use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
+use crate::facts::storage::{self, Storage};
+use crate::facts::vfs::{self, VfLook};
 use crate::facts::{Facts, aer, leftovers, rdma, rebar};
 use crate::host::{Cause, Reader, Reading, Reason, module};
 use crate::kind::acs::Resolved;
@@ -29,6 +32,12 @@ pub struct Observed {
     pub window: BTreeMap<PciAddress, Reading<u64>>,
     /// Ports of RDMA NICs.
     pub ports: Vec<RdmaPort>,
+    /// What GPUDirect Storage goes by.
+    pub storage: Storage,
+    /// What jobs run under.
+    pub limits: Limits,
+    /// VFs of NICs.
+    pub vfs: VfLook,
     /// Whether nvidia_peermem is loaded.
     pub peermem: Reading<bool>,
     /// Whether nv_peer_mem, its predecessor, is loaded.
@@ -65,10 +74,14 @@ impl Observed {
             window: BTreeMap::new(),
             ports: Vec::new(),
             peermem: is_live(reader, "nvidia_peermem"),
+            vfs: VfLook::default(),
+            storage: storage::read(reader, facts),
+            limits: limits::read(reader, facts.pci.known()),
             nv_peer_mem: is_loaded(reader, "nv_peer_mem"),
             leftovers: leftovers::listed(reader),
         };
         let Some(tree) = facts.pci.known() else { return observed };
+        observed.vfs = vfs::look(reader, tree);
         for function in tree.functions.values().filter(|function| !function.is_vf()) {
             if function.is_gpu() {
                 let largest = rebar::largest_possible(reader, function);

@@ -3,7 +3,8 @@
 
 use super::Check;
 use super::checks::{
-    acs, cmdline, firmware, iommu, modules, pcie, pcie_link, profile, rdma, topology,
+    acs, cmdline, firmware, iommu, limits, modules, pcie, pcie_link, profile, rdma, roce, sriov,
+    storage, topology,
 };
 
 /// Every check.
@@ -20,12 +21,23 @@ pub static CHECKS: &[Check] = &[
     acs::PATH,
     acs::SHAPE,
     rdma::PORT_STATE,
+    roce::GID,
+    roce::NETDEV,
+    limits::MEMLOCK,
+    limits::DEVICE_NODES,
+    sriov::COUNTS,
+    sriov::DRIVERS,
+    sriov::IDENTITY,
     pcie_link::WIDTH,
     pcie::MPS,
     pcie::AER,
     pcie_link::SPEED,
     pcie_link::GPU_SPEED,
+    rdma::RATE,
+    rdma::LINK_LAYER,
     topology::PAIRING,
+    topology::NUMA_BALANCE,
+    topology::SHARING,
     firmware::NUMA,
     firmware::BAR1_SIZE,
     firmware::SRIOV_RESOURCES,
@@ -35,4 +47,11 @@ pub static CHECKS: &[Check] = &[
     cmdline::STATES,
     cmdline::HARMFUL,
     modules::LEFTOVERS,
+    limits::NUMA_BALANCING,
+    limits::SHARED_MEMORY,
+    limits::PERSISTENCE,
+    rdma::NAMES,
+    storage::GDS,
+    storage::CUFILE_JSON,
+    storage::PATH,
 ];

@@ -174,8 +174,12 @@ impl Layout<'_> {
         let port = self.domain_port(0x7, (0x10de, 0x22d0), 1);
         let mut lan = self.device(&port, 0, 0, 0x02_0000, (0x10ec, 0x8127));
         lan.driver = Some("r8127");
-        lan.network =
-            Some(Port { net: "enP7s7".to_owned(), infiniband: None, is_infiniband: false });
+        lan.network = Some(Port {
+            net: "enP7s7".to_owned(),
+            infiniband: None,
+            is_infiniband: false,
+            guid: None,
+        });
         self.add(lan);
         let port = self.domain_port(0xf, (0x10de, 0x22d1), 1);
         self.gpu(&port, 0x03_0000, (0x10de, 0x2e12), nvidia);

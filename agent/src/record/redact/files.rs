@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::profile;
 use super::words::{Style, Words};
+use crate::facts::limits;
 use crate::mask;
 use crate::raw_text;
 
@@ -42,6 +43,8 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
         "/proc/modules" => lines(text, loaded_module),
         "/proc/net/route" => routes(text, 1, 2, words),
         "/proc/net/ipv6_route" => routes(text, 0, 4, words),
+        crate::facts::cufile::PATH => super::cufile::kept(text, words),
+        limits::MOUNTS => lines(text, shared_memory),
         "/proc/cmdline" => words.text(text, Style::Line),
         "/proc/driver/nvidia/version" => {
             lines(text, |line| line.starts_with("NVRM version:").then(|| words.identities(line)))
@@ -73,6 +76,16 @@ fn by_place(path: &str, text: &str, words: &mut Words) -> Option<String> {
         }
         _ if path.ends_with("pci.ids") => text.to_owned(),
         _ if path.starts_with("/boot/config-") => lines(text, |line| kernel_setting(line, words)),
+        _ if path == "/etc/security/limits.conf" || within("limits.d") => {
+            lines(text, session_limit)
+        }
+        _ if path.contains("/systemd/")
+            && (name.ends_with(".service") || name.ends_with(".conf")) =>
+        {
+            lines(text, locked_memory)
+        }
+        _ if within("gids") => gid(text, words),
+        _ if name == "node_guid" => words.identity(text),
         _ if name == "modules.dep" => {
             lines(text, |line| Some(format!("{}:", line.split(':').next()?)))
         }
@@ -184,6 +197,52 @@ fn routes(text: &str, destination: usize, gateway: usize, words: &mut Words) -> 
         Some(parts.join(" "))
     });
     words.identities(&clean)
+}
+
+/// Of mounts the one of shared memory, with its size alone.
+fn shared_memory(line: &str) -> Option<String> {
+    let fields: Vec<&str> = line.split(' ').collect();
+    let (at, kind, options) = (fields.get(1)?, fields.get(2)?, fields.get(3)?);
+    let size = options.split(',').find(|option| option.starts_with("size="));
+    let plain = mask::is_name(kind) && size.is_none_or(|size| size[5..].len() < 24);
+    let size = size.map(|size| format!(",{size}")).unwrap_or_default();
+    (*at == limits::SHM && plain).then(|| format!("tmpfs {at} {kind} rw{size} 0 0"))
+}
+
+/// The limit on everybody's locked memory.
+fn session_limit(line: &str) -> Option<String> {
+    let value = limits::memlock_of_everybody(line)?;
+    let plain = value.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
+    plain.then(|| format!("* soft memlock {value}"))
+}
+
+/// Of units and of systemd's own configuration the limit on locked memory, and the sections that it stands in.
+fn locked_memory(line: &str) -> Option<String> {
+    let line = line.trim();
+    let is_section =
+        ["[Service]", "[Manager]"].contains(&line) || line.starts_with('[') && line.ends_with(']');
+    if is_section {
+        let plain = line[1..line.len() - 1].bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
+        return Some(if plain { line } else { "[]" }.to_owned());
+    }
+    let (key, value) = line.split_once('=')?;
+    let is_limit = ["LimitMEMLOCK", "DefaultLimitMEMLOCK"].contains(&key.trim_end());
+    let plain =
+        value.len() < 64 && value.bytes().all(|c| c.is_ascii_alphanumeric() || b" :".contains(&c));
+    (is_limit && plain).then(|| line.to_owned())
+}
+
+/// An entry of a GID table, by what it is made of: a link-local address, one of IPv4 or IPv6, or nothing.
+fn gid(text: &str, words: &mut Words) -> String {
+    const LINK_LOCAL: &str = "fe80:0000:0000:0000:";
+    const IPV4: &str = "0000:0000:0000:0000:0000:ffff:";
+    let start = [LINK_LOCAL, IPV4].into_iter().find(|start| text.starts_with(start));
+    let (start, rest) = text.split_at(start.map_or(0, str::len));
+    match start == IPV4 && rest.starts_with("0000:") {
+        // Masked before: no address begins with 0.0.
+        true => text.to_owned(),
+        false => format!("{start}{}", words.identity(rest)),
+    }
 }
 
 /// The settings of a kernel's build that are read, and the command line in it.

@@ -63,11 +63,25 @@ impl Words {
         }
         identity::replaced(text, |found| {
             let digits = found.bytes().filter(u8::is_ascii_hexdigit).map(char::from);
-            let key: String = digits.map(|c| c.to_ascii_lowercase()).collect();
-            let next = self.identities.len() + 1;
-            self.identified += 1;
-            identity::mask(found, *self.identities.entry(key).or_insert(next))
+            let key = digits.map(|c| c.to_ascii_lowercase()).collect();
+            self.numbered(found, key)
         })
+    }
+
+    /// A text that is one of them, digits without a letter too.
+    pub fn identity(&mut self, text: &str) -> String {
+        let digits = || text.bytes().filter(u8::is_ascii_hexdigit);
+        if self.with_identifiers || digits().take(8).all(|digit| digit == b'0') {
+            return text.to_owned();
+        }
+        let key: String = digits().map(|c| char::from(c.to_ascii_lowercase())).collect();
+        self.numbered(text, key)
+    }
+
+    fn numbered(&mut self, text: &str, key: String) -> String {
+        let next = self.identities.len() + 1;
+        self.identified += 1;
+        identity::mask(text, *self.identities.entry(key).or_insert(next))
     }
 
     /// The mask of a word.

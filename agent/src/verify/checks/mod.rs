@@ -4,11 +4,15 @@ pub(super) mod acs;
 pub(super) mod cmdline;
 pub(super) mod firmware;
 pub(super) mod iommu;
+pub(super) mod limits;
 pub(super) mod modules;
 pub(super) mod pcie;
 pub(super) mod pcie_link;
 pub(super) mod profile;
 pub(super) mod rdma;
+pub(super) mod roce;
+pub(super) mod sriov;
+pub(super) mod storage;
 pub(super) mod topology;
 
 use crate::facts::pci::Function;

@@ -1,9 +1,12 @@
 //! Where GPUs and NICs are.
 
+use std::collections::BTreeMap;
+
 use super::super::evidence::unread;
 use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::{FEW, counted, named};
 use crate::facts::pci::Function;
+use crate::host::Reading;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::some_of;
 use crate::topology::{Distance, Peer};
@@ -157,4 +160,134 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
         ))
         .all_seen(seen),
     })
+}
+
+/// `topology.numa`.
+pub const NUMA_BALANCE: Check = Check {
+    id: "topology.numa",
+    group: Group::Topology,
+    proves: "every NUMA node with GPUs has an RDMA NIC of its own",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "GPUs and RDMA NICs are counted by NUMA node; a node that has GPUs and no RDMA NIC is a warning. The layout of a machine \
+               cannot be changed, but a card may be in the wrong slot, or be gone.",
+        why: "Its GPUs reach the network only across the link between sockets, which they share with everything else that does.",
+        source: "handbook §8.1, §8.3",
+        how: "numa_node of each GPU and RDMA NIC",
+    },
+    judge: numa_balance,
+};
+
+/// `topology.sharing`.
+pub const SHARING: Check = Check {
+    id: "topology.sharing",
+    group: Group::Topology,
+    proves: "no RDMA NIC is the nearest to more GPUs than others are",
+    severity: Severity::Warn,
+    needs_root: false,
+    explain: Explain {
+        what: "Each GPU takes the nearest RDMA NIC, of several that are equally near the one with the fewest GPUs. The NICs that are \
+               taken have the same number of GPUs each; those that none takes (storage, management) do not count.",
+        why: "The NIC that is shared by more sets the pace of collectives. On a machine that was even once, a NIC is gone or in the \
+              wrong slot.",
+        source: "handbook §8.1, §8.3; `bedplate topology`",
+        how: "places in the PCI tree, numa_node",
+    },
+    judge: sharing,
+};
+
+/// GPUs, and RDMA NICs without VFs.
+///
+/// # Errors
+/// What is to be said without either.
+fn both<'a>(evidence: &Evidence<'a>) -> Result<(Vec<&'a Function>, Vec<&'a Function>), Outcome> {
+    let gpus = evidence.some_gpus()?.to_vec();
+    Ok((gpus, evidence.some_rdma_pfs()?))
+}
+
+fn numa_balance(evidence: &Evidence<'_>) -> Judgement {
+    let (gpus, nics) = both(evidence)?;
+    let mut nodes: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
+    for (function, is_gpu) in
+        gpus.iter().map(|gpu| (*gpu, true)).chain(nics.iter().map(|nic| (*nic, false)))
+    {
+        match &function.numa_node {
+            Reading::Known(node) if *node >= 0 => {
+                let (gpus, nics) = nodes.entry(*node).or_default();
+                if is_gpu { *gpus += 1 } else { *nics += 1 }
+            }
+            Reading::Unknown(why) => {
+                return Ok(unread(&format!("the NUMA node of {}", function.address), why));
+            }
+            Reading::Known(_) | Reading::Absent => {
+                // One node needs no names.
+                if evidence.facts.cpu.nodes.known().is_some_and(|all| !all.contains(['-', ','])) {
+                    return Ok(Outcome::not_applicable("one NUMA node"));
+                }
+                return Ok(Outcome::unknown(format!(
+                    "the firmware names no NUMA node for {}",
+                    function.address
+                ))
+                .seen("none", function.attribute("numa_node"))
+                .remedy("see firmware.numa"));
+            }
+        }
+    }
+    let words = |(node, (gpus, nics)): (&i32, &(usize, usize))| {
+        format!("node {node}: {}, {}", counted(*gpus, "GPU"), counted(*nics, "RDMA NIC"))
+    };
+    let all: Vec<String> = nodes.iter().map(words).collect();
+    let all = all.join("; ");
+    let without: Vec<String> = nodes
+        .iter()
+        .filter(|(_, (gpus, nics))| *gpus > 0 && *nics == 0)
+        .map(|(node, _)| node.to_string())
+        .collect();
+    Ok(match without.is_empty() {
+        true => Outcome::pass(all).seen("numa_node of each", "/sys/bus/pci/devices"),
+        false => Outcome::warn(format!("NUMA node {}: GPUs and no RDMA NIC", without.join(", ")))
+            .seen(all, "numa_node in /sys/bus/pci/devices")
+            .remedy("look whether a NIC is gone (`bedplate topology`), or put one into a slot of that socket"),
+    })
+}
+
+fn sharing(evidence: &Evidence<'_>) -> Judgement {
+    let (gpus, nics) = both(evidence)?;
+    let topology = evidence.topology()?;
+    let addresses: Vec<_> = nics.iter().map(|nic| nic.address).collect();
+    let distant = |gpu: &&&Function| {
+        addresses.iter().all(|nic| topology.distance(gpu.address, *nic) == Distance::Unknown)
+    };
+    if let Some(gpu) = gpus.iter().find(distant) {
+        return Ok(Outcome::unknown(format!(
+            "how far GPU {} is from RDMA NICs is not known: the firmware names no NUMA node",
+            gpu.address
+        )));
+    }
+    let users = topology.gpus_per_nic(&addresses);
+    let used: Vec<_> = users.iter().filter(|(_, count)| **count > 0).collect();
+    let most = used.iter().map(|(_, count)| **count).max().unwrap_or(0);
+    let least = used.iter().map(|(_, count)| **count).min().unwrap_or(0);
+    if most == least {
+        return Ok(Outcome::pass(format!(
+            "{} of {} each",
+            counted(used.len(), "RDMA NIC"),
+            counted(most.into(), "GPU")
+        ))
+        .seen("nearest to each GPU", "places in /sys/bus/pci/devices"));
+    }
+    let heavy = used.iter().filter(|(_, count)| **count == most);
+    let heavy: Vec<String> = heavy.map(|(nic, _)| nic.to_string()).collect();
+    let is_more = |(nic, count): &(&_, &u16)| Seen {
+        what: format!("NIC {nic}: nearest to {}", counted((**count).into(), "GPU")),
+        at: "places in /sys/bus/pci/devices".to_owned(),
+    };
+    Ok(Outcome::warn(format!(
+        "NIC {}: {}, others have {least}",
+        some_of(heavy.into_iter(), FEW, "NICs"),
+        counted(most.into(), "GPU")
+    ))
+    .all_seen(used.iter().map(is_more))
+    .remedy("look whether a NIC is gone, or sits in another slot than on machines that are alike (`bedplate topology`)"))
 }

@@ -1,0 +1,187 @@
+//! What /etc/cufile.json, the configuration of GPUDirect Storage's library, says (handbook §6.4). JSON with comments. Of a wrong
+//! one the line. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::error::Category;
+
+/// Where it is, unless CUFILE_ENV_PATH_JSON says otherwise.
+pub const PATH: &str = "/etc/cufile.json";
+
+/// What counts of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// NVMe disks by the kernel's own P2PDMA, without nvidia-fs.
+    pub p2pdma: bool,
+    /// Copying through host memory where there is no direct way.
+    pub compat: bool,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// The line, from 1 on.
+    pub line: usize,
+    /// The setting, where the line names one of those that are checked.
+    pub key: Option<&'static str>,
+    /// What it is to be; `None`: this is no JSON.
+    pub expected: Option<String>,
+}
+
+/// Settings whose types are checked, and the sections that they stand in.
+pub const KEYS: [&str; 19] = [
+    "allow_compat_mode",
+    "dir",
+    "fs",
+    "generic",
+    "level",
+    "logging",
+    "lustre",
+    "max_device_cache_size_kb",
+    "max_device_pinned_mem_size_kb",
+    "max_direct_io_size_kb",
+    "mount_table",
+    "posix_gds_min_kb",
+    "posix_unaligned_writes",
+    "properties",
+    "rdma_dev_addr_list",
+    "rdma_dynamic_routing",
+    "rdma_load_balancing_policy",
+    "use_pci_p2pdma",
+    "use_poll_mode",
+];
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct File {
+    logging: Logging,
+    properties: Properties,
+    fs: BTreeMap<String, FileSystem>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+#[allow(dead_code, reason = "read for its type")]
+struct Logging {
+    dir: Option<String>,
+    level: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+#[allow(dead_code, reason = "most are read for their types")]
+struct Properties {
+    max_direct_io_size_kb: Option<u64>,
+    max_device_cache_size_kb: Option<u64>,
+    max_device_pinned_mem_size_kb: Option<u64>,
+    allow_compat_mode: Option<bool>,
+    use_poll_mode: Option<bool>,
+    use_pci_p2pdma: Option<bool>,
+    rdma_dev_addr_list: Option<Vec<String>>,
+    rdma_load_balancing_policy: Option<String>,
+    rdma_dynamic_routing: Option<bool>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+#[allow(dead_code, reason = "read for its type")]
+struct FileSystem {
+    posix_unaligned_writes: Option<bool>,
+    posix_gds_min_kb: Option<u64>,
+    mount_table: Option<BTreeMap<String, IgnoredAny>>,
+    rdma_dev_addr_list: Option<Vec<String>>,
+}
+
+/// What it says.
+///
+/// # Errors
+/// [`Wrong`]: the first thing that is.
+pub fn parse(text: &str) -> Result<Settings, Wrong> {
+    let plain = without_comments(text);
+    let file: File = serde_json::from_str(&plain).map_err(|error| {
+        let line = plain.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
+        let named = |key: &&&str| line.contains(&format!("\"{key}\""));
+        let words = error.to_string();
+        let expected = words.rsplit_once("expected ").map(|(_, rest)| rest);
+        let expected = expected.and_then(|rest| rest.split(" at line").next());
+        Wrong {
+            line: error.line(),
+            key: KEYS.iter().find(named).copied(),
+            expected: expected.filter(|_| error.classify() == Category::Data).map(str::to_owned),
+        }
+    })?;
+    let Properties { use_pci_p2pdma, allow_compat_mode, .. } = file.properties;
+    Ok(Settings {
+        p2pdma: use_pci_p2pdma.unwrap_or(false),
+        compat: allow_compat_mode.unwrap_or(true),
+    })
+}
+
+/// The same text with blanks in the place of comments, so that lines stay what they are.
+pub fn without_comments(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let (length, is_comment) = match c {
+            '"' => (quoted(rest), false),
+            _ if rest.starts_with("//") => (rest.find('\n').unwrap_or(rest.len()), true),
+            _ if rest.starts_with("/*") => {
+                (rest.find("*/").map_or(rest.len(), |end| end + 2), true)
+            }
+            c => (c.len_utf8(), false),
+        };
+        let (part, after) = rest.split_at(length);
+        match is_comment {
+            true => plain.extend(part.chars().map(|c| if c == '\n' { c } else { ' ' })),
+            false => plain.push_str(part),
+        }
+        rest = after;
+    }
+    plain
+}
+
+/// Length of the string that `text` begins with, in quotes; all of it where it does not end.
+pub fn quoted(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_are_no_part_of_it_but_in_strings() {
+        let text = "{ // a \"quote\"\n /* two\n lines */ \"logging\": { \"dir\": \"http://x/*y*/\\\"//\" } }";
+        assert_eq!(without_comments(text).lines().count(), 3);
+        assert_eq!(parse(text), Ok(Settings { p2pdma: false, compat: true }));
+        let on = "{\"properties\": {\"use_pci_p2pdma\": true, \"allow_compat_mode\": false, \"other\": [1]}}";
+        assert_eq!(parse(on), Ok(Settings { p2pdma: true, compat: false }));
+    }
+
+    #[test]
+    fn a_wrong_type_is_found_at_its_line() {
+        let wrong = |text: &str| parse(text).unwrap_err();
+        let level = wrong("{\n // ERROR\n \"logging\": {\n  \"level\": 2\n }\n}");
+        assert_eq!((level.line, level.key), (4, Some("level")));
+        assert_eq!(level.expected.as_deref(), Some("a string"));
+        let table = wrong("{\"fs\": {\"lustre\": {\n\"mount_table\": []}}}");
+        assert_eq!((table.line, table.expected.as_deref()), (2, Some("a map")));
+        assert_eq!(wrong("{\n\"a\": }").expected, None);
+        assert_eq!(wrong("").line, 1);
+        assert_eq!(
+            wrong("{\"properties\": {\"use_poll_mode\": \"secret\"}}").expected.as_deref(),
+            Some("a boolean")
+        );
+    }
+}

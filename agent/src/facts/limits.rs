@@ -1,0 +1,209 @@
+//! What jobs are limited by, or need beside their hardware: locked memory, shared memory, device nodes, and two settings of the
+//! kernel and the driver. Read from disk; no process is looked at.
+
+use super::pci::{Function, PciTree};
+use super::units::{self, Setting};
+use crate::host::{ReadError, Reader, Reading};
+
+/// Services whose children the processes of jobs are. Of pods that is the container runtime, not kubelet; dockerd without a
+/// containerd.service of its own runs one itself.
+const LAUNCHERS: [&str; 7] =
+    ["slurmd", "containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent"];
+/// Limits that pam_limits gives sessions (limits.conf(5)).
+const LIMITS: &str = "/etc/security/limits.conf";
+const LIMITS_D: &str = "/etc/security/limits.d";
+/// Where mounts stand.
+pub const MOUNTS: &str = "/proc/mounts";
+/// Where POSIX shared memory is.
+pub const SHM: &str = "/dev/shm";
+/// There while the daemon runs (nvidia-persistenced).
+pub const PERSISTENCED: &str = "/run/nvidia-persistenced/socket";
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Services that start jobs here.
+    pub launchers: Reading<Vec<Launcher>>,
+    /// `DefaultLimitMEMLOCK` of systemd.
+    pub default_memlock: Reading<Setting>,
+    /// The soft limit on locked memory of everybody's sessions.
+    pub session_memlock: Reading<Setting>,
+    /// /dev/shm; `Absent`: nothing is mounted there.
+    pub shm: Reading<Shm>,
+    /// kernel.numa_balancing.
+    pub numa_balancing: Reading<u32>,
+    /// Whether nvidia-persistenced runs.
+    pub persistenced: Reading<bool>,
+    /// Device nodes that jobs open, and whether they are there.
+    pub nodes: Vec<(String, Reading<bool>)>,
+}
+
+/// A service that starts jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launcher {
+    /// Its name, without `.service`.
+    pub name: &'static str,
+    /// Its file.
+    pub unit: String,
+    /// `LimitMEMLOCK`; `Absent`: it says nothing.
+    pub memlock: Reading<Setting>,
+}
+
+/// A mount of shared memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shm {
+    /// `tmpfs`.
+    pub kind: String,
+    /// Its size in bytes; `None`: the kernel's default, half of memory (Documentation/filesystems/tmpfs.rst).
+    pub size: Option<u64>,
+}
+
+/// Reads it.
+pub fn read(reader: &dyn Reader, tree: Option<&PciTree>) -> Limits {
+    let shm = Reading::from_result(reader.text(MOUNTS));
+    Limits {
+        launchers: Reading::from_result(launchers(reader)),
+        default_memlock: setting(units::of_manager(reader, "DefaultLimitMEMLOCK")),
+        session_memlock: setting(session_memlock(reader)),
+        shm: match shm {
+            Reading::Known(text) => mounted(&text).map_or(Reading::Absent, Reading::Known),
+            Reading::Unknown(why) => Reading::Unknown(why),
+            Reading::Absent => Reading::unknown(format!("{MOUNTS} is not there")),
+        },
+        numa_balancing: super::scan::number(reader, "/proc/sys/kernel/numa_balancing"),
+        persistenced: Reading::from_result(reader.exists(PERSISTENCED)),
+        nodes: tree.map(|tree| nodes(reader, tree)).unwrap_or_default(),
+    }
+}
+
+fn setting(found: Result<Option<Setting>, ReadError>) -> Reading<Setting> {
+    match found {
+        Ok(found) => found.map_or(Reading::Absent, Reading::Known),
+        Err(error) => Reading::from_result(Err(error)),
+    }
+}
+
+fn launchers(reader: &dyn Reader) -> Result<Vec<Launcher>, ReadError> {
+    let mut found = Vec::new();
+    for name in LAUNCHERS {
+        let Some(unit) = units::service(reader, name)? else { continue };
+        let memlock = setting(units::of_service(reader, name, &unit, "LimitMEMLOCK"));
+        found.push(Launcher { name, unit, memlock });
+    }
+    if found.iter().any(|launcher| launcher.name == "containerd") {
+        found.retain(|launcher| launcher.name != "docker");
+    }
+    Ok(found)
+}
+
+/// The last line for everybody counts: limits.conf first, then limits.d by name (pam_limits(8)).
+fn session_memlock(reader: &dyn Reader) -> Result<Option<Setting>, ReadError> {
+    let names = match reader.list(LIMITS_D) {
+        Err(error) if error.is_absent() => Vec::new(),
+        names => names?,
+    };
+    let files = names.iter().filter(|name| name.ends_with(".conf"));
+    let files = files.map(|name| format!("{LIMITS_D}/{name}"));
+    let mut found = None;
+    for path in [LIMITS.to_owned()].into_iter().chain(files) {
+        let bytes = match reader.read(&path) {
+            Err(error) if error.is_absent() => continue,
+            bytes => bytes?,
+        };
+        for line in String::from_utf8_lossy(&bytes).lines() {
+            if let Some(value) = memlock_of_everybody(line) {
+                found = Some(Setting { value: value.to_owned(), path: path.clone() });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// `* soft memlock unlimited`, or `-` for both limits.
+pub fn memlock_of_everybody(line: &str) -> Option<&str> {
+    let mut words = line.split('#').next()?.split_whitespace();
+    let (who, kind, what) = (words.next()?, words.next()?, words.next()?);
+    let value = words.next()?;
+    (who == "*" && matches!(kind, "soft" | "-") && what == "memlock").then_some(value)
+}
+
+/// The last mount on /dev/shm is the one that shows.
+fn mounted(text: &str) -> Option<Shm> {
+    let fields = |line: &str| {
+        let mut fields = line.split(' ').skip(1);
+        let (at, kind) = (fields.next()?, fields.next()?.to_owned());
+        let size = fields.next()?.split(',').find_map(|option| option.strip_prefix("size="));
+        (at == SHM).then(|| Shm { kind, size: size.and_then(bytes) })
+    };
+    text.lines().filter_map(fields).next_back()
+}
+
+/// `67108864k`, as mm/shmem.c writes it.
+fn bytes(size: &str) -> Option<u64> {
+    match size.strip_suffix('k') {
+        Some(kib) => kib.parse::<u64>().ok()?.checked_mul(1024),
+        None => size.parse().ok(),
+    }
+}
+
+/// The driver numbers the GPUs that it has from 0 on; a function's verbs devices are below it.
+fn nodes(reader: &dyn Reader, tree: &PciTree) -> Vec<(String, Reading<bool>)> {
+    let of = |driver: &str| {
+        let gpus = tree.functions.values().filter(|gpu| gpu.is_gpu() && !gpu.is_vf());
+        gpus.filter(|gpu| gpu.driver.as_deref() == Some(driver)).count()
+    };
+    let mut paths = Vec::new();
+    let nvidia = of("nvidia");
+    if nvidia > 0 {
+        paths.extend(["/dev/nvidiactl", "/dev/nvidia-uvm"].map(str::to_owned));
+        paths.extend((0..nvidia).map(|number| format!("/dev/nvidia{number}")));
+    }
+    if of("amdgpu") > 0 {
+        paths.push("/dev/kfd".to_owned());
+    }
+    let verbs = |function: &Function| {
+        let names = reader.list(&function.attribute("infiniband_verbs")).unwrap_or_default();
+        match names.is_empty() {
+            // Without ib_uverbs there is none.
+            true => vec![format!("/dev/infiniband/uverbs* of {}", function.infiniband.join(", "))],
+            false => names.iter().map(|name| format!("/dev/infiniband/{name}")).collect(),
+        }
+    };
+    let rdma = tree.functions.values().filter(|function| !function.infiniband.is_empty());
+    paths.extend(rdma.filter(|function| !function.is_vf()).flat_map(verbs));
+    let there = |path: &String| match path.contains('*') {
+        true => Reading::Known(false),
+        false => Reading::from_result(reader.exists(path)),
+    };
+    paths.into_iter().map(|path| (path.clone(), there(&path))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_mount_counts_and_its_size_is_in_kib() {
+        let text = "tmpfs /dev/shm tmpfs rw,nosuid 0 0\nshm /dev/shm tmpfs rw,size=65536k,inode64 0 0\n\
+                    tmpfs /run tmpfs rw,size=1k 0 0\n";
+        assert_eq!(mounted(text), Some(Shm { kind: "tmpfs".into(), size: Some(64 << 20) }));
+        assert_eq!(mounted("tmpfs /run tmpfs rw 0 0\n"), None);
+        let default = mounted("tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n").unwrap();
+        assert_eq!(default.size, None);
+    }
+
+    #[test]
+    fn limits_of_single_users_are_not_everybodys() {
+        assert_eq!(memlock_of_everybody("*  -  memlock unlimited # RDMA"), Some("unlimited"));
+        assert_eq!(memlock_of_everybody("* soft memlock 65536"), Some("65536"));
+        for line in [
+            "# * soft memlock 1",
+            "@hpc - memlock unlimited",
+            "* hard memlock 1",
+            "* soft nofile 1",
+            "",
+        ] {
+            assert_eq!(memlock_of_everybody(line), None, "{line}");
+        }
+    }
+}

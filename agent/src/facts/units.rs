@@ -1,0 +1,169 @@
+//! What systemd's configuration says of one setting: a unit file or system.conf, and the drop-ins beside it (systemd.unit(5),
+//! systemd-system.conf(5)). Read from disk; nothing asks systemd.
+
+use std::collections::BTreeMap;
+
+use crate::host::{ReadError, Reader};
+
+/// Where units are, the strongest place first.
+const UNITS: [&str; 4] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+];
+/// Where the manager's own configuration is.
+const MANAGER: [&str; 4] =
+    ["/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd"];
+
+/// What a setting is set to, and by which file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// As it is written.
+    pub value: String,
+    /// The file.
+    pub path: String,
+}
+
+/// The unit file of a service; `None`: there is none, or it is masked.
+///
+/// # Errors
+/// It cannot be told.
+pub fn service(reader: &dyn Reader, name: &str) -> Result<Option<String>, ReadError> {
+    fragment(reader, &UNITS, &format!("{name}.service"))
+}
+
+/// The value that counts of a key in `[Service]` of a service whose file is `unit`.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn of_service(
+    reader: &dyn Reader,
+    name: &str,
+    unit: &str,
+    key: &str,
+) -> Result<Option<Setting>, ReadError> {
+    let drop_ins = [format!("{name}.service.d"), "service.d".to_owned()];
+    let files = files(reader, Some(unit.to_owned()), &UNITS, &drop_ins)?;
+    last(reader, &files, "Service", key)
+}
+
+/// The value that counts of a key in `[Manager]` of system.conf.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn of_manager(reader: &dyn Reader, key: &str) -> Result<Option<Setting>, ReadError> {
+    let main = fragment(reader, &MANAGER, "system.conf")?;
+    let files = files(reader, main, &MANAGER, &["system.conf.d".to_owned()])?;
+    last(reader, &files, "Manager", key)
+}
+
+/// The file of this name in the strongest place that has one.
+fn fragment(reader: &dyn Reader, places: &[&str], name: &str) -> Result<Option<String>, ReadError> {
+    for place in places {
+        let path = format!("{place}/{name}");
+        if is_masked(reader, &path) {
+            return Ok(None);
+        }
+        if reader.exists(&path)? {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+fn is_masked(reader: &dyn Reader, path: &str) -> bool {
+    reader.link(path).is_ok_and(|target| target == "/dev/null")
+}
+
+/// The file, then its drop-ins by name; one of a stronger place hides those of the same name in weaker ones.
+fn files(
+    reader: &dyn Reader,
+    main: Option<String>,
+    places: &[&str],
+    drop_ins: &[String],
+) -> Result<Vec<String>, ReadError> {
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    for directory in drop_ins {
+        for place in places {
+            let directory = format!("{place}/{directory}");
+            let names = match reader.list(&directory) {
+                Err(error) if error.is_absent() => continue,
+                names => names?,
+            };
+            for name in names.into_iter().filter(|name| name.ends_with(".conf")) {
+                found.entry(name.clone()).or_insert_with(|| format!("{directory}/{name}"));
+            }
+        }
+    }
+    let drop_ins = found.into_values().filter(|path| !is_masked(reader, path));
+    Ok(main.into_iter().chain(drop_ins).collect())
+}
+
+fn last(
+    reader: &dyn Reader,
+    files: &[String],
+    section: &str,
+    key: &str,
+) -> Result<Option<Setting>, ReadError> {
+    let mut found = None;
+    for path in files {
+        let bytes = match reader.read(path) {
+            Err(error) if error.is_absent() => continue,
+            bytes => bytes?,
+        };
+        for value in values(&String::from_utf8_lossy(&bytes), section, key) {
+            // An empty one takes back what was said before.
+            found = (!value.is_empty())
+                .then(|| Setting { value: value.to_owned(), path: path.clone() });
+        }
+    }
+    Ok(found)
+}
+
+/// What a file says of a key in one of its sections, in order.
+fn values<'a>(text: &'a str, section: &str, key: &str) -> Vec<&'a str> {
+    let mut at = "";
+    let mut found = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            at = name;
+        } else if at == section
+            && let Some((name, value)) = line.split_once('=')
+            && name.trim_end() == key
+        {
+            found.push(value.trim());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::fixture::Files;
+
+    #[test]
+    fn drop_ins_come_by_name_and_stronger_places_hide_weaker_ones() {
+        let unit = "/usr/lib/systemd/system/slurmd.service";
+        let files = Files::new(&[
+            (unit, "[Unit]\nLimitMEMLOCK=1\n[Service]\nLimitMEMLOCK=infinity\n"),
+            ("/etc/systemd/system/slurmd.service.d/b.conf", "[Service]\n LimitMEMLOCK = 64K\n"),
+            ("/usr/lib/systemd/system/slurmd.service.d/b.conf", "[Service]\nLimitMEMLOCK=2\n"),
+            ("/usr/lib/systemd/system/service.d/a.conf", "[Service]\nLimitMEMLOCK=3\n"),
+        ]);
+        assert_eq!(service(&files, "slurmd"), Ok(Some(unit.to_owned())));
+        let found = of_service(&files, "slurmd", unit, "LimitMEMLOCK").unwrap().unwrap();
+        assert_eq!(found.value, "64K");
+        assert_eq!(found.path, "/etc/systemd/system/slurmd.service.d/b.conf");
+        assert_eq!(of_manager(&files, "DefaultLimitMEMLOCK"), Ok(None));
+    }
+
+    #[test]
+    fn an_empty_value_takes_back_what_was_said() {
+        let main =
+            "[Manager]\nDefaultLimitMEMLOCK=1G\nDefaultLimitMEMLOCK=\n#DefaultLimitMEMLOCK=2\n";
+        let files = Files::new(&[("/etc/systemd/system.conf", main)]);
+        assert_eq!(of_manager(&files, "DefaultLimitMEMLOCK"), Ok(None));
+    }
+}

@@ -1,0 +1,36 @@
+//! The configuration of GPUDirect Storage's library: names of settings that are checked, numbers and switches stay; mount points,
+//! addresses and whatever else stands in it are masked. Lines and types stay what they are. Pure.
+
+use super::words::Words;
+use crate::facts::cufile::{KEYS, quoted, without_comments};
+
+pub(super) fn kept(text: &str, words: &mut Words) -> String {
+    let plain = without_comments(text);
+    let mut clean = String::with_capacity(plain.len());
+    let mut rest = plain.as_str();
+    while let Some(c) = rest.chars().next() {
+        let is_word = |c: char| !c.is_whitespace() && !"\"{}[]:,".contains(c);
+        let length = match c {
+            '"' => quoted(rest),
+            c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+            c => c.len_utf8(),
+        };
+        let (part, after) = rest.split_at(length);
+        let inner = part.trim_matches('"');
+        let is_plain = ["true", "false", "null"].contains(&part)
+            || part.len() <= 20 && part.bytes().all(|c| c.is_ascii_digit() || c == b'-');
+        if c == '"' && !(KEYS.contains(&inner) || inner.is_empty()) {
+            let ends = part.len() > 1 && part.ends_with('"');
+            let end = if ends { "\"" } else { "" };
+            // A string that goes on over lines is none, and takes as many of them.
+            let lines = "\n".repeat(part.matches('\n').count());
+            clean.push_str(&format!("\"{}{lines}{end}", words.mask(inner)));
+        } else if is_word(c) && !is_plain {
+            clean.push_str(&words.mask(part));
+        } else {
+            clean.push_str(part);
+        }
+        rest = after;
+    }
+    clean
+}
