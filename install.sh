@@ -43,6 +43,7 @@ files() {
     '644 profiles/example.toml /usr/share/doc/bedplate/profile.toml' \
     '644 systemd/bedplate.service /usr/lib/systemd/system/bedplate.service' \
     '644 systemd/bedplate-boot.service /usr/lib/systemd/system/bedplate-boot.service' \
+    '644 systemd/system-bedplate.slice /usr/lib/systemd/system/system-bedplate.slice' \
     '644 systemd/bedplate-worker.socket /usr/lib/systemd/system/bedplate-worker.socket' \
     '644 systemd/bedplate-worker@.service /usr/lib/systemd/system/bedplate-worker@.service' \
     '644 systemd/bedplate-loader.socket /usr/lib/systemd/system/bedplate-loader.socket' \

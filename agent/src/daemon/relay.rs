@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::launch::{self, Ended, HELPER, Process, REPLACED, Request, Unit, WORKER};
-use super::helper;
+use super::{helper, hung};
 
 /// Longest request: a profile's reboot commands, and the ids of a plan's changes.
 const LONGEST: u64 = 4 << 20;
@@ -89,6 +89,12 @@ impl Relay {
         if request.program != launch::build()? {
             let why = "the program was replaced after the daemon was started";
             return refused(REPLACED, why.to_owned());
+        }
+        if request.arguments.first().is_some_and(|word| word == WORKER)
+            && let Some(why) = hung::hung(&self.root)
+        {
+            // sysexits.h: EX_UNAVAILABLE.
+            return refused(69, why);
         }
         match self.command(request) {
             Ok((program, arguments)) => launch::child(&program, &arguments, &request.input).map(Ok),

@@ -1,4 +1,4 @@
-//! Requests that a daemon which was taken over could send to the units.
+//! Requests that a daemon which was taken over could send to the units, and units that cannot end.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -118,4 +118,42 @@ fn a_task_has_neither_commands_nor_paths_of_its_own() {
         assert!(said.contains("is not put back: no reboot method changes it so"), "{said}");
     }
     kept.iter().for_each(|path| assert_eq!(rig.read(path), "kept", "{path}"));
+}
+
+/// systemd gives a unit up whose process hangs in a driver: looks are not started one after the other to hang there, too.
+#[test]
+fn nothing_is_looked_at_while_an_earlier_look_hangs() {
+    let Some(rig) = rig() else { return };
+    ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
+    rig.look(&right(&rig));
+    let slice = "system.slice/system-bedplate.slice";
+    rig.write("proc/self/cgroup", &format!("0::/{slice}/bedplate-worker@2.service\n"));
+    let earlier = format!("sys/fs/cgroup/{slice}/bedplate-worker@1.service/cgroup.procs");
+    rig.write(&earlier, "78\n77\n");
+    rig.write("proc/78/status", "Name:\tsleep\nState:\tS (sleeping)\nSigPnd:\t0\nShdPnd:\t100\n");
+    let state = |state: &str, pending: &str| {
+        let masks = format!("SigPnd:\t0000000000000000\nShdPnd:\t{pending}\n");
+        rig.write("proc/77/status", &format!("Name:\tbedplate\nState:\t{state}\n{masks}"));
+    };
+    for (what, pending, hangs) in [
+        ("D (disk sleep)", "0000000000000100", true),
+        ("D (disk sleep)", "0000000000000000", false),
+        ("S (sleeping)", "0000000000000100", false),
+    ] {
+        state(what, pending);
+        for unit in ["worker", "loader"] {
+            let end = answer(&rig, unit, &["worker"], "");
+            assert_eq!(end.code == Some(0), !hangs, "{what} {pending}: {}", end.said);
+            assert_eq!(
+                end.said.starts_with("process 77 of an earlier look"),
+                hangs,
+                "{}",
+                end.said
+            );
+        }
+        // A reboot can be taken back all the same.
+        let prepared = json!({ "method": "bmc", "next": "logind-reboot", "undo": [] });
+        let task = json!({ "task": "take-back", "prepared": prepared });
+        assert_eq!(answer(&rig, "worker", &["helper"], &task.to_string()).code, Some(0));
+    }
 }
