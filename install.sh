@@ -43,6 +43,7 @@ files() {
     '644 profiles/example.toml /usr/share/doc/bedplate/profile.toml' \
     '644 systemd/bedplate.service /usr/lib/systemd/system/bedplate.service' \
     '644 systemd/bedplate-boot.service /usr/lib/systemd/system/bedplate-boot.service' \
+    '644 systemd/system-bedplate.slice /usr/lib/systemd/system/system-bedplate.slice' \
     '644 systemd/bedplate-worker.socket /usr/lib/systemd/system/bedplate-worker.socket' \
     '644 systemd/bedplate-worker@.service /usr/lib/systemd/system/bedplate-worker@.service' \
     '644 systemd/bedplate-loader.socket /usr/lib/systemd/system/bedplate-loader.socket' \
@@ -70,6 +71,56 @@ completions() {
     'fish /usr/share/fish/vendor_completions.d/bedplate.fish'
 }
 
+# What was copied to bedplate.service.d when the daemon did everything itself goes to the units that do it now.
+drop_ins=/etc/systemd/system
+moved() {
+  # name, unit, unit that it is shipped for
+  printf '%s\n' \
+    'cold-reboot bedplate-worker@.service bedplate-worker@.service' \
+    'cold-reboot bedplate-worker.socket bedplate-worker.socket' \
+    'vf-attributes bedplate-worker@.service bedplate-worker@.service' \
+    'vf-attributes bedplate-loader@.service bedplate-worker@.service'
+}
+
+# As bedplate shipped them.
+unmodified() {
+  case $(sha256sum <"$1") in
+    31633aa4ae2fb1342f18730919dcef086f3ff607fa13e1635aa114ae34b87937*) ;; # cold-reboot.conf
+    0b14ed79992c109f0a04f20e2e79d4fce2f61b92262c319c697c63e9d3f128b2*) ;; # cold-reboot.conf, the first one
+    c9c12ce6d6eb36d5779686ce17d37dda4d21087148c769dbd04a057be71e183f*) ;; # vf-attributes.conf
+    *) return 1 ;;
+  esac
+}
+
+move_drop_ins() {
+  old=$drop_ins/bedplate.service.d
+  moved | while read -r name unit source; do
+    new=$drop_ins/$unit.d/$name.conf
+    if [ -e "$destdir$old/$name.conf" ] && ! [ -e "$destdir$new" ]; then
+      install -D -m 644 "systemd/$source.d/$name.conf" "$destdir$new"
+      echo "install.sh: $new is installed, for what $old/$name.conf was for"
+    fi
+  done
+  for name in cold-reboot vf-attributes; do
+    [ -e "$destdir$old/$name.conf" ] || continue
+    if unmodified "$destdir$old/$name.conf"; then
+      rm -f "$destdir$old/$name.conf"
+    else
+      echo "install.sh: warning: remove $old/$name.conf, which gives rights to a daemon that has no use for them; what you changed there belongs to $drop_ins/bedplate-worker@.service.d/$name.conf" >&2
+    fi
+  done
+  for path in "$destdir$old"/*.conf; do
+    name=${path##*/}
+    case $name in
+      cold-reboot.conf | vf-attributes.conf | '*.conf') continue ;;
+      fleetlock.conf) more="; a \`busy_command\` or \`command\` that works over the network needs systemd/bedplate-worker@.service.d/network.conf" ;;
+      *) more=": Environment=, ReadWritePaths= and the like for looks, changes, \`busy_command\` and \`command\` belong to bedplate-worker@.service.d, bedplate-loader@.service.d and bedplate-check@.service.d" ;;
+    esac
+    echo "install.sh: warning: $old/$name is now for the daemon alone$more" >&2
+  done
+  rmdir "$destdir$old" 2>/dev/null || true
+}
+
 live() {
   [ -z "$destdir" ] || return 0
   journalctl --update-catalog 2>/dev/null || true
@@ -89,6 +140,9 @@ stay_inside() {
     files | while read -r _ _ target; do echo "${target%/*}"; done
     completions | while read -r _ target; do echo "${target%/*}"; done
     printf '%s\n' /usr/share/man/man1 /usr/share/man/man5 /usr/share/doc /etc/bedplate
+    for unit in bedplate.service bedplate-worker.socket bedplate-worker@.service bedplate-loader@.service; do
+      echo "$drop_ins/$unit.d"
+    done
   } | while read -r parent; do
     real=$(realpath -m -- "$destdir$parent")
     case $real/ in
@@ -214,6 +268,11 @@ if [ -z "$program" ]; then
 fi
 is_bedplate "$program"
 stay_inside
+# From a bedplate whose daemon did everything itself.
+upgrade=
+if [ -e "$destdir/usr/lib/systemd/system/bedplate.service" ] && ! [ -e "$destdir/usr/lib/systemd/system/bedplate-worker@.service" ]; then
+  upgrade=1
+fi
 files | while read -r mode source target; do
   [ "$source" != PROGRAM ] || source=$program
   install -D -m "$mode" "$source" "$destdir$target"
@@ -230,12 +289,7 @@ completions | while read -r shell target; do
   rm -f "$destdir$target"
   "$program" completions "$shell" >"$destdir$target"
 done
-# The daemon has no rights any more: these are its workers'.
-for moved in cold-reboot vf-attributes; do
-  old=/etc/systemd/system/bedplate.service.d/$moved.conf
-  ! [ -e "$destdir$old" ] ||
-    echo "install.sh: warning: remove $old, and copy systemd/bedplate-worker@.service.d/$moved.conf to where its first lines say" >&2
-done
+[ -z "$upgrade" ] || move_drop_ins
 live
 if [ -z "$destdir" ] && systemctl is-active -q bedplate 2>/dev/null; then
   # Until then it runs as before, and with the limits of the new unit.

@@ -54,6 +54,7 @@ fn what_may_load_modules_is_the_worker_and_that() {
     for line in ["CapabilityBoundingSet=CAP_SYS_MODULE", "SystemCallFilter=@module"] {
         assert!(more.lines().any(|own| own == line), "{line} is not in\n{more}");
     }
+    assert!(read("system-bedplate.slice").contains("\nTasksMax="));
     // The daemon asks for units that are there.
     for name in ["worker", "loader", "holders", "check"] {
         assert!(
@@ -70,6 +71,9 @@ fn what_may_load_modules_is_the_worker_and_that() {
         }
         let socket = read(&format!("bedplate-{name}.socket"));
         assert!(socket.lines().any(|line| line == "PartOf=bedplate.service"), "{name}");
+        // What hangs in one of them counts against the limit of all.
+        let unit = read(&format!("bedplate-{name}@.service"));
+        assert!(unit.lines().any(|line| line == "Slice=system-bedplate.slice"), "{name}");
     }
 }
 

@@ -5,14 +5,26 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{CliError, Exit};
-use crate::daemon::relay;
+use crate::daemon::launch::Unit;
+use crate::daemon::relay::{self, Relay};
 
 /// `bedplate relay`.
 #[derive(Debug, Args)]
 pub struct RelayArgs {
+    /// The unit that this runs in, without its instance (`%p`): only its tasks are done.
+    #[arg(long = "for", value_name = "UNIT", value_parser = unit)]
+    unit: Unit,
     /// Have rounds done by this program instead of this one.
     #[arg(long, value_name = "PROGRAM", default_value = "/proc/self/exe", hide = true)]
     worker: PathBuf,
+    /// Below this directory is the host.
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = super::absolute(), hide = true)]
+    state_root: PathBuf,
+}
+
+fn unit(name: &str) -> Result<Unit, String> {
+    let known = |unit: &Unit| name.strip_prefix("bedplate-") == Some(unit.name());
+    Unit::ALL.into_iter().find(known).ok_or_else(|| "no unit of the daemon's".to_owned())
 }
 
 /// Serves one connection.
@@ -20,7 +32,9 @@ pub fn run(args: &RelayArgs) -> Result<Exit, CliError> {
     let failed = |error| CliError::while_doing("cannot serve the daemon", error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(failed)?;
-    let done = runtime.block_on(relay::serve(&args.worker));
+    let relay =
+        Relay { unit: args.unit, worker: args.worker.clone(), root: args.state_root.clone() };
+    let done = runtime.block_on(relay::serve(&relay));
     // What hangs must not keep this from ending.
     runtime.shutdown_background();
     done.map(|()| Exit::Done).map_err(failed)

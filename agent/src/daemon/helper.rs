@@ -1,5 +1,7 @@
 //! The small tasks that need more rights than the daemon has: looking into other processes, the operator's commands, the
 //! reboot methods, the marker in /run. Each is done by a process of its own (`bedplate helper`, hidden), which ends with it.
+//! The daemon says which task; what is run for it and which methods may be used are in the profile, which is read here. A
+//! daemon that was taken over can ask for no more than that.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::launch::{HELPER, Launch, Unit};
 use super::worker::{self, WorkError};
-use super::{methods, reboot_required};
+use super::{methods, observe, public, reboot_required};
 use crate::error_chain::chain;
+use crate::host::dir::DirReader;
 use crate::host::process;
 use crate::host::write::DirWriter;
 use crate::plan::RebootNeed;
@@ -32,13 +35,40 @@ const AGAIN: (Duration, u32) = (Duration::from_secs(1), 5);
 #[serde(tag = "task", rename_all = "kebab-case", deny_unknown_fields)]
 enum Task<'a> {
     Holders { idle: Vec<String> },
-    BusyCommand { argv: Vec<String> },
-    Methods { settings: Box<Reboot>, need: RebootNeed },
-    Prepare { method: RebootMethod, settings: Box<Reboot>, plan: &'a str, at: Timestamp },
+    BusyCommand {},
+    Methods { need: RebootNeed },
+    Prepare { method: RebootMethod, plan: &'a str, at: Timestamp },
     TakeBack { prepared: Prepared },
-    PowerCommand { settings: Box<Reboot> },
-    RestartCause,
+    PowerCommand {},
+    RestartCause {},
     Marker { wanted: bool },
+}
+
+impl Task<'_> {
+    /// The only unit that does it: each has the rights for its own tasks, and for no others.
+    fn unit(&self) -> Unit {
+        match self {
+            Task::Holders { .. } => Unit::Holders,
+            Task::BusyCommand {} | Task::Marker { .. } => Unit::Check,
+            Task::Methods { .. }
+            | Task::Prepare { .. }
+            | Task::TakeBack { .. }
+            | Task::PowerCommand {}
+            | Task::RestartCause {} => Unit::Worker,
+        }
+    }
+}
+
+fn task(text: &str) -> Result<Task<'_>, String> {
+    serde_json::from_str(text).map_err(|error| format!("this is no task: {error}"))
+}
+
+/// The unit that does what `text` asks for.
+///
+/// # Errors
+/// It asks for nothing that is known.
+pub fn unit(text: &str) -> Result<Unit, String> {
+    task(text).map(|task| task.unit())
 }
 
 /// Does what `text` asks for on the host below `root`; its answer, as JSON.
@@ -46,27 +76,36 @@ enum Task<'a> {
 /// # Errors
 /// Why not, in one sentence.
 pub fn perform(text: &str, root: &Path) -> Result<String, String> {
-    let task: Task<'_> =
-        serde_json::from_str(text).map_err(|error| format!("this is no task: {error}"))?;
-    match task {
+    match task(text)? {
         Task::Holders { idle } => json(&holders(root, &idle)),
-        Task::BusyCommand { argv } => json(&busy_command(&argv)),
-        Task::Methods { settings, need } => json(&methods::taken(root, &settings, need)),
-        Task::Prepare { method, settings, plan, at } => {
-            let ready = methods::ready(root, method, &settings, plan, at);
+        Task::BusyCommand {} => json(&busy_command(&settings(root)?.busy_command)),
+        Task::Methods { need } => json(&methods::taken(root, &settings(root)?, need)),
+        Task::Prepare { method, plan, at } => {
+            let ready = methods::ready(root, method, &settings(root)?, plan, at);
             json(&ready.map_err(|error| chain(&error))?)
         }
         Task::TakeBack { prepared } => json(&undo(&prepared, root).map_err(|error| chain(&error))?),
-        Task::PowerCommand { settings } => {
-            let argv = methods::command(&settings).ok_or("the profile has no command")?;
-            let ran = command::run(&argv, &mut DirWriter::live());
+        Task::PowerCommand {} => {
+            let settings = settings(root)?;
+            let command = methods::command(&settings).ok_or("the profile has no `command`")?;
+            let ran = command::run(&command, &mut DirWriter::live());
             json(&ran.map_err(|error| chain(&error))?.as_secs())
         }
-        Task::RestartCause => json(&restart_cause(root).map_err(|error| chain(&error))?),
+        Task::RestartCause {} => json(&restart_cause(root).map_err(|error| chain(&error))?),
         Task::Marker { wanted } => {
             json(&reboot_required::set(root, wanted).map_err(|error| error.to_string())?)
         }
     }
+}
+
+/// What the profile of the host says of reboots. Not the daemon: what is named there is run with this process's rights.
+fn settings(root: &Path) -> Result<Reboot, String> {
+    let reader = match root == Path::new("/") {
+        true => DirReader::live(),
+        false => DirReader::image(root).map_err(|error| chain(&error))?,
+    };
+    let profile = observe::profile(&reader).map_err(|error| public::error(&error))?;
+    Ok(profile.reboot)
 }
 
 fn json(answer: &impl Serialize) -> Result<String, String> {
@@ -85,6 +124,10 @@ fn holders(root: &Path, idle: &[String]) -> Option<String> {
 }
 
 fn busy_command(argv: &[String]) -> Option<String> {
+    if argv.is_empty() {
+        // The daemon asks for one that it has seen.
+        return Some("the profile has no `busy_command` any more".to_owned());
+    }
     match busy::busy_command(argv, BUSY_LIMIT) {
         Busy::Free => None,
         Busy::Busy(why) => Some(format!("the busy command says: {why}")),
@@ -125,15 +168,14 @@ impl Helpers {
         Helpers { launch, root: root.to_owned() }
     }
 
-    async fn ask<T: serde::de::DeserializeOwned>(
-        &self,
-        unit: Unit,
-        task: &Task<'_>,
-    ) -> Result<T, WorkError> {
+    async fn ask<T: serde::de::DeserializeOwned>(&self, task: &Task<'_>) -> Result<T, WorkError> {
         let input = serde_json::to_string(task).map_err(WorkError::Answer)?;
-        let root = format!("--state-root={}", self.root.display());
-        let arguments = [HELPER.to_owned(), root];
-        worker::ask(&self.launch, unit, &arguments, &input, LIMIT).await
+        let mut arguments = vec![HELPER.to_owned()];
+        // A unit has its own.
+        if let Launch::Children(_) = self.launch {
+            arguments.push(format!("--state-root={}", self.root.display()));
+        }
+        worker::ask(&self.launch, task.unit(), &arguments, &input, LIMIT).await
     }
 
     /// Whether another build has answered: this daemon is about to end, and to be started as that one.
@@ -144,29 +186,23 @@ impl Helpers {
     /// Who holds a GPU or RDMA device open, in one line. What cannot be found out counts as in use.
     pub async fn holders(&self, idle: &[String]) -> Option<String> {
         let task = Task::Holders { idle: idle.to_vec() };
-        let asked = self.ask(Unit::Holders, &task).await;
+        let asked = self.ask(&task).await;
         asked.unwrap_or_else(|error| {
             Some(format!("open devices cannot be looked at: {}", chain(&error)))
         })
     }
 
     /// What the operator's busy check says, unless the host is free.
-    pub async fn busy_command(&self, argv: &[String]) -> Option<String> {
-        let task = Task::BusyCommand { argv: argv.to_vec() };
-        let asked = self.ask(Unit::Check, &task).await;
+    pub async fn busy_command(&self) -> Option<String> {
+        let asked = self.ask(&Task::BusyCommand {}).await;
         asked.unwrap_or_else(|error| {
             Some(format!("the busy command did not answer: {}", chain(&error)))
         })
     }
 
     /// The first method that works here, and what is to be said of each.
-    pub async fn methods(
-        &self,
-        settings: &Reboot,
-        need: RebootNeed,
-    ) -> (Option<RebootMethod>, Vec<String>) {
-        let task = Task::Methods { settings: Box::new(settings.clone()), need };
-        let asked = self.ask(Unit::Worker, &task).await;
+    pub async fn methods(&self, need: RebootNeed) -> (Option<RebootMethod>, Vec<String>) {
+        let asked = self.ask(&Task::Methods { need }).await;
         asked.unwrap_or_else(|error| {
             (None, vec![format!("the reboot methods cannot be tried: {}", chain(&error))])
         })
@@ -179,12 +215,10 @@ impl Helpers {
     pub async fn prepare(
         &self,
         method: RebootMethod,
-        settings: &Reboot,
         plan: &str,
         at: Timestamp,
     ) -> Result<Prepared, WorkError> {
-        let settings = Box::new(settings.clone());
-        self.ask(Unit::Worker, &Task::Prepare { method, settings, plan, at }).await
+        self.ask(&Task::Prepare { method, plan, at }).await
     }
 
     /// Undoes that.
@@ -196,22 +230,21 @@ impl Helpers {
         if prepared.undo.is_empty() {
             return Ok(());
         }
-        self.ask(Unit::Worker, &Task::TakeBack { prepared: prepared.clone() }).await
+        self.ask(&Task::TakeBack { prepared: prepared.clone() }).await
     }
 
     /// Runs the operator's command that cycles the power; how long the machine may take to go down after it.
     ///
     /// # Errors
     /// [`WorkError`].
-    pub async fn power_command(&self, settings: &Reboot) -> Result<Duration, WorkError> {
-        let settings = Box::new(settings.clone());
-        let asked = self.ask(Unit::Worker, &Task::PowerCommand { settings }).await;
+    pub async fn power_command(&self) -> Result<Duration, WorkError> {
+        let asked = self.ask(&Task::PowerCommand {}).await;
         asked.map(Duration::from_secs)
     }
 
     /// What the BMC says of the last restart.
     pub async fn restart_cause(&self) -> BmcAnswer {
-        let asked = self.ask(Unit::Worker, &Task::RestartCause).await;
+        let asked = self.ask(&Task::RestartCause {}).await;
         asked.map_err(|error| BmcSilent::Said(chain(&error)))
     }
 
@@ -220,6 +253,6 @@ impl Helpers {
     /// # Errors
     /// [`WorkError`].
     pub async fn marker(&self, wanted: bool) -> Result<(), WorkError> {
-        self.ask(Unit::Check, &Task::Marker { wanted }).await
+        self.ask(&Task::Marker { wanted }).await
     }
 }

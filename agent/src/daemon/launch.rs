@@ -38,6 +38,9 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// All of them.
+    pub const ALL: [Unit; 4] = [Unit::Worker, Unit::Loader, Unit::Holders, Unit::Check];
+
     /// Of its socket and its file: `bedplate-NAME.socket`.
     pub fn name(self) -> &'static str {
         match self {

@@ -73,6 +73,11 @@ pub fn ready(
     plan: &str,
     at: Timestamp,
 ) -> Result<Prepared, MethodError> {
+    // What the profile does not name was not promised to anybody.
+    if method != RebootMethod::Ordinary && !settings.methods.contains(&method) {
+        let why = "the profile does not name it".to_owned();
+        return Err(MethodError::Cannot { method, why });
+    }
     with(root, settings, plan, at, |env| prepare(method, env))
 }
 

@@ -16,6 +16,7 @@ pub mod export;
 pub mod fingerprint;
 pub mod gate;
 pub mod helper;
+pub mod hung;
 pub mod journal;
 pub mod launch;
 pub mod links;

@@ -98,9 +98,16 @@ pub fn apply(
 /// # Errors
 /// [`EngineError`].
 pub fn settings() -> Result<Agent, EngineError> {
-    let reader = DirReader::live();
-    let mut facts = crate::facts::observe(&reader, Depth::Identity);
-    Ok(engine::choose(&reader, &mut facts, &REQUEST)?.loaded.profile.agent)
+    profile(&DirReader::live()).map(|profile| profile.agent)
+}
+
+/// The profile of a host.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn profile(reader: &dyn Reader) -> Result<Profile, EngineError> {
+    let mut facts = crate::facts::observe(reader, Depth::Identity);
+    Ok(engine::choose(reader, &mut facts, &REQUEST)?.loaded.profile)
 }
 
 /// Why the worker has nothing to report.

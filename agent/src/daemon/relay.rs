@@ -1,9 +1,9 @@
 //! What PID 1 starts for a connection of the daemon: takes one request from the socket, runs it as a child with the rights
 //! of this unit, and sends back what the child says and how it ended. Ends when the daemon hangs up, and systemd ends with it
-//! whatever is left in the unit.
+//! whatever is left in the unit. A task that is another unit's is refused: the rights of this one are not for it.
 
 use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::io::{
@@ -12,16 +12,28 @@ use tokio::io::{
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::launch::{self, Ended, HELPER, Process, REPLACED, Request, WORKER};
+use super::launch::{self, Ended, HELPER, Process, REPLACED, Request, Unit, WORKER};
+use super::{helper, hung};
 
 /// Longest request: a profile's reboot commands, and the ids of a plan's changes.
 const LONGEST: u64 = 4 << 20;
 
-/// Serves the connection that is this process's standard input. `worker`: the program that does rounds.
+/// One side of a connection: what its unit file says, which the request cannot.
+#[derive(Debug)]
+pub struct Relay {
+    /// Whose rights this process has.
+    pub unit: Unit,
+    /// The program that does rounds.
+    pub worker: PathBuf,
+    /// Below this directory is the host, for the small tasks.
+    pub root: PathBuf,
+}
+
+/// Serves the connection that is this process's standard input.
 ///
 /// # Errors
 /// The system's own, where it has no answer for the daemon.
-pub async fn serve(worker: &Path) -> std::io::Result<()> {
+pub async fn serve(relay: &Relay) -> std::io::Result<()> {
     let connection =
         std::os::unix::net::UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     connection.set_nonblocking(true)?;
@@ -32,14 +44,14 @@ pub async fn serve(worker: &Path) -> std::io::Result<()> {
         return Err(std::io::Error::other(format!("user {peer} is not the daemon")));
     }
     let (reader, mut writer) = connection.into_split();
-    let done = answer(worker, BufReader::new(reader), &mut writer).await;
+    let done = answer(relay, BufReader::new(reader), &mut writer).await;
     // Not shut down: the daemon takes the end of the connection for the end of the whole unit, which systemd sees to.
     writer.forget();
     done
 }
 
 async fn answer(
-    worker: &Path,
+    relay: &Relay,
     mut reader: BufReader<OwnedReadHalf>,
     writer: &mut OwnedWriteHalf,
 ) -> std::io::Result<()> {
@@ -50,7 +62,7 @@ async fn answer(
     if tokio::time::timeout(Duration::ZERO, hung_up(&mut reader)).await.is_ok() {
         return Ok(());
     }
-    let mut process = match start(worker, &request)? {
+    let mut process = match relay.start(&request)? {
         Ok(process) => process,
         Err(refused) => return writer.write_all(&last(&refused)?).await,
     };
@@ -69,21 +81,54 @@ async fn answer(
     }
 }
 
-/// The child, or why there is none.
-fn start(worker: &Path, request: &Request) -> std::io::Result<Result<Process, Ended>> {
-    let refuse = |code, why: &str| {
-        Ok(Err(Ended { code: Some(code), status: "refused".to_owned(), said: why.to_owned() }))
-    };
-    if request.program != launch::build()? {
-        return refuse(REPLACED, "the program was replaced after the daemon was started");
+impl Relay {
+    /// The child, or why there is none.
+    fn start(&self, request: &Request) -> std::io::Result<Result<Process, Ended>> {
+        let refused =
+            |code, said| Ok(Err(Ended { code: Some(code), status: "refused".to_owned(), said }));
+        if request.program != launch::build()? {
+            let why = "the program was replaced after the daemon was started";
+            return refused(REPLACED, why.to_owned());
+        }
+        if request.arguments.first().is_some_and(|word| word == WORKER)
+            && let Some(why) = hung::hung(&self.root)
+        {
+            // sysexits.h: EX_UNAVAILABLE.
+            return refused(69, why);
+        }
+        match self.command(request) {
+            Ok((program, arguments)) => launch::child(&program, &arguments, &request.input).map(Ok),
+            // sysexits.h: EX_USAGE.
+            Err(why) => refused(64, why),
+        }
     }
-    let program = match request.arguments.first().map(String::as_str) {
-        Some(WORKER) => worker.to_owned(),
-        Some(HELPER) => PathBuf::from("/proc/self/exe"),
-        // Nothing else of this program is for the daemon to run.
-        _ => return refuse(64, "this is no task of the daemon's"),
-    };
-    launch::child(&program, &request.arguments, &request.input).map(Ok)
+
+    /// What is run for a request. Of a helper's arguments none is the daemon's: with another root it would do its task there.
+    fn command(&self, request: &Request) -> Result<(PathBuf, Vec<String>), String> {
+        let name = self.unit.name();
+        let words: Vec<&str> = request.arguments.iter().map(String::as_str).collect();
+        match words.as_slice() {
+            [WORKER, ..] => match self.unit {
+                Unit::Worker | Unit::Loader => Ok((self.worker.clone(), request.arguments.clone())),
+                Unit::Holders | Unit::Check => {
+                    Err(format!("bedplate-{name} neither looks at the host nor changes it"))
+                }
+            },
+            [HELPER] => {
+                let unit = helper::unit(&request.input)?;
+                if unit != self.unit {
+                    let other = unit.name();
+                    return Err(format!(
+                        "bedplate-{name} does not do this task: bedplate-{other} does"
+                    ));
+                }
+                let root = format!("--state-root={}", self.root.display());
+                Ok(("/proc/self/exe".into(), vec![HELPER.to_owned(), root]))
+            }
+            // Nothing else of this program is for the daemon to run.
+            _ => Err("this is no task of the daemon's".to_owned()),
+        }
+    }
 }
 
 fn last(ended: &Ended) -> std::io::Result<Vec<u8>> {
@@ -110,7 +155,11 @@ mod tests {
         };
         let line = serde_json::to_string(&request).unwrap() + "\n";
         // Whoever starts it gets an error.
-        let worker = Path::new("/nonexistent");
+        let relay = Relay {
+            unit: Unit::Worker,
+            worker: "/nonexistent".into(),
+            root: "/nonexistent".into(),
+        };
         for (gone, fails) in [(true, false), (false, true)] {
             let (mut daemon, unit) = UnixStream::pair().unwrap();
             daemon.write_all(line.as_bytes()).await.unwrap();
@@ -118,7 +167,7 @@ mod tests {
                 daemon.shutdown().await.unwrap();
             }
             let (reader, mut writer) = unit.into_split();
-            let done = answer(worker, BufReader::new(reader), &mut writer).await;
+            let done = answer(&relay, BufReader::new(reader), &mut writer).await;
             assert_eq!(done.is_err(), fails, "gone: {gone}");
         }
     }

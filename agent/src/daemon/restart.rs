@@ -192,7 +192,7 @@ impl Restart {
         observation: &Observation,
         rehearsed: bool,
     ) -> Vec<Reason> {
-        let (method, said) = self.helpers.methods(&observation.reboot, observation.need).await;
+        let (method, said) = self.helpers.methods(observation.need).await;
         status.reboot.methods = said;
         status.reboot.method = method;
         let mut why = Vec::new();

@@ -1,6 +1,8 @@
 //! A daemon with nothing real around it: a bus of its own, a fake logind on it, a worker that answers what the test wants
 //! and writes down what it was asked for, and a directory that stands for `/`.
 
+mod bus;
+
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -18,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The trust store of the daemon; not there until a test writes it.
 pub const AUTHORITIES: &str = "etc/authorities.pem";
+
+/// The host's profile.
+const PROFILE: &str = "etc/bedplate/profile.toml";
 
 pub struct Rig {
     pub dir: tempfile::TempDir,
@@ -53,7 +58,7 @@ impl Rig {
             dir.path().join("bus").display()
         );
         std::fs::write(&config, text).expect("ours");
-        let bus = start_bus(&config);
+        let bus = bus::start(&config);
         // Its socket is there a moment before it listens.
         let socket = dir.path().join("bus");
         until("the bus is there", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
@@ -78,7 +83,7 @@ impl Rig {
         rig.write("proc/sys/kernel/random/boot_id", "boot-1\n");
         rig.write("sys/kernel/kexec_loaded", "0\n");
         rig.write("etc/machine-id", "0123456789abcdef0123456789abcdef\n");
-        rig.write("etc/bedplate/profile.toml", "");
+        rig.write(PROFILE, "");
         rig.worker();
         Some(rig)
     }
@@ -126,6 +131,18 @@ impl Rig {
     /// What a look finds.
     pub fn look(&self, seen: &Value) {
         self.write("look.json", &seen.to_string());
+        // Not written for nothing: that would be an event.
+        if self.read(PROFILE) != self.profile() {
+            self.touch();
+        }
+    }
+
+    /// What the small tasks read of what a look finds.
+    fn profile(&self) -> String {
+        let seen: Value = serde_json::from_str(&self.read("look.json")).unwrap_or_default();
+        let reboot = |key: &str| format!("{key} = {}\n", seen["reboot"][key]);
+        let keys = ["methods", "busy_command", "command", "rtc_wakes"].map(reboot).concat();
+        format!("schema = 1\nname = \"test\"\n[reboot]\n{keys}")
     }
 
     /// What comes of applying.
@@ -162,35 +179,6 @@ impl Rig {
         for name in ["org.freedesktop.login1", "org.freedesktop.systemd1"] {
             self.runtime.block_on(self.logind.release_name(name)).expect("it has the name");
         }
-        self.logind = serve_logind(&self.runtime, &self.address(), &self.login);
-    }
-
-    /// Has the bus take another configuration.
-    pub fn configure_bus(&self, change: impl FnOnce(String) -> String) {
-        self.write("bus.conf", &change(self.read("bus.conf")));
-        let bus = async {
-            let bus = zbus::fdo::DBusProxy::new(&self.logind).await?;
-            bus.reload_config().await.map_err(zbus::Error::from)
-        };
-        self.runtime.block_on(bus).expect("the bus takes it");
-    }
-
-    /// The bus ends, and stays away.
-    pub fn stop_bus(&mut self) {
-        let _ = self.bus.kill();
-        let _ = self.bus.wait();
-    }
-
-    /// dbus is restarted: every connection ends, and another bus comes up at the same address after `between`.
-    pub fn restart_bus(&mut self, between: impl FnOnce(&Self)) {
-        let _ = self.bus.kill();
-        let _ = self.bus.wait();
-        let _ = std::fs::remove_file(self.path("bus"));
-        between(self);
-        let config = self.path("bus.conf");
-        self.bus = start_bus(&config);
-        let socket = self.path("bus");
-        until("the bus is there", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
         self.logind = serve_logind(&self.runtime, &self.address(), &self.login);
     }
 
@@ -294,7 +282,7 @@ impl Rig {
 
     /// An event that makes the daemon look.
     pub fn touch(&self) {
-        self.write("etc/bedplate/profile.toml", "");
+        self.write(PROFILE, &self.profile());
     }
 
     pub fn logged(&self, text: &str) -> bool {
@@ -309,16 +297,6 @@ impl Rig {
     pub fn settle(&self) {
         std::thread::sleep(Duration::from_millis(1500));
     }
-}
-
-fn start_bus(config: &std::path::Path) -> Child {
-    Command::new("dbus-daemon")
-        .arg(format!("--config-file={}", config.display()))
-        .arg("--nofork")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("dbus-daemon starts")
 }
 
 /// Waits for something.

@@ -1,6 +1,8 @@
 //! What needs rights done by processes that are not the daemon's children: here the test starts them for each connection to a
 //! socket, as PID 1 does under systemd.
 
+mod foreign;
+
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -25,11 +27,14 @@ fn serve(rig: &Rig, name: &'static str, relay: &Path) {
     std::fs::create_dir_all(rig.path("helpers")).expect("ours");
     let listener = UnixListener::bind(&socket).expect("ours");
     let (worker, asked, relay) = (rig.path("worker"), rig.path("asked"), relay.to_owned());
+    let root = rig.dir.path().to_owned();
     std::thread::spawn(move || {
         for connection in listener.incoming().map_while(Result::ok) {
             note(&asked, name);
             let mut serve = Command::new(&relay);
-            serve.arg("relay").arg(format!("--worker={}", worker.display()));
+            serve.arg("relay").arg(format!("--for=bedplate-{name}"));
+            serve.arg(format!("--worker={}", worker.display()));
+            serve.arg(format!("--state-root={}", root.display()));
             serve.stdin(Stdio::from(OwnedFd::from(connection))).stdout(Stdio::null());
             let asked = asked.clone();
             std::thread::spawn(move || {

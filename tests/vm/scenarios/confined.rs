@@ -1,6 +1,8 @@
 //! The sandboxes of the units as installed: a program in the place of bedplate tries, from inside each, to break what the
 //! units promise; then the daemon does its work in them.
 
+use std::collections::BTreeSet;
+
 use bedplate_tests::lab::machine::{BOOKWORM, SYSTEMD_BOOT};
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
@@ -51,86 +53,109 @@ const LISTENER: &str = "#!/usr/bin/perl\nuse Socket;\n\
 const ASK: &str = "perl -MSocket -e \
     'socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, sockaddr_un($ARGV[0])) or die \"$!\\n\"; print while <S>'";
 
+/// Sends a unit one request, and prints how that ends.
+const SEND: &str = "perl -MSocket -e \
+    'socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, sockaddr_un($ARGV[0])) or die \"$!\\n\"; \
+    syswrite S, \"$ARGV[1]\\n\"; print while <S>'";
+
+/// What `bedplate apply` takes.
+const CHANGES: &[&str] = &[
+    "write /etc",
+    "write /var",
+    "write /var/lib/bedplate",
+    "write /run/bedplate",
+    "write /boot",
+    "write /sys",
+    "write /proc/sys",
+    "read a disk",
+];
+
+/// What the kernel lets every process of root's do to one of root's with no capability (kernel/ptrace.c,
+/// `__ptrace_may_access`), Yama aside: no setting of a unit is in the way, and docs/security.md says so.
+const OF_ROOT: &[&str] = &[
+    "see process 1",
+    "write /usr by way of a process without rights",
+    "write the memory of a process without rights",
+];
+
 /// What each unit can do of what the probe tries, and its capabilities.
-const UNITS: [(&str, &[&str]); 4] = [
+const UNITS: [(&str, &[&[&str]]); 4] = [
+    ("worker", &[CHANGES, OF_ROOT, &["CapBnd:\t000000000020000a"]]),
+    ("loader", &[CHANGES, OF_ROOT, &["load a module", "CapBnd:\t000000000021000a"]]),
     (
-        "worker",
-        &[
-            "write /etc",
-            "write /var",
-            "write /var/lib/bedplate",
-            "write /run/bedplate",
-            "write /boot",
-            "write /sys",
-            "write /proc/sys",
-            "read a disk",
+        "holders",
+        &[&[
             "see process 1",
-            "CapBnd:\t000000000020000a",
-        ],
+            "see the files of process 1",
+            "read the memory of process 1",
+            "read /root by way of process 1",
+            "CapBnd:\t0000000000080004",
+        ]],
     ),
-    (
-        "loader",
-        &[
-            "write /etc",
-            "write /var",
-            "write /var/lib/bedplate",
-            "write /run/bedplate",
-            "write /boot",
-            "write /sys",
-            "write /proc/sys",
-            "read a disk",
-            "see process 1",
-            "load a module",
-            "CapBnd:\t000000000021000a",
-        ],
-    ),
-    ("holders", &["see process 1", "see the files of process 1", "CapBnd:\t0000000000080004"]),
     // Root with CAP_SYS_PTRACE, as the operator's check has always been: its unit says so.
     (
         "check",
         &[
-            "write /var",
-            "write /var/lib/bedplate",
-            "write /run",
-            "write /run/bedplate",
-            "write /run/systemd/system",
-            "write /proc/1/root/usr",
-            "write /proc/1/root/etc",
-            "write /usr by way of another process",
-            "see process 1",
-            "see the files of process 1",
-            "CapBnd:\t0000000000080002",
+            OF_ROOT,
+            &[
+                "write /var",
+                "write /var/lib/bedplate",
+                "write /run",
+                "write /run/bedplate",
+                "write /run/systemd/system",
+                "write /proc/1/root/usr",
+                "write /proc/1/root/etc",
+                "read /root by way of process 1",
+                "see the files of process 1",
+                "read the memory of process 1",
+                "write the memory of process 1",
+                "CapBnd:\t0000000000080002",
+            ],
         ],
     ),
 ];
 
 /// What a lone unit that bedplate's daemon or its early part is can do.
-const SERVICES: [(&str, &[&str]); 2] = [
+const SERVICES: [(&str, &[&[&str]]); 2] = [
     (
         "bedplate",
         &[
-            "write /var/lib/bedplate",
-            "write /run/bedplate",
-            "see process 1",
-            "CapBnd:\t0000000000000000",
+            OF_ROOT,
+            &["write /var/lib/bedplate", "write /run/bedplate", "CapBnd:\t0000000000000000"],
         ],
     ),
-    (
-        "bedplate-boot",
-        &[
-            "write /etc",
-            "write /var",
-            "write /var/lib/bedplate",
-            "write /run/bedplate",
-            "write /boot",
-            "write /sys",
-            "write /proc/sys",
-            "read a disk",
-            "see process 1",
-            "load a module",
-            "CapBnd:\t0000000000211000",
-        ],
-    ),
+    ("bedplate-boot", &[CHANGES, OF_ROOT, &["load a module", "CapBnd:\t0000000000211000"]]),
+];
+
+/// What the probe has to be able to do outside of any unit: each is a promise of some unit.
+const FREE: [&str; 27] = [
+    "write /usr",
+    "write /proc/1/root/usr",
+    "read /root",
+    "read /root by way of process 1",
+    "write /dev/kmsg",
+    "write a disk",
+    "open a character device",
+    "open /dev/mem",
+    "see the files of process 1",
+    "read the memory of process 1",
+    "write the memory of process 1",
+    "write /usr by way of a process without rights",
+    "write the memory of a process without rights",
+    "open an Internet socket",
+    "reach the network",
+    "load a module",
+    "call process_vm_writev",
+    "trace a process",
+    "use keys",
+    "make a namespace",
+    "mount",
+    "set the clock",
+    "use raw I/O ports",
+    "use swap",
+    "map memory to write and run",
+    "make a set-user-ID file",
+    "write /home",
 ];
 
 fn promises(case: &mut Case) -> Result<()> {
@@ -139,57 +164,98 @@ fn promises(case: &mut Case) -> Result<()> {
     node.put(PROFILE_PATH, PASSTHROUGH)?;
     node.put_program("/usr/local/sbin/probe", PROBE)?;
     node.put_program("/usr/local/sbin/listener", LISTENER)?;
+    node.put("/root/secret", "secret\n")?;
     node.ok(
         "ip link set lo up && systemd-run -q -p Type=forking /usr/local/sbin/listener && mkdir -p /run/bedplate /var/lib/bedplate",
+    )?;
+    // Yama keeps processes from each other's memory, where it is on.
+    node.ok(
+        "systemd-run -q --unit=victim setpriv --bounding-set=-all --inh-caps=-all sleep infinity && \
+         systemctl show -P MainPID victim >/etc/bedplate-victim && \
+         { sysctl -qw kernel.yama.ptrace_scope=0 2>/dev/null || true; }",
     )?;
 
     node.step("outside of any unit all of it is possible: the probe can fail");
     let free = node.ok("unshare -m /usr/local/sbin/probe; rmmod dummy")?;
-    for what in [
-        "write /usr",
-        "write /proc/1/root/usr",
-        "write /dev/kmsg",
-        "write a disk",
-        "use the network",
-        "use packet sockets",
-        "load a module",
-        "write another process's memory",
-        "use keys",
-        "make a namespace",
-        "mount",
-        "make a set-user-ID file",
-        "see the files of process 1",
-    ] {
+    for what in FREE {
         check!(free.lines().any(|line| line == what), "{what} is not possible anywhere:\n{free}");
     }
-
-    let probe = "[Service]\nExecStart=\nExecStart=/usr/local/sbin/probe\n";
     for (unit, can) in UNITS {
         node.step(&format!("bedplate-{unit}@.service"));
-        let drop_in = format!("/etc/systemd/system/bedplate-{unit}@.service.d/probe.conf");
-        node.put(&drop_in, probe)?;
-        node.ok(&format!("systemctl daemon-reload && systemctl start bedplate-{unit}.socket"))?;
-        let did = node.ok(&format!("{ASK} /run/bedplate-helpers/{unit}"))?;
-        same!(did.lines().collect::<Vec<_>>(), can, "what {unit} can do");
+        started(&node, unit, "", can)?;
         let refused =
             node.run(&format!("runuser -u nobody -- {ASK} /run/bedplate-helpers/{unit}"))?;
         check!(refused.status != 0, "nobody has started {unit}: {refused:?}");
-        node.ok(&format!("rm {drop_in}; rmmod dummy 2>/dev/null; true"))?;
+        // With a socket it still gets nowhere.
+        let sockets = [can, &[&["open an Internet socket"]]].concat();
+        started(&node, unit, "RestrictAddressFamilies=AF_INET\n", &sockets)?;
     }
     for (unit, can) in SERVICES {
         node.step(&format!("{unit}.service"));
         let drop_in = format!("/etc/systemd/system/{unit}.service.d/probe.conf");
         let once =
             "Type=oneshot\nRestart=no\nWatchdogSec=0\nStandardOutput=truncate:/var/tmp/probe.out\n";
-        node.put(&drop_in, format!("{probe}{once}"))?;
+        node.put(&drop_in, format!("{INSTEAD}{once}"))?;
         node.ok(&format!("systemctl daemon-reload && systemctl start {unit}.service"))?;
-        let did = node.ok("cat /var/tmp/probe.out")?;
-        same!(did.lines().collect::<Vec<_>>(), can, "what {unit} can do");
+        did(unit, &node.ok("cat /var/tmp/probe.out")?, can)?;
         node.ok(&format!(
             "systemctl stop {unit}.service; rm {drop_in}; rmmod dummy 2>/dev/null; true"
         ))?;
     }
+    node.ok("systemctl stop victim")?;
     at_work(&node)
+}
+
+/// The probe in the place of bedplate.
+const INSTEAD: &str = "[Service]\nExecStart=\nExecStart=/usr/local/sbin/probe\n";
+
+/// A unit is started as the daemon does, with these settings besides, and can do this.
+fn started(node: &Node, unit: &str, settings: &str, can: &[&[&str]]) -> Result<()> {
+    let drop_in = format!("/etc/systemd/system/bedplate-{unit}@.service.d/probe.conf");
+    node.put(&drop_in, format!("{INSTEAD}{settings}"))?;
+    node.ok(&format!("systemctl daemon-reload && systemctl start bedplate-{unit}.socket"))?;
+    did(unit, &node.ok(&format!("{ASK} /run/bedplate-helpers/{unit}"))?, can)?;
+    node.ok(&format!("rm {drop_in}; rmmod dummy 2>/dev/null; systemctl daemon-reload"))?;
+    Ok(())
+}
+
+fn did(unit: &str, said: &str, can: &[&[&str]]) -> Result<()> {
+    let did: BTreeSet<&str> = said.lines().collect();
+    let can: BTreeSet<&str> = can.iter().flat_map(|part| part.iter().copied()).collect();
+    let (more, less): (Vec<_>, Vec<_>) =
+        (did.difference(&can).collect(), can.difference(&did).collect());
+    check!(more.is_empty() && less.is_empty(), "{unit} can {more:?} as well, and not {less:?}");
+    Ok(())
+}
+
+/// A daemon that was taken over has no command of its own run, nor the profile's by a unit that is not for it.
+fn foreign_tasks(node: &Node) -> Result<()> {
+    node.step("a busy command is run by the unit for it, and that of the profile only");
+    let busy = "[reboot]\npolicy = \"never\"\nbusy_command = [\"/bin/touch\", \"/var/tmp/ours\"]\n";
+    node.put(PROFILE_PATH, format!("{PASSTHROUGH}{busy}"))?;
+    let program = node.ok("stat -c %d:%i /usr/bin/bedplate")?;
+    let ask = |unit: &str, task: serde_json::Value| {
+        let request = serde_json::json!({
+            "program": program.trim(), "arguments": ["helper"], "input": task.to_string()
+        });
+        node.ok(&format!("{SEND} /run/bedplate-helpers/{unit} '{request}'"))
+    };
+    let task = serde_json::json!({ "task": "busy-command" });
+    for unit in ["worker", "loader", "holders"] {
+        let said = ask(unit, task.clone())?;
+        check!(said.contains(&format!("bedplate-{unit} does not do this task")), "{said}");
+    }
+    node.ok("! [ -e /var/tmp/ours ]")?;
+    let said = ask("check", task)?;
+    check!(said.contains("\"code\":0"), "{said}");
+    node.ok("[ -e /var/tmp/ours ]")?;
+    let argv = ["/bin/touch", "/var/tmp/theirs"];
+    for unit in ["worker", "loader", "holders", "check"] {
+        let said = ask(unit, serde_json::json!({ "task": "busy-command", "argv": argv }))?;
+        check!(said.contains("this is no task"), "{unit}: {said}");
+    }
+    node.ok("! [ -e /var/tmp/theirs ]")?;
+    Ok(())
 }
 
 /// The daemon in these units: it puts right, without rights of its own; who holds a device is seen; nothing is left behind.
@@ -217,6 +283,8 @@ fn at_work(node: &Node) -> Result<()> {
     check!(!said.contains("cannot") && !said.contains("failed"), "something failed:\n{said}");
     check!(!said.contains("Deactivated"), "each look is news:\n{said}");
 
+    foreign_tasks(node)?;
+
     node.step("who holds a device is seen although the daemon sees no process");
     node.ok("mknod /dev/nvidia0 c 1 3 && systemd-run -q --unit=job sh -c 'exec sleep 600 </dev/nvidia0'")?;
     node.put(PROFILE_PATH, format!("{PASSTHROUGH}{}", policy.replace("mark", "schedule")))?;
@@ -235,7 +303,7 @@ fn at_work(node: &Node) -> Result<()> {
     sockets(node)
 }
 
-/// They are there for as long as the daemon is, whatever becomes of one.
+/// One that ends is started again by systemd; one whose file is gone is replaced with the next start of the daemon.
 fn sockets(node: &Node) -> Result<()> {
     let socket = "bedplate-worker.socket";
     let back = format!("systemctl is-active -q {socket} && [ -S /run/bedplate-helpers/worker ]");

@@ -53,13 +53,16 @@ fn bmc_refuses(case: &mut Case) -> Result<()> {
     says(&node, "it is not known whether the BMC did it")
 }
 
-/// What README asks of the operator: the drop-in, and a driver that reaches the BMC.
+/// What README asks of the operator: the drop-ins, and a driver that reaches the BMC.
 fn ready(node: &Node) -> Result<()> {
-    let drop_in = "/etc/systemd/system/bedplate-worker@.service.d/cold-reboot.conf";
-    node.put(
-        drop_in,
-        include_str!("../../../systemd/bedplate-worker@.service.d/cold-reboot.conf"),
-    )?;
+    const RIGHTS: &str =
+        include_str!("../../../systemd/bedplate-worker@.service.d/cold-reboot.conf");
+    const DRIVER: &str = include_str!("../../../systemd/bedplate-worker.socket.d/cold-reboot.conf");
+    for (unit, drop_in) in
+        [("bedplate-worker@.service", RIGHTS), ("bedplate-worker.socket", DRIVER)]
+    {
+        node.put(&format!("/etc/systemd/system/{unit}.d/cold-reboot.conf"), drop_in)?;
+    }
     node.ok("systemctl daemon-reload")?;
     let status = node.ok("ipmitool chassis status")?;
     check!(status.contains("System Power         : on"), "the BMC says\n{status}");

@@ -48,7 +48,7 @@ impl Restart {
         let prepared = match settings.rehearse {
             true => Ok(None),
             false => {
-                let ready = self.helpers.prepare(method, settings, &observation.hash, at);
+                let ready = self.helpers.prepare(method, &observation.hash, at);
                 ready.await.map(Some)
             }
         };

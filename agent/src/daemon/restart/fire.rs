@@ -98,7 +98,7 @@ impl Restart {
             journal::REBOOT_SCHEDULED,
             "running the command of the profile that cycles this host's power",
         );
-        let run = self.helpers.power_command(&observation.reboot);
+        let run = self.helpers.power_command();
         let grace = run.await.map_err(RestartError::Command)?;
         say(
             journal::REBOOT_WAITS,

@@ -131,7 +131,7 @@ impl Restart {
             vetoes.extend(self.helpers.holders(&settings.idle_holders).await.map(devices));
         }
         if !settings.busy_command.is_empty() {
-            let busy = self.helpers.busy_command(&settings.busy_command).await;
+            let busy = self.helpers.busy_command().await;
             vetoes.extend(busy.map(|text| Reason::new(WaitsFor::BusyCommand, text)));
         }
         vetoes

@@ -86,6 +86,11 @@ pub(super) fn prepare(env: &Env<'_>, undo: &mut Vec<Undo>) -> Result<(), MethodE
     replace_own_file(&path, format!("{line}\n").as_bytes(), 0o644, 0o755).map_err(failed)
 }
 
+/// Whether this takes the request back.
+pub(super) fn undoes(step: &Undo) -> bool {
+    matches!(step, Undo::Remove { path } if path == REQUEST)
+}
+
 /// Have the BMC cycle the power, if that was asked for in this boot. For the shutdown hook only: nothing is shut down
 /// first. Does not return while the BMC does its work; returns within `limit` and the time of one answer.
 /// [`ACTS_WITHIN`] is the limit outside tests.

@@ -54,6 +54,16 @@ pub(super) fn prepare(env: &Env<'_>, undo: &mut Vec<Undo>) -> Result<(), MethodE
     Ok(())
 }
 
+/// Whether this puts one of the two back.
+pub(super) fn undoes(step: &Undo) -> bool {
+    match step {
+        Undo::Write { path, value } => [(MODE, MODES.as_slice()), (TYPE, TYPES.as_slice())]
+            .iter()
+            .any(|(ours, values)| path == ours && values.contains(&value.as_str())),
+        Undo::Remove { .. } => false,
+    }
+}
+
 /// The coldest type that this machine has.
 fn reset(env: &Env<'_>) -> &'static str {
     if under(env.root, EFI).exists() { "efi" } else { "pci" }

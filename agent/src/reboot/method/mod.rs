@@ -161,6 +161,12 @@ pub enum MethodError {
         #[source]
         source: std::io::Error,
     },
+    /// A step back that no method leaves: what stores or sends the steps may have been taken over.
+    #[error("{path} is not put back: no reboot method changes it so")]
+    Foreign {
+        /// The path, without the root directory.
+        path: String,
+    },
     /// The operator's command did not succeed.
     #[error("the reboot command `{program}` did not succeed ({end}){}", last_words(.said))]
     Command {
@@ -232,12 +238,21 @@ pub fn prepare(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
     }
 }
 
+/// Whether one of the methods leaves this step. Steps are stored in /run and come back from the daemon, and are done with
+/// rights that neither of them has.
+fn is_known(step: &Undo) -> bool {
+    firmware::undoes(step) || bmc::undoes(step) || rtc::undoes(step)
+}
+
 /// Take a preparation back: the shutdown was cancelled, or failed. Every step is tried.
 ///
 /// # Errors
 /// The first step that failed.
 pub fn undo(prepared: &Prepared, root: &Path) -> Result<(), MethodError> {
     let step = |step: &Undo| match step {
+        Undo::Write { path, .. } | Undo::Remove { path } if !is_known(step) => {
+            Err(MethodError::Foreign { path: path.clone() })
+        }
         Undo::Write { path, value } => attribute::write(root, path, value),
         Undo::Remove { path } => match std::fs::remove_file(under(root, path)) {
             Ok(()) => Ok(()),

@@ -8,6 +8,8 @@ use super::{Env, MethodError, Undo, attribute, under};
 
 const CLOCK: &str = "/sys/class/rtc/rtc0";
 const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
+/// No alarm.
+const NONE: &str = "0";
 const WAKES: &str = "/sys/class/rtc/rtc0/device/power/wakeup";
 const SINCE_EPOCH: &str = "/sys/class/rtc/rtc0/since_epoch";
 
@@ -44,7 +46,7 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     now(env)?;
     let alarm = attribute::read(env.root, ALARM)?;
     // Others count on it, and undo could not tell it from ours.
-    if !alarm.is_empty() && alarm != "0" {
+    if !alarm.is_empty() && alarm != NONE {
         return Err(Unusable::AlarmSet { path: ALARM, found: alarm });
     }
     Ok(format!(
@@ -55,10 +57,15 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
 /// Set the alarm. Only when the shutdown starts: the alarm counts from here.
 pub(super) fn prepare(env: &Env<'_>, undo: &mut Vec<Undo>) -> Result<(), MethodError> {
     let at = now(env)?.saturating_add(env.rtc_after_s.into());
-    undo.push(Undo::Write { path: ALARM.into(), value: "0".into() });
+    undo.push(Undo::Write { path: ALARM.into(), value: NONE.into() });
     // Over an active alarm the kernel answers EBUSY (`drivers/rtc/sysfs.c`).
-    attribute::write(env.root, ALARM, "0")?;
+    attribute::write(env.root, ALARM, NONE)?;
     attribute::write_and_check(env.root, ALARM, &at.to_string())
+}
+
+/// Whether this takes the alarm back.
+pub(super) fn undoes(step: &Undo) -> bool {
+    matches!(step, Undo::Write { path, value } if path == ALARM && value == NONE)
 }
 
 /// The clock's own time in seconds. Not the system's: a clock that keeps local time is hours away from it, and the

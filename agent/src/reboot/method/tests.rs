@@ -140,15 +140,16 @@ fn what_is_prepared_survives_a_restart_of_the_daemon() {
 #[test]
 fn one_step_back_that_fails_does_not_keep_the_others() {
     let tree = Tree::new("undo");
-    tree.put("/sys/second", "new");
-    let step = |path: &str| Undo::Write { path: path.into(), value: "old".into() };
-    let undo_steps = vec![step("/sys/first"), step("/sys/second")];
+    let [absent, there] = ["/sys/kernel/reboot/type", "/sys/class/rtc/rtc0/wakealarm"];
+    tree.put(there, "1");
+    let step = |path: &str, value: &str| Undo::Write { path: path.into(), value: value.into() };
+    let undo_steps = vec![step(absent, "acpi"), step(there, "0")];
     let prepared =
         Prepared { method: Method::Firmware, next: Next::LogindReboot, undo: undo_steps };
     let failed = undo(&prepared, &tree.0).unwrap_err();
-    assert!(matches!(&failed, MethodError::Write { path, .. } if path == "/sys/first"), "{failed}");
-    assert_eq!(tree.get("/sys/second"), "old");
-    assert!(!under(&tree.0, "/sys/first").exists(), "undo created an attribute");
+    assert!(matches!(&failed, MethodError::Write { path, .. } if path == absent), "{failed}");
+    assert_eq!(tree.get(there), "0");
+    assert!(!under(&tree.0, absent).exists(), "undo created an attribute");
 }
 
 #[test]

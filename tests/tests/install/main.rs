@@ -1,5 +1,7 @@
 //! `install.sh` puts in place what the units, the bus and the journal need, and takes all of it out again.
 
+mod upgrade;
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -67,16 +69,6 @@ fn what_is_installed_is_taken_out_again() {
     for action in ["reconcile", "reload", "schedule-reboot", "cancel-reboot"] {
         assert!(policy.contains(&format!("<action id=\"org.bedplate.{action}\">")), "{action}");
     }
-    // Drop-ins of before would give rights to a daemon that has no use for them.
-    let old = root.path().join("etc/systemd/system/bedplate.service.d/cold-reboot.conf");
-    std::fs::create_dir_all(old.parent().expect("below")).expect("ours");
-    std::fs::write(&old, "").expect("ours");
-    let said = String::from_utf8_lossy(&script(&["--destdir", &dir]).stderr).into_owned();
-    assert!(
-        said.contains("remove /etc/systemd/system/bedplate.service.d/cold-reboot.conf"),
-        "{said}"
-    );
-    std::fs::remove_file(&old).expect("ours");
     let done = script(&["--uninstall", "--destdir", &dir]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(!root.path().join("usr/lib/systemd/system/bedplate-loader@.service.d").exists());

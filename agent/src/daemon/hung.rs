@@ -1,0 +1,42 @@
+//! What is left of an earlier unit that systemd could not end: a process that hangs in a driver (state D) takes no signal,
+//! and systemd gives its unit up. Another look would hang at the same place, and each would leave one more.
+
+use std::fs;
+use std::path::Path;
+
+/// Where all units of the daemon are (`Slice=`).
+const SLICE: &str = "system-bedplate.slice";
+/// SIGKILL in the masks of /proc/PID/status (fs/proc/array.c, `task_sig`: bit n-1 is signal n).
+const KILLED: u64 = 1 << (9 - 1);
+
+/// Says which process hangs, below `root`; `None`: none is known to. Only with cgroup v2: elsewhere the slice's limit of tasks
+/// is the only one.
+pub fn hung(root: &Path) -> Option<String> {
+    let own = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let slice = Path::new(own).parent().filter(|slice| slice.ends_with(SLICE))?;
+    let units = fs::read_dir(root.join("sys/fs/cgroup").join(slice)).ok()?;
+    let lists = units.flatten().map(|unit| unit.path().join("cgroup.procs"));
+    let texts: Vec<String> = lists.filter_map(|list| fs::read_to_string(list).ok()).collect();
+    let mut processes: Vec<u32> =
+        texts.iter().flat_map(|text| text.lines()).filter_map(|pid| pid.parse().ok()).collect();
+    // The same one is named as long as it hangs.
+    processes.sort_unstable();
+    let status = |pid: u32| fs::read_to_string(root.join(format!("proc/{pid}/status"))).ok();
+    let hangs = |pid: &u32| status(*pid).is_some_and(|text| is_hung(&text));
+    processes.into_iter().find(hangs).map(|pid| {
+        format!(
+            "process {pid} of an earlier look or change was killed and still hangs in a driver: nothing is looked at until \
+             it ends or the host is restarted; look at `cat /proc/{pid}/stack`"
+        )
+    })
+}
+
+/// Whether it was killed and still waits in the kernel. One that only waits for a disk is as usual.
+fn is_hung(status: &str) -> bool {
+    let value = |key: &str| {
+        status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim).unwrap_or_default()
+    };
+    let pending = |key: &str| u64::from_str_radix(value(key), 16).unwrap_or_default();
+    value("State:").starts_with('D') && (pending("SigPnd:") | pending("ShdPnd:")) & KILLED != 0
+}
