@@ -5,6 +5,7 @@ pub mod aer;
 pub mod boot;
 pub mod caps;
 pub mod gpu;
+pub mod kernel_log;
 pub mod leftovers;
 pub mod names;
 pub mod os;

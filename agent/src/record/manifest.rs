@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use super::Recorder;
 use crate::facts::pci::Function;
-use crate::facts::{Depth, aer, caps, names, observe, rebar, uplink};
-use crate::host::Reader;
+use crate::facts::{Depth, aer, caps, kernel_log, names, observe, rebar, uplink};
+use crate::host::{Reader, module};
 use crate::kind::KINDS;
 use crate::kind::RecordMode::{self, Names, Presence, Whole};
 
@@ -65,6 +65,7 @@ pub fn read_all(recorder: &Recorder) {
         recorder.read_part(path, |bytes| cut(bytes).into_bytes());
     }
     let _ = recorder.default_routes();
+    of_kernel_log(recorder);
     for function in facts.pci.known().into_iter().flat_map(|tree| tree.functions.values()) {
         of_function(recorder, function);
     }
@@ -92,6 +93,14 @@ fn expand(recorder: &Recorder, pattern: &str) -> Vec<String> {
             .collect();
     }
     paths
+}
+
+/// The lines that mean something, and whether the modules that they are about are loaded all the same.
+fn of_kernel_log(recorder: &Recorder) {
+    let Ok(log) = recorder.kernel_log(kernel_log::kept) else { return };
+    for module in kernel_log::modules(&log) {
+        let _ = module::is_loaded(recorder, &module);
+    }
 }
 
 fn of_function(recorder: &Recorder, function: &Function) {

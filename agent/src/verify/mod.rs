@@ -116,8 +116,8 @@ pub enum Verdict {
 }
 
 /// What decides about GPUDirect RDMA as well, and no check looks at. `ready` does not speak of it.
-pub const NOT_LOOKED_AT: &str = "GPUDirect Storage, limits of jobs (memlock, /dev/shm), RoCE GIDs, MTU and flow control, VF counts \
-    without a profile, and the kernel log";
+pub const NOT_LOOKED_AT: &str = "GPUDirect Storage, limits of jobs (memlock, /dev/shm), RoCE GIDs, MTU and flow control, and VF \
+    counts without a profile";
 
 /// What people are told about a check (`--explain`, docs/checks.md).
 #[derive(Debug, Clone, Copy)]

@@ -3,7 +3,7 @@
 
 use super::Check;
 use super::checks::{
-    acs, cmdline, firmware, iommu, modules, pcie, pcie_link, profile, rdma, topology,
+    acs, cmdline, firmware, iommu, kernel_log, modules, pcie, pcie_link, profile, rdma, topology,
 };
 
 /// Every check.
@@ -19,6 +19,10 @@ pub static CHECKS: &[Check] = &[
     acs::ISOLATION,
     acs::PATH,
     acs::SHAPE,
+    kernel_log::PCIE,
+    kernel_log::MODULES,
+    kernel_log::IOMMU,
+    cmdline::REJECTED,
     rdma::PORT_STATE,
     pcie_link::WIDTH,
     pcie::MPS,
