@@ -5,6 +5,7 @@ mod boot;
 mod completions;
 mod daemon;
 mod daemon_client;
+mod doctor;
 mod exit;
 mod helper;
 mod history;
@@ -84,6 +85,8 @@ enum Command {
     Topology(topology::TopologyArgs),
     /// Say whether this host is ready for GPUDirect RDMA, and if not, why.
     Verify(verify::VerifyArgs),
+    /// Find the cause of a symptom on this host: a slow job, a module that does not load, a line of a log.
+    Doctor(doctor::DoctorArgs),
     /// Record a host in one file that every reading command can replay anywhere.
     Snapshot(snapshot::SnapshotArgs),
     /// Write the profile as files for an image builder or another tool.
@@ -227,6 +230,7 @@ pub fn main() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         Command::Topology(args) => topology::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Profile(command) => profile::run(&command),

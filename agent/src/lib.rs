@@ -11,6 +11,7 @@ pub mod cmdline;
 pub mod daemon;
 pub mod demo;
 pub mod desired;
+pub mod doctor;
 pub mod duration;
 pub mod enforce_hold;
 pub mod engine;

@@ -79,17 +79,26 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     })
 }
 
-fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Answer, CliError> {
+/// What the checks find of a host that runs, by the profile that is named or the one it has.
+pub fn verified(
+    opened: &Opened,
+    profile: Option<&str>,
+    selection: &Selection,
+) -> Result<Verified, CliError> {
     let reader = opened.reader.as_ref();
     if reader.kind() == HostKind::Image {
         let what = "an image is not running: it has no registers, no IOMMU groups and no drivers that could be verified";
         let hint = "`bedplate plan --root DIR` says what differs from the profile; verify the machine that the image runs on";
         return Err(CliError::request(what).hinting(hint));
     }
-    let choice = args.profile.as_deref().map_or(Choice::HostOnly, Choice::Named);
+    let choice = profile.map_or(Choice::HostOnly, Choice::Named);
     let request =
         Request { choice, cpu: None, live_only: false, needs_ledger: false, allowed: &[] };
-    let Verified { facts, loaded, report } = engine::verify(reader, &request, selection)?;
+    Ok(engine::verify(reader, &request, selection)?)
+}
+
+fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Answer, CliError> {
+    let Verified { facts, loaded, report } = verified(opened, args.profile.as_deref(), selection)?;
     if let Some(loaded) = &loaded {
         output::lints(loaded);
     }
@@ -101,7 +110,7 @@ fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Answ
         output::report(&format!("{}{text}", opened.heading()))?;
     }
     if args.cost {
-        output::cost(reader.cost(), &facts);
+        output::cost(opened.reader.cost(), &facts);
     }
     Ok(report.answer)
 }

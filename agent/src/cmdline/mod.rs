@@ -3,10 +3,12 @@
 //! - [`CommandLine`] and [`Token`]: arguments cut by the kernel's own rules, lossless.
 //! - [`Edit`]: what a profile owns ([`Key`]s), applied to a line or compared with it.
 //! - [`KernelDefaults`] and the `iommu_passthrough` family: what a line comes to on a given kernel.
+//! - [`complaint`]: how the kernel says in its log that it did not take one.
 //!
 //! How boot loaders wrap these texts is the business of [`crate::boot`].
 
 mod absent;
+pub mod complaint;
 mod defaults;
 mod diff;
 mod edit;

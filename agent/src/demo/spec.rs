@@ -26,6 +26,8 @@
 //! lockdown = "none"               # none, integrity, confidentiality
 //! running = true                  # false = an image root: no /proc, /sys or /run
 //! unprivileged = false            # true = config space is cut to 64 bytes, as for an ordinary user
+//! kernel-log = ["DMAR: IOMMU enabled"]  # lines of the kernel's log, beside the one of an IOMMU that is in use
+//! kernel-log-whole = true         # false = its ring has lost the first lines
 //! remove = ["/etc/default/grub"]  # paths taken away, with everything below
 //! denied = ["/proc/cmdline"]      # paths that want more privilege, with everything below
 //! unrecorded = ["/proc/cmdline"]  # paths that the recording left out, with everything below
@@ -202,6 +204,8 @@ pub struct HostSpec {
     pub lockdown: String,
     pub running: bool,
     pub unprivileged: bool,
+    pub kernel_log: Vec<String>,
+    pub kernel_log_whole: bool,
     pub remove: Vec<String>,
     pub denied: Vec<String>,
     pub unrecorded: Vec<String>,
@@ -239,6 +243,8 @@ impl Default for HostSpec {
             lockdown: "none".to_owned(),
             running: true,
             unprivileged: false,
+            kernel_log: Vec::new(),
+            kernel_log_whole: true,
             remove: Vec::new(),
             denied: Vec::new(),
             unrecorded: Vec::new(),

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use super::spec::{HostSpec, IommuState, Loader, Machine, ModuleState, Nvidia};
 use crate::facts::CpuVendor;
+use crate::host::kmsg::Line;
 use crate::host::snapshot::{Node, Snapshot};
+use crate::host::{KernelLog, recorded};
 
 /// Version of the NVIDIA driver on machines that have one.
 const NVIDIA_VERSION: &str = "570.133.20";
@@ -170,6 +172,26 @@ pub fn running(spec: &HostSpec, snapshot: &mut Snapshot) {
     dmi(spec, snapshot);
     iommu(spec, snapshot);
     loaded_modules(spec, snapshot);
+    kernel_log(spec, snapshot);
+}
+
+/// As a snapshot has it.
+fn kernel_log(spec: &HostSpec, snapshot: &mut Snapshot) {
+    let up = match (spec.group_type().is_some(), spec.cpu_vendor()) {
+        (true, CpuVendor::Intel) => {
+            Some("DMAR: Intel(R) Virtualization Technology for Directed I/O")
+        }
+        (true, CpuVendor::Amd) => Some("AMD-Vi: Interrupt remapping enabled"),
+        _ => None,
+    };
+    let texts = up.map(str::to_owned).into_iter().chain(spec.kernel_log.iter().cloned());
+    let lines = texts.zip(1..).map(|(text, number)| Line { ms: number * 1000, text }).collect();
+    let log = KernelLog { whole: spec.kernel_log_whole, lines };
+    let node = match (spec.unprivileged, serde_json::to_vec(&log)) {
+        (true, _) | (_, Err(_)) => Node::Denied,
+        (false, Ok(bytes)) => Node::File(bytes),
+    };
+    snapshot.insert(recorded::KERNEL_LOG, node);
 }
 
 fn cpu(spec: &HostSpec) -> (String, &'static str, &'static str) {

@@ -6,6 +6,7 @@ pub mod boot;
 pub mod caps;
 pub mod cufile;
 pub mod gpu;
+pub mod kernel_log;
 pub mod leftovers;
 pub mod limits;
 pub mod names;

@@ -4,6 +4,7 @@
 mod config;
 mod foreign;
 mod functions;
+mod refusal;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -19,9 +20,12 @@ use rustix::fs::{FileType, RawDir};
 
 use self::config::{Recorded, Registers};
 use self::functions::{DEVICES, Functions};
+use self::refusal::{error, refused};
 use super::file::NotOpened;
 pub use super::image::{ImageError, ImageRoot};
-use super::{ConfigSpace, HostKind, ReadCost, ReadError, Reader, file, netlink, trust};
+use super::{
+    ConfigSpace, HostKind, Keep, KernelLog, ReadCost, ReadError, Reader, file, kmsg, netlink, trust,
+};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfTable};
 
@@ -365,6 +369,15 @@ impl Reader for DirReader {
         netlink::ask_for_eswitch(self, pf)
     }
 
+    fn kernel_log(&self, keep: Keep) -> Result<KernelLog, ReadError> {
+        if !matches!(self.root, Root::Live) {
+            return Err(ReadError::NotFound { path: kmsg::PATH.to_owned() });
+        }
+        let (log, calls) = kmsg::read(keep)?;
+        self.count(calls);
+        Ok(log)
+    }
+
     fn cost(&self) -> ReadCost {
         ReadCost { syscalls: self.syscalls.get(), config_dwords: self.config_dwords.get() }
     }
@@ -376,23 +389,6 @@ fn is_kernels(path: &str) -> bool {
 
 fn is_below(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-fn refused(path: &str, reason: &str) -> ReadError {
-    ReadError::Failed { path: path.to_owned(), reason: reason.to_owned() }
-}
-
-fn error(path: &str, errno: Errno) -> ReadError {
-    let path = path.to_owned();
-    match errno {
-        Errno::ENOENT | Errno::ENOTDIR => ReadError::NotFound { path },
-        Errno::EACCES | Errno::EPERM => ReadError::Denied { path },
-        errno => {
-            let words = std::io::Error::from(errno).to_string();
-            let reason = words.split(" (os error").next().unwrap_or(&words).to_owned();
-            ReadError::Failed { path, reason }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod dir;
 pub mod file;
 mod grub_mkconfig;
 mod image;
+pub mod kmsg;
 mod limited;
 pub mod link;
 pub mod lock;
@@ -21,6 +22,7 @@ pub mod tool;
 pub mod trust;
 pub mod write;
 
+pub use kmsg::{Keep, KernelLog};
 pub use netlink::{any_answer, changed_links};
 pub use reading::{Cause, Reading, Reason};
 
@@ -165,6 +167,14 @@ pub trait Reader {
     /// Interfaces that default routes of the main table go through, every next hop of every family.
     fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
         recorded::answer(self, recorded::ROUTES, recorded::ROUTES_NAMED.to_owned())
+    }
+
+    /// Of the lines of the kernel's log what `keep` leaves. Not there where no kernel runs, or its log is not shown.
+    fn kernel_log(&self, keep: Keep) -> Result<KernelLog, ReadError> {
+        let mut log: KernelLog =
+            recorded::answer(self, recorded::KERNEL_LOG, recorded::KERNEL_LOG_NAMED.to_owned())?;
+        log.keep(keep);
+        Ok(log)
     }
 
     /// What reading has cost so far.

@@ -1,5 +1,5 @@
-//! What the kernel answers by netlink, where there is no kernel to ask: snapshots and made-up hosts keep the answers as
-//! files of JSON, at paths that no host has.
+//! What the kernel answers by netlink and /dev/kmsg, where there is no kernel to ask: snapshots and made-up hosts keep the
+//! answers as files of JSON, at paths that no host has.
 
 use serde::de::DeserializeOwned;
 
@@ -24,6 +24,12 @@ pub const ROUTES: &str = "/.bedplate/default-routes";
 
 /// What [`Reader::default_routes`] is about, for people.
 pub(super) const ROUTES_NAMED: &str = "the list of default routes";
+
+/// Where the answer to [`Reader::kernel_log`] is kept.
+pub const KERNEL_LOG: &str = "/.bedplate/kernel-log";
+
+/// What [`Reader::kernel_log`] is about, for people.
+pub(super) const KERNEL_LOG_NAMED: &str = super::kmsg::PATH;
 
 /// What [`Reader::vfs`] is about, for people.
 pub(super) fn vfs_named(interface: &str) -> String {

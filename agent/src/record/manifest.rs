@@ -5,8 +5,10 @@ use std::ops::ControlFlow;
 
 use super::Recorder;
 use crate::facts::pci::Function;
-use crate::facts::{Depth, aer, caps, limits, names, observe, rdma, rebar, storage, uplink, vfs};
-use crate::host::Reader;
+use crate::facts::{
+    Depth, aer, caps, kernel_log, limits, names, observe, rdma, rebar, storage, uplink, vfs,
+};
+use crate::host::{Reader, module};
 use crate::kind::KINDS;
 use crate::kind::RecordMode::{self, Names, Presence, Whole};
 
@@ -65,6 +67,7 @@ pub fn read_all(recorder: &Recorder) {
         recorder.read_part(path, |bytes| cut(bytes).into_bytes());
     }
     let _ = recorder.default_routes();
+    of_kernel_log(recorder);
     limits::read(recorder, facts.pci.known());
     storage::read(recorder, &facts);
     let Some(tree) = facts.pci.known() else { return };
@@ -94,6 +97,14 @@ fn expand(recorder: &Recorder, pattern: &str) -> Vec<String> {
             .collect();
     }
     paths
+}
+
+/// The lines that mean something, and whether the modules that they are about are loaded all the same.
+fn of_kernel_log(recorder: &Recorder) {
+    let Ok(log) = recorder.kernel_log(kernel_log::kept) else { return };
+    for module in kernel_log::modules(&log) {
+        let _ = module::is_loaded(recorder, &module);
+    }
 }
 
 fn of_function(recorder: &Recorder, function: &Function) {

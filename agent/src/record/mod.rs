@@ -7,9 +7,9 @@ mod redact;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::host::recorded::{ROUTES, eswitch_at, vfs_at};
+use crate::host::recorded::{KERNEL_LOG, ROUTES, eswitch_at, vfs_at};
 use crate::host::snapshot::{Config, Node, Snapshot};
-use crate::host::{ConfigSpace, HostKind, ReadCost, ReadError, Reader};
+use crate::host::{ConfigSpace, HostKind, Keep, KernelLog, ReadCost, ReadError, Reader};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfTable};
 
@@ -289,6 +289,12 @@ impl Reader for Recorder<'_> {
     fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
         let answer = self.inner.eswitch(pf);
         self.note_answer(&eswitch_at(pf), answer.as_ref());
+        answer
+    }
+
+    fn kernel_log(&self, keep: Keep) -> Result<KernelLog, ReadError> {
+        let answer = self.inner.kernel_log(keep);
+        self.note_answer(KERNEL_LOG, answer.as_ref());
         answer
     }
 

@@ -210,6 +210,33 @@ mod tests {
     }
 
     #[test]
+    fn of_the_kernel_log_only_what_means_something_stays() {
+        let line = |text: &str| format!("{{\"ms\":1,\"text\":{}}}", serde_json::json!(text));
+        let log = |lines: &[&str]| {
+            let lines: Vec<String> = lines.iter().map(|text| line(text)).collect();
+            format!("{{\"whole\":true,\"lines\":[{}]}}", lines.join(","))
+        };
+        let given = log(&[
+            "Kernel command line: token=hunter2",
+            "audit: user hunter2",
+            "Unknown kernel command line parameters \"splash key=hunter2 x=4711\", will be passed",
+            "Malformed early option 'token'",
+            "PCI: Unknown option `reallok'",
+            "NVRM: Xid (PCI:0000:18:00): 119, pid=1, name=hunter2",
+        ]);
+        let clean = log(&[
+            "Unknown kernel command line parameters \"splash key=masked_1 x=masked_2\"",
+            "Malformed early option 'token'",
+            "PCI: Unknown option `reallok'",
+            "NVRM: Xid (PCI:0000:18:00.0): 119",
+        ]);
+        let path = crate::host::recorded::KERNEL_LOG;
+        assert_eq!(kept(path, &given), clean);
+        assert_eq!(kept(path, &clean), clean, "masked once is masked for good");
+        assert_eq!(kept(path, "hunter2"), "Some(Present)");
+    }
+
+    #[test]
     fn the_same_value_is_masked_the_same_way_in_every_file() {
         let mut given = Snapshot::new(true);
         let files = [

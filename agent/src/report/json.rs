@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::apply::ApplyReport;
+use crate::doctor::Diagnosis;
 use crate::plan::Plan;
 use crate::verify::Report;
 use crate::visible;
@@ -105,6 +106,53 @@ pub fn verify(
 /// JSON Schema (draft 2020-12) of [`verify`].
 pub fn verify_schema() -> schemars::Schema {
     schemars::schema_for!(VerifyDocument<'static>)
+}
+
+/// A log that was read for symptoms.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+pub struct Log<'a> {
+    /// Its name, or `stdin`.
+    pub file: &'a str,
+    /// Lines read.
+    pub lines: u64,
+    /// Channels of NCCL in it that carry GPU memory directly.
+    pub direct_channels: u64,
+}
+
+/// What `bedplate doctor --json` prints: symptoms, and the causes that were found on the host.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "bedplate doctor")]
+struct DoctorDocument<'a> {
+    /// Version of this shape, 1.
+    bedplate_doctor: u32,
+    /// Which snapshot the host was read from; only there where several are read one after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    /// The host: machine, operating system, kernel.
+    host: &'a str,
+    /// The log that was read, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<Log<'a>>,
+    /// The symptoms that were asked for, or that the log shows.
+    symptoms: &'a [Diagnosis],
+}
+
+/// What symptoms come to as JSON text.
+///
+/// # Errors
+/// When a value cannot be written as JSON, which no diagnosis holds.
+pub fn doctor(
+    file: Option<&str>,
+    symptoms: &[Diagnosis],
+    log: Option<Log<'_>>,
+    host: &str,
+) -> Result<String, serde_json::Error> {
+    document(&DoctorDocument { bedplate_doctor: 1, file, host, log, symptoms })
+}
+
+/// JSON Schema (draft 2020-12) of [`doctor`].
+pub fn doctor_schema() -> schemars::Schema {
+    schemars::schema_for!(DoctorDocument<'static>)
 }
 
 /// Any document, two-space indented, with a final newline.

@@ -2,6 +2,7 @@
 
 pub mod applied;
 pub mod diff;
+pub mod doctor;
 pub mod holders;
 pub mod inspect;
 pub mod json;

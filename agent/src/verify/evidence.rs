@@ -9,8 +9,8 @@ use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
 use crate::facts::storage::{self, Storage};
 use crate::facts::vfs::{self, VfLook};
-use crate::facts::{Facts, aer, leftovers, rdma, rebar};
-use crate::host::{Cause, Reader, Reading, Reason, module};
+use crate::facts::{Facts, aer, kernel_log, leftovers, rdma, rebar};
+use crate::host::{Cause, KernelLog, Reader, Reading, Reason, module};
 use crate::kind::acs::Resolved;
 use crate::kind::cmdline::show::Shown;
 use crate::plan::Plan;
@@ -44,6 +44,10 @@ pub struct Observed {
     pub nv_peer_mem: Reading<bool>,
     /// Lists of modules for the boot that name one of the old ways: the file and the module.
     pub leftovers: Reading<Vec<(String, String)>>,
+    /// Lines of the kernel's log that mean something; `Absent`: it is not shown here.
+    pub kernel_log: Reading<KernelLog>,
+    /// Whether modules that it complains of are loaded all the same.
+    pub complained_of: BTreeMap<String, Reading<bool>>,
 }
 
 /// An argument of the kernel's that does nothing, or not what it is there for.
@@ -67,6 +71,10 @@ impl Observed {
         command_line: Shown,
         suspect: Vec<Suspect>,
     ) -> Self {
+        let log = Reading::from_result(reader.kernel_log(kernel_log::kept));
+        let modules = log.known().map(kernel_log::modules).unwrap_or_default().into_iter();
+        let complained_of =
+            modules.map(|module| (module.clone(), is_loaded(reader, &module))).collect();
         let mut observed = Observed {
             command_line,
             suspect,
@@ -79,6 +87,8 @@ impl Observed {
             limits: limits::read(reader, facts.pci.known()),
             nv_peer_mem: is_loaded(reader, "nv_peer_mem"),
             leftovers: leftovers::listed(reader),
+            kernel_log: log,
+            complained_of,
         };
         let Some(tree) = facts.pci.known() else { return observed };
         observed.vfs = vfs::look(reader, tree);

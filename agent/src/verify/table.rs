@@ -3,8 +3,8 @@
 
 use super::Check;
 use super::checks::{
-    acs, cmdline, firmware, iommu, limits, modules, pcie, pcie_link, profile, rdma, roce, sriov,
-    storage, topology,
+    acs, cmdline, firmware, iommu, kernel_log, limits, modules, pcie, pcie_link, profile, rdma,
+    roce, sriov, storage, topology,
 };
 
 /// Every check.
@@ -20,6 +20,10 @@ pub static CHECKS: &[Check] = &[
     acs::ISOLATION,
     acs::PATH,
     acs::SHAPE,
+    kernel_log::PCIE,
+    kernel_log::MODULES,
+    kernel_log::IOMMU,
+    cmdline::REJECTED,
     rdma::PORT_STATE,
     roce::GID,
     roce::NETDEV,

@@ -19,6 +19,7 @@ mod snapshot;
 mod sriov;
 mod systemd_boot;
 mod upkeep;
+mod verify;
 mod vf;
 
 use bedplate_tests::lab::Scenario;
@@ -64,6 +65,7 @@ fn all() -> Vec<Scenario> {
         iommu::SCENARIOS,
         revert::SCENARIOS,
         snapshot::SCENARIOS,
+        verify::SCENARIOS,
         cmdline::SCENARIOS,
         boot_states::SCENARIOS,
         systemd_boot::SCENARIOS,

@@ -1,11 +1,9 @@
 //! Why a boot did not bring what it was for: the four states of the command line side by side, what GRUB was told, and
 //! what the kernel said. Pure: texts in, a cause out.
 
-mod log;
-
 use serde::{Deserialize, Serialize};
 
-use crate::cmdline::{CommandLine, Edit, KernelDefaults};
+use crate::cmdline::{CommandLine, Edit, KernelDefaults, complaint};
 
 /// What is known after the boot. `None`: it could not be read.
 #[derive(Debug, Clone, Default)]
@@ -97,7 +95,7 @@ pub fn cause(seen: &Seen<'_>, edit: &Edit, defaults: &[KernelDefaults]) -> Cause
             _ => Cause::OtherEntry,
         },
         (_, _, Some(true)) => {
-            Cause::Rejected { said: seen.log.and_then(|text| log::complaint(text, edit)) }
+            Cause::Rejected { said: seen.log.and_then(|text| complaint::complaint(text, edit)) }
         }
         (_, _, None) => Cause::Unknown,
     }

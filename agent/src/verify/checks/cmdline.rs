@@ -2,6 +2,8 @@
 
 use super::super::evidence::unread;
 use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::kernel_log;
+use crate::cmdline::{CommandLine, complaint};
 use crate::host::Reading;
 use crate::kind::cmdline::show::Argument;
 use crate::kind::some_of;
@@ -45,6 +47,44 @@ pub const HARMFUL: Check = Check {
     },
     judge: harmful,
 };
+
+/// `cmdline.rejected`.
+pub const REJECTED: Check = Check {
+    id: "cmdline.rejected",
+    group: Group::CommandLine,
+    proves: "the kernel took every argument that it was booted with",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "The kernel log complains of no argument: none malformed, none of a parameter's options unknown, no ACS list that \
+               cannot be parsed; and every argument that the kernel passed on to user space is one that user space reads.",
+        why: "An argument that the kernel did not take stands in /proc/cmdline like any other.",
+        source: "handbook §1.1, §1.2, §1.4; Linux init/main.c, kernel/params.c, drivers/pci/pci.c",
+        how: "/dev/kmsg, which root alone may read where kernel.dmesg_restrict is 1; /proc/cmdline",
+    },
+    judge: rejected,
+};
+
+/// What boot loaders, initrds, installers and distributions' boot screens read of what the kernel passes on: a name without a
+/// dot, for those with one are not mentioned.
+const FOR_USER_SPACE: [&str; 16] = [
+    "BOOTIF",
+    "BOOT_IMAGE",
+    "auto",
+    "biosdevname",
+    "boot",
+    "cloud-config-url",
+    "ds",
+    "ignition",
+    "ip",
+    "live-config",
+    "nosplash",
+    "ostree",
+    "rhgb",
+    "splash",
+    "text",
+    "toram",
+];
 
 /// Boot loaders put these there, each its own.
 fn is_the_loaders(argument: &Argument) -> bool {
@@ -138,4 +178,51 @@ fn harmful(evidence: &Evidence<'_>) -> Judgement {
             Outcome::unknown("there is no command line").seen("not there", RUNNING)
         }
     })
+}
+
+fn rejected(evidence: &Evidence<'_>) -> Judgement {
+    let log = kernel_log::log(evidence)?;
+    let running = match &evidence.observed.command_line.running {
+        Reading::Known(line) => CommandLine::parse(line),
+        Reading::Unknown(why) => return Ok(unread("the command line of the running kernel", why)),
+        Reading::Absent => {
+            return Ok(Outcome::unknown("there is no command line").seen("not there", RUNNING));
+        }
+    };
+    let (mut refused, mut passed_on, mut evident) = (Vec::new(), Vec::new(), Vec::new());
+    for line in &log.lines {
+        let before = refused.len() + passed_on.len();
+        match complaint::passed_on(&line.text) {
+            Some(words) => {
+                passed_on.extend(words.filter(|word| !is_for_user_space(word)).map(str::to_owned))
+            }
+            None => {
+                let such = running.tokens().filter(|token| complaint::refuses(&line.text, token));
+                refused.extend(such.map(|token| token.as_str().to_owned()));
+            }
+        }
+        if refused.len() + passed_on.len() > before {
+            evident.push(kernel_log::seen(line));
+        }
+    }
+    let named = |arguments: &[String]| {
+        some_of(arguments.iter().map(|argument| format!("`{argument}`")), FEW, "arguments")
+    };
+    let text = match (refused.is_empty(), passed_on.is_empty()) {
+        (true, true) => return Ok(kernel_log::clean(log, "no complaint about an argument")),
+        (false, _) => format!("the kernel did not take {}", named(&refused)),
+        (true, false) => format!("nothing in this kernel reads {}", named(&passed_on)),
+    };
+    Ok(Outcome::warn(text).all_seen(evident).remedy(
+        "correct it or take it out: `bedplate inspect` shows which file it comes from, `bedplate profile check` whether the \
+         profile asks for it",
+    ))
+}
+
+/// A switch of init's counts, too: `-b`, `single`, a run level.
+fn is_for_user_space(word: &str) -> bool {
+    let name = word.split('=').next().unwrap_or_default();
+    FOR_USER_SPACE.contains(&name)
+        || word.starts_with('-')
+        || name.chars().all(|c| c.is_ascii_digit())
 }

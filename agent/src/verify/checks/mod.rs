@@ -4,6 +4,7 @@ pub(super) mod acs;
 pub(super) mod cmdline;
 pub(super) mod firmware;
 pub(super) mod iommu;
+pub(super) mod kernel_log;
 pub(super) mod limits;
 pub(super) mod modules;
 pub(super) mod pcie;

@@ -1,7 +1,10 @@
 //! The kernel's log of a boot: how it says that it did not take an argument. One table, a row a message, below the
 //! kernel file that prints it. A line that only repeats the command line, or says which policy it led to, is none.
 
-use crate::cmdline::{Edit, Token, fold_name};
+use std::fmt;
+
+use super::{Edit, Token, fold_name};
+use crate::mask::is_name;
 
 /// How a message names the argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +105,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// The first line in which the kernel says that it did not take one of the wanted arguments.
-pub(super) fn complaint(log: &str, edit: &Edit) -> Option<String> {
+pub fn complaint(log: &str, edit: &Edit) -> Option<String> {
     let tokens: Vec<Token> = edit
         .wanted()
         .iter()
@@ -113,35 +116,101 @@ pub(super) fn complaint(log: &str, edit: &Edit) -> Option<String> {
     line.map(|line| line.trim().chars().take(300).collect())
 }
 
-fn refuses(line: &str, token: &Token) -> bool {
-    // The whole command line is repeated at the start; arguments in it may hold anything.
-    if line.contains("ommand line: ") {
-        return false;
+/// Whether the kernel says in this line that it did not take the argument.
+pub fn refuses(line: &str, token: &Token) -> bool {
+    found(line).any(|(row, before, rest)| row.about.means(before, rest, token))
+}
+
+/// Arguments that no part of the kernel takes, and that it passes on to user space, each with its value.
+pub fn passed_on(line: &str) -> Option<impl Iterator<Item = &str>> {
+    let (_, _, rest) = found(line).find(|(row, ..)| row.about == About::Listed)?;
+    Some(row_words(rest, '"').split(' ').filter(|word| !word.is_empty()))
+}
+
+/// A complaint without anything that is not the kernel's own words or the argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint<'a> {
+    /// The kernel's words up to the argument.
+    pub head: String,
+    /// The argument as the kernel names it, or several; may be empty.
+    pub arguments: &'a str,
+    /// What closes it.
+    pub tail: &'static str,
+    /// Whether the argument stands there by its name alone.
+    pub is_name: bool,
+    /// The parameter, where it stands there by a value of that.
+    pub parameter: Option<&'static str>,
+}
+
+impl fmt::Display for Complaint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", self.head, self.arguments, self.tail)
     }
-    ROWS.iter().any(|row| {
-        line.split_once(row.text).is_some_and(|(before, rest)| row.about.means(before, rest, token))
+}
+
+/// What a line complains of, if it is a complaint.
+pub fn parts(line: &str) -> Option<Complaint<'_>> {
+    let (row, before, rest) = found(line).next()?;
+    let head = match row.about {
+        About::ModuleParameter => format!("{}{}", module_of(before)?, row.text),
+        _ => row.text.to_owned(),
+    };
+    let (arguments, tail) = match row.about {
+        About::Name => (name_in(rest), "'"),
+        About::ModuleParameter | About::Option(_) => (row_words(rest, '\''), "'"),
+        About::Listed => (row_words(rest, '"'), "\""),
+        About::Suboptions(..) | About::Parameters(_) => ("", ""),
+    };
+    let is_name = matches!(row.about, About::Name | About::ModuleParameter);
+    let parameter = match row.about {
+        About::Option(parameter) => Some(parameter),
+        _ => None,
+    };
+    Some(Complaint { head, arguments, tail, is_name, parameter })
+}
+
+/// Rows that a line is an example of, with what stands before and behind their text.
+fn found(line: &str) -> impl Iterator<Item = (&'static Row, &str, &str)> {
+    // The whole command line is repeated at the start; arguments in it may hold anything.
+    let rows = if line.contains("ommand line: ") { &[] } else { ROWS };
+    rows.iter().filter_map(move |row| {
+        let (before, rest) = line.split_once(row.text)?;
+        Some((row, before, rest))
     })
+}
+
+/// The module in front of what is said of it.
+fn module_of(before: &str) -> Option<&str> {
+    let module = before.rsplit(' ').next().unwrap_or_default();
+    is_name(module).then_some(module)
+}
+
+fn row_words(rest: &str, end: char) -> &str {
+    rest.split(end).next().unwrap_or_default()
+}
+
+fn name_in(rest: &str) -> &str {
+    rest.split(['\'', '`', '"', '=', ' ']).next().unwrap_or_default()
 }
 
 impl About {
     fn means(self, before: &str, rest: &str, token: &Token) -> bool {
         let name = token.folded_name();
-        let upto = |ends: &[char]| rest.split(ends).next().unwrap_or_default();
         let options =
             || token.value().unwrap_or_default().split(',').map(str::to_owned).collect::<Vec<_>>();
         match self {
-            About::Name => fold_name(upto(&['\'', '`', '"', '=', ' '])) == name,
+            About::Name => fold_name(name_in(rest)) == name,
             About::ModuleParameter => {
                 let module = before.rsplit(' ').next().unwrap_or_default();
-                fold_name(&format!("{module}.{}", upto(&['\'']))) == name
+                fold_name(&format!("{module}.{}", row_words(rest, '\''))) == name
             }
-            About::Listed => upto(&['"']).split(' ').any(|word| {
+            About::Listed => row_words(rest, '"').split(' ').any(|word| {
                 let own = word.split('=').next().unwrap_or_default();
                 fold_name(own) == name && (word == own || word == token.as_str())
             }),
             // Some print the rest of the list from there on.
             About::Option(param) => {
-                let unknown = upto(&['\'']);
+                let unknown = row_words(rest, '\'');
                 let starts = |option: &String| {
                     unknown
                         .strip_prefix(option.as_str())
@@ -219,6 +288,9 @@ mod tests {
             let log = format!("Kernel command line: ro {wanted} unknown invalid\n{line}\nlater\n");
             assert_eq!(said(wanted, &log).as_deref(), Some(*line), "{wanted}");
             assert_eq!(said("mitigations=off", &log), None, "{line} is about {wanted}");
+            let bare = parts(line).unwrap().to_string();
+            assert!(said(wanted, &bare).is_some(), "{bare} says less than {line}");
+            assert_eq!(parts(&bare).unwrap().to_string(), bare);
         }
     }
 

@@ -1,0 +1,179 @@
+//! `bedplate doctor`: the cause of a symptom, on this host.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use clap::Args;
+
+use super::host::{self, Opened};
+use super::{CliError, Exit, HostArgs, output, verify};
+use crate::doctor::{Answer, Diagnosis, Recognised, Recogniser, SYMPTOMS, Symptom, find, matching};
+use crate::report::{doctor as text, json};
+use crate::verify::Selection;
+use crate::visible::brief;
+
+/// Characters of what was typed that an error repeats.
+const REPEATED: usize = 80;
+
+/// `bedplate doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = format!(
+    "Symptoms:\n{}\nExit status: 0 no cause found; 4 a cause found; 5 cannot tell, for something could not be read, or a log shows \
+     nothing that is known; 1 error.",
+    text::list().lines().map(|line| format!("  {line}\n")).collect::<String>()
+))]
+pub struct DoctorArgs {
+    /// A symptom by its id or in words, or a log: NCCL's debug output or the kernel's log, `-` for standard input.
+    ///
+    /// Without it every symptom is looked at.
+    #[arg(value_name = "SYMPTOM|LOG", num_args = 0..)]
+    what: Vec<String>,
+    #[command(flatten)]
+    host: HostArgs,
+    /// Ask for this profile, too, as `bedplate verify` does.
+    #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
+    profile: Option<String>,
+    /// Machine-readable (its JSON Schema: `bedplate doctor --json-schema`).
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of `--json` and leave.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+}
+
+/// What was asked for.
+enum Asked {
+    Everything,
+    Symptom(&'static Symptom),
+    Log(String, Recognised),
+}
+
+/// Finds the cause on every host that was named.
+pub fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
+    if args.json_schema {
+        output::data(&json::document(&json::doctor_schema())?)?;
+        return Ok(Exit::Done);
+    }
+    let asked = asked(&args.what)?;
+    let mut worst = Answer::NotFound;
+    let all_good = host::each(&args.host, |opened| {
+        worst = worst.max(one(args, opened, &asked)?);
+        Ok(())
+    })?;
+    Ok(match (all_good, worst) {
+        (false, _) => Exit::Failed,
+        (true, Answer::NotFound) => Exit::Done,
+        (true, Answer::CannotTell) => Exit::CannotTell,
+        (true, Answer::Found) => Exit::Blocked,
+    })
+}
+
+fn asked(words: &[String]) -> Result<Asked, CliError> {
+    match words {
+        [] => return Ok(Asked::Everything),
+        [word] => {
+            if let Some(symptom) = find(word) {
+                return Ok(Asked::Symptom(symptom));
+            }
+            if word == "-" {
+                let log = read(std::io::stdin().lock());
+                return log
+                    .map(|log| Asked::Log("stdin".to_owned(), log))
+                    .map_err(|error| unreadable(word, error));
+            }
+            if Path::new(word).exists() || word.contains('/') {
+                let log = File::open(word).and_then(read);
+                return log
+                    .map(|log| Asked::Log(word.clone(), log))
+                    .map_err(|error| unreadable(word, error));
+            }
+        }
+        _ => {}
+    }
+    let text = words.join(" ");
+    let said = brief(&text, REPEATED);
+    match matching(&text).as_slice() {
+        [symptom] => Ok(Asked::Symptom(symptom)),
+        [] => Err(CliError::request(format!("no symptom is known by `{said}`, and no file is called so"))
+            .hinting("`bedplate doctor` without an argument looks for all; `bedplate doctor --help` lists them")),
+        several => {
+            let ids: Vec<&str> = several.iter().map(|symptom| symptom.id).collect();
+            Err(CliError::request(format!("`{said}` may be one of several symptoms"))
+                .hinting(format!("name one: {}", ids.join(", "))))
+        }
+    }
+}
+
+fn unreadable(word: &str, error: std::io::Error) -> CliError {
+    CliError::while_doing(format!("cannot read the log {}", brief(word, REPEATED)), error)
+}
+
+/// As long as it is, in one buffer.
+fn read(mut log: impl Read) -> std::io::Result<Recognised> {
+    let mut recogniser = Recogniser::default();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match log.read(&mut buffer) {
+            Ok(0) => return Ok(recogniser.finish()),
+            Ok(length) => recogniser.feed(&buffer[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn one(args: &DoctorArgs, opened: &Opened, asked: &Asked) -> Result<Answer, CliError> {
+    let verified = verify::verified(opened, args.profile.as_deref(), &Selection::default())?;
+    if let Some(loaded) = &verified.loaded {
+        output::lints(loaded);
+    }
+    let report = &verified.report;
+    let found: Vec<Diagnosis> = match asked {
+        Asked::Everything => {
+            SYMPTOMS.iter().map(|symptom| symptom.diagnose(report, &verified.facts)).collect()
+        }
+        Asked::Symptom(symptom) => vec![symptom.diagnose(report, &verified.facts)],
+        Asked::Log(_, log) => {
+            let cited = log.symptoms().map(|(symptom, lines)| Diagnosis {
+                lines: lines.first.clone(),
+                line_count: lines.count,
+                ..symptom.diagnose(report, &verified.facts)
+            });
+            cited.collect()
+        }
+    };
+    let log = match asked {
+        Asked::Log(name, log) => Some((name.as_str(), log)),
+        Asked::Everything | Asked::Symptom(_) => None,
+    };
+    let label = verified.facts.label();
+    if args.json {
+        let log = log.map(|(file, log)| json::Log {
+            file,
+            lines: log.lines,
+            direct_channels: log.direct,
+        });
+        output::data(&json::doctor(opened.file.as_deref(), &found, log, &label)?)?;
+    } else {
+        output::report(&format!("{}{}", opened.heading(), shown(asked, &found, &label)))?;
+    }
+    // A log without anything that is known says nothing of this host.
+    let silent = log.is_some_and(|(_, log)| log.direct == 0 && log.symptoms().next().is_none());
+    let answer = found.iter().map(|diagnosis| diagnosis.answer).max().unwrap_or(Answer::NotFound);
+    Ok(if silent { Answer::CannotTell } else { answer })
+}
+
+fn shown(asked: &Asked, found: &[Diagnosis], host: &str) -> String {
+    let heading = text::heading(host);
+    match asked {
+        Asked::Everything => heading + &text::overview(found),
+        Asked::Symptom(_) => {
+            heading + &found.iter().map(|one| text::diagnosis(one, None)).collect::<String>()
+        }
+        Asked::Log(name, log) => {
+            let each = found.iter().map(|one| format!("\n{}", text::diagnosis(one, Some(name))));
+            heading + &text::log_line(name, log) + &each.collect::<String>()
+        }
+    }
+}

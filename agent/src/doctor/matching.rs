@@ -1,0 +1,35 @@
+//! Which symptom is meant by what people type.
+
+use super::{SYMPTOMS, Symptom};
+
+/// Longest text that is looked at.
+const LONGEST: usize = 4096;
+
+/// A symptom by its id.
+pub fn find(id: &str) -> Option<&'static Symptom> {
+    SYMPTOMS.iter().find(|symptom| symptom.id == id)
+}
+
+/// Symptoms of which a phrase is in the text. Where a phrase holds another's, only the longer one counts.
+pub fn matching(text: &str) -> Vec<&'static Symptom> {
+    let text = plain(text);
+    let said = |symptom: &Symptom| -> Vec<&'static str> {
+        symptom.phrases.iter().copied().filter(|phrase| text.contains(&plain(phrase))).collect()
+    };
+    let all: Vec<(&Symptom, Vec<&str>)> =
+        SYMPTOMS.iter().map(|symptom| (symptom, said(symptom))).collect();
+    let is_part = |phrase: &str| {
+        let mut others = all.iter().flat_map(|(_, phrases)| phrases);
+        others.any(|other| other.len() > phrase.len() && other.contains(phrase))
+    };
+    let meant = all.iter().filter(|(_, phrases)| phrases.iter().any(|phrase| !is_part(phrase)));
+    meant.map(|(symptom, _)| *symptom).collect()
+}
+
+/// Small letters and digits, in words between single blanks, so that a phrase is found as whole words.
+fn plain(text: &str) -> String {
+    let text: String = text.chars().take(LONGEST).collect::<String>().to_lowercase();
+    let words = text.replace(['\'', '’'], "");
+    let words = words.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    format!(" {} ", words.collect::<Vec<_>>().join(" "))
+}

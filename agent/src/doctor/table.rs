@@ -1,0 +1,36 @@
+//! The table of symptoms. What logs say is from handbook §4, §6, §8.8; what causes it from the sections that its checks name.
+
+mod failing;
+mod impaired;
+
+use super::{Cause, Pattern, Symptom, when};
+
+const fn has(has: &'static [&'static str]) -> Pattern {
+    Pattern { has, lacks: &[] }
+}
+
+const fn because(check: &'static str, explains: &'static str) -> Cause {
+    Cause { check, explains, when: when::always }
+}
+
+/// Only where `when` says so.
+const fn where_so(when: super::When, check: &'static str, explains: &'static str) -> Cause {
+    Cause { check, explains, when }
+}
+
+/// Every symptom, from what stops a job to what slows it.
+pub static SYMPTOMS: &[Symptom] = &[
+    failing::GPU_LOST,
+    failing::NO_CUDA_DEVICE,
+    failing::NIC_DOWN,
+    failing::SOCKET_FALLBACK,
+    failing::GDR_DISABLED,
+    failing::PEERMEM,
+    failing::VFS_MISSING,
+    impaired::GROUPS_LARGE,
+    impaired::DMA_FAULTS,
+    impaired::BAR_SPACE,
+    impaired::NOT_IN_EFFECT,
+    impaired::PCIE_ERRORS,
+    impaired::LOW_BANDWIDTH,
+];

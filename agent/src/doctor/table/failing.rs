@@ -1,0 +1,237 @@
+//! Symptoms of what does not work at all.
+
+use super::super::{Pattern, Symptom, when};
+use super::{because, has, where_so};
+
+/// Xid, a GPU fell off the bus.
+pub(super) const GPU_LOST: Symptom = Symptom {
+    id: "gpu-lost",
+    title: "Xid, a GPU fell off the bus",
+    means: "a GPU no longer answers, or reports errors of its own",
+    phrases: &["xid", "off the bus", "gpu lost", "gpu is lost", "gpu missing", "gpu disappeared"],
+    lines: &[has(&["NVRM: Xid (PCI:"]), has(&["fallen off the bus"]), has(&["GPU is lost"])],
+    causes: &[
+        where_so(when::of_gpu, "pcie.log", "the kernel log names the GPU and the error"),
+        where_so(
+            when::without_gpu,
+            "topology.devices",
+            "a GPU that Linux does not list is gone for every program",
+        ),
+        because("pcie.link-width", "lanes that failed come before a link that fails"),
+        because("pcie.aer", "a link that loses transactions ends in a GPU that does not answer"),
+    ],
+};
+
+/// CUDA sees no device after ACS was set.
+pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
+    id: "no-cuda-device",
+    title: "CUDA sees no device after ACS was set",
+    means: "programs find no GPU, or cannot create a context on one",
+    phrases: &[
+        "cuda sees no device",
+        "no cuda device",
+        "no cuda capable device",
+        "cuda error 100",
+        "cuda context",
+        "nvidia smi no devices",
+        "after acs was set",
+        "api mismatch",
+    ],
+    lines: &[
+        has(&["no CUDA-capable device"]),
+        has(&["NVRM: API mismatch"]),
+        has(&["NVRM: The NVIDIA probe routine"]),
+        has(&["RmInitAdapter failed"]),
+    ],
+    causes: &[
+        where_so(
+            when::on_old_grace,
+            "iommu.mode",
+            "on Arm CPUs of NVIDIA before Linux 6.11 the driver cannot bind a process to a GPU whose DMA passes through, \
+                 once ACS is on",
+        ),
+        because("modules.driver", "a GPU without its maker's driver is invisible to CUDA"),
+        where_so(
+            when::of_gpu_driver,
+            "modules.log",
+            "the driver's modules were refused, or are not those of the libraries",
+        ),
+        where_so(when::of_lost_gpu, "pcie.log", "a GPU that does not answer cannot be opened"),
+        where_so(
+            when::without_gpu,
+            "topology.devices",
+            "what Linux does not list no driver can open",
+        ),
+    ],
+};
+
+/// NIC port down.
+pub(super) const NIC_DOWN: Symptom = Symptom {
+    id: "nic-down",
+    title: "NIC port down",
+    means: "a port of an RDMA NIC is not active",
+    phrases: &[
+        "port down",
+        "nic down",
+        "link down",
+        "no carrier",
+        "port is down",
+        "port not active",
+    ],
+    lines: &[
+        has(&["mlx5_core", "Cable unplugged"]),
+        has(&["mlx5_core", "Link down"]),
+        has(&["Got async event : port error"]),
+    ],
+    causes: &[
+        because("rdma.port-state", "NCCL and every other RDMA program use active ports only"),
+        where_so(
+            when::without_nic,
+            "topology.devices",
+            "a NIC that Linux does not list has no port",
+        ),
+        where_so(
+            when::of_rdma_driver,
+            "modules.log",
+            "without its RDMA driver a NIC shows no RDMA port",
+        ),
+        where_so(
+            when::of_lost_link,
+            "pcie.log",
+            "a NIC whose slot lost its link is gone with its ports",
+        ),
+    ],
+};
+
+/// NET/Socket fallback.
+pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
+    id: "socket-fallback",
+    title: "NET/Socket fallback",
+    means: "NCCL sends by TCP instead of RDMA",
+    phrases: &[
+        "net socket",
+        "socket fallback",
+        "falls back to socket",
+        "fallback to socket",
+        "falls back to tcp",
+        "using network socket",
+        "net ib no device found",
+    ],
+    lines: &[
+        has(&["NCCL INFO", "Using network Socket"]),
+        has(&["via NET/Socket/"]),
+        has(&["NET/IB : No device found"]),
+    ],
+    causes: &[
+        where_so(
+            when::at_all,
+            "rdma.port-state",
+            "NCCL takes ports that are active, and sockets where there is none",
+        ),
+        where_so(
+            when::without_nic,
+            "topology.devices",
+            "without an RDMA NIC there is nothing but sockets",
+        ),
+        where_so(
+            when::of_rdma_driver,
+            "modules.log",
+            "without the NIC's RDMA driver NCCL finds no RDMA device",
+        ),
+    ],
+};
+
+/// GDR disabled.
+pub(super) const GDR_DISABLED: Symptom = Symptom {
+    id: "gdr-disabled",
+    title: "GDR disabled",
+    means: "NCCL uses RDMA, and copies GPU memory through the host's",
+    phrases: &[
+        "gdr disabled",
+        "gdr is disabled",
+        "gpu direct rdma disabled",
+        "gpudirect rdma disabled",
+        "no gdrdma",
+        "gpudirect disabled",
+        "gpudirect rdma not used",
+    ],
+    lines: &[
+        has(&["GPU Direct RDMA Disabled"]),
+        Pattern { has: &["via NET/IB/"], lacks: &["/GDRDMA"] },
+    ],
+    causes: &[
+        because(
+            "modules.gpudirect",
+            "NCCL asks for DMA-BUF first, then for nvidia_peermem, and copies without either",
+        ),
+        because("modules.driver", "only the maker's driver gives out GPU memory"),
+        because(
+            "topology.pairing",
+            "NCCL copies where GPU and NIC are further apart than a common PCIe switch",
+        ),
+        where_so(
+            when::with_data_direct,
+            "acs.shape",
+            "a Data Direct function is used only where the ports above it have the bits of its shape",
+        ),
+    ],
+};
+
+/// Peermem won't load.
+pub(super) const PEERMEM: Symptom = Symptom {
+    id: "peermem",
+    title: "peermem won't load",
+    means: "nvidia_peermem cannot be loaded, or does not work",
+    phrases: &[
+        "peermem wont load",
+        "peermem",
+        "nvidia peermem",
+        "nv peer mem",
+        "could not insert nvidia peermem",
+    ],
+    lines: &[
+        has(&["nvidia_peermem: "]),
+        has(&["nvidia-peermem ", "ERROR"]),
+        has(&["could not insert", "peermem"]),
+    ],
+    causes: &[
+        where_so(when::of_peermem, "modules.log", "the kernel said why it refused the module"),
+        because("modules.gpudirect", "what the module needs is missing, or nothing loads it"),
+        because("modules.leftovers", "nv_peer_mem registers first, and its successor cannot"),
+        because("modules.driver", "nvidia_peermem needs the nvidia module"),
+    ],
+};
+
+/// VFs missing.
+pub(super) const VFS_MISSING: Symptom = Symptom {
+    id: "vfs-missing",
+    title: "VFs missing",
+    means: "virtual functions are not there, or fewer than asked for",
+    phrases: &[
+        "vfs missing",
+        "no vfs",
+        "missing vfs",
+        "vf missing",
+        "sriov numvfs",
+        "sr iov",
+        "virtual functions",
+    ],
+    lines: &[
+        has(&["not enough MMIO resources for SR-IOV"]),
+        has(&["SR-IOV: bus number out of range"]),
+        has(&["cannot configure SR-IOV"]),
+    ],
+    causes: &[
+        because(
+            "firmware.sriov-resources",
+            "the firmware has given VFs no addresses, and Linux makes none without",
+        ),
+        because("firmware.ari", "without ARI a function has room for seven VFs at most"),
+        where_so(when::of_vfs, "profile.in-effect", "what the profile asks for is not made yet"),
+        where_so(
+            when::of_pci_argument,
+            "cmdline.rejected",
+            "the argument that makes room for VFs was not taken",
+        ),
+    ],
+};

@@ -1,0 +1,109 @@
+//! The table, what is meant by words, and what a log shows. What hosts come to is in tests/cli/doctor.txt.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::verify;
+
+fn ids(symptoms: &[&Symptom]) -> Vec<&'static str> {
+    symptoms.iter().map(|symptom| symptom.id).collect()
+}
+
+fn recognised(log: &[u8]) -> Recognised {
+    let mut recogniser = Recogniser::default();
+    log.chunks(7).for_each(|piece| recogniser.feed(piece));
+    recogniser.finish()
+}
+
+fn shown(log: &str) -> Vec<(&'static str, u64)> {
+    recognised(log.as_bytes())
+        .symptoms()
+        .map(|(symptom, lines)| (symptom.id, lines.count))
+        .collect()
+}
+
+#[test]
+fn every_row_is_complete_and_its_checks_are_there() {
+    let mut seen = BTreeSet::new();
+    for symptom in SYMPTOMS {
+        assert!(seen.insert(symptom.id), "two symptoms are called {}", symptom.id);
+        assert!(!symptom.phrases.is_empty() && !symptom.lines.is_empty(), "{}", symptom.id);
+        assert!(symptom.causes.len() >= 2, "{} has one cause only: it is a check", symptom.id);
+        for cause in symptom.causes {
+            assert!(
+                verify::find(cause.check).is_some(),
+                "{}: no check {}",
+                symptom.id,
+                cause.check
+            );
+            assert!(!cause.explains.ends_with('.'), "{}: {}", symptom.id, cause.explains);
+        }
+    }
+}
+
+#[test]
+fn a_symptom_is_found_by_its_own_words() {
+    for symptom in SYMPTOMS {
+        assert_eq!(find(symptom.id).map(|found| found.id), Some(symptom.id));
+        assert_eq!(ids(&matching(symptom.title)), [symptom.id], "{}", symptom.title);
+        for phrase in symptom.phrases {
+            let said = format!("Why: {}?!", phrase.to_uppercase());
+            assert_eq!(ids(&matching(&said)), [symptom.id], "{phrase}");
+        }
+    }
+}
+
+#[test]
+fn what_people_type_is_understood() {
+    for (text, id) in [
+        ("NET/Socket fallback", "socket-fallback"),
+        ("NCCL says GPU Direct RDMA Disabled for HCA 0", "gdr-disabled"),
+        ("modprobe: could not insert 'nvidia_peermem'", "peermem"),
+        ("peermem won\u{2019}t load", "peermem"),
+        ("IOMMU groups are too large", "groups-large"),
+        ("all_reduce is slow", "low-bandwidth"),
+        ("the NIC port is down", "nic-down"),
+    ] {
+        assert_eq!(ids(&matching(text)), [id], "{text}");
+    }
+    assert_eq!(ids(&matching("xid and low bandwidth")), ["gpu-lost", "low-bandwidth"]);
+    // Whole words only.
+    for text in ["", "it does not work", "slowly", "taxidermy", "\u{0}\u{1b}[31m"] {
+        assert_eq!(ids(&matching(text)), Vec::<&str>::new(), "{text}");
+    }
+}
+
+#[test]
+fn lines_of_nccl_and_of_the_kernel_are_recognised() {
+    let nccl = "n1:7:9 [0] NCCL INFO NCCL_DEBUG set\n\
+        n1:7:9 [0] NCCL INFO NET/IB : No device found.\n\
+        n1:7:9 [0] NCCL INFO Using network Socket\n\
+        n1:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
+    assert_eq!(shown(nccl), [("socket-fallback", 3)]);
+    let staged = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\nChannel 01/0 : 0[0] -> 8[0] via NET/IB/0/GDRDMA";
+    assert_eq!(shown(staged), [("gdr-disabled", 1)]);
+    assert_eq!(recognised(staged.as_bytes()).direct, 1);
+    let kernel = "[ 9.1] NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.\n\
+        [ 9.2] pcieport 0000:17:01.0: PCIe Bus Error: severity=Uncorrectable (Fatal)\n";
+    assert_eq!(shown(kernel), [("gpu-lost", 1), ("pcie-errors", 1)]);
+    // How-tos quote these; NCCL never printed them (handbook §8.8).
+    assert_eq!(shown("Could not enable GPU Direct RDMA\nUsing GPUDirect RDMA\n"), []);
+}
+
+#[test]
+fn a_hostile_log_is_read_in_little_memory_and_steers_nothing() {
+    let mut log = vec![b'x'; 1 << 20];
+    log.extend_from_slice(b"Using network Socket NCCL INFO\n\0\0\x1b[2J NCCL INFO Using network Socket \x1b]0;own\x07\xff\n");
+    log.extend_from_slice(&b"NET/IB : No device found.\n".repeat(1000));
+    let mut recogniser = Recogniser::default();
+    log.chunks(64 << 10).for_each(|piece| recogniser.feed(piece));
+    assert!(format!("{recogniser:?}").len() < 64 << 10, "the long line was kept");
+    let found = recogniser.finish();
+    assert_eq!(found.lines, 1002);
+    let (symptom, lines) = found.symptoms().next().unwrap();
+    assert_eq!((symptom.id, lines.count, lines.first.len()), ("socket-fallback", 1001, 3));
+    assert_eq!(lines.first[0].line, 2);
+    assert!(!lines.first[0].text.contains(crate::visible::steers), "{:?}", lines.first[0]);
+    assert_eq!(recognised(b"").lines, 0);
+    assert_eq!(recognised(b"\n\nx").lines, 3);
+}
