@@ -18,6 +18,7 @@ pub mod engine;
 pub mod error_chain;
 pub mod facts;
 pub mod host;
+pub mod kernel_log;
 pub mod kind;
 pub mod ledger;
 pub mod mask;

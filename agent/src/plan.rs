@@ -5,6 +5,7 @@ mod content;
 mod form;
 mod waiting;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::value::PciAddress;
@@ -18,17 +19,7 @@ pub type KindName = &'static str;
 
 /// When a change counts (ordered from the least to the most disruptive to wait for).
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
@@ -44,7 +35,7 @@ pub enum Effect {
 
 /// A reason that can be checked: the claim, and where it comes from.
 #[derive(
-    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub struct Why {
     /// One sentence.
@@ -67,7 +58,7 @@ impl Why {
 }
 
 /// Something that must be true of the host after the actions before it; the executor reads it back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "check", rename_all = "kebab-case")]
 pub enum Check {
     /// The default boot entry carries every token of `present`, and none of `absent`, by the kernel's own rules.
@@ -85,7 +76,7 @@ pub enum Check {
 }
 
 /// The closed set of things that can be done to a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum Action {
     /// Make the file at `path` hold `after` (`None`: be absent). Refused if it no longer holds `before`.
@@ -209,7 +200,7 @@ impl Action {
 }
 
 /// What `revert` does about a tool that has run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "by", rename_all = "kebab-case")]
 pub enum WayBack {
     /// It makes its files from others (`update-grub`): it runs again once those are back.
@@ -224,14 +215,14 @@ pub enum WayBack {
 }
 
 /// Why a change is shown but cannot be made on this host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Deferred {
     /// Who has to do it, and when: `the first boot of the image, when bedplate apply does it`.
     pub until: String,
 }
 
 /// One line of a change for people: a kernel parameter, a module, a port's bits, a VF count.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Item {
     /// What differs.
     pub subject: String,
@@ -245,7 +236,7 @@ pub struct Item {
 
 /// One unit of work: it is done whole or taken back whole. Its items say what differs and why;
 /// its actions say what is done about all of them together (one file, one `update-grub`, however many parameters).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// Stable name within the plan, `kind/subject`.
     pub id: String,
@@ -289,7 +280,7 @@ impl Change {
 }
 
 /// Something the operator has to deal with: bedplate will not, and says what would.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Blocker {
     /// The kind it belongs to.
     #[serde(deserialize_with = "form::known_kind")]
@@ -303,9 +294,7 @@ pub struct Blocker {
 }
 
 /// Something that could not be read, so that nothing is claimed about it.
-#[derive(
-    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Unknown {
     /// The kind it matters to.
     #[serde(deserialize_with = "form::known_kind")]
@@ -317,9 +306,7 @@ pub struct Unknown {
 }
 
 /// Something already as the profile wants it.
-#[derive(
-    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Settled {
     /// The kind it belongs to.
     #[serde(deserialize_with = "form::known_kind")]
@@ -331,9 +318,7 @@ pub struct Settled {
 }
 
 /// A remark that changes nothing (`PF 0000:18:00.0 is managed by the SR-IOV operator: left alone`).
-#[derive(
-    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
     /// The kind it belongs to.
     #[serde(deserialize_with = "form::known_kind")]
@@ -346,7 +331,7 @@ pub struct Note {
 
 /// What the plan asks of the machine's power state.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum RebootNeed {
@@ -359,7 +344,7 @@ pub enum RebootNeed {
 }
 
 /// What one kind has to say; [`Plan`] is the sections put together.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KindPlan {
     /// Ordered differences.
     pub changes: Vec<Change>,
@@ -382,7 +367,7 @@ pub struct KindPlan {
 }
 
 /// The whole dry run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// The profile's name.
     pub profile: String,

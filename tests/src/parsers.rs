@@ -178,7 +178,7 @@ fn kernel_log(bytes: &[u8]) {
     let seen = Seen { running: Some(&line), log: Some(&text), ..Seen::default() };
     cause(&seen, &edit(), &[]).describe();
     for line in text.lines() {
-        let kept = bedplate::facts::kernel_log::kept(line).unwrap_or_default();
+        let kept = bedplate::kernel_log::kept(line).unwrap_or_default();
         assert!(kept.len() <= line.len() + 64, "{kept} is longer than {line}");
     }
     let mut recogniser = bedplate::doctor::Recogniser::default();

@@ -2,8 +2,8 @@
 //! one sort of host is none on another.
 
 use crate::facts::Facts;
-use crate::facts::kernel_log::{Said, Sign, said};
 use crate::facts::pci::Function;
+use crate::kernel_log::{Said, Sign, said};
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::verify::{Judged, Severity, Verdict};
 

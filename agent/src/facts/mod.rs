@@ -6,7 +6,6 @@ pub mod boot;
 pub mod caps;
 pub mod cufile;
 pub mod gpu;
-pub mod kernel_log;
 pub mod leftovers;
 pub mod limits;
 pub mod names;

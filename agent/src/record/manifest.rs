@@ -5,10 +5,9 @@ use std::ops::ControlFlow;
 
 use super::Recorder;
 use crate::facts::pci::Function;
-use crate::facts::{
-    Depth, aer, caps, kernel_log, limits, names, observe, rdma, rebar, storage, uplink, vfs,
-};
+use crate::facts::{Depth, aer, caps, limits, names, observe, rdma, rebar, storage, uplink, vfs};
 use crate::host::{Reader, module};
+use crate::kernel_log;
 use crate::kind::KINDS;
 use crate::kind::RecordMode::{self, Names, Presence, Whole};
 

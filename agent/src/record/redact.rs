@@ -5,6 +5,7 @@
 
 mod cufile;
 mod files;
+mod kernel_log;
 mod profile;
 mod script;
 mod uki;

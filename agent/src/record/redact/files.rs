@@ -3,12 +3,10 @@
 
 use serde_json::Value;
 
-use super::profile;
 use super::words::{Style, Words};
-use crate::cmdline::complaint::{self, Complaint};
-use crate::facts::kernel_log::kept as kept_of_log;
+use super::{kernel_log, profile};
 use crate::facts::limits;
-use crate::host::{KernelLog, recorded};
+use crate::host::recorded;
 use crate::mask;
 use crate::raw_text;
 
@@ -37,7 +35,7 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
     if path.starts_with(recorded::ANSWERS) {
         return match path {
             recorded::ROUTES => Some(words.identities(text)),
-            recorded::KERNEL_LOG => kernel_log(text, words),
+            recorded::KERNEL_LOG => kernel_log::kept(text, words),
             _ => Some(text.to_owned()),
         };
     }
@@ -68,26 +66,6 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
         "/var/lib/bedplate/ledger.json" => ledger(text, words)?,
         _ => return by_place(path, text, words),
     })
-}
-
-/// Of the kernel's log the lines that mean something, in the kernel's own words; arguments as on the command line.
-fn kernel_log(text: &str, words: &mut Words) -> Option<String> {
-    let mut log: KernelLog = serde_json::from_str(text).ok()?;
-    log.keep(kept_of_log);
-    for line in &mut log.lines {
-        if let Some(said) = complaint::parts(&line.text) {
-            line.text = format!("{}{}{}", said.head, masked(&said, words), said.tail);
-        }
-    }
-    serde_json::to_string(&log).ok()
-}
-
-fn masked(said: &Complaint<'_>, words: &mut Words) -> String {
-    match said.parameter {
-        Some(parameter) => words.value(parameter, said.arguments, Style::Line),
-        None if mask::is_name(said.arguments) && said.is_name => said.arguments.to_owned(),
-        None => words.text(said.arguments, Style::Line),
-    }
 }
 
 /// Files that there may be several of, by name and directory.

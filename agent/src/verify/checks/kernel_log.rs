@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use super::super::evidence::unread;
 use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::counted;
-use crate::facts::kernel_log::{Said, Sign, said};
 use crate::host::{KernelLog, Reading, kmsg};
+use crate::kernel_log::{Said, Sign, said};
 use crate::kind::some_of;
 
 const HOW: &str = "/dev/kmsg, which root alone may read where kernel.dmesg_restrict is 1; only lines that mean something are kept";
