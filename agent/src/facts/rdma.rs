@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::pci::Function;
 use super::uplink;
-use crate::host::{ReadError, Reader, Reading, link};
+use crate::host::{ReadError, Reader, Reading, Reason, link};
 use crate::value::PciAddress;
 
 /// Directory of the RDMA devices.
@@ -105,30 +105,51 @@ impl GidKind {
 /// The ports of a function, by device and number.
 pub fn ports(reader: &dyn Reader, function: &Function) -> Vec<RdmaPort> {
     let of_device = |device: &String| {
-        let numbers = reader.list(&format!("{CLASS}/{device}/ports")).unwrap_or_default();
-        numbers.into_iter().map(|number| (device.clone(), number)).collect::<Vec<_>>()
-    };
-    let port = |(device, number): (String, String)| {
-        let directory = format!("{CLASS}/{device}/ports/{number}");
-        let attribute =
-            |name: &str| Reading::from_result(reader.attribute(&format!("{directory}/{name}")));
-        let mut port = RdmaPort {
-            function: function.address,
-            name: format!("{device}/{number}"),
-            state: attribute("state"),
-            phys_state: attribute("phys_state"),
-            link_layer: attribute("link_layer"),
-            rate: attribute("rate"),
-            gid: Reading::Absent,
-            interface: Reading::Absent,
+        let numbers = match Reading::from_result(reader.list(&format!("{CLASS}/{device}/ports"))) {
+            Reading::Known(numbers) => numbers,
+            Reading::Absent => Vec::new(),
+            // A device without a port would be taken for one that needs none.
+            Reading::Unknown(why) => return vec![unread(function, device, &why)],
         };
-        if port.is_ethernet() {
-            port.gid = flat(roce_gid(reader, &directory));
-            port.interface = flat(interface(reader, function, &directory));
-        }
-        port
+        numbers.into_iter().map(|number| port(reader, function, device, &number)).collect()
     };
-    function.infiniband.iter().flat_map(of_device).map(port).collect()
+    function.infiniband.iter().flat_map(of_device).collect()
+}
+
+/// A port of which there is one at least, and nothing known.
+fn unread(function: &Function, device: &str, why: &Reason) -> RdmaPort {
+    let unknown = || Reading::Unknown(why.clone());
+    RdmaPort {
+        function: function.address,
+        name: format!("{device}/1"),
+        state: unknown(),
+        phys_state: unknown(),
+        link_layer: unknown(),
+        rate: unknown(),
+        gid: Reading::Unknown(why.clone()),
+        interface: Reading::Unknown(why.clone()),
+    }
+}
+
+fn port(reader: &dyn Reader, function: &Function, device: &str, number: &str) -> RdmaPort {
+    let directory = format!("{CLASS}/{device}/ports/{number}");
+    let attribute =
+        |name: &str| Reading::from_result(reader.attribute(&format!("{directory}/{name}")));
+    let mut port = RdmaPort {
+        function: function.address,
+        name: format!("{device}/{number}"),
+        state: attribute("state"),
+        phys_state: attribute("phys_state"),
+        link_layer: attribute("link_layer"),
+        rate: attribute("rate"),
+        gid: Reading::Absent,
+        interface: Reading::Absent,
+    };
+    if port.is_ethernet() {
+        port.gid = flat(roce_gid(reader, &directory));
+        port.interface = flat(interface(reader, function, &directory));
+    }
+    port
 }
 
 fn flat<T>(found: Result<Option<T>, ReadError>) -> Reading<T> {

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use super::super::evidence::unread;
 use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::topology::nearest;
 use super::{counted, named};
 use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
 use crate::host::{Reading, Reason};
 use crate::kind::some_of;
+use crate::topology::Distance;
 
 /// Ports that a finding names before it counts.
 const FEW: usize = 6;
@@ -21,8 +23,8 @@ pub const PORT_STATE: Check = Check {
     severity: Severity::Fail,
     needs_root: false,
     explain: Explain {
-        what: "Every RDMA NIC has an RDMA device, and its ports are `4: ACTIVE`. Some ports that are not are a warning (a second \
-               port without a cable); none that is fails.",
+        what: "Every RDMA NIC has an RDMA device, and its ports are `4: ACTIVE`. It fails where none is, or none of \
+               the NICs that a GPU shares a switch with; other ports that are not are a warning (a second port without a cable).",
         why: "NCCL uses active ports only, and says nothing of the others.",
         source: "handbook §5.3, §8.5",
         how: "infiniband/ of each NIC in /sys/bus/pci/devices; state and phys_state of /sys/class/infiniband/*/ports/*",
@@ -32,13 +34,42 @@ pub const PORT_STATE: Check = Check {
 
 fn port_state(evidence: &Evidence<'_>) -> Judgement {
     let nics = evidence.some_rdma_pfs()?;
+    let topology = evidence.topology()?;
+    let tree = topology.tree();
     let ports = own_ports(evidence)?;
     if let Some((port, why)) = unknown_state(&ports) {
         return Ok(unread(&format!("the state of port {}", port.name), why));
     }
     let (active, down): (Vec<_>, Vec<_>) = ports.iter().partition(|port| port.is_active());
+    let gap = |nic: &&Function| tree.gaps.iter().find(|gap| gap.address == nic.address);
+    if let Some(gap) = nics.iter().filter(|nic| nic.infiniband.is_empty()).find_map(gap) {
+        return Ok(unread(&format!("the RDMA device of NIC {}", gap.address), &gap.reason));
+    }
     if active.is_empty() {
         return Ok(none_active(&nics, &down));
+    }
+    let works = |nic: &&&Function| active.iter().any(|port| port.function == nic.address);
+    let cut_off: Vec<(&Function, Vec<&Function>)> = evidence
+        .gpus
+        .iter()
+        .filter_map(|gpu| {
+            let (distance, near) = nearest(topology, gpu, &nics)?;
+            (distance <= Distance::Pxb && near.iter().find(works).is_none()).then_some((*gpu, near))
+        })
+        .collect();
+    if !cut_off.is_empty() {
+        let gpus: Vec<&Function> = cut_off.iter().map(|(gpu, _)| *gpu).collect();
+        let seen = |(gpu, near): &(&Function, Vec<&Function>)| Seen {
+            what: format!("GPU {}: near NIC {}", gpu.address, named(near, "NICs")),
+            at: "places in /sys/bus/pci/devices".to_owned(),
+        };
+        return Ok(Outcome::fail(format!(
+            "GPU {}: no NIC below the same switches has an active port",
+            named(&gpus, "GPUs")
+        ))
+        .all_seen(cut_off.iter().map(seen))
+        .all_seen(down.iter().map(|port| shown(port, &port.state, &port.phys_state)))
+        .remedy(CABLE));
     }
     if !down.is_empty() {
         let of = counted(ports.len(), "port");

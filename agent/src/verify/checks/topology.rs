@@ -9,7 +9,7 @@ use crate::facts::pci::Function;
 use crate::host::Reading;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::some_of;
-use crate::topology::{Distance, Peer};
+use crate::topology::{Distance, Peer, Topology};
 
 /// `topology.devices`.
 pub const DEVICES: Check = Check {
@@ -103,6 +103,17 @@ pub const PAIRING: Check = Check {
     judge: pairing,
 };
 
+/// The NICs that are nearest to a GPU, and how near.
+pub(super) fn nearest<'a>(
+    topology: &Topology<'_>,
+    gpu: &Function,
+    nics: &[&'a Function],
+) -> Option<(Distance, Vec<&'a Function>)> {
+    let distance = |nic: &&Function| topology.distance(gpu.address, nic.address);
+    let least = nics.iter().map(distance).min()?;
+    Some((least, nics.iter().filter(|nic| distance(nic) == least).copied().collect()))
+}
+
 fn pairing(evidence: &Evidence<'_>) -> Judgement {
     let topology = evidence.topology()?;
     let (gpus, nics) = (&evidence.gpus, &evidence.rdma_nics);
@@ -113,20 +124,15 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
     let has_data_direct = |gpu: &Function| {
         pairs.iter().any(|pair| pair.gpu == gpu.address && pair.kind == Peer::DataDirect)
     };
-    let nearest = |gpu: &Function| {
-        let distance = |nic: &&Function| topology.distance(gpu.address, nic.address);
-        let least = nics.iter().map(distance).min()?;
-        let near = nics.iter().filter(|nic| distance(nic) == least);
-        Some((least, near.map(|nic| nic.address.to_string()).collect::<Vec<_>>()))
-    };
     let reach = match superchip(evidence.facts) {
         Superchip::No => Distance::Pxb,
         _ => Distance::Node,
     };
     let (mut far, mut unknown, mut seen) = (Vec::new(), Vec::new(), Vec::new());
     for gpu in gpus.iter().filter(|gpu| !has_data_direct(gpu)) {
-        let Some((distance, near)) = nearest(gpu) else { continue };
-        let near = some_of(near.into_iter(), FEW, "NICs");
+        let Some((distance, near)) = nearest(topology, gpu, nics) else { continue };
+        let near = near.iter().map(|nic| nic.address.to_string());
+        let near = some_of(near, FEW, "NICs");
         seen.push(Seen {
             what: format!("GPU {}: {distance} to NIC {near}", gpu.address),
             at: "places in /sys/bus/pci/devices".to_owned(),
