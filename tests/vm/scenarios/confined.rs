@@ -231,7 +231,8 @@ fn did(unit: &str, said: &str, can: &[&[&str]]) -> Result<()> {
 /// A daemon that was taken over has no command of its own run, nor the profile's by a unit that is not for it.
 fn foreign_tasks(node: &Node) -> Result<()> {
     node.step("a busy command is run by the unit for it, and that of the profile only");
-    let busy = "[reboot]\npolicy = \"never\"\nbusy_command = [\"/bin/touch\", \"/var/tmp/ours\"]\n";
+    let busy =
+        "[reboot]\npolicy = \"never\"\nbusy_command = [\"/bin/touch\", \"/var/cache/ours\"]\n";
     node.put(PROFILE_PATH, format!("{PASSTHROUGH}{busy}"))?;
     let program = node.ok("stat -c %d:%i /usr/bin/bedplate")?;
     let ask = |unit: &str, task: serde_json::Value| {
@@ -245,16 +246,16 @@ fn foreign_tasks(node: &Node) -> Result<()> {
         let said = ask(unit, task.clone())?;
         check!(said.contains(&format!("bedplate-{unit} does not do this task")), "{said}");
     }
-    node.ok("! [ -e /var/tmp/ours ]")?;
+    node.ok("! [ -e /var/cache/ours ]")?;
     let said = ask("check", task)?;
     check!(said.contains("\"code\":0"), "{said}");
-    node.ok("[ -e /var/tmp/ours ]")?;
-    let argv = ["/bin/touch", "/var/tmp/theirs"];
+    node.ok("[ -e /var/cache/ours ]")?;
+    let argv = ["/bin/touch", "/var/cache/theirs"];
     for unit in ["worker", "loader", "holders", "check"] {
         let said = ask(unit, serde_json::json!({ "task": "busy-command", "argv": argv }))?;
         check!(said.contains("this is no task"), "{unit}: {said}");
     }
-    node.ok("! [ -e /var/tmp/theirs ]")?;
+    node.ok("! [ -e /var/cache/theirs ]")?;
     Ok(())
 }
 
