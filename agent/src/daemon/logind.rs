@@ -139,8 +139,8 @@ impl From<Kept> for Announced {
     }
 }
 
-/// What has become of an announcement. All but the first end it: nothing is announced again in this boot unless an
-/// operator asks.
+/// What has become of an announcement. All but the first end it; after all but [`Stage::TakenBack`] nothing is announced
+/// again in this boot unless an operator asks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "kebab-case")]
 pub enum Stage {
@@ -154,6 +154,9 @@ pub enum Stage {
     },
     /// Its time has passed, and the machine did not go down.
     DidNotCome,
+    /// bedplate has taken it back itself, or logind did not take it: it may be announced again. Kept only for what is still
+    /// armed.
+    TakenBack,
     /// The operator's command that cycles the power was started.
     CommandRun,
 }
@@ -167,6 +170,22 @@ impl Announced {
     /// Whether logind is to carry it out, or is about to.
     pub fn stands(&self) -> bool {
         self.stage == Stage::Announced
+    }
+
+    /// What was made ready and is to be undone, since the reboot does not come.
+    pub fn armed(&self) -> Option<&Prepared> {
+        match self.stage {
+            Stage::CalledOff { .. } | Stage::DidNotCome | Stage::TakenBack => {
+                self.prepared.as_ref()
+            }
+            Stage::Announced | Stage::CommandRun => None,
+        }
+    }
+
+    /// What there is to remember of it.
+    pub fn to_remember(self) -> Option<Self> {
+        let undo = self.prepared.as_ref().is_some_and(|prepared| !prepared.undo.is_empty());
+        (self.stage != Stage::TakenBack || undo).then_some(self)
     }
 }
 

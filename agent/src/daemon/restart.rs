@@ -2,6 +2,7 @@
 //! doing it. Everything that fails on the way leaves the host running.
 
 mod announce;
+mod armed;
 mod error;
 mod fire;
 mod last_boot;
@@ -23,13 +24,11 @@ use super::observation::Observation;
 use super::status::{Status, Verdict};
 use super::store::{Store, StoreError};
 use crate::enforce_hold::EnforceHold;
-use crate::error_chain::chain;
 use crate::kind::cmdline::diagnosis::Cause;
 use crate::plan::RebootNeed;
 use crate::profile::model::RebootPolicy;
 use crate::reboot::decide::{Scheduled, Situation, decide};
 use crate::reboot::last_boot::LastBoot;
-use crate::reboot::method::Prepared;
 use crate::reboot::record::Record;
 use crate::reboot::state::{Reason, RebootState, UNFINISHED, WaitsFor, joined};
 use crate::utc::shown;
@@ -49,6 +48,8 @@ pub struct Restart {
     seen_ours: Option<Timestamp>,
     lock: lock::Lock,
     helpers: Helpers,
+    /// What is still armed for a reboot that does not come, as it was last said.
+    armed: Option<String>,
     asked_for: u64,
     /// Which reboot this boot follows, once that is known.
     came: Option<LastBoot>,
@@ -67,6 +68,7 @@ impl Restart {
             seen_ours: None,
             lock: lock::Lock::default(),
             helpers,
+            armed: None,
             asked_for: 0,
             came: None,
             last: None,
@@ -76,15 +78,6 @@ impl Restart {
     /// The bus has come or gone.
     pub fn set_logind(&mut self, logind: Option<ManagerProxy<'static>>) {
         self.logind = logind;
-    }
-
-    /// Undoes what was prepared for a reboot that does not come.
-    async fn take_back(&self, prepared: Option<&Prepared>) {
-        if let Some(prepared) = prepared
-            && let Err(error) = self.helpers.take_back(prepared).await
-        {
-            say(journal::REBOOT_FAILED, &chain(&error));
-        }
     }
 
     /// The daemon's small files.
@@ -120,10 +113,11 @@ impl Restart {
                     self.announce(record, status, observation, *at).await
                 }
                 (RebootState::CallingOff { why }, Ok(record)) => {
-                    self.cancel(record, &why.join("; ")).await
+                    self.cancel(record, &why.join("; "), Stage::TakenBack).await
                 }
                 (RebootState::CallingOff { why }, Err(_)) => {
-                    self.cancel(&mut Record::default(), &why.join("; ")).await
+                    let (mut none, why) = (Record::default(), why.join("; "));
+                    self.cancel(&mut none, &why, Stage::TakenBack).await
                 }
                 _ => Ok(false),
             };
@@ -146,7 +140,7 @@ impl Restart {
         status.reboot.called_off =
             self.store.announced().and_then(|announced| match announced.stage {
                 Stage::CalledOff { by } => Some(by),
-                Stage::Announced | Stage::DidNotCome | Stage::CommandRun => None,
+                _ => None,
             });
         if let Ok(record) = &record {
             status.reboot.attempts = record.in_a_row(&self.boot_id);
@@ -154,7 +148,8 @@ impl Restart {
         let lock_again = self.give_back(status, Some(observation), taking).await;
         status.reboot.asked_for = self.asked_for;
         let again = come_again(&status.reboot.state, again);
-        again.into_iter().chain(lock_again).chain(self.watch_command()).min()
+        let armed_again = self.is_armed().then_some(LOOK_AGAIN);
+        again.into_iter().chain(lock_again).chain(armed_again).chain(self.watch_command()).min()
     }
 
     /// A request that something was in the way of is remembered as one: an operator who lifts a hold hours later does not
@@ -269,6 +264,7 @@ impl Restart {
     ) -> RebootState {
         let now = Timestamp::now();
         let scheduled = self.scheduled().await;
+        let armed = self.disarm().await;
         // A reboot that was called off takes an operator's request out of the record.
         if record.is_ok() {
             *record = self.store.record();
@@ -286,6 +282,8 @@ impl Restart {
                     .is_ok_and(|record| record.rehearsed(&self.boot_id, &observation.hash));
             (vetoes, inhibitors) = self.in_the_way(status, observation, asked, rehearsed).await;
         }
+        // What it would be made ready from is not what the host was found with.
+        vetoes.extend(armed.map(|text| Reason::new(WaitsFor::Method, text)));
         if self.helpers.is_replaced() {
             // Nothing could be looked at: the next daemon decides. It comes at once.
             return match scheduled {

@@ -1,6 +1,7 @@
 //! The daemon on a private bus: what it does about drift and about reboots, and what it says of it.
 
 mod absent;
+mod armed;
 mod boot;
 mod bus;
 mod by_itself;

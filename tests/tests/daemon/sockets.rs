@@ -22,7 +22,7 @@ fn note(file: &Path, line: &str) {
 }
 
 /// As `bedplate-NAME.socket` with `Accept=yes`. What was asked for is in the file `asked`, the name first.
-fn serve(rig: &Rig, name: &'static str, relay: &Path) {
+pub fn serve(rig: &Rig, name: &'static str, relay: &Path) {
     let socket = rig.path("helpers").join(name);
     std::fs::create_dir_all(rig.path("helpers")).expect("ours");
     let listener = UnixListener::bind(&socket).expect("ours");
@@ -48,9 +48,9 @@ fn serve(rig: &Rig, name: &'static str, relay: &Path) {
     });
 }
 
-const ALL: [&str; 4] = ["worker", "loader", "holders", "check"];
+pub const ALL: [&str; 4] = ["worker", "loader", "holders", "check"];
 
-fn rig() -> Option<Rig> {
+pub fn rig() -> Option<Rig> {
     let mut rig = Rig::new()?;
     rig.sockets = true;
     Some(rig)

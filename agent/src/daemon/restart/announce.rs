@@ -78,8 +78,9 @@ impl Restart {
             logind.schedule_shutdown(announced.kind.name(), announced.usec).await
         };
         if let Err(error) = asked.await {
-            self.take_back(announced.prepared.as_ref()).await;
-            self.store.announce(None)?;
+            let off = Announced { stage: Stage::TakenBack, ..announced };
+            self.store.announce(off.to_remember().as_ref())?;
+            self.disarm().await;
             record.call_off(&self.boot_id);
             self.store.keep(record)?;
             return Err(RestartError::Logind {
@@ -97,27 +98,27 @@ impl Restart {
         Ok(false)
     }
 
-    /// Takes bedplate's own announcement back.
+    /// Takes bedplate's own announcement back; `stage`: what that makes of it. What is armed for it is undone after this.
     pub(super) async fn cancel(
         &mut self,
         record: &mut Record,
         why: &str,
+        stage: Stage,
     ) -> Result<bool, RestartError> {
         let Some(logind) = self.logind.clone() else { return Ok(false) };
         logind.cancel_scheduled_shutdown().await.map_err(|error| RestartError::Logind {
             doing: "logind does not take the reboot back",
             error,
         })?;
-        if let Some(announced) = self.store.announced() {
-            self.take_back(announced.prepared.as_ref()).await;
-        }
         record.call_off(&self.boot_id);
         if let Some(asked) = &mut record.asked {
             // It is announced again when it can be, and then with the whole delay.
             asked.waited = true;
         }
         self.store.keep(record)?;
-        self.store.announce(None)?;
+        if let Some(announced) = self.store.announced() {
+            self.store.announce(Announced { stage, ..announced }.to_remember().as_ref())?;
+        }
         say(journal::REBOOT_CANCELLED, &format!("the announced reboot is taken back: {why}"));
         Ok(true)
     }

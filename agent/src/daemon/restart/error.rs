@@ -42,6 +42,9 @@ pub enum RestartError {
         /// For when.
         at: Timestamp,
     },
+    /// There is nothing to take back, but what was prepared for a reboot.
+    #[error("no reboot of bedplate's is announced, but {0}")]
+    Armed(String),
     /// There is nothing to take back.
     #[error("no reboot of bedplate's is announced")]
     NothingAnnounced,
@@ -58,7 +61,9 @@ impl RestartError {
             RestartError::Store(_) => WaitsFor::Record,
             RestartError::Logind { .. } => WaitsFor::Logind,
             RestartError::Lock(_) => WaitsFor::Lock,
-            RestartError::Method(_) | RestartError::Command(_) => WaitsFor::Method,
+            RestartError::Method(_) | RestartError::Command(_) | RestartError::Armed(_) => {
+                WaitsFor::Method
+            }
             RestartError::GoingDown
             | RestartError::NotOurs { .. }
             | RestartError::NothingAnnounced => WaitsFor::OtherShutdown,

@@ -302,7 +302,7 @@ impl Restart {
             Stage::CommandRun => waited < GOING_DOWN_US.unsigned_abs(),
             // It is not known what has become of it: there is no logind to ask.
             Stage::Announced => self.logind.is_none(),
-            Stage::CalledOff { .. } | Stage::DidNotCome => false,
+            Stage::CalledOff { .. } | Stage::DidNotCome | Stage::TakenBack => false,
         }
     }
 }

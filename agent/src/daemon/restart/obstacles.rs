@@ -63,7 +63,6 @@ impl Restart {
         if late < 0 && self.machine_stops().await {
             return Ok(on_the_way_down(&announced));
         }
-        self.take_back(announced.prepared.as_ref()).await;
         let by = (late < 0).then(|| {
             format!(
                 "through logind, as `shutdown -c` does, at {} or shortly before",
@@ -79,7 +78,7 @@ impl Restart {
         }
         self.store.keep(&record)?;
         let stage = by.clone().map_or(Stage::DidNotCome, |by| Stage::CalledOff { by });
-        let off = Announced { stage, prepared: None, ..announced };
+        let off = Announced { stage, ..announced };
         self.store.announce(Some(&off))?;
         if let Some(by) = by {
             let text = format!(
@@ -107,7 +106,9 @@ impl Restart {
 
     /// Whether what was announced in this boot has ended without a reboot, or with the operator's command.
     pub(super) fn called_off(&self) -> bool {
-        self.store.announced().is_some_and(|announced| !announced.stands())
+        let ended =
+            |announced: Announced| !matches!(announced.stage, Stage::Announced | Stage::TakenBack);
+        self.store.announced().is_some_and(ended)
     }
 
     pub(super) async fn vetoes(&self, settings: &Reboot, now: Timestamp) -> Vec<Reason> {

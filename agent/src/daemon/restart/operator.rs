@@ -26,10 +26,11 @@ impl Restart {
     pub async fn give_up(&mut self, status: &mut Status, why: &str) {
         if matches!(self.scheduled().await, Ok(Scheduled::Ours(_))) {
             let mut record = self.store.record().unwrap_or_default();
-            if let Err(error) = self.cancel(&mut record, why).await {
+            if let Err(error) = self.cancel(&mut record, why, Stage::TakenBack).await {
                 say(journal::REBOOT_FAILED, &error.to_string());
             }
         }
+        self.disarm().await;
         // It fails: the next look comes by itself, and with it the next try.
         self.give_back(status, None, false).await;
     }
@@ -49,8 +50,10 @@ impl Restart {
         let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
         record.asked = Some(Asked { why, boot_id: self.boot_id.clone(), at, waited: false });
         // What others took back before does not count against an operator who asks now.
-        if self.store.announced().is_some_and(|announced| !announced.stands()) {
-            self.store.announce(None)?;
+        if let Some(old) = self.store.announced().filter(|announced| !announced.stands()) {
+            // Only what is still armed for it counts.
+            let old = Announced { stage: Stage::TakenBack, ..old };
+            self.store.announce(old.to_remember().as_ref())?;
         }
         Ok(self.store.keep(&record)?)
     }
@@ -60,22 +63,28 @@ impl Restart {
     /// # Errors
     /// Why nothing was taken back.
     pub async fn withdraw(&mut self, uid: u32) -> Result<String, RestartError> {
+        let was_armed = self.is_armed();
+        let said = self.call_off(uid).await;
+        match (said, self.disarm().await) {
+            (Ok(said), Some(armed)) => Ok(format!("{said}, but {armed}")),
+            (Err(RestartError::NothingAnnounced), Some(armed)) => Err(RestartError::Armed(armed)),
+            (Err(RestartError::NothingAnnounced), None) if was_armed => {
+                Ok("what was prepared for the reboot that was taken back is undone".into())
+            }
+            (said, _) => said,
+        }
+    }
+
+    async fn call_off(&mut self, uid: u32) -> Result<String, RestartError> {
         let mut record = self.store.record()?;
         let requested = record.asked.take().is_some();
         self.store.keep(&record)?;
         match self.scheduled().await? {
             Scheduled::Ours(at) => {
-                let announced = self.store.announced();
-                self.cancel(&mut record, "`bedplate reboot cancel`").await?;
-                if let Some(announced) = announced {
-                    let by = format!(
-                        "by user {uid} with `bedplate reboot cancel`, at {}",
-                        shown(Timestamp::now())
-                    );
-                    let stage = Stage::CalledOff { by };
-                    let off = Announced { stage, prepared: None, ..announced };
-                    self.store.announce(Some(&off))?;
-                }
+                let when = shown(Timestamp::now());
+                let by = format!("by user {uid} with `bedplate reboot cancel`, at {when}");
+                let stage = Stage::CalledOff { by };
+                self.cancel(&mut record, "`bedplate reboot cancel`", stage).await?;
                 Ok(format!("the reboot announced for {} is taken back", shown(at)))
             }
             Scheduled::Underway(_) => Err(RestartError::GoingDown),

@@ -1,0 +1,111 @@
+//! What was made ready for a reboot that does not come is undone, however long that takes.
+
+use bedplate::daemon::status::State;
+use bedplate::reboot::state::RebootState;
+use bedplate_tests::program;
+use serde_json::{Value, json};
+
+use super::rig::{Rig, right, until, waiting};
+use super::sockets::{ALL, rig, serve};
+
+const MODE: &str = "sys/kernel/reboot/mode";
+const ANNOUNCED: &str = "run/bedplate/announced.json";
+
+fn kept(rig: &Rig) -> Value {
+    serde_json::from_str(&rig.read(ANNOUNCED)).unwrap_or_default()
+}
+
+fn goes_back_to_warm(kept: &Value) -> bool {
+    let steps = kept["prepared"]["undo"].as_array().cloned().unwrap_or_default();
+    steps.iter().any(|step| step["write"]["value"] == "warm")
+}
+
+/// A host that is announced to reboot by its firmware, with processes that are not the daemon's children.
+fn by_firmware() -> Option<Rig> {
+    let mut rig = rig()?;
+    ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
+    rig.write(MODE, "warm\n");
+    rig.write("sys/kernel/reboot/type", "acpi\n");
+    rig.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
+    let mut seen = waiting(&rig);
+    seen["reboot"]["methods"] = json!(["firmware"]);
+    rig.look(&seen);
+    rig.start();
+    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    assert_eq!(rig.read(MODE), "cold");
+    Some(rig)
+}
+
+#[test]
+fn what_cannot_be_undone_is_said_and_kept_for_the_next_daemon() {
+    let Some(mut rig) = by_firmware() else { return };
+    std::fs::rename(rig.path("helpers"), rig.path("stopped")).expect("ours");
+    let (code, said) = rig.run(&["reboot", "cancel"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("not undone yet (/sys/kernel/reboot/"), "{said}");
+    assert!(said.contains("bedplate-worker.socket"), "{said}");
+    for _ in 0..2 {
+        let kept = kept(&rig);
+        assert_eq!(kept["stage"]["stage"], "called-off", "{kept}");
+        assert!(goes_back_to_warm(&kept), "{kept}");
+        // Not even an operator gets another one meanwhile: it would be made ready from what is not the host's own.
+        let (_, said) = rig.run(&["reboot", "cancel"]);
+        assert!(said.contains("no reboot of bedplate's is announced, but what was"), "{said}");
+        rig.stop();
+        rig.start();
+    }
+    rig.stop();
+    std::fs::rename(rig.path("stopped"), rig.path("helpers")).expect("ours");
+    rig.start();
+    until("undone", || rig.read(MODE) == "warm");
+    until("forgotten", || kept(&rig)["prepared"].is_null());
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
+}
+
+#[test]
+fn nothing_is_announced_over_what_is_still_armed() {
+    let Some(mut rig) = by_firmware() else { return };
+    // It cannot be written to any more.
+    rig.write("sys/kernel/reboot/mode.dir/x", "");
+    std::fs::remove_file(rig.path(MODE)).expect("ours");
+    std::fs::rename(rig.path("sys/kernel/reboot/mode.dir"), rig.path(MODE)).expect("ours");
+    rig.inhibit(&["apt"]);
+    until("taken back", || rig.asked_of_logind().contains(&"cancel".to_owned()));
+    rig.inhibit(&[]);
+    let status = rig.until("waits", |status| {
+        matches!(status.reboot.state, RebootState::Waiting { .. })
+            && status.reboot.vetoes.iter().any(|veto| veto.contains("not undone yet"))
+    });
+    assert!(!status.reboot.vetoes.iter().any(|veto| veto.contains("apt")), "{status:#?}");
+    assert_eq!(kept(&rig)["stage"]["stage"], "taken-back");
+    rig.stop();
+    std::fs::remove_dir_all(rig.path(MODE)).expect("ours");
+    rig.write(MODE, "cold\n");
+    rig.start();
+    // From what the host was found with.
+    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    assert!(goes_back_to_warm(&kept(&rig)), "{}", rig.read("log"));
+}
+
+/// A request for a power cycle is a file of the daemon's own: it needs nobody to remove it.
+#[test]
+fn a_request_for_a_power_cycle_is_removed_without_any_unit() {
+    let Some(mut rig) = rig() else { return };
+    rig.look(&right(&rig));
+    rig.write("run/bedplate/power-cycle", "{}");
+    rig.write(MODE, "cold\n");
+    let kept_as = json!({
+        "kind": "reboot", "usec": 4_000_000_000_000_000_u64, "plan": "waits",
+        "prepared": { "method": "bmc", "next": "logind-reboot", "undo": [
+            { "write": { "path": format!("/{MODE}"), "value": "warm" } },
+            { "remove": { "path": "/run/bedplate/power-cycle" } },
+        ]},
+    });
+    rig.write(ANNOUNCED, &kept_as.to_string());
+    rig.start();
+    rig.until("nobody looks", |status| status.state == State::Error);
+    until("removed", || !rig.path("run/bedplate/power-cycle").exists());
+    until("kept", || kept(&rig)["prepared"]["undo"].as_array().is_some_and(|undo| undo.len() == 1));
+    assert_eq!(kept(&rig)["stage"]["stage"], "called-off");
+    assert_eq!(rig.read(MODE), "cold\n");
+}
