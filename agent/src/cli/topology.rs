@@ -43,6 +43,12 @@ pub struct TopologyArgs {
     /// Say where FILE and sysfs disagree: an XML topology of NCCL, or the text of `nvidia-smi topo -m`. Exit with 2 if they do.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all", "vfs", "nccl_xml"])]
     import: Option<PathBuf>,
+    /// A picture, as a file of its own that shows what was read where one points at it; for one host.
+    #[arg(long, conflicts_with_all = ["json", "all", "vfs", "nccl_xml", "import"])]
+    svg: bool,
+    /// File to write the picture to, a new one; `-` = standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "-", requires = "svg")]
+    out: PathBuf,
     /// Say on stderr what reading cost: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
@@ -61,7 +67,7 @@ pub fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
     }
     let imported = args.import.as_deref().map(read).transpose()?;
     let imported = imported.as_ref();
-    if args.nccl_xml {
+    if args.nccl_xml || args.svg {
         // Two documents after one another would be no XML.
         let opened = host::open_one(&args.host)?;
         return one(args, imported, &opened);
@@ -148,6 +154,9 @@ fn show(
         output::data(&topology::nccl_xml(shown))?;
         output::status(LEFT_OUT);
         return Ok(());
+    }
+    if args.svg {
+        return output::to(&args.out, &topology::svg(shown));
     }
     if args.json {
         return output::data(&topology::json(shown, options, opened.file.as_deref())?);

@@ -5,6 +5,7 @@ pub mod diff;
 pub mod holders;
 pub mod inspect;
 pub mod json;
+mod markup;
 mod names;
 pub mod style;
 pub mod text;

@@ -4,6 +4,7 @@ mod document;
 mod import;
 mod matrix;
 mod nccl;
+mod picture;
 mod words;
 
 use super::names;
@@ -11,7 +12,7 @@ use super::style::{FAINT, HEAD, WARN, paint};
 use super::wrap;
 use crate::facts::Facts;
 use crate::facts::names::Names;
-use crate::facts::pci::PciTree;
+use crate::facts::pci::{Function, PciTree};
 use crate::facts::placement::Placement;
 use crate::host::Reading;
 use crate::topology::Topology;
@@ -22,6 +23,7 @@ use crate::visible::one_line;
 pub use document::{json, schema};
 pub use import::imported;
 pub use nccl::xml as nccl_xml;
+pub use picture::svg;
 
 /// A host as `bedplate topology` shows it.
 pub struct Shown<'a> {
@@ -209,8 +211,7 @@ fn legend(shown: &Shown, rows: &[&Device], width: usize) -> String {
 }
 
 /// The product's name, with its numbers where the host has no file of names.
-fn product(shown: &Shown, device: &Device) -> String {
-    let function = device.function;
+fn product(shown: &Shown, function: &Function) -> String {
     let ids = || format!("{}:{}", function.vendor, function.device);
     names::with_ids(shown.names, function).unwrap_or_else(ids)
 }

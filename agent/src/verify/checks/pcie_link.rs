@@ -3,7 +3,8 @@
 use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::pcie::{endpoints, links};
 use super::{counted, named};
-use crate::facts::pci::{Function, Link};
+use crate::facts::pci::Function;
+use crate::topology::link::{self, Property};
 
 /// `pcie.link-width`.
 pub const WIDTH: Check = Check {
@@ -41,44 +42,25 @@ pub const SPEED: Check = Check {
 
 const AT: &str = "link status and link capability of both ends";
 
-/// A link: what is below, the port above, and a number of each.
+/// A link: what is below, the port above, and a property of it.
 struct Judged<'a> {
     below: &'a Function,
     above: &'a Function,
-    now: Option<u32>,
-    best: Option<u32>,
+    property: Property,
 }
 
-impl Judged<'_> {
-    fn is_known(&self) -> bool {
-        self.now.is_some() && self.best.is_some()
-    }
-
-    fn is_degraded(&self) -> bool {
-        matches!((self.now, self.best), (Some(now), Some(best)) if now < best)
-    }
-}
-
-/// All links by one of their properties, as it is now and at best; either end may say what it is now, the weaker one limits.
+/// All links by one of their properties.
 fn judged<'a>(
     evidence: &'a Evidence<'_>,
-    now: fn(&Link) -> Option<u32>,
-    best: fn(&Link) -> Option<u32>,
+    property: fn(&Function, &Function) -> Property,
 ) -> Result<Vec<Judged<'a>>, Outcome> {
-    let topology = evidence.topology()?;
-    let ends = endpoints(evidence);
-    let of = |function: &'a Function| function.detail.as_ref().map(|detail| &detail.link);
-    let row = |(below, above): (&'a Function, &'a Function)| {
-        let ends = [of(below), of(above)];
-        let best = ends.map(|end| end.and_then(best));
-        Judged {
-            below,
-            above,
-            now: ends.iter().find_map(|end| end.and_then(now)),
-            best: best[0].zip(best[1]).map(|(one, other)| one.min(other)),
-        }
+    let links = links(evidence.topology()?, &endpoints(evidence));
+    let row = |(below, above): (&'a Function, &'a Function)| Judged {
+        below,
+        above,
+        property: property(below, above),
     };
-    let all: Vec<Judged<'_>> = links(topology, &ends).into_iter().map(row).collect();
+    let all: Vec<Judged<'_>> = links.into_iter().map(row).collect();
     match all.is_empty() {
         true => Err(Outcome::not_applicable("no GPU and no RDMA NIC below a port")),
         false => Ok(all),
@@ -87,7 +69,7 @@ fn judged<'a>(
 
 fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
     let unknown: Vec<&Function> =
-        links.iter().filter(|link| !link.is_known()).map(|link| link.below).collect();
+        links.iter().filter(|link| !link.property.is_known()).map(|link| link.below).collect();
     let first = unknown.first()?;
     let text = format!("the link of {} is not known", named(&unknown, "functions"));
     Some(
@@ -97,9 +79,9 @@ fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
 }
 
 fn width(evidence: &Evidence<'_>) -> Judgement {
-    let links =
-        judged(evidence, |link| link.width.map(u32::from), |link| link.max_width.map(u32::from))?;
-    let degraded: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
+    let links = judged(evidence, link::width)?;
+    let degraded: Vec<&Judged<'_>> =
+        links.iter().filter(|link| link.property.is_degraded()).collect();
     if degraded.is_empty() {
         return Ok(unread(&links).unwrap_or_else(|| {
             Outcome::pass(format!(
@@ -115,17 +97,14 @@ fn width(evidence: &Evidence<'_>) -> Judgement {
 }
 
 fn speed(evidence: &Evidence<'_>) -> Judgement {
-    let links = judged(evidence, |link| tenths(&link.speed), |link| tenths(&link.max_speed))?;
-    let degraded: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
+    let links = judged(evidence, link::speed)?;
+    let degraded: Vec<&Judged<'_>> =
+        links.iter().filter(|link| link.property.is_degraded()).collect();
     let (idle, slow): (Vec<_>, Vec<_>) = degraded.into_iter().partition(|link| link.below.is_gpu());
-    let words = |tenths: u32| match tenths % 10 {
-        0 => format!("{} GT/s", tenths / 10),
-        rest => format!("{}.{rest} GT/s", tenths / 10),
-    };
     if !slow.is_empty() {
         let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
         return Ok(Outcome::warn(format!("{}: the link runs slower than both ends can", named(&functions, "links")))
-            .all_seen(slow.iter().map(|link| seen(link, words)))
+            .all_seen(slow.iter().map(|link| seen(link, link::in_words)))
             .remedy(
                 "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for a speed limit of the slot in the \
                  firmware's setup",
@@ -141,19 +120,13 @@ fn speed(evidence: &Evidence<'_>) -> Judgement {
             named(&functions, "GPUs")
         );
         return Ok(Outcome::unknown(text)
-            .all_seen(idle.iter().map(|link| seen(link, words)))
+            .all_seen(idle.iter().map(|link| seen(link, link::in_words)))
             .remedy("`bedplate verify --check pcie.link-speed` while the GPUs are at work"));
     }
     Ok(Outcome::pass(format!(
         "{} of the highest speed that both ends can",
         counted(links.len(), "link")
     )))
-}
-
-fn tenths(text: &Option<String>) -> Option<u32> {
-    let number: f64 = text.as_ref()?.split(' ').next()?.parse().ok()?;
-    // For 2.5.
-    (number > 0.0 && number < 10_000.0).then_some((number * 10.0) as u32)
 }
 
 /// `0000:18:00.0 below port 0000:17:00.0: x8 of x16`.
@@ -164,8 +137,8 @@ fn seen(link: &Judged<'_>, words: impl Fn(u32) -> String) -> Seen {
             "{} below port {}: {} of {}",
             link.below.address,
             link.above.address,
-            shown(link.now),
-            shown(link.best)
+            shown(link.property.now),
+            shown(link.property.best)
         ),
         at: AT.to_owned(),
     }
