@@ -16,6 +16,11 @@ pub struct Markup {
 }
 
 impl Markup {
+    /// A page of HTML.
+    pub fn page() -> Self {
+        Markup { text: "<!DOCTYPE html>".to_owned(), open: Vec::new() }
+    }
+
     /// Opens an element.
     pub fn open(&mut self, name: &'static str, attributes: Attributes) {
         self.tag(name, attributes);

@@ -7,6 +7,7 @@ pub mod inspect;
 pub mod json;
 mod markup;
 mod names;
+mod page;
 pub mod style;
 pub mod text;
 pub mod topology;

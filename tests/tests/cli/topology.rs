@@ -25,6 +25,8 @@ fn topologies() {
             &["topology", "--demo", "hgx", "--svg", "--json"],
             &["topology", "--demo", "hgx", "-o", "x.svg"],
             &["topology", "--demo", "hgx", "--svg", "-o", "new.svg"],
+            &["topology", "--demo", "hgx", "--html", "-o", "new.html"],
+            &["topology", "--demo", "hgx", "--html", "--svg"],
             &["topology", "--demo", "hgx", "--svg", "-o", "plain.bp"],
             &["topology", "--snapshot", "unread.bp", "--svg", "-o", "unread.svg"],
         ],

@@ -51,7 +51,7 @@ pub(super) fn port(shown: &Shown, branch: &Branch, at: (i32, i32, i32, i32)) -> 
         What::Switch => ("switch", "box switch"),
         _ => ("root port", "box port"),
     };
-    let mut group = Group::new(words::branch(shown, branch));
+    let mut group = read(shown, branch);
     group.rect(at, class);
     let (x, middle) = (at.0 + at.2 / 2, at.1 + at.3 / 2);
     group.text((x, middle - 4), Anchor::Middle, "strong", name);
@@ -66,7 +66,7 @@ pub(super) fn device(shown: &Shown, branch: &Branch, (x, middle): (i32, i32)) ->
         _ => None,
     };
     let class = device.map_or("nvswitch", |device| sort(device.sort));
-    let mut group = Group::new(words::branch(shown, branch));
+    let mut group = read(shown, branch);
     group.rect((x, middle - HALF, DEVICE, 2 * HALF), format!("box {class}"));
     let (left, right) = (x + PAD, x + DEVICE - PAD);
     let address = branch.function.address.to_string();
@@ -93,6 +93,11 @@ pub(super) fn device(shown: &Shown, branch: &Branch, (x, middle): (i32, i32)) ->
         group.text((right, middle + 11), Anchor::End, "strong", note);
     }
     group
+}
+
+fn read(shown: &Shown, branch: &Branch) -> Group {
+    let id = branch.function.address.to_string().replace([':', '.'], "-");
+    Group { id: Some(format!("f-{id}")), ..Group::new(words::branch(shown, branch)) }
 }
 
 fn sort(sort: Sort) -> &'static str {

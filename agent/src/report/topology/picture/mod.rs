@@ -19,12 +19,15 @@ use crate::report::markup::Markup;
 /// The picture as a document of its own.
 pub fn svg(shown: &Shown) -> String {
     let mut markup = Markup::default();
-    draw(shown, &mut markup);
+    svg::write(&layout::scene(shown), false, &mut markup);
     // A declaration has to be the first thing in a file, and UTF-8 needs none.
     markup.finish().trim_start().to_owned()
 }
 
-/// The picture as a part of a page.
-pub(super) fn draw(shown: &Shown, markup: &mut Markup) {
-    svg::write(&layout::scene(shown), markup);
+/// The picture as a part of a page, in which a click on a box leads to what was read of it: by id and lines.
+pub(super) fn draw_with_links(shown: &Shown, markup: &mut Markup) -> Vec<(String, Vec<String>)> {
+    let scene = layout::scene(shown);
+    svg::write(&scene, true, markup);
+    let read = scene.groups.into_iter().filter_map(|group| Some((group.id?, group.hover)));
+    read.collect()
 }

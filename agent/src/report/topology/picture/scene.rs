@@ -21,6 +21,8 @@ pub(super) struct Scene {
 /// What belongs together.
 #[derive(Debug, Default)]
 pub(super) struct Group {
+    /// Of a box: what it is called where a page lists what was read.
+    pub id: Option<String>,
     /// What is shown when it is pointed at.
     pub hover: Vec<String>,
     /// Its shapes.
@@ -71,7 +73,7 @@ pub(super) enum Anchor {
 impl Group {
     /// A group that says something.
     pub(super) fn new(hover: Vec<String>) -> Self {
-        Group { hover, parts: Vec::new() }
+        Group { id: None, hover, parts: Vec::new() }
     }
 
     pub(super) fn rect(&mut self, at: (i32, i32, i32, i32), class: impl Into<String>) {

@@ -6,8 +6,8 @@ use crate::report::markup::Markup;
 /// How things look. Hues of the distances are those of Okabe and Ito, which people with any colour vision tell apart.
 const STYLE: &str = include_str!("picture.css");
 
-/// Writes it.
-pub(super) fn write(scene: &Scene, markup: &mut Markup) {
+/// Writes it. `links`: a box leads to the element of the page that has its id.
+pub(super) fn write(scene: &Scene, links: bool, markup: &mut Markup) {
     let (width, height) = (scene.width, scene.height);
     let view = format!("0 0 {width} {height}");
     markup.open(
@@ -23,13 +23,16 @@ pub(super) fn write(scene: &Scene, markup: &mut Markup) {
     markup.style(STYLE);
     markup.empty("rect", &[("class", &"paper"), ("width", &width), ("height", &height)]);
     for group in &scene.groups {
-        write_group(group, markup);
+        write_group(group, links, markup);
     }
     markup.close();
 }
 
-fn write_group(group: &Group, markup: &mut Markup) {
-    markup.open("g", &[]);
+fn write_group(group: &Group, links: bool, markup: &mut Markup) {
+    match group.id.as_ref().filter(|_| links) {
+        Some(id) => markup.open("a", &[("href", &format_args!("#{id}"))]),
+        None => markup.open("g", &[]),
+    }
     if !group.hover.is_empty() {
         markup.open("title", &[]);
         markup.lines(group.hover.iter().map(String::as_str));

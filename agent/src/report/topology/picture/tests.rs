@@ -90,3 +90,24 @@ fn nodes_without_a_number_and_a_host_without_devices_have_a_picture() {
     let none = drawn("machine = \"bare\"\n[[pci]]\nat = \"0000:00:05.0\"\nis = \"other\"\n");
     assert!(roxmltree::Document::parse(&none).is_ok(), "{none}");
 }
+
+#[test]
+fn every_box_of_a_page_leads_to_what_was_read_of_it() {
+    let host = HostSpec::from_toml("machine = \"gb300\"").unwrap().build();
+    let facts = observe(&host, Depth::Thorough);
+    let tree = facts.pci.known().unwrap();
+    let placement = placement::observe(&host, tree);
+    let names = Names::new(&host, &facts);
+    let shown = Shown::new(&facts, tree, &placement, &names, Options::default());
+    let page = crate::report::topology::html(&shown);
+    let targets: Vec<&str> =
+        page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(targets.len() > 40, "{targets:?}");
+    for target in targets {
+        assert_eq!(page.matches(&format!("id=\"{target}\"")).count(), 1, "{target}");
+    }
+    has(
+        &page,
+        &["Content-Security-Policy", "by its Data Direct function mlx5_1_dma", "IOMMU group: "],
+    );
+}
