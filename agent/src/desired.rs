@@ -128,6 +128,13 @@ impl WantedAcs {
     }
 }
 
+impl WantedAcs {
+    /// Bits of a control register that send to the root complex what is to pass directly.
+    pub fn redirects(&self, control: AcsBits) -> AcsBits {
+        control.and(self.mask.without(self.value)).and(AcsBits::REDIRECT)
+    }
+}
+
 /// How ACS bits survive a reboot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -7,5 +7,6 @@ pub mod fixtures;
 #[path = "../vm/lab/mod.rs"]
 pub mod lab;
 pub mod parsers;
+pub mod picture;
 pub mod program;
 pub mod whole_host;

@@ -17,6 +17,7 @@ use bedplate::report::topology::{self, Options, Shown};
 use bedplate::topology::devices::Devices;
 use bedplate::topology::import::compare::{Finding, Here, compare};
 use bedplate::topology::{Topology, import};
+use bedplate_tests::picture;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde::Deserialize;
 use serde_json::Value;
@@ -81,8 +82,25 @@ fn huge() -> Result<(), String> {
     match pairs.iter().find(|pair| !own(&pair["nics"]) || !own(&pair["nvmes"])) {
         Some(pair) => Err(format!("{pair}")),
         None if pairs.len() < 250 => Err(format!("{} GPUs", pairs.len())),
-        None => Ok(()),
+        None => match said.svg.len() {
+            ..2_000_000 if said.svg.contains("devices are not drawn") => Ok(()),
+            length => Err(format!("a picture of {length} bytes")),
+        },
     }
+}
+
+/// The picture holds every device once, and no text in it overlaps another.
+fn drawn(svg: &str, document: &Value) -> Result<(), String> {
+    let devices = ["gpus", "nics", "nvmes"].map(|kind| document[kind].as_array().cloned());
+    let texts = picture::texts(svg)?;
+    for device in devices.into_iter().flatten().flatten().filter(|device| device["sort"] != "vf") {
+        let address = device["address"].as_str().unwrap_or_default();
+        let count = texts.iter().filter(|text| text.text == address).count();
+        if count != 1 {
+            return Err(format!("{address} is in the picture {count} times"));
+        }
+    }
+    picture::apart(&texts)
 }
 
 fn case(directory: &Path) -> Result<(), String> {
@@ -102,6 +120,7 @@ fn case(directory: &Path) -> Result<(), String> {
     expect(directory, "topology.json", &said.json)?;
     expect(directory, "nccl.xml", &said.nccl)?;
     well_formed(&said.nccl, &by_hand)?;
+    drawn(&said.svg, &document)?;
     if let Some(found) = said.disagreements.first() {
         return Err(format!("what was written as NCCL's topology, read again: {found:?}"));
     }
@@ -118,6 +137,7 @@ struct Said {
     text: String,
     json: String,
     nccl: String,
+    svg: String,
     /// Of that file with the host.
     disagreements: Vec<Finding>,
 }
@@ -138,7 +158,8 @@ impl Said {
         let here = Here { topology: &tree, devices: &devices, placement: &placement };
         let disagreements = compare(&imported, here).findings;
         let text = anstream::adapter::strip_str(&text).to_string();
-        Ok(Said { text, json, nccl, disagreements })
+        let svg = topology::svg(&shown);
+        Ok(Said { text, json, nccl, svg, disagreements })
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::io::{ErrorKind, IsTerminal as _, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 
 use super::CliError;
 use crate::facts::Facts;
@@ -68,6 +70,26 @@ pub fn data(text: &str) -> Result<(), CliError> {
     let done =
         painted.write_all(text.as_bytes()).and_then(|()| out.write_all(&painted.into_inner()));
     written(done.and_then(|()| out.flush()))
+}
+
+/// Text for programs, to a file; `-`: to stdout.
+pub fn to(file: &Path, text: &str) -> Result<(), CliError> {
+    if file.as_os_str() == "-" {
+        return data(text);
+    }
+    let shown = file.display();
+    // A new file, for its owner alone: nothing that is there is written to, and no link is followed.
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let made = options.open(file).and_then(|mut file| file.write_all(text.as_bytes()));
+    made.map_err(|error| {
+        let there = error.kind() == ErrorKind::AlreadyExists;
+        let failed = CliError::while_doing(format!("cannot write {shown}"), error);
+        match there {
+            true => failed.hinting("name another file with -o, or remove this one first"),
+            false => failed,
+        }
+    })
 }
 
 /// What became of a write to stdout.

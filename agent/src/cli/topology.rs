@@ -47,6 +47,15 @@ pub struct TopologyArgs {
     /// Say where FILE and sysfs disagree: an XML topology of NCCL, or the text of `nvidia-smi topo -m`. Exit with 2 if they do.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all", "vfs", "nccl_xml"])]
     import: Option<PathBuf>,
+    /// A picture, as a file of its own that shows what was read where one points at it; for one host.
+    #[arg(long, conflicts_with_all = ["json", "all", "vfs", "nccl_xml", "import"])]
+    svg: bool,
+    /// A page with the picture, the matrix, and the pairs with their reasons: one file without script; for one host.
+    #[arg(long, conflicts_with_all = ["json", "all", "vfs", "nccl_xml", "import", "svg"])]
+    html: bool,
+    /// File to write the picture or page to, a new one; without, or `-`: standard output.
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Say on stderr what reading cost: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
@@ -58,6 +67,11 @@ pub fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
         output::data(&json::document(&topology::schema())?)?;
         return Ok(Exit::Done);
     }
+    if args.out.is_some() && !args.svg && !args.html {
+        return Err(CliError::request(
+            "-o is for --svg and --html; the rest goes to standard output",
+        ));
+    }
     if args.host.root.is_some() {
         return Err(CliError::request("a root directory has no PCI devices to compare").hinting(
             "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE",
@@ -65,8 +79,8 @@ pub fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
     }
     let imported = args.import.as_deref().map(read).transpose()?;
     let imported = imported.as_ref();
-    if args.nccl_xml {
-        // Two documents after one another would be no XML.
+    if args.nccl_xml || args.svg || args.html {
+        // Two documents after one another would be none.
         let opened = host::open_one(&args.host)?;
         return one(args, imported, &opened);
     }
@@ -152,6 +166,13 @@ fn show(
         output::data(&topology::nccl_xml(shown))?;
         output::status(LEFT_OUT);
         return Ok(());
+    }
+    let out = args.out.as_deref().unwrap_or(Path::new("-"));
+    if args.svg {
+        return output::to(out, &topology::svg(shown));
+    }
+    if args.html {
+        return output::to(out, &topology::html(shown));
     }
     if args.json {
         return output::data(&topology::json(shown, options, opened.file.as_deref())?);

@@ -223,6 +223,11 @@ impl Function {
         self.class >> 8 == 0x0108
     }
 
+    /// NVIDIA's NVSwitch: a bridge of another sort (class 0x0680) with its vendor id (handbook §6.1).
+    pub fn is_nvswitch(&self) -> bool {
+        self.class >> 8 == 0x0680 && self.vendor.0 == 0x10de
+    }
+
     /// A GPU or accelerator of a vendor that makes them: display class 0x03 or processing accelerator 0x1200
     /// with NVIDIA, AMD, or Intel's vendor id (handbook §6.1), and not the VGA of a BMC.
     pub fn is_gpu(&self) -> bool {

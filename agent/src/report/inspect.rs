@@ -5,7 +5,7 @@ mod gaps;
 mod summary;
 mod tables;
 mod tree;
-mod words;
+pub(super) mod words;
 
 use std::collections::BTreeMap;
 

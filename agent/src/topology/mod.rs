@@ -15,6 +15,7 @@ pub mod devices;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod import;
+pub mod link;
 pub mod pairing;
 pub mod spot;
 #[cfg(test)]

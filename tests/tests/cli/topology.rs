@@ -22,7 +22,29 @@ fn topologies() {
             &["topology", "--snapshot", "plain.bp"],
             &["topology", "--snapshot", "unread.bp"],
             &["topology", "--root", "image"],
+            &["topology", "--demo", "hgx", "--svg", "--json"],
+            &["topology", "--demo", "hgx", "-o", "x.svg"],
+            &["topology", "--demo", "hgx", "--svg", "-o", "new.svg"],
+            &["topology", "--demo", "hgx", "--html", "-o", "new.html"],
+            &["topology", "--demo", "hgx", "--html", "--svg"],
+            &["topology", "--demo", "hgx", "--svg", "-o", "plain.bp"],
+            &["topology", "--snapshot", "unread.bp", "--svg", "-o", "unread.svg"],
         ],
+    );
+}
+
+/// The picture in the README is what the command draws.
+#[test]
+fn the_picture_of_the_documentation_is_the_commands() {
+    let drawn = program::stdout(&["topology", "--demo", "hgx", "--svg"]);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/topology.svg");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, &drawn).expect("ours");
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        kept == drawn,
+        "BLESS=1 cargo test -p bedplate-tests --test cli writes docs/topology.svg"
     );
 }
 

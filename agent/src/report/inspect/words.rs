@@ -19,7 +19,7 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// `NVIDIA 10de:2330`.
-pub(super) fn ids(function: &Function) -> String {
+pub(in crate::report) fn ids(function: &Function) -> String {
     let numbers = format!("{}:{}", function.vendor, function.device);
     match vendor(function.vendor) {
         Some(name) => format!("{name} {numbers}"),
@@ -37,7 +37,7 @@ pub(super) fn class(function: &Function) -> String {
     }
     let word = match function.class >> 8 {
         0x0801 if function.is_data_direct() => "Data Direct",
-        0x0680 if function.vendor.0 == 0x10de => "NVSwitch",
+        0x0680 if function.is_nvswitch() => "NVSwitch",
         0x0101 => "IDE",
         0x0104 => "RAID",
         0x0106 => "SATA",
@@ -97,7 +97,7 @@ fn port_type(port: PortType) -> String {
 }
 
 /// The link as it is: `32 GT/s x16`, with the best it can do where that is more: `2.5 GT/s x8 (32 GT/s x16)`.
-pub(super) fn link(function: &Function) -> String {
+pub(in crate::report) fn link(function: &Function) -> String {
     let Some(detail) = &function.detail else { return "not read".to_owned() };
     let link = &detail.link;
     let now = side(link.speed.as_deref(), link.width);
@@ -120,7 +120,10 @@ fn short_speed(text: &str) -> String {
 }
 
 /// A value, or that there is none, or that it is not known.
-pub(super) fn reading<T>(reading: &Reading<T>, show: impl FnOnce(&T) -> String) -> String {
+pub(in crate::report) fn reading<T>(
+    reading: &Reading<T>,
+    show: impl FnOnce(&T) -> String,
+) -> String {
     match reading {
         Reading::Known(value) => clean(&show(value)),
         Reading::Absent => NONE.to_owned(),

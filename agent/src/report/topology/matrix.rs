@@ -14,9 +14,9 @@ use crate::visible::one_line;
 const LONGEST_HEAD: usize = 10;
 
 /// A column: what stands above it, and one cell for each row.
-struct Column<'s> {
-    head: String,
-    cells: Vec<Cow<'s, str>>,
+pub(super) struct Column<'s> {
+    pub head: String,
+    pub cells: Vec<Cow<'s, str>>,
 }
 
 impl Column<'_> {
@@ -71,6 +71,11 @@ pub(super) fn text(shown: &Shown, rows: &[&Device], heads: &Heads, width: usize)
         }
     }
     tables.iter().map(|table| one(table, rows, heads, label)).collect()
+}
+
+/// All columns, for a table of any width.
+pub(super) fn columns<'s>(shown: &'s Shown, rows: &[&Device], heads: &Heads) -> Vec<Column<'s>> {
+    groups(shown, rows, heads).into_iter().flatten().collect()
 }
 
 /// GPUs, then where they are, then NICs, then disks.

@@ -4,6 +4,8 @@ mod document;
 mod import;
 mod matrix;
 mod nccl;
+mod page;
+mod picture;
 mod words;
 
 use super::names;
@@ -11,7 +13,7 @@ use super::style::{FAINT, HEAD, WARN, paint};
 use super::wrap;
 use crate::facts::Facts;
 use crate::facts::names::Names;
-use crate::facts::pci::PciTree;
+use crate::facts::pci::{Function, PciTree};
 use crate::facts::placement::Placement;
 use crate::host::Reading;
 use crate::topology::Topology;
@@ -22,6 +24,8 @@ use crate::visible::one_line;
 pub use document::{json, schema};
 pub use import::imported;
 pub use nccl::xml as nccl_xml;
+pub use page::html;
+pub use picture::svg;
 
 /// A host as `bedplate topology` shows it.
 pub struct Shown<'a> {
@@ -76,7 +80,7 @@ pub fn text(shown: &Shown, options: Options, width: usize) -> String {
     let mut out = format!("{}\n", paint(HEAD, &one_line(&shown.facts.label())));
     let rows = shown.rows(options);
     if rows.is_empty() {
-        return out + &paint(WARN, "No GPU, NIC or NVMe disk among the PCI functions.") + "\n";
+        return out + &paint(WARN, NOTHING) + "\n";
     }
     let heads = matrix::heads(shown);
     out += &matrix::text(shown, &rows, &heads, width);
@@ -86,41 +90,52 @@ pub fn text(shown: &Shown, options: Options, width: usize) -> String {
     out + &legend(shown, &rows, width)
 }
 
+/// What is said of a host without devices.
+const NOTHING: &str = "No GPU, NIC or NVMe disk among the PCI functions.";
+
+/// What is recommended for each GPU.
+const LISTS: [(&str, words::What); 2] = [
+    ("Recommended NIC for each GPU", words::NIC),
+    ("Recommended disk for each GPU (GPUDirect Storage)", words::DISK),
+];
+
 /// The recommended pairs.
 fn pairs(shown: &Shown, width: usize) -> String {
-    let Pairings { gpus, counts, .. } = &shown.pairings;
-    if gpus.is_empty() {
+    if shown.pairings.gpus.is_empty() {
         return format!("\n{}\n", paint(WARN, "No GPU: nothing to pair."));
     }
     let mut out = String::new();
-    let lists = [
-        ("Recommended NIC for each GPU", words::NIC, counts.0),
-        ("Recommended disk for each GPU (GPUDirect Storage)", words::DISK, counts.1),
-    ];
-    for (title, what, count) in lists {
+    for (title, what) in LISTS {
         out += &format!("\n{}\n", paint(HEAD, title));
-        if count == 0 {
+        let rows = paired(shown, what);
+        if rows.is_empty() {
             out += &format!("  none: no {} on this host\n", what.0);
             continue;
         }
-        let mut rows = Vec::new();
-        for (gpu, pairing) in shown.devices.gpus.iter().zip(gpus) {
-            let choices = if what == words::NIC { &pairing.nics } else { &pairing.nvmes };
-            for (nth, choice) in choices.iter().enumerate() {
-                let first = if nth == 0 { gpu.id.clone() } else { String::new() };
-                rows.push(row(shown, (gpu, first), choice, what, nth > 0));
-            }
-        }
         out += &columns(&rows, width);
         if what == words::NIC {
-            out += &remarks(shown, width);
+            let lines = remarks(shown).into_iter().map(|remark| format!("  {remark}\n"));
+            out += &wrap::wrap(&lines.collect::<String>(), width);
         }
     }
     out
 }
 
+/// A row for each device that a GPU should use: GPU (once), device, distance, why.
+fn paired(shown: &Shown, what: words::What) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for (gpu, pairing) in shown.devices.gpus.iter().zip(&shown.pairings.gpus) {
+        let choices = if what == words::NIC { &pairing.nics } else { &pairing.nvmes };
+        for (nth, choice) in choices.iter().enumerate() {
+            let first = if nth == 0 { gpu.id.clone() } else { String::new() };
+            rows.push(row(shown, (gpu, first), choice, what, nth > 0));
+        }
+    }
+    rows
+}
+
 /// What is to be said of the NICs that were considered.
-fn remarks(shown: &Shown, width: usize) -> String {
+fn remarks(shown: &Shown) -> Vec<String> {
     let Pairings { candidates, counts, spare_nics, .. } = &shown.pairings;
     let mut remarks = Vec::new();
     if *candidates == Candidates::All && counts.0 > 0 {
@@ -131,8 +146,7 @@ fn remarks(shown: &Shown, width: usize) -> String {
         let spare: Vec<&str> = spare.map(Device::called).collect();
         remarks.push(format!("NICs that no GPU is paired with: {}.", one_line(&spare.join(", "))));
     }
-    let lines = remarks.iter().map(|remark| format!("  {remark}\n"));
-    wrap::wrap(&lines.collect::<String>(), width)
+    remarks
 }
 
 fn row(
@@ -177,8 +191,14 @@ fn columns(rows: &[Vec<String>], width: usize) -> String {
     out
 }
 
-/// What the letters mean, as far as they occur, and what the numbers are.
+/// The notes at the end.
 fn legend(shown: &Shown, rows: &[&Device], width: usize) -> String {
+    let lines: Vec<String> = notes(shown, rows).iter().map(|line| paint(FAINT, line)).collect();
+    format!("\n{}\n", wrap::wrap(&lines.join("\n"), width))
+}
+
+/// What the letters mean, as far as they occur, and what the numbers are.
+fn notes(shown: &Shown, rows: &[&Device]) -> Vec<String> {
     let mut lines = words::legend(matrix::occurring(shown, rows));
     let gpus = &shown.devices.gpus;
     let nvidia = gpus.iter().any(|gpu| gpu.function.vendor.0 == 0x10de);
@@ -204,13 +224,11 @@ fn legend(shown: &Shown, rows: &[&Device], width: usize) -> String {
             }
         ));
     }
-    let lines: Vec<String> = lines.iter().map(|line| paint(FAINT, line)).collect();
-    format!("\n{}\n", wrap::wrap(&lines.join("\n"), width))
+    lines
 }
 
 /// The product's name, with its numbers where the host has no file of names.
-fn product(shown: &Shown, device: &Device) -> String {
-    let function = device.function;
+fn product(shown: &Shown, function: &Function) -> String {
     let ids = || format!("{}:{}", function.vendor, function.device);
     names::with_ids(shown.names, function).unwrap_or_else(ids)
 }

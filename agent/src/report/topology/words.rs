@@ -110,7 +110,7 @@ fn place(shown: &Shown, gpu: &Device, choice: &Choice) -> String {
 pub(super) fn key(shown: &Shown, device: &Device, heads: &Heads) -> Vec<String> {
     let function = device.function;
     let head = heads(device);
-    let mut about = vec![product(shown, device)];
+    let mut about = vec![product(shown, device.function)];
     let names = [device.name.as_deref()].into_iter().flatten();
     let names = names.chain(function.infiniband.iter().chain(&function.net).map(String::as_str));
     let mut others: Vec<String> = Vec::new();

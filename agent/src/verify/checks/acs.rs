@@ -87,7 +87,7 @@ fn redirects((wanted, acs, is_root): &Port<'_>) -> AcsBits {
     match is_root {
         // What turns round in a switch below never gets there.
         true => AcsBits(0),
-        false => acs.control.and(wanted.mask.without(wanted.value)).and(AcsBits::REDIRECT),
+        false => wanted.redirects(acs.control),
     }
 }
 

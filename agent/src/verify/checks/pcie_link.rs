@@ -3,8 +3,9 @@
 use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::pcie::{endpoints, links};
 use super::{counted, named};
-use crate::facts::pci::{Function, Link};
+use crate::facts::pci::Function;
 use crate::host::Reading;
+use crate::topology::link::{self, Property};
 
 /// `pcie.link-width`.
 pub const WIDTH: Check = Check {
@@ -59,48 +60,28 @@ pub const GPU_SPEED: Check = Check {
 
 const AT: &str = "link status and link capability of both ends";
 
-/// A link: what is below, the port above, and a number of each.
+/// A link: what is below, the port above, and a property of it.
 struct Judged<'a> {
     below: &'a Function,
     above: &'a Function,
-    now: Option<u32>,
-    best: Option<u32>,
+    property: Property,
 }
 
-impl Judged<'_> {
-    fn is_known(&self) -> bool {
-        self.now.is_some() && self.best.is_some()
-    }
-
-    fn is_degraded(&self) -> bool {
-        matches!((self.now, self.best), (Some(now), Some(best)) if now < best)
-    }
-}
-
-/// All links by one of their properties, as it is now and at best; either end may say what it is now, the weaker one limits.
+/// All links by one of their properties.
 fn judged<'a>(
     evidence: &'a Evidence<'_>,
-    now: fn(&Link) -> Option<u32>,
-    best: fn(&Link) -> Option<u32>,
+    property: fn(&Function, &Function) -> Property,
 ) -> Result<Vec<Judged<'a>>, Outcome> {
-    let topology = evidence.topology()?;
-    let ends = endpoints(evidence);
-    let of = |function: &'a Function| function.detail.as_ref().map(|detail| &detail.link);
-    let row = |(below, above): (&'a Function, &'a Function)| {
-        let ends = [of(below), of(above)];
-        let best = ends.map(|end| end.and_then(best));
-        Judged {
-            below,
-            above,
-            // Both ends have one link; where they say two things the worse one is believed.
-            now: ends.iter().filter_map(|end| end.and_then(now)).min(),
-            best: best[0].zip(best[1]).map(|(one, other)| one.min(other)),
-        }
+    let links = links(evidence.topology()?, &endpoints(evidence));
+    let row = |(below, above): (&'a Function, &'a Function)| Judged {
+        below,
+        above,
+        property: property(below, above),
     };
-    let all: Vec<Judged<'_>> = links(topology, &ends).into_iter().map(row).collect();
+    let all: Vec<Judged<'_>> = links.into_iter().map(row).collect();
     match (evidence.gap_above(), all.is_empty()) {
         // What is known to be bad is said first.
-        (Some(gap), _) if !all.iter().any(Judged::is_degraded) => Err(gap),
+        (Some(gap), _) if !all.iter().any(|link| link.property.is_degraded()) => Err(gap),
         (_, true) => Err(Outcome::not_applicable("no GPU and no RDMA NIC below a port")),
         (_, false) => Ok(all),
     }
@@ -108,7 +89,7 @@ fn judged<'a>(
 
 fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
     let unknown: Vec<&Function> =
-        links.iter().filter(|link| !link.is_known()).map(|link| link.below).collect();
+        links.iter().filter(|link| !link.property.is_known()).map(|link| link.below).collect();
     let first = unknown.first()?;
     let text = format!("the link of {} is not known", named(&unknown, "functions"));
     if let Some(Reading::Unknown(why)) = first.detail.as_ref().map(|detail| &detail.control) {
@@ -121,9 +102,9 @@ fn unread(links: &[Judged<'_>]) -> Option<Outcome> {
 }
 
 fn width(evidence: &Evidence<'_>) -> Judgement {
-    let links =
-        judged(evidence, |link| link.width.map(u32::from), |link| link.max_width.map(u32::from))?;
-    let degraded: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
+    let links = judged(evidence, link::width)?;
+    let degraded: Vec<&Judged<'_>> =
+        links.iter().filter(|link| link.property.is_degraded()).collect();
     if degraded.is_empty() {
         let outcome = unread(&links).or_else(|| narrow_slots(&links));
         return Ok(outcome.unwrap_or_else(|| {
@@ -156,11 +137,11 @@ fn narrow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
 
 /// Cards that could be faster than the slot.
 fn slow_slots(links: &[Judged<'_>]) -> Option<Outcome> {
-    let best = |function: &Function| tenths(&function.detail.as_ref()?.link.max_speed);
+    let best = |function: &Function| link::tenths(&function.detail.as_ref()?.link.max_speed);
     let is_slow = |link: &&Judged<'_>| matches!((best(link.below), best(link.above)), (Some(card), Some(slot)) if slot < card);
     let slow: Vec<&Judged<'_>> = links.iter().filter(is_slow).collect();
     let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
-    let shown = |function: &Function| best(function).map_or("?".to_owned(), speed_words);
+    let shown = |function: &Function| best(function).map_or("?".to_owned(), link::in_words);
     (!slow.is_empty()).then(|| {
         Outcome::warn(format!("{}: the slot is slower than the card", named(&functions, "links")))
             .all_seen(slow.iter().map(|link| of_both(link, shown)))
@@ -183,17 +164,9 @@ fn of_both(link: &Judged<'_>, shown: impl Fn(&Function) -> String) -> Seen {
     }
 }
 
-/// `8 GT/s`, `2.5 GT/s`.
-fn speed_words(tenths: u32) -> String {
-    match tenths % 10 {
-        0 => format!("{} GT/s", tenths / 10),
-        rest => format!("{}.{rest} GT/s", tenths / 10),
-    }
-}
-
 /// Links of GPUs, or all others, by speed.
 fn speeds<'a>(evidence: &'a Evidence<'_>, of_gpus: bool) -> Result<Vec<Judged<'a>>, Outcome> {
-    let mut links = judged(evidence, |link| tenths(&link.speed), |link| tenths(&link.max_speed))?;
+    let mut links = judged(evidence, link::speed)?;
     links.retain(|link| link.below.is_gpu() == of_gpus);
     match links.is_empty() {
         true => Err(Outcome::not_applicable("no such link")),
@@ -203,11 +176,11 @@ fn speeds<'a>(evidence: &'a Evidence<'_>, of_gpus: bool) -> Result<Vec<Judged<'a
 
 fn speed(evidence: &Evidence<'_>) -> Judgement {
     let links = speeds(evidence, false)?;
-    let slow: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
+    let slow: Vec<&Judged<'_>> = links.iter().filter(|link| link.property.is_degraded()).collect();
     if !slow.is_empty() {
         let functions: Vec<&Function> = slow.iter().map(|link| link.below).collect();
         return Ok(Outcome::fail(format!("{}: the link runs slower than both ends can", named(&functions, "links")))
-            .all_seen(slow.iter().map(|link| seen(link, speed_words)))
+            .all_seen(slow.iter().map(|link| seen(link, link::in_words)))
             .remedy(
                 "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for a speed limit of the slot in the \
                  firmware's setup",
@@ -223,7 +196,7 @@ fn gpu_speed(evidence: &Evidence<'_>) -> Judgement {
     if let Some(outcome) = unread(&links) {
         return Ok(outcome);
     }
-    let idle: Vec<&Judged<'_>> = links.iter().filter(|link| link.is_degraded()).collect();
+    let idle: Vec<&Judged<'_>> = links.iter().filter(|link| link.property.is_degraded()).collect();
     if idle.is_empty() {
         return Ok(slow_slots(&links).unwrap_or_else(|| {
             Outcome::pass(format!("{} as fast as both ends can be", counted(links.len(), "link")))
@@ -235,14 +208,8 @@ fn gpu_speed(evidence: &Evidence<'_>) -> Judgement {
         named(&functions, "GPUs")
     );
     Ok(Outcome::unknown(text)
-        .all_seen(idle.iter().map(|link| seen(link, speed_words)))
+        .all_seen(idle.iter().map(|link| seen(link, link::in_words)))
         .remedy("`bedplate verify --check pcie.gpu-link-speed` while the GPUs are at work"))
-}
-
-fn tenths(text: &Option<String>) -> Option<u32> {
-    let number: f64 = text.as_ref()?.split(' ').next()?.parse().ok()?;
-    // For 2.5.
-    (number > 0.0 && number < 10_000.0).then_some((number * 10.0) as u32)
 }
 
 /// `0000:18:00.0 below port 0000:17:00.0: x8 of x16`.
@@ -253,8 +220,8 @@ fn seen(link: &Judged<'_>, words: impl Fn(u32) -> String) -> Seen {
             "{} below port {}: {} of {}",
             link.below.address,
             link.above.address,
-            shown(link.now),
-            shown(link.best)
+            shown(link.property.now),
+            shown(link.property.best)
         ),
         at: AT.to_owned(),
     }

@@ -1,0 +1,33 @@
+//! `bedplate topology --svg`: NUMA nodes, root ports, switches and what hangs from them, as boxes and lines. From the topology a
+//! tree of what is drawn (`tree`), of it shapes with coordinates (`layout`), of these SVG (`svg`). Pure.
+
+mod arcs;
+mod boxes;
+mod layout;
+mod legend;
+mod marks;
+mod scene;
+mod svg;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod words;
+
+use super::Shown;
+use crate::report::markup::Markup;
+
+/// The picture as a document of its own.
+pub fn svg(shown: &Shown) -> String {
+    let mut markup = Markup::default();
+    svg::write(&layout::scene(shown), false, &mut markup);
+    // A declaration has to be the first thing in a file, and UTF-8 needs none.
+    markup.finish().trim_start().to_owned()
+}
+
+/// The picture as a part of a page, in which a click on a box leads to what was read of it: by id and lines.
+pub(super) fn draw_with_links(shown: &Shown, markup: &mut Markup) -> Vec<(String, Vec<String>)> {
+    let scene = layout::scene(shown);
+    svg::write(&scene, true, markup);
+    let read = scene.groups.into_iter().filter_map(|group| Some((group.id?, group.hover)));
+    read.collect()
+}
