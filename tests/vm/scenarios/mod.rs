@@ -25,7 +25,7 @@ mod vf;
 use bedplate_tests::lab::Scenario;
 
 /// What CI runs, and `./tests/run --vm-core`: of each area the scenario that tells most.
-const CORE: [&str; 11] = [
+const CORE: [&str; 10] = [
     "provision::from_zero",
     "cmdline::values_duplicates_and_removal",
     "acs_boot::config_acs",
@@ -33,7 +33,6 @@ const CORE: [&str; 11] = [
     "crash::three_power_cuts",
     "revert::after_two_changes",
     "daemon::life",
-    "daemon::stuck",
     "confined::promises",
     "upkeep::interrupted",
     "systemd_boot::entries",

@@ -18,6 +18,7 @@ const STAND_INS: &str = "
 [verify.severity]
 \"modules.driver\" = { level = \"ignore\", reason = \"no driver takes a stand-in\" }
 \"modules.gpudirect\" = { level = \"ignore\", reason = \"no driver takes a stand-in\" }
+\"sriov.drivers\" = { level = \"ignore\", reason = \"the kernel of the node has no igbvf\" }
 \"limits.device-nodes\" = { level = \"ignore\", reason = \"no driver takes a stand-in\" }
 \"firmware.above-4g\" = { level = \"warn\", reason = \"a stand-in has no large window\" }
 \"rdma.port-state\" = { level = \"ignore\", reason = \"igb has no RDMA\" }
