@@ -77,11 +77,11 @@ const BREAKS: &[Break] = &[
         undo: "setpci -s 22:00.0 ECAP_ACS+6.w=0000",
     },
     Break {
-        what: "a port off its shape: upstream forwarding on",
-        how: "setpci -s 82:01.0 ECAP_ACS+6.w=0010",
+        what: "a root port off its shape",
+        how: "setpci -s 80:00.0 ECAP_ACS+6.w=001d",
         check: "acs.shape",
-        named: "0000:82:01.0",
-        undo: "setpci -s 82:01.0 ECAP_ACS+6.w=0000",
+        named: "0000:80:00.0",
+        undo: "bedplate apply --yes",
     },
     Break {
         what: "a PF without its VF",
