@@ -1,6 +1,6 @@
 //! The host of a case directory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bedplate::demo::HostSpec;
 use bedplate::host::snapshot::Snapshot;
@@ -21,4 +21,19 @@ pub fn host(directory: &Path) -> Result<Snapshot, String> {
         spec.files.insert("/var/lib/bedplate/ledger.json".into(), ledger);
     }
     Ok(spec.build())
+}
+
+/// The case directories of a room in `tests/`, by name.
+///
+/// # Panics
+/// When the room is not there.
+pub fn directories(room: &str) -> Vec<(String, PathBuf)> {
+    let room = Path::new(env!("CARGO_MANIFEST_DIR")).join(room);
+    let entries =
+        std::fs::read_dir(&room).unwrap_or_else(|error| panic!("{}: {error}", room.display()));
+    let paths = entries.map(|entry| entry.expect("it can be listed").path());
+    let named = |path: PathBuf| Some((path.file_name()?.to_string_lossy().into_owned(), path));
+    let mut all: Vec<_> = paths.filter(|path| path.is_dir()).filter_map(named).collect();
+    all.sort();
+    all
 }

@@ -2,6 +2,7 @@
 
 pub mod case;
 pub mod damage;
+pub mod expected;
 pub mod fake;
 pub mod fixtures;
 #[path = "../vm/lab/mod.rs"]

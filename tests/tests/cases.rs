@@ -4,7 +4,7 @@
 //!
 //! `BLESS=1 cargo test -p bedplate-tests --test cases` rewrites the expected files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bedplate::engine::{self, Planned};
 use bedplate::facts::Facts;
@@ -15,25 +15,16 @@ use bedplate::ledger::{Author, FileState, Ledger, OwedTool, RegisterKey, UndoToo
 use bedplate::plan::{Action, Plan, WayBack};
 use bedplate::profile::{LayerText, Loaded, load, render_all, shipped};
 use bedplate::report::{diff, json, style, text};
+use bedplate_tests::expected;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() {
     let arguments = Arguments::from_args();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
-    let mut directories: Vec<PathBuf> = std::fs::read_dir(&root)
-        .expect("tests/cases is there")
-        .map(|entry| entry.expect("it can be listed").path())
-        .filter(|path| path.is_dir())
-        .collect();
-    directories.sort();
-    assert!(directories.len() >= 60, "{} has only {} cases", root.display(), directories.len());
-    let trials = directories.into_iter().map(|directory| {
-        let name = directory
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        Trial::test(name, move || case(&directory).map_err(Failed::from))
-    });
+    let directories = bedplate_tests::case::directories("cases");
+    assert!(directories.len() >= 60, "tests/cases has only {} cases", directories.len());
+    let trials = directories
+        .into_iter()
+        .map(|(name, directory)| Trial::test(name, move || case(&directory).map_err(Failed::from)));
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }
 
@@ -187,27 +178,12 @@ fn plain(text: &str) -> String {
 }
 
 fn expect(directory: &Path, name: &str, actual: &str) -> Result<(), String> {
-    let path = directory.join(name);
-    if std::env::var_os("BLESS").is_some() {
-        return std::fs::write(&path, actual)
-            .map_err(|error| format!("{}: {error}", path.display()));
-    }
-    let expected = read(directory, name).unwrap_or_default();
-    if expected == actual {
-        return Ok(());
-    }
-    let difference = similar::TextDiff::from_lines(expected.as_str(), actual)
-        .unified_diff()
-        .header(name, "now")
-        .to_string();
-    Err(format!(
-        "{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test cases"
-    ))
+    expected::file(&directory.join(name), actual, "cases")
 }
 
 fn expect_absent(directory: &Path, names: &[&str]) -> Result<(), String> {
     for name in names {
-        if std::env::var_os("BLESS").is_some() {
+        if expected::is_blessing() {
             let _ = std::fs::remove_file(directory.join(name));
         } else if directory.join(name).exists() {
             return Err(format!("{name} should not be there"));

@@ -3,7 +3,7 @@
 //! (`topology.txt`, `topology.json`, `nccl.xml`; `BLESS=1 cargo test -p bedplate-tests --test topology` rewrites these).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bedplate::demo::HostSpec;
 use bedplate::engine::observe;
@@ -17,6 +17,7 @@ use bedplate::report::topology::{self, Options, Shown};
 use bedplate::topology::devices::Devices;
 use bedplate::topology::import::compare::{Finding, Here, compare};
 use bedplate::topology::{Topology, import};
+use bedplate_tests::expected;
 use bedplate_tests::picture;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde::Deserialize;
@@ -53,18 +54,11 @@ struct Gpu {
 
 fn main() {
     let arguments = Arguments::from_args();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("topology");
-    let mut directories: Vec<PathBuf> = std::fs::read_dir(&root)
-        .expect("tests/topology is there")
-        .map(|entry| entry.expect("it can be listed").path())
-        .filter(|path| path.is_dir())
-        .collect();
-    directories.sort();
-    assert!(directories.len() >= 10, "{} has {} machines", root.display(), directories.len());
-    let trials = directories.into_iter().map(|directory| {
-        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Trial::test(name, move || case(&directory).map_err(Failed::from))
-    });
+    let directories = bedplate_tests::case::directories("topology");
+    assert!(directories.len() >= 10, "tests/topology has {} machines", directories.len());
+    let trials = directories
+        .into_iter()
+        .map(|(name, directory)| Trial::test(name, move || case(&directory).map_err(Failed::from)));
     let huge = Trial::test("ten thousand functions", || huge().map_err(Failed::from));
     libtest_mimic::run(&arguments, trials.chain([huge]).collect()).exit();
 }
@@ -265,20 +259,5 @@ fn validator() -> &'static jsonschema::Validator {
 }
 
 fn expect(directory: &Path, name: &str, actual: &str) -> Result<(), String> {
-    let path = directory.join(name);
-    if std::env::var_os("BLESS").is_some() {
-        return std::fs::write(&path, actual)
-            .map_err(|error| format!("{}: {error}", path.display()));
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    if expected == actual {
-        return Ok(());
-    }
-    let difference = similar::TextDiff::from_lines(expected.as_str(), actual)
-        .unified_diff()
-        .header(name, "now")
-        .to_string();
-    Err(format!(
-        "{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test topology"
-    ))
+    expected::file(&directory.join(name), actual, "topology")
 }

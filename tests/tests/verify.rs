@@ -3,7 +3,7 @@
 //!
 //! `BLESS=1 cargo test -p bedplate-tests --test verify` rewrites the expected files, and docs/checks.md.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use bedplate::engine::profile_source::Choice;
@@ -13,21 +13,10 @@ use bedplate::host::snapshot::Snapshot;
 use bedplate::record::record;
 use bedplate::report::{json, style, verify as text};
 use bedplate::verify::{CHECKS, Judged, Report, Selection, Verdict};
+use bedplate_tests::expected;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
-}
-
-fn is_blessing() -> bool {
-    std::env::var_os("BLESS").is_some()
-}
-
-fn cases() -> BTreeMap<String, PathBuf> {
-    let directory = root().join("verify");
-    let entries = std::fs::read_dir(&directory).expect("tests/verify is there");
-    let paths = entries.map(|entry| entry.expect("it can be listed").path());
-    let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
-    paths.filter(|path| path.is_dir()).map(|path| (name(&path).expect("a name"), path)).collect()
+fn cases() -> Vec<(String, PathBuf)> {
+    bedplate_tests::case::directories("verify")
 }
 
 fn verified(host: &dyn Reader) -> Result<Verified, String> {
@@ -41,23 +30,8 @@ fn report(directory: &Path) -> Result<Report, String> {
     Ok(verified(&bedplate_tests::case::host(directory)?)?.report)
 }
 
-/// The expected text of a file, against what is there now.
 fn expect(path: &Path, actual: &str) -> Result<(), String> {
-    if is_blessing() {
-        return std::fs::write(path, actual)
-            .map_err(|error| format!("{}: {error}", path.display()));
-    }
-    let expected = std::fs::read_to_string(path).unwrap_or_default();
-    if expected == actual {
-        return Ok(());
-    }
-    let difference = similar::TextDiff::from_lines(expected.as_str(), actual)
-        .unified_diff()
-        .header(&path.display().to_string(), "now")
-        .to_string();
-    Err(format!(
-        "{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test verify"
-    ))
+    expected::file(path, actual, "verify")
 }
 
 fn case(directory: &Path) -> Result<(), String> {
@@ -133,5 +107,6 @@ fn ids_are_unique_and_begin_with_their_group() {
 
 #[test]
 fn the_list_of_checks_in_docs_is_of_the_table() {
-    expect(&root().join("../docs/checks.md"), &text::markdown()).expect("docs/checks.md");
+    expect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/checks.md"), &text::markdown())
+        .expect("docs/checks.md");
 }

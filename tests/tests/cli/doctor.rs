@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bedplate::report::doctor::markdown;
+use bedplate_tests::expected;
 
 use crate::session::{Session, text};
 
@@ -99,12 +100,5 @@ fn a_hostile_log_does_no_harm() {
 #[test]
 fn the_table_in_docs_is_the_programs() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/doctor.md");
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, markdown()).expect("docs can be written");
-    }
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        written == markdown(),
-        "docs/doctor.md is out of date: BLESS=1 cargo test -p bedplate-tests --test cli"
-    );
+    expected::file(&path, &markdown(), "cli").expect("the table of symptoms");
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use bedplate::demo::HostSpec;
-use bedplate_tests::program;
+use bedplate_tests::{expected, program};
 
 /// One user at one prompt.
 pub struct Session {
@@ -125,15 +125,5 @@ fn quoted(arg: &str) -> String {
 /// Compares with `tests/cli/NAME.txt`, or writes it under `BLESS`.
 pub fn expect(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("cli").join(format!("{name}.txt"));
-    if std::env::var_os("BLESS").is_some() {
-        return std::fs::write(&path, actual).expect("a blessed file");
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    if expected != actual {
-        let difference = similar::TextDiff::from_lines(expected.as_str(), actual)
-            .unified_diff()
-            .header(&format!("cli/{name}.txt"), "now")
-            .to_string();
-        panic!("{difference}\nif that is right: BLESS=1 cargo test -p bedplate-tests --test cli");
-    }
+    expected::file(&path, actual, "cli").unwrap_or_else(|difference| panic!("{difference}"));
 }

@@ -1,6 +1,8 @@
 //! `bedplate topology`: what it shows, and what it says of topologies that others have written.
 
-use bedplate_tests::program;
+use std::path::Path;
+
+use bedplate_tests::{expected, program};
 
 use crate::session::Session;
 use crate::transcripts::CHANGES;
@@ -37,15 +39,8 @@ fn topologies() {
 #[test]
 fn the_picture_of_the_documentation_is_the_commands() {
     let drawn = program::stdout(&["topology", "--demo", "hgx", "--svg"]);
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/topology.svg");
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(path, &drawn).expect("ours");
-    }
-    let kept = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        kept == drawn,
-        "BLESS=1 cargo test -p bedplate-tests --test cli writes docs/topology.svg"
-    );
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/topology.svg");
+    expected::file(&path, &drawn, "cli").expect("the picture in the README");
 }
 
 /// Topologies that others have written: what is right, and each thing that goes wrong with such files.
