@@ -146,14 +146,16 @@ fn conclusion(out: &mut String, report: &Report) {
         false => String::new(),
     };
     let _ = match report.answer {
-        Answer::Ready if report.partial => writeln!(
-            out,
-            "{} of the {} checks asked for, of {}{}",
-            paint(GOOD, "none fails"),
-            report.checks.len(),
-            CHECKS.len(),
-            besides(report)
-        ),
+        Answer::Ready if report.partial => {
+            let none = format!("none of the {} checks asked for fails", report.checks.len());
+            writeln!(
+                out,
+                "{}{}; there are {} in all",
+                paint(GOOD, &none),
+                besides(report),
+                CHECKS.len()
+            )
+        }
         Answer::Ready => {
             let silent = paint(FAINT, &format!("not looked at: {NOT_LOOKED_AT}"));
             writeln!(out, "{}{}\n{silent}", paint(GOOD, "ready"), besides(report))

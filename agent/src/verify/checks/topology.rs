@@ -38,10 +38,11 @@ fn devices(evidence: &Evidence<'_>) -> Judgement {
     // One that cannot be read may be a GPU: those that are seen need not be all there are.
     if let Some(gap) = tree.unread().first() {
         let unreadable = tree.unread().len();
-        let what = format!("what {} is", gap.address);
         let what = match unreadable {
-            1 => what,
-            _ => format!("{what}, and {} more", counted(unreadable - 1, "PCI function")),
+            1 => format!("what {} is", gap.address),
+            count => {
+                format!("what {} and {} are", gap.address, counted(count - 1, "more PCI function"))
+            }
         };
         return Ok(unread(&what, &gap.reason).seen(of_count, at));
     }
@@ -58,11 +59,14 @@ fn devices(evidence: &Evidence<'_>) -> Judgement {
     let of_guests = tree.functions.values().filter(|function| function.is_gpu() && function.vfio);
     let of_guests = of_guests.count();
     if gpus.is_empty() && of_guests > 0 {
+        // What GPUDirect does in a guest is not seen from here: that is no word for `ready`.
         let text = format!(
-            "{} with guests (VFIO), and none that the host itself uses: ask in the guests",
+            "{} with guests (VFIO), and none that the host itself uses",
             counted(of_guests, "GPU")
         );
-        return Ok(Outcome::not_applicable(text).seen(of_count, at));
+        return Ok(Outcome::unknown(text)
+            .seen(of_count, at)
+            .remedy("run `bedplate verify` in the guests"));
     }
     let guests = evidence.guests.len();
     let besides = match guests {
