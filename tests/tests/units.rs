@@ -77,6 +77,17 @@ fn what_may_load_modules_is_the_worker_and_that() {
     }
 }
 
+/// A daemon that was replaced by another build ends to be started as that one: no failure, and never the end of it.
+#[test]
+fn a_replaced_daemon_is_started_again_and_has_not_failed() {
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/bedplate.service");
+    let unit = std::fs::read_to_string(unit).expect("it is there");
+    for key in ["RestartForceExitStatus", "SuccessExitStatus"] {
+        let line = format!("{key}={}", bedplate::daemon::launch::REPLACED);
+        assert!(unit.lines().any(|own| own == line), "{line} is not in\n{unit}");
+    }
+}
+
 /// What each drop-in opens stays within a limit of its own, and so does what all of them open together.
 #[test]
 fn the_units_stay_confined_with_drop_ins() {

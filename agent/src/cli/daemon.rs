@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{CliError, Exit};
+use super::{CliError, Exit, output};
 use crate::daemon::launch::Launch;
 use crate::daemon::remind::DAY;
-use crate::daemon::run::{self, Options};
+use crate::daemon::run::{self, Options, RunError};
 
 /// `bedplate daemon`.
 #[derive(Debug, Args)]
@@ -19,7 +19,8 @@ pub struct DaemonArgs {
     /// Have rounds done by this program instead of this one.
     #[arg(long, value_name = "PROGRAM", hide = true)]
     worker: Option<PathBuf>,
-    /// Have everything that needs rights done by the units whose sockets are in this directory, instead of by children.
+    /// Have everything that needs rights done by the units whose sockets are in this directory, instead of by children. They
+    /// have to run the same file; exit status 75: they did, and run another build by now.
     #[arg(long, value_name = "DIR", conflicts_with = "worker", hide = true)]
     sockets: Option<PathBuf>,
     /// Remind of a reboot that is left to people after so many seconds, not after a day.
@@ -39,6 +40,13 @@ pub fn run(args: &DaemonArgs) -> Result<Exit, CliError> {
         },
         remind_every: args.remind_every.map_or(DAY, Duration::from_secs),
     };
-    run::run(options).map_err(|error| CliError::while_doing("the daemon cannot run", error))?;
-    Ok(Exit::Done)
+    match run::run(options) {
+        Ok(()) => Ok(Exit::Done),
+        // An upgrade is no failure: the unit says that this status is success, and that the daemon is started again.
+        Err(error @ RunError::Replaced) => {
+            output::status(&error.to_string());
+            Ok(Exit::Replaced)
+        }
+        Err(error) => Err(CliError::while_doing("the daemon cannot run", error)),
+    }
 }

@@ -22,6 +22,8 @@ pub enum Exit {
     Blocked,
     /// 5: something could not be read, or whether a reboot is due is not known yet.
     CannotTell,
+    /// 75: of the daemon only: it was replaced by another build and has to be started again (EX_TEMPFAIL of sysexits.h).
+    Replaced,
     /// 78: of the daemon's worker only: the operator has put no profile on this host (EX_CONFIG of sysexits.h).
     NoProfile,
     /// 1: part of it failed; the report has said what.
@@ -37,6 +39,7 @@ impl Exit {
             Exit::RebootPending => 3,
             Exit::Blocked => 4,
             Exit::CannotTell => 5,
+            Exit::Replaced => 75,
             Exit::NoProfile => 78,
         }
     }

@@ -110,7 +110,7 @@ fn worse(one: Exit, other: Exit) -> Exit {
         Exit::RebootPending => 1,
         Exit::CannotTell => 2,
         Exit::Changes => 3,
-        Exit::NoProfile | Exit::Blocked => 4,
+        Exit::Replaced | Exit::NoProfile | Exit::Blocked => 4,
         Exit::Failed => 5,
     };
     if rank(other) > rank(one) { other } else { one }

@@ -37,6 +37,7 @@ enum Task<'a> {
     Holders { idle: Vec<String> },
     BusyCommand {},
     Methods { need: RebootNeed },
+    WayBack { method: RebootMethod, at: Timestamp },
     Prepare { method: RebootMethod, plan: &'a str, at: Timestamp },
     TakeBack { prepared: Prepared },
     PowerCommand {},
@@ -51,6 +52,7 @@ impl Task<'_> {
             Task::Holders { .. } => Unit::Holders,
             Task::BusyCommand {} | Task::Marker { .. } => Unit::Check,
             Task::Methods { .. }
+            | Task::WayBack { .. }
             | Task::Prepare { .. }
             | Task::TakeBack { .. }
             | Task::PowerCommand {}
@@ -80,6 +82,10 @@ pub fn perform(text: &str, root: &Path) -> Result<String, String> {
         Task::Holders { idle } => json(&holders(root, &idle)),
         Task::BusyCommand {} => json(&busy_command(&settings(root)?.busy_command)),
         Task::Methods { need } => json(&methods::taken(root, &settings(root)?, need)),
+        Task::WayBack { method, at } => {
+            let way_back = methods::way_back(root, method, &settings(root)?, at);
+            json(&way_back.map_err(|error| chain(&error))?)
+        }
         Task::Prepare { method, plan, at } => {
             let ready = methods::ready(root, method, &settings(root)?, plan, at);
             json(&ready.map_err(|error| chain(&error))?)
@@ -206,6 +212,18 @@ impl Helpers {
         asked.unwrap_or_else(|error| {
             (None, vec![format!("the reboot methods cannot be tried: {}", chain(&error))])
         })
+    }
+
+    /// The way back from what [`Helpers::prepare`] is about to do.
+    ///
+    /// # Errors
+    /// [`WorkError`].
+    pub async fn way_back(
+        &self,
+        method: RebootMethod,
+        at: Timestamp,
+    ) -> Result<Prepared, WorkError> {
+        self.ask(&Task::WayBack { method, at }).await
     }
 
     /// Makes a method ready for a reboot at `at`.

@@ -2,11 +2,9 @@
 //! a unit of its own for the connection (`systemd/bedplate-worker@.service` and its kin), with the rights that the unit
 //! lists; the daemon needs none for that. Elsewhere the process is its child.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -17,12 +15,13 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::build::{Builds, Program};
+
 /// With this begins the last line of an answer that comes through a socket: how the process ended.
 pub const END: &str = "end ";
-/// How a process ends that was asked by another build of this program (sysexits.h: `EX_TEMPFAIL`).
+/// How a unit ends that was asked by another build of this program, and then the daemon that asked (sysexits.h:
+/// `EX_TEMPFAIL`).
 pub const REPLACED: i32 = 75;
-/// How long units may take to end once they are no longer needed: less than systemd gives the daemon itself (TimeoutStopSec=).
-const ENDING: Duration = Duration::from_secs(20);
 
 /// The units, by their rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +60,8 @@ pub enum Launch {
     Sockets {
         /// Where the sockets are.
         directory: PathBuf,
-        /// Another build has answered.
-        replaced: Arc<AtomicBool>,
+        /// Which build answers.
+        builds: Arc<Builds>,
         /// Has a receiver for each unit that was started and has not ended.
         running: watch::Sender<()>,
     },
@@ -89,15 +88,9 @@ pub struct Ended {
     pub status: String,
     /// What it said on stderr.
     pub said: String,
-}
-
-/// This build: the file that runs, wherever its name leads by now.
-///
-/// # Errors
-/// When /proc is not there.
-pub fn build() -> std::io::Result<String> {
-    let file = std::fs::metadata("/proc/self/exe")?;
-    Ok(format!("{}:{}", file.dev(), file.ino()))
+    /// What the unit runs, where that is another build than the daemon's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Program>,
 }
 
 /// A process that was started. It is killed when this is dropped.
@@ -119,13 +112,14 @@ pub enum Process {
 /// A connection to a unit.
 #[derive(Debug)]
 pub struct Connection {
+    unit: Unit,
     /// Its answer; `None` only while this is dropped.
     lines: Option<Split<BufReader<OwnedReadHalf>>>,
     /// Open for as long as the answer is wanted.
     open: Option<OwnedWriteHalf>,
     /// How it ended, once it has said so.
     ended: Option<Ended>,
-    replaced: Arc<AtomicBool>,
+    builds: Arc<Builds>,
     running: Option<watch::Receiver<()>>,
 }
 
@@ -134,9 +128,11 @@ impl Connection {
         let Some(lines) = &mut self.lines else { return Ok(None) };
         let Some(line) = lines.next_segment().await? else { return Ok(None) };
         let Some(end) = line.strip_prefix(END.as_bytes()) else { return Ok(Some(line)) };
-        let end: Ended = serde_json::from_slice(end)?;
-        if end.code == Some(REPLACED) {
-            self.replaced.store(true, Ordering::Relaxed);
+        let mut end: Ended = serde_json::from_slice(end)?;
+        if end.code != Some(REPLACED) {
+            self.builds.agree(self.unit);
+        } else if let Some(why) = self.builds.refused(self.unit, end.program.as_ref()) {
+            (end.code, end.said) = (Some(1), why);
         }
         self.ended = Some(end);
         Ok(None)
@@ -161,18 +157,18 @@ impl Drop for Connection {
 impl Launch {
     /// Through the sockets in this directory.
     pub fn sockets(directory: PathBuf) -> Self {
-        Launch::Sockets { directory, replaced: Arc::default(), running: watch::Sender::default() }
+        Launch::Sockets { directory, builds: Arc::default(), running: watch::Sender::default() }
     }
 
     /// Waits until all units have ended that were started and are no longer needed. `false`: they did not in time.
-    pub async fn all_ended(&self) -> bool {
+    pub async fn all_ended(&self, within: Duration) -> bool {
         let Launch::Sockets { running, .. } = self else { return true };
-        tokio::time::timeout(ENDING, running.closed()).await.is_ok()
+        tokio::time::timeout(within, running.closed()).await.is_ok()
     }
 
-    /// Whether a unit has answered that it runs another build.
+    /// Whether a unit has answered that it runs another build, which this daemon is to be started as.
     pub fn is_replaced(&self) -> bool {
-        matches!(self, Launch::Sockets { replaced, .. } if replaced.load(Ordering::Relaxed))
+        matches!(self, Launch::Sockets { builds, .. } if builds.is_replaced())
     }
 
     /// Starts `bedplate ARGUMENTS` with the rights of `unit`.
@@ -186,19 +182,20 @@ impl Launch {
         input: &str,
     ) -> std::io::Result<Process> {
         match self {
-            Launch::Sockets { directory, replaced, running } => {
+            Launch::Sockets { directory, builds, running } => {
                 let request = Request {
-                    program: build()?,
+                    program: Program::own()?.id,
                     arguments: arguments.to_vec(),
                     input: input.to_owned(),
                 };
                 let lines = serde_json::to_string(&request)? + "\n";
                 let (reader, open) = connect(&directory.join(unit.name()), &lines).await?;
                 Ok(Process::Unit(Connection {
+                    unit,
                     lines: Some(BufReader::new(reader).split(b'\n')),
                     open: Some(open),
                     ended: None,
-                    replaced: replaced.clone(),
+                    builds: builds.clone(),
                     running: Some(running.subscribe()),
                 }))
             }
@@ -271,7 +268,7 @@ impl Process {
             Process::Child { child, said, .. } => {
                 let status = child.wait().await?;
                 let said = said.await.unwrap_or_default();
-                Ok(Ended { code: status.code(), status: status.to_string(), said })
+                Ok(Ended { code: status.code(), status: status.to_string(), said, program: None })
             }
             Process::Unit(connection) => {
                 let cut =

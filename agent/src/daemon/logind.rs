@@ -31,6 +31,9 @@ pub trait Manager {
     /// Kind and time of what is scheduled; an empty kind: nothing.
     #[zbus(property(emits_changed_signal = "false"))]
     fn scheduled_shutdown(&self) -> zbus::Result<(String, u64)>;
+    /// A shutdown is under way: until its job has ended, well or not.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn preparing_for_shutdown(&self) -> zbus::Result<bool>;
     /// What is inhibited by block inhibitors, colon-separated; it signals its changes.
     #[zbus(property)]
     fn block_inhibited(&self) -> zbus::Result<String>;

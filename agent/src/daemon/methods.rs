@@ -10,7 +10,7 @@ use crate::profile::model::{Reboot, RebootMethod};
 use crate::reboot::method::choose::choose;
 use crate::reboot::method::command::Command;
 use crate::reboot::method::ipmi::Device;
-use crate::reboot::method::{Env, MethodError, Next, Prepared, prepare, probe};
+use crate::reboot::method::{self, Env, MethodError, Next, Prepared, prepare, probe};
 
 /// Seconds that an orderly shutdown may take before a wake-up alarm rings: one that rings too early is lost, and the
 /// machine stays off. systemd gives each unit 90.
@@ -62,6 +62,28 @@ pub fn taken(
     (choice.taken.as_ref().map(|(method, _)| *method), choice.describe())
 }
 
+/// What the profile does not name was not promised to anybody.
+fn promised(method: RebootMethod, settings: &Reboot) -> Result<(), MethodError> {
+    if method == RebootMethod::Ordinary || settings.methods.contains(&method) {
+        return Ok(());
+    }
+    Err(MethodError::Cannot { method, why: "the profile does not name it".to_owned() })
+}
+
+/// The way back from a method that is about to be made [`ready`] for a reboot at `at`. Changes nothing.
+///
+/// # Errors
+/// [`MethodError`].
+pub fn way_back(
+    root: &Path,
+    method: RebootMethod,
+    settings: &Reboot,
+    at: Timestamp,
+) -> Result<Prepared, MethodError> {
+    promised(method, settings)?;
+    with(root, settings, "", at, |env| method::way_back(method, env))
+}
+
 /// Makes a method ready for a reboot at `at`.
 ///
 /// # Errors
@@ -73,11 +95,7 @@ pub fn ready(
     plan: &str,
     at: Timestamp,
 ) -> Result<Prepared, MethodError> {
-    // What the profile does not name was not promised to anybody.
-    if method != RebootMethod::Ordinary && !settings.methods.contains(&method) {
-        let why = "the profile does not name it".to_owned();
-        return Err(MethodError::Cannot { method, why });
-    }
+    promised(method, settings)?;
     with(root, settings, plan, at, |env| prepare(method, env))
 }
 

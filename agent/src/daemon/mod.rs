@@ -7,6 +7,7 @@
 //! `run` is the loop; `bus`, `events` and `logind` are its edges.
 
 pub mod backoff;
+pub mod build;
 pub mod bus;
 pub mod debounce;
 pub mod devices;

@@ -12,6 +12,7 @@ use tokio::io::{
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
+use super::build::Program;
 use super::launch::{self, Ended, HELPER, Process, REPLACED, Request, Unit, WORKER};
 use super::{helper, hung};
 
@@ -84,11 +85,15 @@ async fn answer(
 impl Relay {
     /// The child, or why there is none.
     fn start(&self, request: &Request) -> std::io::Result<Result<Process, Ended>> {
-        let refused =
-            |code, said| Ok(Err(Ended { code: Some(code), status: "refused".to_owned(), said }));
-        if request.program != launch::build()? {
-            let why = "the program was replaced after the daemon was started";
-            return refused(REPLACED, why.to_owned());
+        let end = |code, said| {
+            let status = "refused".to_owned();
+            Ended { code: Some(code), status, said, program: None }
+        };
+        let refused = |code, said| Ok(Err(end(code, said)));
+        let own = Program::own()?;
+        if request.program != own.id {
+            let said = "the program was replaced after the daemon was started".to_owned();
+            return Ok(Err(Ended { program: Some(own), ..end(REPLACED, said) }));
         }
         if request.arguments.first().is_some_and(|word| word == WORKER)
             && let Some(why) = hung::hung(&self.root)
@@ -149,7 +154,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn nothing_is_done_for_a_daemon_that_is_gone() {
         let request = Request {
-            program: launch::build().unwrap(),
+            program: Program::own().unwrap().id,
             arguments: vec![WORKER.to_owned()],
             input: String::new(),
         };

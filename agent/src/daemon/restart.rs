@@ -9,8 +9,10 @@ mod last_boot;
 mod lock;
 mod obstacles;
 mod operator;
+mod steps;
 
 pub use error::RestartError;
+pub use steps::Steps;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -34,7 +36,7 @@ use crate::reboot::state::{Reason, RebootState, UNFINISHED, WaitsFor, joined};
 use crate::utc::shown;
 
 /// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// What is remembered between two steps.
 pub struct Restart {
@@ -48,6 +50,7 @@ pub struct Restart {
     seen_ours: Option<Timestamp>,
     lock: lock::Lock,
     helpers: Helpers,
+    steps: Steps,
     /// What is still armed for a reboot that does not come, as it was last said.
     armed: Option<String>,
     asked_for: u64,
@@ -68,6 +71,7 @@ impl Restart {
             seen_ours: None,
             lock: lock::Lock::default(),
             helpers,
+            steps: Steps::default(),
             armed: None,
             asked_for: 0,
             came: None,
@@ -78,6 +82,11 @@ impl Restart {
     /// The bus has come or gone.
     pub fn set_logind(&mut self, logind: Option<ManagerProxy<'static>>) {
         self.logind = logind;
+    }
+
+    /// Says whether a step of a reboot is under way that is not to be cut.
+    pub fn steps(&self) -> Steps {
+        self.steps.clone()
     }
 
     /// The daemon's small files.
@@ -112,12 +121,9 @@ impl Restart {
                 (RebootState::Announcing { at }, Ok(record)) => {
                     self.announce(record, status, observation, *at).await
                 }
-                (RebootState::CallingOff { why }, Ok(record)) => {
+                (RebootState::CallingOff { why }, record) => {
+                    let record = record.as_mut().ok();
                     self.cancel(record, &why.join("; "), Stage::TakenBack).await
-                }
-                (RebootState::CallingOff { why }, Err(_)) => {
-                    let (mut none, why) = (Record::default(), why.join("; "));
-                    self.cancel(&mut none, &why, Stage::TakenBack).await
                 }
                 _ => Ok(false),
             };
@@ -140,6 +146,7 @@ impl Restart {
         status.reboot.called_off =
             self.store.announced().and_then(|announced| match announced.stage {
                 Stage::CalledOff { by } => Some(by),
+                Stage::DidNotCome => Some(DID_NOT_COME.to_owned()),
                 _ => None,
             });
         if let Ok(record) = &record {
@@ -354,6 +361,9 @@ impl Restart {
 
 /// What is said where there is no bus, or no logind on it.
 const NO_LOGIND: &str = "there is no systemd-logind on the bus to reboot through";
+
+/// What is said of a reboot whose time has passed.
+const DID_NOT_COME: &str = "its time has passed, and the machine did not go down";
 
 const REPLACED: &str = "the daemon is replaced by another build";
 

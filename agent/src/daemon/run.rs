@@ -115,6 +115,7 @@ struct Daemon {
     status: Status,
     observation: Option<Observation>,
     written: Written,
+    unmarked: Option<publish::Unmarked>,
     born: Instant,
     seen: u64,
     retry: Option<Instant>,
@@ -159,8 +160,8 @@ impl Daemon {
         let helpers = Helpers::new(options.launch.clone(), &options.root);
         let restart = Restart::new(&options.root, boot_id, helpers.clone());
         let now = Instant::now();
-        let reminder = Reminder::new(options.remind_every);
         let mut daemon = Daemon {
+            reminder: Reminder::new(options.remind_every),
             options,
             shown,
             bus: None,
@@ -183,6 +184,7 @@ impl Daemon {
             status,
             observation: None,
             written: Written::new(),
+            unmarked: None,
             born: now,
             seen: 0,
             retry: None,
@@ -191,7 +193,6 @@ impl Daemon {
             debounce: Debounce::default(),
             busy: Busy::default(),
             logged: Logged::default(),
-            reminder,
             helpers,
             unusable: None,
             work: None,
@@ -229,14 +230,12 @@ impl Daemon {
         let mut hangup = signal(SignalKind::hangup()).map_err(RunError::SetUp)?;
         tokio::spawn(watchdog::watch(self.busy.clone()));
         notify(&[NotifyState::Ready, NotifyState::Status("observing the host")]);
+        let steps = self.restart.steps();
         let mut happened = Happened::Begun;
         loop {
             self.busy.begin();
-            // What is cut off here was ready for a power cut at any moment, and the process at work ends with it.
-            tokio::select! {
-                biased;
-                () = told.received() => break,
-                () = self.see_to(happened) => {}
+            if end::cut_if_told(&mut told, &steps, self.see_to(happened)).await {
+                break;
             }
             self.busy.end();
             if self.options.launch.is_replaced() {
@@ -258,7 +257,7 @@ impl Daemon {
                 () = tokio::time::sleep_until(wake.into()) => Happened::Due,
             };
         }
-        self.end().await
+        self.end(&told).await
     }
 
     async fn see_to(&mut self, happened: Happened) {

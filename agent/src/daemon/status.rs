@@ -126,7 +126,7 @@ pub struct RebootStatus {
     pub lock_said: Option<String>,
     /// Hold, busy devices and whatever else forbids it.
     pub vetoes: Vec<String>,
-    /// Who called off the last announcement or request of this boot, and when.
+    /// Who called off the last announcement or request of this boot, and when; or that it did not come.
     #[serde(default)]
     pub called_off: Option<String>,
     /// The operator's hold, in words, whether a reboot is wanted or not.

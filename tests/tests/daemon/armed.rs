@@ -20,16 +20,27 @@ fn goes_back_to_warm(kept: &Value) -> bool {
     steps.iter().any(|step| step["write"]["value"] == "warm")
 }
 
-/// A host that is announced to reboot by its firmware, with processes that are not the daemon's children.
-fn by_firmware() -> Option<Rig> {
-    let mut rig = rig()?;
-    ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
+/// A host that is to reboot by its firmware, with processes that are not the daemon's children: this program, or what stands in
+/// the file `relay`.
+fn to_reboot_by_firmware(relay: Option<&str>) -> Option<Rig> {
+    let rig = rig()?;
+    let path = rig.path("relay");
+    match relay {
+        None => std::os::unix::fs::symlink(program::path(), &path).expect("ours"),
+        Some(text) => rig.program("relay", text),
+    }
+    ALL.iter().for_each(|name| serve(&rig, name, &path));
     rig.write(MODE, "warm\n");
     rig.write("sys/kernel/reboot/type", "acpi\n");
     rig.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
     let mut seen = waiting(&rig);
     seen["reboot"]["methods"] = json!(["firmware"]);
     rig.look(&seen);
+    Some(rig)
+}
+
+fn by_firmware() -> Option<Rig> {
+    let mut rig = to_reboot_by_firmware(None)?;
     rig.start();
     rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
     assert_eq!(rig.read(MODE), "cold");
@@ -108,4 +119,71 @@ fn a_request_for_a_power_cycle_is_removed_without_any_unit() {
     until("kept", || kept(&rig)["prepared"]["undo"].as_array().is_some_and(|undo| undo.len() == 1));
     assert_eq!(kept(&rig)["stage"]["stage"], "called-off");
     assert_eq!(rig.read(MODE), "cold\n");
+}
+
+/// `shutdown -r +10` over bedplate's own announcement: that reboot is made the way the host was found with.
+#[test]
+fn what_is_armed_is_not_for_the_reboot_of_others() {
+    let Some(rig) = by_firmware() else { return };
+    let theirs = Some(("reboot".to_owned(), 4_000_000_000_000_000));
+    rig.login.lock().expect("not poisoned").scheduled.clone_from(&theirs);
+    rig.inhibit(&[]);
+    until("undone", || rig.read(MODE) == "warm");
+    until("forgotten", || kept(&rig)["prepared"].is_null());
+    assert_eq!(kept(&rig)["stage"]["stage"], "called-off");
+    let status = rig.until("said", |status| status.reboot.called_off.is_some());
+    let said = status.reboot.called_off.unwrap_or_default();
+    assert!(said.contains("another shutdown that took its place: reboot at 2096"), "{said}");
+    assert!(rig.logged("called off by another shutdown"), "{}", rig.read("log"));
+    assert!(!rig.asked_of_logind().contains(&"cancel".to_owned()));
+    // `shutdown -c`: whoever said so wants no reboot.
+    rig.login.lock().expect("not poisoned").scheduled = None;
+    rig.inhibit(&[]);
+    rig.settle();
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
+    assert_eq!(rig.read(MODE), "warm");
+}
+
+/// That needs no record.
+#[test]
+fn what_is_armed_is_undone_although_the_record_is_damaged() {
+    let Some(rig) = by_firmware() else { return };
+    rig.write("var/lib/bedplate/reboot.json", "{");
+    rig.login.lock().expect("not poisoned").scheduled =
+        Some(("reboot".into(), 4_000_000_000_000_000));
+    rig.inhibit(&[]);
+    until("undone", || rig.read(MODE) == "warm");
+    assert_eq!(rig.read("var/lib/bedplate/reboot.json"), "{");
+}
+
+/// It fails half-way, and so does taking it back: the host's own mode is written again as soon as that can be done.
+#[test]
+fn what_was_prepared_half_way_is_undone() {
+    let relay = format!(
+        "#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 1\nif [ -e full ]; then trap '' XFSZ; ulimit -f 0; fi\nexec {} \"$@\"\n",
+        program::path().display()
+    );
+    let Some(mut rig) = to_reboot_by_firmware(Some(&relay)) else { return };
+    // From here on writing fails, after the file was emptied.
+    rig.write("full", "");
+    rig.start();
+    let status = rig.until("waits", |status| {
+        matches!(status.reboot.state, RebootState::Waiting { .. }) && rig.read(MODE).is_empty()
+    });
+    assert!(status.reboot.state.to_string().contains("undoing it failed too"), "{status:#?}");
+    assert!(goes_back_to_warm(&kept(&rig)), "{}", rig.read("log"));
+    assert!(rig.logged("is not undone yet"), "{}", rig.read("log"));
+    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"attempts\": []"));
+    // Not even by the next daemon is anything prepared from that.
+    rig.stop();
+    rig.start();
+    rig.until("waits", |status| {
+        status.reboot.vetoes.iter().any(|veto| veto.contains("not undone yet"))
+    });
+    assert!(goes_back_to_warm(&kept(&rig)), "{}", rig.read("log"));
+    std::fs::remove_file(rig.path("full")).expect("ours");
+    rig.inhibit(&[]);
+    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    assert_eq!(rig.read(MODE), "cold");
+    assert!(goes_back_to_warm(&kept(&rig)), "{}", rig.read("log"));
 }

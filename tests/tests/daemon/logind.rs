@@ -1,6 +1,7 @@
 //! A logind that does what it is told and writes it down.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use zbus::interface;
 use zbus::object_server::SignalEmitter;
@@ -19,6 +20,10 @@ pub struct Login {
     pub refuses: bool,
     /// PID 1 has a job to go down.
     pub stops: bool,
+    /// A shutdown is under way.
+    pub preparing: bool,
+    /// How long it takes to answer what changes something.
+    pub slow: Duration,
 }
 
 /// `shutdown.target` of PID 1.
@@ -47,14 +52,23 @@ impl FakeLogind {
         Ok(())
     }
 
-    fn cancel_scheduled_shutdown(&self) -> bool {
-        let mut login = self.0.lock().expect("not poisoned");
-        login.calls.push("cancel".into());
-        login.scheduled.take().is_some()
+    async fn cancel_scheduled_shutdown(&self) -> bool {
+        let (was, slow) = {
+            let mut login = self.0.lock().expect("not poisoned");
+            login.calls.push("cancel".into());
+            (login.scheduled.take(), login.slow)
+        };
+        tokio::time::sleep(slow).await;
+        was.is_some()
     }
 
-    fn set_wall_message(&self, message: &str, enable: bool) {
-        self.0.lock().expect("not poisoned").calls.push(format!("wall {enable} {message}"));
+    async fn set_wall_message(&self, message: &str, enable: bool) {
+        let slow = {
+            let mut login = self.0.lock().expect("not poisoned");
+            login.calls.push(format!("wall {enable} {message}"));
+            login.slow
+        };
+        tokio::time::sleep(slow).await;
     }
 
     fn list_inhibitors(&self) -> Vec<(String, String, String, String, u32, u32)> {
@@ -64,6 +78,11 @@ impl FakeLogind {
     #[zbus(property)]
     fn scheduled_shutdown(&self) -> (String, u64) {
         self.0.lock().expect("not poisoned").scheduled.clone().unwrap_or_default()
+    }
+
+    #[zbus(property)]
+    fn preparing_for_shutdown(&self) -> bool {
+        self.0.lock().expect("not poisoned").preparing
     }
 
     #[zbus(property)]

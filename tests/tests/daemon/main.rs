@@ -24,6 +24,7 @@ mod replaced;
 mod rig;
 mod secrets;
 mod sockets;
+mod steps;
 mod tls;
 mod truth;
 

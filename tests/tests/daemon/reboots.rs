@@ -124,6 +124,52 @@ fn an_event_while_the_machine_goes_down_costs_nothing() {
     rig.until("stuck", |status| status.state == State::Stuck);
 }
 
+/// logind's job was cancelled after the reboot had begun: logind keeps what it had scheduled, and nothing goes down.
+#[test]
+fn a_reboot_that_does_not_come_has_an_end() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.kill();
+    let usec = bedplate::daemon::logind::usec(jiff::Timestamp::now()) - 16 * 60 * 1_000_000;
+    let mut kept: serde_json::Value =
+        serde_json::from_str(&rig.read("run/bedplate/announced.json")).expect("JSON");
+    kept["usec"] = json!(usec);
+    rig.write("run/bedplate/announced.json", &kept.to_string());
+    {
+        let mut login = rig.login.lock().expect("not poisoned");
+        login.scheduled = Some(("reboot".into(), usec));
+        login.preparing = true;
+    }
+    rig.start();
+    let under_way = |rig: &Rig| {
+        rig.until("under way", |status| {
+            matches!(status.reboot.state, RebootState::UnderWay { .. })
+        });
+    };
+    under_way(&rig);
+    {
+        let mut login = rig.login.lock().expect("not poisoned");
+        (login.preparing, login.stops) = (false, true);
+    }
+    rig.inhibit(&[]);
+    rig.settle();
+    under_way(&rig);
+    rig.login.lock().expect("not poisoned").stops = false;
+    rig.inhibit(&[]);
+    let status =
+        rig.until("ended", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
+    let said = status.reboot.called_off.unwrap_or_default();
+    assert!(said.contains("the machine did not go down"), "{said}");
+    assert!(rig.logged("the announced reboot did not happen"), "{}", rig.read("log"));
+    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"boot_id\": \"boot-1\""));
+    assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
+    // What logind had kept is not taken for another's.
+    let asked = async { rig.agent().await?.schedule_reboot("an operator", 0).await };
+    assert_eq!(rig.runtime.block_on(asked).expect("root may").0, "announced");
+}
+
 #[test]
 fn a_logind_that_refuses_costs_no_attempt() {
     let Some(mut rig) = Rig::new() else { return };
@@ -267,6 +313,26 @@ fn a_record_that_cannot_be_read_means_no_reboot() {
     let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
     assert_eq!(why[0].waits_for, WaitsFor::Record, "{why:?}");
     assert_eq!(rig.asked_of_logind(), [""; 0]);
+}
+
+/// Who counts the boots is gone: the announcement is taken back, and the record stays as it is, for people.
+#[test]
+fn a_damaged_record_is_not_replaced_by_an_empty_one() {
+    for fails in [false, true] {
+        let Some(mut rig) = Rig::new() else { return };
+        rig.look(&waiting(&rig));
+        rig.start();
+        until("announced", || announced(&rig));
+        rig.write("var/lib/bedplate/reboot.json", "{");
+        if fails {
+            rig.write("fails", "error: broken");
+        }
+        rig.touch();
+        until("taken back", || rig.login.lock().expect("not poisoned").scheduled.is_none());
+        rig.settle();
+        assert_eq!(rig.read("var/lib/bedplate/reboot.json"), "{", "{}", rig.read("log"));
+        assert_eq!(schedules(&rig), 1, "{}", rig.read("log"));
+    }
 }
 
 #[test]

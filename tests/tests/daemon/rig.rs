@@ -31,6 +31,8 @@ pub struct Rig {
     pub runtime: tokio::runtime::Runtime,
     /// More arguments of the daemon.
     pub args: Vec<&'static str>,
+    /// What is started as the daemon.
+    pub program: PathBuf,
     /// Whether the daemon connects to `helpers/NAME` instead of starting children.
     pub sockets: bool,
     bus: Child,
@@ -76,6 +78,7 @@ impl Rig {
             logind,
             runtime,
             args: Vec::new(),
+            program: program::path(),
             sockets: false,
             bus,
             daemon: None,
@@ -189,7 +192,7 @@ impl Rig {
             .append(true)
             .open(self.path("log"))
             .expect("ours");
-        let daemon = Command::new(program::path())
+        let daemon = Command::new(&self.program)
             .arg("daemon")
             .arg(format!("--state-root={}", self.dir.path().display()))
             .arg(match self.sockets {

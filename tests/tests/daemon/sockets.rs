@@ -1,6 +1,7 @@
 //! What needs rights done by processes that are not the daemon's children: here the test starts them for each connection to a
 //! socket, as PID 1 does under systemd.
 
+mod builds;
 mod foreign;
 
 use std::os::fd::OwnedFd;
@@ -216,41 +217,29 @@ fn the_way_down_takes_no_attempt_back() {
     rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
 }
 
-/// A package has put another build in the program's place while a reboot is announced: that is the next daemon's to keep.
+/// Where the marker cannot be written that is said once, and no unit is started for it whenever there is news.
 #[test]
-fn another_build_takes_over_what_is_announced() {
+fn a_marker_that_cannot_be_written_is_left_alone_for_a_while() {
     let Some(mut rig) = rig() else { return };
-    let (program, other) = (rig.path("program"), rig.path("bedplate"));
-    std::os::unix::fs::symlink(program::path(), &program).expect("ours");
-    ALL.iter().for_each(|name| serve(&rig, name, &program));
+    ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
+    rig.write("run/reboot-required.pkgs/in-the-way", "");
     let mut seen = waiting(&rig);
-    rig.program("check", "#!/bin/sh\nexit 0\n");
-    seen["reboot"]["busy_command"] = json!([rig.path("check")]);
+    seen["reboot"]["policy"] = json!("mark");
     rig.look(&seen);
     rig.start();
-    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
-    std::fs::copy(program::path(), &other).expect("ours");
-    std::fs::rename(&other, &program).expect("ours");
+    for _ in 0..3 {
+        rig.touch();
+        rig.settle();
+    }
+    assert!(asked(&rig, "worker") > 3, "{}", rig.read("asked"));
+    assert_eq!(asked(&rig, "check"), 1, "{}", rig.read("asked"));
+    assert_eq!(rig.read("log").matches("cannot write /run/reboot-required").count(), 1);
+    // Another thing is wanted.
+    rig.look(&right(&rig));
     rig.touch();
-    until("it ends by itself", || rig.logged("replaced by another build"));
-    rig.daemon.take().expect("it was started").wait().expect("it can be waited for");
-    assert!(!rig.asked_of_logind().contains(&"cancel".to_owned()), "{}", rig.read("log"));
-    assert!(rig.read("run/bedplate/announced.json").contains("\"announced\""));
-}
-
-/// A package has put another build in the program's place: the daemon ends, to be started as that one.
-#[test]
-fn another_build_is_not_mistaken_for_this_one() {
-    let Some(mut rig) = rig() else { return };
-    let other = rig.path("bedplate");
-    std::fs::copy(program::path(), &other).expect("ours");
-    serve(&rig, "worker", &other);
-    rig.look(&drifted(&rig));
-    rig.start_blindly();
-    until("it ends by itself", || rig.logged("replaced by another build"));
-    let mut daemon = rig.daemon.take().expect("it was started");
-    let ended = daemon.wait().expect("it can be waited for");
-    assert_eq!(ended.code(), Some(1), "{}", rig.read("log"));
-    assert!(rig.logged("replaced by another build"), "{}", rig.read("log"));
-    assert_eq!(rig.calls(), [""; 0], "its answer would not have been understood");
+    until("tried", || asked(&rig, "check") == 2);
+    std::fs::remove_dir_all(rig.path("run/reboot-required.pkgs")).expect("ours");
+    rig.look(&seen);
+    rig.touch();
+    until("the marker is there", || rig.path("run/reboot-required").exists());
 }

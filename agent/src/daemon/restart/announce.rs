@@ -12,6 +12,7 @@ use crate::kind::cmdline;
 use crate::profile::model::RebootMethod;
 use crate::reboot::attempt::Attempt;
 use crate::reboot::hold::LONGEST_REASON;
+use crate::reboot::method::Prepared;
 use crate::reboot::record::Record;
 use crate::reboot::state::RebootState;
 use crate::utc::shown;
@@ -41,23 +42,19 @@ impl Restart {
     ) -> Result<bool, RestartError> {
         let Some(logind) = self.logind.clone() else { return Ok(false) };
         let Some(method) = status.reboot.method else { return Ok(false) };
-        let settings = &observation.reboot;
+        let _step = self.steps.begin();
         // Remembered before it is asked for: a power cut in between costs an attempt, never a loop.
         record.attempt(self.attempt(observation, method, at));
         self.store.keep(record)?;
-        let prepared = match settings.rehearse {
+        let prepared = match observation.reboot.rehearse {
             true => Ok(None),
-            false => {
-                let ready = self.helpers.prepare(method, &observation.hash, at);
-                ready.await.map(Some)
-            }
+            false => self.make_ready(method, &observation.hash, at).await.map(Some),
         };
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
-                record.call_off(&self.boot_id);
-                self.store.keep(record)?;
-                return Err(RestartError::Method(error));
+                self.not_announced(record).await?;
+                return Err(error);
             }
         };
         let announced = Announced {
@@ -80,9 +77,7 @@ impl Restart {
         if let Err(error) = asked.await {
             let off = Announced { stage: Stage::TakenBack, ..announced };
             self.store.announce(off.to_remember().as_ref())?;
-            self.disarm().await;
-            record.call_off(&self.boot_id);
-            self.store.keep(record)?;
+            self.not_announced(record).await?;
             return Err(RestartError::Logind {
                 doing: "logind does not schedule the reboot",
                 error,
@@ -98,24 +93,55 @@ impl Restart {
         Ok(false)
     }
 
+    /// Makes a method ready. The way back is on file before anything is changed: where this ends half-way, for whatever reason,
+    /// it is undone from there.
+    async fn make_ready(
+        &self,
+        method: RebootMethod,
+        plan: &str,
+        at: Timestamp,
+    ) -> Result<Prepared, RestartError> {
+        let way_back = self.helpers.way_back(method, at).await.map_err(RestartError::Method)?;
+        let armed = Announced {
+            kind: methods::kind(Some(&way_back)),
+            usec: logind::usec(at),
+            plan: plan.to_owned(),
+            stage: Stage::TakenBack,
+            prepared: Some(way_back),
+        };
+        self.store.announce(armed.to_remember().as_ref())?;
+        self.helpers.prepare(method, plan, at).await.map_err(RestartError::Method)
+    }
+
+    /// It came to nothing: what is armed for it is undone, and it does not count.
+    async fn not_announced(&mut self, record: &mut Record) -> Result<(), RestartError> {
+        self.disarm().await;
+        record.call_off(&self.boot_id);
+        Ok(self.store.keep(record)?)
+    }
+
     /// Takes bedplate's own announcement back; `stage`: what that makes of it. What is armed for it is undone after this.
+    /// A record that cannot be read (`None`) stays as it is: an empty one in its place would allow what it forbids.
     pub(super) async fn cancel(
         &mut self,
-        record: &mut Record,
+        record: Option<&mut Record>,
         why: &str,
         stage: Stage,
     ) -> Result<bool, RestartError> {
         let Some(logind) = self.logind.clone() else { return Ok(false) };
+        let _step = self.steps.begin();
         logind.cancel_scheduled_shutdown().await.map_err(|error| RestartError::Logind {
             doing: "logind does not take the reboot back",
             error,
         })?;
-        record.call_off(&self.boot_id);
-        if let Some(asked) = &mut record.asked {
-            // It is announced again when it can be, and then with the whole delay.
-            asked.waited = true;
+        if let Some(record) = record {
+            record.call_off(&self.boot_id);
+            if let Some(asked) = &mut record.asked {
+                // It is announced again when it can be, and then with the whole delay.
+                asked.waited = true;
+            }
+            self.store.keep(record)?;
         }
-        self.store.keep(record)?;
         if let Some(announced) = self.store.announced() {
             self.store.announce(Announced { stage, ..announced }.to_remember().as_ref())?;
         }

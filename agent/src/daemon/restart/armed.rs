@@ -19,6 +19,7 @@ impl Restart {
     /// Undoes what is armed for a reboot that does not come. `Some`: what is left, and why; the next step tries again, or the
     /// next daemon.
     pub(super) async fn disarm(&mut self) -> Option<String> {
+        let _step = self.steps.begin();
         let left = self.undo_armed().await;
         if let Some(text) = left.as_ref().filter(|text| self.armed.as_ref() != Some(text)) {
             say(journal::REBOOT_FAILED, text);

@@ -11,7 +11,10 @@ use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced, Stage};
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
+use crate::daemon::worker::WorkError;
+use crate::error_chain::chain;
 use crate::reboot::method::{Next, Prepared};
+use crate::reboot::record::Asked;
 use crate::reboot::state::{Reason, WaitsFor, joined};
 
 /// Before its time the announcement has to be seen at logind: one that was not seen since may have been called off.
@@ -86,23 +89,61 @@ impl Restart {
             let text = format!("another shutdown is scheduled: {kind}");
             why.push(Reason::new(WaitsFor::OtherShutdown, text));
         }
-        if observation.reboot.command.is_empty() || !why.is_empty() {
-            self.call_off_command(announced, &joined(&why))?;
-            return Ok(());
+        if self.helpers.is_replaced() {
+            // Nothing could be looked at: that is no reason to call it off.
+            let asked = self.store.record()?.asked;
+            return self.put_off_command(announced, asked);
         }
+        if observation.reboot.command.is_empty() || !why.is_empty() {
+            return self.call_off_command(announced, &joined(&why));
+        }
+        self.run_command(announced).await
+    }
+
+    /// That it was run is kept first: the power may be gone before it ends. Whatever shows that nothing was started is kept
+    /// then instead.
+    async fn run_command(&mut self, announced: Announced) -> Result<(), RestartError> {
+        let _step = self.steps.begin();
         let mut record = self.store.record()?;
-        record.asked = None;
+        let asked = record.asked.take();
         self.store.keep(&record)?;
-        self.store.announce(Some(&Announced { stage: Stage::CommandRun, ..announced }))?;
+        let run = Announced { stage: Stage::CommandRun, ..announced.clone() };
+        self.store.announce(Some(&run))?;
         say(
             journal::REBOOT_SCHEDULED,
             "running the command of the profile that cycles this host's power",
         );
-        let run = self.helpers.power_command();
-        let grace = run.await.map_err(RestartError::Command)?;
+        match self.helpers.power_command().await {
+            Ok(grace) => {
+                let text = format!("the power should be cycled within {} s", grace.as_secs());
+                say(journal::REBOOT_WAITS, &text);
+                Ok(())
+            }
+            Err(WorkError::Replaced) => self.put_off_command(announced, asked),
+            Err(error @ (WorkError::Start { .. } | WorkError::Connect { .. })) => {
+                self.call_off_command(announced, &chain(&error))
+            }
+            Err(error) => Err(RestartError::Command(error)),
+        }
+    }
+
+    /// The units are of another build by now, and have run nothing. The next daemon starts at once, too late for this
+    /// announcement: it makes another one, with the whole delay.
+    fn put_off_command(
+        &self,
+        announced: Announced,
+        asked: Option<Asked>,
+    ) -> Result<(), RestartError> {
+        let mut record = self.store.record()?;
+        record.call_off(&self.boot_id);
+        record.asked = asked.map(|asked| Asked { waited: true, ..asked });
+        self.store.keep(&record)?;
+        let off = Announced { stage: Stage::TakenBack, ..announced };
+        self.store.announce(off.to_remember().as_ref())?;
         say(
-            journal::REBOOT_WAITS,
-            &format!("the power should be cycled within {} s", grace.as_secs()),
+            journal::REBOOT_CANCELLED,
+            "bedplate was replaced by another build at the time of the announced reboot, and the command that cycles this \
+             host's power was not run: it is announced again",
         );
         Ok(())
     }

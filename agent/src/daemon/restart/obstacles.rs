@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Restart, RestartError};
+use super::{DID_NOT_COME, Restart, RestartError};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, Announced, Shutdown, Stage};
 use crate::error_chain::chain;
@@ -14,7 +14,8 @@ use crate::reboot::kexec;
 use crate::reboot::state::{Reason, WaitsFor};
 use crate::utc::shown;
 
-/// So long after its time a reboot may still be on its way: services may take 90 seconds each to stop, some longer.
+/// So long after its time a reboot may still be on its way: services may take 90 seconds each to stop, some longer. After that
+/// it is only while logind or PID 1 says so.
 pub(super) const GOING_DOWN_US: i64 = 15 * 60 * 1_000_000;
 
 impl Restart {
@@ -25,19 +26,62 @@ impl Restart {
         if kind.is_empty() {
             return self.gone(announced).await;
         }
-        Ok(match announced {
+        let at = logind::time(usec);
+        match announced {
             Some(announced) if announced.is(&kind, usec) => {
-                let at = logind::time(usec);
+                let rehearsed = announced.kind == Shutdown::DryReboot;
+                if late(&announced) < 0 || rehearsed {
+                    return Ok(Scheduled::Ours(at));
+                }
                 // logind keeps it while the machine goes down, when nothing can be looked at any more: what is in the way
                 // then must not take the attempt out of the loop guard.
-                let rehearsed = announced.kind == Shutdown::DryReboot;
-                match Timestamp::now() >= at && !rehearsed {
-                    true => Scheduled::Underway(at),
-                    false => Scheduled::Ours(at),
+                if self.may_go_down(&announced).await? {
+                    return Ok(Scheduled::Underway(at));
                 }
+                // logind keeps it as well when its job of it was cancelled or has failed, and would name it for ever.
+                let cancelled = logind.cancel_scheduled_shutdown().await;
+                cancelled.map_err(|error| RestartError::Logind {
+                    doing: "logind does not forget a reboot that did not come",
+                    error,
+                })?;
+                self.gone(Some(announced)).await
             }
-            _ => Scheduled::Foreign { kind, at: logind::time(usec) },
-        })
+            announced => {
+                if let Some(announced) = announced.filter(Announced::stands) {
+                    self.displaced(announced, &kind, at).await?;
+                }
+                Ok(Scheduled::Foreign { kind, at })
+            }
+        }
+    }
+
+    /// Whether a reboot whose time has come may still be on its way.
+    async fn may_go_down(&self, announced: &Announced) -> Result<bool, RestartError> {
+        Ok(late(announced) < GOING_DOWN_US || self.goes_down_now().await?)
+    }
+
+    /// Whether logind or PID 1 is on its way down.
+    async fn goes_down_now(&self) -> Result<bool, RestartError> {
+        let Some(logind) = &self.logind else { return Ok(false) };
+        let preparing = logind.preparing_for_shutdown().await.map_err(RestartError::schedule)?;
+        Ok(preparing || self.machine_stops().await)
+    }
+
+    /// Another shutdown has taken the place of bedplate's own announcement. What was made ready for that is not for the other:
+    /// it ends here, so that it is undone.
+    async fn displaced(
+        &self,
+        announced: Announced,
+        kind: &str,
+        at: Timestamp,
+    ) -> Result<(), RestartError> {
+        let came = late(&announced) >= 0;
+        // A rehearsal is over then, and of a command `fire` says what becomes of it.
+        if came && (announced.kind == Shutdown::DryReboot || self.goes_down_now().await?) {
+            return Ok(());
+        }
+        let by = format!("by another shutdown that took its place: {kind} at {}", shown(at));
+        self.ended(announced, (!came).then_some(by))
     }
 
     /// logind has nothing scheduled: what has become of bedplate's own announcement?
@@ -48,35 +92,40 @@ impl Restart {
         let Some(announced) = announced.filter(Announced::stands) else {
             return Ok(Scheduled::Nothing);
         };
-        let late = i64::try_from(logind::usec(Timestamp::now())).unwrap_or(i64::MAX)
-            - i64::try_from(announced.usec).unwrap_or_default();
-        // A rehearsal is over when its time has come; so is the announcement of the operator's command.
-        let rehearsed = announced.kind == Shutdown::DryReboot;
-        if late >= 0 && rehearsed {
+        if late(&announced) >= 0 {
+            // A rehearsal is over when its time has come; so is the announcement of the operator's command.
+            if announced.kind == Shutdown::DryReboot {
+                return Ok(Scheduled::Nothing);
+            }
+            if self.may_go_down(&announced).await? {
+                return Ok(Scheduled::Underway(logind::time(announced.usec)));
+            }
+            self.ended(announced, None)?;
             return Ok(Scheduled::Nothing);
-        }
-        if (0..GOING_DOWN_US).contains(&late) {
-            return Ok(Scheduled::Underway(logind::time(announced.usec)));
         }
         // `systemctl reboot` makes logind forget its schedule: that calls nothing off, and what was announced has to count
         // against the next.
-        if late < 0 && self.machine_stops().await {
+        if self.machine_stops().await {
             return Ok(on_the_way_down(&announced));
         }
-        let by = (late < 0).then(|| {
-            format!(
-                "through logind, as `shutdown -c` does, at {} or shortly before",
-                shown(Timestamp::now())
-            )
-        });
+        let now = shown(Timestamp::now());
+        let by = format!("through logind, as `shutdown -c` does, at {now} or shortly before");
+        self.ended(announced, Some(by))?;
+        Ok(Scheduled::Nothing)
+    }
+
+    /// An announcement was called off, `by` whom or what, or (`None`) did not come: that is kept, and said.
+    fn ended(&self, announced: Announced, by: Option<String>) -> Result<(), RestartError> {
         // An operator's request goes with it, or it would be announced again at once. The record first: after a full disk or a
-        // kill in between, all of this is done again.
-        let mut record = self.store.record()?;
-        record.asked = None;
-        if by.is_some() {
-            record.call_off(&self.boot_id);
+        // kill in between, all of this is done again. One that cannot be read forbids every reboot, and does not keep what is
+        // armed from being undone.
+        if let Ok(mut record) = self.store.record() {
+            record.asked = None;
+            if by.is_some() {
+                record.call_off(&self.boot_id);
+            }
+            self.store.keep(&record)?;
         }
-        self.store.keep(&record)?;
         let stage = by.clone().map_or(Stage::DidNotCome, |by| Stage::CalledOff { by });
         let off = Announced { stage, ..announced };
         self.store.announce(Some(&off))?;
@@ -86,12 +135,10 @@ impl Restart {
             );
             say(journal::REBOOT_CALLED_OFF, &text);
         } else {
-            say(
-                journal::REBOOT_FAILED,
-                "the announced reboot did not happen: something kept the machine from going down",
-            );
+            let text = format!("the announced reboot did not happen: {DID_NOT_COME}");
+            say(journal::REBOOT_FAILED, &text);
         }
-        Ok(Scheduled::Nothing)
+        Ok(())
     }
 
     /// The operator's hold, in words, if it is in force.
@@ -137,6 +184,12 @@ impl Restart {
         }
         vetoes
     }
+}
+
+/// Microseconds since its time has come.
+fn late(announced: &Announced) -> i64 {
+    i64::try_from(logind::usec(Timestamp::now())).unwrap_or(i64::MAX)
+        - i64::try_from(announced.usec).unwrap_or_default()
 }
 
 /// What an announcement is that another shutdown has come before: bedplate's own reboot, unless its time would not have

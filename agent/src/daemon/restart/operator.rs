@@ -25,8 +25,8 @@ impl Restart {
     /// whether it is still right.
     pub async fn give_up(&mut self, status: &mut Status, why: &str) {
         if matches!(self.scheduled().await, Ok(Scheduled::Ours(_))) {
-            let mut record = self.store.record().unwrap_or_default();
-            if let Err(error) = self.cancel(&mut record, why, Stage::TakenBack).await {
+            let mut record = self.store.record().ok();
+            if let Err(error) = self.cancel(record.as_mut(), why, Stage::TakenBack).await {
                 say(journal::REBOOT_FAILED, &error.to_string());
             }
         }
@@ -63,6 +63,7 @@ impl Restart {
     /// # Errors
     /// Why nothing was taken back.
     pub async fn withdraw(&mut self, uid: u32) -> Result<String, RestartError> {
+        let _step = self.steps.begin();
         let was_armed = self.is_armed();
         let said = self.call_off(uid).await;
         match (said, self.disarm().await) {
@@ -84,7 +85,7 @@ impl Restart {
                 let when = shown(Timestamp::now());
                 let by = format!("by user {uid} with `bedplate reboot cancel`, at {when}");
                 let stage = Stage::CalledOff { by };
-                self.cancel(&mut record, "`bedplate reboot cancel`", stage).await?;
+                self.cancel(Some(&mut record), "`bedplate reboot cancel`", stage).await?;
                 Ok(format!("the reboot announced for {} is taken back", shown(at)))
             }
             Scheduled::Underway(_) => Err(RestartError::GoingDown),

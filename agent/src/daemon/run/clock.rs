@@ -20,10 +20,16 @@ impl Daemon {
 
     /// When the loop comes around although nothing happens.
     pub(super) fn wake(&self) -> Instant {
-        [self.retry, self.decide_again, self.debounce.ends(), self.bus_again.map(|(at, _)| at)]
-            .into_iter()
-            .flatten()
-            .fold(self.recheck, Instant::min)
+        [
+            self.retry,
+            self.decide_again,
+            self.debounce.ends(),
+            self.bus_again.map(|(at, _)| at),
+            self.unmarked.as_ref().map(|unmarked| unmarked.until),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(self.recheck, Instant::min)
     }
 
     pub(super) async fn due(&mut self) {
@@ -50,7 +56,10 @@ impl Daemon {
             self.publish().await;
         }
         if self.decide_again.is_some_and(|at| at <= now) {
-            self.decide().await;
+            return self.decide().await;
+        }
+        if self.unmarked.as_ref().is_some_and(|unmarked| unmarked.until <= now) {
+            self.publish().await;
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the daemon shows: files, the bus, systemd, the marker for other programs.
 
 use std::sync::PoisonError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
@@ -10,6 +10,7 @@ use crate::daemon::bus::{self, Agent};
 use crate::daemon::export;
 use crate::daemon::journal::{self, say};
 use crate::daemon::reboot_required;
+use crate::daemon::restart::LOOK_AGAIN;
 use crate::daemon::status::Status;
 use crate::daemon::watchdog::notify;
 use crate::error_chain::chain;
@@ -17,17 +18,39 @@ use crate::error_chain::chain;
 /// What the bus may take for the signals of one change.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
 
+/// A marker that could not be set, or taken back.
+pub(super) struct Unmarked {
+    wanted: bool,
+    /// Not tried before: each try costs a unit.
+    pub(super) until: Instant,
+    /// Why, as it was said.
+    said: String,
+}
+
 impl Daemon {
     /// Sets the marker that asks others for a reboot, or takes it back: only where that is not so yet.
-    async fn mark(&self, now: &Status) {
-        let Some(wanted) = reboot_required::is_wanted(now) else { return };
+    async fn mark(&mut self, now: &Status) {
+        let Some(wanted) = reboot_required::is_wanted(now) else {
+            self.unmarked = None;
+            return;
+        };
         if reboot_required::is_set(&self.options.root, wanted).is_ok_and(|is_so| is_so) {
+            self.unmarked = None;
             return;
         }
-        if let Err(error) = self.helpers.marker(wanted).await {
-            let text = format!("cannot write {}: {}", reboot_required::REQUIRED, chain(&error));
-            say(journal::IMPAIRED, &text);
+        let failed = self.unmarked.as_ref().filter(|failed| failed.wanted == wanted);
+        if failed.is_some_and(|failed| failed.until > Instant::now()) {
+            return;
         }
+        let Err(error) = self.helpers.marker(wanted).await else {
+            self.unmarked = None;
+            return;
+        };
+        let said = format!("cannot write {}: {}", reboot_required::REQUIRED, chain(&error));
+        if self.unmarked.as_ref().is_none_or(|before| before.said != said) {
+            say(journal::IMPAIRED, &said);
+        }
+        self.unmarked = Some(Unmarked { wanted, until: Instant::now() + LOOK_AGAIN, said });
     }
 
     pub(super) async fn publish(&mut self) {

@@ -74,15 +74,19 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     Ok("the BMC cycles the power at the end of an ordinary reboot; if it refuses, the ordinary reboot goes on".into())
 }
 
+/// Without the request the reboot is an ordinary one.
+pub(super) fn way_back() -> Vec<Undo> {
+    vec![Undo::Remove { path: REQUEST.into() }]
+}
+
 /// Leave the request, whole or not at all.
-pub(super) fn prepare(env: &Env<'_>, undo: &mut Vec<Undo>) -> Result<(), MethodError> {
+pub(super) fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
     let failed = |source| MethodError::Request { path: REQUEST.into(), source };
     let boot_id = boot_id(env.root)?;
     let request =
         Request { boot_id, plan: env.plan_hash.into(), requested_at: env.now.to_string() };
     let line = serde_json::to_string(&request).map_err(|error| failed(error.into()))?;
     let path = under(env.root, REQUEST);
-    undo.push(Undo::Remove { path: REQUEST.into() });
     replace_own_file(&path, format!("{line}\n").as_bytes(), 0o644, 0o755).map_err(failed)
 }
 

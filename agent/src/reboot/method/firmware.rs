@@ -43,12 +43,16 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     })
 }
 
-/// Write both, the old values kept.
-pub(super) fn prepare(env: &Env<'_>, undo: &mut Vec<Undo>) -> Result<(), MethodError> {
+/// Both as they are now, the one that is written last first.
+pub(super) fn way_back(env: &Env<'_>) -> Result<Vec<Undo>, MethodError> {
+    let step =
+        |path: &str| Ok(Undo::Write { path: path.into(), value: attribute::read(env.root, path)? });
+    [TYPE, MODE].into_iter().map(step).collect()
+}
+
+/// Write both.
+pub(super) fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
     for (path, value) in [(MODE, COLD), (TYPE, reset(env))] {
-        let old = attribute::read(env.root, path)?;
-        // Before the write: one that fails may have changed it all the same.
-        undo.insert(0, Undo::Write { path: path.into(), value: old });
         attribute::write_and_check(env.root, path, value)?;
     }
     Ok(())
@@ -148,8 +152,8 @@ mod tests {
         // Takes every write and shows none, as an attribute may whose store is stubbed out.
         std::fs::remove_file(under(&tree.0, TYPE)).unwrap();
         std::os::unix::fs::symlink("/dev/null", under(&tree.0, TYPE)).unwrap();
-        let mut steps = Vec::new();
-        let failed = super::prepare(&tree.env(), &mut steps).unwrap_err();
+        let steps = super::way_back(&tree.env()).unwrap();
+        let failed = super::prepare(&tree.env()).unwrap_err();
         assert!(
             matches!(&failed, MethodError::Ignored { path, found, .. } if path == TYPE && found.is_empty())
         );

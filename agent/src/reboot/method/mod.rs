@@ -205,29 +205,38 @@ pub fn probe(method: Method, env: &Env<'_>) -> Probe {
     answer.map_or_else(|error| Probe::Cannot(chain(&error)), Probe::Works)
 }
 
+/// How `method` goes, with the way back from what [`prepare`] is about to change: all of it, before any of it is changed, so that
+/// it can be kept first. Reads only.
+///
+/// # Errors
+/// [`MethodError`]: `Cannot` when a fresh probe says no, else what cannot be read.
+pub fn way_back(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
+    // What was promised may be hours old.
+    if let Probe::Cannot(why) = probe(method, env) {
+        return Err(MethodError::Cannot { method, why });
+    }
+    let (next, undo) = match method {
+        Method::Ordinary => (Next::LogindReboot, Vec::new()),
+        Method::Firmware => (Next::LogindReboot, firmware::way_back(env)?),
+        Method::Bmc => (Next::LogindReboot, bmc::way_back()),
+        Method::Rtc => (Next::LogindPoweroff, rtc::way_back()),
+        Method::Command => (Next::RunCommand, Vec::new()),
+    };
+    Ok(Prepared { method, next, undo })
+}
+
 /// Make `method` ready. The shutdown must be asked for right after: what this writes changes the next reboot of the
 /// machine, whatever asks for it. A failure leaves nothing behind, or says what.
 ///
 /// # Errors
 /// [`MethodError`]: `Cannot` when a fresh probe says no, else the step that failed.
 pub fn prepare(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
-    // What was promised may be hours old.
-    if let Probe::Cannot(why) = probe(method, env) {
-        return Err(MethodError::Cannot { method, why });
-    }
-    let mut prepared = Prepared { method, next: Next::LogindReboot, undo: Vec::new() };
+    let prepared = way_back(method, env)?;
     let done = match method {
-        Method::Ordinary => Ok(()),
-        Method::Firmware => firmware::prepare(env, &mut prepared.undo),
-        Method::Bmc => bmc::prepare(env, &mut prepared.undo),
-        Method::Rtc => {
-            prepared.next = Next::LogindPoweroff;
-            rtc::prepare(env, &mut prepared.undo)
-        }
-        Method::Command => {
-            prepared.next = Next::RunCommand;
-            Ok(())
-        }
+        Method::Ordinary | Method::Command => Ok(()),
+        Method::Firmware => firmware::prepare(env),
+        Method::Bmc => bmc::prepare(env),
+        Method::Rtc => rtc::prepare(env),
     };
     let Err(failed) = done else { return Ok(prepared) };
     match undo(&prepared, env.root) {
@@ -244,7 +253,8 @@ fn is_known(step: &Undo) -> bool {
     firmware::undoes(step) || bmc::undoes(step) || rtc::undoes(step)
 }
 
-/// Take a preparation back: the shutdown was cancelled, or failed. Every step is tried.
+/// Take a preparation back: the shutdown was cancelled, or failed. Every step is tried; one that was never taken, or is undone
+/// already, is none.
 ///
 /// # Errors
 /// The first step that failed.
@@ -252,6 +262,11 @@ pub fn undo(prepared: &Prepared, root: &Path) -> Result<(), MethodError> {
     let step = |step: &Undo| match step {
         Undo::Write { path, .. } | Undo::Remove { path } if !is_known(step) => {
             Err(MethodError::Foreign { path: path.clone() })
+        }
+        Undo::Write { path, value }
+            if attribute::read(root, path).is_ok_and(|found| found == *value) =>
+        {
+            Ok(())
         }
         Undo::Write { path, value } => attribute::write(root, path, value),
         Undo::Remove { path } => match std::fs::remove_file(under(root, path)) {

@@ -54,10 +54,14 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     ))
 }
 
+/// There was no alarm, or the method could not be used.
+pub(super) fn way_back() -> Vec<Undo> {
+    vec![Undo::Write { path: ALARM.into(), value: NONE.into() }]
+}
+
 /// Set the alarm. Only when the shutdown starts: the alarm counts from here.
-pub(super) fn prepare(env: &Env<'_>, undo: &mut Vec<Undo>) -> Result<(), MethodError> {
+pub(super) fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
     let at = now(env)?.saturating_add(env.rtc_after_s.into());
-    undo.push(Undo::Write { path: ALARM.into(), value: NONE.into() });
     // Over an active alarm the kernel answers EBUSY (`drivers/rtc/sysfs.c`).
     attribute::write(env.root, ALARM, NONE)?;
     attribute::write_and_check(env.root, ALARM, &at.to_string())

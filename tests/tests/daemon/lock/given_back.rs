@@ -309,7 +309,7 @@ fn a_reboot_of_others_keeps_the_slot_and_a_poweroff_does_not() {
         rig.touch();
     };
     schedule("reboot");
-    rig.until("waits", waits);
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
     rig.settle();
     assert_eq!(server.asked(), [TAKE]);
     schedule("poweroff");

@@ -42,6 +42,10 @@ fn a_unit_does_its_own_tasks_only() {
         ("worker", json!({ "task": "methods", "need": "cold" })),
         (
             "worker",
+            json!({ "task": "way-back", "method": "ordinary", "at": "2026-01-01T00:00:00Z" }),
+        ),
+        (
+            "worker",
             json!({
                 "task": "prepare", "method": "ordinary", "plan": "p", "at": "2026-01-01T00:00:00Z"
             }),
@@ -68,7 +72,7 @@ fn a_unit_does_its_own_tasks_only() {
     for arguments in
         [&["helper", "--state-root=/"][..], &["daemon"], &["relay", "--for=bedplate-loader"], &[]]
     {
-        let end = answer(&rig, "check", arguments, &tasks[6].1.to_string());
+        let end = answer(&rig, "check", arguments, &tasks[7].1.to_string());
         assert_eq!(end.said, "this is no task of the daemon's", "{arguments:?}");
     }
 }
@@ -95,6 +99,8 @@ fn a_task_has_neither_commands_nor_paths_of_its_own() {
     let at = "2026-01-01T00:00:00Z";
     let task = json!({ "task": "prepare", "method": "firmware", "plan": "p", "at": at });
     let said = helper("worker", task);
+    assert!(said.contains("the profile does not name it"), "{said}");
+    let said = helper("worker", json!({ "task": "way-back", "method": "firmware", "at": at }));
     assert!(said.contains("the profile does not name it"), "{said}");
 
     let kept = [

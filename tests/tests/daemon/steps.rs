@@ -1,0 +1,165 @@
+//! A daemon that is told to end in the middle of a step of a reboot: the step is run to its end first.
+
+use std::time::Duration;
+
+use bedplate::reboot::state::RebootState;
+use bedplate_tests::program;
+use serde_json::{Value, json};
+
+use super::reboots::{announced, schedules};
+use super::rig::{Rig, right, until, waiting};
+use super::sockets::{rig, serve};
+
+const ANNOUNCED: &str = "run/bedplate/announced.json";
+const RECORD: &str = "var/lib/bedplate/reboot.json";
+
+fn slow(rig: &Rig, seconds: u64) {
+    rig.login.lock().expect("not poisoned").slow = Duration::from_secs(seconds);
+}
+
+fn called(rig: &Rig, what: &str) -> bool {
+    rig.asked_of_logind().iter().any(|call| call.starts_with(what))
+}
+
+#[test]
+fn an_announcement_is_made_whole() {
+    let Some(mut rig) = Rig::new() else { return };
+    slow(&rig, 1);
+    rig.look(&waiting(&rig));
+    rig.start_blindly();
+    until("logind is asked", || called(&rig, "wall"));
+    rig.stop();
+    assert_eq!(schedules(&rig), 1, "{}", rig.read("log"));
+    slow(&rig, 0);
+    rig.start();
+    until("the next daemon knows it", || announced(&rig));
+    assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
+}
+
+#[test]
+fn an_announcement_is_taken_back_whole() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    slow(&rig, 1);
+    rig.inhibit(&["apt"]);
+    until("logind is asked", || called(&rig, "cancel"));
+    rig.stop();
+    assert_eq!(rig.read(ANNOUNCED), "", "it is not announced any more");
+    slow(&rig, 0);
+    rig.inhibit(&[]);
+    rig.start();
+    // It would wait for an operator, had people called it off.
+    until("announced again", || announced(&rig));
+}
+
+/// systemd would kill it in the middle of something else.
+#[test]
+fn a_step_that_does_not_end_is_cut_in_time() {
+    let Some(mut rig) = Rig::new() else { return };
+    slow(&rig, 600);
+    rig.look(&waiting(&rig));
+    rig.start_blindly();
+    until("logind is asked", || called(&rig, "wall"));
+    rig.stop();
+    assert!(rig.logged("a step of the reboot has not ended"), "{}", rig.read("log"));
+    assert!(rig.logged("within 15 s"), "{}", rig.read("log"));
+}
+
+/// Reboots by a command that writes down that it ran, after two seconds.
+fn by_command(rig: &Rig, mut seen: Value) -> Value {
+    // The probe looks for it below the root.
+    rig.program("bin/sh", "");
+    seen["reboot"]["methods"] = json!(["command"]);
+    seen["reboot"]["delay_s"] = json!(2);
+    let script = format!("echo ran >>{}", rig.path("ran").display());
+    seen["reboot"]["command"] = json!(["/bin/sh", "-c", script]);
+    seen
+}
+
+/// Has logind do its rehearsal when the time of the announcement has come.
+fn its_time_comes(rig: &Rig) {
+    until("announced", || rig.login.lock().expect("not poisoned").scheduled.is_some());
+    std::thread::sleep(Duration::from_millis(2300));
+    rig.login.lock().expect("not poisoned").scheduled = None;
+    rig.touch();
+}
+
+/// Starts what a unit does in another way while the command is to be run: the file says that it was.
+fn relay(rig: &Rig, then: &str) {
+    let (kept, program) = (rig.path(ANNOUNCED), program::path());
+    let (kept, program) = (kept.display(), program.display());
+    let text = format!(
+        "#!/bin/sh\nif grep -q command-run {kept} 2>/dev/null; then {then}; fi\nexec {program} \"$@\"\n"
+    );
+    rig.program("relay", &text);
+}
+
+/// PID 1 takes its time to start the unit.
+#[test]
+fn a_command_that_counts_as_run_is_run() {
+    let Some(mut rig) = rig() else { return };
+    relay(&rig, "sleep 1");
+    serve(&rig, "worker", &rig.path("relay"));
+    rig.look(&by_command(&rig, waiting(&rig)));
+    rig.start();
+    its_time_comes(&rig);
+    until("it counts as run", || rig.read(ANNOUNCED).contains("command-run"));
+    rig.stop();
+    assert_eq!(rig.read("ran"), "ran\n", "{}", rig.read("log"));
+    rig.start();
+    rig.settle();
+    assert_eq!(rig.read("ran"), "ran\n", "{}", rig.read("log"));
+}
+
+/// An upgrade in the last second: the unit of the other build refuses, and the next daemon does it.
+#[test]
+fn a_command_that_another_build_refuses_is_announced_again() {
+    let Some(mut rig) = rig() else { return };
+    let other = rig.path("other");
+    std::fs::copy(program::path(), &other).expect("ours");
+    relay(&rig, &format!("exec {} \"$@\"", other.display()));
+    serve(&rig, "worker", &rig.path("relay"));
+    rig.look(&by_command(&rig, right(&rig)));
+    rig.start();
+    let asked = async { rig.agent().await?.schedule_reboot("an operator", 0).await };
+    let (state, said) = rig.runtime.block_on(asked).expect("root may");
+    assert_eq!(state, "announced", "{said}");
+    its_time_comes(&rig);
+    until("it ends by itself", || rig.logged("replaced by another build after"));
+    rig.daemon.take().expect("it was started").wait().expect("it can be waited for");
+    assert_eq!(rig.read("ran"), "", "{}", rig.read("log"));
+    assert!(rig.logged("it is announced again"), "{}", rig.read("log"));
+    assert_eq!(rig.read(ANNOUNCED), "");
+    let record: Value = serde_json::from_str(&rig.read(RECORD)).expect("JSON");
+    assert_eq!((&record["asked"]["why"], &record["attempts"]), (&json!("an operator"), &json!([])));
+    relay(&rig, "true");
+    rig.start();
+    its_time_comes(&rig);
+    until("it runs", || rig.read("ran") == "ran\n");
+    rig.touch();
+    rig.settle();
+    assert_eq!((rig.read("ran"), schedules(&rig)), ("ran\n".into(), 2), "{}", rig.read("log"));
+}
+
+/// PID 1 has no socket for it: nothing was run, and nothing says so.
+#[test]
+fn a_command_that_cannot_be_started_does_not_count_as_run() {
+    let Some(mut rig) = rig() else { return };
+    serve(&rig, "worker", program::path().as_ref());
+    rig.look(&by_command(&rig, right(&rig)));
+    rig.start();
+    let asked = async { rig.agent().await?.schedule_reboot("an operator", 0).await };
+    rig.runtime.block_on(asked).expect("root may");
+    std::thread::sleep(Duration::from_millis(2300));
+    std::fs::rename(rig.path("helpers"), rig.path("stopped")).expect("ours");
+    rig.login.lock().expect("not poisoned").scheduled = None;
+    rig.inhibit(&[]);
+    until("said", || {
+        rig.logged("the command that cycles this host's power was not run: cannot start")
+    });
+    std::fs::rename(rig.path("stopped"), rig.path("helpers")).expect("ours");
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::Idle));
+    assert!(rig.read(ANNOUNCED).contains("called-off"), "{}", rig.read(ANNOUNCED));
+}
