@@ -9,6 +9,7 @@
 pub mod backoff;
 pub mod build;
 pub mod bus;
+pub mod checks;
 pub mod debounce;
 pub mod devices;
 pub mod early_boot;

@@ -26,6 +26,7 @@ impl Daemon {
             self.debounce.ends(),
             self.bus_again.map(|(at, _)| at),
             self.unmarked.as_ref().map(|unmarked| unmarked.until),
+            self.looks.again.at(),
         ]
         .into_iter()
         .flatten()
@@ -54,7 +55,13 @@ impl Daemon {
             }
             self.beat();
             self.publish().await;
+            // What checks look at gives no sign of most of its changes: counters of errors, the kernel's log, ports of
+            // InfiniBand. Nothing is known to have happened: what was said counts until such a look finds something else.
+            if self.status.checks.is_some() {
+                self.look_beside();
+            }
         }
+        self.judge_if_due(now);
         if self.decide_again.is_some_and(|at| at <= now) {
             return self.decide().await;
         }
