@@ -38,12 +38,17 @@ pub(super) fn grub_words(tokens: &[Token]) -> Result<Vec<String>, RenderError> {
     Ok(tokens.iter().map(grub_token).collect::<Result<_, _>>()?)
 }
 
+/// The heading: profile, digest, version. Each line behind `mark`.
+pub(super) fn heading(build: &Contributions, mark: &str) -> String {
+    let stamp = build.stamp.as_ref().map(|stamp| format!("{mark}{stamp}\n"));
+    format!("{mark}{}{}", modules_conf::heading(&build.profile), stamp.unwrap_or_default())
+}
+
 /// The heading and the reasons of all kernel arguments, each line behind `mark` and naming its argument.
 pub(super) fn preamble(build: &Contributions, mark: &str) -> String {
     let line = |token: &str, why| modules_conf::reasons(&format!("{mark}{token}:"), why);
     let reasons = build.arguments.iter().map(|wanted| line(&wanted.token, &wanted.why));
-    let heading = format!("{mark}{}", modules_conf::heading(&build.profile));
-    std::iter::once(heading).chain(reasons).collect()
+    std::iter::once(heading(build, mark)).chain(reasons).collect()
 }
 
 /// The configuration files, at the paths they have in an image.

@@ -13,11 +13,12 @@ mod talos;
 mod yaml;
 
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::boot::grub_quote::GrubQuoteError;
 use crate::cmdline::{ApplyError, EditError};
 use crate::desired::Desired;
-use crate::facts::Arch;
+use crate::facts::{Arch, CpuVendor};
 use crate::kind;
 use crate::kind::contribution::{Contributions, Unwritable};
 use crate::section::Declared;
@@ -72,6 +73,10 @@ pub enum GrubFamily {
 pub struct Options {
     /// Architecture of the machines: some parameters mean something on one only.
     pub arch: Arch,
+    /// Vendor of their CPUs, where it is known.
+    pub cpu: Option<CpuVendor>,
+    /// The merged profile as TOML: for targets whose hosts run bedplate, and what the digest in headings is made of.
+    pub profile_text: Option<String>,
     /// GRUB's family.
     pub grub_family: GrubFamily,
     /// Talos release (`1.11`, `v1.11.6`); the format depends on it.
@@ -83,10 +88,12 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// x86-64, Debian family, role `worker`, no Talos release.
+    /// x86-64, no text of the profile, Debian family, role `worker`, no Talos release.
     fn default() -> Options {
         Options {
             arch: Arch::X86_64,
+            cpu: None,
+            profile_text: None,
             grub_family: GrubFamily::default(),
             talos_version: None,
             talos_extensions: Vec::new(),
@@ -130,6 +137,7 @@ pub struct Rendered {
     /// Files.
     pub files: Vec<OutFile>,
     /// What is wanted and not in the files.
+    #[serde(rename = "not_expressible")]
     pub inexpressible: Vec<Inexpressible>,
     /// What users of the files have to know.
     pub notes: Vec<String>,
@@ -226,9 +234,20 @@ pub fn render(
     desired: &Desired,
     options: &Options,
 ) -> Result<Rendered, RenderError> {
-    let mut rendered = (target.render)(&kind::contributions(profile, desired)?, options)?;
+    let mut build = kind::contributions(profile, desired)?;
+    build.stamp = options.profile_text.as_deref().map(stamp);
+    let mut rendered = (target.render)(&build, options)?;
     rendered.notes.extend(common::open_questions(desired));
     Ok(rendered)
+}
+
+/// SHA-256 of the merged profile, in hexadecimal: files with the same one say the same, whichever fragments made it.
+pub fn digest(profile_text: &str) -> String {
+    Sha256::digest(profile_text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn stamp(profile_text: &str) -> String {
+    format!("profile sha256:{}, bedplate {}", digest(profile_text), env!("CARGO_PKG_VERSION"))
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! The Image Factory's schematic and its id, the SHA-256 of the text that the factory itself would write.
 
-use sha2::{Digest, Sha256};
-
-use crate::render::RenderError;
 use crate::render::go_yaml::scalar;
+use crate::render::{RenderError, digest};
 
 /// What a schematic can hold of ours. Field order is that of the factory.
 #[derive(Debug, Default)]
@@ -38,7 +36,7 @@ impl Schematic {
 
 /// The id of a schematic text: what the factory names its installer images by.
 pub(super) fn id(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    digest(text)
 }
 
 fn items(indent: usize, entries: &[String]) -> Result<String, RenderError> {
