@@ -3,13 +3,27 @@
 //!
 //! Adding a target: one file with a `render` function, one row in [`TARGETS`].
 
+mod ansible;
+mod bootc;
+mod butane;
+mod cloud_init;
 mod common;
 mod data_url;
 mod go_yaml;
+mod gpu_operator;
 mod grub;
 mod grub_rhel;
+mod ignition;
+mod image_script;
+mod kernel_install;
 mod machineconfig;
+mod network_operator;
+mod networkd;
+mod provision;
+mod sriov_operator;
 mod talos;
+mod tuned;
+mod udev;
 mod yaml;
 
 use serde::Serialize;
@@ -41,9 +55,44 @@ pub struct Target {
 /// Every target, by name.
 pub const TARGETS: &[Target] = &[
     Target {
+        name: "ansible",
+        about: "Ansible role for a Debian or RHEL family host: GRUB settings, module, sysctl and udev files",
+        render: ansible::render,
+    },
+    Target {
+        name: "bootc",
+        about: "bootc kargs.d file, module, sysctl and udev files, Containerfile lines",
+        render: bootc::render,
+    },
+    Target {
+        name: "butane",
+        about: "Butane configuration (fcos) with kernel arguments, files and unit",
+        render: butane::render,
+    },
+    Target {
+        name: "cloud-init",
+        about: "cloud-init user data for a Debian or RHEL family host: GRUB settings, files, unit",
+        render: cloud_init::render,
+    },
+    Target {
+        name: "gpu-operator",
+        about: "patches for the NVIDIA GPU Operator: kernel modules, DMA-BUF or nvidia_peermem",
+        render: gpu_operator::render,
+    },
+    Target {
         name: "grub",
         about: "GRUB settings, module and sysctl files for a Debian or RHEL family image",
         render: grub::render,
+    },
+    Target {
+        name: "ignition",
+        about: "Ignition configuration (3.3) with kernel arguments, files and unit",
+        render: ignition::render,
+    },
+    Target {
+        name: "kernel-install",
+        about: "script for /etc/kernel/cmdline (systemd-boot, unified kernel images), module, sysctl and udev files",
+        render: kernel_install::render,
     },
     Target {
         name: "machineconfig",
@@ -51,10 +100,41 @@ pub const TARGETS: &[Target] = &[
         render: machineconfig::render,
     },
     Target {
+        name: "mkosi",
+        about: "mkosi.postinst script that runs `bedplate apply --root` in the image build",
+        render: image_script::mkosi,
+    },
+    Target {
+        name: "network-operator",
+        about: "patch for the NVIDIA Network Operator: VFs for its SR-IOV device plugin",
+        render: network_operator::render,
+    },
+    Target {
+        name: "networkd",
+        about: "systemd .link files that make VFs and set their attributes",
+        render: networkd::render,
+    },
+    Target {
+        name: "packer",
+        about: "script for Packer's shell provisioner that runs `bedplate apply --root /`",
+        render: image_script::packer,
+    },
+    Target {
+        name: "sriov-operator",
+        about: "SriovNetworkNodePolicy for each group of PFs, SriovNetworkPoolConfig",
+        render: sriov_operator::render,
+    },
+    Target {
         name: "talos",
         about: "Talos machine configuration patch and Image Factory schematic",
         render: talos::render,
     },
+    Target {
+        name: "tuned",
+        about: "TuneD profile with kernel arguments, module options and sysctls",
+        render: tuned::render,
+    },
+    Target { name: "udev", about: "udev rules that make VFs", render: udev::render },
 ];
 
 /// Which conventions GRUB's configuration follows.
@@ -195,6 +275,12 @@ pub enum RenderError {
         /// Those known.
         known: String,
     },
+    /// A list of arguments that cannot be written as TOML.
+    #[error("the kernel arguments cannot be written as TOML")]
+    Toml(#[from] toml::ser::Error),
+    /// A target that carries the profile, without its text.
+    #[error("the target carries the profile itself, and its text was not given")]
+    NoProfileText,
     /// A role that cannot be part of a Kubernetes name.
     #[error(
         "`{role}` cannot be a MachineConfig role: use lower-case letters, digits and `-`, such as worker"
@@ -264,7 +350,13 @@ mod tests {
     }
 
     fn options() -> Options {
-        Options { talos_version: Some("1.11".to_owned()), ..Options::default() }
+        Options {
+            talos_version: Some("1.11".to_owned()),
+            profile_text: Some(
+                "schema = 1\n[sysctl.set]\n\"kernel.numa_balancing\" = \"0\"\n".to_owned(),
+            ),
+            ..Options::default()
+        }
     }
 
     #[test]
@@ -274,7 +366,8 @@ mod tests {
             assert_eq!(target(row.name).unwrap().about, row.about);
         }
         let error = target("grup").err().unwrap().to_string();
-        assert!(error.contains("grub, machineconfig, talos"), "{error}");
+        let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+        assert!(error.contains(&names.join(", ")), "{error}");
     }
 
     #[test]
@@ -290,9 +383,18 @@ mod tests {
             for file in &rendered.files {
                 assert!(!file.path.starts_with('/') && !file.path.contains(".."), "{}", file.path);
                 assert!(file.text.ends_with('\n'), "{}", file.path);
-                // The schematic's id is the hash of its bytes, so that it takes no comment.
+                // The schematic's id is the hash of its bytes, so that it takes no comment; JSON has none.
+                let bare = file.path.starts_with("schematic.") || file.path.ends_with(".ign");
                 let headed = file.text.contains("# written by bedplate from profile hgx;");
-                assert_eq!(headed, !file.path.starts_with("schematic."), "{}", file.path);
+                assert_eq!(headed, !bare, "{}", file.path);
+                // Files that bedplate writes to hosts, too, are the same with every release.
+                let of_hosts = [".d/zz-bedplate.conf", "modules-load.d/bedplate.conf"];
+                let stamped = file.text.contains(&format!(
+                    "# {}\n",
+                    stamp(options().profile_text.as_deref().unwrap())
+                ));
+                let plain = bare || of_hosts.iter().any(|name| file.path.ends_with(name));
+                assert_eq!(stamped, !plain, "{}", file.path);
             }
         }
     }
@@ -312,12 +414,28 @@ mod tests {
             };
             assert!(listed("ACS control of port 0000:17:01.0"), "{}", target.name);
             assert!(listed("unload module nouveau"), "{}", target.name);
-            let in_files =
-                rendered.files.iter().any(|file| file.text.contains("0000:18:00.0/sriov_numvfs"));
+            let says = |file: &OutFile, parts: &[&str]| {
+                let text = file.text.replace("%3A", ":").replace("%3D", "=").replace("%22", "\"");
+                parts.iter().all(|part| text.contains(part))
+            };
+            let words: [&[&str]; 4] = [
+                &["0000:18:00.0/sriov_numvfs"],
+                &["\"0000:18:00.0\"", "ATTR{sriov_numvfs}=\"8\""],
+                &["Path=pci-0000:18:00.0\n", "SR-IOVVirtualFunctions=8\n"],
+                &["rootDevices:\n    - \"0000:18:00.0\"\n", "numVfs: 8\n"],
+            ];
+            let in_files = rendered.files.iter().any(|file| {
+                let unquoted = OutFile {
+                    text: file.text.replace("\\\"", "\"").replace("%7B", "{").replace("%7D", "}"),
+                    ..file.clone()
+                };
+                words.iter().any(|parts| says(&unquoted, parts))
+            });
             assert!(in_files || listed("8 VFs on 0000:18:00.0"), "{}", target.name);
-            let of_vfs =
-                "VFs of 0000:18:00.0: MAC address derived; eswitch of 0000:18:00.0: switchdev";
-            assert!(listed(of_vfs), "{}", target.name);
+            assert!(listed("VFs of 0000:18:00.0: MAC address derived"), "{}", target.name);
+            let mode =
+                rendered.files.iter().any(|file| file.text.contains("eSwitchMode: switchdev"));
+            assert!(mode || listed("eswitch of 0000:18:00.0: switchdev"), "{}", target.name);
             let sysctl =
                 rendered.files.iter().any(|file| file.text.contains("kernel.numa_balancing"));
             assert!(sysctl || listed("kernel.numa_balancing"), "{}", target.name);
