@@ -42,6 +42,9 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
             "the operator drains and may reboot each node to apply a policy; a profile for bedplate on these nodes says `managed = \"external\"` in [sriov]"
                 .to_owned(),
         );
+        rendered.notes.push(
+            "`isRdma` is for ports with an RDMA device: without one the operator offers no VF of theirs, and it has to go".to_owned(),
+        );
         rendered.notes.push(format!(
             "the objects are for the namespace {NAMESPACE}; OpenShift has openshift-sriov-network-operator"
         ));

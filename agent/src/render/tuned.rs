@@ -48,7 +48,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         );
         rendered.files.push(OutFile::new(PROFILE, text));
         rendered.notes.push(
-            "put the directory bedplate into /etc/tuned/profiles (before TuneD 2.23: /etc/tuned), and name it beside the host's own profile: `tuned-adm profile throughput-performance bedplate`"
+            "put the directory bedplate into /etc/tuned/profiles, or into /etc/tuned where that is not there (older TuneD), and name it beside the host's own profile: `tuned-adm profile throughput-performance bedplate`"
                 .to_owned(),
         );
     }

@@ -93,7 +93,9 @@ impl Session {
         }
         match output.status.code() {
             Some(0) => steady(text),
-            status => steady(text) + &format!("[exit status {}]\n", status.expect("it was not killed")),
+            status => {
+                steady(text) + &format!("[exit status {}]\n", status.expect("it was not killed"))
+            }
         }
     }
 

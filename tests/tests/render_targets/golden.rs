@@ -97,6 +97,10 @@ fn the_document_has_a_row_for_every_target() {
     assert_eq!(rows.len(), TARGETS.len(), "{rows:?}");
     for (row, target) in rows.iter().zip(TARGETS) {
         assert!(row.starts_with(&format!("| `{}` | {} | ", target.name, target.about)), "{row}");
-        assert!(text.contains(&format!("**{}**", target.name)), "nothing to type for {}", target.name);
+        assert!(
+            text.contains(&format!("**{}**", target.name)),
+            "nothing to type for {}",
+            target.name
+        );
     }
 }
