@@ -29,13 +29,14 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     if host.files.is_empty() && host.default_grub.is_none() {
         return Ok(rendered);
     }
-    let mut push = |path: &'static str, content: &[Value]| -> Result<(), RenderError> {
-        let text = format!("{}---\n{}", heading(build, "# "), yaml::document(path, &content)?);
+    let mut push = |path: &'static str, content: Vec<Value>| -> Result<(), RenderError> {
+        let text =
+            format!("{}---\n{}", heading(build, "# "), yaml::value(path, &Value::Array(content))?);
         rendered.files.push(OutFile::new(path, text));
         Ok(())
     };
-    push(TASKS, &tasks(&host))?;
-    push(HANDLERS, &handlers(&host))?;
+    push(TASKS, tasks(&host))?;
+    push(HANDLERS, handlers(&host))?;
     let carried = host.files.iter().chain(&host.default_grub);
     rendered.files.extend(
         carried.map(|file| OutFile { path: format!("files/{}", file.path), ..file.clone() }),

@@ -37,7 +37,8 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     if let Some(systemd) = machine.systemd() {
         config.insert("systemd".to_owned(), systemd);
     }
-    let text = format!("{}{}", preamble(build, "# "), yaml::document("Butane", &config)?);
+    let text =
+        format!("{}{}", preamble(build, "# "), yaml::value("Butane", &Value::Object(config))?);
     Ok(machine.rendered(vec![OutFile::new("bedplate.bu", text)]))
 }
 

@@ -32,7 +32,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     let text = format!(
         "#cloud-config\n{}{}",
         preamble(build, "# "),
-        yaml::document("user data", &config)?
+        yaml::value("user data", &Value::Object(config))?
     );
     rendered.files.push(OutFile::new(USER_DATA, text));
     rendered.notes.push(

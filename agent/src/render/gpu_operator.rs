@@ -84,7 +84,7 @@ fn push(
     path: &'static str,
     content: &Value,
 ) -> Result<(), RenderError> {
-    let text = format!("{}{}", heading(build, "# "), yaml::document(path, content)?);
+    let text = format!("{}{}", heading(build, "# "), yaml::value(path, content)?);
     rendered.files.push(OutFile::new(path, text));
     Ok(())
 }
@@ -197,7 +197,7 @@ mod tests {
             "{text}"
         );
         let map = &rendered.file(PARAMETERS).unwrap().text;
-        assert!(map.contains("nvidia-peermem.conf: \"peerdirect_support=1\\n\""), "{map}");
+        assert!(map.contains("  nvidia-peermem.conf: |\n    peerdirect_support=1\n"), "{map}");
         let listed = |what: &str| rendered.inexpressible.iter().any(|item| item.what == what);
         assert!(
             listed("option netns_mode=1 of module ib_core")

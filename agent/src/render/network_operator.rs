@@ -24,7 +24,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         let resources: Vec<Value> = groups.iter().map(resource).collect();
         let config = format!("{:#}\n", json!({ "resourceList": resources }));
         let patch = json!({ "spec": { "sriovDevicePlugin": { "config": config } } });
-        let text = format!("{}{}", heading(build, "# "), yaml::document(PATCH, &patch)?);
+        let text = format!("{}{}", heading(build, "# "), yaml::value(PATCH, &patch)?);
         rendered.files.push(OutFile::new(PATCH, text));
         rendered.notes.push(format!(
             "`kubectl patch nicclusterpolicy nic-cluster-policy --type merge --patch-file {PATCH}`; its sriovDevicePlugin must name the image and version of your release already"

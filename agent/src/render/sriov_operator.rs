@@ -28,7 +28,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     let mut documents = Vec::new();
     for group in &groups {
         match policy(group) {
-            Ok(policy) => documents.push(yaml::document("SriovNetworkNodePolicy", &policy)?),
+            Ok(policy) => documents.push(yaml::value("SriovNetworkNodePolicy", &policy)?),
             Err(driver) => rendered
                 .inexpressible
                 .extend(group.members.iter().map(|wanted| lost(wanted, driver))),
@@ -58,7 +58,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
             "spec": { "maxUnavailable": 1, "nodeSelector": { "matchLabels": { CAPABLE: "true" } }, "rdmaMode": mode },
         });
         let text =
-            format!("{}{}", heading(build, "# "), yaml::document("SriovNetworkPoolConfig", &pool)?);
+            format!("{}{}", heading(build, "# "), yaml::value("SriovNetworkPoolConfig", &pool)?);
         rendered.files.push(OutFile::new(POOL, text));
     }
     rendered.inexpressible.extend(ELSEWHERE.arguments(build, options.arch)?);

@@ -14,7 +14,7 @@ const VFS: &str = r#"schema = 1
 name = "compute"
 select = { vendor = "15b3" }
 vfs = 4
-vf = { vlan = { id = 100, qos = 3 }, trust = true, spoof_check = false, link_state = "auto" }
+vf = { vlan = 100, vlan_qos = 3, trust = true, spoof_check = false, link_state = "auto" }
 [modules.options.ib_core]
 netns_mode = "0"
 [modules.options.nvidia]
