@@ -15,7 +15,7 @@ pub(super) fn text(machine: Machine) -> Result<String, RenderError> {
         .chain(params("SysctlConfig", &machine.sysctls))
         .chain(params("SysfsConfig", &machine.sysfs));
     let texts: Vec<String> =
-        documents.map(|one| yaml::value("Talos document", &one)).collect::<Result<_, _>>()?;
+        documents.map(|one| yaml::document("Talos document", &one)).collect::<Result<_, _>>()?;
     Ok(texts.join("---\n"))
 }
 
