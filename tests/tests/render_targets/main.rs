@@ -8,3 +8,4 @@ mod golden;
 mod render_cases;
 mod schemas;
 mod shipped;
+mod udev;
