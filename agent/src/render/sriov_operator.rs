@@ -220,7 +220,7 @@ mod tests {
         let text = &rendered.file(POLICIES).unwrap().text;
         assert_eq!(text.matches("kind: SriovNetworkNodePolicy").count(), 3);
         assert!(
-            text.contains("    rootDevices:\n    - \"0000:18:00.0\"\n    - \"0000:2a:00.0\"\n"),
+            text.contains("    rootDevices:\n    - \"0000:18:00.0\"\n    - 0000:2a:00.0\n"),
             "{text}"
         );
         assert!(text.contains("deviceType: vfio-pci\n  isRdma: false\n"), "{text}");

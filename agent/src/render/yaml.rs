@@ -19,7 +19,11 @@ pub(super) fn document(
 
 /// Writes a JSON value as people would: the name of a thing first, and texts of several lines as they are.
 pub(super) fn value(name: &'static str, content: &Value) -> Result<String, RenderError> {
-    document(name, &Readable(content))
+    let text = document(name, &Readable(content))?;
+    // Empty lines of a block come out indented.
+    let line =
+        |line: &str| if line.trim().is_empty() { "\n".to_owned() } else { format!("{line}\n") };
+    Ok(text.lines().map(line).collect())
 }
 
 struct Readable<'a>(&'a Value);
@@ -27,7 +31,7 @@ struct Readable<'a>(&'a Value);
 impl Serialize for Readable<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
-            Value::String(text) if text.contains('\n') => LitStr(text).serialize(serializer),
+            Value::String(text) if is_block(text) => LitStr(text).serialize(serializer),
             Value::Array(items) => serializer.collect_seq(items.iter().map(Readable)),
             Value::Object(fields) => {
                 let (name, rest): (Vec<_>, Vec<_>) =
@@ -40,6 +44,11 @@ impl Serialize for Readable<'_> {
     }
 }
 
+/// Whether a text is several lines of which none is blank without being empty.
+fn is_block(text: &str) -> bool {
+    text.contains('\n') && text.lines().all(|line| line.is_empty() || !line.trim().is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,9 +56,9 @@ mod tests {
 
     #[test]
     fn names_come_first_and_texts_stay_whole() {
-        let content = json!([{ "a": "# x: \"y\"\n\n  - z\n", "name": "n" }, { "b": "1" }]);
+        let content = json!([{ "a": "# x: \"y\"\n\n  - z\n", "name": "nn" }, { "b": "a\n \nb" }]);
         let text = value("test", &content).unwrap();
-        assert_eq!(text, "- name: n\n  a: |\n    # x: \"y\"\n\n      - z\n- b: \"1\"\n");
+        assert_eq!(text, "- name: nn\n  a: |\n    # x: \"y\"\n\n      - z\n- b: \"a\\n \\nb\"\n");
         assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), content);
     }
 }
