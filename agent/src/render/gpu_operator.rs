@@ -208,8 +208,7 @@ mod tests {
 
     #[test]
     fn machines_without_nvidia_gpus_get_no_patch() {
-        let sections =
-            "[modules]\ngpudirect = \"auto\"\n[match]\npci = [{ id = \"1002:74a1\" }]\n";
+        let sections = "[modules]\ngpudirect = \"auto\"\n[match]\npci = [{ id = \"1002:74a1\" }]\n";
         let rendered = render(&with_profile(sections, &nothing()), &Options::default()).unwrap();
         assert_eq!(rendered, Rendered::default());
     }

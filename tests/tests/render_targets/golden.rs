@@ -48,7 +48,7 @@ fn shown(args: &[&str]) -> String {
     let json: Value = serde_json::from_str(&run(&[args, &["--json"]].concat())).unwrap();
     let name =
         args.iter().skip_while(|arg| **arg != "--profile").nth(1).expect("a profile is named");
-    let profile = run(&["profile", "show", name]);
+    let profile = run(&["profile", "show", "--profile", name]);
     let digest = json["profile_digest"].as_str().unwrap();
     let mut text = String::new();
     for file in json["files"].as_array().unwrap() {

@@ -63,7 +63,7 @@ fn udev_reads_every_link_file() {
             files += 1;
         }
     }
-    assert!(files >= 40, "{files}");
+    assert!(files >= 30, "{files}");
 }
 
 #[test]
