@@ -4,8 +4,6 @@
 
 mod consumers;
 mod golden;
-#[path = "../render_cases/mod.rs"]
-mod render_cases;
 mod schemas;
 mod shipped;
 mod udev;
