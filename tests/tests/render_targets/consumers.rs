@@ -41,7 +41,8 @@ fn succeeds(command: &mut Command, what: &str) -> String {
 #[test]
 fn ignition_validate_takes_every_configuration() {
     let Some(validate) = tool("ignition-validate") else { return };
-    for Made { what, rendered } in made("ignition") {
+    let some = made("ignition").into_iter().filter(|made| !made.rendered.files.is_empty());
+    for Made { what, rendered } in some {
         let directory = tempfile::tempdir().unwrap();
         write(&rendered, directory.path());
         let said =
@@ -54,7 +55,11 @@ fn ignition_validate_takes_every_configuration() {
 #[test]
 fn butane_says_what_ignition_says() {
     for (bu, ign) in made("butane").iter().zip(made("ignition")) {
-        let mut config = document(&bu.file("bedplate.bu").unwrap().text);
+        let Some(file) = bu.file("bedplate.bu") else {
+            assert!(ign.rendered.files.is_empty(), "{}", bu.what);
+            continue;
+        };
+        let mut config = document(&file.text);
         let fields = config.as_object_mut().unwrap();
         assert_eq!(fields.remove("variant").unwrap(), "fcos");
         assert_eq!(fields.remove("version").unwrap(), "1.5.0");

@@ -74,6 +74,16 @@ fn shown(args: &[&str]) -> String {
 fn masked(text: &str, profile: &str, digest: &str) -> String {
     let quoted = serde_json::to_string(profile).unwrap();
     let version = env!("CARGO_PKG_VERSION");
+    // In a block of YAML each line is indented.
+    let indented = |by: usize| -> String {
+        let line = |line: &str| {
+            if line.is_empty() { "\n".to_owned() } else { format!("{:by$}{line}\n", "") }
+        };
+        profile.lines().map(line).collect()
+    };
+    let text = (4..=8).rev().fold(text.to_owned(), |text, by| {
+        text.replace(&indented(by), &format!("{:by$}PROFILE\n", ""))
+    });
     text.replace(profile, "PROFILE\n")
         .replace(quoted.trim_matches('"'), "PROFILE")
         .replace(&percent(profile), "PROFILE")
