@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 /// The documents that are cited by section, under the names by which they are cited.
 const CITED: [&str; 2] = ["handbook", "design"];
 /// Documents whose links, and paths of source files, must lead somewhere.
-const LINKING: [&str; 7] = [
+const LINKING: [&str; 8] = [
     "README.md",
     "docs/architecture.md",
     "docs/design.md",
     "docs/fabrics.md",
     "docs/handbook.md",
     "docs/reboot.md",
+    "docs/render.md",
     "docs/security.md",
 ];
 /// Directories that are not the repository's text.

@@ -14,11 +14,12 @@ use crate::error_chain::causes;
 pub enum Exit {
     /// 0: done, or nothing to do.
     Done,
-    /// 2: `plan --exit-code` found changes; `topology --import` found a disagreement.
+    /// 2: `plan --exit-code` found changes; `topology --import` or `render --check` found a disagreement.
     Changes,
     /// 3: a reboot is pending.
     RebootPending,
-    /// 4: blocked, or not ready; refused because a daemon enforces the profile, or for a lint of level error.
+    /// 4: blocked, or not ready; refused because a daemon enforces the profile, for a lint of level error, or by
+    /// `render --strict`.
     Blocked,
     /// 5: something could not be read, or whether a reboot is due is not known yet.
     CannotTell,

@@ -18,7 +18,8 @@ const EXIT_STATUS: [(&str, &str); 7] = [
     ("1", "Something failed; what, and what to do, stands on standard error."),
     (
         "2",
-        "`plan --exit-code` found changes; `revert --dry-run --exit-code` found something to put back.",
+        "`plan --exit-code` found changes; `revert --dry-run --exit-code` found something to put back; files in the directory of \
+         `render --check` differ.",
     ),
     ("3", "A reboot is pending."),
     (

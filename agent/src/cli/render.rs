@@ -3,18 +3,21 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 use super::host;
 use super::lints::LintArgs;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
 use crate::engine;
 use crate::engine::profile_source::Chosen;
-use crate::facts::{CpuVendor, Depth, Facts, IommuFacts};
-use crate::host::Writer as _;
+use crate::facts::{Arch, CpuVendor, Depth, Facts, IommuFacts};
+use crate::host::dir::DirReader;
 use crate::host::write::DirWriter;
+use crate::host::{Reader as _, Writer as _};
 use crate::kind;
 use crate::ledger::Ledger;
-use crate::render::{self, GrubFamily, Options, Rendered};
+use crate::profile::show;
+use crate::render::{self, GrubFamily, Inexpressible, Options, Rendered};
 use crate::report::json;
 
 /// `bedplate render`.
@@ -22,7 +25,7 @@ use crate::report::json;
 #[command(
     after_help = "What the profile resolves against: with --cpu alone, a machine of that vendor about which nothing \
 else is known; with --snapshot, --root or --demo, that host; with neither, the running machine. What a target cannot \
-express is listed on stderr."
+express is listed on stderr, and in JSON as `not_expressible`."
 )]
 pub struct RenderArgs {
     /// What to render for.
@@ -31,6 +34,13 @@ pub struct RenderArgs {
     /// Directory to write the files into; without it they are printed.
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write nothing, compare: print how the files in DIR differ from those that would be written, as a unified diff.
+    /// Exit status 2 if one differs or is missing, 0 if they are the same.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "json"])]
+    check: Option<PathBuf>,
+    /// Fail with exit status 4, and write nothing, if the target cannot express something that the profile asks for.
+    #[arg(long)]
+    strict: bool,
     /// Print files, notes and what could not be expressed as JSON.
     #[arg(long, conflicts_with = "out")]
     json: bool,
@@ -93,28 +103,69 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     engine::Judged::new(&loaded, &args.lints.allow_lint).check()?;
     // Nothing was done before to an image that is yet to be built.
     let desired = kind::resolve(&loaded.profile, &facts, &Ledger::default());
-    let options = Options {
-        grub_family: match args.family {
-            Family::Debian => GrubFamily::Debian,
-            Family::Rhel => GrubFamily::Rhel,
-        },
-        talos_version: args.talos_version.clone(),
-        talos_extensions: args.talos_extension.clone(),
-        role: args.role.clone(),
-        ..Options::default()
-    };
+    let options = args.options(&facts, show(&loaded, false));
     let rendered = render::target(&args.target)
         .and_then(|target| render::render(target, &loaded.profile, &desired, &options))
         .map_err(|error| {
             CliError::while_doing(format!("cannot render for {}", args.target), error)
         })?;
-    emit(args, &rendered)?;
-    Ok(Exit::Done)
+    emit(args, &rendered, &loaded.profile.name, &options)
 }
 
-fn emit(args: &RenderArgs, rendered: &Rendered) -> Result<(), CliError> {
+impl RenderArgs {
+    fn options(&self, facts: &Facts, profile_text: String) -> Options {
+        Options {
+            arch: facts.arch.known().copied().unwrap_or(Arch::X86_64),
+            cpu: facts.cpu.vendor.known().copied(),
+            profile_text: Some(profile_text),
+            grub_family: match self.family {
+                Family::Debian => GrubFamily::Debian,
+                Family::Rhel => GrubFamily::Rhel,
+            },
+            talos_version: self.talos_version.clone(),
+            talos_extensions: self.talos_extension.clone(),
+            role: self.role.clone(),
+        }
+    }
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    /// Version of this shape, 1.
+    bedplate_render: u32,
+    target: &'a str,
+    profile: &'a str,
+    /// SHA-256 of the merged profile.
+    profile_digest: Option<String>,
+    #[serde(flatten)]
+    rendered: &'a Rendered,
+}
+
+fn emit(
+    args: &RenderArgs,
+    rendered: &Rendered,
+    profile: &str,
+    options: &Options,
+) -> Result<Exit, CliError> {
+    let refused = args.strict && !rendered.inexpressible.is_empty();
+    let mut exit = Exit::Done;
     if args.json {
-        output::data(&json::document(rendered)?)?;
+        output::data(&json::document(&Document {
+            bedplate_render: 1,
+            target: &args.target,
+            profile,
+            profile_digest: options.profile_text.as_deref().map(render::digest),
+            rendered,
+        })?)?;
+    } else if refused {
+        // What is not whole must not end up in an image that was asked to be.
+    } else if let Some(dir) = &args.check {
+        let differences = differences(dir, rendered)?;
+        output::lines(&differences)?;
+        if !differences.is_empty() {
+            exit = Exit::Changes;
+        }
     } else if let Some(dir) = &args.out {
         for file in &rendered.files {
             write(dir, file)?;
@@ -127,12 +178,52 @@ fn emit(args: &RenderArgs, rendered: &Rendered) -> Result<(), CliError> {
         output::status(&format!("note: {note}"));
     }
     for left in &rendered.inexpressible {
-        output::warn(&format!(
-            "{} does not carry {}: {}; instead: {}",
-            args.target, left.what, left.why, left.instead
-        ));
+        output::warn(&missing(&args.target, left));
     }
-    Ok(())
+    if refused {
+        output::status(&format!(
+            "{}: {} cannot express everything that the profile asks for, and --strict was given",
+            output::error_word(),
+            args.target
+        ));
+        exit = Exit::Blocked;
+    }
+    Ok(exit)
+}
+
+fn missing(target: &str, left: &Inexpressible) -> String {
+    format!("{target} does not carry {}: {}; instead: {}", left.what, left.why, left.instead)
+}
+
+/// How the files below a directory differ from those that were rendered, as a unified diff.
+fn differences(dir: &Path, rendered: &Rendered) -> Result<String, CliError> {
+    let cannot = || format!("cannot read {}", dir.display());
+    // As when writing: a link in DIR must not show what lies outside of it.
+    let reader = DirReader::image(dir).map_err(|error| CliError::while_doing(cannot(), error))?;
+    let mut all = String::new();
+    for file in &rendered.files {
+        let shown = dir.join(&file.path).display().to_string();
+        let found = match reader.read(&format!("/{}", file.path)) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.is_absent() => None,
+            Err(error) => return Err(CliError::while_doing(cannot(), error)),
+        };
+        if found.as_deref() == Some(file.text.as_bytes()) {
+            continue;
+        }
+        let old = String::from_utf8_lossy(found.as_deref().unwrap_or_default());
+        let header = found.as_ref().map_or("/dev/null", |_| &shown);
+        let diff = similar::TextDiff::from_lines(old.as_ref(), &file.text)
+            .unified_diff()
+            .header(header, &format!("{shown} (rendered)"))
+            .to_string();
+        all.push_str(&diff);
+        // Bytes that are no text may differ where their replacements do not.
+        if diff.is_empty() {
+            all.push_str(&format!("{shown} is not text, and differs\n"));
+        }
+    }
+    Ok(all)
 }
 
 /// One file is printed as it is, so that it can be piped; several get a heading each.

@@ -9,6 +9,11 @@ use crate::value::ModuleName;
 pub struct Contributions {
     /// Name of the profile, for the heading of every file.
     pub profile: String,
+    /// Digest of the profile and version of bedplate, for the heading of files that only `render` writes. Files that
+    /// bedplate writes to hosts, too, are without it: they would change with every release.
+    pub stamp: Option<String>,
+    /// How memory of NVIDIA GPUs is to be registered; `None`: not asked for.
+    pub gpudirect: Option<Registration>,
     /// Kernel arguments, in order.
     pub arguments: Vec<WantedArg>,
     /// Kernel arguments that must not be there, in order.
@@ -21,6 +26,15 @@ pub struct Contributions {
     pub live_only: Vec<LiveOnly>,
     /// What the operator has to know, whatever the target.
     pub notes: Vec<String>,
+}
+
+/// The way by which a NIC gets at the memory of an NVIDIA GPU (handbook §6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Registration {
+    /// DMA-BUF: open kernel modules, and no module to load.
+    DmaBuf,
+    /// The legacy module nvidia_peermem, on an ib_core of MLNX_OFED or DOCA-OFED.
+    Peermem,
 }
 
 /// A configuration file, and what it says.

@@ -9,7 +9,7 @@ use crate::kind::contribution::{Contributions, LiveOnly, Setting};
 use crate::modules_conf;
 use crate::profile::model::VfDriver;
 
-use super::{Inexpressible, OutFile, RenderError};
+use super::{Inexpressible, Options, OutFile, RenderError, udev};
 
 /// The wanted arguments in order, with every `pci=` merged into one argument: tools that edit by key keep only one of
 /// several (handbook §1.2, §10.3).
@@ -38,17 +38,127 @@ pub(super) fn grub_words(tokens: &[Token]) -> Result<Vec<String>, RenderError> {
     Ok(tokens.iter().map(grub_token).collect::<Result<_, _>>()?)
 }
 
+/// The heading: profile, digest, version. Each line behind `mark`.
+pub(super) fn heading(build: &Contributions, mark: &str) -> String {
+    let stamp = build.stamp.as_ref().map(|stamp| format!("{mark}{stamp}\n"));
+    format!("{mark}{}{}", modules_conf::heading(&build.profile), stamp.unwrap_or_default())
+}
+
 /// The heading and the reasons of all kernel arguments, each line behind `mark` and naming its argument.
 pub(super) fn preamble(build: &Contributions, mark: &str) -> String {
     let line = |token: &str, why| modules_conf::reasons(&format!("{mark}{token}:"), why);
     let reasons = build.arguments.iter().map(|wanted| line(&wanted.token, &wanted.why));
-    let heading = format!("{mark}{}", modules_conf::heading(&build.profile));
-    std::iter::once(heading).chain(reasons).collect()
+    std::iter::once(heading(build, mark)).chain(reasons).collect()
 }
 
 /// The configuration files, at the paths they have in an image.
 pub(super) fn files(build: &Contributions) -> impl Iterator<Item = OutFile> {
     build.files.iter().map(|file| OutFile::new(file.path.trim_start_matches('/'), &*file.text))
+}
+
+/// What stays when a target's images take arguments and files, and [`udev`] makes the VFs.
+pub(super) fn image_leftovers(build: &Contributions) -> Vec<Inexpressible> {
+    udev::driver_choices(build)
+        .chain(vf_attributes(build, "run `bedplate apply` at every boot of the host"))
+        .chain(live_only(build, |live| &live.with_agent))
+        .collect()
+}
+
+/// The files of an image: configuration, rules that make VFs, and the profile where only bedplate itself can do the rest.
+pub(super) fn image_files(build: &Contributions, options: &Options) -> Vec<OutFile> {
+    files(build).chain(udev::rules(build)).chain(agent_profile(build, options)).collect()
+}
+
+/// The unit that does at boot what no file holds. Enabling one that is not there does no harm.
+pub(super) const AGENT_UNIT: &str = "bedplate-boot.service";
+
+/// What to say where [`AGENT_UNIT`] is enabled.
+pub(super) const AGENT_NOTE: &str = "where bedplate is installed in the image, bedplate-boot.service does at every boot what no \
+                                     file holds: the profile is in /etc/bedplate/profile.toml for it";
+
+/// The profile, for [`AGENT_UNIT`], where something is left for it.
+pub(super) fn agent_profile(build: &Contributions, options: &Options) -> Option<OutFile> {
+    let text = options.profile_text.as_ref()?;
+    let text = format!("{}{text}", heading(build, "# "));
+    let left = !image_leftovers(build).is_empty();
+    left.then(|| OutFile::new("etc/bedplate/profile.toml", text))
+}
+
+/// What a target has no place for.
+pub(super) struct Elsewhere {
+    /// Why.
+    pub why: &'static str,
+    /// Where it goes instead.
+    pub instead: &'static str,
+}
+
+impl Elsewhere {
+    fn item(&self, what: String) -> Inexpressible {
+        Inexpressible { what, why: self.why.to_owned(), instead: self.instead.to_owned() }
+    }
+
+    /// One argument.
+    pub fn argument(&self, token: &Token) -> Inexpressible {
+        self.item(format!("kernel argument `{token}`"))
+    }
+
+    /// All arguments, and those that must not be there.
+    pub fn arguments(
+        &self,
+        build: &Contributions,
+        arch: Arch,
+    ) -> Result<Vec<Inexpressible>, RenderError> {
+        let set = kernel_arguments(build, arch)?;
+        Ok(set.iter().map(|token| self.argument(token)).chain(self.absent(build)).collect())
+    }
+
+    /// Arguments that must not be there.
+    pub fn absent(&self, build: &Contributions) -> Vec<Inexpressible> {
+        let item = |token: &str| self.item(format!("kernel argument `{token}` absent"));
+        build.absent.iter().map(|unwanted| item(&unwanted.token)).collect()
+    }
+
+    /// Settings that `carried` does not know, and files that can only be had as such.
+    pub fn settings(
+        &self,
+        build: &Contributions,
+        carried: impl Fn(&Setting) -> bool,
+    ) -> Vec<Inexpressible> {
+        let settings = build.settings().filter(|setting| !carried(setting)).map(words);
+        let whole = build.files.iter().filter(|file| file.settings.is_empty());
+        settings.chain(whole.map(|file| file.path.to_owned())).map(|what| self.item(what)).collect()
+    }
+}
+
+/// A setting in the words of a report.
+fn words(setting: &Setting) -> String {
+    match setting {
+        Setting::LoadModule(module) => format!("module {module} loaded at boot"),
+        Setting::ModuleOption { module, parameter, value } => {
+            format!("option {parameter}={value} of module {module}")
+        }
+        Setting::BlacklistModule(module) => format!("blacklist module {module}"),
+        Setting::Sysctl { key, value } => format!("kernel parameter {key} = {value}"),
+    }
+}
+
+/// Arguments to take away by a tool that takes whole arguments only, and those that are a part of one.
+pub(super) fn removals(build: &Contributions) -> (Vec<String>, Vec<Inexpressible>) {
+    let (parts, whole): (Vec<_>, Vec<_>) =
+        build.absent.iter().partition(|unwanted| unwanted.token.starts_with("pci="));
+    let elsewhere = Elsewhere {
+        why: "whole arguments only are removed, not a part of `pci=`",
+        instead: "take it out by hand where it is set, or run `bedplate apply --root` on the image",
+    };
+    let listed = parts
+        .iter()
+        .map(|unwanted| elsewhere.item(format!("kernel argument `{}` absent", unwanted.token)));
+    (whole.iter().map(|unwanted| unwanted.token.clone()).collect(), listed.collect())
+}
+
+/// A text as one word of a shell.
+pub(super) fn in_shell_single_quotes(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// What only a running host can take, for a target of which `instead` says what its hosts can do.

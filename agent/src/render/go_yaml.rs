@@ -1,7 +1,16 @@
-//! A list of strings exactly as Go's `yaml.v3` writes it with its default indentation of 4.
+//! A list of strings exactly as Go's YAML libraries write it with their default indentation of 4.
 //!
 //! The Image Factory hashes the text that this library makes of a schematic; a byte of difference is another id.
 //! Checked against `yaml.v3` v3.0.1: the tests' table is its output.
+
+/// Which library: Image Factory has v4 since 1.5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GoYaml {
+    /// `gopkg.in/yaml.v3`.
+    V3,
+    /// `go.yaml.in/yaml/v4`: words that are truth values in YAML 1.1 alone, and the merge key, get single quotes.
+    V4,
+}
 
 /// One scalar, on one line. `None` for a text that does not begin like a name (a `-` in front is Talos's way to take
 /// an argument away), or that would need escapes or lines: what `yaml.v3` makes of numbers hangs on ranges and
@@ -9,14 +18,16 @@
 ///
 /// The library first asks what the plain text would be read as: anything but a string gets double quotes. Then its
 /// emitter asks whether a plain scalar can hold the text at all: if not, it gets single quotes.
-pub(super) fn scalar(text: &str) -> Option<String> {
+pub(super) fn scalar(text: &str, library: GoYaml) -> Option<String> {
     let name = text.strip_prefix('-').unwrap_or(text);
     let numeric = |c: char| c.is_ascii_digit() || "+-._".contains(c);
     let printable = |c: char| c == ' ' || c.is_ascii_graphic();
     if name.is_empty() || name.starts_with(numeric) || !text.chars().all(printable) {
         return None;
     }
-    Some(if is_other_type(text) {
+    Some(if library == GoYaml::V4 && is_of_old(text) {
+        format!("'{text}'")
+    } else if is_other_type(text) || is_cased(text, OLD_TRUTH) {
         format!("\"{text}\"")
     } else if needs_quotes(text) {
         format!("'{}'", text.replace('\'', "''"))
@@ -25,16 +36,28 @@ pub(super) fn scalar(text: &str) -> Option<String> {
     })
 }
 
-/// Whether the plain text would be read as null, or as a truth value of either YAML version.
+/// Whether the plain text would be read as null, or as a truth value of YAML 1.2.
 fn is_other_type(text: &str) -> bool {
-    let words = ["y", "yes", "on", "n", "no", "off", "true", "false", "null"];
+    text == "~" || is_cased(text, &["true", "false", "null"])
+}
+
+/// Truth values of YAML 1.1 alone.
+const OLD_TRUTH: &[&str] = &["y", "yes", "on", "n", "no", "off"];
+
+/// Whether it would be read as such a value, or as the merge key.
+fn is_of_old(text: &str) -> bool {
+    text == "<<" || is_cased(text, OLD_TRUTH)
+}
+
+/// Whether it is one of the words in lower case, in upper case, or capitalised.
+fn is_cased(text: &str, words: &[&str]) -> bool {
     let cased = |word: &&str| {
         let (first, rest) = word.split_at(1);
         [word.to_string(), word.to_uppercase(), format!("{}{rest}", first.to_uppercase())]
             .iter()
             .any(|w| w == text)
     };
-    text == "~" || words.iter().any(cased)
+    words.iter().any(cased)
 }
 
 /// Whether the text cannot stand plain in a block list (libyaml's `yaml_emitter_analyze_scalar`).
@@ -155,7 +178,19 @@ mod tests {
     #[test]
     fn scalars_are_those_of_yaml_v3() {
         for (text, expected) in MADE_BY_YAML_V3 {
-            assert_eq!(scalar(text).as_deref(), Some(*expected), "{text:?}");
+            assert_eq!(scalar(text, GoYaml::V3).as_deref(), Some(*expected), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn v4_differs_in_words_of_yaml_1_1_alone() {
+        for (text, by_v3) in MADE_BY_YAML_V3 {
+            let by_v4 = match *text {
+                "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "n" | "no" | "No"
+                | "NO" | "off" | "Off" | "OFF" | "<<" => format!("'{text}'"),
+                _ => (*by_v3).to_owned(),
+            };
+            assert_eq!(scalar(text, GoYaml::V4), Some(by_v4), "{text:?}");
         }
     }
 
@@ -176,7 +211,7 @@ mod tests {
             "--x",
             "_1",
         ] {
-            assert_eq!(scalar(text), None, "{text:?}");
+            assert_eq!(scalar(text, GoYaml::V4), None, "{text:?}");
         }
     }
 }

@@ -13,11 +13,7 @@ use super::{GrubFamily, Inexpressible, Options, OutFile, RenderError, Rendered, 
 const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
 
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
-    let tokens = kernel_arguments(build, options.arch)?;
-    let mut rendered = match options.grub_family {
-        GrubFamily::Debian => debian(build, &tokens)?,
-        GrubFamily::Rhel => grub_rhel::render(build, &tokens)?,
-    };
+    let mut rendered = boot(build, options)?;
     rendered.files.extend(files(build));
     rendered.inexpressible.extend(vfs(
         build,
@@ -35,6 +31,15 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         });
     }
     Ok(rendered)
+}
+
+/// The kernel arguments alone.
+pub(super) fn boot(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let tokens = kernel_arguments(build, options.arch)?;
+    match options.grub_family {
+        GrubFamily::Debian => debian(build, &tokens),
+        GrubFamily::Rhel => grub_rhel::render(build, &tokens),
+    }
 }
 
 fn rebuild_note(command: &str) -> String {

@@ -1,16 +1,14 @@
 //! The RHEL family's form of target `grub`: BLS entries are changed by grubby, and /etc/default/grub.d is not read
 //! (handbook §10.3). So there is a script for the image build, and a line for /etc/default/grub.
 
+use super::common::{grub_words, heading, in_shell_single_quotes, preamble};
+use super::{Inexpressible, OutFile, RenderError, Rendered, SCRIPT_MODE};
 use crate::boot::grub_default::{CMDLINE, write_drop_in};
 use crate::cmdline::Token;
 use crate::kind::contribution::Contributions;
-use crate::modules_conf::heading;
 
-use super::common::{grub_words, preamble};
-use super::{Inexpressible, OutFile, RenderError, Rendered, SCRIPT_MODE};
-
-const SCRIPT: &str = "bedplate-grubby.sh";
-const APPEND: &str = "default-grub.append";
+pub(super) const SCRIPT: &str = "bedplate-grubby.sh";
+pub(super) const APPEND: &str = "default-grub.append";
 
 pub(super) fn render(build: &Contributions, tokens: &[Token]) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
@@ -29,10 +27,9 @@ pub(super) fn render(build: &Contributions, tokens: &[Token]) -> Result<Rendered
         ));
     }
     if !words.is_empty() {
-        rendered.files.push(OutFile::new(
-            APPEND,
-            write_drop_in(CMDLINE, &carried, &heading(&build.profile))?,
-        ));
+        rendered
+            .files
+            .push(OutFile::new(APPEND, write_drop_in(CMDLINE, &carried, &heading(build, ""))?));
         rendered.notes.push(format!(
             "append {APPEND} once to /etc/default/grub, for kernels installed later"
         ));
@@ -57,10 +54,6 @@ fn script(words: &str, removed: &str, preamble: &str) -> String {
         }
     }
     format!("#!/bin/sh\n{preamble}set -eu\n{command} --no-etc-grub-update\n")
-}
-
-fn in_shell_single_quotes(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// Why grubby (a shell script around sed) would change an argument on its way.

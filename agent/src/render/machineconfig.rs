@@ -11,7 +11,7 @@ use super::common::{
     BY_OPERATOR, files, grub_words, kernel_arguments, live_only, names_nvidia_modules, preamble,
     vf_attributes, vfs,
 };
-use super::data_url::data_url;
+use super::ignition::File;
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 
 /// Ignition specification that the embedded config follows; every supported OpenShift reads it.
@@ -57,24 +57,10 @@ struct Storage {
     files: Vec<File>,
 }
 
-#[derive(Debug, Serialize)]
-struct File {
-    path: String,
-    /// Ignition's JSON has no octal: 420 is 0644.
-    mode: u32,
-    overwrite: bool,
-    contents: Contents,
-}
-
-#[derive(Debug, Serialize)]
-struct Contents {
-    source: String,
-}
-
 pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
     let role = checked_role(&options.role)?;
     let tokens = kernel_arguments(build, options.arch)?;
-    let files: Vec<File> = files(build).map(|out| file(&out)).collect();
+    let files: Vec<File> = files(build).map(|out| File::of(&out)).collect();
     let mut rendered = Rendered {
         inexpressible: inexpressible(build),
         notes: notes(build, !tokens.is_empty(), !files.is_empty()),
@@ -105,15 +91,6 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     let text = format!("{}{body}", preamble(build, "# "));
     rendered.files.push(OutFile::new(format!("{name}.yaml"), text));
     Ok(rendered)
-}
-
-fn file(file: &OutFile) -> File {
-    File {
-        path: format!("/{}", file.path),
-        mode: file.mode,
-        overwrite: true,
-        contents: Contents { source: data_url(&file.text) },
-    }
 }
 
 /// A role is part of an object's name and a label value: RFC 1123, 63 characters.

@@ -3,21 +3,36 @@
 //!
 //! Adding a target: one file with a `render` function, one row in [`TARGETS`].
 
+mod ansible;
+mod bootc;
+mod butane;
+mod cloud_init;
 mod common;
 mod data_url;
 mod go_yaml;
+mod gpu_operator;
 mod grub;
 mod grub_rhel;
+mod ignition;
+mod image_script;
+mod kernel_install;
 mod machineconfig;
+mod network_operator;
+mod networkd;
+mod provision;
+mod sriov_operator;
 mod talos;
+mod tuned;
+mod udev;
 mod yaml;
 
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::boot::grub_quote::GrubQuoteError;
 use crate::cmdline::{ApplyError, EditError};
 use crate::desired::Desired;
-use crate::facts::Arch;
+use crate::facts::{Arch, CpuVendor};
 use crate::kind;
 use crate::kind::contribution::{Contributions, Unwritable};
 use crate::section::Declared;
@@ -40,9 +55,44 @@ pub struct Target {
 /// Every target, by name.
 pub const TARGETS: &[Target] = &[
     Target {
+        name: "ansible",
+        about: "Ansible role for a Debian or RHEL family host: GRUB settings, module, sysctl and udev files",
+        render: ansible::render,
+    },
+    Target {
+        name: "bootc",
+        about: "bootc kargs.d file, module, sysctl and udev files, Containerfile lines",
+        render: bootc::render,
+    },
+    Target {
+        name: "butane",
+        about: "Butane configuration (fcos) with kernel arguments, files and unit",
+        render: butane::render,
+    },
+    Target {
+        name: "cloud-init",
+        about: "cloud-init user data for a Debian or RHEL family host: GRUB settings, files, unit",
+        render: cloud_init::render,
+    },
+    Target {
+        name: "gpu-operator",
+        about: "patches for the NVIDIA GPU Operator: kernel modules, DMA-BUF or nvidia_peermem",
+        render: gpu_operator::render,
+    },
+    Target {
         name: "grub",
         about: "GRUB settings, module and sysctl files for a Debian or RHEL family image",
         render: grub::render,
+    },
+    Target {
+        name: "ignition",
+        about: "Ignition configuration (3.3) with kernel arguments, files and unit",
+        render: ignition::render,
+    },
+    Target {
+        name: "kernel-install",
+        about: "script for /etc/kernel/cmdline (systemd-boot, unified kernel images), module, sysctl and udev files",
+        render: kernel_install::render,
     },
     Target {
         name: "machineconfig",
@@ -50,10 +100,41 @@ pub const TARGETS: &[Target] = &[
         render: machineconfig::render,
     },
     Target {
+        name: "mkosi",
+        about: "mkosi.postinst script that runs `bedplate apply --root` in the image build",
+        render: image_script::mkosi,
+    },
+    Target {
+        name: "network-operator",
+        about: "patch for the NVIDIA Network Operator: VFs for its SR-IOV device plugin",
+        render: network_operator::render,
+    },
+    Target {
+        name: "networkd",
+        about: "systemd .link files that make VFs and set their attributes",
+        render: networkd::render,
+    },
+    Target {
+        name: "packer",
+        about: "script for Packer's shell provisioner that runs `bedplate apply --root /`",
+        render: image_script::packer,
+    },
+    Target {
+        name: "sriov-operator",
+        about: "SriovNetworkNodePolicy for each group of PFs, SriovNetworkPoolConfig",
+        render: sriov_operator::render,
+    },
+    Target {
         name: "talos",
         about: "Talos machine configuration patch and Image Factory schematic",
         render: talos::render,
     },
+    Target {
+        name: "tuned",
+        about: "TuneD profile with kernel arguments, module options and sysctls",
+        render: tuned::render,
+    },
+    Target { name: "udev", about: "udev rules that make VFs", render: udev::render },
 ];
 
 /// Which conventions GRUB's configuration follows.
@@ -72,6 +153,10 @@ pub enum GrubFamily {
 pub struct Options {
     /// Architecture of the machines: some parameters mean something on one only.
     pub arch: Arch,
+    /// Vendor of their CPUs, where it is known.
+    pub cpu: Option<CpuVendor>,
+    /// The merged profile as TOML: for targets whose hosts run bedplate, and what the digest in headings is made of.
+    pub profile_text: Option<String>,
     /// GRUB's family.
     pub grub_family: GrubFamily,
     /// Talos release (`1.11`, `v1.11.6`); the format depends on it.
@@ -83,10 +168,12 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// x86-64, Debian family, role `worker`, no Talos release.
+    /// x86-64, no text of the profile, Debian family, role `worker`, no Talos release.
     fn default() -> Options {
         Options {
             arch: Arch::X86_64,
+            cpu: None,
+            profile_text: None,
             grub_family: GrubFamily::default(),
             talos_version: None,
             talos_extensions: Vec::new(),
@@ -130,6 +217,7 @@ pub struct Rendered {
     /// Files.
     pub files: Vec<OutFile>,
     /// What is wanted and not in the files.
+    #[serde(rename = "not_expressible")]
     pub inexpressible: Vec<Inexpressible>,
     /// What users of the files have to know.
     pub notes: Vec<String>,
@@ -187,6 +275,12 @@ pub enum RenderError {
         /// Those known.
         known: String,
     },
+    /// A list of arguments that cannot be written as TOML.
+    #[error("the kernel arguments cannot be written as TOML")]
+    Toml(#[from] toml::ser::Error),
+    /// A target that carries the profile, without its text.
+    #[error("the target carries the profile itself, and its text was not given")]
+    NoProfileText,
     /// A role that cannot be part of a Kubernetes name.
     #[error(
         "`{role}` cannot be a MachineConfig role: use lower-case letters, digits and `-`, such as worker"
@@ -226,110 +320,21 @@ pub fn render(
     desired: &Desired,
     options: &Options,
 ) -> Result<Rendered, RenderError> {
-    let mut rendered = (target.render)(&kind::contributions(profile, desired)?, options)?;
+    let mut build = kind::contributions(profile, desired)?;
+    build.stamp = options.profile_text.as_deref().map(stamp);
+    let mut rendered = (target.render)(&build, options)?;
     rendered.notes.extend(common::open_questions(desired));
     Ok(rendered)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::common::tests::desired;
-    use super::*;
-    use crate::plan::{Blocker, Note, Unknown};
-    use crate::profile::model::Profile;
-    use crate::profile::of_text;
-    use crate::value::vf::EswitchMode;
-
-    fn profile() -> Profile {
-        of_text("schema = 1\nname = \"hgx\"\n[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n")
-    }
-
-    fn options() -> Options {
-        Options { talos_version: Some("1.11".to_owned()), ..Options::default() }
-    }
-
-    #[test]
-    fn targets_are_sorted_and_found_by_name() {
-        assert!(TARGETS.is_sorted_by_key(|target| target.name));
-        for row in TARGETS {
-            assert_eq!(target(row.name).unwrap().about, row.about);
-        }
-        let error = target("grup").err().unwrap().to_string();
-        assert!(error.contains("grub, machineconfig, talos"), "{error}");
-    }
-
-    #[test]
-    fn every_target_is_deterministic_and_says_who_wrote_what() {
-        for target in TARGETS {
-            let rendered = render(target, &profile(), &desired(), &options()).unwrap();
-            assert_eq!(
-                rendered,
-                render(target, &profile(), &desired(), &options()).unwrap(),
-                "{}",
-                target.name
-            );
-            for file in &rendered.files {
-                assert!(!file.path.starts_with('/') && !file.path.contains(".."), "{}", file.path);
-                assert!(file.text.ends_with('\n'), "{}", file.path);
-                // The schematic's id is the hash of its bytes, so that it takes no comment.
-                let headed = file.text.contains("# written by bedplate from profile hgx;");
-                assert_eq!(headed, !file.path.starts_with("schematic."), "{}", file.path);
-            }
-        }
-    }
-
-    #[test]
-    fn every_target_carries_or_lists_what_every_kind_contributes() {
-        let mut desired = desired();
-        desired.sriov[0].vf.mac = true;
-        desired.sriov[0].eswitch = Some(EswitchMode::Switchdev);
-        for target in TARGETS {
-            let rendered = render(target, &profile(), &desired, &options()).unwrap();
-            let listed = |what: &str| {
-                rendered
-                    .inexpressible
-                    .iter()
-                    .any(|item| item.what.contains(what) && !item.instead.is_empty())
-            };
-            assert!(listed("ACS control of port 0000:17:01.0"), "{}", target.name);
-            assert!(listed("unload module nouveau"), "{}", target.name);
-            let in_files =
-                rendered.files.iter().any(|file| file.text.contains("0000:18:00.0/sriov_numvfs"));
-            assert!(in_files || listed("8 VFs on 0000:18:00.0"), "{}", target.name);
-            let of_vfs =
-                "VFs of 0000:18:00.0: MAC address derived; eswitch of 0000:18:00.0: switchdev";
-            assert!(listed(of_vfs), "{}", target.name);
-            let sysctl =
-                rendered.files.iter().any(|file| file.text.contains("kernel.numa_balancing"));
-            assert!(sysctl || listed("kernel.numa_balancing"), "{}", target.name);
-        }
-    }
-
-    #[test]
-    fn every_target_passes_on_blockers_unknowns_and_notes() {
-        let text = |text: &str| text.to_owned();
-        let mut desired = desired();
-        desired.blockers.push(Blocker {
-            kind: "sriov",
-            subject: text("0000:18:00.0"),
-            reason: text("firmware offers 4 VFs"),
-            remedy: text("mlxconfig"),
-        });
-        desired.unknowns.push(Unknown {
-            kind: "acs",
-            subject: text("PCI tree"),
-            reason: text("not recorded"),
-        });
-        desired.notes.push(Note {
-            kind: "sriov",
-            subject: text("0000:2a:00.0"),
-            text: text("left alone"),
-        });
-        for target in TARGETS {
-            let notes = render(target, &profile(), &desired, &options()).unwrap().notes.join("\n");
-            for part in ["firmware offers 4 VFs", "mlxconfig", "PCI tree", "left alone"] {
-                assert!(notes.contains(part), "{}: {part} not in {notes}", target.name);
-            }
-        }
-    }
+/// SHA-256 of the merged profile, in hexadecimal: files with the same one say the same, whichever fragments made it.
+pub fn digest(profile_text: &str) -> String {
+    Sha256::digest(profile_text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+fn stamp(profile_text: &str) -> String {
+    format!("profile sha256:{}, bedplate {}", digest(profile_text), env!("CARGO_PKG_VERSION"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! Documents as YAML, in the shape that people know from Kubernetes: two spaces, one item a line, nothing folded.
 
-use serde::Serialize;
-use serde_saphyr::{ser_options, to_string_with_options};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_saphyr::{LitStr, ser_options, to_string_with_options};
 
 use super::RenderError;
 
@@ -14,4 +15,50 @@ pub(super) fn document(
     let options = ser_options! { indent_step: 2, prefer_block_scalars: false };
     to_string_with_options(content, options)
         .map_err(|source| RenderError::Yaml { document: name, source: Box::new(source) })
+}
+
+/// Writes a JSON value as people would: the name of a thing first, and texts of several lines as they are.
+pub(super) fn value(name: &'static str, content: &Value) -> Result<String, RenderError> {
+    let text = document(name, &Readable(content))?;
+    // Empty lines of a block come out indented.
+    let line =
+        |line: &str| if line.trim().is_empty() { "\n".to_owned() } else { format!("{line}\n") };
+    Ok(text.lines().map(line).collect())
+}
+
+struct Readable<'a>(&'a Value);
+
+impl Serialize for Readable<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::String(text) if is_block(text) => LitStr(text).serialize(serializer),
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Readable)),
+            Value::Object(fields) => {
+                let (name, rest): (Vec<_>, Vec<_>) =
+                    fields.iter().partition(|(key, _)| *key == "name");
+                let ordered = name.into_iter().chain(rest);
+                serializer.collect_map(ordered.map(|(key, value)| (key, Readable(value))))
+            }
+            other => other.serialize(serializer),
+        }
+    }
+}
+
+/// Whether a text is several lines of which none is blank without being empty.
+fn is_block(text: &str) -> bool {
+    text.contains('\n') && text.lines().all(|line| line.is_empty() || !line.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_come_first_and_texts_stay_whole() {
+        let content = json!([{ "a": "# x: \"y\"\n\n  - z\n", "name": "nn" }, { "b": "a\n \nb" }]);
+        let text = value("test", &content).unwrap();
+        assert_eq!(text, "- name: nn\n  a: |\n    # x: \"y\"\n\n      - z\n- b: \"a\\n \\nb\"\n");
+        assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), content);
+    }
 }

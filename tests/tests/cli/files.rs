@@ -27,6 +27,61 @@ fn rendered_files_are_what_is_printed_and_the_same_every_time() {
 }
 
 #[test]
+fn a_directory_is_compared_without_being_written_to() {
+    let session = Session::new();
+    assert_eq!(render(&session, "out").0, 0);
+    let check = |dir: &str| {
+        let args: Vec<&str> = RENDER.into_iter().chain(["--check", dir]).collect();
+        let output = session.run(&args);
+        (output.status.code().expect("not killed"), text(&output.stdout))
+    };
+    assert_eq!(check("out"), (0, String::new()));
+
+    let path = session.path("out").join(DROP_IN);
+    let right = std::fs::read_to_string(&path).expect("the drop-in");
+    std::fs::write(&path, right.replace("iommu=pt\"", "iommu=soft\"")).expect("written");
+    let (status, diff) = check("out");
+    assert_eq!(status, 2);
+    let header = format!("--- out/{DROP_IN}\n+++ out/{DROP_IN} (rendered)\n@@ ");
+    assert!(diff.starts_with(&header), "{diff}");
+    assert!(diff.contains("\n-GRUB_CMDLINE") && diff.ends_with("iommu=pt\"\n"), "{diff}");
+    assert!(std::fs::read_to_string(&path).expect("still there").contains("iommu=soft"));
+
+    std::fs::write(&path, [right.as_bytes(), b"\xff\n"].concat()).expect("written");
+    assert_eq!(check("out").0, 2);
+    std::fs::remove_file(&path).expect("removed");
+    let (status, diff) = check("out");
+    assert!(status == 2 && diff.starts_with("--- /dev/null\n"), "{diff}");
+    // What lies elsewhere is not shown.
+    session.file("secret", "secret\n");
+    std::os::unix::fs::symlink(session.path("secret"), &path).expect("a link");
+    let (status, diff) = check("out");
+    assert!(status != 0 && !diff.contains("secret"), "{status}: {diff}");
+    assert_eq!(check("nowhere").0, 1);
+}
+
+#[test]
+fn strict_writes_nothing_that_is_not_whole() {
+    let session = Session::new();
+    let strict = |args: &[&str]| session.run(&[args, &["--strict"]].concat());
+    let output = strict(&[&RENDER[..], &["-o", "out"]].concat());
+    assert_eq!(output.status.code(), Some(4));
+    assert!(!session.path("out").exists());
+    let said = text(&output.stderr);
+    assert!(said.contains("grub does not carry kernel argument `iommu=off` absent"), "{said}");
+    assert!(said.contains("error: grub cannot express everything"), "{said}");
+    assert_eq!(strict(&RENDER).stdout, b"");
+    let json = strict(&[&RENDER[..], &["--json"]].concat());
+    assert_eq!(json.status.code(), Some(4));
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json["not_expressible"][0]["what"], "kernel argument `iommu=off` absent");
+    assert_eq!((&json["bedplate_render"], &json["target"]), (&1.into(), &"grub".into()));
+    assert_eq!(json["profile_digest"].as_str().map(str::len), Some(64));
+    let whole = ["render", "kernel-install", "--profile", "generic-intel", "--cpu", "intel"];
+    assert_eq!(strict(&whole).status.code(), Some(0));
+}
+
+#[test]
 fn nothing_is_written_outside_the_directory() {
     let session = Session::new();
     session.file("precious", "precious\n").file("elsewhere/keep", "");

@@ -92,8 +92,10 @@ impl Session {
             text.push_str(&format!("[stderr]\n{}", self::text(&output.stderr)));
         }
         match output.status.code() {
-            Some(0) => text,
-            status => text + &format!("[exit status {}]\n", status.expect("it was not killed")),
+            Some(0) => steady(text),
+            status => {
+                steady(text) + &format!("[exit status {}]\n", status.expect("it was not killed"))
+            }
         }
     }
 
@@ -102,6 +104,15 @@ impl Session {
         let texts: Vec<String> = commands.iter().map(|args| self.transcript(args)).collect();
         expect(name, &texts.join("\n"));
     }
+}
+
+/// Digest and version in the headings of rendered files change with every key that profiles get, and every release.
+fn steady(text: String) -> String {
+    let Some((before, after)) = text.split_once("profile sha256:") else { return text };
+    let (stamp, rest) = after.split_once('\n').unwrap_or((after, ""));
+    let (digest, version) = stamp.split_once(", bedplate ").expect("a stamp");
+    assert!(digest.len() == 64 && version == env!("CARGO_PKG_VERSION"), "{stamp}");
+    format!("{before}profile sha256:DIGEST, bedplate VERSION\n{}", steady(rest.to_owned()))
 }
 
 pub fn is_root() -> bool {

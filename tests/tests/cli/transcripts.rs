@@ -74,7 +74,7 @@ fn usage_errors() {
             &["apply", "--snapshot", "host.bp"],
             &["apply", "--chroot-tools"],
             &["apply", "--live-only", "--root", "/"],
-            &["render", "ansible"],
+            &["render", "cobbler"],
             &["profile", "shwo"],
         ],
     );

@@ -36,6 +36,7 @@ pub use iommu_after::{iommu_after, iommu_now};
 pub use iommu_off::{iommu_off, iommu_off_by_others};
 pub use next_kernel::next_kernel;
 pub use once::lasting_kernel;
+pub use ostree::KARGS_FILE as BOOTC_KARGS;
 
 use super::{Context, Kind};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};

@@ -11,7 +11,8 @@ use crate::host::{HostKind, Reader, Reading};
 use crate::plan::{Action, WayBack};
 
 const ENTRIES: &str = "/boot/loader/entries";
-const KARGS_FILE: &str = "/usr/lib/bootc/kargs.d/50-bedplate.toml";
+/// bedplate's own file of an image.
+pub const KARGS_FILE: &str = "/usr/lib/bootc/kargs.d/50-bedplate.toml";
 const RPM_OSTREE: &str = "/usr/bin/rpm-ostree";
 
 /// `kargs.d` file, as bootc reads it; unknown keys are rejected by it.

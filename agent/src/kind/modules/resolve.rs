@@ -1,14 +1,20 @@
 //! `[modules]` on a machine, and in an image. Pure.
 
-use super::section::{Module, Modules};
+use super::section::{GpuDirect, Module, Modules};
 use super::{gpudirect, rccl};
 use crate::desired::{Desired, WantedModule, WantedOption};
 use crate::facts::Facts;
-use crate::kind::contribution::{ConfigFile, Contributions, LiveOnly, Setting, Unwritable};
+use crate::kind::contribution::{
+    ConfigFile, Contributions, LiveOnly, Registration, Setting, Unwritable,
+};
 use crate::ledger::Ledger;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
 use crate::section::Declared;
-use crate::value::ModuleName;
+use crate::value::{ModuleName, PciId};
+
+/// The legacy module (handbook §6.3).
+const PEERMEM: &str = "nvidia_peermem";
+const NVIDIA: PciId = PciId(0x10de);
 
 /// What the profile lists, and the module that GPUDirect needs here, if it needs one.
 pub fn resolve(profile: &dyn Declared, facts: &Facts, _: &Ledger, desired: &mut Desired) {
@@ -47,6 +53,7 @@ pub fn contribute(
     out: &mut Contributions,
 ) -> Result<(), Unwritable> {
     let modules = &desired.modules;
+    out.gpudirect = registration(profile, desired);
     if let Some(text) = modules_conf::modules_load(modules, profile.name()) {
         let loads = modules.load.iter().map(|module| Setting::LoadModule(module.name.clone()));
         out.files.push(ConfigFile { path: MODULES_LOAD_PATH, text, settings: loads.collect() });
@@ -65,6 +72,20 @@ pub fn contribute(
     }
     out.live_only.extend(modules.unload.iter().map(|(name, _)| unload(name)));
     Ok(())
+}
+
+/// What `modules.gpudirect` came to. Profiles that name other makers' devices alone have no NVIDIA GPU to register.
+fn registration(profile: &dyn Declared, desired: &Desired) -> Option<Registration> {
+    let asked = profile.get::<Modules>().map_or(GpuDirect::None, |section| section.gpudirect);
+    let vendors = profile.vendors();
+    let other_makers = !vendors.is_empty() && !vendors.contains(&NVIDIA);
+    match asked {
+        _ if desired.modules.load.iter().any(|module| module.name.as_str() == PEERMEM) => {
+            Some(Registration::Peermem)
+        }
+        GpuDirect::Auto | GpuDirect::Dmabuf if !other_makers => Some(Registration::DmaBuf),
+        _ => None,
+    }
 }
 
 fn unload(module: &ModuleName) -> LiveOnly {

@@ -1,5 +1,6 @@
 //! Target `talos`: a strategic-merge patch of the machine configuration, and the Image Factory schematic.
 
+mod documents;
 mod schematic;
 mod version;
 
@@ -18,6 +19,7 @@ use super::common::{
     vf_driver,
 };
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
+use crate::render::go_yaml::GoYaml;
 use schematic::Schematic;
 use version::{Arguments, Version};
 
@@ -77,12 +79,22 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         },
     };
     if patch != Patch::default() {
-        let body = yaml::document(PATCH, &patch)?;
+        let body = match version.documents {
+            true => documents::text(patch.machine)?,
+            false => yaml::document(PATCH, &patch)?,
+        };
         let text = format!("{}{body}", preamble(build, "# "));
         rendered.files.push(OutFile::new(PATCH, text));
     }
-    let text = Schematic { arguments, extensions: options.talos_extensions.clone() }.text()?;
+    let schematic = Schematic { arguments, extensions: options.talos_extensions.clone() };
+    let text = schematic.text(GoYaml::V4)?;
     let id = schematic::id(&text);
+    let earlier = schematic::id(&schematic.text(GoYaml::V3)?);
+    if earlier != id {
+        rendered.notes.push(format!(
+            "an Image Factory before 1.5 quotes words such as `on` otherwise, and has the schematic under the id {earlier}"
+        ));
+    }
     rendered.notes.push(format!(
         "post {SCHEMATIC} to the Image Factory and install or upgrade with the installer image of schematic {id}"
     ));
@@ -159,6 +171,10 @@ fn install(arguments: &[String], version: Version, notes: &mut Vec<String>) -> O
                     .to_owned(),
             );
             Install { extra_kernel_args: Vec::new(), grub_use_uki_cmdline: Some(true) }
+        }
+        Arguments::Schematic => {
+            notes.push("kernel arguments come from the schematic alone".to_owned());
+            return None;
         }
     })
 }

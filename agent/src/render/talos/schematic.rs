@@ -1,9 +1,7 @@
 //! The Image Factory's schematic and its id, the SHA-256 of the text that the factory itself would write.
 
-use sha2::{Digest, Sha256};
-
-use crate::render::RenderError;
-use crate::render::go_yaml::scalar;
+use crate::render::go_yaml::{GoYaml, scalar};
+use crate::render::{RenderError, digest};
 
 /// What a schematic can hold of ours. Field order is that of the factory.
 #[derive(Debug, Default)]
@@ -15,22 +13,22 @@ pub(super) struct Schematic {
 }
 
 impl Schematic {
-    /// The canonical text.
+    /// The canonical text, as a factory with that library writes it.
     ///
     /// # Errors
     /// [`RenderError::BadArgument`] for an entry that is not printable ASCII.
-    pub fn text(&self) -> Result<String, RenderError> {
+    pub fn text(&self, library: GoYaml) -> Result<String, RenderError> {
         if self.arguments.is_empty() && self.extensions.is_empty() {
             return Ok("customization: {}\n".to_owned());
         }
         let mut text = "customization:\n".to_owned();
         if !self.arguments.is_empty() {
             text.push_str("    extraKernelArgs:\n");
-            text.push_str(&items(8, &self.arguments)?);
+            text.push_str(&items(8, &self.arguments, library)?);
         }
         if !self.extensions.is_empty() {
             text.push_str("    systemExtensions:\n        officialExtensions:\n");
-            text.push_str(&items(12, &self.extensions)?);
+            text.push_str(&items(12, &self.extensions, library)?);
         }
         Ok(text)
     }
@@ -38,11 +36,11 @@ impl Schematic {
 
 /// The id of a schematic text: what the factory names its installer images by.
 pub(super) fn id(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    digest(text)
 }
 
-fn items(indent: usize, entries: &[String]) -> Result<String, RenderError> {
-    let item = |entry: &String| match scalar(entry) {
+fn items(indent: usize, entries: &[String], library: GoYaml) -> Result<String, RenderError> {
+    let item = |entry: &String| match scalar(entry, library) {
         Some(scalar) => Ok(format!("{:indent$}- {scalar}\n", "")),
         None => Err(RenderError::BadArgument {
             token: entry.clone(),
@@ -79,17 +77,17 @@ mod tests {
             ),
         ];
         for (schematic, expected) in known {
-            assert_eq!(id(&schematic.text().unwrap()), expected);
+            assert_eq!(id(&schematic.text(GoYaml::V4).unwrap()), expected);
         }
     }
 
     #[test]
     fn entries_are_quoted_as_go_would() {
-        let text = schematic(&["-console", "!x", "no"], &[]).text().unwrap();
-        assert_eq!(
-            text,
-            "customization:\n    extraKernelArgs:\n        - -console\n        - '!x'\n        - \"no\"\n"
-        );
-        assert!(schematic(&["ö"], &[]).text().is_err());
+        let text = |library| schematic(&["-console", "!x", "no"], &[]).text(library).unwrap();
+        for (library, no) in [(GoYaml::V3, "\"no\""), (GoYaml::V4, "'no'")] {
+            let list = format!("        - -console\n        - '!x'\n        - {no}\n");
+            assert_eq!(text(library), format!("customization:\n    extraKernelArgs:\n{list}"));
+        }
+        assert!(schematic(&["ö"], &[]).text(GoYaml::V4).is_err());
     }
 }

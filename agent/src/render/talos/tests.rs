@@ -40,6 +40,29 @@ fn from_1_12_arguments_are_in_the_schematic_only() {
 }
 
 #[test]
+fn from_1_14_each_module_and_map_is_a_document() {
+    let rendered = render(&build(&desired()), &options("1.14")).unwrap();
+    let patch = text(&rendered, PATCH);
+    let body = patch.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+    assert_eq!(
+        body,
+        "apiVersion: v1alpha1\nkind: KernelModuleConfig\nname: ib_uverbs\n---\napiVersion: v1alpha1\n\
+         kind: KernelModuleConfig\nname: nvidia_peermem\nparameters:\n- peerdirect_support=1\n---\n\
+         apiVersion: v1alpha1\nkind: SysfsConfig\nparams:\n  \"bus/pci/devices/0000:18:00.0/sriov_numvfs\": \"8\""
+    );
+    assert!(text(&rendered, SCHEMATIC).contains("        - iommu=pt\n"));
+}
+
+#[test]
+fn another_id_of_an_older_factory_is_named() {
+    let mut desired = nothing();
+    desired.cmdline.set.push(arg("on", "cmdline"));
+    let rendered = render(&build(&desired), &options("1.13")).unwrap();
+    assert!(text(&rendered, SCHEMATIC).ends_with("- 'on'\n"));
+    assert!(rendered.notes.iter().any(|note| note.contains("before 1.5")));
+}
+
+#[test]
 fn the_schematic_is_bare_and_its_id_is_beside_it_and_in_the_notes() {
     let mut options = options("1.10");
     options.talos_extensions =

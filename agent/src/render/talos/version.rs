@@ -7,6 +7,8 @@ use crate::render::RenderError;
 pub(super) struct Version {
     /// `1.MINOR`.
     pub minor: u32,
+    /// Whether modules, sysctls and sysfs attributes are documents of their own (1.14 rejects them in the one of `machine`).
+    pub documents: bool,
     /// Where kernel arguments go besides the schematic.
     pub arguments: Arguments,
 }
@@ -19,15 +21,18 @@ pub(super) enum Arguments {
     /// `machine.install.grubUseUKICmdline`: GRUB too takes the line of the image, which the schematic makes.
     /// The two keys together are refused.
     Image,
+    /// Nothing: only the schematic has them.
+    Schematic,
 }
 
 /// Every release whose schema has been checked.
 const VERSIONS: &[Version] = &[
-    Version { minor: 9, arguments: Arguments::Install },
-    Version { minor: 10, arguments: Arguments::Install },
-    Version { minor: 11, arguments: Arguments::Install },
-    Version { minor: 12, arguments: Arguments::Image },
-    Version { minor: 13, arguments: Arguments::Image },
+    Version { minor: 9, documents: false, arguments: Arguments::Install },
+    Version { minor: 10, documents: false, arguments: Arguments::Install },
+    Version { minor: 11, documents: false, arguments: Arguments::Install },
+    Version { minor: 12, documents: false, arguments: Arguments::Image },
+    Version { minor: 13, documents: false, arguments: Arguments::Image },
+    Version { minor: 14, documents: true, arguments: Arguments::Schematic },
 ];
 
 impl Version {
@@ -72,9 +77,11 @@ mod tests {
 
     #[test]
     fn unknown_releases_are_refused_with_the_list_of_known_ones() {
-        for text in ["1.8", "1.14", "2.11", "1.12.0-beta.1", "1", "eleven", "", "1.11.6.1"] {
+        for text in
+            ["1.8", "1.15", "1.14.0-rc.1", "2.11", "1.12.0-beta.1", "1", "eleven", "", "1.11.6.1"]
+        {
             let error = Version::find(Some(text)).unwrap_err().to_string();
-            assert!(error.contains("1.9, 1.10, 1.11, 1.12, 1.13"), "{error}");
+            assert!(error.contains("1.9, 1.10, 1.11, 1.12, 1.13, 1.14"), "{error}");
         }
         let error = Version::find(None).unwrap_err().to_string();
         assert!(error.contains("--talos-version") && error.contains("1.13"), "{error}");

@@ -1,0 +1,123 @@
+//! Target `bootc`: a kargs.d file, configuration files, and the lines of a Containerfile that bring them into the image.
+
+use serde::Serialize;
+
+use crate::cmdline::Token;
+use crate::facts::Arch;
+use crate::kind::cmdline::BOOTC_KARGS;
+use crate::kind::contribution::Contributions;
+
+use super::common::{
+    AGENT_NOTE, AGENT_UNIT, Elsewhere, agent_profile, grub_words, heading, image_files,
+    image_leftovers, kernel_arguments, preamble, uses_modprobe,
+};
+use super::{Options, OutFile, RenderError, Rendered};
+
+const CONTAINERFILE: &str = "Containerfile.bedplate";
+
+/// Parameters that x86 alone reads: elsewhere the kernel would hand them to init.
+const X86_ONLY: [&str; 3] = ["iommu", "intel_iommu", "amd_iommu"];
+
+const ABSENT: Elsewhere = Elsewhere {
+    why: "kargs.d files only add",
+    instead: "take it out of the kargs.d file of the base image that sets it; on a host `rpm-ostree kargs --delete`",
+};
+
+/// What bootc reads; it rejects other keys.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Kargs {
+    kargs: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    match_architectures: Vec<&'static str>,
+}
+
+pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let tokens = kernel_arguments(build, options.arch)?;
+    let mut rendered = Rendered::default();
+    if !tokens.is_empty() {
+        let kargs = Kargs {
+            // bootc hands on each text as it is, and GRUB reads the boot entry as script (handbook §10.1).
+            kargs: grub_words(&tokens)?,
+            match_architectures: architectures(&tokens, options.arch),
+        };
+        let text = format!("{}{}", preamble(build, "# "), toml::to_string(&kargs)?);
+        rendered.files.push(OutFile::new(BOOTC_KARGS.trim_start_matches('/'), text));
+        rendered.notes.push(
+            "arguments with special characters are quoted for GRUB; in images booted by systemd-boot take the quotes out (handbook §10.1)"
+                .to_owned(),
+        );
+    }
+    rendered.files.extend(image_files(build, options));
+    if !rendered.files.is_empty() {
+        let agent = agent_profile(build, options).is_some();
+        rendered
+            .files
+            .push(OutFile::new(CONTAINERFILE, containerfile(build, &rendered.files, agent)));
+        rendered
+            .notes
+            .push(format!("put the lines of {CONTAINERFILE} into the Containerfile of the image"));
+        rendered.notes.extend(agent.then(|| AGENT_NOTE.to_owned()));
+    }
+    if uses_modprobe(build) {
+        rendered.notes.push(
+            "options of a module that is in the initramfs count only once it is rebuilt: run dracut in the image build (dracut(8); handbook §9)"
+                .to_owned(),
+        );
+    }
+    rendered.inexpressible.extend(ABSENT.absent(build));
+    rendered.inexpressible.extend(image_leftovers(build));
+    rendered.notes.extend(build.notes.iter().cloned());
+    Ok(rendered)
+}
+
+/// By Rust's names, where an argument means something on one architecture only.
+fn architectures(tokens: &[Token], arch: Arch) -> Vec<&'static str> {
+    let bound = tokens.iter().any(|token| X86_ONLY.contains(&token.folded_name().as_str()));
+    match arch {
+        Arch::X86_64 if bound => vec!["x86_64"],
+        _ => Vec::new(),
+    }
+}
+
+fn containerfile(build: &Contributions, files: &[OutFile], agent: bool) -> String {
+    let mut text = heading(build, "# ");
+    for top in ["usr", "etc"] {
+        if files.iter().any(|file| file.path.starts_with(&format!("{top}/"))) {
+            text.push_str(&format!("COPY {top}/ /{top}/\n"));
+        }
+    }
+    if agent {
+        text.push_str(&format!(
+            "RUN if [ -e /usr/lib/systemd/system/{AGENT_UNIT} ]; then systemctl enable {AGENT_UNIT}; fi\n"
+        ));
+    }
+    text.push_str("RUN bootc container lint\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::common::tests::{arg, build, nothing};
+    use super::*;
+
+    fn body(token: &str, arch: Arch) -> String {
+        let mut desired = nothing();
+        desired.cmdline.set.push(arg(token, "cmdline"));
+        let options = Options { arch, ..Options::default() };
+        let rendered = render(&build(&desired), &options).unwrap();
+        let text = &rendered.files[0].text;
+        assert_eq!(rendered.files[1].text.lines().nth(1), Some("COPY usr/ /usr/"));
+        text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn only_what_one_architecture_reads_is_bound_to_it() {
+        assert_eq!(
+            body("iommu=pt", Arch::X86_64),
+            "kargs = [\"iommu=pt\"]\nmatch-architectures = [\"x86_64\"]"
+        );
+        assert_eq!(body("quiet", Arch::X86_64), "kargs = [\"quiet\"]");
+        assert_eq!(body("iommu.passthrough=1", Arch::Aarch64), "kargs = [\"iommu.passthrough=1\"]");
+    }
+}

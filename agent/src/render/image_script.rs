@@ -1,0 +1,68 @@
+//! Targets `mkosi` and `packer`: a script for an image build that has `bedplate` and runs `apply --root`, which does in the image what
+//! it does on a host, and runs the tools that are owed there.
+
+use crate::facts::CpuVendor;
+use crate::kind::contribution::Contributions;
+
+use super::common::{heading, live_only, vf_attributes, vfs};
+use super::{Options, OutFile, RenderError, Rendered, SCRIPT_MODE};
+
+/// Ends the profile in the script; no line of a profile is this word.
+const END: &str = "BEDPLATE_PROFILE";
+
+const AT_BOOT: &str = "`systemctl enable bedplate-boot` in the image: it does so at every boot, by the profile that the script leaves there";
+
+/// mkosi runs `mkosi.postinst` outside of the image, with its root in `BUILDROOT`.
+pub(super) fn mkosi(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let mut rendered = script(build, options, "mkosi.postinst", "${BUILDROOT:?mkosi sets it}")?;
+    rendered.notes.push(
+        "mkosi.postinst runs outside of the image: `bedplate` has to be on the PATH of the build. Where mkosi builds a unified kernel image, its line comes from KernelCommandLine= of mkosi.conf: put the arguments there (`bedplate render kernel-install` shows them)"
+            .to_owned(),
+    );
+    Ok(rendered)
+}
+
+/// Packer's shell provisioner runs scripts in the machine of which it makes an image.
+pub(super) fn packer(build: &Contributions, options: &Options) -> Result<Rendered, RenderError> {
+    let mut rendered = script(build, options, "bedplate-provision.sh", "/")?;
+    rendered.notes.push(
+        "name the script in a `provisioner \"shell\"` block that runs as root (`execute_command = \"sudo sh -c '{{ .Vars }} {{ .Path }}'\"`); `bedplate` has to be installed in the machine"
+            .to_owned(),
+    );
+    Ok(rendered)
+}
+
+fn script(
+    build: &Contributions,
+    options: &Options,
+    path: &str,
+    root: &str,
+) -> Result<Rendered, RenderError> {
+    let profile = options.profile_text.as_deref().ok_or(RenderError::NoProfileText)?;
+    let cpu = match options.cpu {
+        Some(CpuVendor::Intel) => " --cpu intel",
+        Some(CpuVendor::Amd) => " --cpu amd",
+        Some(CpuVendor::Arm) => " --cpu arm",
+        Some(CpuVendor::Other) | None => "",
+    };
+    let text = format!(
+        "#!/bin/sh\n{heading}set -eu\nroot=\"{root}\"\nmkdir -p \"$root/etc/bedplate\"\n\
+         cat >\"$root/etc/bedplate/profile.toml\" <<'{END}'\n{heading}{profile}{END}\n\
+         # Tools of the image (update-grub, dracut …) run inside of it. 3: what is left waits for the boot.\n\
+         status=0\n\
+         bedplate apply --root \"$root\" --profile \"$root/etc/bedplate/profile.toml\"{cpu} --chroot-tools --yes || status=$?\n\
+         case $status in 0 | 3) ;; *) exit \"$status\" ;; esac\n",
+        heading = heading(build, "# "),
+    );
+    let mut rendered = Rendered {
+        files: vec![OutFile { path: path.to_owned(), mode: SCRIPT_MODE, text }],
+        inexpressible: vfs(build, AT_BOOT),
+        notes: build.notes.clone(),
+    };
+    rendered.inexpressible.extend(vf_attributes(build, AT_BOOT));
+    rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
+    if cpu.is_empty() {
+        rendered.notes.push("an image has no CPU of its own: render with --cpu, or for a host, so that the script names the vendor".to_owned());
+    }
+    Ok(rendered)
+}

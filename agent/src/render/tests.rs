@@ -1,0 +1,130 @@
+//! What holds for every target.
+
+use super::common::tests::desired;
+use super::*;
+use crate::plan::{Blocker, Note, Unknown};
+use crate::profile::model::Profile;
+use crate::profile::of_text;
+use crate::value::vf::EswitchMode;
+
+fn profile() -> Profile {
+    of_text("schema = 1\nname = \"hgx\"\n[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n")
+}
+
+fn options() -> Options {
+    Options {
+        talos_version: Some("1.11".to_owned()),
+        profile_text: Some(
+            "schema = 1\n[sysctl.set]\n\"kernel.numa_balancing\" = \"0\"\n".to_owned(),
+        ),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn targets_are_sorted_and_found_by_name() {
+    assert!(TARGETS.is_sorted_by_key(|target| target.name));
+    for row in TARGETS {
+        assert_eq!(target(row.name).unwrap().about, row.about);
+    }
+    let error = target("grup").err().unwrap().to_string();
+    let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+    assert!(error.contains(&names.join(", ")), "{error}");
+}
+
+#[test]
+fn every_target_is_deterministic_and_says_who_wrote_what() {
+    for target in TARGETS {
+        let rendered = render(target, &profile(), &desired(), &options()).unwrap();
+        assert_eq!(
+            rendered,
+            render(target, &profile(), &desired(), &options()).unwrap(),
+            "{}",
+            target.name
+        );
+        for file in &rendered.files {
+            assert!(!file.path.starts_with('/') && !file.path.contains(".."), "{}", file.path);
+            assert!(file.text.ends_with('\n'), "{}", file.path);
+            // The schematic's id is the hash of its bytes, so that it takes no comment; JSON has none.
+            let bare = file.path.starts_with("schematic.") || file.path.ends_with(".ign");
+            let headed = file.text.contains("# written by bedplate from profile hgx;");
+            assert_eq!(headed, !bare, "{}", file.path);
+            // Files that bedplate writes to hosts, too, are the same with every release.
+            let of_hosts = [".d/zz-bedplate.conf", "modules-load.d/bedplate.conf"];
+            let stamped = file
+                .text
+                .contains(&format!("# {}\n", stamp(options().profile_text.as_deref().unwrap())));
+            let plain = bare || of_hosts.iter().any(|name| file.path.ends_with(name));
+            assert_eq!(stamped, !plain, "{}", file.path);
+        }
+    }
+}
+
+#[test]
+fn every_target_carries_or_lists_what_every_kind_contributes() {
+    let mut desired = desired();
+    desired.sriov[0].vf.mac = true;
+    desired.sriov[0].eswitch = Some(EswitchMode::Switchdev);
+    for target in TARGETS {
+        let rendered = render(target, &profile(), &desired, &options()).unwrap();
+        let listed = |what: &str| {
+            rendered
+                .inexpressible
+                .iter()
+                .any(|item| item.what.contains(what) && !item.instead.is_empty())
+        };
+        assert!(listed("ACS control of port 0000:17:01.0"), "{}", target.name);
+        assert!(listed("unload module nouveau"), "{}", target.name);
+        let says = |file: &OutFile, parts: &[&str]| {
+            let text = file.text.replace("%3A", ":").replace("%3D", "=").replace("%22", "\"");
+            parts.iter().all(|part| text.contains(part))
+        };
+        let words: [&[&str]; 4] = [
+            &["0000:18:00.0/sriov_numvfs"],
+            &["\"0000:18:00.0\"", "ATTR{sriov_numvfs}=\"8\""],
+            &["Path=pci-0000:18:00.0\n", "SR-IOVVirtualFunctions=8\n"],
+            &["rootDevices:\n    - \"0000:18:00.0\"\n", "numVfs: 8\n"],
+        ];
+        let in_files = rendered.files.iter().any(|file| {
+            let unquoted = OutFile {
+                text: file.text.replace("\\\"", "\"").replace("%7B", "{").replace("%7D", "}"),
+                ..file.clone()
+            };
+            words.iter().any(|parts| says(&unquoted, parts))
+        });
+        assert!(in_files || listed("8 VFs on 0000:18:00.0"), "{}", target.name);
+        assert!(listed("VFs of 0000:18:00.0: MAC address derived"), "{}", target.name);
+        let mode = rendered.files.iter().any(|file| file.text.contains("eSwitchMode: switchdev"));
+        assert!(mode || listed("eswitch of 0000:18:00.0: switchdev"), "{}", target.name);
+        let sysctl = rendered.files.iter().any(|file| file.text.contains("kernel.numa_balancing"));
+        assert!(sysctl || listed("kernel.numa_balancing"), "{}", target.name);
+    }
+}
+
+#[test]
+fn every_target_passes_on_blockers_unknowns_and_notes() {
+    let text = |text: &str| text.to_owned();
+    let mut desired = desired();
+    desired.blockers.push(Blocker {
+        kind: "sriov",
+        subject: text("0000:18:00.0"),
+        reason: text("firmware offers 4 VFs"),
+        remedy: text("mlxconfig"),
+    });
+    desired.unknowns.push(Unknown {
+        kind: "acs",
+        subject: text("PCI tree"),
+        reason: text("not recorded"),
+    });
+    desired.notes.push(Note {
+        kind: "sriov",
+        subject: text("0000:2a:00.0"),
+        text: text("left alone"),
+    });
+    for target in TARGETS {
+        let notes = render(target, &profile(), &desired, &options()).unwrap().notes.join("\n");
+        for part in ["firmware offers 4 VFs", "mlxconfig", "PCI tree", "left alone"] {
+            assert!(notes.contains(part), "{}: {part} not in {notes}", target.name);
+        }
+    }
+}

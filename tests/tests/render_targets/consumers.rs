@@ -1,0 +1,340 @@
+//! Read by the programs that will read it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use bedplate::render::{GrubFamily, Options, Rendered};
+use bedplate_tests::fixtures::{document, tool};
+use bedplate_tests::program;
+use serde_json::Value;
+
+use crate::shipped::{Made, made, made_with};
+
+/// Writes what was rendered below a directory.
+pub fn write(rendered: &Rendered, directory: &Path) {
+    for file in &rendered.files {
+        let path = directory.join(&file.path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &file.text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(file.mode)).unwrap();
+    }
+}
+
+/// All that a program wrote.
+pub fn said(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn succeeds(command: &mut Command, what: &str) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = said(&output);
+    assert!(output.status.success(), "{what}: {}: {said}", output.status);
+    said
+}
+
+#[test]
+fn ignition_validate_takes_every_configuration() {
+    let Some(validate) = tool("ignition-validate") else { return };
+    let some = made("ignition").into_iter().filter(|made| !made.rendered.files.is_empty());
+    for Made { what, rendered } in some {
+        let directory = tempfile::tempdir().unwrap();
+        write(&rendered, directory.path());
+        let said =
+            succeeds(Command::new(&validate).arg(directory.path().join("bedplate.ign")), &what);
+        assert!(!said.contains("warning") && !said.contains("Unused key"), "{what}: {said}");
+    }
+}
+
+/// Butane itself is in no distribution of Debian's: its words, changed into Ignition's, are what the other target says.
+#[test]
+fn butane_says_what_ignition_says() {
+    for (bu, ign) in made("butane").iter().zip(made("ignition")) {
+        let Some(file) = bu.file("bedplate.bu") else {
+            assert!(ign.rendered.files.is_empty(), "{}", bu.what);
+            continue;
+        };
+        let mut config = document(&file.text);
+        let fields = config.as_object_mut().unwrap();
+        assert_eq!(fields.remove("variant").unwrap(), "fcos");
+        assert_eq!(fields.remove("version").unwrap(), "1.5.0");
+        let mut expected: Value =
+            serde_json::from_str(&ign.file("bedplate.ign").unwrap().text).unwrap();
+        expected.as_object_mut().unwrap().remove("ignition");
+        if let Some(arguments) = fields.remove("kernel_arguments") {
+            let renamed = [("should_exist", "shouldExist"), ("should_not_exist", "shouldNotExist")];
+            let all = renamed
+                .iter()
+                .filter_map(|(from, to)| Some(((*to).to_owned(), arguments.get(from)?.clone())));
+            fields.insert("kernelArguments".to_owned(), all.collect());
+        }
+        let (ours, theirs) =
+            (config.pointer_mut("/storage/files"), expected.pointer_mut("/storage/files"));
+        let (ours, theirs) = (ours.map(Value::take), theirs.map(Value::take));
+        let texts = |files: Option<Value>, key: &str, strip: &str| -> Vec<(Value, Value, String)> {
+            let Some(Value::Array(files)) = files else { return Vec::new() };
+            let one = |file: &Value| {
+                let text =
+                    file["contents"][key].as_str().unwrap().strip_prefix(strip).unwrap().to_owned();
+                (file["path"].clone(), file["mode"].clone(), text)
+            };
+            files.iter().map(one).collect()
+        };
+        let ours = texts(ours, "inline", "");
+        let theirs = texts(theirs, "source", "data:,");
+        let theirs: Vec<_> =
+            theirs.into_iter().map(|(path, mode, text)| (path, mode, decoded(&text))).collect();
+        assert_eq!(ours, theirs, "{}", bu.what);
+        assert_eq!(config, expected, "{}", bu.what);
+    }
+}
+
+fn decoded(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap().as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).unwrap());
+        bytes.extend(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+/// bootc rejects any other key, and knows architectures by Rust's names.
+#[test]
+fn kargs_files_have_bootcs_keys_alone() {
+    let mut bound = 0;
+    for made in made("bootc") {
+        let Some(file) = made.file("usr/lib/bootc/kargs.d/50-bedplate.toml") else { continue };
+        let table: toml::Table = toml::from_str(&file.text).unwrap();
+        for (key, value) in &table {
+            let list: Vec<&str> =
+                value.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+            match key.as_str() {
+                "kargs" => assert!(!list.is_empty() && list.iter().all(|one| !one.is_empty())),
+                "match-architectures" => {
+                    assert_eq!(list, ["x86_64"], "{}", made.what);
+                    bound += 1;
+                }
+                other => panic!("{}: {other}", made.what),
+            }
+        }
+    }
+    assert!(bound >= 10, "{bound}");
+}
+
+#[test]
+fn the_kernel_install_script_merges_the_line_and_does_so_once() {
+    let tail = "-- single";
+    for Made { what, rendered } in made("kernel-install") {
+        let Some(script) = rendered.file("bedplate-kernel-cmdline.sh") else { continue };
+        let directory = tempfile::tempdir().unwrap();
+        write(&rendered, directory.path());
+        let script_path = directory.path().join(&script.path);
+        let root = directory.path().join("root");
+        let file = root.join("etc/kernel/cmdline");
+        let run = || Command::new(&script_path).arg(&root).output().unwrap();
+        // There is nothing to go by but the line of this machine.
+        assert_eq!(run().status.code(), Some(1), "{what}");
+        fs::create_dir_all(root.join("usr/lib/kernel")).unwrap();
+        let before = "root=UUID=1  ro iommu=off intel-iommu=off console=* pci=noats";
+        fs::write(root.join("usr/lib/kernel/cmdline"), format!("{before} {tail}\n")).unwrap();
+        assert!(run().status.success(), "{what}: {}", said(&run()));
+        let merged = fs::read_to_string(&file).unwrap();
+        assert!(merged.starts_with("root=UUID=1 ro "), "{what}: {merged}");
+        assert!(
+            merged.ends_with(&format!(" {tail}\n")) && merged.contains(" console=* "),
+            "{what}: {merged}"
+        );
+        if script.text.contains("ours='") && script.text.contains("iommu=pt") {
+            assert!(
+                !merged.contains("iommu=off") || merged.contains("intel-iommu=off"),
+                "{what}: {merged}"
+            );
+            assert_eq!(merged.matches(" iommu=").count(), 1, "{what}: {merged}");
+        }
+        assert!(run().status.success());
+        assert_eq!(fs::read_to_string(&file).unwrap(), merged, "{what}");
+    }
+}
+
+/// Names and values as TuneD's own loader reads them.
+const LOAD: &str = r#"
+import json, sys
+from tuned.profiles import factory, loader, locator, merger, variables
+profile = loader.Loader(locator.Locator([sys.argv[1]]), factory.Factory(), merger.Merger(), None, variables.Variables()).load(["bedplate"])
+print(json.dumps({name: dict(unit.options) for name, unit in profile.units.items()}))
+"#;
+
+#[test]
+fn tuned_reads_its_profile() {
+    let Some(_) = tool("tuned") else { return };
+    let mut seen = 0;
+    for Made { what, rendered } in made("tuned") {
+        let Some(file) = rendered.file("bedplate/tuned.conf") else { continue };
+        let directory = tempfile::tempdir().unwrap();
+        write(&rendered, directory.path());
+        // TuneD is a program of the distribution's Python, whichever comes first in PATH.
+        let output = Command::new("/usr/bin/python3")
+            .args(["-c", LOAD])
+            .arg(directory.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{what}: {}", said(&output));
+        let units: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut read = Vec::new();
+        for (section, key) in [
+            ("bootloader", "cmdline_bedplate"),
+            ("sysctl", "kernel.numa_balancing"),
+            ("modules", "nvidia"),
+        ] {
+            if let Some(value) = units[section][key].as_str() {
+                assert!(file.text.contains(&format!("\n{key}={value}\n")), "{what}: {units}");
+                read.push(section);
+            }
+        }
+        if what.ends_with("with VFs") {
+            assert!(read.contains(&"sysctl") && read.contains(&"modules"), "{what}: {units}");
+            assert_eq!(units["sysctl"]["net.ipv4.conf.eth0/100.rp_filter"], "2", "{what}");
+        }
+        seen += read.len();
+    }
+    assert!(seen >= 60, "{seen}");
+}
+
+#[test]
+fn cloud_init_knows_every_key() {
+    let Some(cloud_init) = tool("cloud-init") else { return };
+    // Every run is a Python with all of cloud-init's modules, and profiles differ in values: some stand for the others.
+    let mut files = 0;
+    for family in [GrubFamily::Debian, GrubFamily::Rhel] {
+        let options = Options { grub_family: family, ..Options::default() };
+        for Made { what, rendered } in
+            made_with("cloud-init", &options).into_iter().skip(1).step_by(6)
+        {
+            let directory = tempfile::tempdir().unwrap();
+            write(&rendered, directory.path());
+            let file = directory.path().join("bedplate.cloud-config.yaml");
+            let said = succeeds(
+                Command::new(&cloud_init).args(["schema", "--config-file"]).arg(file),
+                &what,
+            );
+            assert!(
+                said.contains("Valid") && !said.to_lowercase().contains("deprecat"),
+                "{what}: {said}"
+            );
+            files += 1;
+        }
+    }
+    assert!(files >= 12, "{files}");
+}
+
+const PLAY: &str =
+    "- hosts: localhost\n  gather_facts: false\n  connection: local\n  roles: [bedplate]\n";
+
+#[test]
+fn ansible_changes_nothing_the_second_time() {
+    let Some(playbook) = tool("ansible-playbook") else { return };
+    for family in [GrubFamily::Debian, GrubFamily::Rhel] {
+        let options = Options { grub_family: family, ..Options::default() };
+        // Seconds a run: two hosts stand for the others, which differ in values.
+        let some = made_with("ansible", &options).into_iter().filter(|made| {
+            ["mi300x with VFs", "hgx-h100 with VFs"].iter().any(|name| made.what.ends_with(name))
+        });
+        let mut plays = 0;
+        for Made { what, rendered } in some {
+            let directory = tempfile::tempdir().unwrap();
+            let root = directory.path().join("root");
+            fs::create_dir_all(root.join("etc/default")).unwrap();
+            fs::write(root.join("etc/default/grub"), "GRUB_TIMEOUT=5\n").unwrap();
+            write(&rendered, &directory.path().join("roles/bedplate"));
+            fs::write(directory.path().join("site.yml"), PLAY).unwrap();
+            let play = |more: &[&str]| {
+                let mut command = Command::new(&playbook);
+                command
+                    .args(["-i", "localhost,", "site.yml", "-e"])
+                    .arg(format!("bedplate_root={}", root.display()));
+                command
+                    .args(more)
+                    .current_dir(directory.path())
+                    .env("HOME", directory.path())
+                    .env("LC_ALL", "C.UTF-8");
+                succeeds(&mut command, &what)
+            };
+            assert!(!play(&[]).contains("changed=0 "), "{what}");
+            for _ in 0..2 {
+                let said = play(&["--check"]);
+                assert!(said.contains("changed=0 "), "{what}: {said}");
+            }
+            let said = play(&[]);
+            assert!(said.contains("changed=0 "), "{what}: {said}");
+            for file in rendered
+                .files
+                .iter()
+                .filter_map(|file| Some((file.path.strip_prefix("files/")?, file)))
+            {
+                if file.0 != "default-grub.append" {
+                    assert_eq!(
+                        fs::read_to_string(root.join(file.0)).unwrap(),
+                        file.1.text,
+                        "{what}"
+                    );
+                }
+            }
+            plays += 1;
+        }
+        assert_eq!(plays, 2);
+    }
+}
+
+#[test]
+fn scripts_of_image_builds_apply_the_profile() {
+    for target in ["mkosi", "packer"] {
+        for Made { what, rendered } in made(target) {
+            let directory = tempfile::tempdir().unwrap();
+            write(&rendered, directory.path());
+            let script = directory.path().join(&rendered.files[0].path);
+            succeeds(Command::new("sh").arg("-n").arg(script), &what);
+        }
+    }
+}
+
+/// What the script leaves in a root directory that has no boot loader, and so no tools that are owed.
+#[test]
+fn the_script_for_mkosi_leaves_the_profile_and_what_it_asks_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "schema = 1\nname = \"numa\"\n[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
+    fs::write(directory.path().join("numa.toml"), text).unwrap();
+    let root = directory.path().join("root");
+    fs::create_dir_all(root.join("etc")).unwrap();
+    fs::write(root.join("etc/os-release"), "ID=debian\nVERSION_ID=\"12\"\n").unwrap();
+    let mut render = program::bedplate(&[
+        "render",
+        "mkosi",
+        "--profile",
+        "numa.toml",
+        "--cpu",
+        "amd",
+        "-o",
+        ".",
+    ]);
+    succeeds(render.current_dir(directory.path()), "render");
+    let path = format!(
+        "{}:{}",
+        program::path().parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    for _ in 0..2 {
+        let mut script = Command::new("./mkosi.postinst");
+        script.current_dir(directory.path()).env("PATH", &path).env("BUILDROOT", &root);
+        succeeds(&mut script, "mkosi.postinst");
+        let sysctls = fs::read_to_string(root.join("etc/sysctl.d/zz-bedplate.conf")).unwrap();
+        assert!(sysctls.ends_with("kernel.numa_balancing = 0\n"), "{sysctls}");
+    }
+    let mut check = program::bedplate(&["profile", "check", "root/etc/bedplate/profile.toml"]);
+    succeeds(check.current_dir(directory.path()), "profile check");
+}

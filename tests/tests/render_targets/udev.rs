@@ -1,0 +1,104 @@
+//! Links and rules, read by udev.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use bedplate_tests::fixtures::{tool, unchecked};
+
+use crate::consumers::{said, write};
+use crate::shipped::{Made, made};
+
+/// udev's own programs, with rules and links of ours alone in /etc. `None`: this user may not mount.
+fn beside_udev(directory: &Path, mounted: &str, command: &str) -> Option<String> {
+    let user: &[&str] =
+        if nix::unistd::geteuid().is_root() { &[] } else { &["--user", "--map-root-user"] };
+    let mut unshare = Command::new(tool("unshare")?);
+    unshare.args(user).args(["--mount", "--propagation=private", "true"]);
+    if !unshare.output().unwrap().status.success() {
+        unchecked("a mount namespace cannot be made here");
+        return None;
+    }
+    let script = format!("mkdir -p {mounted}; mount --bind \"$1\" {mounted} && {command}");
+    let output = Command::new(tool("unshare")?)
+        .args(user)
+        .args(["--mount", "--propagation=private", "sh", "-c", &script, "sh"])
+        .arg(directory)
+        .env("SYSTEMD_LOG_LEVEL", "debug")
+        .output()
+        .unwrap();
+    Some(said(&output))
+}
+
+#[test]
+fn udev_reads_every_link_file() {
+    let Some(udevadm) = tool("udevadm") else { return };
+    let command = format!("{} test-builtin net_setup_link /sys/class/net/lo", udevadm.display());
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(
+        directory.path().join("10-wrong.link"),
+        "[Match]\nPath=pci-0\n[Link]\nVirtualFunctions=1\n",
+    )
+    .unwrap();
+    let Some(said) = beside_udev(directory.path(), "/etc/systemd/network", &command) else {
+        return;
+    };
+    assert!(said.contains("10-wrong.link:4: Unknown key"), "{said}");
+    let mut files = 0;
+    for Made { what, rendered } in made("networkd") {
+        if rendered.files.is_empty() {
+            continue;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        write(&rendered, directory.path());
+        let links = directory.path().join("etc/systemd/network");
+        let Some(said) = beside_udev(&links, "/etc/systemd/network", &command) else { return };
+        for file in &rendered.files {
+            let path = format!("/{}", file.path);
+            assert!(
+                said.contains(&format!("Parsed configuration file \"{path}\"")),
+                "{what}: {said}"
+            );
+            assert!(!said.contains(&format!("{path}:")), "{what}: {said}");
+            files += 1;
+        }
+    }
+    assert!(files >= 30, "{files}");
+}
+
+#[test]
+fn udev_reads_every_rule() {
+    let Some(udevadm) = tool("udevadm") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("70-bedplate-sriov.rules");
+    // Since systemd 254; before, the rules are read to test them on a device, and complaints name file and line.
+    let verify =
+        Command::new(&udevadm).args(["verify", "--help"]).output().unwrap().status.success();
+    let read = |text: &str| -> Option<(bool, String)> {
+        fs::write(&path, text).unwrap();
+        if verify {
+            let output =
+                Command::new(&udevadm).args(["verify", "--no-style"]).arg(&path).output().unwrap();
+            return Some((output.status.success(), said(&output)));
+        }
+        let command = format!("{} test /sys/class/net/lo", udevadm.display());
+        let said = beside_udev(directory.path(), "/etc/udev/rules.d", &command)?;
+        assert!(
+            said.contains("Reading rules file: /etc/udev/rules.d/70-bedplate-sriov.rules"),
+            "{said}"
+        );
+        Some((!said.contains("70-bedplate-sriov.rules:"), said))
+    };
+    let Some((good, said)) = read("ACTION==\"add\", ATTR{x}==\"0\", ATTRIBUTE{x}=\"1\"\n") else {
+        return;
+    };
+    assert!(!good, "{said}");
+    let mut files = 0;
+    for Made { what, rendered } in made("udev") {
+        let [file] = rendered.files.as_slice() else { continue };
+        let Some((good, said)) = read(&file.text) else { return };
+        assert!(good, "{what}: {said}\n{}", file.text);
+        files += 1;
+    }
+    assert!(files >= 20, "{files}");
+}
