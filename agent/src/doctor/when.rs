@@ -50,6 +50,17 @@ pub(super) fn at_all(_: &Facts, judged: &Judged) -> bool {
     judged.verdict == Verdict::Fail || judged.severity == Severity::Warn
 }
 
+/// Device nodes of GPUs are missing.
+pub(super) fn of_gpu_nodes(_: &Facts, judged: &Judged) -> bool {
+    let is_gpus = |at: &str| at.starts_with("/dev/nvidia") || at == "/dev/kfd";
+    judged.evidence.iter().any(|seen| is_gpus(&seen.at))
+}
+
+/// A VF has no address, rather than that of another.
+pub(super) fn of_zero_address(_: &Facts, judged: &Judged) -> bool {
+    judged.evidence.iter().any(|seen| seen.what.ends_with(": zero"))
+}
+
 /// VFs are among what is left to do.
 pub(super) fn of_vfs(_: &Facts, judged: &Judged) -> bool {
     judged.evidence.iter().any(|seen| seen.what.contains("PF ") || seen.what.contains("SR-IOV"))
