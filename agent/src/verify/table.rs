@@ -3,8 +3,8 @@
 
 use super::Check;
 use super::checks::{
-    acs, cmdline, firmware, iommu, kernel_log, limits, modules, pcie, pcie_link, profile, rdma,
-    roce, sriov, storage, topology,
+    acs, cmdline, firmware, flow_control, iommu, kernel_log, limits, modules, pcie, pcie_link,
+    profile, rdma, roce, sriov, storage, topology,
 };
 
 /// Every check.
@@ -39,6 +39,7 @@ pub static CHECKS: &[Check] = &[
     pcie_link::GPU_SPEED,
     rdma::RATE,
     rdma::LINK_LAYER,
+    flow_control::PFC,
     topology::PAIRING,
     topology::NUMA_BALANCE,
     topology::SHARING,

@@ -236,6 +236,7 @@ pub(super) const CONNECT: Symptom = Symptom {
             "pcie.log",
             "a NIC whose slot lost its link is gone under its connections",
         ),
+        because("rdma.pfc", "a network that drops packets ends connections (`retry exceeded`)"),
         because("iommu.log", "transfers that the IOMMU refuses end in errors of completion"),
     ],
 };

@@ -171,6 +171,7 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
             "GPUs of a node without a NIC send across the link between sockets",
         ),
         because("acs.shape", "a path with other bits than its shape wants is not the direct one"),
+        because("rdma.pfc", "what a congested network drops is sent again"),
         because(
             "rdma.netdev",
             "packets of 1,024 bytes where there could be 4,096 cost bandwidth and packet rate",
@@ -187,10 +188,6 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
         because(
             "firmware.numa",
             "without node numbers memory and interrupts are on the wrong socket",
-        ),
-        because(
-            "limits.numa-balancing",
-            "pages that the kernel moves are unmapped under running jobs",
         ),
     ],
 };

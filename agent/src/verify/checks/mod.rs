@@ -3,6 +3,7 @@
 pub(super) mod acs;
 pub(super) mod cmdline;
 pub(super) mod firmware;
+pub(super) mod flow_control;
 pub(super) mod iommu;
 pub(super) mod kernel_log;
 pub(super) mod limits;
