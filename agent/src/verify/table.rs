@@ -3,7 +3,7 @@
 
 use super::Check;
 use super::checks::{
-    acs, cmdline, firmware, flow_control, iommu, kernel_log, limits, modules, pcie, pcie_link,
+    acs, ats, cmdline, firmware, flow_control, iommu, kernel_log, limits, modules, pcie, pcie_link,
     profile, rdma, roce, sriov, storage, topology,
 };
 
@@ -20,6 +20,7 @@ pub static CHECKS: &[Check] = &[
     acs::ISOLATION,
     acs::PATH,
     acs::SHAPE,
+    ats::ATS,
     kernel_log::PCIE,
     kernel_log::MODULES,
     kernel_log::IOMMU,

@@ -1,6 +1,7 @@
 //! The checks, a file a group.
 
 pub(super) mod acs;
+pub(super) mod ats;
 pub(super) mod cmdline;
 pub(super) mod firmware;
 pub(super) mod flow_control;
