@@ -9,7 +9,7 @@ use crate::facts::pci::Function;
 use crate::host::Reading;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::some_of;
-use crate::topology::{Distance, Peer, Topology};
+use crate::topology::{Distance, Peer, Role, Topology};
 
 /// `topology.devices`.
 pub const DEVICES: Check = Check {
@@ -77,7 +77,8 @@ fn devices(evidence: &Evidence<'_>) -> Judgement {
         true => (
             "no GPU",
             "if this host should have one: `dmesg | grep -iE 'xid|fallen off|link down'` and the event log of the BMC; then power \
-             the host off and on",
+             the host off and on. If it is to have none: `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in \
+             [verify.severity] of the profile, and the other checks decide",
         ),
         false => (
             "no NIC that carries RDMA",
@@ -118,6 +119,41 @@ pub(super) fn nearest<'a>(
     Some((least, nics.iter().filter(|nic| distance(nic) == least).copied().collect()))
 }
 
+/// What is below the switches of a GPU that has no RDMA NIC there: NICs that do not count, and slots with nothing in them.
+fn not_counted(evidence: &Evidence<'_>, topology: &Topology<'_>, gpu: &Function) -> Vec<Seen> {
+    let tree = topology.tree();
+    let near =
+        |function: &&Function| topology.distance(gpu.address, function.address) <= Distance::Pxb;
+    let is_other = |function: &&Function| {
+        function.is_nic() && !evidence.rdma_nics.iter().any(|nic| nic.address == function.address)
+    };
+    let nics = tree.functions.values().filter(is_other).filter(near).map(|nic| {
+        let why = match (nic.vfio, nic.driver.as_deref()) {
+            (true, _) => "a guest has it (VFIO)".to_owned(),
+            (false, None) => "no driver".to_owned(),
+            (false, Some(driver)) => format!("{driver}, no RDMA device"),
+        };
+        Seen {
+            what: format!("NIC {}, below the switches of GPU {}: {why}", nic.address, gpu.address),
+            at: nic.attribute("uevent"),
+        }
+    });
+    let mut seen: Vec<Seen> = nics.collect();
+    let is_empty = |port: &&Function| {
+        topology.role(port.address) == Role::Downstream && topology.below(port.address).is_empty()
+    };
+    let path = tree.path_up(gpu.address);
+    let beside = |port: &&Function| {
+        tree.path_up(port.address).first().is_some_and(|above| path.contains(above))
+    };
+    let empty = tree.functions.values().filter(is_empty).filter(beside);
+    seen.extend(empty.map(|port| Seen {
+        what: format!("port {}, beside GPU {}: nothing behind it", port.address, gpu.address),
+        at: "places in /sys/bus/pci/devices".to_owned(),
+    }));
+    seen
+}
+
 fn pairing(evidence: &Evidence<'_>) -> Judgement {
     let topology = evidence.topology()?;
     let (gpus, nics) = (&evidence.gpus, &evidence.rdma_nics);
@@ -153,6 +189,7 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
             named(&far, "GPUs")
         ))
         .all_seen(seen)
+        .all_seen(far.iter().flat_map(|gpu| not_counted(evidence, topology, gpu)))
         .remedy(
             "measure with `NCCL_NET_GDR_LEVEL=PHB` before it is set for jobs: beyond a switch it depends on the root complex \
              whether direct transfers are faster",
