@@ -8,7 +8,7 @@ use super::size;
 use crate::cmdline::CommandLine;
 use crate::facts::limits::HUGE_PAGES;
 use crate::host::Reading;
-use crate::kind::cmdline::huge_pages;
+use crate::kind::cmdline::{arch, huge_pages};
 
 /// `limits.hugepages`.
 pub const HUGEPAGES: Check = Check {
@@ -35,8 +35,8 @@ fn hugepages(evidence: &Evidence<'_>) -> Judgement {
         Reading::Unknown(why) => return Ok(unread("the command line", why)),
         Reading::Absent => return Ok(Outcome::not_applicable("no kernel runs here")),
     };
-    let tokens = running.tokens().map(|token| token.as_str());
-    let asked = match huge_pages(tokens, evidence.facts.cpu.arch) {
+    let tokens: Vec<&str> = running.tokens().map(|token| token.as_str()).collect();
+    let asked = match huge_pages(tokens.iter().copied(), arch(evidence.facts)) {
         Some(asked) if asked.values().all(|count| *count == 0) => {
             return Ok(Outcome::not_applicable("none asked for"));
         }
