@@ -1,5 +1,6 @@
 //! Newtypes that cannot hold nonsense. No I/O, no knowledge of profiles or hosts.
 
+pub mod flow_control;
 mod kernel_version;
 pub mod vf;
 

@@ -23,7 +23,8 @@ const LEFT_OUT: &str = "sysfs does not know NVLink, the GPUs' compute capability
 /// `bedplate topology`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 shown; 2 --import found a disagreement; 5 the PCI devices cannot be read; 1 error; 64 usage. Of \
+    after_help = "Exit status: 0 shown; 2 --import found a disagreement; 5 the PCI devices cannot be read, or \
+        for --nccl-xml not all of them; 1 error; 64 usage. Of \
         several hosts: 1 if one could not be shown, or else 2, 5, 0, in this order."
 )]
 pub struct TopologyArgs {
@@ -138,7 +139,7 @@ fn one(
     let shown = Shown::new(&facts, tree, &placement, &names, options);
     let exit = match imported {
         Some(imported) => compared(&shown, imported, opened)?,
-        None => show(args, &shown, options, opened).map(|()| Exit::Done)?,
+        None => show(args, &shown, options, opened)?,
     };
     if args.cost {
         output::cost(reader.cost(), &facts);
@@ -161,24 +162,27 @@ fn show(
     shown: &Shown,
     options: Options,
     opened: &Opened,
-) -> Result<(), CliError> {
+) -> Result<Exit, CliError> {
+    let out = args.out.as_deref().unwrap_or(Path::new("-"));
     if args.nccl_xml {
         output::data(&topology::nccl_xml(shown))?;
         output::status(LEFT_OUT);
-        return Ok(());
+        // NCCL takes the file at its word: a job would leave out a GPU that is not in it.
+        if let Some(unread) = topology::unread(shown) {
+            output::warn(&format!("{}{unread}", named(opened)));
+            return Ok(Exit::CannotTell);
+        }
+    } else if args.svg {
+        output::to(out, &topology::svg(shown))?;
+    } else if args.html {
+        output::to(out, &topology::html(shown))?;
+    } else if args.json {
+        output::data(&topology::json(shown, options, opened.file.as_deref())?)?;
+    } else {
+        let text = topology::text(shown, options, output::columns());
+        output::lines(&format!("{}{text}", opened.heading()))?;
     }
-    let out = args.out.as_deref().unwrap_or(Path::new("-"));
-    if args.svg {
-        return output::to(out, &topology::svg(shown));
-    }
-    if args.html {
-        return output::to(out, &topology::html(shown));
-    }
-    if args.json {
-        return output::data(&topology::json(shown, options, opened.file.as_deref())?);
-    }
-    let text = topology::text(shown, options, output::columns());
-    output::lines(&format!("{}{text}", opened.heading()))
+    Ok(Exit::Done)
 }
 
 fn named(opened: &Opened) -> String {

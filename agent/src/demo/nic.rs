@@ -3,9 +3,11 @@
 
 use super::device::{Device, Port};
 use super::spec::HostSpec;
-use crate::host::recorded::{eswitch_at, vfs_at};
+use crate::facts::flow_control::NCCL_CONF;
+use crate::host::recorded::{eswitch_at, flow_control_at, vfs_at};
 use crate::host::snapshot::{Node, Snapshot};
 use crate::value::PciAddress;
+use crate::value::flow_control::FlowControl;
 use crate::value::vf::{EswitchMode, Guid, Mac, VfAttributes, VfLinkState, VfTable, Vlan};
 
 /// The address of the interface of a function.
@@ -82,8 +84,22 @@ pub fn files(device: &Device, port: &Port, snapshot: &mut Snapshot) {
     }
 }
 
+/// RoCE as guides have it: DSCPs count, in groups of eight a priority; flow control is on for 3, and NCCL's packets take it.
+fn flow_control(devices: &[Device], snapshot: &mut Snapshot) {
+    let ports = devices.iter().filter_map(|device| device.network.as_ref());
+    for port in ports.filter(|port| !port.is_infiniband && port.infiniband.is_some()) {
+        let dscp = (0..64).map(|dscp| (dscp, dscp >> 3)).collect();
+        let control = FlowControl { pfc: Some(1 << 3), dscp, roce: None };
+        if let Ok(bytes) = serde_json::to_vec(&control) {
+            snapshot.insert(&flow_control_at(&port.net), Node::File(bytes));
+        }
+        snapshot.insert(NCCL_CONF, Node::File(b"NCCL_IB_TC=106\n".to_vec()));
+    }
+}
+
 /// Put the answers for every PF into a host.
 pub fn answers(spec: &HostSpec, devices: &[Device], snapshot: &mut Snapshot) {
+    flow_control(devices, snapshot);
     for device in devices {
         let (Some(sriov), Some(port)) = (&device.sriov, &device.network) else { continue };
         let eswitch =

@@ -24,6 +24,8 @@ pub static SYMPTOMS: &[Symptom] = &[
     failing::NO_CUDA_DEVICE,
     failing::NIC_DOWN,
     failing::SOCKET_FALLBACK,
+    failing::CONNECT,
+    failing::REGISTRATION,
     failing::GDR_DISABLED,
     failing::PEERMEM,
     failing::VFS_MISSING,
@@ -32,5 +34,6 @@ pub static SYMPTOMS: &[Symptom] = &[
     impaired::BAR_SPACE,
     impaired::NOT_IN_EFFECT,
     impaired::PCIE_ERRORS,
+    impaired::STORAGE,
     impaired::LOW_BANDWIDTH,
 ];

@@ -63,6 +63,16 @@ fn what_people_type_is_understood() {
         ("IOMMU groups are too large", "groups-large"),
         ("all_reduce is slow", "low-bandwidth"),
         ("the NIC port is down", "nic-down"),
+        ("NCCL uses sockets", "socket-fallback"),
+        ("nccl is using tcp instead of rdma", "socket-fallback"),
+        ("NET/Socket fallback on node 17", "socket-fallback"),
+        ("it fell back to TCP", "socket-fallback"),
+        ("NCCL is not using InfiniBand", "socket-fallback"),
+        ("slow all-reduce", "low-bandwidth"),
+        ("slow allreduce on 2 nodes", "low-bandwidth"),
+        ("NCCL WARN Call to ibv_modify_qp failed with error Invalid argument", "rdma-connect"),
+        ("ibv_reg_mr: Cannot allocate memory", "registration"),
+        ("GDS runs in compatibility mode", "storage-copies"),
     ] {
         assert_eq!(ids(&matching(text)), [id], "{text}");
     }
@@ -83,6 +93,10 @@ fn lines_of_nccl_and_of_the_kernel_are_recognised() {
     let staged = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\nChannel 01/0 : 0[0] -> 8[0] via NET/IB/0/GDRDMA";
     assert_eq!(shown(staged), [("gdr-disabled", 1)]);
     assert_eq!(recognised(staged.as_bytes()).direct, 1);
+    let broken = "n1:7:9 [0] misc/ibvwrap.cc:284 NCCL WARN Call to ibv_modify_qp failed with error Invalid argument\n\
+        n1:7:9 [0] transport/net_ib.cc:1296 NCCL WARN NET/IB : Got completion from peer 10.2.0.5<33092> with error 12\n\
+        n1:7:9 [0] misc/ibvwrap.cc:153 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\n";
+    assert_eq!(shown(broken), [("rdma-connect", 2), ("registration", 1)]);
     let kernel = "[ 9.1] NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.\n\
         [ 9.2] pcieport 0000:17:01.0: PCIe Bus Error: severity=Uncorrectable (Fatal)\n";
     assert_eq!(shown(kernel), [("gpu-lost", 1), ("pcie-errors", 1)]);

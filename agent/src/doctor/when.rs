@@ -50,6 +50,22 @@ pub(super) fn at_all(_: &Facts, judged: &Judged) -> bool {
     judged.verdict == Verdict::Fail || judged.severity == Severity::Warn
 }
 
+/// Device nodes of GPUs are missing.
+pub(super) fn of_gpu_nodes(_: &Facts, judged: &Judged) -> bool {
+    let is_gpus = |at: &str| at.starts_with("/dev/nvidia") || at == "/dev/kfd";
+    judged.evidence.iter().any(|seen| is_gpus(&seen.at))
+}
+
+/// A NIC has no ATS where guests need it; one that has it for nothing works all the same.
+pub(super) fn of_missing_ats(_: &Facts, judged: &Judged) -> bool {
+    judged.evidence.iter().any(|seen| seen.what.ends_with(": no ATS capability"))
+}
+
+/// A VF has no address, rather than that of another.
+pub(super) fn of_zero_address(_: &Facts, judged: &Judged) -> bool {
+    judged.evidence.iter().any(|seen| seen.what.ends_with(": zero"))
+}
+
 /// VFs are among what is left to do.
 pub(super) fn of_vfs(_: &Facts, judged: &Judged) -> bool {
     judged.evidence.iter().any(|seen| seen.what.contains("PF ") || seen.what.contains("SR-IOV"))

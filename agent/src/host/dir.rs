@@ -1,9 +1,10 @@
 //! Hosts that are directories: the running machine (`/`) and image roots. Reading only; every byte goes through
-//! `DirReader::open`, which decides what a path may reach. No parsing and no knowledge of what is read.
+//! `open`, which decides what a path may reach. No parsing and no knowledge of what is read.
 
 mod config;
 mod foreign;
 mod functions;
+mod open;
 mod refusal;
 
 use std::cell::{Cell, RefCell};
@@ -14,19 +15,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat};
-use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, readlinkat};
+use nix::sys::stat::{FileStat, fstat, fstatat};
 use rustix::fs::{FileType, RawDir};
 
 use self::config::{Recorded, Registers};
 use self::functions::{DEVICES, Functions};
 use self::refusal::{error, refused};
-use super::file::NotOpened;
 pub use super::image::{ImageError, ImageRoot};
 use super::{
     ConfigSpace, HostKind, Keep, KernelLog, ReadCost, ReadError, Reader, file, kmsg, netlink, trust,
 };
 use crate::value::PciAddress;
+use crate::value::flow_control::FlowControl;
 use crate::value::vf::{EswitchMode, VfTable};
 
 /// Largest file [`Reader::read`] takes.
@@ -99,43 +100,6 @@ impl DirReader {
         self.config_dwords.set(self.config_dwords.get() + dwords);
     }
 
-    /// Open a path inside the host. Never blocks on a FIFO and never gains a controlling terminal.
-    fn open(&self, path: &str, flags: OFlag) -> Result<OwnedFd, ReadError> {
-        let mut flags = flags | OFlag::O_CLOEXEC;
-        if !flags.contains(OFlag::O_PATH) {
-            // openat2 refuses these together with O_PATH, which opens nothing anyway.
-            flags |= OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-        }
-        let Root::Image { root, foreign } = &self.root else {
-            self.count(2);
-            return openat(AT_FDCWD, path, flags, Mode::empty())
-                .map_err(|errno| error(path, errno));
-        };
-        if foreign.iter().any(|mount| is_below(path, mount.path)) {
-            return Err(ReadError::NotFound { path: path.to_owned() });
-        }
-        if let Some(opened) =
-            self.functions.borrow_mut().as_mut().and_then(|known| known.open(path, flags))
-        {
-            self.count(2);
-            return opened.map_err(|errno| error(path, errno));
-        }
-        let (fd, calls) = root.inside(path, flags, Mode::empty());
-        self.count(calls + 1);
-        let fd = fd.map_err(|errno| error(path, errno))?;
-        if !foreign.is_empty()
-            && foreign.iter().any(|mount| self.device_of(&fd) == Some(mount.device))
-        {
-            return Err(ReadError::NotFound { path: path.to_owned() });
-        }
-        Ok(fd)
-    }
-
-    fn device_of(&self, fd: &OwnedFd) -> Option<u64> {
-        self.count(1);
-        fstat(fd).ok().map(|stat| stat.st_dev)
-    }
-
     fn read_up_to(&self, path: &str, limit: usize, whole: bool) -> Result<Vec<u8>, ReadError> {
         // A running kernel's own trees hold nothing but files, and their sizes say nothing.
         let fd = match matches!(self.root, Root::Live) && is_kernels(path) {
@@ -152,28 +116,6 @@ impl DirReader {
             }
         };
         self.read_from(&fd, path, limit, whole)
-    }
-
-    /// Open an attribute of a PCI function of an image for reading; `None` = take the long way.
-    fn open_attribute(&self, path: &str) -> Option<Result<OwnedFd, ReadError>> {
-        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-        let mut functions = self.functions.borrow_mut();
-        let opened = functions.as_mut()?.open_attribute(path, flags)?;
-        // A look; with what is there also an open and a close.
-        self.count(if opened.is_ok() { 3 } else { 1 });
-        Some(opened.map_err(|errno| error(path, errno)))
-    }
-
-    /// Open a regular file for reading. It is looked at first: opening a device can do something (a watchdog starts, a tape
-    /// rewinds), and a pipe's writer would wake. What was looked at is what is opened, whatever has its name by then.
-    fn open_file(&self, path: &str) -> Result<(OwnedFd, FileStat), ReadError> {
-        self.count(2);
-        let failed = |errno| error(path, errno);
-        file::open_regular(|flags| self.open(path, flags), failed).map_err(|why| match why {
-            NotOpened::Failed(error) => error,
-            NotOpened::Directory => failed(Errno::EISDIR),
-            NotOpened::Special => refused(path, "it is not a regular file"),
-        })
     }
 
     fn trusts(&self, path: &str, stat: &FileStat) -> Result<(), ReadError> {
@@ -367,6 +309,14 @@ impl Reader for DirReader {
 
     fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
         netlink::ask_for_eswitch(self, pf)
+    }
+
+    fn flow_control(
+        &self,
+        function: PciAddress,
+        interface: &str,
+    ) -> Result<Option<FlowControl>, ReadError> {
+        netlink::ask_for_flow_control(self, function, interface)
     }
 
     fn kernel_log(&self, keep: Keep) -> Result<KernelLog, ReadError> {

@@ -30,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::value::PciAddress;
+use crate::value::flow_control::FlowControl;
 use crate::value::vf::{EswitchMode, VfAttributes, VfTable};
 
 /// Which sort of host.
@@ -162,6 +163,17 @@ pub trait Reader {
     /// The mode of a PF's eswitch; `None` = its driver has none. The kernel tells root only.
     fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
         recorded::answer(self, &recorded::eswitch_at(pf), recorded::eswitch_named(pf))
+    }
+
+    /// What the driver of a function's network interface says of its flow control; `None` = it has no DCB.
+    fn flow_control(
+        &self,
+        function: PciAddress,
+        interface: &str,
+    ) -> Result<Option<FlowControl>, ReadError> {
+        let _ = function;
+        let named = recorded::flow_control_named(interface);
+        recorded::answer(self, &recorded::flow_control_at(interface), named)
     }
 
     /// Interfaces that default routes of the main table go through, every next hop of every family.

@@ -1,7 +1,8 @@
 //! Asking the running kernel by netlink: one request, its answers, and what the driver says where it refuses. What is
-//! asked is in `link` and `route` (attributes of VFs and default routes, by rtnetlink) and `devlink` (the eswitch, by
-//! generic netlink).
+//! asked is in `link`, `route` and `dcb` (attributes of VFs, default routes and flow control, by rtnetlink) and `devlink` (the
+//! eswitch, by generic netlink).
 
+mod dcb;
 pub(super) mod devlink;
 pub(super) mod link;
 mod route;
@@ -19,6 +20,7 @@ use nix::errno::Errno;
 use super::limited::{Unfinished, within};
 use super::{HostKind, ReadError, Reader, recorded};
 use crate::value::PciAddress;
+use crate::value::flow_control::FlowControl;
 use crate::value::vf::{EswitchMode, VfTable};
 
 /// The driver's words in a refusal (include/uapi/linux/netlink.h, `enum nlmsgerr_attrs`).
@@ -73,8 +75,7 @@ pub(super) fn ask_for_vfs(
     let index = index_below(reader, pf, interface)?;
     let mut table = link::vfs(index).map_err(|refusal| read_error(path.clone(), refusal))?;
     if index_below(reader, pf, interface) != Ok(index) {
-        let reason = "the interface was renamed or went away meanwhile: run again".to_owned();
-        return Err(ReadError::Failed { path, reason });
+        return Err(renamed(path));
     }
     // Kernels before 5.6 do not say the permanent address; where nobody has set another, it is the present one
     // (include/uapi/linux/netdevice.h, NET_ADDR_PERM).
@@ -121,6 +122,33 @@ pub(super) fn ask_for_eswitch(
     }
 }
 
+/// [`Reader::flow_control`] of a host that is a directory. An image has no interfaces.
+pub(super) fn ask_for_flow_control(
+    reader: &dyn Reader,
+    function: PciAddress,
+    interface: &str,
+) -> Result<Option<FlowControl>, ReadError> {
+    let path = recorded::flow_control_named(interface);
+    if reader.kind() != HostKind::Live {
+        return Err(ReadError::NotFound { path });
+    }
+    let index = index_below(reader, function, interface)?;
+    let answer = match dcb::flow_control(interface) {
+        Ok(answer) => Some(answer),
+        Err(refusal) if dcb::has_none(&refusal) => None,
+        Err(refusal) => return Err(read_error(path, refusal)),
+    };
+    match index_below(reader, function, interface) == Ok(index) {
+        true => Ok(answer),
+        false => Err(renamed(path)),
+    }
+}
+
+fn renamed(path: String) -> ReadError {
+    let reason = "the interface was renamed or went away meanwhile: run again".to_owned();
+    ReadError::Failed { path, reason }
+}
+
 /// [`Reader::default_routes`] of a host that is a directory.
 pub(super) fn ask_for_default_routes(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
     let path = recorded::ROUTES_NAMED.to_owned();
@@ -146,6 +174,7 @@ pub fn any_answer(datagram: &[u8]) {
     for body in bodies {
         let _ =
             (link::table(&body), link::name_in(&body), route::hops(&body), devlink::mode(&body));
+        let _ = dcb::state(&body);
     }
 }
 

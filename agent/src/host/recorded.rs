@@ -19,6 +19,11 @@ pub fn eswitch_at(pf: PciAddress) -> String {
     format!("{ANSWERS}/eswitch/{pf}")
 }
 
+/// Where the answer to [`Reader::flow_control`] is kept.
+pub fn flow_control_at(interface: &str) -> String {
+    format!("{ANSWERS}/dcb/{interface}")
+}
+
 /// Where the answer to [`Reader::default_routes`] is kept.
 pub const ROUTES: &str = "/.bedplate/default-routes";
 
@@ -39,6 +44,11 @@ pub(super) fn vfs_named(interface: &str) -> String {
 /// What [`Reader::eswitch`] is about, for people.
 pub(super) fn eswitch_named(pf: PciAddress) -> String {
     format!("the eswitch mode of {pf}")
+}
+
+/// What [`Reader::flow_control`] is about, for people.
+pub(super) fn flow_control_named(interface: &str) -> String {
+    format!("the flow control of {interface}")
 }
 
 /// An answer that was kept. What is not there was not asked for: older snapshots have none.

@@ -39,7 +39,7 @@ use super::{Context, Kind, Owns, Watch, cmdline, no_labels, some_of};
 pub use guard::guests_exposed;
 pub use isolation::isolation_gone;
 pub use resolve::resolve;
-pub use resolved::Resolved;
+pub use resolved::{Ats, Resolved};
 pub use section::for_direct_traffic;
 pub use support::{Support, kernel_acs_support};
 pub use token::TOKEN_LIMIT;

@@ -5,7 +5,10 @@ use std::ops::ControlFlow;
 
 use super::Recorder;
 use crate::facts::pci::Function;
-use crate::facts::{Depth, aer, caps, limits, names, observe, rdma, rebar, storage, uplink, vfs};
+use crate::facts::rdma::RdmaPort;
+use crate::facts::{
+    Depth, aer, caps, flow_control, limits, names, observe, rdma, rebar, storage, uplink, vfs,
+};
 use crate::host::{Reader, module};
 use crate::kernel_log;
 use crate::kind::KINDS;
@@ -71,6 +74,9 @@ pub fn read_all(recorder: &Recorder) {
     storage::read(recorder, &facts);
     let Some(tree) = facts.pci.known() else { return };
     tree.functions.values().for_each(|function| of_function(recorder, function));
+    let pfs = tree.functions.values().filter(|function| !function.is_vf());
+    let ports: Vec<RdmaPort> = pfs.flat_map(|function| rdma::ports(recorder, function)).collect();
+    flow_control::read(recorder, tree, &ports);
     vfs::look(recorder, tree);
 }
 
@@ -130,9 +136,6 @@ fn of_function(recorder: &Recorder, function: &Function) {
     }
     if function.is_nvme() {
         let _ = recorder.list(&format!("{directory}/nvme"));
-    }
-    if !function.is_vf() {
-        let _ = rdma::ports(recorder, function);
     }
     for device in &function.infiniband {
         let _ = recorder.list(&format!("{directory}/infiniband/{device}/ports"));

@@ -7,10 +7,11 @@ mod redact;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::host::recorded::{KERNEL_LOG, ROUTES, eswitch_at, vfs_at};
+use crate::host::recorded::{KERNEL_LOG, ROUTES, eswitch_at, flow_control_at, vfs_at};
 use crate::host::snapshot::{Config, Node, Snapshot};
 use crate::host::{ConfigSpace, HostKind, Keep, KernelLog, ReadCost, ReadError, Reader};
 use crate::value::PciAddress;
+use crate::value::flow_control::FlowControl;
 use crate::value::vf::{EswitchMode, VfTable};
 
 pub use redact::Redactions;
@@ -289,6 +290,16 @@ impl Reader for Recorder<'_> {
     fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
         let answer = self.inner.eswitch(pf);
         self.note_answer(&eswitch_at(pf), answer.as_ref());
+        answer
+    }
+
+    fn flow_control(
+        &self,
+        function: PciAddress,
+        interface: &str,
+    ) -> Result<Option<FlowControl>, ReadError> {
+        let answer = self.inner.flow_control(function, interface);
+        self.note_answer(&flow_control_at(interface), answer.as_ref());
         answer
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Outcome;
 use crate::facts::aer::AerTotals;
+use crate::facts::flow_control::{self, Congestion};
 use crate::facts::limits::{self, Limits};
 use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
@@ -33,6 +34,8 @@ pub struct Observed {
     pub window: BTreeMap<PciAddress, Reading<u64>>,
     /// Ports of RDMA NICs.
     pub ports: Vec<RdmaPort>,
+    /// What RoCE ports among them do about congestion.
+    pub congestion: Congestion,
     /// What GPUDirect Storage goes by.
     pub storage: Storage,
     /// What jobs run under.
@@ -82,6 +85,7 @@ impl Observed {
             aer: BTreeMap::new(),
             window: BTreeMap::new(),
             ports: Vec::new(),
+            congestion: Congestion::none(),
             peermem: is_live(reader, "nvidia_peermem"),
             vfs: VfLook::default(),
             storage: storage::read(reader, facts),
@@ -107,6 +111,7 @@ impl Observed {
                 observed.aer.entry(at).or_insert_with(|| aer::totals(reader, counted));
             }
         }
+        observed.congestion = flow_control::read(reader, tree, &observed.ports);
         observed
     }
 }

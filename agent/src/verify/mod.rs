@@ -116,7 +116,7 @@ pub enum Verdict {
 }
 
 /// What decides about GPUDirect RDMA as well, and no check looks at. `ready` does not speak of it.
-pub const NOT_LOOKED_AT: &str = "flow control of RoCE (PFC, ECN)";
+pub const NOT_LOOKED_AT: &str = "the network beyond this host (switches, their flow control)";
 
 /// What people are told about a check (`--explain`, docs/checks.md).
 #[derive(Debug, Clone, Copy)]

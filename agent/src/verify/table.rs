@@ -3,8 +3,8 @@
 
 use super::Check;
 use super::checks::{
-    acs, cmdline, firmware, iommu, kernel_log, limits, modules, pcie, pcie_link, profile, rdma,
-    roce, sriov, storage, topology,
+    acs, ats, cmdline, firmware, flow_control, hugepages, iommu, kernel_log, limits, modules, pcie,
+    pcie_link, profile, rdma, roce, sriov, storage, topology,
 };
 
 /// Every check.
@@ -20,6 +20,7 @@ pub static CHECKS: &[Check] = &[
     acs::ISOLATION,
     acs::PATH,
     acs::SHAPE,
+    ats::ATS,
     kernel_log::PCIE,
     kernel_log::MODULES,
     kernel_log::IOMMU,
@@ -39,6 +40,7 @@ pub static CHECKS: &[Check] = &[
     pcie_link::GPU_SPEED,
     rdma::RATE,
     rdma::LINK_LAYER,
+    flow_control::PFC,
     topology::PAIRING,
     topology::NUMA_BALANCE,
     topology::SHARING,
@@ -54,6 +56,7 @@ pub static CHECKS: &[Check] = &[
     limits::NUMA_BALANCING,
     limits::SHARED_MEMORY,
     limits::PERSISTENCE,
+    hugepages::HUGEPAGES,
     rdma::NAMES,
     storage::GDS,
     storage::CUFILE_JSON,

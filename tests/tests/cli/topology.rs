@@ -7,11 +7,20 @@ use bedplate_tests::{expected, program};
 use crate::session::Session;
 use crate::transcripts::CHANGES;
 
+/// Two GPUs, one of which cannot be read.
+const GPU_UNREAD: &str = "machine = \"bare\"\n\
+    denied = [\"/sys/devices/pci0000:10/0000:10:00.0/0000:11:00.0\"]\n\
+    pci = [\n{ at = \"0000:10:00.0\", is = \"root-port\" },\n\
+    { at = \"0000:11:00.0\", is = \"gpu\", under = \"0000:10:00.0\" },\n\
+    { at = \"0000:20:00.0\", is = \"root-port\" },\n\
+    { at = \"0000:21:00.0\", is = \"gpu\", under = \"0000:20:00.0\" },\n]\n";
+
 #[test]
 fn topologies() {
     let session = Session::new();
     session
         .host("plain.bp", CHANGES)
+        .host("gpu-unread.bp", GPU_UNREAD)
         .host("unread.bp", "machine = \"plain\"\ndenied = [\"/sys/bus/pci/devices\"]\n")
         .image("image");
     session.expect(
@@ -23,6 +32,8 @@ fn topologies() {
             &["topology", "--demo", "gb200", "--nccl-xml", "--json"],
             &["topology", "--snapshot", "plain.bp"],
             &["topology", "--snapshot", "unread.bp"],
+            &["topology", "--snapshot", "gpu-unread.bp"],
+            &["topology", "--snapshot", "gpu-unread.bp", "--nccl-xml"],
             &["topology", "--root", "image"],
             &["topology", "--demo", "hgx", "--svg", "--json"],
             &["topology", "--demo", "hgx", "-o", "x.svg"],

@@ -58,6 +58,11 @@ pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
         ),
         where_so(when::of_lost_gpu, "pcie.log", "a GPU that does not answer cannot be opened"),
         where_so(
+            when::of_gpu_nodes,
+            "limits.device-nodes",
+            "a container that starts before the GPU's device nodes are there has none",
+        ),
+        where_so(
             when::without_gpu,
             "topology.devices",
             "what Linux does not list no driver can open",
@@ -100,6 +105,12 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
             "pcie.log",
             "a NIC whose slot lost its link is gone with its ports",
         ),
+        where_so(when::at_all, "rdma.netdev", "a RoCE port goes down with its network interface"),
+        where_so(
+            when::of_zero_address,
+            "sriov.identity",
+            "the subnet manager does not let in an InfiniBand VF without a GUID",
+        ),
     ],
 };
 
@@ -110,10 +121,36 @@ pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
     means: "NCCL sends by TCP instead of RDMA",
     phrases: &[
         "net socket",
+        "network socket",
         "socket fallback",
         "falls back to socket",
+        "falls back to sockets",
+        "fell back to socket",
+        "fell back to sockets",
         "fallback to socket",
+        "fallback to sockets",
         "falls back to tcp",
+        "fell back to tcp",
+        "fallback to tcp",
+        "tcp fallback",
+        "uses socket",
+        "uses sockets",
+        "using socket",
+        "using sockets",
+        "over sockets",
+        "uses tcp",
+        "using tcp",
+        "over tcp",
+        "tcp instead of",
+        "sockets instead of",
+        "not using rdma",
+        "not using ib",
+        "not using infiniband",
+        "not using roce",
+        "no ib device",
+        "no ib devices",
+        "no rdma device",
+        "no rdma devices",
         "using network socket",
         "net ib no device found",
     ],
@@ -137,6 +174,107 @@ pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
             when::of_rdma_driver,
             "modules.log",
             "without the NIC's RDMA driver NCCL finds no RDMA device",
+        ),
+        where_so(
+            when::at_all,
+            "limits.device-nodes",
+            "a program that cannot open /dev/infiniband/uverbs* sees no RDMA device",
+        ),
+        where_so(
+            when::at_all,
+            "sriov.drivers",
+            "a pod whose VF has no RDMA device is left with the VF's network interface",
+        ),
+    ],
+};
+
+/// RDMA connections fail or time out.
+pub(super) const CONNECT: Symptom = Symptom {
+    id: "rdma-connect",
+    title: "RDMA connections fail or time out",
+    means: "RDMA devices are used, and a connection is not made or breaks",
+    phrases: &[
+        "rdma connections fail",
+        "rdma connection",
+        "ibv modify qp",
+        "modify qp",
+        "completion with error",
+        "got completion",
+        "retry exceeded",
+        "retry exc err",
+        "gid index",
+        "no gid",
+        "wrong gid",
+        "unable to reach peer over rdma",
+    ],
+    lines: &[
+        has(&["Call to ibv_modify_qp failed"]),
+        has(&["NET/IB", "Got completion"]),
+        has(&["Call to ibv_query_gid", "failed"]),
+    ],
+    causes: &[
+        because(
+            "rdma.gid",
+            "RoCE v2 sends from a GID: without one, or by a link-local one, peers are not reached",
+        ),
+        where_so(
+            when::at_all,
+            "rdma.netdev",
+            "an interface that is down has no addresses for RoCE",
+        ),
+        because(
+            "rdma.link-layer",
+            "a port on Ethernet does not reach peers on InfiniBand, nor the other way round",
+        ),
+        because(
+            "sriov.identity",
+            "VFs without an address are not let in, and those with the same take each other's traffic",
+        ),
+        because("rdma.port-state", "a connection over a port that goes down breaks"),
+        where_so(
+            when::of_lost_link,
+            "pcie.log",
+            "a NIC whose slot lost its link is gone under its connections",
+        ),
+        because("rdma.pfc", "a network that drops packets ends connections (`retry exceeded`)"),
+        because("iommu.log", "transfers that the IOMMU refuses end in errors of completion"),
+    ],
+};
+
+/// Memory cannot be registered.
+pub(super) const REGISTRATION: Symptom = Symptom {
+    id: "registration",
+    title: "memory cannot be registered: ibv_reg_mr, memlock",
+    means: "a program cannot lock or map the memory that RDMA is to use",
+    phrases: &[
+        "ibv reg mr",
+        "reg mr",
+        "memlock",
+        "locked memory",
+        "max locked memory",
+        "cannot allocate memory",
+        "ibv create qp",
+        "memory registration",
+        "ulimit",
+    ],
+    lines: &[
+        has(&["Call to ibv_reg_mr", "failed"]),
+        has(&["Call to ibv_reg_dmabuf_mr", "failed"]),
+        has(&["Call to ibv_create_qp failed"]),
+        has(&["Call to ibv_create_cq failed"]),
+    ],
+    causes: &[
+        because(
+            "limits.memlock",
+            "what is registered is locked, and the limit of the job's process is short",
+        ),
+        because(
+            "modules.gpudirect",
+            "without DMA-BUF and nvidia_peermem GPU memory cannot be registered (`Bad address`)",
+        ),
+        because(
+            "firmware.bar1-size",
+            "GPU memory that is registered at a time has to fit into the GPU's window",
         ),
     ],
 };
@@ -222,6 +360,8 @@ pub(super) const VFS_MISSING: Symptom = Symptom {
         has(&["cannot configure SR-IOV"]),
     ],
     causes: &[
+        because("sriov.counts", "a VF that was made has gone since"),
+        because("sriov.drivers", "a VF without its driver shows neither interface nor RDMA device"),
         because(
             "firmware.sriov-resources",
             "the firmware has given VFs no addresses, and Linux makes none without",

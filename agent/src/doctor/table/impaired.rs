@@ -133,6 +133,13 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
         "bandwidth",
         "bus bandwidth",
         "low throughput",
+        "slow all reduce",
+        "all reduce is slow",
+        "slow allreduce",
+        "slow nccl",
+        "slower",
+        "straggler",
+        "slow node",
     ],
     lines: &[has(&["available PCIe bandwidth, limited by"])],
     causes: &[
@@ -147,10 +154,37 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
         ),
         because("modules.gpudirect", "every transfer is copied through the host's memory"),
         because("rdma.port-state", "traffic of ports that are down crowds on the others"),
+        because("rdma.rate", "NCCL spreads a job over all ports, and the slowest sets the pace"),
         because("pcie.link-width", "half the lanes are half the bandwidth"),
         because("pcie.link-speed", "a link of a lower generation has half the bandwidth"),
+        because(
+            "pcie.gpu-link-speed",
+            "a slot of an older generation halves what its GPU can send",
+        ),
         because("topology.pairing", "a GPU whose NIC is beyond the CPU sends by the CPU's links"),
+        because(
+            "topology.sharing",
+            "GPUs that share a NIC share its bandwidth, and collectives wait for them",
+        ),
+        because(
+            "topology.numa",
+            "GPUs of a node without a NIC send across the link between sockets",
+        ),
         because("acs.shape", "a path with other bits than its shape wants is not the direct one"),
+        where_so(
+            when::of_missing_ats,
+            "acs.ats",
+            "in a switch for guests what a NIC without ATS sends goes through the root complex",
+        ),
+        because("rdma.pfc", "what a congested network drops is sent again"),
+        because(
+            "rdma.netdev",
+            "packets of 1,024 bytes where there could be 4,096 cost bandwidth and packet rate",
+        ),
+        because(
+            "rdma.names",
+            "an NCCL_IB_HCA that fits one kind of names leaves the other ports unused",
+        ),
         because("pcie.mps", "smaller payloads mean more headers"),
         because("pcie.aer", "what is lost is sent again"),
         where_so(when::of_links, "pcie.log", "a link that failed and came back trains slower"),
@@ -160,5 +194,32 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
             "firmware.numa",
             "without node numbers memory and interrupts are on the wrong socket",
         ),
+    ],
+};
+
+/// GPUDirect Storage falls back to copies.
+pub(super) const STORAGE: Symptom = Symptom {
+    id: "storage-copies",
+    title: "GPUDirect Storage fails or copies",
+    means: "cuFile does not start, or reads through the host's memory",
+    phrases: &[
+        "gds",
+        "gpudirect storage",
+        "gpu direct storage",
+        "cufile",
+        "nvidia fs",
+        "compat mode",
+        "compatible mode",
+        "compatibility mode",
+    ],
+    lines: &[has(&["cufio", "running in compatible mode"])],
+    causes: &[
+        because("storage.gds", "without what its way needs cuFile copies, and says nothing"),
+        because("storage.cufile", "the library does not start with a file that it cannot read"),
+        because(
+            "storage.path",
+            "disks whose traffic is redirected are reached through the root complex",
+        ),
+        because("limits.memlock", "buffers that cuFile registers are locked"),
     ],
 };

@@ -137,7 +137,7 @@ fn an_image_of_the_running_machine_has_no_kernel_trees() {
 fn pipes_do_not_hang_and_directories_are_no_files() {
     let tree = Tree::new("pipe");
     let pipe = tree.root().join("etc/pipe");
-    nix::unistd::mkfifo(&pipe, Mode::from_bits_truncate(0o600)).unwrap();
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
     let reader = tree.reader();
     assert!(matches!(reader.read("/etc/pipe"), Err(ReadError::Failed { .. })));
     assert!(matches!(reader.read("/etc"), Err(ReadError::Failed { .. })));

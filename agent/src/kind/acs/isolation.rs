@@ -13,8 +13,8 @@ use crate::value::{AcsBits, PciAddress};
 
 use super::NAME;
 use super::fabric::Fabric;
-use super::guard::{guests_below, used_by};
-use super::resolved::Resolved;
+use super::guard::{guests_below, reach_neighbours, used_by};
+use super::resolved::{Ats, Resolved};
 use super::shape::{Groups, Shape};
 
 /// Ports below which IOMMU groups promise an isolation that the registers do not give (any more), but for those that are to be
@@ -68,6 +68,7 @@ pub fn isolation_gone(topology: &Topology) -> Vec<Blocker> {
         blockers: Vec::new(),
         unknowns: Vec::new(),
         notes: Vec::new(),
+        ats: Ats::default(),
     };
     groups_without_isolation(topology.tree(), topology, &BTreeSet::new(), &mut resolved);
     resolved.blockers
@@ -86,11 +87,7 @@ fn exposes_guests(
     Blocker {
         kind: NAME,
         subject: format!("port {port}"),
-        reason: format!(
-            "{missing} off, while {}: the guest can reach neighbours that its IOMMU group says it \
-             cannot reach (Linux drivers/iommu/iommu.c; handbook §3.3)",
-            used_by(tree, guests, " below it")
-        ),
+        reason: reach_neighbours(missing, &used_by(tree, guests, " below it")),
         remedy: "stop the guest, find out what wrote the register (a setpci loop?), and reboot or reset the port, \
                  upon which Linux switches its ACS on again"
             .to_owned(),
@@ -181,31 +178,17 @@ pub fn expectations(fabric: &Fabric, tree: &PciTree, root_port: bool, resolved: 
     resolved.notes.push(Note { kind: NAME, subject: named, text: text.to_owned() });
 }
 
-/// NICs of which something is to be said about ATS.
-#[derive(Default)]
-struct Ats {
-    /// Without, in a switch for guests.
-    lacking: Vec<PciAddress>,
-    /// Not known whether with or without, in a switch for guests, and why.
-    unread: Vec<(PciAddress, String)>,
-    /// With, and the switch is for guests because of it.
-    decisive: Vec<PciAddress>,
-    /// With, beside others without.
-    mixed: Vec<PciAddress>,
-    /// With, on bare metal. Every GPU on a root port has the same NICs.
-    needless: BTreeSet<PciAddress>,
-}
-
 /// NICs with ATS, or without, where their shape wants it otherwise; and those whose ATS has decided the shape.
 pub fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
     let mut found = Ats::default();
+    let (mut decisive, mut unsure) = (Vec::new(), Vec::new());
     for fabric in fabrics.iter().filter(|fabric| fabric.wants(Peer::Nic)) {
         for nic in fabric.nics() {
             match (fabric.row().ats, fabric.ats(nic)) {
                 (Some(true), Reading::Absent) => found.lacking.push(nic),
                 // Where the port above cannot be read either, that is what is said.
                 (Some(true), Reading::Unknown(reason)) if above_is_read(tree, nic) => {
-                    found.unread.push((nic, reason.to_string()));
+                    found.unread.push((nic, reason));
                 }
                 (Some(false), Reading::Known(_))
                     if fabric.decides_by_ats() && fabric.is_mixed() =>
@@ -213,16 +196,35 @@ pub fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut Resolved) {
                     found.mixed.push(nic);
                 }
                 (Some(false), Reading::Known(_)) if !fabric.serves_guests() => {
-                    found.needless.insert(nic);
+                    found.needless.push(nic);
                 }
-                (Some(true), Reading::Known(_)) if fabric.decides_by_ats() => {
-                    found.decisive.push(nic);
+                (Some(true), Reading::Known(_)) => {
+                    found.wanted.push(nic);
+                    if fabric.decides_by_ats() {
+                        decisive.push(nic);
+                    }
+                }
+                (Some(false), Reading::Absent) => found.without.push(nic),
+                // It decides nothing here. Of others than ConnectX on root ports it is not asked (facts/scan/adapters.rs).
+                (Some(false), Reading::Unknown(reason)) if is_connectx(tree, nic) => {
+                    unsure.push((nic, reason));
                 }
                 _ => {}
             }
         }
     }
-    report_ats(found, tree, resolved);
+    // Every GPU on a root port has the same NICs.
+    found.needless.sort_unstable();
+    found.needless.dedup();
+    found.without.sort_unstable();
+    found.without.dedup();
+    report_ats(&found, &decisive, tree, resolved);
+    found.unread.extend(unsure);
+    resolved.ats = found;
+}
+
+fn is_connectx(tree: &PciTree, nic: PciAddress) -> bool {
+    tree.get(nic).is_some_and(|function| function.vendor.0 == 0x15b3)
 }
 
 fn above_is_read(tree: &PciTree, nic: PciAddress) -> bool {
@@ -230,22 +232,22 @@ fn above_is_read(tree: &PciTree, nic: PciAddress) -> bool {
     port.is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
 }
 
-fn report_ats(found: Ats, tree: &PciTree, resolved: &mut Resolved) {
-    let Ats { lacking, unread, decisive, mixed, needless } = found;
+fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &mut Resolved) {
+    let Ats { lacking, unread, mixed, needless, .. } = found;
     if let Some((_, reason)) = unread.first() {
         let named = some_of(unread.iter().map(|(nic, _)| nic.to_string()), 4, "NICs");
-        resolved.unknown(format!("ATS of NIC {named}"), reason.clone());
+        resolved.unknown(format!("ATS of NIC {named}"), reason.to_string());
     }
     let subject = |nics: &[PciAddress]| {
         format!("NIC {}", some_of(nics.iter().map(PciAddress::to_string), 4, "functions"))
     };
     // The tool is for ConnectX and BlueField only.
     let mlxconfig = |nics: &[PciAddress], value| {
-        let nvidia = |nic: &&PciAddress| tree.get(**nic).is_some_and(|f| f.vendor.0 == 0x15b3);
+        let nvidia = |nic: &&PciAddress| is_connectx(tree, **nic);
         nics.iter().find(nvidia).map(|nic| format!("`mlxconfig -d {nic} set ATS_ENABLED={value}`"))
     };
     if !lacking.is_empty() {
-        let how = match mlxconfig(&lacking, 1) {
+        let how = match mlxconfig(lacking, 1) {
             Some(command) => {
                 format!("switch it on in the firmware ({command}, then a cold reboot)")
             }
@@ -253,7 +255,7 @@ fn report_ats(found: Ats, tree: &PciTree, resolved: &mut Resolved) {
         };
         resolved.blockers.push(Blocker {
             kind: NAME,
-            subject: subject(&lacking),
+            subject: subject(lacking),
             reason: "no ATS: a switch for guests lets only translated requests pass directly, and this NIC cannot translate \
                      (rdma-core kernel-boot/rdma_topo; handbook §14.1)"
                 .to_owned(),
@@ -265,24 +267,23 @@ fn report_ats(found: Ats, tree: &PciTree, resolved: &mut Resolved) {
     let mut note = |nics: &[PciAddress], text: String| {
         resolved.notes.push(Note { kind: NAME, subject: subject(nics), text });
     };
-    let needless: Vec<PciAddress> = needless.into_iter().collect();
     if !needless.is_empty() {
         let how =
-            mlxconfig(&needless, 0).unwrap_or("switch ATS off in the NIC's firmware".to_owned());
+            mlxconfig(needless, 0).unwrap_or("switch ATS off in the NIC's firmware".to_owned());
         let text = format!(
             "ATS is on in its firmware; on bare metal NVIDIA wants it off ({how}; handbook §14.1)"
         );
-        note(&needless, text);
+        note(needless, text);
     }
     if !mixed.is_empty() {
         let text = "ATS is on in its firmware, and off in that of others on the same switch, which is therefore set for bare \
                     metal; where guests get these NICs switch it on in all and set acs.guests = true (handbook §14.1)";
-        note(&mixed, text.to_owned());
+        note(mixed, text.to_owned());
     }
     if !decisive.is_empty() {
         let text = "ATS is on in its firmware, so that its switch is set for guests: isolation stays on, and translated requests \
                     pass directly; on bare metal set acs.guests = false (handbook §14.1)";
-        note(&decisive, text.to_owned());
+        note(decisive, text.to_owned());
     }
 }
 

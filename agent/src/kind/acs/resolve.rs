@@ -23,7 +23,7 @@ use super::isolation;
 use super::missing_device::carried_over;
 use super::persist::{RedirectOnly, persist};
 use super::readings::{Readable, readings, report_others};
-use super::resolved::Resolved;
+use super::resolved::{Ats, Resolved};
 use super::section::{self, AcsPersist};
 use super::shape::Bits;
 use super::support;
@@ -44,7 +44,7 @@ pub(super) fn resolve_into(
         to_come: &to_come,
     };
     let resolved = resolve_beside(section, facts, beside);
-    let Resolved { acs, arg, kept_unsure, blockers, unknowns, mut notes } = resolved;
+    let Resolved { acs, arg, kept_unsure, blockers, unknowns, mut notes, .. } = resolved;
     let tree = facts.pci.known();
     // A function of which nothing is known may be the one that a port was opened for, and one whose driver is not known no
     // guest's.
@@ -94,6 +94,7 @@ fn resolve_beside(profile: &section::Acs, facts: &Facts, beside: Beside<'_>) -> 
         blockers: Vec::new(),
         unknowns: Vec::new(),
         notes: Vec::new(),
+        ats: Ats::default(),
     };
     match &facts.pci {
         Reading::Known(tree) => on_tree(profile, facts, beside, tree, &mut resolved),

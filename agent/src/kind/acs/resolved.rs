@@ -2,8 +2,9 @@
 
 use super::NAME;
 use crate::desired::{DesiredAcs, WantedArg};
-use crate::host::Reading;
+use crate::host::{Reading, Reason};
 use crate::plan::{Blocker, Note, Unknown};
+use crate::value::PciAddress;
 
 /// What `[acs]` comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,25 @@ pub struct Resolved {
     pub unknowns: Vec<Unknown>,
     /// Remarks.
     pub notes: Vec<Note>,
+    /// NICs by what they have of ATS, and should.
+    pub ats: Ats,
+}
+
+/// NICs that meet a GPU, by what they have of ATS (Address Translation Services) and what the shape of their fabric wants.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ats {
+    /// With, as a switch for guests wants.
+    pub wanted: Vec<PciAddress>,
+    /// Without, as bare metal wants.
+    pub without: Vec<PciAddress>,
+    /// Without, in a switch for guests.
+    pub lacking: Vec<PciAddress>,
+    /// Not known whether with or without, and why.
+    pub unread: Vec<(PciAddress, Reason)>,
+    /// With, beside others without.
+    pub mixed: Vec<PciAddress>,
+    /// With, on bare metal.
+    pub needless: Vec<PciAddress>,
 }
 
 impl Resolved {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::words::{Style, Words};
 use super::{kernel_log, profile};
-use crate::facts::limits;
+use crate::facts::{flow_control, limits};
 use crate::host::recorded;
 use crate::mask;
 use crate::raw_text;
@@ -47,6 +47,9 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
         "/proc/net/ipv6_route" => routes(text, 0, 4, words),
         crate::facts::cufile::PATH => super::cufile::kept(text, words),
         limits::MOUNTS => lines(text, shared_memory),
+        flow_control::NCCL_CONF => {
+            lines(text, |line| flow_control::line_of_class(line).map(str::to_owned))
+        }
         "/proc/cmdline" => words.text(text, Style::Line),
         "/proc/driver/nvidia/version" => {
             lines(text, |line| line.starts_with("NVRM version:").then(|| words.identities(line)))

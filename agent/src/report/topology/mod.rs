@@ -15,7 +15,7 @@ use crate::facts::Facts;
 use crate::facts::names::Names;
 use crate::facts::pci::{Function, PciTree};
 use crate::facts::placement::Placement;
-use crate::host::Reading;
+use crate::kind::some_of;
 use crate::topology::Topology;
 use crate::topology::devices::{Device, Devices, Sort};
 use crate::topology::pairing::{Candidates, Choice, Pairings, pair};
@@ -213,18 +213,20 @@ fn notes(shown: &Shown, rows: &[&Device]) -> Vec<String> {
     if shown.devices.nics.iter().any(|nic| nic.sort == Sort::DataDirect) {
         lines.push(words::DATA_DIRECT.to_owned());
     }
-    if let Reading::Known(tree) = &shown.facts.pci
-        && !tree.unread().is_empty()
-    {
-        lines.push(format!(
-            "{} could not be read: what they are, and where, is not known.",
-            match tree.unread().len() {
-                1 => "1 PCI function".to_owned(),
-                several => format!("{several} PCI functions"),
-            }
-        ));
-    }
+    lines.extend(unread(shown));
     lines
+}
+
+/// Functions that could not be read; `None`: all were.
+pub fn unread(shown: &Shown) -> Option<String> {
+    let unread = shown.topology.tree().unread();
+    let named = some_of(unread.iter().map(|gap| gap.address.to_string()), 4, "PCI functions");
+    let rest = match unread.len() {
+        0 => return None,
+        1 => "it may be a GPU or a NIC, and is missing here",
+        _ => "each may be a GPU or a NIC, and they are missing here",
+    };
+    Some(format!("{named} could not be read: {rest}."))
 }
 
 /// The product's name, with its numbers where the host has no file of names.

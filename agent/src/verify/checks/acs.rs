@@ -108,7 +108,15 @@ fn pairs(tree: &PciTree, topology: &Topology<'_>) -> Vec<Pair> {
     pairs
 }
 
-fn unknown(unknown: &Unknown, tree: &PciTree) -> Outcome {
+/// Pairs of which every port between the two is known.
+fn judged(pairs: &[Pair], tree: &PciTree) -> usize {
+    let is_known = |at: &PciAddress| {
+        tree.get(*at).is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
+    };
+    pairs.iter().filter(|pair| is_known(&pair.switch) && pair.legs.iter().all(is_known)).count()
+}
+
+pub(super) fn unknown(unknown: &Unknown, tree: &PciTree) -> Outcome {
     let outcome = Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason));
     let remedy = tree.functions.values().find_map(|function| match &function.acs {
         Reading::Unknown(why) if function.is_bridge() => remedy(why.cause),
@@ -140,20 +148,27 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
         ports.iter().map(|port| seen(port, format!("{} on", redirects(port)))).collect()
     };
     let detoured = pairs.iter().filter(|pair| on_path(pair, &open)).count();
+    let known = judged(&pairs, topology.tree());
+    let so_far = format!("{known} of {} pairs are known", pairs.len());
     if detoured > 0 {
+        let partly = evidence.gap_above().filter(|_| known == pairs.len());
+        let partly = partly.map(|gap| format!("{}: pairs below are not counted", gap.finding));
+        let partly = partly.or_else(|| (known < pairs.len()).then(|| so_far.clone()));
+        let partly = partly.map(|what| Seen { what, at: "/sys/bus/pci/devices".to_owned() });
         return Ok(Outcome::fail(format!(
             "{detoured} of {} pairs of a GPU and a NIC or GPU are sent through the root complex: redirect bits are on at {}",
             pairs.len(),
             addresses(&open)
         ))
+        .all_seen(partly)
         .all_seen(shown(&open))
         .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: it counts at once"));
     }
     if let Some(first) = evidence.acs.unknowns.first() {
-        return Ok(unknown(first, topology.tree()));
+        return Ok(unknown(first, topology.tree()).seen(so_far, "ACS control registers"));
     }
     if let Some(gap) = evidence.gap_above() {
-        return Ok(gap);
+        return Ok(gap.seen(so_far, "ACS control registers"));
     }
     if pairs.is_empty() {
         return Ok(Outcome::not_applicable(

@@ -1,8 +1,11 @@
 //! The checks, a file a group.
 
 pub(super) mod acs;
+pub(super) mod ats;
 pub(super) mod cmdline;
 pub(super) mod firmware;
+pub(super) mod flow_control;
+pub(super) mod hugepages;
 pub(super) mod iommu;
 pub(super) mod kernel_log;
 pub(super) mod limits;

@@ -76,7 +76,8 @@ pub const AER: Check = Check {
     severity: Severity::Warn,
     needs_root: false,
     explain: Explain {
-        what: "The counters of fatal and non-fatal errors are zero, and those of corrected ones below 1,000 since boot.",
+        what: "The counters of fatal and non-fatal errors are zero, and those of corrected ones below 1,000 since boot. Where the \
+               kernel keeps none for a GPU or an RDMA NIC (no AER capability), the answer is unknown.",
         why: "Corrected errors in numbers are a bad contact, cable or retimer, and cost bandwidth long before a link fails; \
               uncorrected ones are lost transactions.",
         source: "handbook §7; Linux Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats",
@@ -279,11 +280,12 @@ fn aer(evidence: &Evidence<'_>) -> Judgement {
     path.extend(ends.iter().map(|end| end.address));
     path.sort_unstable();
     path.dedup();
-    let (mut bad, mut counted, mut unknown) = (Vec::new(), 0, None);
+    let (mut bad, mut counting, mut unknown) = (Vec::new(), 0, None);
+    let all = path.len();
     for at in path {
         match evidence.observed.aer.get(&at) {
             Some(Reading::Known(totals)) => {
-                counted += 1;
+                counting += 1;
                 if is_bad(*totals) {
                     bad.push((at, *totals));
                 }
@@ -309,14 +311,35 @@ fn aer(evidence: &Evidence<'_>) -> Judgement {
     {
         return Ok(gap);
     }
-    Ok(match (unknown, counted) {
+    let counts = |end: &&Function| {
+        matches!(evidence.observed.aer.get(&end.address), Some(Reading::Known(_)))
+    };
+    let silent: Vec<&Function> = ends.iter().copied().filter(|end| !counts(end)).collect();
+    Ok(match (unknown, counting) {
         (Some((at, why)), _) => unread(&format!("the error counters of {at}"), why),
         (None, 0) => {
             Outcome::unknown("this kernel counts no PCIe errors: the firmware keeps them to itself")
                 .seen("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")
                 .remedy("look at the event log of the BMC (`ipmitool sel list`)")
         }
-        (None, count) => Outcome::pass(format!("{count} functions, and no error that counts")),
+        (None, count) if !silent.is_empty() => Outcome::unknown(format!(
+            "no errors are counted for {}; {count} of {all} functions on the paths count, and none an error that matters",
+            named(&silent, "devices")
+        ))
+        .all_seen(silent.iter().map(|end| Seen {
+            what: "not there".to_owned(),
+            at: end.attribute("aer_dev_fatal"),
+        })),
+        (None, count) => {
+            let outcome = Outcome::pass(format!("{count} functions, and no error that counts"));
+            match all - count {
+                0 => outcome,
+                others => outcome.seen(
+                    format!("no counters of {others} ports of {all} functions"),
+                    "aer_dev_fatal",
+                ),
+            }
+        }
     })
 }
 

@@ -63,11 +63,23 @@ fn port_state(evidence: &Evidence<'_>) -> Judgement {
             what: format!("GPU {}: near NIC {}", gpu.address, named(near, "NICs")),
             at: "places in /sys/bus/pci/devices".to_owned(),
         };
+        let portless =
+            cut_off.iter().flat_map(|(_, near)| near).filter(|nic| nic.infiniband.is_empty());
+        let portless = portless.map(|nic| Seen {
+            what: match &nic.driver {
+                None => format!("NIC {}: no driver", nic.address),
+                Some(driver) => format!("NIC {}: {driver}, no RDMA device", nic.address),
+            },
+            at: nic.attribute("uevent"),
+        });
+        let portless: BTreeMap<String, Seen> =
+            portless.map(|seen| (seen.at.clone(), seen)).collect();
         return Ok(Outcome::fail(format!(
             "GPU {}: no NIC below the same switches has an active port",
             named(&gpus, "GPUs")
         ))
         .all_seen(cut_off.iter().map(seen))
+        .all_seen(portless.into_values())
         .all_seen(down.iter().map(|port| shown(port, &port.state, &port.phys_state)))
         .remedy(CABLE));
     }

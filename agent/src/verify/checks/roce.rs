@@ -56,7 +56,7 @@ pub const NETDEV: Check = Check {
 ///
 /// # Errors
 /// What is to be said without one.
-fn active<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
+pub(super) fn active<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
     let ports = own_ports(evidence)?;
     let unknown = ports.iter().find_map(|port| match (&port.link_layer, &port.state) {
         (Reading::Unknown(why), _) | (_, Reading::Unknown(why)) => Some((port, why)),

@@ -1,6 +1,6 @@
 //! Where GPUs and NICs are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::evidence::unread;
 use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
@@ -9,7 +9,7 @@ use crate::facts::pci::Function;
 use crate::host::Reading;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::some_of;
-use crate::topology::{Distance, Peer, Topology};
+use crate::topology::{Distance, Peer, Role, Topology};
 
 /// `topology.devices`.
 pub const DEVICES: Check = Check {
@@ -20,7 +20,8 @@ pub const DEVICES: Check = Check {
     needs_root: false,
     explain: Explain {
         what: "There is at least one GPU, and at least one NIC that may carry RDMA: one with an RDMA device, a ConnectX, or \
-               one below a switch that it shares with a GPU. Those that guests have (VFIO) do not count.",
+               one below a switch that it shares with a GPU. Those that guests have (VFIO) do not count. A host that is to have \
+               no GPU, a storage node say, has `ignore` for this check in [verify.severity] of its profile.",
         why: "A GPU that has fallen off the bus, or a NIC that the firmware has switched off, is missing here first; \
               nothing else can be right without them.",
         source: "handbook §6.1",
@@ -77,7 +78,8 @@ fn devices(evidence: &Evidence<'_>) -> Judgement {
         true => (
             "no GPU",
             "if this host should have one: `dmesg | grep -iE 'xid|fallen off|link down'` and the event log of the BMC; then power \
-             the host off and on",
+             the host off and on. If it is to have none: `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in \
+             [verify.severity] of the profile, and the other checks decide",
         ),
         false => (
             "no NIC that carries RDMA",
@@ -118,6 +120,38 @@ pub(super) fn nearest<'a>(
     Some((least, nics.iter().filter(|nic| distance(nic) == least).copied().collect()))
 }
 
+/// What is below the switches of GPUs that have no RDMA NIC there: NICs that do not count, and ports with nothing behind them.
+fn not_counted(evidence: &Evidence<'_>, topology: &Topology<'_>, gpus: &[&Function]) -> Vec<Seen> {
+    let tree = topology.tree();
+    let near = |function: &&Function| {
+        let distance = |gpu: &&Function| topology.distance(gpu.address, function.address);
+        gpus.iter().any(|gpu| distance(gpu) <= Distance::Pxb)
+    };
+    let is_other = |function: &&Function| {
+        function.is_nic() && !evidence.rdma_nics.iter().any(|nic| nic.address == function.address)
+    };
+    let nics = tree.functions.values().filter(is_other).filter(near).map(|nic| {
+        let why = match (nic.vfio, nic.driver.as_deref()) {
+            (true, _) => "a guest has it (VFIO)".to_owned(),
+            (false, None) => "no driver".to_owned(),
+            (false, Some(driver)) => format!("{driver}, no RDMA device"),
+        };
+        Seen { what: format!("NIC {}: {why}", nic.address), at: nic.attribute("uevent") }
+    });
+    let path: BTreeSet<_> = gpus.iter().flat_map(|gpu| tree.path_up(gpu.address)).collect();
+    let is_empty = |port: &&Function| {
+        let above = tree.path_up(port.address);
+        topology.role(port.address) == Role::Downstream
+            && topology.below(port.address).is_empty()
+            && above.first().is_some_and(|above| path.contains(above))
+    };
+    let empty = tree.functions.values().filter(is_empty).map(|port| Seen {
+        what: format!("port {}, in a switch with such a GPU: nothing behind it", port.address),
+        at: "places in /sys/bus/pci/devices".to_owned(),
+    });
+    nics.chain(empty).collect()
+}
+
 fn pairing(evidence: &Evidence<'_>) -> Judgement {
     let topology = evidence.topology()?;
     let (gpus, nics) = (&evidence.gpus, &evidence.rdma_nics);
@@ -153,6 +187,7 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
             named(&far, "GPUs")
         ))
         .all_seen(seen)
+        .all_seen(not_counted(evidence, topology, &far))
         .remedy(
             "measure with `NCCL_NET_GDR_LEVEL=PHB` before it is set for jobs: beyond a switch it depends on the root complex \
              whether direct transfers are faster",

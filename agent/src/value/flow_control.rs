@@ -1,0 +1,66 @@
+//! What a port does about packets that its network cannot take in time, as its driver reports it by DCB (Data Center Bridging,
+//! IEEE 802.1Qaz): priority flow control, and by what packets get their priority. Snapshots record it. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Flow control of a network interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowControl {
+    /// Priorities with priority flow control, bit 0 for priority 0; `None`: the driver does not say.
+    pub pfc: Option<u8>,
+    /// The priority of packets with a DSCP, where one is given. mlx5 goes by DSCP while there are some, else by VLAN tags
+    /// (Linux drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dscp: BTreeMap<u8, u8>,
+    /// The priority of RoCE v2 (UDP port 4791), where one is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roce: Option<u8>,
+}
+
+impl FlowControl {
+    /// Whether a priority has priority flow control.
+    pub fn covers(&self, priority: u8) -> bool {
+        priority < 8 && self.pfc.unwrap_or(0) >> priority & 1 == 1
+    }
+
+    /// The priority that RoCE v2 packets of this DSCP take; `None`: it does not show here.
+    pub fn priority(&self, dscp: u8) -> Option<u8> {
+        self.roce.or_else(|| self.dscp.get(&dscp).copied())
+    }
+}
+
+/// Priorities of a mask: `3`, `3 and 4`, `none`.
+pub fn priorities(mask: u8) -> String {
+    let on: Vec<String> =
+        (0..8u8).filter(|priority| mask >> priority & 1 == 1).map(|one| one.to_string()).collect();
+    match on.split_last() {
+        None => "none".to_owned(),
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_priority_comes_from_udp_before_dscp() {
+        let mut port =
+            FlowControl { pfc: Some(0b1000), dscp: [(26, 3)].into(), ..FlowControl::default() };
+        assert_eq!((port.priority(26), port.priority(0)), (Some(3), None));
+        assert!(port.covers(3) && !port.covers(0) && !port.covers(8));
+        port.roce = Some(5);
+        assert_eq!(port.priority(26), Some(5));
+    }
+
+    #[test]
+    fn masks_are_named_by_their_priorities() {
+        for (mask, words) in [(0, "none"), (8, "3"), (0b0001_1000, "3 and 4"), (7, "0, 1 and 2")] {
+            assert_eq!(priorities(mask), words);
+        }
+    }
+}
