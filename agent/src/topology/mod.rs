@@ -16,6 +16,7 @@ pub mod devices;
 pub(crate) mod fixture;
 pub mod import;
 pub mod link;
+pub mod nccl;
 pub mod pairing;
 pub mod spot;
 #[cfg(test)]

@@ -64,20 +64,6 @@ impl<'a> Topology<'a> {
     }
 }
 
-impl Topology<'_> {
-    /// The switches above a function as NCCL sees them, nearest first: it climbs two levels at a time, a downstream port and the
-    /// upstream port above it, and leaves out a root port (handbook §8.1).
-    pub fn nccl_switches(&self, address: PciAddress) -> Vec<PciAddress> {
-        self.tree().path_up(address).chunks_exact(2).map(|ports| ports[1]).collect()
-    }
-
-    /// The NUMA node below which NCCL puts a function: that of the last switch that it climbs to; −1 where there is none.
-    pub fn nccl_node(&self, address: PciAddress) -> i32 {
-        let last = self.nccl_switches(address).last().copied().unwrap_or(address);
-        self.spot(last).and_then(|spot| spot.node).unwrap_or(-1)
-    }
-}
-
 /// A node that the firmware has given.
 pub fn numa_node(function: &Function) -> Option<i32> {
     function.numa_node.known().copied().filter(|node| *node >= 0)
