@@ -12,8 +12,8 @@ use bedplate::facts::{Depth, placement};
 use bedplate::host::Reader;
 use bedplate::host::snapshot::Snapshot;
 use bedplate::record::record;
-use bedplate::report::style;
 use bedplate::report::topology::{self, Options, Shown};
+use bedplate::report::{json, style};
 use bedplate::topology::devices::Devices;
 use bedplate::topology::import::compare::{Finding, Here, compare};
 use bedplate::topology::{Topology, import};
@@ -159,7 +159,8 @@ impl Said {
         let names = Names::new(host, &facts);
         let shown = Shown::new(&facts, tree, &placement, &names, options);
         let text = style::terminal(&topology::text(&shown, options, 100));
-        let json = topology::json(&shown, options, None).map_err(|error| error.to_string())?;
+        let json = topology::document(&shown, options, None);
+        let json = json::document(&json).map_err(|error| error.to_string())?;
         let nccl = topology::nccl_xml(&shown);
         let imported = import::parse(&nccl).map_err(|error| error.to_string())?;
         let tree = Topology::new(tree);
@@ -288,7 +289,8 @@ fn nets(system: roxmltree::Node) -> Result<BTreeMap<String, Net>, String> {
             found.ok_or(format!("no {name} of {net:?}"))
         };
         let number = |name| {
-            text(Some(net), name).and_then(|text| text.parse().map_err(|_| format!("{name} {text}")))
+            text(Some(net), name)
+                .and_then(|text| text.parse().map_err(|_| format!("{name} {text}")))
         };
         let pci = net.ancestors().nth(2);
         let above = pci.and_then(|pci| pci.parent_element());

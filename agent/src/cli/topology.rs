@@ -175,7 +175,7 @@ fn show(
         return output::to(out, &topology::html(shown));
     }
     if args.json {
-        return output::data(&topology::json(shown, options, opened.file.as_deref())?);
+        return output::json(&topology::document(shown, options, opened.file.as_deref()));
     }
     let text = topology::text(shown, options, output::columns());
     output::lines(&format!("{}{text}", opened.heading()))

@@ -33,7 +33,9 @@ impl<'a> Topology<'a> {
         if same_device(a.at, b.at) {
             return Distance::Pix;
         }
-        if let Some((i, j)) = meeting(&a.path, &b.path) {
+        // What meets at all has the topmost bridge in common.
+        let together = a.path.last() == b.path.last();
+        if let Some((i, j)) = together.then(|| meeting(&a.path, &b.path)).flatten() {
             return if self.switches((&a.path[..=i], &b.path[..j])) > 1 {
                 Distance::Pxb
             } else {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Imported;
 use super::nccl::{File, Function};
-use super::smi::{Matrix, Row};
+use super::smi::{self, Matrix, Row};
 use crate::facts::pci;
 use crate::facts::placement::Placement;
 use crate::host::Reading;
@@ -43,6 +43,8 @@ pub struct Compared {
     pub agreeing: usize,
     /// Statements about which sysfs knows nothing.
     pub unknown: usize,
+    /// NICs of a matrix that its legend does not name, so that nobody can say which they are.
+    pub unnamed: usize,
 }
 
 impl Compared {
@@ -117,8 +119,7 @@ fn of_function(function: &Function, address: PciAddress, here: Here, compared: &
                 let rdma = named(net.strip_suffix("_dma").unwrap_or(net), here);
                 rdma.is_some_and(|nic| nccl::place(nic.address) == address)
             });
-            let missing =
-                || (about(), "a PCI function".to_owned(), "no such function".to_owned());
+            let missing = || (about(), "a PCI function".to_owned(), "no such function".to_owned());
             compared.check(made_up, missing);
             if !made_up {
                 return;
@@ -143,12 +144,7 @@ fn of_function(function: &Function, address: PciAddress, here: Here, compared: &
 }
 
 /// What a function is.
-fn identity(
-    function: &Function,
-    own: &pci::Function,
-    about: &str,
-    compared: &mut Compared,
-) {
+fn identity(function: &Function, own: &pci::Function, about: &str, compared: &mut Compared) {
     if function.gpu {
         let what = || format!("{}:{} of class 0x{:06x}", own.vendor, own.device, own.class);
         compared.check(own.is_gpu(), || (about.to_owned(), "a GPU".to_owned(), what()));
@@ -247,8 +243,7 @@ fn affinity_of(
 }
 
 fn of_matrix(matrix: &Matrix, here: Here, compared: &mut Compared) {
-    let is_gpu =
-        |name: &&String| name.strip_prefix("GPU").is_some_and(|n| n.parse::<u16>().is_ok());
+    let is_gpu = |name: &&String| smi::is_numbered(name, "GPU");
     let gpus = (matrix.columns.iter().filter(is_gpu).count(), here.devices.gpus.len());
     compared.check(gpus.0 == gpus.1, || {
         let several = |count: usize| format!("{count} GPU{}", if count == 1 { "" } else { "s" });
@@ -265,8 +260,12 @@ fn of_matrix(matrix: &Matrix, here: Here, compared: &mut Compared) {
     };
     let devices: Vec<Option<&Device>> = matrix.columns.iter().map(|column| find(column)).collect();
     for (column, device) in matrix.columns.iter().zip(&devices) {
-        let called =
-            legend.get(column.as_str()).map(|name| format!(" ({name})")).unwrap_or_default();
+        let called = legend.get(column.as_str());
+        if called.is_none() && device.is_none() && smi::is_numbered(column, "NIC") {
+            compared.unnamed += 1;
+            continue;
+        }
+        let called = called.map(|name| format!(" ({name})")).unwrap_or_default();
         let what =
             || (format!("{column}{called}"), "a device".to_owned(), "no such device".to_owned());
         compared.check(device.is_some(), what);
