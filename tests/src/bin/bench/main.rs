@@ -7,8 +7,10 @@
 //! ```
 //!
 //! It makes two machines out of the demo builder, an HGX node and one of more than 10,000 functions, as files in a
-//! temporary directory (on tmpfs if /dev/shm is there), and lets `bedplate plan`, `bedplate inspect --json`,
-//! `lspci -vvv` and a loop of `setpci` over all bridges read them. Whole processes are timed, one after the other in
+//! temporary directory (on tmpfs if /dev/shm is there), and lets `bedplate plan`, `inspect --json`, `verify` and `topology`,
+//! `lspci -vvv` and a loop of `setpci` over all bridges read them. bedplate takes them for the running machine: the benchmark starts
+//! itself again in a mount namespace where their `/sys` covers the real one (unshare -rm), and, where that is not allowed, says so
+//! and measures what can read an image root. Whole processes are timed, one after the other in
 //! rounds so that a slow moment of the machine hits all of them; the first round is not counted. System calls, processes
 //! and config-space reads are counted by strace in runs of their own; peak memory is what GNU time says.
 //!
@@ -23,17 +25,19 @@
     reason = "a program whose output is its purpose"
 )]
 
+mod machine;
+mod measure;
+mod programs;
+mod table;
+
 use std::error::Error;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
 
-use bedplate::demo::{HostSpec, write_tree};
+use bedplate::demo::HostSpec;
 
-/// Bridges that the setpci loop reads on the huge machine: each setpci goes through the whole list of functions first.
-const SAMPLE: usize = 20;
+use machine::Machine;
+
 /// Functions of the huge machine.
 const HUGE: usize = 10_000;
 /// Rounds unless told otherwise.
@@ -41,8 +45,11 @@ const RUNS: usize = 11;
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
+/// Says that we are in a namespace of our own.
+const INSIDE: &str = "BEDPLATE_BENCH_INSIDE";
+
 fn main() -> ExitCode {
-    match bench() {
+    match in_a_namespace().unwrap_or_else(bench) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");
@@ -51,7 +58,32 @@ fn main() -> ExitCode {
     }
 }
 
+/// Does it all in a mount namespace of our own; `None`: this is it, or there is none to be had.
+fn in_a_namespace() -> Option<Fallible<()>> {
+    let quiet =
+        |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if std::env::var_os(INSIDE).is_some()
+        || !quiet(Command::new("unshare").args(["-rm", "true"]))
+            .is_ok_and(|status| status.success())
+    {
+        return None;
+    }
+    let run = || {
+        let mut inside = Command::new("unshare");
+        inside.arg("-rm").arg(std::env::current_exe()?).args(std::env::args_os().skip(1));
+        match inside.env(INSIDE, "1").status()?.success() {
+            true => Ok(()),
+            false => Err("it failed inside of its namespace".into()),
+        }
+    };
+    Some(run())
+}
+
 fn bench() -> Fallible<()> {
+    let live = std::env::var_os(INSIDE).is_some();
+    if !live {
+        println!("no mount namespace here (unshare -rm): only image roots are measured");
+    }
     let runs = runs()?;
     let bedplate = tools()?;
     let shm = Path::new("/dev/shm");
@@ -67,13 +99,16 @@ fn bench() -> Fallible<()> {
     let mut tables = Vec::new();
     for (name, spec) in [("hgx", hgx), ("huge", huge)] {
         let machine = Machine::make(name, &spec, directory.path())?;
-        let programs = programs(&bedplate, &machine);
-        let rows = measure(&machine, &programs, runs, directory.path())?;
-        print(&machine, &programs, &rows);
+        if live {
+            machine.become_the_running_one()?;
+        }
+        let programs = programs::programs(&bedplate, &machine, live);
+        let rows = measure::measure(&machine, &programs, runs, directory.path())?;
+        table::print(&machine, &programs, &rows);
         tables.push((machine.functions, rows));
     }
     if let [(small, hgx), (large, huge)] = &tables[..] {
-        linearity(*small, hgx, *large, huge);
+        table::linearity(*small, hgx, *large, huge);
     }
     Ok(())
 }
@@ -110,289 +145,4 @@ fn tools() -> Fallible<PathBuf> {
         );
     }
     Ok(bedplate)
-}
-
-/// A made-up machine on disk.
-struct Machine {
-    name: &'static str,
-    root: PathBuf,
-    functions: usize,
-    bridges: Vec<String>,
-}
-
-impl Machine {
-    fn make(name: &'static str, spec: &HostSpec, directory: &Path) -> Fallible<Self> {
-        let root = directory.join(name);
-        fs::create_dir(&root)?;
-        let host = spec.build();
-        write_tree(&host, &root)?;
-        // `topology` takes no root directory: its rows are of a recording, which it reads whole.
-        fs::write(root.with_extension("bp"), host.to_text())?;
-        let mut machine = Machine { name, root, functions: 0, bridges: Vec::new() };
-        machine.functions = fs::read_dir(format!("{}/devices", machine.pci()))?.count();
-        let bridges = Command::new("sh").args(["-c", &machine.list_bridges()]).output()?;
-        machine.bridges = String::from_utf8(bridges.stdout)?.lines().map(str::to_owned).collect();
-        if machine.functions == 0 || machine.bridges.is_empty() {
-            return Err(format!("lspci finds no bridge on the made-up machine {name}").into());
-        }
-        Ok(machine)
-    }
-
-    /// Where pciutils shall look, without blanks or quotes: it is in a directory that we named.
-    fn pci(&self) -> String {
-        format!("{}/sys/bus/pci", self.root.display())
-    }
-
-    fn list_bridges(&self) -> String {
-        format!("lspci -A linux-sysfs -O sysfs.path={} -D -n -d ::0604 | cut -d' ' -f1", self.pci())
-    }
-}
-
-/// Something to measure.
-struct Program {
-    name: &'static str,
-    argv: Vec<String>,
-    /// Its work is this many times what was run (1 = all of it).
-    scale: f64,
-    note: String,
-}
-
-fn programs(bedplate: &Path, machine: &Machine) -> Vec<Program> {
-    let root = machine.root.display().to_string();
-    let bedplate = bedplate.display().to_string();
-    let owned =
-        |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
-    let path = format!("sysfs.path={}", machine.pci());
-    let whole = |name, argv| Program { name, argv, scale: 1.0, note: String::new() };
-    let all = machine.bridges.len();
-    let (list, scale, note) = if machine.functions < HUGE {
-        (
-            format!("$({})", machine.list_bridges()),
-            1.0,
-            format!("lists the bridges with lspci, reads all {all}"),
-        )
-    } else {
-        let sample: Vec<&str> = machine.bridges.iter().take(SAMPLE).map(String::as_str).collect();
-        let read = sample.len();
-        let note =
-            format!("reads {read} of {all} bridges, numbers scaled up; listing them is left out");
-        (sample.join(" "), all as f64 / read as f64, note)
-    };
-    // A bridge without ACS makes setpci fail; such loops take no notice.
-    let script = format!(
-        "for bridge in {list}; do \
-         setpci -A linux-sysfs -O {path} -s $bridge ECAP_ACS+6.w 2>/dev/null; done; true"
-    );
-    vec![
-        whole("lspci -vvv", owned(&["lspci", "-A", "linux-sysfs", "-O", &path, "-vvv"])),
-        whole(
-            "bedplate plan",
-            owned(&[&bedplate, "plan", "--root", &root, "--profile", "hgx-h100", "--cost"]),
-        ),
-        whole(
-            "bedplate inspect --json",
-            owned(&[&bedplate, "inspect", "--root", &root, "--json", "--cost"]),
-        ),
-        whole(
-            "bedplate topology --json",
-            owned(&[
-                &bedplate,
-                "topology",
-                "--snapshot",
-                &format!("{root}.bp"),
-                "--json",
-                "--cost",
-            ]),
-        ),
-        Program { name: "setpci loop", argv: owned(&["sh", "-c", &script]), scale, note },
-    ]
-}
-
-/// What was found out about one program.
-struct Row {
-    name: &'static str,
-    /// Sorted.
-    times: Vec<Duration>,
-    median: Duration,
-    scale: f64,
-    rss_kib: u64,
-    traced: Traced,
-    /// What the program itself says it cost (`--cost`).
-    own: Option<String>,
-}
-
-impl Row {
-    /// Median for the whole work, in milliseconds.
-    fn ms(&self) -> f64 {
-        self.median.as_secs_f64() * 1e3 * self.scale
-    }
-}
-
-/// What strace saw.
-struct Traced {
-    /// System calls.
-    calls: u64,
-    /// Bytes read from config files, in fours.
-    config_dwords: u64,
-    /// Programs started, the first included.
-    processes: u64,
-}
-
-fn measure(
-    machine: &Machine,
-    programs: &[Program],
-    runs: usize,
-    scratch: &Path,
-) -> Fallible<Vec<Row>> {
-    let mut rows = Vec::new();
-    for program in programs {
-        eprintln!("{}: counting {}", machine.name, program.name);
-        let traced = trace(program, scratch)?;
-        let (rss_kib, own) = once(program, scratch)?;
-        let (times, median) = (Vec::new(), Duration::ZERO);
-        rows.push(Row {
-            name: program.name,
-            times,
-            median,
-            scale: program.scale,
-            rss_kib,
-            traced,
-            own,
-        });
-    }
-    for round in 0..=runs {
-        eprintln!("{}: round {round} of {runs}", machine.name);
-        for (program, row) in programs.iter().zip(&mut rows) {
-            let took = time(program)?;
-            if round > 0 {
-                row.times.push(took);
-            }
-        }
-    }
-    for row in &mut rows {
-        row.times.sort_unstable();
-        row.median = row.times[row.times.len() / 2];
-    }
-    Ok(rows)
-}
-
-fn command(argv: &[String]) -> Command {
-    let mut command = Command::new(&argv[0]);
-    command.args(&argv[1..]).stdin(Stdio::null());
-    command
-}
-
-/// One timed run.
-fn time(program: &Program) -> Fallible<Duration> {
-    let start = Instant::now();
-    let status = command(&program.argv).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-    let took = start.elapsed();
-    if !status.success() {
-        return Err(format!("{} failed: {status}", program.name).into());
-    }
-    Ok(took)
-}
-
-/// One run below GNU time: peak memory in KiB, and the last line of stderr if it is a bedplate's cost.
-fn once(program: &Program, scratch: &Path) -> Fallible<(u64, Option<String>)> {
-    let out = scratch.join("time");
-    let output = Command::new("time")
-        .args(["-f", "%M", "-o"])
-        .arg(&out)
-        .args(&program.argv)
-        .stdout(Stdio::null())
-        .stdin(Stdio::null())
-        .output()?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return Err(format!("{} failed: {}\n{stderr}", program.name, output.status).into());
-    }
-    let own =
-        stderr.lines().rev().find(|line| line.contains("config-space dwords")).map(str::to_owned);
-    let text = fs::read_to_string(&out)?;
-    let rss = text.trim().parse().map_err(|_| format!("GNU time said {text:?}, not a number"))?;
-    Ok((rss, own))
-}
-
-/// Two runs below strace: one that counts calls, one that looks at reads of config files and at programs started.
-fn trace(program: &Program, scratch: &Path) -> Fallible<Traced> {
-    let out = scratch.join("strace");
-    let strace = |options: &[&str]| -> Fallible<()> {
-        let mut strace = Command::new("strace");
-        strace.args(options).arg("-o").arg(&out).args(&program.argv);
-        let status =
-            strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!("{} failed below strace: {status}", program.name).into()),
-        }
-    };
-    strace(&["-f", "-c", "-U", "calls,name"])?;
-    let summary = fs::read_to_string(&out)?;
-    let calls = summary
-        .lines()
-        .find_map(|line| line.trim().strip_suffix("total")?.trim().parse().ok())
-        .ok_or("strace -c gave no total")?;
-    strace(&["-f", "-y", "-e", "trace=execve,read,pread64"])?;
-    let (mut bytes, mut processes) = (0, 0);
-    for line in BufReader::new(File::open(&out)?).lines() {
-        let line = line?;
-        let returned =
-            line.rsplit_once(" = ").and_then(|(_, value)| value.trim().parse::<u64>().ok());
-        match returned {
-            Some(read) if line.contains("/config>") => bytes += read,
-            Some(0) if line.contains("execve(") => processes += 1,
-            _ => {}
-        }
-    }
-    Ok(Traced { calls, config_dwords: bytes.div_ceil(4), processes })
-}
-
-/// Above the numbers of [`print()`].
-const HEADINGS: &str = concat!(
-    "                            median ms        min        max  x lspci  ",
-    "  us/fn  calls/fn cfg dword  RSS MiB processes"
-);
-
-fn print(machine: &Machine, programs: &[Program], rows: &[Row]) {
-    let (name, bridges) = (&machine.name, machine.bridges.len());
-    println!("\n{name}: {} functions, {bridges} bridges\n{HEADINGS}", machine.functions);
-    let lspci = rows.first().map_or(f64::NAN, Row::ms);
-    let each = machine.functions.max(1) as f64;
-    for row in rows {
-        let ms = |time: Option<&Duration>| {
-            time.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3 * row.scale)
-        };
-        let scaled = |number: u64| number as f64 * row.scale;
-        println!(
-            "  {:<24} {:>10.2} {:>10.2} {:>10.2} {:>8.3} {:>8.2} {:>9.1} {:>9.0} {:>8.1} {:>9.0}",
-            row.name,
-            row.ms(),
-            ms(row.times.first()),
-            ms(row.times.last()),
-            row.ms() / lspci,
-            row.ms() * 1e3 / each,
-            scaled(row.traced.calls) / each,
-            scaled(row.traced.config_dwords),
-            row.rss_kib as f64 / 1024.0,
-            scaled(row.traced.processes),
-        );
-    }
-    for (program, row) in programs.iter().zip(rows) {
-        if let Some(own) = &row.own {
-            println!("  {} says: {own}", program.name);
-        }
-        if !program.note.is_empty() {
-            println!("  {}: {}", program.name, program.note);
-        }
-    }
-}
-
-/// Time per function on the huge machine against that on the small one: 1 = linear.
-fn linearity(small: usize, hgx: &[Row], large: usize, huge: &[Row]) {
-    println!("\ntime per function, huge / hgx (1 = linear)");
-    for (hgx, huge) in hgx.iter().zip(huge) {
-        let ratio = huge.ms() / large as f64 / (hgx.ms() / small as f64);
-        println!("  {:<24} {ratio:>6.2}", hgx.name);
-    }
 }
