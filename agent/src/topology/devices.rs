@@ -158,13 +158,13 @@ fn numbers<'a>(functions: impl Iterator<Item = &'a Function>) -> BTreeMap<PciAdd
     let nics: Vec<&Function> = functions.filter(|f| f.is_nic()).collect();
     let (mut rdma, others): (Vec<_>, Vec<_>) =
         nics.into_iter().partition(|nic| rdma_name(nic).is_some());
-    rdma.sort_by_key(|nic| rdma_name(nic).map(shorter_first));
+    rdma.sort_by_key(|nic| rdma_name(nic).map(|name| shorter_first(name)));
     let all = rdma.into_iter().chain(others.into_iter().filter(|nic| !nic.is_vf()));
     all.enumerate().map(|(number, nic)| (nic.address, number)).collect()
 }
 
 /// `mlx5_2` comes before `mlx5_10`.
-fn shorter_first(name: &String) -> (usize, &str) {
+fn shorter_first(name: &str) -> (usize, &str) {
     (name.len(), name)
 }
 
