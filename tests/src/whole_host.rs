@@ -36,7 +36,7 @@ pub fn everything(host: &Snapshot, loaded: &Loaded) -> String {
             (placement::observe(host, tree), Options { vfs: true, all: true });
         let shown = Shown::new(&facts, tree, &placement, &names, options);
         said += &topology::text(&shown, options, 80);
-        topology::json(&shown, options, None).expect("a topology is JSON");
+        json::document(&topology::document(&shown, options, None)).expect("a topology is JSON");
     }
     engine::assume_cpu(&mut facts, None, &loaded.profile);
     let plan = engine::plan(&loaded.profile, &facts, host, &Ledger::default()).plan;

@@ -118,6 +118,16 @@ fn distances(reader: &DirReader, expected: &[(&str, &str, Distance)]) {
         let found = topology.distance(one.parse().unwrap(), other.parse().unwrap());
         assert_eq!(found, *distance, "{one} {other}");
     }
+    // No pair of NICs was left out.
+    let nics = topology.nics();
+    for (n, one) in nics.iter().enumerate() {
+        for other in &nics[n + 1..] {
+            let pair = [one.to_string(), other.to_string()];
+            let is_it =
+                |(a, b, _): &(&str, &str, Distance)| pair == [(*a).to_owned(), (*b).to_owned()];
+            assert!(expected.iter().any(is_it), "{pair:?}");
+        }
+    }
 }
 
 #[test]
@@ -130,9 +140,12 @@ fn distances_in_the_switch_box() {
         // The same of the other switch (3b:00.0), on a host bridge of the same NUMA node.
         ("0000:1a:00.0", "0000:41:00.0", Distance::Node),
         ("0000:1a:00.0", "0000:3e:00.0", Distance::Node),
-        // Two ports of one Ethernet controller, whose bridge is missing from the recording.
+        // Two ports of one Ethernet controller, whose bridge is missing from the recording; its host bridge is of that node, too.
         ("0000:60:00.0", "0000:60:00.1", Distance::Pix),
-        ("0000:60:00.0", "0000:1a:00.0", Distance::Node),
+        ("0000:1a:00.0", "0000:60:00.0", Distance::Node),
+        ("0000:1a:00.0", "0000:60:00.1", Distance::Node),
+        ("0000:3e:00.0", "0000:60:00.0", Distance::Node),
+        ("0000:3e:00.0", "0000:60:00.1", Distance::Node),
     ];
     distances(&reader, &expected);
     let facts = observe(&reader, Depth::Thorough);
@@ -150,10 +163,24 @@ fn distances_in_the_four_socket_host() {
     let expected = [
         // eth0 and eth1: one controller. eth2: another root port of the same host bridge.
         ("0000:02:00.0", "0000:02:00.1", Distance::Pix),
+        ("0000:03:00.0", "0000:03:00.1", Distance::Pix),
         ("0000:02:00.0", "0000:03:00.0", Distance::Phb),
+        ("0000:02:00.0", "0000:03:00.1", Distance::Phb),
+        ("0000:02:00.1", "0000:03:00.0", Distance::Phb),
+        ("0000:02:00.1", "0000:03:00.1", Distance::Phb),
         ("0000:01:00.0", "0000:03:00.1", Distance::Phb),
         // The InfiniBand adapter is on node 2; the firmware names no node for the first host bridge.
         ("0000:02:00.0", "0000:43:00.0", Distance::Unknown),
+        ("0000:02:00.1", "0000:43:00.0", Distance::Unknown),
+        ("0000:03:00.0", "0000:43:00.0", Distance::Unknown),
+        ("0000:03:00.1", "0000:43:00.0", Distance::Unknown),
     ];
     distances(&reader, &expected);
+    let facts = observe(&reader, Depth::Thorough);
+    let topology = Topology::new(pci(&facts));
+    let found = Devices::find(&topology, &placement::observe(&reader, pci(&facts)), false);
+    // The only RDMA device comes first in nvidia-smi's order, the others follow in that of PCI.
+    let ids: Vec<&str> = found.nics.iter().map(|nic| nic.id.as_str()).collect();
+    assert_eq!(ids, ["NIC1", "NIC2", "NIC3", "NIC4", "NIC0"]);
+    assert_eq!(found.nics[4].name.as_deref(), Some("qib0"));
 }

@@ -12,8 +12,8 @@ use bedplate::facts::{Depth, placement};
 use bedplate::host::Reader;
 use bedplate::host::snapshot::Snapshot;
 use bedplate::record::record;
-use bedplate::report::style;
 use bedplate::report::topology::{self, Options, Shown};
+use bedplate::report::{json, style};
 use bedplate::topology::devices::Devices;
 use bedplate::topology::import::compare::{Finding, Here, compare};
 use bedplate::topology::{Topology, import};
@@ -30,6 +30,21 @@ struct ByHand {
     #[serde(default)]
     vfs: bool,
     gpu: BTreeMap<String, Gpu>,
+    /// Nets of NCCL's: all of them, or none where the machine has nothing special to NCCL.
+    #[serde(default)]
+    net: BTreeMap<String, Net>,
+}
+
+/// Where NCCL has a net.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Net {
+    /// The function that it is at.
+    at: String,
+    /// The switch above that, or the number of the CPU's NUMA node.
+    below: String,
+    dev: usize,
+    port: u32,
 }
 
 #[derive(Deserialize)]
@@ -144,7 +159,8 @@ impl Said {
         let names = Names::new(host, &facts);
         let shown = Shown::new(&facts, tree, &placement, &names, options);
         let text = style::terminal(&topology::text(&shown, options, 100));
-        let json = topology::json(&shown, options, None).map_err(|error| error.to_string())?;
+        let json = topology::document(&shown, options, None);
+        let json = json::document(&json).map_err(|error| error.to_string())?;
         let nccl = topology::nccl_xml(&shown);
         let imported = import::parse(&nccl).map_err(|error| error.to_string())?;
         let tree = Topology::new(tree);
@@ -206,6 +222,13 @@ fn agrees(by_hand: &ByHand, document: &Value) -> Result<(), String> {
             if chosen != *expected {
                 return Err(format!("{own}: {kind} {chosen:?}, by hand {expected:?}"));
             }
+            // A pair is as far apart as the matrix says, by the Data Direct function where there is one.
+            for peer in list(&pairing[kind]) {
+                let way = peer.get("via").unwrap_or(&peer["address"]);
+                if peer["distance"].as_str() != others.get(&address(way)).map(String::as_str) {
+                    return Err(format!("{own}: {peer}, by hand {:?}", others.get(&address(way))));
+                }
+            }
         }
     }
     Ok(())
@@ -247,7 +270,42 @@ fn well_formed(xml: &str, by_hand: &ByHand) -> Result<(), String> {
         }
     }
     let expected: BTreeSet<&str> = by_hand.gpu.keys().map(String::as_str).collect();
-    if gpus == expected { Ok(()) } else { Err(format!("GPUs in XML: {gpus:?}")) }
+    if gpus != expected {
+        return Err(format!("GPUs in XML: {gpus:?}"));
+    }
+    let nets = nets(system)?;
+    match by_hand.net.is_empty() || nets == by_hand.net {
+        true => Ok(()),
+        false => Err(format!("nets in XML: {nets:#?}, by hand {:#?}", by_hand.net)),
+    }
+}
+
+/// The nets of NCCL's file, by name.
+fn nets(system: roxmltree::Node) -> Result<BTreeMap<String, Net>, String> {
+    let mut nets = BTreeMap::new();
+    for net in system.descendants().filter(|node| node.has_tag_name("net")) {
+        let text = |node: Option<roxmltree::Node>, name| {
+            let found = node.and_then(|node| node.attribute(name).map(str::to_owned));
+            found.ok_or(format!("no {name} of {net:?}"))
+        };
+        let number = |name| {
+            text(Some(net), name)
+                .and_then(|text| text.parse().map_err(|_| format!("{name} {text}")))
+        };
+        let pci = net.ancestors().nth(2);
+        let above = pci.and_then(|pci| pci.parent_element());
+        let below = text(above, "busid").or_else(|_| text(above, "numaid"))?;
+        let entry = Net {
+            at: text(pci, "busid")?,
+            below,
+            dev: number("dev")? as usize,
+            port: number("port")?,
+        };
+        if nets.insert(text(Some(net), "name")?, entry).is_some() {
+            return Err(format!("{net:?} is there twice"));
+        }
+    }
+    Ok(nets)
 }
 
 fn validator() -> &'static jsonschema::Validator {

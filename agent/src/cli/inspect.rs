@@ -31,8 +31,8 @@ pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
         let names = Names::new(opened.reader.as_ref(), &facts);
         let line = show::look(opened.reader.as_ref(), &facts);
         if args.json {
-            let json = inspect::json(&facts, &names, opened.file.as_deref(), Some(&line));
-            output::data(&json?)?;
+            let file = opened.file.as_deref();
+            output::json(&inspect::document(&facts, &names, file, Some(&line)))?;
         } else {
             // A tree is one function a line, as wide as it is deep.
             let text = match args.tree {

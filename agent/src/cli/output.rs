@@ -10,6 +10,7 @@ use super::CliError;
 use crate::facts::Facts;
 use crate::host::ReadCost;
 use crate::profile::{self, Diagnostic, Loaded};
+use crate::report::json;
 use crate::report::style::{BAD, WARN, paint, terminal};
 use crate::report::wrap;
 
@@ -70,6 +71,16 @@ pub fn data(text: &str) -> Result<(), CliError> {
     let done =
         painted.write_all(text.as_bytes()).and_then(|()| out.write_all(&painted.into_inner()));
     written(done.and_then(|()| out.flush()))
+}
+
+/// A document for programs, as JSON. It goes out while it is made.
+pub fn json(document: &impl serde::Serialize) -> Result<(), CliError> {
+    let mut out = std::io::BufWriter::with_capacity(64 << 10, std::io::stdout().lock());
+    match json::write(&mut out, document) {
+        Ok(()) => written(out.flush()),
+        Err(error) if error.is_io() => written(Err(error.into())),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Text for programs, to a file; `-`: to stdout.

@@ -177,7 +177,7 @@ fn show(
     } else if args.html {
         output::to(out, &topology::html(shown))?;
     } else if args.json {
-        output::data(&topology::json(shown, options, opened.file.as_deref())?)?;
+        output::json(&topology::document(shown, options, opened.file.as_deref()))?;
     } else {
         let text = topology::text(shown, options, output::columns());
         output::lines(&format!("{}{text}", opened.heading()))?;

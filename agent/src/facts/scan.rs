@@ -255,15 +255,19 @@ impl Scan<'_> {
     }
 
     /// What the function's own file says: devices inherit the node of their host bridge, but the file can be written (the
-    /// cure for firmware that gives none). Planning asks what it pairs or selects by node: GPUs, NICs and PFs.
+    /// cure for firmware that gives none). Planning asks what it pairs or selects by node: GPUs, NICs and PFs. A VF has its
+    /// PF's, which counts for it everywhere: there are thousands of them.
     fn numa_node(&self, function: &Function, directory: &str) -> Reading<i32> {
+        let pf = function.physfn.and_then(|pf| self.tree.get(pf));
         let wanted = function.is_gpu()
             || function.is_nic()
             || matches!(function.sriov, Reading::Known(_) | Reading::Unknown(_));
-        if self.depth == Depth::Thorough || wanted && !function.is_vf() {
-            number(self.reader, &format!("{directory}/numa_node"))
-        } else {
-            Reading::unknown(NOT_LOOKED_AT.to_owned())
+        match pf {
+            Some(pf) if self.depth == Depth::Thorough => pf.numa_node.clone(),
+            None if self.depth == Depth::Thorough || wanted && !function.is_vf() => {
+                number(self.reader, &format!("{directory}/numa_node"))
+            }
+            _ => Reading::unknown(NOT_LOOKED_AT.to_owned()),
         }
     }
 

@@ -8,13 +8,13 @@ mod tree;
 pub(super) mod words;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde::Serialize;
 
 use super::wrap;
 use crate::facts::Facts;
 use crate::facts::names::Names;
-use crate::host::Reading;
 use crate::kind::cmdline::show::Shown;
 
 /// Version of the JSON form; raised when a field changes its meaning or goes away, not when one is added.
@@ -56,38 +56,25 @@ pub fn tree(facts: &Facts, names: &Names) -> String {
     tree::lines(facts, names) + &gaps::section(facts)
 }
 
-/// All facts, with a version on top. `file`: which snapshot they are from, where several are shown.
-///
-/// # Errors
-/// What the serialiser says; the facts hold nothing that JSON cannot.
-pub fn json(
-    facts: &Facts,
+/// All facts, with a version on top, to be written as JSON. `file`: which snapshot they are from, where several are shown.
+pub fn document<'a>(
+    facts: &'a Facts,
     names: &Names,
-    file: Option<&str>,
-    command_line: Option<&Shown>,
-) -> Result<String, serde_json::Error> {
-    let pci_names = match &facts.pci {
-        Reading::Known(tree) => tree.functions.values().filter_map(|function| {
-            let device = names.device(function.vendor, function.device)?;
-            let vendor = names.vendor(function.vendor)?;
-            let ids = format!("{}:{}", function.vendor, function.device);
-            Some((ids, format!("{vendor} {device}")))
-        }),
-        Reading::Absent | Reading::Unknown(_) => {
-            return document(facts, file, BTreeMap::new(), command_line);
+    file: Option<&'a str>,
+    command_line: Option<&'a Shown>,
+) -> impl Serialize + use<'a> {
+    let functions = facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
+    let mut pci_names = BTreeMap::new();
+    for function in functions {
+        let ids = format!("{}:{}", function.vendor, function.device);
+        if let Entry::Vacant(place) = pci_names.entry(ids)
+            && let Some(device) = names.device(function.vendor, function.device)
+            && let Some(vendor) = names.vendor(function.vendor)
+        {
+            place.insert(format!("{vendor} {device}"));
         }
-    };
-    document(facts, file, pci_names.collect(), command_line)
-}
-
-fn document(
-    facts: &Facts,
-    file: Option<&str>,
-    pci_names: BTreeMap<String, String>,
-    command_line: Option<&Shown>,
-) -> Result<String, serde_json::Error> {
-    let document = Document { bedplate_inspect: VERSION, file, facts, pci_names, command_line };
-    super::json::document(&document)
+    }
+    Document { bedplate_inspect: VERSION, file, facts, pci_names, command_line }
 }
 
 #[cfg(test)]

@@ -1,7 +1,11 @@
 //! Versioned JSON shapes of what the commands print. A field is only ever added; a change of meaning is a new version.
 
+use std::io::{self, Write};
+
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::apply::ApplyReport;
 use crate::doctor::Diagnosis;
@@ -160,5 +164,104 @@ pub fn doctor_schema() -> schemars::Schema {
 /// # Errors
 /// When the value cannot be written as JSON.
 pub fn document<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
-    serde_json::to_string_pretty(value).map(|text| visible::json(&text) + "\n")
+    let mut text = Vec::new();
+    write(&mut text, value)?;
+    String::from_utf8(text).map_err(serde::ser::Error::custom)
+}
+
+/// The same, written piece by piece: that of a large host is never in memory as a whole.
+///
+/// # Errors
+/// When the value cannot be written as JSON, or not there.
+pub fn write<T: Serialize>(mut out: impl Write, value: &T) -> Result<(), serde_json::Error> {
+    let formatter = Visible(PrettyFormatter::new());
+    value.serialize(&mut Serializer::with_formatter(&mut out, formatter))?;
+    out.write_all(b"\n").map_err(serde_json::Error::io)
+}
+
+/// serde_json's layout; inside of strings what steers a terminal stands as `\u009b`: the same values for programs.
+struct Visible(PrettyFormatter<'static>);
+
+impl Formatter for Visible {
+    fn begin_array<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_array(out)
+    }
+
+    fn end_array<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_array(out)
+    }
+
+    fn begin_array_value<W: Write + ?Sized>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_array_value(out, first)
+    }
+
+    fn end_array_value<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_array_value(out)
+    }
+
+    fn begin_object<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_object(out)
+    }
+
+    fn end_object<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_object(out)
+    }
+
+    fn begin_object_key<W: Write + ?Sized>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_object_key(out, first)
+    }
+
+    fn begin_object_value<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_object_value(out)
+    }
+
+    fn end_object_value<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_object_value(out)
+    }
+
+    fn write_string_fragment<W: Write + ?Sized>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        match fragment.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            true => out.write_all(fragment.as_bytes()),
+            false => out.write_all(visible::json(fragment).as_bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Byte for byte what serde_json lays out, but for what steers.
+    #[test]
+    fn it_is_laid_out_as_ever_and_steers_nothing() {
+        let value = serde_json::json!({
+            "empty": [[], {}],
+            "deep": [{"a": 1, "b": [true, null, 1.5]}, "x\ty\n\"\\"],
+            "\u{9b}key": "\u{202e}tp é 日本 \u{7f}",
+        });
+        let expected = visible::json(&serde_json::to_string_pretty(&value).unwrap()) + "\n";
+        let written = document(&value).unwrap();
+        assert_eq!(written, expected);
+        assert!(written.contains("\\u009bkey") && written.contains("\\u202etp é 日本 \\u007f"));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&written).unwrap(), value);
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_is_told_apart() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let error = write(Closed, &[1, 2]).unwrap_err();
+        assert_eq!(error.io_error_kind(), Some(io::ErrorKind::BrokenPipe));
+    }
 }

@@ -33,7 +33,7 @@ pub struct Device<'a> {
     pub sort: Sort,
     /// The function.
     pub function: &'a Function,
-    /// Its number among its kind, in PCI order, as `nvidia-smi topo` numbers: `GPU0`, `NIC0`, `NIC0v3`, `NVMe0`.
+    /// Its number among its kind, as `nvidia-smi topo` numbers: `GPU0`, `NIC0`, `NVMe0`; `NIC0v3`: a VF without an RDMA device.
     pub id: String,
     /// What people call it: `mlx5_0` (of a Data Direct function `mlx5_0_dma`, as NCCL does), the interface, `nvme0`; `None`: it
     /// has no name.
@@ -53,6 +53,8 @@ pub struct Devices<'a> {
     pub nics: Vec<Device<'a>>,
     /// Disks.
     pub nvmes: Vec<Device<'a>>,
+    /// Where each is among [`Devices::all`].
+    places: BTreeMap<PciAddress, usize>,
 }
 
 impl Device<'_> {
@@ -83,7 +85,10 @@ impl<'a> Devices<'a> {
             make(Sort::Nvme, f, format!("NVMe{n}"), name.cloned())
         });
         let (gpus, nvmes) = (gpus.collect(), nvmes.collect());
-        Devices { gpus, nics: nics(topology, vfs, make), nvmes }
+        let nics = nics(topology, vfs, make);
+        let mut devices = Devices { gpus, nics, nvmes, places: BTreeMap::new() };
+        devices.places = devices.all().enumerate().map(|(at, d)| (d.address(), at)).collect();
+        devices
     }
 
     /// All of them: GPUs, NICs, disks.
@@ -93,7 +98,12 @@ impl<'a> Devices<'a> {
 
     /// The one at an address.
     pub fn at(&self, address: PciAddress) -> Option<&Device<'a>> {
-        self.all().find(|device| device.address() == address)
+        let at = *self.places.get(&address)?;
+        let (gpus, nics) = (self.gpus.len(), self.nics.len());
+        match at.checked_sub(gpus) {
+            None => self.gpus.get(at),
+            Some(at) => self.nics.get(at).or_else(|| self.nvmes.get(at.checked_sub(nics)?)),
+        }
     }
 }
 
@@ -124,13 +134,16 @@ fn nics<'a>(
             virtuals.entry(pf).or_default().push(vf);
         }
     }
+    let numbers = numbers(functions());
+    let id = |function: &Function| numbers.get(&function.address).map(|n| format!("NIC{n}"));
     let mut found = Vec::new();
-    for (number, nic) in functions().filter(|f| f.is_nic() && !f.is_vf()).enumerate() {
-        let id = format!("NIC{number}");
-        found.extend(make(Sort::Nic, nic, id.clone(), name_of(nic)));
+    for nic in functions().filter(|f| f.is_nic() && !f.is_vf()) {
+        let own = id(nic).unwrap_or_default();
+        found.extend(make(Sort::Nic, nic, own.clone(), name_of(nic)));
         found.extend(below.remove(&nic.address).into_iter().flatten());
         for (index, vf) in virtuals.remove(&nic.address).into_iter().flatten().enumerate() {
-            let device = make(Sort::Vf, vf, format!("{id}v{index}"), name_of(vf));
+            let id = id(vf).unwrap_or_else(|| format!("{own}v{index}"));
+            let device = make(Sort::Vf, vf, id, name_of(vf));
             found.extend(device.map(|device| Device { of: vec![nic.address], ..device }));
         }
     }
@@ -138,7 +151,75 @@ fn nics<'a>(
     found
 }
 
+/// Numbers of NICs. `nvidia-smi topo -m` numbers RDMA devices, VFs' as well, and no others; in the order of their names, shorter
+/// ones first, as the matrices that people have published show (handbook §8.2: NVIDIA does not say). NICs without an RDMA device
+/// follow in PCI order, so that they take no number that `nvidia-smi` gives to another.
+fn numbers<'a>(functions: impl Iterator<Item = &'a Function>) -> BTreeMap<PciAddress, usize> {
+    let nics: Vec<&Function> = functions.filter(|f| f.is_nic()).collect();
+    let (mut rdma, others): (Vec<_>, Vec<_>) =
+        nics.into_iter().partition(|nic| rdma_name(nic).is_some());
+    rdma.sort_by_key(|nic| rdma_name(nic).map(|name| shorter_first(name)));
+    let all = rdma.into_iter().chain(others.into_iter().filter(|nic| !nic.is_vf()));
+    all.enumerate().map(|(number, nic)| (nic.address, number)).collect()
+}
+
+/// `mlx5_2` comes before `mlx5_10`.
+fn shorter_first(name: &str) -> (usize, &str) {
+    (name.len(), name)
+}
+
+fn rdma_name(function: &Function) -> Option<&String> {
+    function.infiniband.iter().min_by_key(|name| shorter_first(name))
+}
+
 /// The RDMA device, which is what NCCL and perftest ask for; else the interface.
 fn name_of(function: &Function) -> Option<String> {
-    function.infiniband.first().or(function.net.first()).cloned()
+    rdma_name(function).or(function.net.first()).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::fixture::Machine;
+
+    fn ids(names: &[&str]) -> Vec<String> {
+        let mut machine = Machine::default();
+        machine.nic("0000:01:00.0", None);
+        for (bus, name) in names.iter().enumerate() {
+            let nic = machine.nic(&format!("0000:{:02x}:00.0", 0x10 + bus), None);
+            nic.infiniband = vec![(*name).to_owned()];
+        }
+        let topology = Topology::new(&machine.tree);
+        let found = Devices::find(&topology, &Placement::default(), false);
+        found.nics.iter().map(|nic| nic.id.clone()).collect()
+    }
+
+    /// Legends of published matrices, each in the PCI order that its names tell; the first NIC here has no RDMA device.
+    #[test]
+    fn nics_are_numbered_as_nvidia_smi_does() {
+        let twelve: Vec<String> = (0..12).map(|n| format!("mlx5_{n}")).collect();
+        let twelve: Vec<&str> = twelve.iter().map(String::as_str).collect();
+        assert_eq!(ids(&twelve)[0], "NIC12");
+        assert_eq!(ids(&twelve)[11], "NIC10");
+        let mixed = ["ibp14s0", "rocep32s0f0", "ibp71s0", "ibp134s0", "ibp195s0"];
+        assert_eq!(ids(&mixed), ["NIC5", "NIC0", "NIC4", "NIC1", "NIC2", "NIC3"]);
+        let azure = ["mlx5_eth0", "mlx5_ib0", "mlx5_eth1", "mlx5_ib1"];
+        assert_eq!(ids(&azure), ["NIC4", "NIC2", "NIC0", "NIC3", "NIC1"]);
+        let onboard = ["rocep13s0f0", "roceo12399", "roceo12409", "rocep181s0f0"];
+        assert_eq!(ids(&onboard), ["NIC4", "NIC2", "NIC0", "NIC1", "NIC3"]);
+        assert_eq!(ids(&["mlx5_bond_0", "mlx5_3"]), ["NIC2", "NIC1", "NIC0"]);
+    }
+
+    #[test]
+    fn vfs_with_an_rdma_device_are_numbered_among_the_others() {
+        let mut machine = Machine::default();
+        machine.nic("0000:11:00.0", None).infiniband = vec!["mlx5_0".into()];
+        machine.nic("0000:12:00.0", None).infiniband = vec!["mlx5_1".into()];
+        machine.vf("0000:11:00.1", "0000:11:00.0").infiniband = vec!["mlx5_2".into()];
+        machine.vf("0000:11:00.2", "0000:11:00.0");
+        let topology = Topology::new(&machine.tree);
+        let found = Devices::find(&topology, &Placement::default(), true);
+        let ids: Vec<&str> = found.nics.iter().map(|nic| nic.id.as_str()).collect();
+        assert_eq!(ids, ["NIC0", "NIC2", "NIC0v1", "NIC1"]);
+    }
 }

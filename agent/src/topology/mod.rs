@@ -5,17 +5,21 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::Serialize;
 
+use self::spot::Spot;
+
 use crate::facts::pci::{Function, PciTree, PortType};
 use crate::facts::vpd::Vpd;
 use crate::host::Reading;
 use crate::value::PciAddress;
 
+mod assign;
 pub mod cpulist;
 pub mod devices;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod import;
 pub mod link;
+pub mod nccl;
 pub mod pairing;
 pub mod spot;
 #[cfg(test)]
@@ -110,6 +114,9 @@ pub struct Topology<'a> {
     tree: &'a PciTree,
     children: BTreeMap<PciAddress, Vec<PciAddress>>,
     roles: BTreeMap<PciAddress, Role>,
+    /// NICs by `V3` and by serial number of their Vital Product Data.
+    adapters: BTreeMap<&'a str, Vec<PciAddress>>,
+    boards: BTreeMap<&'a str, Vec<PciAddress>>,
 }
 
 impl<'a> Topology<'a> {
@@ -127,7 +134,9 @@ impl<'a> Topology<'a> {
             }
         }
         let roles = roles(tree, &children);
-        Topology { tree, children, roles }
+        let (adapters, boards) =
+            (nics_by(tree, |vpd| &vpd.adapter), nics_by(tree, |vpd| &vpd.board));
+        Topology { tree, children, roles, adapters, boards }
     }
 
     /// What a bridge is to its neighbours; see [`Role`].
@@ -151,18 +160,15 @@ impl<'a> Topology<'a> {
         let Some(Reading::Known(own)) = self.tree.get(data_direct).map(|f| &f.vpd) else {
             return Vec::new();
         };
-        let sharing = |key: fn(&Vpd) -> &Option<String>| {
-            let same = |f: &Function| f.vpd.known().is_some_and(|vpd| key(vpd) == key(own));
-            match key(own) {
-                Some(_) => self.matching(|f| f.is_nic() && !f.is_vf() && same(f)),
-                None => Vec::new(),
-            }
+        let sharing = |key: fn(&Vpd) -> &Option<String>, nics: &BTreeMap<&str, Vec<PciAddress>>| {
+            let found = key(own).as_ref().and_then(|key| nics.get(key.as_str()));
+            found.cloned().unwrap_or_default()
         };
-        let adapter = sharing(|vpd| &vpd.adapter);
+        let adapter = sharing(|vpd| &vpd.adapter, &self.adapters);
         if !adapter.is_empty() {
             return adapter;
         }
-        let board = sharing(|vpd| &vpd.board);
+        let board = sharing(|vpd| &vpd.board, &self.boards);
         let one = board.iter().all(|nic| same_device(*nic, board[0]));
         if one { board } else { Vec::new() }
     }
@@ -265,8 +271,17 @@ impl<'a> Topology<'a> {
     /// fewest GPUs so far, then to the lowest address; GPUs choose in address order.
     pub fn gpus_per_nic(&self, nics: &[PciAddress]) -> BTreeMap<PciAddress, u16> {
         let mut counts: BTreeMap<PciAddress, u16> = nics.iter().map(|nic| (*nic, 0)).collect();
+        let spots: BTreeMap<PciAddress, Spot> =
+            counts.keys().filter_map(|nic| Some((*nic, self.spot(*nic)?))).collect();
         for gpu in self.gpus() {
-            let near = |(nic, count): (&PciAddress, &u16)| (self.distance(gpu, *nic), *count, *nic);
+            let own = self.spot(gpu);
+            let near = |(nic, count): (&PciAddress, &u16)| {
+                let distance = match (&own, spots.get(nic)) {
+                    (Some(gpu), Some(nic)) => self.between(gpu, nic),
+                    _ => Distance::Unknown,
+                };
+                (distance, *count, *nic)
+            };
             let nearest = counts.iter().map(near).min();
             if let Some((_, count, nic)) = nearest {
                 counts.insert(nic, count.saturating_add(1));
@@ -292,6 +307,17 @@ fn place<'a>(tree: &'a PciTree, function: &'a Function) -> &'a Function {
 
 fn same_device(a: PciAddress, b: PciAddress) -> bool {
     (a.domain, a.bus, a.device) == (b.domain, b.bus, b.device)
+}
+
+/// NICs by a keyword of their Vital Product Data.
+fn nics_by(tree: &PciTree, key: fn(&Vpd) -> &Option<String>) -> BTreeMap<&str, Vec<PciAddress>> {
+    let mut found: BTreeMap<&str, Vec<PciAddress>> = BTreeMap::new();
+    for nic in tree.functions.values().filter(|f| f.is_nic() && !f.is_vf()) {
+        if let Some(key) = nic.vpd.known().and_then(|vpd| key(vpd).as_deref()) {
+            found.entry(key).or_default().push(nic.address);
+        }
+    }
+    found
 }
 
 /// Where two paths first meet, as an index into each.

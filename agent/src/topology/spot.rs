@@ -33,7 +33,9 @@ impl<'a> Topology<'a> {
         if same_device(a.at, b.at) {
             return Distance::Pix;
         }
-        if let Some((i, j)) = meeting(&a.path, &b.path) {
+        // What meets at all has the topmost bridge in common.
+        let together = a.path.last() == b.path.last();
+        if let Some((i, j)) = together.then(|| meeting(&a.path, &b.path)).flatten() {
             return if self.switches((&a.path[..=i], &b.path[..j])) > 1 {
                 Distance::Pxb
             } else {
@@ -61,20 +63,6 @@ impl<'a> Topology<'a> {
         let (i, j) = meeting(&a.path, &b.path)?;
         let switch = a.path[..=i].iter().rev().find(|at| self.role(**at) == Role::Upstream)?;
         Some((*switch, self.switches((&a.path[..=i], &b.path[..j]))))
-    }
-}
-
-impl Topology<'_> {
-    /// The switches above a function as NCCL sees them, nearest first: it climbs two levels at a time, a downstream port and the
-    /// upstream port above it, and leaves out a root port (handbook §8.1).
-    pub fn nccl_switches(&self, address: PciAddress) -> Vec<PciAddress> {
-        self.tree().path_up(address).chunks_exact(2).map(|ports| ports[1]).collect()
-    }
-
-    /// The NUMA node below which NCCL puts a function: that of the last switch that it climbs to; −1 where there is none.
-    pub fn nccl_node(&self, address: PciAddress) -> i32 {
-        let last = self.nccl_switches(address).last().copied().unwrap_or(address);
-        self.spot(last).and_then(|spot| spot.node).unwrap_or(-1)
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod apply;
 mod bus;
+mod cost;
 mod doctor;
 mod files;
 mod foreign_profile;

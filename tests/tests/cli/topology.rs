@@ -81,6 +81,8 @@ fn imported_topologies() {
                 1,
             ),
         )
+        .file("no-legend.txt", smi.split("NIC Legend").next().unwrap())
+        .file("half-a-legend.txt", smi.replace("  NIC3: mlx5_3\n", ""))
         .file("other.txt", "GPU 0: NVIDIA H100\n")
         .file("large.txt", " ".repeat((1 << 20) + 1));
     let import = |file: &'static str| ["topology", "--demo", "hgx", "--import", file];
@@ -94,6 +96,8 @@ fn imported_topologies() {
         "cut.xml",
         "right.txt",
         "wrong.txt",
+        "no-legend.txt",
+        "half-a-legend.txt",
         "other.txt",
         "large.txt",
         "missing.xml",

@@ -54,13 +54,15 @@ fn ats_of_nics(reader: &dyn Reader, tree: &mut PciTree) {
     let nics: Vec<PciAddress> =
         tree.functions.values().filter(can_matter).map(|f| f.address).collect();
     for nic in nics {
-        let ats = match reader.config(nic) {
-            Ok(config) => caps::reading(caps::ats(config.as_ref())),
-            Err(error) => Reading::unknown(error),
+        let Some(function) = tree.functions.get_mut(&nic) else { continue };
+        function.ats = match &function.detail {
+            // A thorough look has read it already.
+            Some(detail) => detail.ats.clone(),
+            None => match reader.config(nic) {
+                Ok(config) => caps::reading(caps::ats(config.as_ref())),
+                Err(error) => Reading::unknown(error),
+            },
         };
-        if let Some(function) = tree.functions.get_mut(&nic) {
-            function.ats = ats;
-        }
     }
 }
 

@@ -62,9 +62,11 @@ impl DirReader {
     /// Open a regular file for reading. It is looked at first: opening a device can do something (a watchdog starts, a tape
     /// rewinds), and a pipe's writer would wake. What was looked at is what is opened, whatever has its name by then.
     pub(super) fn open_file(&self, path: &str) -> Result<(OwnedFd, FileStat), ReadError> {
-        self.count(2);
         let failed = |errno| error(path, errno);
-        file::open_regular(|flags| self.open(path, flags), failed).map_err(|why| match why {
+        let opened = file::open_regular(|flags| self.open(path, flags), failed);
+        // With what is there also a look, the open that follows it, and a close.
+        self.count(if opened.is_ok() { 3 } else { 0 });
+        opened.map_err(|why| match why {
             NotOpened::Failed(error) => error,
             NotOpened::Directory => failed(Errno::EISDIR),
             NotOpened::Special => refused(path, "it is not a regular file"),

@@ -170,6 +170,25 @@ impl Fabric<'_> {
         nics.into_iter().filter_map(unread).collect()
     }
 
+    /// The port above a NIC of which it is not known whether it has DT, where the shape depends on it: all NICs have ATS, and no
+    /// other port is known to lack DT.
+    pub fn dt_unknown(&self) -> Option<(PciAddress, &str)> {
+        let depends = self.guests == Guests::Auto && self.has_iommu && self.wants(Peer::Nic);
+        let nics = || self.pairs.iter().filter(|pair| pair.kind == Peer::Nic);
+        let able =
+            |pair: &Pair| matches!(self.ats(pair.peer), Reading::Known(_)) && !self.lacks_dt(pair);
+        if !depends || self.row().shape != Shape::Switch || !nics().all(able) {
+            return None;
+        }
+        nics().find_map(|pair| {
+            let port = self.cannot_pass(pair)?;
+            match &self.tree.get(port)?.acs {
+                Reading::Unknown(reason) => Some((port, &**reason)),
+                _ => None,
+            }
+        })
+    }
+
     /// The port above the NIC, if it cannot let translated requests through (no DT).
     pub fn cannot_pass(&self, pair: &Pair) -> Option<PciAddress> {
         let port = *self.tree.path_up(pair.peer).first()?;

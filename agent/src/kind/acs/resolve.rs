@@ -253,6 +253,12 @@ fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut Resolved)
             resolved.unknown(subject, reason);
             return false;
         }
+        if let Some((port, reason)) = fabric.dt_unknown() {
+            let why =
+                "whether it has DT, and with it whether its switch is set for guests, is not known";
+            resolved.unknown(format!("port {port}"), format!("{why}: {reason}"));
+            return false;
+        }
         let unread = fabric.ats_unknown();
         // Where the ports cannot be read either, that is what is said.
         let is_read = |port: &PciAddress| {
@@ -286,7 +292,8 @@ fn wanted_ports(
         // come to rest there.
         let bits = match persistence {
             AcsPersistence::DisableAcsRedir if target.bits.value.is_empty() => Bits::NO_REDIRECT,
-            _ => target.bits,
+            // It is said that the port has no DT; an argument that asks for it would never come to rest.
+            _ => target.bits.without(AcsBits::DT.without(acs.capable)),
         };
         // A bit that the port does not implement cannot be written, and reads 0 as it should.
         (!bits.mask.and(acs.capable).is_empty()).then(|| WantedAcs {

@@ -37,6 +37,11 @@ impl Bits {
         Bits { mask: AcsBits(mask), value: AcsBits(value) }
     }
 
+    /// The same without some of them.
+    pub fn without(self, bits: AcsBits) -> Bits {
+        Bits { mask: self.mask.without(bits), value: self.value.without(bits) }
+    }
+
     /// Both wishes; where they contradict each other the bit is to be on, which isolates.
     pub fn and(self, other: Bits) -> Bits {
         Bits { mask: self.mask.or(other.mask), value: self.value.or(other.value) }

@@ -18,7 +18,7 @@ fn tree(facts: &Facts) -> String {
 }
 
 fn json(facts: &Facts, file: Option<&str>) -> Result<String, serde_json::Error> {
-    super::json(facts, &Names::none(facts), file, None)
+    crate::report::json::document(&super::document(facts, &Names::none(facts), file, None))
 }
 
 fn at(text: &str) -> PciAddress {

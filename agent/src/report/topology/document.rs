@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Options, Shown, words};
-use crate::report::{json, names};
+use crate::report::names;
 use crate::topology::devices::{Device, Sort};
 use crate::topology::pairing::{Candidates, Choice};
 use crate::topology::{Distance, Role};
@@ -54,7 +54,8 @@ struct Node<'a> {
 /// A GPU, NIC, Data Direct function, VF or disk.
 #[derive(Serialize, JsonSchema)]
 struct Entry<'a> {
-    /// Its number among its kind, in PCI order: `GPU0`, `NIC0`, `NIC0v3`, `DMA0`, `NVMe0`.
+    /// Its number among its kind: `GPU0`, `NIC0`, `NIC0v3` (a VF without an RDMA device), `DMA0`, `NVMe0`. In PCI order; NICs as
+    /// `nvidia-smi topo -m` has them, those with an RDMA device first, by its name.
     id: &'a str,
     /// What people call it: RDMA device, interface, controller.
     name: Option<&'a str>,
@@ -127,15 +128,12 @@ struct Chosen {
     why: String,
 }
 
-/// JSON text with a final newline.
-///
-/// # Errors
-/// When a value cannot be written as JSON, which none is.
-pub fn json(
-    shown: &Shown,
+/// What `bedplate topology --json` writes.
+pub fn document<'s>(
+    shown: &'s Shown,
     options: Options,
-    file: Option<&str>,
-) -> Result<String, serde_json::Error> {
+    file: Option<&'s str>,
+) -> impl Serialize + use<'s> {
     let with: BTreeSet<PciAddress> = shown.rows(options).iter().map(|row| row.address()).collect();
     let list = |devices| entries_of(shown, devices, &with);
     let gpus = shown.devices.gpus.iter().zip(&shown.pairings.gpus);
@@ -146,7 +144,7 @@ pub fn json(
     });
     let cpus = shown.placement.node_cpus.iter();
     let unread = shown.topology.tree().unread();
-    json::document(&Document {
+    Document {
         bedplate_topology: 1,
         file,
         host: shown.facts.label(),
@@ -163,10 +161,10 @@ pub fn json(
             Candidates::All => "all",
         },
         unread: unread.iter().map(|gap| gap.address).collect(),
-    })
+    }
 }
 
-/// JSON Schema (draft 2020-12) of [`json()`].
+/// JSON Schema (draft 2020-12) of [`document()`].
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Document<'static>)
 }
@@ -225,7 +223,7 @@ fn chosen(shown: &Shown, gpu: &Device, choices: &[Choice], what: words::What) ->
         address: choice.peer,
         via: choice.via,
         distance: choice.distance,
-        shared_with: choice.shared_with.clone(),
+        shared_with: choice.shared_with(gpu.address()),
         why: words::reason(shown, gpu, choice, what, nth > 0),
     };
     choices.iter().enumerate().map(one).collect()

@@ -1,7 +1,7 @@
 //! Where an imported topology and sysfs disagree, in words.
 
 use super::Shown;
-use crate::report::style::{BAD, GOOD, HEAD, paint};
+use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::report::wrap;
 use crate::topology::import::Imported;
 use crate::topology::import::compare::{Compared, Finding, Here, compare};
@@ -16,7 +16,7 @@ const LONGEST: usize = 120;
 pub fn imported(shown: &Shown, imported: &Imported, file: &str, width: usize) -> (String, bool) {
     let here =
         Here { topology: &shown.topology, devices: &shown.devices, placement: shown.placement };
-    let Compared { findings, agreeing, unknown } = compare(imported, here);
+    let Compared { findings, agreeing, unknown, unnamed } = compare(imported, here);
     let what = match imported {
         Imported::Nccl(_) => "a topology of NCCL",
         Imported::Smi(_) => "a matrix of nvidia-smi topo -m",
@@ -32,8 +32,15 @@ pub fn imported(shown: &Shown, imported: &Imported, file: &str, width: usize) ->
     }
     let agrees = findings.is_empty();
     out += &match agrees {
+        true if unnamed > 0 => {
+            format!("  {} what it says of the other devices agrees with sysfs\n", paint(GOOD, "✓"))
+        }
         true => format!("  {} {}\n", paint(GOOD, "✓"), "it agrees with sysfs"),
         false => String::new(),
+    };
+    out += &match unnamed {
+        0 => String::new(),
+        _ => format!("  {} {}\n", paint(WARN, "!"), nameless(unnamed)),
     };
     let beside = match unknown {
         0 => String::new(),
@@ -44,4 +51,16 @@ pub fn imported(shown: &Shown, imported: &Imported, file: &str, width: usize) ->
         out += "  GPUs are compared in PCI order: under another order of nvidia-smi's, many disagree.\n";
     }
     (wrap::wrap(&out, width), agrees)
+}
+
+/// What is said once of NICs that the file does not name.
+fn nameless(count: usize) -> String {
+    let (nics, them) = match count {
+        1 => ("1 NIC is".to_owned(), "it"),
+        _ => (format!("{count} NICs are"), "them"),
+    };
+    format!(
+        "{nics} not compared: the file has no legend that names {them}. `nvidia-smi topo -m` prints one below the matrix: \
+         \"NIC0: mlx5_0\" …"
+    )
 }

@@ -21,7 +21,7 @@ use crate::topology::devices::{Device, Devices, Sort};
 use crate::topology::pairing::{Candidates, Choice, Pairings, pair};
 use crate::visible::one_line;
 
-pub use document::{json, schema};
+pub use document::{document, schema};
 pub use import::imported;
 pub use nccl::xml as nccl_xml;
 pub use page::html;
@@ -87,7 +87,8 @@ pub fn text(shown: &Shown, options: Options, width: usize) -> String {
     out += &pairs(shown, width);
     let key = shown.devices.all().map(|device| words::key(shown, device, &heads));
     out += &format!("\n{}\n{}", paint(HEAD, "Key"), columns(&key.collect::<Vec<_>>(), width));
-    out + &legend(shown, &rows, width)
+    let numbered = shown.devices.nics.iter().any(|nic| heads(nic) == nic.id);
+    out + &legend(shown, &rows, numbered, width)
 }
 
 /// What is said of a host without devices.
@@ -192,8 +193,10 @@ fn columns(rows: &[Vec<String>], width: usize) -> String {
 }
 
 /// The notes at the end.
-fn legend(shown: &Shown, rows: &[&Device], width: usize) -> String {
-    let lines: Vec<String> = notes(shown, rows).iter().map(|line| paint(FAINT, line)).collect();
+fn legend(shown: &Shown, rows: &[&Device], numbered: bool, width: usize) -> String {
+    let mut notes = notes(shown, rows);
+    notes.extend(numbered.then(|| words::NIC_NUMBERS.to_owned()));
+    let lines: Vec<String> = notes.iter().map(|line| paint(FAINT, line)).collect();
     format!("\n{}\n", wrap::wrap(&lines.join("\n"), width))
 }
 

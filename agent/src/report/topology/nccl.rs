@@ -1,8 +1,9 @@
 //! `bedplate topology --nccl-xml`: the file that NCCL dumps (NCCL_TOPO_DUMP_FILE) and reads (NCCL_TOPO_FILE), as far as sysfs knows
 //! it (handbook §8.7; NCCL src/graph/xml.cc).
 //!
-//! NCCL climbs two levels of sysfs at a time: of each switch only the upstream port is there, root ports are not. Attributes stand
-//! in NCCL's order. What it asks CUDA, NVML and verbs for is left out, and NCCL adds it when it reads the file on its host: `sm`,
+//! NCCL climbs two levels of sysfs at a time: of each switch only the upstream port is there, root ports are not. All RDMA devices of
+//! a bus are one NIC at its function 00.0 (`topology::nccl`), below which their active ports are nets. Attributes stand in NCCL's
+//! order. What it asks CUDA, NVML and verbs for is left out, and NCCL adds it when it reads the file on its host: `sm`,
 //! `rank` and `gdr` of GPUs, `nvlink`, `c2c`, `latency`, `guid`, `maxconn` and `gdr` of NICs, `familyid` and `modelid` of CPUs.
 
 use std::collections::BTreeMap;
@@ -13,7 +14,8 @@ use crate::facts::pci::{Function, Link};
 use crate::facts::{Arch, CpuVendor};
 use crate::host::Reading;
 use crate::topology::cpulist;
-use crate::topology::devices::{Device, Sort};
+use crate::topology::devices::Device;
+use crate::topology::nccl::{self, Net};
 use crate::value::PciAddress;
 
 /// The version that NCCL wants (NCCL_TOPO_XML_VERSION).
@@ -55,22 +57,15 @@ fn escaped(value: &str) -> String {
     value.chars().filter(plain).take(255).collect()
 }
 
-/// The file: GPUs, and NICs with an RDMA device. One with a Data Direct function is where that is, as NCCL has it since 2.27
-/// (NCCL_IB_DATA_DIRECT).
+/// The file: GPUs, and RDMA devices with an active port.
 pub fn xml(shown: &Shown) -> String {
-    let mut nics = BTreeMap::new();
-    for nic in shown.devices.nics.iter().filter(|nic| nic.sort == Sort::Nic) {
-        let dma = shown
-            .devices
-            .nics
-            .iter()
-            .find(|dma| dma.sort == Sort::DataDirect && dma.of.contains(&nic.address()));
-        if !nic.function.infiniband.is_empty() {
-            nics.insert(dma.unwrap_or(nic).address(), (nic, dma.is_some()));
-        }
+    let nets = nccl::nets(&shown.topology, &shown.devices.nics, shown.placement);
+    let mut nics: BTreeMap<PciAddress, Vec<(usize, Net)>> = BTreeMap::new();
+    for (dev, net) in nets.into_iter().enumerate() {
+        nics.entry(net.place).or_default().push((dev, net));
     }
     let (children, cpus) = (BTreeMap::new(), BTreeMap::new());
-    let mut tree = Tree { shown, nics, children, cpus, nets: 0 };
+    let mut tree = Tree { shown, nics, children, cpus };
     let nics: Vec<PciAddress> = tree.nics.keys().copied().collect();
     for address in shown.devices.gpus.iter().map(Device::address).chain(nics) {
         tree.add(address);
@@ -89,14 +84,12 @@ pub fn xml(shown: &Shown) -> String {
 
 struct Tree<'s, 'a> {
     shown: &'s Shown<'a>,
-    /// NICs by the function that stands for them, and whether that is a Data Direct one.
-    nics: BTreeMap<PciAddress, (&'s Device<'a>, bool)>,
+    /// Nets with their numbers, by the function that stands for their NIC.
+    nics: BTreeMap<PciAddress, Vec<(usize, Net)>>,
     /// What hangs from a switch, sorted.
     children: BTreeMap<PciAddress, Vec<PciAddress>>,
     /// What hangs from a CPU, by NUMA node (−1: none), sorted.
     cpus: BTreeMap<i32, Vec<PciAddress>>,
-    /// NICs numbered so far.
-    nets: usize,
 }
 
 impl Tree<'_, '_> {
@@ -134,9 +127,16 @@ impl Tree<'_, '_> {
 
     fn pci(&mut self, address: PciAddress) -> Element {
         let mut attributes = vec![("busid", address.to_string())];
-        if let Some(function) = self.shown.topology.tree().get(address) {
-            attributes.extend(identity(function));
-            attributes.extend(self.link(function));
+        match self.shown.topology.tree().get(address) {
+            Some(function) => {
+                attributes.extend(identity(function));
+                attributes.extend(self.link(function));
+            }
+            // A place that NCCL has made up: all that it knows is that it put a NIC there.
+            None => {
+                let known = [("class", "0x02"), ("link_speed", ""), ("link_width", "")];
+                attributes.extend(known.map(|(key, value)| (key, value.to_owned())));
+            }
         }
         let mut pci = Element::new("pci", attributes);
         let below = self.children.remove(&address).unwrap_or_default();
@@ -144,8 +144,11 @@ impl Tree<'_, '_> {
         let gpus = &self.shown.devices.gpus;
         if let Some(dev) = gpus.iter().position(|gpu| gpu.address() == address) {
             pci.below.push(Element::new("gpu", vec![("dev", dev.to_string())]));
-        } else if pci.below.is_empty() {
-            pci.below.extend(self.nic(address));
+        }
+        if let Some(nets) = self.nics.remove(&address) {
+            let mut nic = Element::new("nic", Vec::new());
+            nic.below = nets.iter().map(|(dev, net)| element(*dev, net)).collect();
+            pci.below.push(nic);
         }
         pci
     }
@@ -165,24 +168,13 @@ impl Tree<'_, '_> {
         let speed = ("link_speed", speed.unwrap_or_default());
         vec![speed, ("link_width", width.map(|width| width.to_string()).unwrap_or_default())]
     }
+}
 
-    /// A net for each active port of its RDMA device.
-    fn nic(&mut self, address: PciAddress) -> Option<Element> {
-        let (device, direct) = *self.nics.get(&address)?;
-        let mut nic = Element::new("nic", Vec::new());
-        for name in &device.function.infiniband {
-            let ports = self.shown.placement.ports.get(name).map_or(&[][..], Vec::as_slice);
-            for port in ports.iter().filter(|port| port.active) {
-                let shown = if direct { format!("{name}_dma") } else { name.clone() };
-                let mut net = vec![("name", shown), ("dev", self.nets.to_string())];
-                net.extend(port.megabits.map(|megabits| ("speed", megabits.to_string())));
-                net.push(("port", port.number.to_string()));
-                nic.below.push(Element::new("net", net));
-                self.nets += 1;
-            }
-        }
-        Some(nic)
-    }
+fn element(dev: usize, net: &Net) -> Element {
+    let mut attributes = vec![("name", net.name.clone()), ("dev", dev.to_string())];
+    attributes.extend(net.megabits.map(|megabits| ("speed", megabits.to_string())));
+    attributes.push(("port", net.port.to_string()));
+    Element::new("net", attributes)
 }
 
 fn insert(list: &mut Vec<PciAddress>, address: PciAddress) {

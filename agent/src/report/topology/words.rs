@@ -13,11 +13,17 @@ pub(super) const NIC: What = ("NIC", "NICs");
 /// Disks.
 pub(super) const DISK: What = ("NVMe disk", "NVMe disks");
 
+/// GPUs that share a device and are named; the rest is counted.
+const MOST_NAMED: usize = 16;
+
 /// How GPUs are numbered.
 pub(super) const NUMBERS: &str = "GPUs are numbered in PCI order.";
 /// The same, where NVIDIA's tools number as well.
 pub(super) const NUMBERS_NVIDIA: &str = "GPUs are numbered in PCI order, as nvidia-smi does. CUDA numbers the fastest first \
     unless CUDA_DEVICE_ORDER=PCI_BUS_ID.";
+/// How NICs are numbered, said where a number stands for one.
+pub(super) const NIC_NUMBERS: &str = "NICs are numbered by their RDMA devices' names, shorter ones first, as nvidia-smi seems to do; \
+    those without one follow.";
 /// Why there is no `NV18` here.
 pub(super) const NVLINK: &str = "NVLink is no part of PCI: between GPUs this is the way by PCIe, where nvidia-smi may show NV#.";
 /// What a column `mlx5_0_dma` is.
@@ -66,8 +72,11 @@ pub(super) fn reason(
     if let Some((nearer, distance)) = choice.taken {
         parts.push(format!("{} is nearer ({distance}) and goes to another GPU", called(nearer)));
     }
-    if !choice.shared_with.is_empty() {
-        let others: Vec<String> = choice.shared_with.iter().map(|gpu| called(*gpu)).collect();
+    let others = choice.shared_with(gpu.address());
+    if !others.is_empty() {
+        let more = others.len().saturating_sub(MOST_NAMED);
+        let mut others: Vec<String> = others.into_iter().take(MOST_NAMED).map(called).collect();
+        others.extend((more > 0).then(|| format!("{more} more GPUs")));
         let gpus = shown.devices.gpus.len();
         let counts = shown.pairings.counts;
         let count = if several == NIC.1 { counts.0 } else { counts.1 };

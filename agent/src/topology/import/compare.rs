@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Imported;
 use super::nccl::{File, Function};
-use super::smi::{Matrix, Row};
+use super::smi::{self, Matrix, Row};
+use crate::facts::pci;
 use crate::facts::placement::Placement;
 use crate::host::Reading;
 use crate::topology::devices::{Device, Devices, Sort};
-use crate::topology::{Distance, Topology, cpulist};
+use crate::topology::{Distance, Topology, cpulist, nccl};
 use crate::value::PciAddress;
 
 /// The host.
@@ -42,6 +43,8 @@ pub struct Compared {
     pub agreeing: usize,
     /// Statements about which sysfs knows nothing.
     pub unknown: usize,
+    /// NICs of a matrix that its legend does not name, so that nobody can say which they are.
+    pub unnamed: usize,
 }
 
 impl Compared {
@@ -62,13 +65,13 @@ impl Compared {
 pub fn compare(imported: &Imported, here: Here) -> Compared {
     let mut compared = Compared::default();
     match imported {
-        Imported::Nccl(file) => nccl(file, here, &mut compared),
-        Imported::Smi(matrix) => smi(matrix, here, &mut compared),
+        Imported::Nccl(file) => of_xml(file, here, &mut compared),
+        Imported::Smi(matrix) => of_matrix(matrix, here, &mut compared),
     }
     compared
 }
 
-fn nccl(file: &File, here: Here, compared: &mut Compared) {
+fn of_xml(file: &File, here: Here, compared: &mut Compared) {
     compared.check(file.version.as_deref() == Some("1"), || {
         let version =
             file.version.as_ref().map_or("none".to_owned(), |version| format!("{version:?}"));
@@ -109,20 +112,19 @@ fn nccl(file: &File, here: Here, compared: &mut Compared) {
 
 fn of_function(function: &Function, address: PciAddress, here: Here, compared: &mut Compared) {
     let about = || address.to_string();
-    let Some(own) = here.topology.tree().get(address) else {
-        compared
-            .check(false, || (about(), "a PCI function".to_owned(), "no such function".to_owned()));
-        return;
-    };
-    if function.gpu {
-        let what = || format!("{}:{} of class 0x{:06x}", own.vendor, own.device, own.class);
-        compared.check(own.is_gpu(), || (about(), "a GPU".to_owned(), what()));
-    }
-    if let Some(class) = &function.class {
-        let whole = format!("0x{:06x}", own.class);
-        compared.check(whole.starts_with(class.as_str()), || {
-            (about(), format!("class {class}"), whole.clone())
-        });
+    match here.topology.tree().get(address) {
+        Some(own) => identity(function, own, &about(), compared),
+        None => {
+            let made_up = function.nets.iter().any(|net| {
+                let rdma = named(net.strip_suffix("_dma").unwrap_or(net), here);
+                rdma.is_some_and(|nic| nccl::place(nic.address) == address)
+            });
+            let missing = || (about(), "a PCI function".to_owned(), "no such function".to_owned());
+            compared.check(made_up, missing);
+            if !made_up {
+                return;
+            }
+        }
     }
     let above = here.topology.nccl_switches(address).first().copied();
     let below = |above: Option<String>| {
@@ -138,28 +140,49 @@ fn of_function(function: &Function, address: PciAddress, here: Here, compared: &
             (about(), format!("NUMA node {}", function.numaid), format!("NUMA node {node}"))
         });
     }
+    nets(function, address, here, compared);
+}
+
+/// What a function is.
+fn identity(function: &Function, own: &pci::Function, about: &str, compared: &mut Compared) {
+    if function.gpu {
+        let what = || format!("{}:{} of class 0x{:06x}", own.vendor, own.device, own.class);
+        compared.check(own.is_gpu(), || (about.to_owned(), "a GPU".to_owned(), what()));
+    }
+    if let Some(class) = &function.class {
+        let whole = format!("0x{:06x}", own.class);
+        compared.check(whole.starts_with(class.as_str()), || {
+            (about.to_owned(), format!("class {class}"), whole.clone())
+        });
+    }
+}
+
+/// The RDMA device of that name.
+fn named<'h>(name: &str, here: Here<'h, '_>) -> Option<&'h pci::Function> {
+    let functions = here.topology.tree().functions.values();
+    functions.into_iter().find(|f| f.infiniband.iter().any(|own| own == name))
+}
+
+/// RDMA devices that are said to be at a function.
+fn nets(function: &Function, address: PciAddress, here: Here, compared: &mut Compared) {
     for net in &function.nets {
         let (name, direct) = match net.strip_suffix("_dma") {
             Some(name) => (name, true),
             None => (net.as_str(), false),
         };
-        let named = |f: &&crate::facts::pci::Function| f.infiniband.iter().any(|own| own == name);
-        let Some(nic) = here.topology.tree().functions.values().find(named) else {
+        let Some(nic) = named(name, here) else {
             let what = || {
                 (format!("net {net}"), format!("at {address}"), "no such RDMA device".to_owned())
             };
             compared.check(false, what);
             continue;
         };
-        // NCCL puts VFs at device 0, function 0 of their bus (NCCL_IB_MERGE_VFS).
-        let merged =
-            nic.is_vf() && (nic.address.domain, nic.address.bus) == (address.domain, address.bus);
         let dma = here.devices.nics.iter().any(|dma| {
             dma.sort == Sort::DataDirect
                 && dma.address() == address
                 && dma.of.contains(&nic.address)
         });
-        let fits = if direct { dma } else { nic.address == address || merged };
+        let fits = if direct { dma } else { nccl::may_be_at(nic, address) };
         compared.check(fits, || {
             let whose = if direct { "the NIC is at " } else { "at " };
             (format!("net {net}"), format!("at {address}"), format!("{whose}{}", nic.address))
@@ -182,14 +205,14 @@ fn missing(
     }
     let nets: BTreeSet<&str> =
         file.functions.iter().flat_map(|f| &f.nets).map(String::as_str).collect();
-    for nic in here.devices.nics.iter().filter(|nic| nic.sort == Sort::Nic) {
-        for name in &nic.function.infiniband {
-            let there =
-                nets.contains(name.as_str()) || nets.contains(format!("{name}_dma").as_str());
-            let at =
-                || (format!("net {name}"), "not there".to_owned(), format!("at {}", nic.address()));
-            compared.check(there, at);
-        }
+    for net in nccl::nets(here.topology, &here.devices.nics, here.placement) {
+        let name = net.name.strip_suffix("_dma").unwrap_or(&net.name);
+        let there = nets.contains(name) || nets.contains(format!("{name}_dma").as_str());
+        let at = named(name, here).map(|nic| nic.address);
+        compared.check(there, || {
+            let here = at.map_or_else(String::new, |at| format!("at {at}"));
+            (format!("net {name}"), "not there".to_owned(), here)
+        });
     }
 }
 
@@ -219,9 +242,8 @@ fn affinity_of(
     });
 }
 
-fn smi(matrix: &Matrix, here: Here, compared: &mut Compared) {
-    let is_gpu =
-        |name: &&String| name.strip_prefix("GPU").is_some_and(|n| n.parse::<u16>().is_ok());
+fn of_matrix(matrix: &Matrix, here: Here, compared: &mut Compared) {
+    let is_gpu = |name: &&String| smi::is_numbered(name, "GPU");
     let gpus = (matrix.columns.iter().filter(is_gpu).count(), here.devices.gpus.len());
     compared.check(gpus.0 == gpus.1, || {
         let several = |count: usize| format!("{count} GPU{}", if count == 1 { "" } else { "s" });
@@ -238,8 +260,12 @@ fn smi(matrix: &Matrix, here: Here, compared: &mut Compared) {
     };
     let devices: Vec<Option<&Device>> = matrix.columns.iter().map(|column| find(column)).collect();
     for (column, device) in matrix.columns.iter().zip(&devices) {
-        let called =
-            legend.get(column.as_str()).map(|name| format!(" ({name})")).unwrap_or_default();
+        let called = legend.get(column.as_str());
+        if called.is_none() && device.is_none() && smi::is_numbered(column, "NIC") {
+            compared.unnamed += 1;
+            continue;
+        }
+        let called = called.map(|name| format!(" ({name})")).unwrap_or_default();
         let what =
             || (format!("{column}{called}"), "a device".to_owned(), "no such device".to_owned());
         compared.check(device.is_some(), what);

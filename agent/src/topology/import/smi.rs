@@ -65,11 +65,15 @@ pub fn parse(text: &str) -> Result<Matrix, ImportError> {
     }
     let names = lines.filter_map(|line| {
         let (nic, name) = line.first()?.split_once(": ")?;
-        let is_nic = nic.strip_prefix("NIC").is_some_and(|n| n.parse::<u16>().is_ok());
-        is_nic.then(|| (nic.to_owned(), name.trim().to_owned()))
+        is_numbered(nic, "NIC").then(|| (nic.to_owned(), name.trim().to_owned()))
     });
     matrix.legend = names.take(MOST).collect();
     Ok(matrix)
+}
+
+/// Whether a device of the matrix is one of that kind: `GPU0`, `NIC3`.
+pub fn is_numbered(device: &str, kind: &str) -> bool {
+    device.strip_prefix(kind).is_some_and(|number| number.parse::<u16>().is_ok())
 }
 
 /// Cells stand between tabs; where these were lost in copying, between two blanks or more.

@@ -1,0 +1,62 @@
+//! The made-up machines: trees of files, and the running machine's own directories covered by them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bedplate::demo::{HostSpec, write_tree};
+
+use crate::Fallible;
+
+/// A made-up machine on disk.
+pub struct Machine {
+    pub name: &'static str,
+    pub root: PathBuf,
+    pub functions: usize,
+    pub bridges: Vec<String>,
+}
+
+impl Machine {
+    pub fn make(name: &'static str, spec: &HostSpec, directory: &Path) -> Fallible<Self> {
+        let root = directory.join(name);
+        fs::create_dir(&root)?;
+        write_tree(&spec.build(), &root)?;
+        let mut machine = Machine { name, root, functions: 0, bridges: Vec::new() };
+        machine.functions = fs::read_dir(format!("{}/devices", machine.pci()))?.count();
+        let bridges = Command::new("sh").args(["-c", &machine.list_bridges()]).output()?;
+        machine.bridges = String::from_utf8(bridges.stdout)?.lines().map(str::to_owned).collect();
+        if machine.functions == 0 || machine.bridges.is_empty() {
+            return Err(format!("lspci finds no bridge on the made-up machine {name}").into());
+        }
+        Ok(machine)
+    }
+
+    /// Where pciutils shall look, without blanks or quotes: it is in a directory that we named.
+    pub fn pci(&self) -> String {
+        format!("{}/sys/bus/pci", self.root.display())
+    }
+
+    pub fn list_bridges(&self) -> String {
+        format!("lspci -A linux-sysfs -O sysfs.path={} -D -n -d ::0604 | cut -d' ' -f1", self.pci())
+    }
+
+    /// Makes it the running machine of this process and of all that it starts from now on: in a mount namespace of our own its
+    /// files cover those of the machine that we run on.
+    pub fn become_the_running_one(&self) -> Fallible<()> {
+        let mut covered = vec!["sys", "etc", "boot"];
+        covered.extend(["proc/cmdline", "proc/cpuinfo", "proc/modules", "proc/meminfo"]);
+        for place in covered {
+            let (from, to) = (self.root.join(place), Path::new("/").join(place));
+            if !from.exists() || !to.exists() {
+                continue;
+            }
+            let done = Command::new("mount").arg("--rbind").arg(&from).arg(&to).status()?;
+            if !done.success() {
+                return Err(
+                    format!("mount --rbind {} {}: {done}", from.display(), to.display()).into()
+                );
+            }
+        }
+        Ok(())
+    }
+}

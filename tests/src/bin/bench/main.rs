@@ -1,0 +1,148 @@
+//! How long bedplate takes to read a machine, beside the programs people use for it now.
+//!
+//! Run it with
+//!
+//! ```text
+//! cargo build --release && cargo run --release -p bedplate-tests --bin bench [-- --runs N]
+//! ```
+//!
+//! It makes two machines out of the demo builder, an HGX node and one of more than 10,000 functions, as files in a
+//! temporary directory (on tmpfs if /dev/shm is there), and lets `bedplate plan`, `inspect --json`, `verify` and `topology`,
+//! `lspci -vvv` and a loop of `setpci` over all bridges read them. bedplate takes them for the running machine: the benchmark starts
+//! itself again in a mount namespace where their `/sys` covers the real one (unshare -rm), and, where that is not allowed, says so
+//! and measures what can read an image root. Whole processes are timed, one after the other in
+//! rounds so that a slow moment of the machine hits all of them; the first round is not counted. System calls, processes
+//! and config-space reads are counted by strace in runs of their own; peak memory is what GNU time says.
+//!
+//! What the numbers cannot say: files on tmpfs answer at once, registers do not. A config-space dword takes about
+//! 1 µs on hardware and 10 or more in a virtual machine, so look at the dwords before the milliseconds.
+//!
+//! It prints numbers and ratios, no verdict. Needs lspci, setpci, strace, GNU time and a release build of bedplate.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program whose output is its purpose"
+)]
+
+mod machine;
+mod measure;
+mod programs;
+mod table;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use bedplate::demo::HostSpec;
+
+use machine::Machine;
+
+/// Functions of the huge machine.
+const HUGE: usize = 10_000;
+/// Rounds unless told otherwise.
+const RUNS: usize = 11;
+
+type Fallible<T> = Result<T, Box<dyn Error>>;
+
+/// Says that we are in a namespace of our own.
+const INSIDE: &str = "BEDPLATE_BENCH_INSIDE";
+
+fn main() -> ExitCode {
+    match in_a_namespace().unwrap_or_else(bench) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Does it all in a mount namespace of our own; `None`: this is it, or there is none to be had.
+fn in_a_namespace() -> Option<Fallible<()>> {
+    let quiet =
+        |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if std::env::var_os(INSIDE).is_some()
+        || !quiet(Command::new("unshare").args(["-rm", "true"]))
+            .is_ok_and(|status| status.success())
+    {
+        return None;
+    }
+    let run = || {
+        let mut inside = Command::new("unshare");
+        inside.arg("-rm").arg(std::env::current_exe()?).args(std::env::args_os().skip(1));
+        match inside.env(INSIDE, "1").status()?.success() {
+            true => Ok(()),
+            false => Err("it failed inside of its namespace".into()),
+        }
+    };
+    Some(run())
+}
+
+fn bench() -> Fallible<()> {
+    let live = std::env::var_os(INSIDE).is_some();
+    if !live {
+        println!("no mount namespace here (unshare -rm): only image roots are measured");
+    }
+    let runs = runs()?;
+    let bedplate = tools()?;
+    let shm = Path::new("/dev/shm");
+    let on_tmpfs = shm.is_dir();
+    let directory = if on_tmpfs { tempfile::tempdir_in(shm)? } else { tempfile::tempdir()? };
+    println!(
+        "{runs} rounds each, in {} ({})",
+        directory.path().display(),
+        if on_tmpfs { "tmpfs" } else { "no /dev/shm: a file system that may be slower" }
+    );
+    let hgx = HostSpec::default();
+    let huge = HostSpec { functions: HUGE, ..HostSpec::default() };
+    let mut tables = Vec::new();
+    for (name, spec) in [("hgx", hgx), ("huge", huge)] {
+        let machine = Machine::make(name, &spec, directory.path())?;
+        if live {
+            machine.become_the_running_one()?;
+        }
+        let programs = programs::programs(&bedplate, &machine, live);
+        let rows = measure::measure(&machine, &programs, runs, directory.path())?;
+        table::print(&machine, &programs, &rows);
+        tables.push((machine.functions, rows));
+    }
+    if let [(small, hgx), (large, huge)] = &tables[..] {
+        table::linearity(*small, hgx, *large, huge);
+    }
+    Ok(())
+}
+
+/// `--runs N`.
+fn runs() -> Fallible<usize> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments[..] {
+        [] => Ok(RUNS),
+        [flag, number] if flag == "--runs" => match number.parse() {
+            Ok(runs @ 1..) => Ok(runs),
+            _ => Err(format!("--runs wants a number from 1, not {number:?}").into()),
+        },
+        _ => Err("usage: bench [--runs N]".into()),
+    }
+}
+
+/// Checks that everything needed is there; returns the bedplate that was built beside this program.
+fn tools() -> Fallible<PathBuf> {
+    for (tool, package, version) in [
+        ("lspci", "pciutils", "--version"),
+        ("setpci", "pciutils", "--version"),
+        ("strace", "strace", "--version"),
+        ("time", "time (GNU time)", "--version"),
+    ] {
+        let found =
+            Command::new(tool).arg(version).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        found.map_err(|error| format!("{tool} cannot be started ({error}): install {package}"))?;
+    }
+    let bedplate = std::env::current_exe()?.with_file_name("bedplate");
+    if !bedplate.is_file() {
+        return Err(
+            format!("{} is not there: run cargo build --release", bedplate.display()).into()
+        );
+    }
+    Ok(bedplate)
+}

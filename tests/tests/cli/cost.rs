@@ -1,0 +1,56 @@
+//! What reading a large host costs, counted by strace: an image root costs no more than the running machine, and nothing is read
+//! twice. Times are for the benchmark.
+
+use std::path::Path;
+use std::process::Command;
+
+use bedplate::demo::{HostSpec, write_tree};
+use bedplate_tests::{fixtures, program};
+
+/// Functions of the made-up host: enough that what a start costs does not count.
+const FUNCTIONS: usize = 1_000;
+
+/// System calls of a command on it, by strace, and what it says itself that its reader made; `None`: there is no strace.
+fn calls(root: &Path, command: &[&str]) -> Option<(f64, f64)> {
+    let strace = fixtures::tool("strace")?;
+    let log = root.join("strace");
+    let output = Command::new(strace)
+        // Only a debug build asks whether a descriptor is open before it closes it.
+        .args(["-f", "-c", "-U", "calls,name", "-e", "trace=!fcntl", "-o"])
+        .arg(&log)
+        .arg(program::path())
+        .args(command)
+        .args(["--cost", "--root"])
+        .arg(root)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    if stderr.contains("ptrace") {
+        fixtures::unchecked("strace cannot trace here");
+        return None;
+    }
+    assert!(output.status.success(), "{stderr}");
+    let summary = std::fs::read_to_string(log).unwrap();
+    let total = summary.lines().find_map(|line| line.trim().strip_suffix("total"));
+    let total: f64 = total.expect("a total").trim().parse().unwrap();
+    let own = stderr.lines().find_map(|line| line.split(" functions, ").nth(1)?.split(' ').next());
+    Some((total, own.expect("what it cost").parse().unwrap()))
+}
+
+#[test]
+fn an_image_root_costs_nine_calls_a_function() {
+    let directory = tempfile::tempdir().unwrap();
+    let spec = HostSpec { functions: FUNCTIONS, ..HostSpec::default() };
+    write_tree(&spec.build(), directory.path()).unwrap();
+    let devices = directory.path().join("sys/bus/pci/devices");
+    let functions = std::fs::read_dir(devices).unwrap().count() as f64;
+    assert!(functions >= FUNCTIONS as f64);
+    for (command, most) in
+        [(&["plan", "--profile", "hgx-h100"][..], 9.0), (&["inspect", "--json"], 22.0)]
+    {
+        let Some((all, own)) = calls(directory.path(), command) else { return };
+        assert!(all <= most * functions, "{command:?}: {all} calls for {functions} functions");
+        // What `--cost` says is what was done, but for starting the program and writing what it found.
+        assert!(all >= own && all - own <= 1_500.0, "{command:?}: {all} calls, it says {own}");
+    }
+}
