@@ -226,7 +226,7 @@ mod tests {
             },
             "done": [], "warnings": [], "changes": [], "blockers": [], "unknowns": [], "pending": [],
             "need": "none", "hash": "", "cause": null, "watch": { "directories": [], "attributes": [] },
-            "devices": devices, "facts": {}, "plan_json": "",
+            "devices": devices, "facts": {}, "checks": [], "plan_json": "",
         }))
         .unwrap()
     }

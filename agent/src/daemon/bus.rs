@@ -11,6 +11,7 @@ use zbus::names::UniqueName;
 use zbus::object_server::SignalEmitter;
 use zbus::{fdo, interface};
 
+use super::checks::outcome_name;
 use super::logind;
 use super::on_demand::Asking;
 use super::restart::RestartError;
@@ -284,6 +285,19 @@ impl Agent {
         self.see(|shown| shown.status.last_converged.map_or(0, super::logind::usec))
     }
 
+    /// What each check of `bedplate verify` came to: its id, `pass`, `warn`, `fail`, `unknown` or `not-applicable`, and what was
+    /// found, where it did not pass. Empty while the host is not what its profile says; without those that the profile ignores.
+    #[zbus(property(emits_changed_signal = "invalidates"))]
+    fn checks(&self) -> Vec<(String, String, String)> {
+        self.see(|shown| {
+            let checks = shown.status.checks.iter().flatten().map(|checked| {
+                let outcome = outcome_name(checked.outcome).to_owned();
+                (checked.id.clone(), outcome, checked.text.clone())
+            });
+            checks.collect()
+        })
+    }
+
     /// The plan of the last look, as JSON: what `bedplate plan` prints.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn plan_json(&self) -> String {
@@ -322,6 +336,9 @@ pub async fn signal_changes(
     if before.last_converged != now.last_converged {
         agent.last_converged_changed(emitter).await?;
     }
+    if before.checks != now.checks {
+        agent.checks_invalidate(emitter).await?;
+    }
     if before != now {
         agent.status_json_invalidate(emitter).await?;
         agent.plan_json_invalidate(emitter).await?;
@@ -353,6 +370,9 @@ pub trait Agent1 {
     /// See [`Agent`].
     #[zbus(allow_interactive_auth)]
     fn forget_missing(&self) -> zbus::Result<String>;
+    /// See [`Agent`].
+    #[zbus(property(emits_changed_signal = "invalidates"))]
+    fn checks(&self) -> zbus::Result<Vec<(String, String, String)>>;
     /// See [`Agent`].
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn status_json(&self) -> zbus::Result<String>;

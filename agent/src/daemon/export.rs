@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::checks::{Checked, OUTCOMES, outcome_name};
 use super::public_file::replace;
 use super::status::{STATES, Status, Verdict};
 use super::usage;
@@ -22,6 +23,7 @@ pub(super) const FEATURES: &str = "/etc/kubernetes/node-feature-discovery/featur
 pub fn metrics(status: &Status) -> String {
     let mut families = Families(String::new());
     host_metrics(status, &mut families);
+    check_metrics(status, &mut families);
     reboot_metrics(status, &mut families);
     daemon_metrics(status, &mut families);
     families.0
@@ -61,7 +63,8 @@ fn host_metrics(status: &Status, out: &mut Families) {
     let states = STATES
         .map(|state| (format!("{{state=\"{}\"}}", state.name()), flag(state == status.state)));
     out.family("state", "gauge", "State of the host: 1 for the current one.", &states);
-    let help = "Whether everything the profile asks for is in effect.";
+    let help =
+        "Whether everything the profile asks for is in effect and no check stands against it.";
     out.gauge("ready", help, flag(status.verdict == Verdict::Ready));
     let sample = |((kind, effect), count)| {
         (format!("{{kind=\"{kind}\",effect=\"{effect}\"}}"), number(count))
@@ -74,6 +77,22 @@ fn host_metrics(status: &Status, out: &mut Families) {
     out.gauge("unknowns", "What could not be read.", count(status.unknowns.len()));
     let help = "Values that something else keeps changing.";
     out.gauge("contested", help, count(status.contested.len()));
+}
+
+/// A series for every check and outcome, so that an alert is `bedplate_check{outcome="fail"} == 1`.
+fn check_metrics(status: &Status, out: &mut Families) {
+    let mut checks: Vec<&Checked> = status.checks.iter().flatten().collect();
+    checks.sort_by_key(|checked| &checked.id);
+    let of_one = |checked: &&Checked| {
+        let (id, now) = (checked.id.clone(), checked.outcome);
+        OUTCOMES.map(|outcome| {
+            let labels = format!("{{id=\"{id}\",outcome=\"{}\"}}", outcome_name(outcome));
+            (labels, flag(outcome == now))
+        })
+    };
+    let samples: Vec<_> = checks.iter().flat_map(of_one).collect();
+    let help = "Checks of bedplate verify: 1 for the current outcome; none while the profile is not in effect.";
+    out.family("check", "gauge", help, &samples);
 }
 
 fn reboot_metrics(status: &Status, out: &mut Families) {
@@ -114,6 +133,14 @@ pub fn features(status: &Status) -> String {
     }
     let ready = status.verdict == Verdict::Ready;
     let _ = writeln!(out, "bedplate.ready={ready}\nbedplate.state={}", status.state.name());
+    if let Some(checks) = &status.checks {
+        let failed: Vec<&Checked> = checks.iter().filter(|checked| checked.fails()).collect();
+        let _ = writeln!(out, "bedplate.failed-checks={}", failed.len());
+        // The one to deal with first: a list of all might be longer than a label's value may be.
+        if let Some(first) = failed.first() {
+            let _ = writeln!(out, "bedplate.failed-check={}", first.id);
+        }
+    }
     for (name, value) in &status.facts {
         // Label values are letters, digits, `-`, `_` and `.` (Kubernetes, labels and selectors).
         let value: String = value

@@ -58,6 +58,10 @@ messages! {
     BLOCKED Warning "78420a2966d743359c5869884c0f4ebc";
     /// Something could not be read: whether the host is right is not known.
     UNREAD Warning "4e76316987ce4903bacd10821d19b5b4";
+    /// A check of `bedplate verify` does not pass any more.
+    CHECK Warning "9cf7bc85e4d54e049142368819ede1a3";
+    /// It passes again.
+    CHECK_PASSED Info "281cbdee5d0547699347d1bc629079e0";
     /// The profile cannot be used, or the host not be looked at.
     UNUSABLE Error "066b72f8c1a8418f989c892be6409883";
     /// The bus is back.

@@ -1,9 +1,11 @@
 //! What is said of an observation in the log; what still is as it was is not said again.
 
+use super::checks::Checked;
 use super::journal::{self, say, say_of};
 use super::observation::{Difference, Observation};
 use crate::enforce_hold::EnforceHold;
 use crate::plan::{RebootNeed, Unknown};
+use crate::verify::Verdict as Outcome;
 
 /// Says what became of the changes that were applied, and what went wrong beside them. `plan`: the hash of what they were
 /// part of.
@@ -46,6 +48,7 @@ pub struct Logged {
     differences: Vec<Difference>,
     blockers: Vec<String>,
     unknowns: Vec<String>,
+    checks: Vec<Checked>,
     need: Option<RebootNeed>,
 }
 
@@ -90,6 +93,27 @@ impl Logged {
         self.unknowns = unknowns;
     }
 
+    /// Says which checks come to something else than at the last judgement. Another wording of the same outcome is not said again.
+    pub fn checks(&mut self, observation: &Observation) {
+        let Some(checks) = &observation.checks else { return };
+        for checked in checks {
+            let before = self.checks.iter().find(|before| before.id == checked.id);
+            let before = before.map(|before| before.outcome);
+            match checked.outcome {
+                now if before == Some(now) => {}
+                Outcome::Fail | Outcome::Warn => say(journal::CHECK, &words(checked)),
+                // What could only be a warning and is not known is told by `bedplate verify` alone.
+                Outcome::Unknown if checked.hides() => say(journal::CHECK, &words(checked)),
+                Outcome::Unknown | Outcome::Pass | Outcome::NotApplicable => {
+                    if matches!(before, Some(Outcome::Fail | Outcome::Warn)) && !checked.speaks() {
+                        say(journal::CHECK_PASSED, &format!("check {} passes again", checked.id));
+                    }
+                }
+            }
+        }
+        self.checks.clone_from(checks);
+    }
+
     /// Says that a boot is needed, or a colder one than before.
     pub fn need(&mut self, need: RebootNeed, reason: &str) {
         if self.need.unwrap_or(RebootNeed::None) < need {
@@ -97,4 +121,15 @@ impl Logged {
         }
         self.need = Some(need);
     }
+}
+
+fn words(checked: &Checked) -> String {
+    let Checked { id, text, .. } = checked;
+    let word = match checked.outcome {
+        Outcome::Fail => "fails",
+        Outcome::Warn => "warns",
+        _ => "cannot tell",
+    };
+    let remedy = checked.remedy.as_ref().map(|remedy| format!("; do: {remedy}"));
+    format!("check {id} {word}: {text}{}", remedy.unwrap_or_default())
 }

@@ -8,6 +8,7 @@
 
 pub mod backoff;
 pub mod bus;
+pub mod checks;
 pub mod debounce;
 pub mod devices;
 pub mod early_boot;

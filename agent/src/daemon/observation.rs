@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::checks::Checked;
 use crate::kind::Watch;
 use crate::kind::cmdline::diagnosis::Cause;
 use crate::plan::{Blocker, Change, Effect, Item, Pending, Plan, RebootNeed, Unknown};
@@ -55,6 +56,9 @@ pub struct Observation {
     pub devices: Option<Vec<Device>>,
     /// Facts that are worth a label: `iommu`, `vfs`, `acs`.
     pub facts: BTreeMap<String, String>,
+    /// What the checks of `bedplate verify` came to; `None`: they were not made, because the host is not what the profile says.
+    #[serde(default)]
+    pub checks: Option<Vec<Checked>>,
     /// The plan, as `bedplate plan --json` prints it.
     pub plan_json: String,
 }

@@ -6,6 +6,7 @@ mod kernel_log;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::checks;
 use super::observation::{self, Device, Difference, Done, Observation};
 use super::public::{self, Words};
 use crate::apply::{self, Event};
@@ -15,8 +16,8 @@ use crate::engine::profile_source::Choice;
 use crate::engine::{self, Applied, EngineError, Planned, Request, Target};
 use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
-use crate::host::Reader;
 use crate::host::dir::DirReader;
+use crate::host::{Reader, link};
 use crate::kind::cmdline::diagnosis::Cause;
 use crate::kind::{Context, KINDS, Watch, cmdline};
 use crate::mask;
@@ -50,8 +51,11 @@ pub struct Selected<'a> {
 /// [`ObserveError`].
 pub fn observe() -> Result<Observation, ObserveError> {
     let reader = DirReader::live();
-    let planned = engine::prepare(&reader, &REQUEST)?;
-    Ok(seen(&reader, &planned, &words(&reader, &planned), Vec::new(), Vec::new())?)
+    // At once what the checks need, too: a host is converged at most looks.
+    let planned = engine::prepare_at(&reader, &REQUEST, Depth::Thorough)?;
+    let mut seen = seen(&reader, &planned, &words(&reader, &planned), Vec::new(), Vec::new())?;
+    judge(&reader, &planned, &mut seen);
+    Ok(seen)
 }
 
 /// Applies what was selected and looks at the host; `at` is told what is being done.
@@ -82,7 +86,7 @@ pub fn apply(
     let now = jiff::Timestamp::now();
     let Applied { before, report, after, .. } =
         engine::apply(&Target::Live, &REQUEST, &mut select, &mut watch, now)?;
-    let (reader, after) = (DirReader::live(), after?);
+    let (reader, mut after) = (DirReader::live(), after?);
     let words = words(&reader, &after);
     let shown = public::plan(&before.plan, &words);
     let ended = shown.body.changes.iter().zip(&report.changes).map(|(change, report)| Done {
@@ -90,7 +94,21 @@ pub fn apply(
         failure: public::failure(&report.outcome),
     });
     let warnings = report.warnings.iter().map(|text| mask::text(text)).collect();
-    Ok(seen(&reader, &after, &words, ended.collect(), warnings)?)
+    let mut seen = seen(&reader, &after, &words, ended.collect(), warnings)?;
+    if seen.is_right() {
+        // The plan needed less.
+        after.facts = engine::observe(&reader, Depth::Thorough);
+        judge(&reader, &after, &mut seen);
+    }
+    Ok(seen)
+}
+
+/// Adds what the checks come to, where nothing else is in the way of `ready`.
+fn judge(reader: &dyn Reader, planned: &Planned, seen: &mut Observation) {
+    seen.checks = seen.is_right().then(|| {
+        let report = engine::verify_planned(reader, planned, kernel_log::of_checks());
+        checks::public(&report)
+    });
 }
 
 /// What the profile says to the daemon, without asking anything that a driver answers.
@@ -168,6 +186,7 @@ fn seen(
         watch: watch(&loaded.profile, facts, reader),
         devices: devices(facts, desired),
         facts: labels(facts, reader),
+        checks: None,
         plan_json: json::plan(&shown, &facts.label())?,
     })
 }
@@ -192,7 +211,7 @@ fn cause(reader: &dyn Reader, planned: &Planned) -> Option<Cause> {
     match cmdline::why_not_in_effect(&context, None) {
         // Only then is there something to look for.
         Some(Cause::Rejected { .. }) => {
-            cmdline::why_not_in_effect(&context, kernel_log::read().as_deref())
+            cmdline::why_not_in_effect(&context, kernel_log::complaints().as_deref())
         }
         cause => cause,
     }
@@ -240,7 +259,23 @@ fn watch(profile: &Profile, facts: &Facts, reader: &dyn Reader) -> Watch {
         directories: directories.collect(),
         attributes: attributes.into_iter().collect(),
         interfaces: interfaces.into_iter().collect(),
+        links: links(facts, reader),
     }
+}
+
+/// Interfaces that go down with an RDMA port: its own, and the bond that has it.
+fn links(facts: &Facts, reader: &dyn Reader) -> Vec<String> {
+    let Some(tree) = facts.pci.known() else { return Vec::new() };
+    let carries = |function: &&Function| {
+        function.is_nic() && !function.is_vf() && !function.vfio && !function.infiniband.is_empty()
+    };
+    let own = tree.functions.values().filter(carries).flat_map(|nic| &nic.net);
+    let with_bond = own.flat_map(|name| {
+        let bond = reader.link(&format!("/sys/class/net/{name}/master")).ok();
+        let bond = bond.as_deref().and_then(link::last_part).map(str::to_owned);
+        [Some(name.clone()), bond].into_iter().flatten()
+    });
+    with_bond.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 /// What schedulers select nodes by.

@@ -21,7 +21,7 @@ use super::helper::Helpers;
 use super::journal::{self, say};
 use super::logind::{self, ManagerProxy, Stage};
 use super::observation::Observation;
-use super::status::{Status, Verdict};
+use super::status::Status;
 use super::store::{Store, StoreError};
 use crate::enforce_hold::EnforceHold;
 use crate::kind::cmdline::diagnosis::Cause;
@@ -170,7 +170,8 @@ impl Restart {
     fn forget_attempts(&self, record: &mut Record, status: &Status, observation: &Observation) {
         let before = record.clone();
         record.booted(&self.boot_id);
-        if observation.is_right() && status.verdict == Verdict::Ready {
+        // Attempts are counted for settings: what checks find beside them, a cable that is out, keeps none.
+        if observation.is_right() && status.is_as_the_profile_says() {
             record.forget_earlier(&self.boot_id);
         }
         if *record != before

@@ -3,6 +3,7 @@
 mod answer;
 mod clock;
 mod end;
+mod judge;
 mod link;
 mod on_request;
 mod pass;

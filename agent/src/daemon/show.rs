@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use crate::daemon::backoff::{CLEARS, Contested, Failed};
+use crate::daemon::checks::{Checked, counted};
 use crate::daemon::status::{RebootStatus, State, Status, Verdict};
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootPolicy};
@@ -58,11 +59,33 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
             status.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let _ = writeln!(out, "  host     {}", facts.join(", "));
     }
+    if let Some(checks) = &status.checks {
+        let _ = writeln!(out, "  checks   {} (`bedplate verify` shows all)", counted(checks));
+    }
     lists(status, &mut out);
+    checks(status, &mut out);
     if live && (status.reboot.is_needed() || status.state == State::Stuck) {
         let _ = writeln!(out, "\nreboot: {} (`bedplate reboot status`)", status.reboot.state);
     }
     out
+}
+
+/// The checks that keep the host from being ready. What only warns is counted above.
+fn checks(status: &Status, out: &mut String) {
+    let mut list = |title: &str, such: fn(&Checked) -> bool| {
+        let mut those = status.checks.iter().flatten().filter(|one| such(one)).peekable();
+        if those.peek().is_some() {
+            let _ = writeln!(out, "\n{}", paint(HEAD, title));
+        }
+        for one in those {
+            let _ = writeln!(out, "  {}: {}", one.id, one.text);
+            if let Some(remedy) = &one.remedy {
+                let _ = writeln!(out, "      do: {remedy}");
+            }
+        }
+    };
+    list("checks that fail", Checked::fails);
+    list("checks that cannot tell", Checked::hides);
 }
 
 /// What differs, waits, is in the way, could not be read, failed, and is left to others.

@@ -11,6 +11,7 @@ mod state;
 pub use state::{STATES, State, Verdict};
 
 use super::backoff::{Contested, Failed};
+use super::checks::{self, Checked};
 use super::observation::{Difference, Observation};
 use crate::enforce_hold::EnforceHold;
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
@@ -21,6 +22,8 @@ use crate::reboot::state::RebootState;
 
 /// Format version of [`Status`] as JSON; raised when a field changes its name or meaning, not when one is added.
 pub const VERSION: u32 = 2;
+/// Why a host is `converged`.
+const IN_EFFECT: &str = "everything the profile asks for is in effect";
 /// What is known before the first look.
 const NOT_OBSERVED: &str = "the host has not been observed yet";
 /// Where the daemon keeps it for those without a bus. Everybody may read it.
@@ -81,6 +84,10 @@ pub struct Status {
     /// What was tried and failed, and is tried again.
     #[serde(default)]
     pub failed: Vec<Failed>,
+    /// What the checks of `bedplate verify` came to, but those that the profile ignores, in the order in which they are to be
+    /// dealt with; `None`: they were not made, because the host is not what the profile says.
+    #[serde(default)]
+    pub checks: Option<Vec<Checked>>,
     /// The reboot.
     pub reboot: RebootStatus,
     /// Facts that are worth a label.
@@ -191,6 +198,7 @@ impl Status {
             pending: Vec::new(),
             contested: Vec::new(),
             failed: Vec::new(),
+            checks: None,
             reboot: RebootStatus::default(),
             facts: BTreeMap::new(),
         }
@@ -206,6 +214,7 @@ impl Status {
         self.pending.clone_from(&observation.pending);
         self.facts.clone_from(&observation.facts);
         self.contested = contested;
+        self.checks.clone_from(&observation.checks);
         self.reboot.need = Some(observation.need);
         self.reboot.policy = Some(observation.reboot.policy);
         self.reboot.plan.clone_from(&observation.hash);
@@ -220,6 +229,7 @@ impl Status {
     pub fn fail(&mut self, why: String) {
         self.state = State::Error;
         self.verdict = Verdict::CannotTell;
+        self.checks = None;
         self.set_unknown(why);
     }
 
@@ -233,6 +243,7 @@ impl Status {
         self.unknowns.clear();
         self.pending.clear();
         self.contested.clear();
+        self.checks = None;
         self.set_unknown(why);
     }
 
@@ -241,6 +252,7 @@ impl Status {
         self.state = State::Stopped;
         self.verdict = Verdict::NotReady;
         self.work = None;
+        self.checks = None;
         self.reason = "the daemon was stopped: nothing keeps this host as its profile says".into();
     }
 
@@ -292,21 +304,37 @@ impl Status {
             let what = if what.is_empty() { "a change".to_owned() } else { what };
             (State::WaitingForBoot, format!("{what} counts only after a boot"))
         } else {
-            (State::Converged, "everything the profile asks for is in effect".to_owned())
+            (State::Converged, IN_EFFECT.to_owned())
         };
         self.state = state;
         self.reason = match &self.held {
             Some(held) if state != State::Converged => format!("{reason}; {}", held.describe()),
             _ => reason,
         };
-        self.verdict = match (state, self.unknowns.first()) {
-            (State::Converged, None) => Verdict::Ready,
-            (State::Converged, Some(unknown)) => {
+        self.verdict = match state {
+            State::Converged => self.judge(),
+            _ => Verdict::NotReady,
+        };
+    }
+
+    /// The verdict on a host that is in effect what the profile says. What is known to be wrong comes before what is not known.
+    fn judge(&mut self) -> Verdict {
+        let (verdict, why) = checks::verdict(self.checks.as_deref());
+        match (verdict, self.unknowns.first()) {
+            (Verdict::Ready | Verdict::CannotTell, Some(unknown)) => {
                 self.reason = format!("{} could not be read: {}", unknown.subject, unknown.reason);
                 Verdict::CannotTell
             }
-            _ => Verdict::NotReady,
-        };
+            _ => {
+                self.reason = why.unwrap_or_else(|| format!("{IN_EFFECT}, and no check fails"));
+                verdict
+            }
+        }
+    }
+
+    /// Whether the host is known to be what the profile says. It may not be ready all the same: a cable may be out.
+    pub fn is_as_the_profile_says(&self) -> bool {
+        self.state == State::Converged && self.unknowns.is_empty()
     }
 
     /// Changes that are pending, by kind and effect: what metrics count.

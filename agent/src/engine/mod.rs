@@ -12,8 +12,8 @@ mod verify;
 
 pub use change::{Applied, Reverted, Target, apply, may_change, revert};
 pub use lints::Judged;
-pub use prepare::{EngineError, Planned, Request, choose, prepare, prepare_loaded};
-pub use verify::{Verified, verify};
+pub use prepare::{EngineError, Planned, Request, choose, prepare, prepare_at, prepare_loaded};
+pub use verify::{Verified, verify, verify_planned};
 
 use std::borrow::Cow;
 

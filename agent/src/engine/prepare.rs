@@ -117,7 +117,19 @@ pub fn choose(
 /// # Errors
 /// [`EngineError`].
 pub fn prepare(reader: &dyn Reader, request: &Request<'_>) -> Result<Planned, EngineError> {
-    let mut facts = observe(reader, Depth::Plan);
+    prepare_at(reader, request, Depth::Plan)
+}
+
+/// The same from facts of this depth; the plan is the same from [`Depth::Plan`] on.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn prepare_at(
+    reader: &dyn Reader,
+    request: &Request<'_>,
+    depth: Depth,
+) -> Result<Planned, EngineError> {
+    let mut facts = observe(reader, depth);
     let chosen = choose(reader, &mut facts, request)?;
     planned(reader, facts, chosen, request)
 }
@@ -182,5 +194,24 @@ fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>)
             Ok((Ledger::default(), Some(unknown)))
         }
         loaded => loaded.map(|ledger| (ledger, None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo;
+
+    /// The daemon plans from what the checks need; `bedplate plan` reads less.
+    #[test]
+    fn more_facts_make_no_other_plan() {
+        let choice = Choice::HostOrShipped;
+        let request =
+            Request { choice, cpu: None, live_only: false, allowed: &[], needs_ledger: false };
+        for (name, _) in demo::names() {
+            let host = demo::snapshot(name).unwrap();
+            let plan = |depth| prepare_at(&host, &request, depth).unwrap().plan;
+            assert_eq!(plan(Depth::Plan), plan(Depth::Thorough), "{name}");
+        }
     }
 }

@@ -9,7 +9,8 @@ use super::suspect::suspects;
 use super::{EngineError, Planned, Request, choose, observe};
 use crate::desired::AcsPolicy;
 use crate::facts::{Depth, Facts};
-use crate::host::Reader;
+use crate::host::{KernelLog, Reader, Reading};
+use crate::kernel_log;
 use crate::kind::acs;
 use crate::kind::cmdline::show;
 use crate::profile::Loaded;
@@ -41,17 +42,33 @@ pub fn verify(
         Err(EngineError::NoProfile) if matches!(request.choice, Choice::HostOnly) => None,
         Err(error) => return Err(error),
     };
-    let line = show::look(reader, &facts);
-    let suspects = suspects(&line, &facts);
-    let observed = Observed::read(reader, &facts, line, suspects);
-    let section = planned.as_ref().map(|planned| &planned.loaded.profile.acs);
-    let asked = section.filter(|acs| acs.policy != AcsPolicy::Keep).cloned();
-    let acs = acs::resolve(&asked.unwrap_or_else(acs::for_direct_traffic), &facts);
-    let evidence = Evidence::new(&facts, &observed, &acs, planned.as_ref().map(in_effect));
-    let said = planned.as_ref().map(|planned| &planned.loaded.profile.verify.severity);
-    let report = judge(&evidence, selection, said.unwrap_or(&BTreeMap::new()));
-    drop(evidence);
+    let log = Reading::from_result(reader.kernel_log(kernel_log::kept));
+    let report = report(reader, &facts, planned.as_ref(), log, selection);
     Ok(Verified { facts, loaded: planned.map(|planned| planned.loaded), report })
+}
+
+/// Judges a host that was planned for by every check, by the facts of the plan: they have to be thorough
+/// ([`Depth::Thorough`]). `log`: what the kernel's log says ([`kernel_log::kept`]).
+pub fn verify_planned(reader: &dyn Reader, planned: &Planned, log: Reading<KernelLog>) -> Report {
+    report(reader, &planned.facts, Some(planned), log, &Selection::default())
+}
+
+fn report(
+    reader: &dyn Reader,
+    facts: &Facts,
+    planned: Option<&Planned>,
+    log: Reading<KernelLog>,
+    selection: &Selection,
+) -> Report {
+    let line = show::look(reader, facts);
+    let suspects = suspects(&line, facts);
+    let observed = Observed::read(reader, facts, line, suspects, log);
+    let section = planned.map(|planned| &planned.loaded.profile.acs);
+    let asked = section.filter(|acs| acs.policy != AcsPolicy::Keep).cloned();
+    let acs = acs::resolve(&asked.unwrap_or_else(acs::for_direct_traffic), facts);
+    let evidence = Evidence::new(facts, &observed, &acs, planned.map(in_effect));
+    let said = planned.map(|planned| &planned.loaded.profile.verify.severity);
+    judge(&evidence, selection, said.unwrap_or(&BTreeMap::new()))
 }
 
 fn in_effect(planned: &Planned) -> InEffect<'_> {

@@ -130,12 +130,12 @@ pub(super) fn ask_for_default_routes(reader: &dyn Reader) -> Result<BTreeSet<Str
     route::default_interfaces().map_err(|refusal| read_error(path, refusal))
 }
 
-/// The interfaces that a datagram of rtnetlink's group RTNLGRP_LINK tells of.
-pub fn changed_links(datagram: &[u8]) -> Vec<String> {
+/// The interfaces that a datagram of rtnetlink's group RTNLGRP_LINK tells of, each with its flags (include/uapi/linux/if.h).
+pub fn changed_links(datagram: &[u8]) -> Vec<(String, u32)> {
     let mut bodies = Vec::new();
     // What is garbled ends the list.
     let _ = read(datagram, &mut bodies);
-    bodies.iter().filter_map(|body| link::name_in(body)).collect()
+    bodies.iter().filter_map(|body| Some((link::name_in(body)?, link::flags_in(body)?))).collect()
 }
 
 /// Reads a datagram as an answer to each question that is asked here: what the tests of hostile bytes call.

@@ -81,6 +81,9 @@ pub struct Watch {
     /// Network interfaces of PFs on which something is set by netlink.
     #[serde(default)]
     pub interfaces: Vec<String>,
+    /// Network interfaces of which only whether they are up and have a link counts.
+    #[serde(default)]
+    pub links: Vec<String>,
 }
 
 impl Watch {

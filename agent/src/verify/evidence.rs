@@ -65,14 +65,14 @@ pub struct Suspect {
 }
 
 impl Observed {
-    /// Reads it; `suspect`: what lints say of the command line.
+    /// Reads it; `suspect`: what lints say of the command line; `log`: what the kernel's says, wherever it was read.
     pub fn read(
         reader: &dyn Reader,
         facts: &Facts,
         command_line: Shown,
         suspect: Vec<Suspect>,
+        log: Reading<KernelLog>,
     ) -> Self {
-        let log = Reading::from_result(reader.kernel_log(kernel_log::kept));
         let modules = log.known().map(kernel_log::modules).unwrap_or_default().into_iter();
         let complained_of =
             modules.map(|module| (module.clone(), is_loaded(reader, &module))).collect();

@@ -41,7 +41,9 @@ fn its_description_is_well_formed() {
     let answer: Vec<_> = answer.map(|out| (out.attribute("name"), out.attribute("type"))).collect();
     assert_eq!(answer, [(Some("state"), Some("s")), (Some("text"), Some("s"))]);
     let names: Vec<&str> = interface.children().filter_map(|node| node.attribute("name")).collect();
-    for name in ["Plan", "ScheduleReboot", "CancelReboot", "State", "PlanJson", "StatusJson"] {
+    for name in
+        ["Plan", "ScheduleReboot", "CancelReboot", "State", "Checks", "PlanJson", "StatusJson"]
+    {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
 }

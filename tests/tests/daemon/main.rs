@@ -7,6 +7,7 @@ mod bus;
 mod by_itself;
 mod called_off;
 mod came;
+mod checks;
 mod commands;
 mod flood;
 mod flooder;

@@ -322,6 +322,7 @@ pub fn right(rig: &Rig) -> Value {
         "hash": "nothing", "cause": null,
         "watch": { "directories": [rig.path("watched").display().to_string()], "attributes": [] },
         "facts": { "iommu": "identity", "vfs": "7" },
+        "checks": [{ "id": "acs.path", "outcome": "pass", "severity": "fail" }],
         "plan_json": "{\"bedplate_plan\":1}\n"
     })
 }
@@ -333,6 +334,13 @@ pub fn with_devices(mut seen: Value, devices: &[&str]) -> Value {
         json!({ "address": address, "what": what, "selected": true })
     };
     seen["devices"] = devices.iter().map(device).collect();
+    seen
+}
+
+/// The observation of a host that is as the profile says, with one more check that came to this.
+pub fn with_check(mut seen: Value, id: &str, outcome: &str, text: &str) -> Value {
+    let check = json!({ "id": id, "outcome": outcome, "severity": "fail", "text": text, "remedy": "look at it" });
+    seen["checks"].as_array_mut().expect("a list").push(check);
     seen
 }
 
@@ -348,6 +356,7 @@ pub fn difference() -> Value {
 pub fn drifted(rig: &Rig) -> Value {
     let mut seen = right(rig);
     seen["changes"] = json!([difference()]);
+    seen["checks"] = json!(null);
     seen
 }
 

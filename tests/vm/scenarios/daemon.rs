@@ -76,11 +76,12 @@ const OPTIONS: &str = "options = { virtio_blk = { queue_depth = 64 } }";
 fn life(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     install(case, &node)?;
-    let profile = PROFILE.replace("[modules]", &format!("[modules]\n{OPTIONS}"));
+    let profile = PROFILE.replace("[modules]", &format!("[modules]\n{OPTIONS}")) + guest::STAND_INS;
     enabled(&node, &profile)?;
     read_by_anybody(&node)?;
     put_back(&node)?;
     rebooted(&node, &profile)?;
+    judged(&node)?;
     boot_file_put_back(&node)?;
     killed(&node)
 }
@@ -175,6 +176,30 @@ fn rebooted(node: &Node, profile: &str) -> Result<()> {
         "the record"
     );
     Ok(())
+}
+
+/// By the checks of `verify`, in the unit's sandbox.
+fn judged(node: &Node) -> Result<()> {
+    const UNIT: &str = "/etc/systemd/system/slurmd.service";
+    let metric = |value: &str| {
+        let line = format!("bedplate_check{{id=\"limits.memlock\",outcome=\"{value}\"}} 1");
+        format!("grep -qx '{line}' /run/bedplate/bedplate.prom")
+    };
+    node.step("what a check finds is not ready, also where the host is what its profile says");
+    // The unit has no /dev/kmsg, but the journal's copy.
+    node.ok("bedplate status --json | grep -A1 '\"id\": \"pcie.log\"' | grep pass")?;
+    node.put(UNIT, "[Service]\nExecStart=/bin/true\n")?;
+    node.run("bedplate reconcile")?;
+    let status = node.expect(4, "bedplate status")?;
+    check!(
+        status.contains("limits.memlock: jobs of slurmd") && status.contains("converged"),
+        "bedplate status:\n{status}"
+    );
+    node.ok(&metric("fail"))?;
+    node.ok(&format!("rm {UNIT}"))?;
+    node.run("bedplate reconcile")?;
+    node.expect(0, "bedplate status")?;
+    node.ok(&format!("! {}", metric("fail"))).map(drop)
 }
 
 fn boot_file_put_back(node: &Node) -> Result<()> {

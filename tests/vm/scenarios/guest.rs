@@ -13,6 +13,18 @@ pub fn profile_with_vfs(vfs: u32) -> String {
     PROFILE.replace("vfs = 7", &format!("vfs = {vfs}"))
 }
 
+/// What a node without GPUs and RDMA can never have: its stand-ins have no driver, and igb is no RDMA NIC. For profiles of nodes
+/// that are to be ready.
+pub const STAND_INS: &str = "
+[verify.severity]
+\"modules.driver\" = { level = \"ignore\", reason = \"no driver takes a stand-in\" }
+\"modules.gpudirect\" = { level = \"ignore\", reason = \"no driver takes a stand-in\" }
+\"sriov.drivers\" = { level = \"ignore\", reason = \"the kernel of the node has no igbvf\" }
+\"limits.device-nodes\" = { level = \"ignore\", reason = \"no driver takes a stand-in\" }
+\"firmware.above-4g\" = { level = \"warn\", reason = \"a stand-in has no large window\" }
+\"rdma.port-state\" = { level = \"ignore\", reason = \"igb has no RDMA\" }
+";
+
 /// Where bedplate looks for its profile.
 pub const PROFILE_PATH: &str = "/etc/bedplate/profile.toml";
 

@@ -110,6 +110,8 @@ fn apply(ops: &Operator) -> Result<()> {
         &["+ iommu=pt", "then: run update-grub", "a cold reboot is needed", remedy],
     )?;
     node.ok(&format!("printf '\n[modules]\ngpudirect = \"none\"\n' >>{PROFILE_PATH}"))?;
+    node.put("/root/stand-ins.toml", guest::STAND_INS)?;
+    node.ok(&format!("cat /root/stand-ins.toml >>{PROFILE_PATH}"))?;
     ops.types(3, "bedplate apply --yes", &["… run update-grub", "waiting for a boot"])?;
     same!(guest::of(&guest::acs(node)?, &PATH_PORTS), ["0011"; 6], "ACS");
     same!(guest::vfs(node)?, ["1"; 3], "VFs");

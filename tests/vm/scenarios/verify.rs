@@ -13,17 +13,6 @@ pub const SCENARIOS: &[Scenario] = &[("verify::good_and_broken", good_and_broken
 
 const UNIT: &str = include_str!("../../../systemd/bedplate-boot.service");
 
-/// What a node without GPUs and RDMA can never have: its stand-ins have no driver, and igb is no RDMA NIC.
-const STAND_INS: &str = "
-[verify.severity]
-\"modules.driver\" = { level = \"ignore\", reason = \"no driver takes a stand-in\" }
-\"modules.gpudirect\" = { level = \"ignore\", reason = \"no driver takes a stand-in\" }
-\"sriov.drivers\" = { level = \"ignore\", reason = \"the kernel of the node has no igbvf\" }
-\"limits.device-nodes\" = { level = \"ignore\", reason = \"no driver takes a stand-in\" }
-\"firmware.above-4g\" = { level = \"warn\", reason = \"a stand-in has no large window\" }
-\"rdma.port-state\" = { level = \"ignore\", reason = \"igb has no RDMA\" }
-";
-
 /// What each check comes to on the good node, and why where it does not pass.
 const GOOD: &[(&str, &str, &str)] = &[
     ("topology.devices", "pass", ""),
@@ -187,7 +176,7 @@ fn is_found(found: &Found, what: &str, check: &str, named: &str) -> Result<()> {
 
 fn good_and_broken(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
-    node.put(PROFILE_PATH, guest::profile_with_vfs(1) + STAND_INS)?;
+    node.put(PROFILE_PATH, guest::profile_with_vfs(1) + guest::STAND_INS)?;
 
     node.step("as Debian boots it: not ready");
     let (answer, found) = verify(&node)?;

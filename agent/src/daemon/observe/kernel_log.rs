@@ -1,26 +1,66 @@
-//! This boot's kernel log, for why an argument is not in effect.
+//! This boot's kernel log. The worker's unit has no /dev/kmsg (ProtectKernelLogs=), but the journal's copy.
 
 use std::time::Duration;
 
 use crate::cmdline::complaint;
 use crate::host::child::{self, Keep};
-use crate::host::kmsg;
+use crate::host::kmsg::{self, Line};
+use crate::host::{KernelLog, Reading};
+use crate::kernel_log::kept;
 
-/// What this boot's kernel log complains of, as much as is kept. The unit has no /dev/kmsg (ProtectKernelLogs=), but the
-/// journal's copy.
-pub fn read() -> Option<String> {
+/// What a kernel says first (init/version-timestamp.c, linux_banner): where it is there, nothing before it is missing.
+const FIRST: &str = "Linux version ";
+
+/// What this boot's kernel log complains of, as much as is kept: why an argument is not in effect.
+pub fn complaints() -> Option<String> {
+    const LIMIT: Duration = Duration::from_secs(30);
     let complaints = |line: &str| complaint::parts(line).map(|_| line.to_owned());
     match kmsg::read(complaints) {
         Ok((log, _)) => Some(log.lines.iter().map(|line| format!("{}\n", line.text)).collect()),
-        Err(_) => journal(),
+        // The oldest lines first, which are those of the start; a log full of later troubles is not read to its end.
+        Err(_) => journal(LIMIT, Keep::Head(MOST)),
     }
 }
 
-/// The oldest lines first, which are those of the start; a log full of later troubles is not read to its end.
-fn journal() -> Option<String> {
-    const MOST: Keep = Keep::Head(4 << 20);
-    const LIMIT: Duration = Duration::from_secs(30);
+/// What checks judge by.
+pub fn of_checks() -> Reading<KernelLog> {
+    const LIMIT: Duration = Duration::from_secs(10);
+    match kmsg::read(kept) {
+        Ok((log, _)) => Reading::Known(log),
+        // The newest lines: a GPU falls off the bus days after the start.
+        Err(error) => match journal(LIMIT, Keep::Tail(MOST)).filter(|text| !text.is_empty()) {
+            Some(text) => Reading::Known(parse(&text)),
+            None => Reading::unknown(format!("{error}, and journalctl shows no copy of it")),
+        },
+    }
+}
+
+/// The lines that mean something. Times are left out: nobody is told them.
+fn parse(text: &str) -> KernelLog {
+    let lines = text.lines().filter_map(kept).map(|text| Line { ms: 0, text });
+    KernelLog { whole: text.starts_with(FIRST), lines: lines.collect() }
+}
+
+/// Bytes of the journal's copy that are taken.
+const MOST: usize = 4 << 20;
+
+fn journal(limit: Duration, keep: Keep) -> Option<String> {
     let arguments = ["--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager"];
-    let ran = child::run(&child::find("journalctl").ok()?, arguments, LIMIT, MOST).ok()?;
+    let ran = child::run(&child::find("journalctl").ok()?, arguments, limit, keep).ok()?;
     Some(String::from_utf8_lossy(&ran.output).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_without_its_first_line_proves_nothing_by_what_it_lacks() {
+        let gone = "NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.\nhunter2\n";
+        let log = parse(gone);
+        let texts: Vec<&str> = log.lines.iter().map(|line| line.text.as_str()).collect();
+        assert_eq!(texts, ["0000:18:00.0: GPU has fallen off the bus"]);
+        assert!(!log.whole);
+        assert!(parse(&format!("{FIRST}6.8.0-45-generic\n{gone}")).whole);
+    }
 }

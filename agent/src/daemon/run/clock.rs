@@ -20,7 +20,8 @@ impl Daemon {
 
     /// When the loop comes around although nothing happens.
     pub(super) fn wake(&self) -> Instant {
-        [self.retry, self.decide_again, self.debounce.ends(), self.bus_again.map(|(at, _)| at)]
+        let bus_again = self.bus_again.map(|(at, _)| at);
+        [self.retry, self.decide_again, self.debounce.ends(), bus_again, self.looks.again.at()]
             .into_iter()
             .flatten()
             .fold(self.recheck, Instant::min)
@@ -48,7 +49,13 @@ impl Daemon {
             }
             self.beat();
             self.publish().await;
+            // What checks look at gives no sign of most of its changes: counters of errors, the kernel's log, ports of
+            // InfiniBand. Nothing is known to have happened: what was said counts until such a look finds something else.
+            if self.status.checks.is_some() {
+                self.look_beside();
+            }
         }
+        self.judge_if_due(now);
         if self.decide_again.is_some_and(|at| at <= now) {
             self.decide().await;
         }

@@ -1,5 +1,5 @@
-//! Looks that others ask for. Such a look is made beside the loop, which goes on meanwhile; nothing follows from it but a
-//! look of the loop's own, where it found the host other than it was known to be.
+//! Looks that others ask for, or the clock. Such a look is made beside the loop, which goes on meanwhile; nothing follows from
+//! it but a look of the loop's own, where it found the host other than it was known to be.
 
 use std::time::Instant;
 
@@ -7,6 +7,8 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 
 use super::Daemon;
+use super::judge::Again;
+use crate::daemon::checks;
 use crate::daemon::events::Trigger;
 use crate::daemon::launch::Launch;
 use crate::daemon::observation::Observation;
@@ -18,6 +20,8 @@ type Seen = Option<Box<Observation>>;
 
 pub(super) struct OnRequest {
     asked: Asked,
+    /// Those that nobody asks for.
+    pub(super) again: Again,
     to_seen: Sender<Seen>,
     under_way: Option<JoinHandle<()>>,
     seen: Receiver<Seen>,
@@ -31,7 +35,8 @@ pub(super) enum Happened {
 impl OnRequest {
     pub(super) fn new() -> Self {
         let (to_seen, seen) = mpsc::channel(1);
-        OnRequest { asked: Asked::default(), to_seen, under_way: None, seen }
+        let (asked, again) = (Asked::default(), Again::default());
+        OnRequest { asked, again, to_seen, under_way: None, seen }
     }
 
     /// For those who ask.
@@ -72,12 +77,7 @@ impl OnRequest {
 impl Daemon {
     pub(super) async fn on_request(&mut self, happened: Happened) {
         match happened {
-            Happened::Wanted
-                if self.looks.asked.begin(self.status.observations, Instant::now()) =>
-            {
-                self.looks.begin(&self.options.launch);
-            }
-            Happened::Wanted => {}
+            Happened::Wanted => self.look_beside(),
             Happened::Seen(seen) => {
                 // What the loop has seen since counts, not this.
                 let newest = self.looks.asked.end(self.status.observations);
@@ -91,11 +91,20 @@ impl Daemon {
         }
     }
 
+    /// Begins a look beside the loop, unless one is under way or was made just now.
+    pub(super) fn look_beside(&mut self) {
+        if self.looks.asked.begin(self.status.observations, Instant::now()) {
+            self.looks.begin(&self.options.launch);
+        }
+    }
+
     /// Whether it is not what is shown.
     fn is_news(&self, seen: Option<&Observation>) -> bool {
         match (seen, &self.observation) {
             (Some(seen), Some(known)) => {
-                self.unusable.is_some() || seen.plan_json != known.plan_json
+                self.unusable.is_some()
+                    || seen.plan_json != known.plan_json
+                    || !checks::are_no_news(seen.checks.as_deref(), known.checks.as_deref())
             }
             (Some(_), None) => true,
             // Why not is for the loop to find out, and to say once.

@@ -10,7 +10,7 @@ use crate::daemon::fingerprint;
 use crate::daemon::journal::{self, say};
 use crate::daemon::log_changes;
 use crate::daemon::observation::Observation;
-use crate::daemon::status::{Verdict, Work};
+use crate::daemon::status::Work;
 use crate::daemon::worker::{self, WorkError, WorkerMessage};
 use crate::enforce_hold::EnforceHold;
 use crate::error_chain::chain;
@@ -136,23 +136,25 @@ impl Daemon {
         self.unusable = None;
         self.profile_gone = None;
         self.report_missing(&mut observation);
-        let was = self.status.verdict;
+        let was = self.status.is_as_the_profile_says();
         self.status.failed = self.backoff.failed(&observation.changes);
         self.status.take(&observation, self.backoff.contested());
         if let Some(files) = &self.files {
             files.set(&observation.watch);
         }
         if let Some(links) = &self.links {
-            links.set(&observation.watch.interfaces);
+            links.set(&observation.watch);
         }
         self.watch_own_files();
         self.logged.differences(&observation);
         self.logged.blockers(&observation);
         self.logged.need(observation.need, &self.status.reason);
         self.logged.unknowns(&observation);
-        if self.status.verdict == Verdict::Ready {
+        self.logged.checks(&observation);
+        self.judge_again();
+        if self.status.is_as_the_profile_says() {
             self.status.last_converged = Some(Timestamp::now());
-            if was != Verdict::Ready {
+            if !was {
                 say(
                     journal::CONVERGED,
                     &format!("this host is what profile {} says", observation.profile),

@@ -74,11 +74,11 @@ impl State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Everything the profile asks for is in effect.
+    /// Everything the profile asks for is in effect, and no check of `bedplate verify` fails.
     Ready,
     /// Something is not.
     NotReady,
-    /// Something could not be read.
+    /// Something could not be read that counts.
     CannotTell,
 }
 

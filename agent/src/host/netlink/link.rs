@@ -57,6 +57,11 @@ pub(super) fn name_in(body: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(name.value()).trim_end_matches('\0').to_owned())
 }
 
+/// The flags in it: `ifi_flags` of `struct ifinfomsg`.
+pub(super) fn flags_in(body: &[u8]) -> Option<u32> {
+    u32_at(body, 8).ok()
+}
+
 /// Set attributes of one VF by one message.
 pub(in crate::host) fn set_vf(
     index: u32,
