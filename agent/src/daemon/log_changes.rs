@@ -96,19 +96,19 @@ impl Logged {
     /// Says which checks come to something else than at the last judgement. Another wording of the same outcome is not said again.
     pub fn checks(&mut self, observation: &Observation) {
         let Some(checks) = &observation.checks else { return };
+        // What could only be a warning and is not known is told by `bedplate verify` alone.
+        let counts = |checked: &Checked| {
+            matches!(checked.outcome, Outcome::Fail | Outcome::Warn) || checked.hides()
+        };
         for checked in checks {
             let before = self.checks.iter().find(|before| before.id == checked.id);
-            let before = before.map(|before| before.outcome);
-            match checked.outcome {
-                now if before == Some(now) => {}
-                Outcome::Fail | Outcome::Warn => say(journal::CHECK, &words(checked)),
-                // What could only be a warning and is not known is told by `bedplate verify` alone.
-                Outcome::Unknown if checked.hides() => say(journal::CHECK, &words(checked)),
-                Outcome::Unknown | Outcome::Pass | Outcome::NotApplicable => {
-                    if matches!(before, Some(Outcome::Fail | Outcome::Warn)) && !checked.speaks() {
-                        say(journal::CHECK_PASSED, &format!("check {} passes again", checked.id));
-                    }
-                }
+            if before.is_some_and(|before| before.outcome == checked.outcome) {
+                continue;
+            }
+            if counts(checked) {
+                say(journal::CHECK, &words(checked));
+            } else if before.is_some_and(counts) && !checked.speaks() {
+                say(journal::CHECK_PASSED, &format!("check {} passes again", checked.id));
             }
         }
         self.checks.clone_from(checks);
