@@ -241,10 +241,10 @@ fn ansible_changes_nothing_the_second_time() {
     let Some(playbook) = tool("ansible-playbook") else { return };
     for family in [GrubFamily::Debian, GrubFamily::Rhel] {
         let options = Options { grub_family: family, ..Options::default() };
-        // Seconds a run: two hosts stand for the others, which differ in values.
-        let some = made_with("ansible", &options).into_iter().filter(|made| {
-            ["mi300x with VFs", "hgx-h100 with VFs"].iter().any(|name| made.what.ends_with(name))
-        });
+        // Many seconds a run: one host stands for the others, which differ in values.
+        let some = made_with("ansible", &options)
+            .into_iter()
+            .filter(|made| made.what.ends_with("hgx-h100 with VFs"));
         let mut plays = 0;
         for Made { what, rendered } in some {
             let directory = tempfile::tempdir().unwrap();
@@ -287,7 +287,7 @@ fn ansible_changes_nothing_the_second_time() {
             }
             plays += 1;
         }
-        assert_eq!(plays, 2);
+        assert_eq!(plays, 1);
     }
 }
 
