@@ -112,7 +112,7 @@ move_drop_ins() {
   for path in "$destdir$old"/*.conf; do
     name=${path##*/}
     case $name in
-      cold-reboot.conf | vf-attributes.conf | '*.conf') continue ;;
+      cold-reboot.conf | vf-attributes.conf | no-user-namespace.conf | '*.conf') continue ;;
       fleetlock.conf) more="; a \`busy_command\` or \`command\` that works over the network needs systemd/bedplate-worker@.service.d/network.conf" ;;
       *) more=": Environment=, ReadWritePaths= and the like for looks, changes, \`busy_command\` and \`command\` belong to bedplate-worker@.service.d, bedplate-loader@.service.d and bedplate-check@.service.d" ;;
     esac

@@ -14,7 +14,7 @@ fn the_units_are_confined() {
     let dir = root.path().display().to_string();
     assert!(script(&["--destdir", &dir]).status.success());
     for (unit, most) in [
-        ("bedplate.service", 15),
+        ("bedplate.service", 12),
         ("bedplate-boot.service", 30),
         ("bedplate-worker@1.service", 26),
         ("bedplate-loader@1.service", 29),
@@ -97,15 +97,19 @@ fn the_units_stay_confined_with_drop_ins() {
         let entries = std::fs::read_dir(format!("{shipped}/{unit}.d")).expect("it is there");
         entries.map(|entry| entry.expect("ours").file_name().into_string().expect("text")).collect()
     };
-    assert_eq!(names("bedplate.service"), ["fleetlock.conf".to_owned()].into());
+    let daemons = ["fleetlock.conf", "no-user-namespace.conf"].map(str::to_owned);
+    assert_eq!(names("bedplate.service"), daemons.into(), "each has its limit");
     let workers = ["cold-reboot.conf", "network.conf", "vf-attributes.conf"].map(str::to_owned);
     assert_eq!(names("bedplate-worker@.service"), workers.into(), "each has its limit");
     let lock = "bedplate.service.d/fleetlock.conf";
+    let namespace = "bedplate.service.d/no-user-namespace.conf";
     let network = "bedplate-worker@.service.d/network.conf";
     let cold = "bedplate-worker@.service.d/cold-reboot.conf";
     let attributes = "bedplate-worker@.service.d/vf-attributes.conf";
-    let cases: [(&str, &[&str], u32); 7] = [
-        ("bedplate.service", &[lock], 17),
+    let cases: [(&str, &[&str], u32); 9] = [
+        ("bedplate.service", &[lock], 15),
+        ("bedplate.service", &[namespace], 13),
+        ("bedplate.service", &[lock, namespace], 17),
         ("bedplate-check@.service", &[network], 25),
         ("bedplate-worker@.service", &[network], 28),
         ("bedplate-worker@.service", &[cold], 27),

@@ -7,11 +7,11 @@ use crate::desired::Desired;
 use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::dir::ImageError;
 use crate::host::lock::LockError;
-use crate::host::{ReadError, Reader, WriteError};
+use crate::host::{ReadError, Reader, WriteError, old_copy};
 use crate::kind;
 use crate::ledger::{self, Ledger, LedgerError};
 use crate::plan::allowed::AllowedLint;
-use crate::plan::{Change, Plan, Unknown};
+use crate::plan::{Change, Note, Plan, Unknown};
 use crate::profile::Loaded;
 
 /// What to plan.
@@ -161,6 +161,7 @@ pub(super) fn planned(
     let Chosen { loaded, files } = chosen;
     let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &ledger);
     plan.body.unknowns.extend(unknown);
+    plan.body.notes.extend(put_back_first(reader, &ledger));
     let judged = Judged::new(&loaded, request.allowed);
     let stopping = judged.stopping();
     judged.report(&mut plan.body);
@@ -168,6 +169,26 @@ pub(super) fn planned(
         plan.body.changes.retain(Change::is_live);
     }
     Ok(Planned { facts, loaded, profile_files: files, desired, ledger, plan, stopping })
+}
+
+/// What `apply` puts back before it plans: a plan for a host with an empty boot entry is not what will be done.
+fn put_back_first(reader: &dyn Reader, ledger: &Ledger) -> Vec<Note> {
+    let is_gone = |path: &str| match reader.read(path) {
+        Ok(bytes) => bytes.is_empty(),
+        Err(error) => error.is_absent(),
+    };
+    let note = |path: &str| {
+        let copy = old_copy::path(path);
+        let record = ledger.files.get(path)?;
+        let kind = kind::KINDS.iter().find(|row| row.name == record.kind)?.name;
+        let text = format!(
+            "nothing is left of it: a power cut came while it was replaced. `apply` and `revert` first put back what is \
+             kept in {copy}, and plan again"
+        );
+        let is_there = reader.exists(&copy) == Ok(true);
+        (is_there && is_gone(path)).then(|| Note { kind, subject: path.to_owned(), text })
+    };
+    ledger.unfinished().filter_map(note).collect()
 }
 
 /// The host's ledger, if it asks for nothing but what the kinds do.
@@ -201,6 +222,7 @@ fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>)
 mod tests {
     use super::*;
     use crate::demo;
+    use crate::host::snapshot::{Node, Snapshot};
 
     /// The daemon plans from what the checks need; `bedplate plan` reads less.
     #[test]
@@ -213,5 +235,25 @@ mod tests {
             let plan = |depth| prepare_at(&host, &request, depth).unwrap().plan;
             assert_eq!(plan(Depth::Plan), plan(Depth::Thorough), "{name}");
         }
+    }
+
+    /// Of the one without a record nobody knows why it is empty; the one with a content was replaced after all.
+    #[test]
+    fn a_plan_names_the_files_that_are_put_back_first() {
+        let mut host = Snapshot::new(false);
+        let record = r#"{"kind":"cmdline","original":{"state":"absent"},"ours":[],
+            "unfinished":{"change":"cmdline/x","before":{"state":"absent"}}}"#;
+        let ledger = format!(
+            r#"{{"version":1,"owed":[],"owned":{{}},"files":{{"/e/empty.conf":{record},"/e/whole.conf":{record}}}}}"#
+        );
+        for (name, text) in [("empty", ""), ("whole", "title New\n"), ("foreign", "")] {
+            host.insert(&format!("/e/{name}.conf"), Node::File(text.into()));
+            host.insert(&format!("/e/.{name}.conf.bedplate-old"), Node::File("title Old\n".into()));
+        }
+        let ledger = Ledger::parse(ledger.as_bytes(), "ledger.json").unwrap();
+        let notes = put_back_first(&host, &ledger);
+        let named: Vec<&str> = notes.iter().map(|note| note.subject.as_str()).collect();
+        assert_eq!(named, ["/e/empty.conf"]);
+        assert!(notes[0].text.contains("/e/.empty.conf.bedplate-old"), "{}", notes[0].text);
     }
 }

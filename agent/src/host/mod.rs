@@ -14,6 +14,7 @@ pub mod link;
 pub mod lock;
 pub mod module;
 mod netlink;
+pub mod old_copy;
 pub mod process;
 mod reading;
 pub mod recorded;

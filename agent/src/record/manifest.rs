@@ -9,10 +9,11 @@ use crate::facts::rdma::RdmaPort;
 use crate::facts::{
     Depth, aer, caps, flow_control, limits, names, observe, rdma, rebar, storage, uplink, vfs,
 };
-use crate::host::{Reader, module};
+use crate::host::{Reader, module, old_copy};
 use crate::kernel_log;
 use crate::kind::KINDS;
 use crate::kind::RecordMode::{self, Names, Presence, Whole};
+use crate::ledger::Ledger;
 
 /// Paths that no kind records; `*` stands for any part of one component.
 const PATHS: &[(&str, RecordMode)] = &[
@@ -67,6 +68,10 @@ pub fn read_all(recorder: &Recorder) {
     for path in names::FILES {
         let cut = |bytes: &[u8]| names::excerpt(&String::from_utf8_lossy(bytes), &facts);
         recorder.read_part(path, |bytes| cut(bytes).into_bytes());
+    }
+    // What is kept beside files whose replacement was cut short.
+    if let Ok(ledger) = Ledger::load(recorder) {
+        ledger.unfinished().for_each(|path| drop(recorder.exists(&old_copy::path(path))));
     }
     let _ = recorder.default_routes();
     of_kernel_log(recorder);

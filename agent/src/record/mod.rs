@@ -23,7 +23,7 @@ pub fn record(reader: &dyn Reader) -> Snapshot {
 
 /// The same, and what was kept out of it. `with_identifiers`: hardware addresses, serial numbers and machine ids stay.
 pub fn record_and_say(reader: &dyn Reader, with_identifiers: bool) -> (Snapshot, Redactions) {
-    let recorder = Recorder::new(reader);
+    let recorder = Recorder { with_identifiers, ..Recorder::new(reader) };
     manifest::read_all(&recorder);
     redact::snapshot(&recorder.recorded(), with_identifiers)
 }
@@ -32,13 +32,15 @@ pub fn record_and_say(reader: &dyn Reader, with_identifiers: bool) -> (Snapshot,
 pub struct Recorder<'a> {
     inner: &'a dyn Reader,
     snapshot: RefCell<Snapshot>,
+    with_identifiers: bool,
 }
 
 impl<'a> Recorder<'a> {
     /// Record what is read from `inner` through this.
     pub fn new(inner: &'a dyn Reader) -> Self {
         let running = inner.kind() != HostKind::Image;
-        Recorder { inner, snapshot: RefCell::new(Snapshot::new(running)) }
+        let snapshot = RefCell::new(Snapshot::new(running));
+        Recorder { inner, snapshot, with_identifiers: false }
     }
 
     /// Record of a file only what `cut` leaves of it.
@@ -273,11 +275,14 @@ impl Reader for Recorder<'_> {
         Ok(Box::new(RecordedConfig { recorder: self, inner, at }))
     }
 
-    /// Addresses are left out here: what was derived from them has to stay so.
+    /// Addresses are left out here, unless identifiers stay: what was derived from them has to stay so.
     fn vfs(&self, pf: PciAddress, interface: &str) -> Result<VfTable, ReadError> {
         let answer = self.inner.vfs(pf, interface);
-        let masked = answer.as_ref().map(VfTable::masked);
-        self.note_answer(&vfs_at(interface), masked.as_ref().map_err(|error| *error));
+        let at = vfs_at(interface);
+        match &answer {
+            Ok(table) if !self.with_identifiers => self.note_answer(&at, Ok(&table.masked())),
+            answer => self.note_answer(&at, answer.as_ref()),
+        }
         answer
     }
 

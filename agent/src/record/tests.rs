@@ -46,6 +46,23 @@ fn recording_a_recording_changes_nothing() {
 }
 
 #[test]
+fn addresses_of_vfs_stay_with_identifiers_alone() {
+    let at = crate::host::recorded::vfs_at("eth0");
+    let table = r#"{"mac":"02:00:5e:10:00:01","vfs":{"0":{"mac":"02:00:5e:aa:bb:cc"}}}"#;
+    let table: VfTable = serde_json::from_str(table).unwrap();
+    let mut host = Snapshot::new(true);
+    host.insert(&at, Node::File(serde_json::to_vec(&table).unwrap()));
+    for with_identifiers in [false, true] {
+        let recorder = Recorder { with_identifiers, ..Recorder::new(&host) };
+        recorder.vfs("0000:18:00.0".parse().unwrap(), "eth0").unwrap();
+        let (recorded, _) = redact::snapshot(&recorder.recorded(), with_identifiers);
+        let text = recorded.text(&at).unwrap();
+        let shown = ["02:00:5e:10:00:01", "02:00:5e:aa:bb:cc"].map(|mac| text.contains(mac));
+        assert_eq!(shown, [with_identifiers; 2], "{text}");
+    }
+}
+
+#[test]
 fn a_directory_and_its_recording_agree() {
     let directory = std::env::temp_dir().join(format!("bedplate-record-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();

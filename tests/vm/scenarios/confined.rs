@@ -3,14 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use bedplate_tests::lab::machine::{BOOKWORM, SYSTEMD_BOOT};
-use bedplate_tests::lab::{Case, Node, Result, Scenario};
+use bedplate_tests::lab::machine::{BOOKWORM, SYSTEMD_BOOT, TRIXIE};
+use bedplate_tests::lab::{Case, Machine, Node, Result, Scenario};
 
 use super::daemon::{install, state, until};
 use super::guest::{self, PROFILE_PATH, check, same};
 
-pub const SCENARIOS: &[Scenario] =
-    &[("confined::promises", promises), ("upkeep::confined", confined)];
+pub const SCENARIOS: &[Scenario] = &[
+    ("confined::promises", |case| promises(case, BOOKWORM)),
+    ("confined::promises_newer", |case| promises(case, TRIXIE)),
+    ("upkeep::confined", confined),
+];
 
 const ENABLE: &str = "systemctl enable --now bedplate-boot.service bedplate.service";
 /// Asks for one cold boot and nothing else.
@@ -71,9 +74,10 @@ const CHANGES: &[&str] = &[
 ];
 
 /// What the kernel lets every process of root's do to one of root's with no capability (kernel/ptrace.c,
-/// `__ptrace_may_access`), Yama aside: no setting of a unit is in the way, and docs/security.md says so.
+/// `__ptrace_may_access`), Yama aside, unless it is in a user namespace of its own; docs/security.md says so.
 const OF_ROOT: &[&str] = &[
     "see process 1",
+    "signal a process of root's",
     "write /usr by way of a process without rights",
     "write the memory of a process without rights",
 ];
@@ -120,7 +124,7 @@ const SERVICES: [(&str, &[&[&str]]); 2] = [
     (
         "bedplate",
         &[
-            OF_ROOT,
+            &["see process 1"],
             &["write /var/lib/bedplate", "write /run/bedplate", "CapBnd:\t0000000000000000"],
         ],
     ),
@@ -128,7 +132,7 @@ const SERVICES: [(&str, &[&[&str]]); 2] = [
 ];
 
 /// What the probe has to be able to do outside of any unit: each is a promise of some unit.
-const FREE: [&str; 27] = [
+const FREE: [&str; 28] = [
     "write /usr",
     "write /proc/1/root/usr",
     "read /root",
@@ -142,6 +146,7 @@ const FREE: [&str; 27] = [
     "write the memory of process 1",
     "write /usr by way of a process without rights",
     "write the memory of a process without rights",
+    "signal a process of root's",
     "open an Internet socket",
     "reach the network",
     "load a module",
@@ -158,8 +163,8 @@ const FREE: [&str; 27] = [
     "write /home",
 ];
 
-fn promises(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+fn promises(case: &mut Case, machine: Machine) -> Result<()> {
+    let node = case.node(machine)?;
     install(case, &node)?;
     node.put(PROFILE_PATH, PASSTHROUGH)?;
     node.put_program("/usr/local/sbin/probe", PROBE)?;
@@ -301,7 +306,26 @@ fn at_work(node: &Node) -> Result<()> {
         "systemctl stop bedplate && ! systemctl --no-legend list-units 'bedplate-*@*' | grep .",
     )?;
     node.ok("systemctl start bedplate")?;
+    without_user_namespaces(node)?;
     sockets(node)
+}
+
+const NO_USER_NAMESPACE: &str =
+    include_str!("../../../systemd/bedplate.service.d/no-user-namespace.conf");
+
+/// Hardened hosts forbid user namespaces to everybody: the drop-in for them is needed, and is enough.
+fn without_user_namespaces(node: &Node) -> Result<()> {
+    node.step("where user namespaces are forbidden the daemon runs with the drop-in for that");
+    let drop_in = "/etc/systemd/system/bedplate.service.d/no-user-namespace.conf";
+    node.ok("systemctl stop bedplate && sysctl -qw user.max_user_namespaces=0")?;
+    let refused = node.run("systemctl start bedplate")?;
+    check!(refused.status != 0, "it runs without the drop-in: {refused:?}");
+    node.put(drop_in, NO_USER_NAMESPACE)?;
+    node.ok("systemctl stop bedplate && systemctl daemon-reload && systemctl start bedplate")?;
+    until(node, "it works", &state("waiting-for-boot"))?;
+    node.ok(&format!("rm {drop_in} && sysctl -qw user.max_user_namespaces=10000"))?;
+    node.ok("systemctl daemon-reload && systemctl restart bedplate")?;
+    Ok(())
 }
 
 /// One that ends is started again by systemd; one whose file is gone is replaced with the next start of the daemon.

@@ -44,6 +44,7 @@ open(my $pid, '<', '/etc/bedplate-victim') or die "who?\n";
 chomp(my $victim = <$pid>);
 could("write /usr by way of a process without rights", creates("/proc/$victim/root/usr"));
 could("write the memory of a process without rights", opens('+<', "/proc/$victim/mem"));
+could("signal a process of root's", kill 0, $victim);
 
 # RestrictAddressFamilies= refuses the first, IPAddressDeny= the second.
 my $internet = socket(my $net, AF_INET, SOCK_STREAM, 0);

@@ -24,13 +24,11 @@ use nix::sys::statfs::{MSDOS_SUPER_MAGIC, fstatfs};
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use rustix::fs::Advice;
 
+use super::super::old_copy;
 use super::DirWriter;
 use super::place::{Located, Place};
 use super::replace::{Keep, write_all};
 use super::words::{Fault, at};
-
-/// End of the names of old copies: no boot loader reads them (`*.conf`, `*.efi`, `*.cfg`).
-const OLD: &str = ".bedplate-old";
 
 /// Whether what is in this directory is on FAT.
 fn is_fat(directory: &OwnedFd) -> bool {
@@ -185,7 +183,7 @@ fn cloned(error: std::io::Error) -> Fault {
 }
 
 fn old_name(place: &Place) -> String {
-    format!(".{}{OLD}", place.name)
+    old_copy::name(&place.name)
 }
 
 #[cfg(test)]

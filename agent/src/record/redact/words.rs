@@ -10,6 +10,10 @@ use crate::raw_text;
 
 /// What stands in the place of a word, with a number behind it. No character of it means anything to shells or GRUB.
 const MASK: &str = "masked_";
+/// The same where the word is too short for it.
+const SHORT_MASK: &str = "m_";
+/// Behind the number, until the mask is as long as the word: the kernel takes command lines up to a length.
+const FILLER: char = '_';
 
 /// What of the words stays, and what was made of the others.
 pub(super) struct Words {
@@ -86,16 +90,33 @@ impl Words {
 
     /// The mask of a word.
     pub fn mask(&mut self, word: &str) -> String {
-        let is_mask = |rest: &str| !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_digit());
-        if word.strip_prefix(MASK).is_some_and(is_mask) {
+        if is_mask(word) {
             return word.to_owned();
         }
-        self.masked += 1;
-        let next = self.numbers.len() + 1;
-        let number = *self.numbers.entry(word.to_owned()).or_insert(next);
         // A byte that is no text makes a line what it is: one stays.
         let raw = word.chars().find(|c| raw_text::is_raw(*c));
-        let mut mask = format!("{MASK}{number}");
+        let mut mask = format!("{MASK}{}", self.number(word));
+        mask.extend(raw);
+        mask
+    }
+
+    fn number(&mut self, word: &str) -> usize {
+        self.masked += 1;
+        let next = self.numbers.len() + 1;
+        *self.numbers.entry(word.to_owned()).or_insert(next)
+    }
+
+    /// The mask of a word of a text: as long as the word, where its number leaves room for that.
+    fn fitted(&mut self, word: &str) -> String {
+        if is_mask(word) {
+            return word.to_owned();
+        }
+        let raw = word.chars().find(|c| raw_text::is_raw(*c));
+        let room = raw_text::encode(word).len() - usize::from(raw.is_some());
+        let number = self.number(word).to_string();
+        let fits = MASK.len() + number.len() <= room;
+        let mut mask = format!("{}{number}", if fits { MASK } else { SHORT_MASK });
+        mask.extend(std::iter::repeat_n(FILLER, room.saturating_sub(mask.len())));
         mask.extend(raw);
         mask
     }
@@ -137,6 +158,13 @@ impl Words {
             || is_identity(value)
             || (self.with_identifiers && is_identifier(value))
     }
+}
+
+/// What a word was masked to before.
+fn is_mask(word: &str) -> bool {
+    let number = word.strip_prefix(MASK).or_else(|| word.strip_prefix(SHORT_MASK));
+    let number = number.map(|number| number.trim_end_matches(FILLER));
+    number.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_digit()))
 }
 
 fn is_variable(word: &str) -> bool {
@@ -277,7 +305,7 @@ impl Scan<'_, '_> {
             self.out.push_str(word);
             self.name = None;
         } else {
-            let mask = self.words.mask(word);
+            let mask = self.words.fitted(word);
             self.out.push_str(&mask);
             self.name = None;
         }
@@ -299,7 +327,7 @@ impl Scan<'_, '_> {
         match mask::is_name(name) {
             true => self.out.push_str(name),
             false => {
-                let mask = self.words.mask(name);
+                let mask = self.words.fitted(name);
                 self.out.push_str(&mask);
             }
         }
@@ -348,8 +376,8 @@ impl Scan<'_, '_> {
         let live = narrow.strip_prefix("live:").filter(|_| name == "root" && !shown);
         let text = match (shown, live) {
             (true, _) => narrow.to_owned(),
-            (false, Some(rest)) => format!("live:{}", self.words.mask(rest)),
-            (false, None) if mask::sounds_secret(name) => self.words.mask(narrow),
+            (false, Some(rest)) => format!("live:{}", self.words.fitted(rest)),
+            (false, None) if mask::sounds_secret(name) => self.words.fitted(narrow),
             (false, None) => self.parts(narrow),
         };
         self.out.push_str(&text);
@@ -362,7 +390,7 @@ impl Scan<'_, '_> {
         for part in value.split_inclusive(separates) {
             let word = part.trim_end_matches(separates);
             let shown = word.is_empty() || self.words.is_shown(word);
-            clean.push_str(&if shown { word.to_owned() } else { self.words.mask(word) });
+            clean.push_str(&if shown { word.to_owned() } else { self.words.fitted(word) });
             clean.push_str(&part[word.len()..]);
         }
         clean
