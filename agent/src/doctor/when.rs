@@ -56,6 +56,11 @@ pub(super) fn of_gpu_nodes(_: &Facts, judged: &Judged) -> bool {
     judged.evidence.iter().any(|seen| is_gpus(&seen.at))
 }
 
+/// A NIC has no ATS where guests need it; one that has it for nothing works all the same.
+pub(super) fn of_missing_ats(_: &Facts, judged: &Judged) -> bool {
+    judged.evidence.iter().any(|seen| seen.what.ends_with(": no ATS capability"))
+}
+
 /// A VF has no address, rather than that of another.
 pub(super) fn of_zero_address(_: &Facts, judged: &Judged) -> bool {
     judged.evidence.iter().any(|seen| seen.what.ends_with(": zero"))

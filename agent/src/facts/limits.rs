@@ -1,6 +1,8 @@
 //! What jobs are limited by, or need beside their hardware: locked memory, shared memory, device nodes, and two settings of the
 //! kernel and the driver. Read from disk; no process is looked at.
 
+use std::collections::BTreeMap;
+
 use super::pci::{Function, PciTree};
 use super::units::{self, Setting};
 use crate::host::{ReadError, Reader, Reading};
@@ -12,6 +14,8 @@ const LAUNCHERS: [&str; 7] =
 /// Limits that pam_limits gives sessions (limits.conf(5)).
 const LIMITS: &str = "/etc/security/limits.conf";
 const LIMITS_D: &str = "/etc/security/limits.d";
+/// Where the kernel shows its huge pages, a directory for each size.
+pub const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages";
 /// Where mounts stand.
 pub const MOUNTS: &str = "/proc/mounts";
 /// Where POSIX shared memory is.
@@ -32,6 +36,8 @@ pub struct Limits {
     pub shm: Reading<Shm>,
     /// kernel.numa_balancing.
     pub numa_balancing: Reading<u32>,
+    /// Huge pages that there are, by their size in bytes; `Absent`: this kernel has none.
+    pub huge_pages: Reading<BTreeMap<u128, Reading<u64>>>,
     /// Whether nvidia-persistenced runs.
     pub persistenced: Reading<bool>,
     /// Device nodes that jobs open, and whether they are there.
@@ -71,9 +77,22 @@ pub fn read(reader: &dyn Reader, tree: Option<&PciTree>) -> Limits {
             Reading::Absent => Reading::unknown(format!("{MOUNTS} is not there")),
         },
         numa_balancing: super::scan::number(reader, "/proc/sys/kernel/numa_balancing"),
+        huge_pages: Reading::from_result(huge_pages(reader)),
         persistenced: Reading::from_result(reader.exists(PERSISTENCED)),
         nodes: tree.map(|tree| nodes(reader, tree)).unwrap_or_default(),
     }
+}
+
+fn huge_pages(reader: &dyn Reader) -> Result<BTreeMap<u128, Reading<u64>>, ReadError> {
+    let names = reader.list(HUGE_PAGES)?;
+    let kib = |name: &str| -> Option<u128> {
+        name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok().map(u128::from)
+    };
+    let sizes = names.iter().filter_map(|name| {
+        let path = format!("{HUGE_PAGES}/{name}/nr_hugepages");
+        Some((kib(name)? << 10, super::scan::number(reader, &path)))
+    });
+    Ok(sizes.collect())
 }
 
 fn setting(found: Result<Option<Setting>, ReadError>) -> Reading<Setting> {

@@ -3,8 +3,8 @@
 
 use super::Check;
 use super::checks::{
-    acs, ats, cmdline, firmware, flow_control, iommu, kernel_log, limits, modules, pcie, pcie_link,
-    profile, rdma, roce, sriov, storage, topology,
+    acs, ats, cmdline, firmware, flow_control, hugepages, iommu, kernel_log, limits, modules, pcie,
+    pcie_link, profile, rdma, roce, sriov, storage, topology,
 };
 
 /// Every check.
@@ -56,6 +56,7 @@ pub static CHECKS: &[Check] = &[
     limits::NUMA_BALANCING,
     limits::SHARED_MEMORY,
     limits::PERSISTENCE,
+    hugepages::HUGEPAGES,
     rdma::NAMES,
     storage::GDS,
     storage::CUFILE_JSON,

@@ -171,6 +171,11 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
             "GPUs of a node without a NIC send across the link between sockets",
         ),
         because("acs.shape", "a path with other bits than its shape wants is not the direct one"),
+        where_so(
+            when::of_missing_ats,
+            "acs.ats",
+            "in a switch for guests what a NIC without ATS sends goes through the root complex",
+        ),
         because("rdma.pfc", "what a congested network drops is sent again"),
         because(
             "rdma.netdev",

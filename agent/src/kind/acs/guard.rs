@@ -80,6 +80,14 @@ fn use_of(tree: &PciTree, guest: PciAddress) -> Use {
     }
 }
 
+/// What is wrong where `guests` (as [`used_by`] names them) are below a port without the bits that isolate them.
+pub fn reach_neighbours(missing: AcsBits, guests: &str) -> String {
+    format!(
+        "{missing} off, while {guests}: the guest can reach neighbours that its IOMMU group says it cannot reach (Linux \
+         drivers/iommu/iommu.c; handbook §3.3)"
+    )
+}
+
 /// How guests have these functions: `VFIO uses 0000:18:00.0 below it`; where none is in use yet, `VFIO is to have VFs of …`; of
 /// one whose driver could not be read, why it may be a guest's. `place` follows their names.
 pub fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> String {

@@ -13,7 +13,7 @@ use crate::value::{AcsBits, PciAddress};
 
 use super::NAME;
 use super::fabric::Fabric;
-use super::guard::{guests_below, used_by};
+use super::guard::{guests_below, reach_neighbours, used_by};
 use super::resolved::{Ats, Resolved};
 use super::shape::{Groups, Shape};
 
@@ -87,11 +87,7 @@ fn exposes_guests(
     Blocker {
         kind: NAME,
         subject: format!("port {port}"),
-        reason: format!(
-            "{missing} off, while {}: the guest can reach neighbours that its IOMMU group says it \
-             cannot reach (Linux drivers/iommu/iommu.c; handbook §3.3)",
-            used_by(tree, guests, " below it")
-        ),
+        reason: reach_neighbours(missing, &used_by(tree, guests, " below it")),
         remedy: "stop the guest, find out what wrote the register (a setpci loop?), and reboot or reset the port, \
                  upon which Linux switches its ACS on again"
             .to_owned(),

@@ -55,11 +55,7 @@ impl Port<'_> {
         (!missing.is_empty() && !apart.is_empty()).then(|| Blocker {
             kind: NAME,
             subject: self.subject(),
-            reason: format!(
-                "{missing} off, while {}: the guest can reach neighbours that its IOMMU group says it cannot reach (Linux \
-                 drivers/iommu/iommu.c; handbook §3.3)",
-                self.used_by(&apart)
-            ),
+            reason: guard::reach_neighbours(missing, &self.used_by(&apart)),
             remedy: format!(
                 "{}; or, where guests have GPUs or NICs, set acs.policy = \"keep\" (profile vfio) and reboot, upon which Linux \
                  switches ACS on again",

@@ -32,6 +32,15 @@ pub fn too_many<'a>(
 
 /// Bytes that `hugepages=` reserves in all. `None`: the size of a page is not known.
 fn reserved<'a>(tokens: impl Iterator<Item = &'a str> + Clone, arch: Arch) -> Option<u128> {
+    let pages = asked(tokens, arch)?;
+    Some(pages.iter().map(|(size, count)| size.saturating_mul(*count)).sum())
+}
+
+/// Pages that `hugepages=` asks for, by their size in bytes. `None`: a size or a count is not known.
+pub fn asked<'a>(
+    tokens: impl Iterator<Item = &'a str> + Clone,
+    arch: Arch,
+) -> Option<BTreeMap<u128, u128>> {
     let value = |token: &'a str, name: &str| token.strip_prefix(name)?.strip_prefix('=');
     let mut default = match arch {
         Arch::X86_64 => Some(2 << 20),
@@ -52,7 +61,7 @@ fn reserved<'a>(tokens: impl Iterator<Item = &'a str> + Clone, arch: Arch) -> Op
             pages.insert(size?, count(text)?);
         }
     }
-    Some(pages.iter().map(|(size, count)| size.saturating_mul(*count)).sum())
+    Some(pages)
 }
 
 /// `64`, or `0:32,1:32` by NUMA node.

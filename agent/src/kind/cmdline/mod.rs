@@ -32,6 +32,7 @@ mod wanted_edit;
 
 pub use check_line::{WrongLine, check_line};
 pub use grace::{Superchip, superchip};
+pub use hugepages::asked as huge_pages;
 pub use iommu_after::{iommu_after, iommu_now};
 pub use iommu_off::{iommu_off, iommu_off_by_others};
 pub use next_kernel::next_kernel;

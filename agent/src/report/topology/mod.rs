@@ -217,13 +217,16 @@ fn notes(shown: &Shown, rows: &[&Device]) -> Vec<String> {
     lines
 }
 
-/// Functions that could not be read, any of which may be a GPU or a NIC; `None`: all were.
+/// Functions that could not be read; `None`: all were.
 pub fn unread(shown: &Shown) -> Option<String> {
     let unread = shown.topology.tree().unread();
     let named = some_of(unread.iter().map(|gap| gap.address.to_string()), 4, "PCI functions");
-    let what = if unread.len() == 1 { "what it is" } else { "what they are" };
-    (!unread.is_empty())
-        .then(|| format!("{named} could not be read: {what} is not known, and it is missing here."))
+    let rest = match unread.len() {
+        0 => return None,
+        1 => "it may be a GPU or a NIC, and is missing here",
+        _ => "each may be a GPU or a NIC, and they are missing here",
+    };
+    Some(format!("{named} could not be read: {rest}."))
 }
 
 /// The product's name, with its numbers where the host has no file of names.

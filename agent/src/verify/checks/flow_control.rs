@@ -78,10 +78,11 @@ fn answers<'a>(
 }
 
 fn seen((port, flow, _, mask): &Port<'_>) -> Seen {
-    Seen {
-        what: format!("{}: PFC on priority {}", port.name, priorities(*mask)),
-        at: format!("DCB of {}", flow.interface),
-    }
+    let what = match mask {
+        0 => format!("{}: PFC off", port.name),
+        mask => format!("{}: PFC on priority {}", port.name, priorities(*mask)),
+    };
+    Seen { what, at: format!("DCB of {}", flow.interface) }
 }
 
 fn pfc(evidence: &Evidence<'_>) -> Judgement {

@@ -1,6 +1,6 @@
 //! Where GPUs and NICs are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::evidence::unread;
 use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
@@ -20,7 +20,8 @@ pub const DEVICES: Check = Check {
     needs_root: false,
     explain: Explain {
         what: "There is at least one GPU, and at least one NIC that may carry RDMA: one with an RDMA device, a ConnectX, or \
-               one below a switch that it shares with a GPU. Those that guests have (VFIO) do not count.",
+               one below a switch that it shares with a GPU. Those that guests have (VFIO) do not count. A host that is to have \
+               no GPU, a storage node say, has `ignore` for this check in [verify.severity] of its profile.",
         why: "A GPU that has fallen off the bus, or a NIC that the firmware has switched off, is missing here first; \
               nothing else can be right without them.",
         source: "handbook §6.1",
@@ -119,11 +120,13 @@ pub(super) fn nearest<'a>(
     Some((least, nics.iter().filter(|nic| distance(nic) == least).copied().collect()))
 }
 
-/// What is below the switches of a GPU that has no RDMA NIC there: NICs that do not count, and slots with nothing in them.
-fn not_counted(evidence: &Evidence<'_>, topology: &Topology<'_>, gpu: &Function) -> Vec<Seen> {
+/// What is below the switches of GPUs that have no RDMA NIC there: NICs that do not count, and ports with nothing behind them.
+fn not_counted(evidence: &Evidence<'_>, topology: &Topology<'_>, gpus: &[&Function]) -> Vec<Seen> {
     let tree = topology.tree();
-    let near =
-        |function: &&Function| topology.distance(gpu.address, function.address) <= Distance::Pxb;
+    let near = |function: &&Function| {
+        let distance = |gpu: &&Function| topology.distance(gpu.address, function.address);
+        gpus.iter().any(|gpu| distance(gpu) <= Distance::Pxb)
+    };
     let is_other = |function: &&Function| {
         function.is_nic() && !evidence.rdma_nics.iter().any(|nic| nic.address == function.address)
     };
@@ -133,25 +136,20 @@ fn not_counted(evidence: &Evidence<'_>, topology: &Topology<'_>, gpu: &Function)
             (false, None) => "no driver".to_owned(),
             (false, Some(driver)) => format!("{driver}, no RDMA device"),
         };
-        Seen {
-            what: format!("NIC {}, below the switches of GPU {}: {why}", nic.address, gpu.address),
-            at: nic.attribute("uevent"),
-        }
+        Seen { what: format!("NIC {}: {why}", nic.address), at: nic.attribute("uevent") }
     });
-    let mut seen: Vec<Seen> = nics.collect();
+    let path: BTreeSet<_> = gpus.iter().flat_map(|gpu| tree.path_up(gpu.address)).collect();
     let is_empty = |port: &&Function| {
-        topology.role(port.address) == Role::Downstream && topology.below(port.address).is_empty()
+        let above = tree.path_up(port.address);
+        topology.role(port.address) == Role::Downstream
+            && topology.below(port.address).is_empty()
+            && above.first().is_some_and(|above| path.contains(above))
     };
-    let path = tree.path_up(gpu.address);
-    let beside = |port: &&Function| {
-        tree.path_up(port.address).first().is_some_and(|above| path.contains(above))
-    };
-    let empty = tree.functions.values().filter(is_empty).filter(beside);
-    seen.extend(empty.map(|port| Seen {
-        what: format!("port {}, beside GPU {}: nothing behind it", port.address, gpu.address),
+    let empty = tree.functions.values().filter(is_empty).map(|port| Seen {
+        what: format!("port {}, in a switch with such a GPU: nothing behind it", port.address),
         at: "places in /sys/bus/pci/devices".to_owned(),
-    }));
-    seen
+    });
+    nics.chain(empty).collect()
 }
 
 fn pairing(evidence: &Evidence<'_>) -> Judgement {
@@ -189,7 +187,7 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
             named(&far, "GPUs")
         ))
         .all_seen(seen)
-        .all_seen(far.iter().flat_map(|gpu| not_counted(evidence, topology, gpu)))
+        .all_seen(not_counted(evidence, topology, &far))
         .remedy(
             "measure with `NCCL_NET_GDR_LEVEL=PHB` before it is set for jobs: beyond a switch it depends on the root complex \
              whether direct transfers are faster",
