@@ -126,6 +126,40 @@ fn topologies_are_drawn_as_they_should_be() {
     assert!(large >= 5, "{large} demo hosts of 8 GPUs");
 }
 
+#[test]
+fn reports_are_laid_out_as_they_should_be() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let profile = directory.path().join("with-profile.bp");
+    let mut host = demo::snapshot("hgx").expect("a demo");
+    let text = b"schema = 1\nname = \"site\"\nextends = \"hgx-h100\"\n".to_vec();
+    host.insert("/etc/bedplate/profile.toml", bedplate::host::snapshot::Node::File(text));
+    host.complete();
+    std::fs::write(&profile, host.to_text()).expect("ours");
+    let profile = profile.display().to_string();
+    let hosts = [
+        ("hgx", ["--demo", "hgx"]),
+        ("mi300x", ["--demo", "mi300x"]),
+        ("gb300", ["--demo", "gb300"]),
+        ("with-profile", ["--snapshot", &profile]),
+    ];
+    for (name, host) in hosts {
+        let args = [&["report", "-o", "-"][..], &host].concat();
+        let (file, text) = written(directory.path(), &format!("{name}.html"), &args);
+        assert_eq!(ways_out(&text), Vec::<String>::new(), "{name}");
+        assert!(text.contains("Content-Security-Policy"), "{name}");
+        browser.open(&file, WINDOW);
+        schemes(&mut browser, &format!("report-{name}"));
+        browser.window(WINDOW);
+        let (count, sizes) = pages(&browser.print());
+        assert!((2..=20).contains(&count), "{name}: {count} sheets");
+        assert!(sizes.iter().all(|size| *size == A4), "{name}: {sizes:?}");
+        assert_eq!(strays(&mut browser, &file), Vec::<String>::new(), "{name}");
+        let shows_diff = text.contains("The same as a diff") && text.contains("+0000:");
+        assert_eq!(shows_diff, name == "with-profile", "{name}");
+    }
+}
+
 /// What these tests look for is found where it is.
 #[test]
 fn what_is_wrong_with_a_page_is_found() {

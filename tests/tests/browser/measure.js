@@ -29,7 +29,7 @@
     const page = document.body && getComputedStyle(document.body).backgroundColor;
     return opaque(page) ? page : 'rgb(255, 255, 255)';
   };
-  const texts = [...document.querySelectorAll('svg text, h1, h2, h3, p, th, td, pre, li, dt, dd')].filter(visible);
+  const texts = [...document.querySelectorAll('svg text, h1, h2, h3, p, th, td, pre, .lines span')].filter(visible);
   const found = texts.map((element) => {
     const { left, top, right, bottom } = element.getBoundingClientRect();
     const drawn = element instanceof SVGElement;
