@@ -23,6 +23,7 @@ mod reconcile;
 mod relay;
 mod release;
 mod render;
+mod report;
 mod revert;
 mod snapshot;
 mod status;
@@ -87,6 +88,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Find the cause of a symptom on this host: a slow job, a module that does not load, a line of a log.
     Doctor(doctor::DoctorArgs),
+    /// Write one page of a host (verdict, topology, plan, reboots, history), to attach to a ticket.
+    Report(report::ReportArgs),
     /// Record a host in one file that every reading command can replay anywhere.
     Snapshot(snapshot::SnapshotArgs),
     /// Write the profile as files for an image builder or another tool.
@@ -231,6 +234,7 @@ pub fn main() -> ExitCode {
         Command::Topology(args) => topology::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Profile(command) => profile::run(&command),

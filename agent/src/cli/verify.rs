@@ -87,14 +87,19 @@ pub fn verified(
 ) -> Result<Verified, CliError> {
     let reader = opened.reader.as_ref();
     if reader.kind() == HostKind::Image {
-        let what = "an image is not running: it has no registers, no IOMMU groups and no drivers that could be verified";
-        let hint = "`bedplate plan --root DIR` says what differs from the profile; verify the machine that the image runs on";
-        return Err(CliError::request(what).hinting(hint));
+        return Err(not_running());
     }
     let choice = profile.map_or(Choice::HostOnly, Choice::Named);
     let request =
         Request { choice, cpu: None, live_only: false, needs_ledger: false, allowed: &[] };
     Ok(engine::verify(reader, &request, selection)?)
+}
+
+/// Why an image is not judged.
+pub fn not_running() -> CliError {
+    let what = "an image is not running: it has no registers, no IOMMU groups and no drivers that could be verified";
+    let hint = "`bedplate plan --root DIR` says what differs from the profile; verify the machine that the image runs on";
+    CliError::request(what).hinting(hint)
 }
 
 fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Answer, CliError> {

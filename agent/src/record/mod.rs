@@ -2,6 +2,7 @@
 //! over everything that planning and inspecting may read, for any profile. What leaves here holds no secrets (`redact`).
 
 mod manifest;
+pub mod outline;
 mod redact;
 
 use std::cell::RefCell;

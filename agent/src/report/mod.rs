@@ -4,6 +4,7 @@ pub mod applied;
 pub mod diff;
 pub mod doctor;
 pub mod holders;
+pub mod host_page;
 pub mod inspect;
 pub mod json;
 mod markup;

@@ -65,6 +65,11 @@ pub fn terminal(report: &str) -> String {
     out
 }
 
+/// A report without its marks, for where there are no escape sequences.
+pub fn plain(report: &str) -> String {
+    report.chars().filter(|c| *c != END && STYLES.iter().all(|style| style.mark != *c)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -40,7 +40,7 @@ fn shown(judged: &Judged) -> Verdict {
     if judged.is_ignored() { Verdict::NotApplicable } else { judged.verdict }
 }
 
-fn rank(judged: &Judged) -> u8 {
+pub(super) fn rank(judged: &Judged) -> u8 {
     match (shown(judged), judged.hides()) {
         (Verdict::Fail, _) => 0,
         (Verdict::Unknown, true) => 1,

@@ -12,6 +12,7 @@ mod hostile;
 mod init;
 mod json;
 mod redacted;
+mod report;
 mod session;
 mod special_files;
 mod streams;

@@ -10,7 +10,7 @@ use bedplate::demo::HostSpec;
 use super::session::Session;
 
 /// Files with what is secret in them in `«»`.
-const PLANTED: &[(&str, &str)] = &[
+pub const PLANTED: &[(&str, &str)] = &[
     (
         "proc/cmdline",
         "BOOT_IMAGE=/boot/vmlinuz-6.8.0-45-generic root=/dev/mapper/«vg-hunter01» ro iommu=pt password=«hunter02» rd.luks.key=/«hunter03»:UUID=«6a4d3b2c-1f0e-4d5c-8b7a-990011223344» ip=«10.20.30.40»::«10.20.30.1»:255.255.255.0:«hunter04»:eth0:none BOOTIF=01-«aa-bb-cc-dd-ee-01» ifname=eth9:«aa:bb:cc:dd:ee:02» pin=«4711» ds=nocloud;s=http://me:«hunter05»@«hunter06»/seed systemd.set_credential=x:«hunter07» systemd.machine_id=«5f3c0a9e7b1d4c2e8a6f0b3d2c1e4f51» token=«c2VjcmV0MTIzNDU2Nzg5MA»== \"dyndbg=file «hunter08» +p\" «hunter09» -- --key «hunter10»\n",
@@ -73,7 +73,13 @@ const PLANTED: &[(&str, &str)] = &[
 ];
 
 /// Names that are secrets.
-const NAMES: [&str; 3] = ["aabbccddee05", "aabbccddee06", "5f3c0a9e7b1d4c2e8a6f0b3d2c1e4f51"];
+pub const NAMES: [&str; 3] = ["aabbccddee05", "aabbccddee06", "5f3c0a9e7b1d4c2e8a6f0b3d2c1e4f51"];
+
+/// What is secret in a text.
+pub fn marked(text: &str) -> impl Iterator<Item = String> {
+    let secret = text.split('«').skip(1).map(|rest| rest.split('»').next().expect("closed"));
+    secret.map(str::to_lowercase)
+}
 
 fn plant(session: &Session) -> (std::path::PathBuf, Vec<String>) {
     let root = session.path("host");
@@ -81,8 +87,7 @@ fn plant(session: &Session) -> (std::path::PathBuf, Vec<String>) {
     demo::write_tree(&spec.build(), &root).expect("a host");
     let mut secrets: Vec<String> = NAMES.map(str::to_owned).into();
     for (path, text) in PLANTED {
-        let secret = text.split('«').skip(1).map(|rest| rest.split('»').next().expect("closed"));
-        secrets.extend(secret.map(str::to_lowercase));
+        secrets.extend(marked(text));
         let file = root.join(path);
         std::fs::create_dir_all(file.parent().expect("a parent")).expect("ours");
         let _ = std::fs::remove_file(&file);
@@ -93,7 +98,7 @@ fn plant(session: &Session) -> (std::path::PathBuf, Vec<String>) {
     (root, secrets)
 }
 
-fn found<'a>(secrets: &'a [String], text: &str) -> Vec<&'a String> {
+pub fn found<'a>(secrets: &'a [String], text: &str) -> Vec<&'a String> {
     let text = text.to_lowercase();
     secrets.iter().filter(|secret| text.contains(secret.as_str())).collect()
 }

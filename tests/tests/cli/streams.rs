@@ -216,3 +216,27 @@ fn the_readme_shows_what_is_printed() {
         text(&shown.stdout)
     );
 }
+
+/// Of each sample of a demo host every line is printed, in this order; `…` stands for others.
+#[test]
+fn the_samples_of_the_readme_are_what_is_printed() {
+    let session = Session::new();
+    let mut samples = 0;
+    for block in include_str!("../../../README.md").split("```console\n").skip(1) {
+        let block = block.split("```").next().expect("a block ends");
+        let Some((command, shown)) = block.split_once('\n') else { continue };
+        let Some(args) = command.strip_prefix("$ bedplate ") else { continue };
+        if !args.contains("--demo") {
+            continue;
+        }
+        let args: Vec<&str> = args.split(' ').collect();
+        let output = session.command(&args).env("COLUMNS", "1000").output().expect("it starts");
+        let printed = text(&output.stdout) + &text(&output.stderr);
+        let mut lines = printed.lines();
+        for line in shown.lines().filter(|line| *line != "…") {
+            assert!(lines.any(|other| other == line), "{command}: {line} is not in\n{printed}");
+        }
+        samples += 1;
+    }
+    assert!(samples >= 3, "{samples} samples");
+}

@@ -25,6 +25,7 @@ pub use document::{document, schema};
 pub use import::imported;
 pub use nccl::xml as nccl_xml;
 pub use page::html;
+pub(super) use page::sections;
 pub use picture::svg;
 
 /// A host as `bedplate topology` shows it.

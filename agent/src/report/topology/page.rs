@@ -18,7 +18,7 @@ pub fn html(shown: &Shown) -> String {
 }
 
 /// Its sections, below a heading of their own.
-pub fn sections(shown: &Shown, page: &mut Markup) {
+pub(in crate::report) fn sections(shown: &Shown, page: &mut Markup) {
     let read = picture::draw_with_links(shown, page);
     let rows = shown.rows(Options::default());
     if rows.is_empty() {

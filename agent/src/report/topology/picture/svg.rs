@@ -3,7 +3,8 @@
 use super::scene::{Anchor, Group, Part, Scene};
 use crate::report::markup::Markup;
 
-/// How things look. Hues of the distances are those of Okabe and Ito, which people with any colour vision tell apart.
+/// How things look. Hues of the distances are those of Okabe and Ito, which people with any colour vision tell apart,
+/// darkened until texts can be read on every box.
 const STYLE: &str = include_str!("picture.css");
 
 /// Writes it. `links`: a box leads to the element of the page that has its id.

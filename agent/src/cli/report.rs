@@ -1,0 +1,85 @@
+//! `bedplate report`: a host on one page, to attach to a ticket. It is made of a recording of the host, as `bedplate snapshot`
+//! makes one: nothing gets onto the page that a snapshot would not hold.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::host::{self, Opened};
+use super::{CliError, Exit, HostArgs, output, verify};
+use crate::engine::profile_source::Choice;
+use crate::engine::{self, EngineError, Request, Verified};
+use crate::facts::names::Names;
+use crate::facts::placement;
+use crate::host::HostKind;
+use crate::plan::Plan;
+use crate::record;
+use crate::record::outline::outline;
+use crate::report::host_page::{self, HostPage};
+use crate::report::topology::{Options, Shown};
+use crate::verify::Selection;
+
+/// `bedplate report`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0 written, whatever the verdict; 1 error; 64 usage.")]
+pub struct ReportArgs {
+    /// File to write, a new one; `-` = standard output.
+    #[arg(short, long, value_name = "FILE")]
+    out: PathBuf,
+    /// Keep hardware addresses, GUIDs, serial numbers, UUIDs and machine ids. Other values that bedplate does not know
+    /// to be harmless are masked all the same.
+    #[arg(long)]
+    with_identifiers: bool,
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+/// Writes the page of one host.
+pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
+    let opened = host::open_one(&args.host)?;
+    if opened.reader.kind() == HostKind::Image {
+        return Err(verify::not_running());
+    }
+    let outline = outline(opened.reader.as_ref());
+    let (recording, _) = record::record_and_say(opened.reader.as_ref(), args.with_identifiers);
+    // From here on nothing is read of the host itself.
+    drop(opened);
+    let recorded = Opened { reader: Box::new(recording), file: None };
+    let everything = Selection::default();
+    let Verified { facts, report, .. } = verify::verified(&recorded, None, &everything)?;
+    let plan = planned(&recorded)?;
+    let reader = recorded.reader.as_ref();
+    let names = Names::new(reader, &facts);
+    let tree = facts.pci.known();
+    let placement = tree.map(|tree| placement::observe(reader, tree)).unwrap_or_default();
+    let topology =
+        tree.map(|tree| Shown::new(&facts, tree, &placement, &names, Options::default()));
+    let label = facts.label();
+    let page = host_page::html(&HostPage {
+        label: &label,
+        verdict: &report,
+        topology: topology.as_ref(),
+        names: &names,
+        plan: plan.as_ref(),
+        outline: &outline,
+        with_identifiers: args.with_identifiers,
+    });
+    output::to(&args.out, &page)?;
+    output::status(&host_page::answer(&report));
+    if args.out.as_os_str() != "-" {
+        output::status(&format!("wrote {}", args.out.display()));
+    }
+    Ok(Exit::Done)
+}
+
+/// What the profile on the host would change; `None`: there is no profile on it.
+fn planned(recorded: &Opened) -> Result<Option<Plan>, CliError> {
+    let choice = Choice::HostOnly;
+    let request =
+        Request { choice, cpu: None, live_only: false, needs_ledger: false, allowed: &[] };
+    match engine::prepare(recorded.reader.as_ref(), &request) {
+        Ok(planned) => Ok(Some(planned.plan)),
+        Err(EngineError::NoProfile) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

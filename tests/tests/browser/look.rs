@@ -1,0 +1,132 @@
+//! What is looked at in a page that Chromium shows.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::chromium::Browser;
+
+/// Evaluated beside the page.
+const MEASURE: &str = include_str!("measure.js");
+/// Least contrast of a text with what is behind it (WCAG 2.1, 1.4.3).
+const CONTRAST: f64 = 4.5;
+/// Pixels that boxes may share: cells of a table share their borders, and places are rounded.
+const SHARED: f64 = 1.0;
+
+/// What was measured.
+#[derive(Debug, Deserialize)]
+pub struct Measured {
+    pub texts: Vec<Text>,
+    frame: Option<[f64; 4]>,
+    wide: f64,
+    window: f64,
+    pub tall: f64,
+    scripts: usize,
+    /// Colour behind the picture.
+    pub paper: Option<String>,
+}
+
+/// A text: left, top, right, lower edge.
+#[derive(Debug, Deserialize)]
+pub struct Text {
+    pub text: String,
+    drawn: bool,
+    place: [f64; 4],
+    /// The box that it stands in.
+    #[serde(rename = "box")]
+    around: Option<[f64; 4]>,
+    contrast: f64,
+}
+
+/// Measures the page that is open.
+pub fn measure(browser: &mut Browser) -> Measured {
+    serde_json::from_value(browser.evaluate(MEASURE)).expect("what the script says")
+}
+
+/// What is wrong with how it looks.
+pub fn flaws(measured: &Measured) -> Vec<String> {
+    let mut flaws = Vec::new();
+    if measured.wide > measured.window {
+        flaws.push(format!("{} pixels wide in a window of {}", measured.wide, measured.window));
+    }
+    if measured.scripts > 0 {
+        flaws.push(format!("{} scripts", measured.scripts));
+    }
+    for (nth, one) in measured.texts.iter().enumerate() {
+        let frame = measured.frame.filter(|_| one.drawn);
+        for (outer, what) in [(one.around, "its box"), (frame, "the picture")] {
+            if outer.is_some_and(|outer| !within(one.place, outer)) {
+                flaws.push(format!("{:?} at {:?} leaves {what} {outer:?}", one.text, one.place));
+            }
+        }
+        if one.contrast < CONTRAST {
+            flaws.push(format!("{:?} has a contrast of {:.2}", one.text, one.contrast));
+        }
+        for other in &measured.texts[nth + 1..] {
+            if overlap(one.place, other.place) {
+                flaws.push(format!(
+                    "{:?} at {:?} and {:?} at {:?} overlap",
+                    one.text, one.place, other.text, other.place
+                ));
+            }
+        }
+    }
+    flaws
+}
+
+fn within(inner: [f64; 4], outer: [f64; 4]) -> bool {
+    inner[0] >= outer[0] - SHARED
+        && inner[1] >= outer[1] - SHARED
+        && inner[2] <= outer[2] + SHARED
+        && inner[3] <= outer[3] + SHARED
+}
+
+fn overlap([a, b, c, d]: [f64; 4], [e, f, g, h]: [f64; 4]) -> bool {
+    a < g - SHARED && e < c - SHARED && b < h - SHARED && f < d - SHARED
+}
+
+/// What was asked for besides the page itself, and what its policy kept it from.
+pub fn strays(browser: &mut Browser, file: &Path) -> Vec<String> {
+    let own = format!("file://{}", file.display());
+    let (requests, complaints) = browser.requests_and_complaints();
+    assert!(requests.contains(&own), "requests are not seen: {requests:?}");
+    let others = requests.into_iter().filter(|url| url.split('#').next() != Some(&own));
+    others.chain(complaints).collect()
+}
+
+/// What in the text of a page could lead out of it.
+pub fn ways_out(text: &str) -> Vec<String> {
+    // The name of a language is an address that nobody asks for.
+    let text = text.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    let mut found = Vec::new();
+    for (what, allowed) in [
+        ("://", None),
+        ("url(", None),
+        ("@import", None),
+        ("<script", None),
+        (" src", None),
+        (" srcset", None),
+        ("http-equiv=\"refresh", None),
+        ("href=\"", Some('#')),
+    ] {
+        let places = text.match_indices(what).map(|(at, _)| &text[at + what.len()..]);
+        let wrong = places.filter(|rest| allowed.is_none() || rest.chars().next() != allowed);
+        found.extend(
+            wrong.map(|rest| format!("{what}{}", rest.chars().take(40).collect::<String>())),
+        );
+    }
+    found
+}
+
+/// How many pages a PDF has, and their sizes in points.
+pub fn pages(pdf: &[u8]) -> (usize, Vec<(u32, u32)>) {
+    let text = String::from_utf8_lossy(pdf);
+    let count = text.matches("/Type /Page\n").count();
+    let sizes = text.split("/MediaBox [").skip(1).filter_map(|rest| {
+        let numbers = rest.split(']').next()?.split_whitespace();
+        let numbers: Vec<f64> = numbers.filter_map(|number| number.parse().ok()).collect();
+        let [0.0, 0.0, width, height] = numbers[..] else { return None };
+        Some((width.round() as u32, height.round() as u32))
+    });
+    (count, sizes.collect())
+}

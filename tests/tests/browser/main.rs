@@ -1,0 +1,196 @@
+//! Pictures and pages as people see them: in Debian's headless Chromium. Each test starts it once.
+
+mod chromium;
+mod look;
+
+use std::path::{Path, PathBuf};
+
+use bedplate::demo;
+use bedplate_tests::program;
+use serde_json::Value;
+
+use chromium::Browser;
+use look::{flaws, measure, pages, strays, ways_out};
+
+/// Window of a page, and of a small laptop.
+const WINDOW: (u32, u32) = (1500, 900);
+/// A4, landscape, in points.
+const A4: (u32, u32) = (842, 595);
+
+/// Screenshots are left here, to be looked at: `BEDPLATE_SHOTS=DIR`.
+fn keep(browser: &mut Browser, name: &str) {
+    if let Some(directory) = std::env::var_os("BEDPLATE_SHOTS") {
+        let file = Path::new(&directory).join(format!("{name}.png"));
+        std::fs::write(file, browser.shot()).expect("a directory for screenshots");
+    }
+}
+
+/// What the program prints, in a file.
+fn written(directory: &Path, name: &str, args: &[&str]) -> (PathBuf, String) {
+    let text = program::stdout(args);
+    let file = directory.join(name);
+    std::fs::write(&file, &text).expect("ours");
+    (file, text)
+}
+
+/// Light and dark: nothing overlaps, everything can be read, the two differ.
+fn schemes(browser: &mut Browser, name: &str) {
+    let mut papers = Vec::new();
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme);
+        // Whole, so that what is behind each text is to be found.
+        let tall = measure(browser).tall;
+        browser.window((WINDOW.0, tall as u32));
+        let measured = measure(browser);
+        let flaws = flaws(&measured);
+        assert!(flaws.is_empty(), "{name}, {scheme}:\n{}", flaws.join("\n"));
+        assert!(measured.texts.len() > 20, "{name}: {} texts", measured.texts.len());
+        papers.push(measured.paper);
+        keep(browser, &format!("{name}-{scheme}"));
+    }
+    assert_ne!(papers[0], papers[1], "{name}");
+    browser.prefer("light");
+}
+
+/// A click on a box leads to what was read of it; pointing at it, or at a link, shows that as well.
+fn shows_what_was_read(browser: &mut Browser, name: &str, box_class: &str) {
+    let middle = |browser: &mut Browser, selector: &str| {
+        let script = format!(
+            "(() => {{ const at = document.querySelector('{selector}'); at.scrollIntoView({{ block: 'center' }}); \
+             const box = at.getBoundingClientRect(); return [box.left + box.width / 2, box.top + 6]; }})()"
+        );
+        let place = browser.evaluate(&script);
+        (place[0].as_f64().expect("a number"), place[1].as_f64().expect("a number"))
+    };
+    let title = |browser: &mut Browser, (x, y): (f64, f64)| {
+        let script = format!(
+            "document.elementFromPoint({x}, {y}).closest('a, g').querySelector('title').textContent"
+        );
+        browser.evaluate(&script).as_str().unwrap_or_default().to_owned()
+    };
+    let stroke = format!("getComputedStyle(document.querySelector('svg .{box_class}')).stroke");
+    let place = middle(browser, &format!("svg .{box_class}"));
+    let before = browser.evaluate(&stroke);
+    browser.mouse(place, false);
+    assert_ne!(browser.evaluate(&stroke), before, "{name}: pointing at a box does not show");
+    let read = title(browser, place);
+    for what in ["driver: ", "link: ", "NUMA node: ", "NIC to use: "] {
+        assert!(read.contains(what), "{name}: {what} is not in {read}");
+    }
+    browser.mouse(place, true);
+    let target = browser.evaluate("document.querySelector(':target')?.textContent");
+    assert_eq!(target, Value::from(read), "{name}: what a click leads to");
+    let seen = browser.evaluate(
+        "(() => { const box = document.querySelector(':target').getBoundingClientRect(); \
+         return box.top >= 0 && box.bottom <= innerHeight; })()",
+    );
+    assert_eq!(seen, Value::from(true), "{name}: it is in the window");
+    let place = middle(browser, "svg .hit");
+    let wire = title(browser, (place.0, place.1 - 6.0));
+    assert!(wire.contains("speed: ") && wire.contains("ACS of port"), "{name}: {wire}");
+}
+
+#[test]
+fn topologies_are_drawn_as_they_should_be() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut large = 0;
+    for (name, _) in demo::names() {
+        let html = format!("{name}.html");
+        let (file, text) =
+            written(directory.path(), &html, &["topology", "--demo", name, "--html"]);
+        assert_eq!(ways_out(&text), Vec::<String>::new(), "{name}");
+        assert!(text.contains("Content-Security-Policy"), "{name}");
+        browser.open(&file, WINDOW);
+        schemes(&mut browser, name);
+        browser.window(WINDOW);
+        if text.contains("GPU7") {
+            large += 1;
+            shows_what_was_read(&mut browser, name, "gpu");
+        }
+        let (count, sizes) = pages(&browser.print());
+        assert_eq!((count, sizes.as_slice()), (1, &[A4][..]), "{name}: printed");
+        assert_eq!(strays(&mut browser, &file), Vec::<String>::new(), "{name}");
+        // The picture as a file of its own.
+        let (file, text) = written(
+            directory.path(),
+            &format!("{name}.svg"),
+            &["topology", "--demo", name, "--svg"],
+        );
+        assert_eq!(ways_out(&text), Vec::<String>::new(), "{name}");
+        browser.open(&file, WINDOW);
+        let measured = measure(&mut browser);
+        assert!(measured.texts.len() > 10, "{name}: {} texts", measured.texts.len());
+        assert_eq!(strays(&mut browser, &file), Vec::<String>::new(), "{name}");
+    }
+    assert!(large >= 5, "{large} demo hosts of 8 GPUs");
+}
+
+#[test]
+fn reports_are_laid_out_as_they_should_be() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let profile = directory.path().join("with-profile.bp");
+    let mut host = demo::snapshot("hgx").expect("a demo");
+    let text = b"schema = 1\nname = \"site\"\nextends = \"hgx-h100\"\n".to_vec();
+    host.insert("/etc/bedplate/profile.toml", bedplate::host::snapshot::Node::File(text));
+    host.complete();
+    std::fs::write(&profile, host.to_text()).expect("ours");
+    let profile = profile.display().to_string();
+    let hosts = [
+        ("hgx", ["--demo", "hgx"]),
+        ("mi300x", ["--demo", "mi300x"]),
+        ("gb300", ["--demo", "gb300"]),
+        ("with-profile", ["--snapshot", &profile]),
+    ];
+    for (name, host) in hosts {
+        let args = [&["report", "-o", "-"][..], &host].concat();
+        let (file, text) = written(directory.path(), &format!("{name}.html"), &args);
+        assert_eq!(ways_out(&text), Vec::<String>::new(), "{name}");
+        assert!(text.contains("Content-Security-Policy"), "{name}");
+        browser.open(&file, WINDOW);
+        schemes(&mut browser, &format!("report-{name}"));
+        browser.window(WINDOW);
+        let (count, sizes) = pages(&browser.print());
+        assert!((2..=20).contains(&count), "{name}: {count} sheets");
+        assert!(sizes.iter().all(|size| *size == A4), "{name}: {sizes:?}");
+        assert_eq!(strays(&mut browser, &file), Vec::<String>::new(), "{name}");
+        let shows_diff = text.contains("The same as a diff") && text.contains("+0000:");
+        assert_eq!(shows_diff, name == "with-profile", "{name}");
+    }
+}
+
+/// What these tests look for is found where it is.
+#[test]
+fn what_is_wrong_with_a_page_is_found() {
+    let Some(mut browser) = Browser::start() else { return };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("wrong.html");
+    let lines = "<p>line</p>".repeat(200);
+    let page = format!(
+        "<!DOCTYPE html><style>svg {{ width: 400px }} text {{ font-size: 11px }}</style>\
+         <svg viewBox='0 0 400 100'><rect class='paper' width='400' height='100' fill='#fff'/>\
+         <g><rect x='10' y='10' width='20' height='20' fill='#fff'/><text x='12' y='22'>out of its box</text></g>\
+         <text x='20' y='24'>over it</text><text x='390' y='80'>out of the picture</text>\
+         <text x='10' y='90' fill='#eee'>pale</text></svg>\
+         <div style='width: 3000px'>wide</div><img src='http://127.0.0.1:9/x.png'>{lines}<script>1</script>"
+    );
+    std::fs::write(&file, &page).expect("ours");
+    browser.open(&file, WINDOW);
+    let found = flaws(&measure(&mut browser)).join("\n");
+    for flaw in [
+        "pixels wide in a window of 1500",
+        "1 scripts",
+        "leaves its box",
+        "leaves the picture",
+        "overlap",
+        "\"pale\" has a contrast of",
+    ] {
+        assert!(found.contains(flaw), "{flaw} is not in\n{found}");
+    }
+    let strays = strays(&mut browser, &file).join("\n");
+    assert!(strays.contains("http://127.0.0.1:9/x.png"), "{strays}");
+    assert!(pages(&browser.print()).0 > 1, "it takes several sheets");
+    let out = ways_out(&page).join("\n");
+    assert!(["://127", "<script", " src='http"].iter().all(|what| out.contains(what)), "{out}");
+}

@@ -1,0 +1,130 @@
+//! `bedplate report`: what is on the page, and what never is.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use bedplate::demo::HostSpec;
+use bedplate::host::snapshot::Node;
+use bedplate_tests::expected;
+
+use crate::redacted::{NAMES, PLANTED, found, marked};
+use crate::session::{Session, text};
+use crate::transcripts::CHANGES;
+
+/// What bedplate keeps for itself, with what is secret in `«»`: words of people, of commands and of files.
+const RECORDS: &[(&str, &str)] = &[
+    (
+        "/var/lib/bedplate/ledger.json",
+        r#"{"version":1,"owed":[],"owned":{},"history":[
+        {"at":"2026-11-01T10:00:00Z","command":"apply","profile":"site","results":[
+          {"subject":"cmdline/etc/default/grub","result":"done"},
+          {"subject":"modules/update-initramfs -k «hunter80»","result":"failed","why":"«hunter81»"},
+          {"subject":"lint «hunter82»","result":"allowed","why":"«hunter83»"}]},
+        {"at":"«hunter84»","command":"«hunter85»","results":[
+          {"subject":"«hunter86»","result":"«hunter87»"}]}]}"#,
+    ),
+    (
+        "/var/lib/bedplate/reboot.json",
+        r#"{"version":1,"attempts":[{"plan":"«hunter88»","boot_id":"«hunter89»","at":"2026-11-01T10:05:00Z","method":"bmc"}],
+        "lock":{"server":{"url":"https://«hunter90»/","group":"«hunter91»"},"certain":true,"since":"2026-11-01T10:04:00Z",
+          "boot_id":"«hunter92»","before":["«hunter93»"]},
+        "asked":{"why":"«hunter94»","boot_id":"«hunter95»","at":"2026-11-01T10:03:00Z"},
+        "came":{"boot_id":"«hunter96»","by":"bmc","asked_for":"bmc","announced_for":null,"summary":"«hunter97»"}}"#,
+    ),
+];
+
+/// A machine with secrets in every file that is read, as it is, not recorded: its page, and the secrets.
+fn planted(session: &Session, args: &[&str]) -> (String, String, Vec<String>) {
+    let spec = HostSpec::from_toml("machine = \"plain\"").expect("a description");
+    let mut host = spec.build();
+    let mut secrets: Vec<String> = NAMES.map(str::to_owned).into();
+    let planted = PLANTED.iter().filter(|(path, _)| !path.ends_with("reboot.json"));
+    let planted = planted.map(|(path, text)| (format!("/{path}"), *text));
+    let records = RECORDS.iter().map(|(path, text)| ((*path).to_owned(), *text));
+    for (path, text) in planted.chain(records) {
+        secrets.extend(marked(text));
+        host.insert(&path, Node::File(text.replace(['«', '»'], "").into_bytes()));
+    }
+    host.complete();
+    session.file("planted.bp", host.to_text());
+    let base = ["report", "--snapshot", "planted.bp", "-o", "-"];
+    let output = session.run(&[&base, args].concat());
+    let (page, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    (page, said, secrets)
+}
+
+#[test]
+fn no_planted_secret_is_in_a_report() {
+    let session = Session::new();
+    let (page, said, secrets) = planted(&session, &[]);
+    assert!(secrets.len() >= 70, "only {} secrets", secrets.len());
+    let none: [&String; 0] = [];
+    assert_eq!(found(&secrets, &page), none);
+    assert_eq!(found(&secrets, &said), none);
+    // What it is for is on it: the plan, the history, the reboots.
+    for kept in [
+        "cmdline/etc/default/grub",
+        "modules/…",
+        "2026-11-01 10:00:00 UTC",
+        "2026-11-01 10:05:00 UTC",
+        "a power cycle by the BMC",
+        "not before: 2026-11-01 10:03:00 UTC",
+        "acs.path",
+    ] {
+        assert!(page.contains(kept), "{kept} is not in\n{page}");
+    }
+}
+
+#[test]
+fn with_identifiers_words_stay_masked() {
+    let session = Session::new();
+    let (page, _, secrets) = planted(&session, &["--with-identifiers"]);
+    let words = found(&secrets, &page);
+    assert!(words.iter().all(|word| !word.contains("hunter")), "{words:?}");
+    assert!(page.contains("hardware addresses, serial numbers and ids are in it"));
+}
+
+/// The page of a snapshot is the page of the host that it was made of, but for what only the host tells.
+#[test]
+fn a_snapshot_holds_what_the_report_shows() {
+    let session = Session::new();
+    session.host("raw.bp", CHANGES);
+    assert_eq!(session.status(&["snapshot", "--snapshot", "raw.bp", "-o", "recorded.bp"]), 0);
+    let page = |file| text(&session.run(&["report", "--snapshot", file, "-o", "-"]).stdout);
+    assert_eq!(page("raw.bp"), page("recorded.bp"));
+    assert!(page("raw.bp").contains("No profile on this host: nothing to compare with."));
+}
+
+#[test]
+fn the_page_of_a_demo_host() {
+    let session = Session::new();
+    let output = session.run(&["report", "--demo", "gb200", "-o", "-"]);
+    let page = text(&output.stdout);
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.starts_with("not ready: "), "{said}");
+    let version = format!("Made by bedplate {}.", env!("CARGO_PKG_VERSION"));
+    assert!(page.contains(&version), "{page}");
+    let page = page.replace(&version, "Made by bedplate VERSION.");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("cli/report.html");
+    expected::file(&path, &page, "cli").unwrap_or_else(|difference| panic!("{difference}"));
+}
+
+#[test]
+fn reports_are_new_files_for_their_owner_alone() {
+    let session = Session::new();
+    session.image("image");
+    session.expect(
+        "report",
+        &[
+            &["report", "--demo", "gb200"],
+            &["report", "--demo", "gb200", "-o", "x.html"],
+            &["report", "--demo", "gb200", "-o", "x.html"],
+            &["report", "--root", "image", "-o", "y.html"],
+            &["report", "--demo", "gb200", "-o", "y.html", "--profile", "site.toml"],
+        ],
+    );
+    let mode = session.path("x.html").metadata().expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(!session.path("y.html").exists());
+}
