@@ -99,7 +99,7 @@ fn a_snapshot_holds_what_the_report_shows() {
 #[test]
 fn the_page_of_a_demo_host() {
     let session = Session::new();
-    let output = session.run(&["report", "--demo", "gb200", "-o", "-"]);
+    let output = session.run(&["report", "--demo", "gb300", "-o", "-"]);
     let page = text(&output.stdout);
     let said = text(&output.stderr);
     assert!(output.status.success() && said.starts_with("not ready: "), "{said}");

@@ -230,7 +230,7 @@ fn the_samples_of_the_readme_are_what_is_printed() {
             continue;
         }
         let args: Vec<&str> = args.split(' ').collect();
-        let output = session.command(&args).env("COLUMNS", "1000").output().expect("it starts");
+        let output = session.command(&args).env("COLUMNS", "100").output().expect("it starts");
         let printed = text(&output.stdout) + &text(&output.stderr);
         let mut lines = printed.lines();
         for line in shown.lines().filter(|line| *line != "…") {
