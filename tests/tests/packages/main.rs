@@ -1,0 +1,3 @@
+//! What bedplate is handed out as: the packed crate.
+
+mod packed_crate;
