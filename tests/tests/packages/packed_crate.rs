@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+use super::REPOSITORY;
 
 /// What cargo would pack, relative to the crate.
 fn packed() -> BTreeSet<PathBuf> {
