@@ -52,6 +52,22 @@ fn the_words_are_the_programs() {
     }
 }
 
+/// Reports are wrapped also where no terminal is: a reason has to get through whole.
+#[test]
+fn a_long_reason_stays_one_line() {
+    let script = "[ \"$COLUMNS\" -ge 200 ] || { echo 'not ready: a'; echo '  b'; exit 4; }\n\
+                  echo 'not ready: a b'; exit 4";
+    assert_eq!(condition(script), (Some(1), "not ready: a b\n".to_owned()));
+    // The real program does as the variable says.
+    let reason = |columns: &str| {
+        let mut status = bedplate_tests::program::bedplate(&["status", "--color", "never"]);
+        let said = status.env("COLUMNS", columns).output().expect("it starts");
+        String::from_utf8_lossy(&said.stdout).lines().next().unwrap_or_default().to_owned()
+    };
+    let (whole, broken) = (reason("1000"), reason("20"));
+    assert!(whole.len() > broken.len() && broken.len() <= 20, "{whole}\n{broken}");
+}
+
 /// Node Problem Detector, docs/custom_plugin_monitor.md; the rule's condition is one of those declared, and its plugin is shipped.
 #[test]
 fn the_detectors_configuration_is_one() {
@@ -109,7 +125,10 @@ fn the_rule_is_about_the_detectors_condition() {
 
 #[test]
 fn the_daemon_set_only_reads() {
-    let set = yaml("kubernetes/daemonset.yaml");
+    let all = text("kubernetes/daemonset.yaml");
+    let (profile, set) = all.split_once("\n---\n").expect("two documents");
+    let [profile, set]: [Value; 2] =
+        [profile, set].map(|text| serde_saphyr::from_str(text).expect("YAML"));
     assert_eq!((&set["apiVersion"], &set["kind"]), (&json!("apps/v1"), &json!("DaemonSet")));
     let spec = &set["spec"];
     assert_eq!(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"]);
@@ -121,7 +140,17 @@ fn the_daemon_set_only_reads() {
     let plan = &pod["initContainers"][0];
     let words: Vec<&str> =
         plan["args"].as_array().expect("arguments").iter().filter_map(Value::as_str).collect();
-    assert_eq!(words, ["plan", "--root", "/host"]);
+    assert_eq!(words, ["plan", "--root", "/host", "--profile", "/profile/profile.toml"]);
+    // The line works, with the profile that is mounted, on a root of its own.
+    let root = tempfile::tempdir().expect("a directory");
+    let file = root.path().join("profile.toml");
+    std::fs::write(&file, profile["data"]["profile.toml"].as_str().expect("a profile"))
+        .expect("ours");
+    let (root, file) = (root.path().display().to_string(), file.display().to_string());
+    let planned = bedplate_tests::program::stdout(&["plan", "--root", &root, "--profile", &file]);
+    assert!(planned.contains("deferred until the first boot"), "{planned}");
+    assert_eq!(plan["volumeMounts"][1]["name"], pod["volumes"][1]["name"]);
+    assert_eq!(profile["metadata"]["name"], pod["volumes"][1]["configMap"]["name"]);
     let mount = &plan["volumeMounts"][0];
     assert_eq!((&mount["mountPath"], &mount["readOnly"]), (&json!("/host"), &json!(true)));
     assert_eq!(mount["name"], pod["volumes"][0]["name"]);
