@@ -43,7 +43,8 @@ fn the_words_are_the_programs() {
     ] {
         let mut status = Status::starting("b".into());
         status.verdict = verdict;
-        let shown = anstream::adapter::strip_str(&show::status(&status, true, now)).to_string();
+        let shown = bedplate::report::style::terminal(&show::status(&status, true, now));
+        let shown = anstream::adapter::strip_str(&shown).to_string();
         assert!(shown.starts_with(words), "{shown}");
         let first = format!("\"{words}\"*");
         for script in ["kubernetes/bedplate-condition", "slurm/bedplate-health"] {
