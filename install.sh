@@ -12,6 +12,8 @@ set -eu
 # Others read what is installed, and only root writes it, whatever the caller's umask.
 umask 022
 here=$PWD
+who=install.sh
+shipped=systemd
 cd "$(dirname "$0")"
 usage() { sed -n '2,10s/^# \{0,1\}//p' install.sh; }
 wrong() { echo "install.sh: $1 (--help shows the usage)" >&2; exit 64; }
@@ -41,6 +43,11 @@ files() {
   printf '%s\n' \
     '755 PROGRAM /usr/bin/bedplate' \
     '644 profiles/example.toml /usr/share/doc/bedplate/profile.toml' \
+    '644 systemd/bedplate.service.d/fleetlock.conf /usr/share/bedplate/systemd/bedplate.service.d/fleetlock.conf' \
+    '644 systemd/bedplate-worker.socket.d/cold-reboot.conf /usr/share/bedplate/systemd/bedplate-worker.socket.d/cold-reboot.conf' \
+    '644 systemd/bedplate-worker@.service.d/cold-reboot.conf /usr/share/bedplate/systemd/bedplate-worker@.service.d/cold-reboot.conf' \
+    '644 systemd/bedplate-worker@.service.d/network.conf /usr/share/bedplate/systemd/bedplate-worker@.service.d/network.conf' \
+    '644 systemd/bedplate-worker@.service.d/vf-attributes.conf /usr/share/bedplate/systemd/bedplate-worker@.service.d/vf-attributes.conf' \
     '644 systemd/bedplate.service /usr/lib/systemd/system/bedplate.service' \
     '644 systemd/bedplate-boot.service /usr/lib/systemd/system/bedplate-boot.service' \
     '644 systemd/system-bedplate.slice /usr/lib/systemd/system/system-bedplate.slice' \
@@ -59,6 +66,14 @@ files() {
     '644 systemd/catalog/bedplate.catalog /usr/lib/systemd/catalog/bedplate.catalog' \
     '644 systemd/dbus/org.bedplate.Agent1.conf /usr/share/dbus-1/system.d/org.bedplate.Agent1.conf' \
     '644 systemd/polkit/org.bedplate.policy /usr/share/polkit-1/actions/org.bedplate.policy'
+  for file in packaging/integrations/*.md packaging/integrations/*/* packaging/integrations/*/*/*/*; do
+    [ -f "$file" ] || continue
+    if [ -x "$file" ]; then
+      echo "755 $file /usr/lib/bedplate/${file##*/}"
+    else
+      echo "644 $file /usr/share/bedplate/${file#packaging/}"
+    fi
+  done
 }
 
 # Completions: shell, target. zsh's directory for packages is another one on Debian and its kin.
@@ -71,55 +86,7 @@ completions() {
     'fish /usr/share/fish/vendor_completions.d/bedplate.fish'
 }
 
-# What was copied to bedplate.service.d when the daemon did everything itself goes to the units that do it now.
-drop_ins=/etc/systemd/system
-moved() {
-  # name, unit, unit that it is shipped for
-  printf '%s\n' \
-    'cold-reboot bedplate-worker@.service bedplate-worker@.service' \
-    'cold-reboot bedplate-worker.socket bedplate-worker.socket' \
-    'vf-attributes bedplate-worker@.service bedplate-worker@.service' \
-    'vf-attributes bedplate-loader@.service bedplate-worker@.service'
-}
-
-# As bedplate shipped them.
-unmodified() {
-  case $(sha256sum <"$1") in
-    31633aa4ae2fb1342f18730919dcef086f3ff607fa13e1635aa114ae34b87937*) ;; # cold-reboot.conf
-    0b14ed79992c109f0a04f20e2e79d4fce2f61b92262c319c697c63e9d3f128b2*) ;; # cold-reboot.conf, the first one
-    c9c12ce6d6eb36d5779686ce17d37dda4d21087148c769dbd04a057be71e183f*) ;; # vf-attributes.conf
-    *) return 1 ;;
-  esac
-}
-
-move_drop_ins() {
-  old=$drop_ins/bedplate.service.d
-  moved | while read -r name unit source; do
-    new=$drop_ins/$unit.d/$name.conf
-    if [ -e "$destdir$old/$name.conf" ] && ! [ -e "$destdir$new" ]; then
-      install -D -m 644 "systemd/$source.d/$name.conf" "$destdir$new"
-      echo "install.sh: $new is installed, for what $old/$name.conf was for"
-    fi
-  done
-  for name in cold-reboot vf-attributes; do
-    [ -e "$destdir$old/$name.conf" ] || continue
-    if unmodified "$destdir$old/$name.conf"; then
-      rm -f "$destdir$old/$name.conf"
-    else
-      echo "install.sh: warning: remove $old/$name.conf, which gives rights to a daemon that has no use for them; what you changed there belongs to $drop_ins/bedplate-worker@.service.d/$name.conf" >&2
-    fi
-  done
-  for path in "$destdir$old"/*.conf; do
-    name=${path##*/}
-    case $name in
-      cold-reboot.conf | vf-attributes.conf | no-user-namespace.conf | '*.conf') continue ;;
-      fleetlock.conf) more="; a \`busy_command\` or \`command\` that works over the network needs systemd/bedplate-worker@.service.d/network.conf" ;;
-      *) more=": Environment=, ReadWritePaths= and the like for looks, changes, \`busy_command\` and \`command\` belong to bedplate-worker@.service.d, bedplate-loader@.service.d and bedplate-check@.service.d" ;;
-    esac
-    echo "install.sh: warning: $old/$name is now for the daemon alone$more" >&2
-  done
-  rmdir "$destdir$old" 2>/dev/null || true
-}
+. packaging/scripts/drop-ins.sh
 
 live() {
   [ -z "$destdir" ] || return 0
@@ -139,7 +106,7 @@ stay_inside() {
   {
     files | while read -r _ _ target; do echo "${target%/*}"; done
     completions | while read -r _ target; do echo "${target%/*}"; done
-    printf '%s\n' /usr/share/man/man1 /usr/share/man/man5 /usr/share/doc /etc/bedplate
+    printf '%s\n' /usr/share/man/man1 /usr/share/man/man5 /usr/share/man/man7 /usr/share/doc /etc/bedplate
     for unit in bedplate.service bedplate-worker.socket bedplate-worker@.service bedplate-loader@.service; do
       echo "$drop_ins/$unit.d"
     done
@@ -248,9 +215,10 @@ if [ -n "$uninstall" ]; then
     fi
   fi
   files | while read -r _ _ target; do rm -f "$destdir$target"; done
-  rm -f "$destdir"/usr/share/man/man1/bedplate*.1 "$destdir/usr/share/man/man5/bedplate-profile.5"
+  rm -f "$destdir"/usr/share/man/man1/bedplate*.1 "$destdir/usr/share/man/man5/bedplate-profile.5" "$destdir/usr/share/man/man7/bedplate-checks.7"
   completions | while read -r _ target; do rm -f "$destdir$target"; done
-  rmdir "$destdir/usr/share/doc/bedplate" "$destdir/usr/lib/systemd/system/bedplate-loader@.service.d" 2>/dev/null || true
+  find "$destdir/usr/share/bedplate" -depth -type d -empty -delete 2>/dev/null || true
+  rmdir "$destdir/usr/lib/bedplate" "$destdir/usr/share/doc/bedplate" "$destdir/usr/lib/systemd/system/bedplate-loader@.service.d" 2>/dev/null || true
   live
   echo "bedplate is uninstalled; its profiles (/etc/bedplate) and its record of what it changed (/var/lib/bedplate) stay"
   exit 0
@@ -282,7 +250,7 @@ mkdir -p "$destdir/etc/bedplate"
 chmod go-w "$destdir/etc/bedplate" ||
   echo "install.sh: warning: cannot take write permission on $destdir/etc/bedplate from group and others: see that only root may write it" >&2
 # What is a link there is replaced, not written through.
-rm -f "$destdir"/usr/share/man/man1/bedplate*.1 "$destdir/usr/share/man/man5/bedplate-profile.5"
+rm -f "$destdir"/usr/share/man/man1/bedplate*.1 "$destdir/usr/share/man/man5/bedplate-profile.5" "$destdir/usr/share/man/man7/bedplate-checks.7"
 "$program" man --out "$destdir/usr/share/man"
 completions | while read -r shell target; do
   mkdir -p "$destdir$(dirname "$target")"

@@ -19,7 +19,7 @@ pub struct CompletionsArgs {
 /// `bedplate man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Directory to write into: `man1` and `man5` below it.
+    /// Directory to write into: `man1`, `man5` and `man7` below it.
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -49,16 +49,18 @@ pub fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Writes `man1/bedplate.1`, `man1/bedplate-plan.1`, … and `man5/bedplate-profile.5`.
+/// Writes `man1/bedplate.1`, `man1/bedplate-plan.1`, …, `man5/bedplate-profile.5` and `man7/bedplate-checks.7`.
 pub fn man(args: &ManArgs) -> Result<Exit, CliError> {
     let written = || {
-        let (commands, formats) = (args.out.join("man1"), args.out.join("man5"));
-        std::fs::create_dir_all(&commands)?;
-        std::fs::create_dir_all(&formats)?;
+        let [commands, formats, more] = ["man1", "man5", "man7"].map(|below| args.out.join(below));
+        for directory in [&commands, &formats, &more] {
+            std::fs::create_dir_all(directory)?;
+        }
         let mut command = Cli::command().disable_help_subcommand(true);
         command.build();
         page(&command, &commands)?;
-        std::fs::write(formats.join("bedplate-profile.5"), manual::profile_format())
+        std::fs::write(formats.join("bedplate-profile.5"), manual::profile_format())?;
+        std::fs::write(more.join("bedplate-checks.7"), manual::checks())
     };
     written().map_err(|error| {
         CliError::while_doing(format!("cannot write man pages to {}", args.out.display()), error)

@@ -1,5 +1,5 @@
-//! What the manual says beside the help: exit statuses, files, and the format of profiles, which comes from the same schema
-//! as `bedplate profile explain`.
+//! What the manual says beside the help: exit statuses, files, the format of profiles, which comes from the same schema as
+//! `bedplate profile explain`, and the checks of `verify`, which come from their table.
 
 use std::io::Write;
 
@@ -7,6 +7,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use crate::profile::{self, Explained};
+use crate::verify::{CHECKS, Check, NOT_LOOKED_AT};
 
 /// Stands in the middle of a page's head.
 pub const TITLE: &str = "bedplate manual";
@@ -171,13 +172,58 @@ pub fn profile_format() -> String {
         roff.control("SH", [format!("[{}]", table.key).as_str()]);
         keys.iter().filter(|key| key.key.starts_with(&below)).for_each(|key| entry(&mut roff, key));
     }
-    let mut page = roff.render();
-    let more = ["bedplate(1)", "bedplate-profile(1)", "bedplate-plan(1)", "bedplate-reboot(1)"];
+    ended(&roff, &["bedplate(1)", "bedplate-profile(1)", "bedplate-plan(1)", "bedplate-reboot(1)"])
+}
+
+/// `bedplate-checks.7`: every check of `bedplate verify`.
+pub fn checks() -> String {
+    let mut roff = Roff::new();
+    roff.control("TH", ["bedplate-checks", "7", "", SOURCE, TITLE]);
+    roff.control("SH", ["NAME"]);
+    roff.text([roman("bedplate-checks - what bedplate looks at before it calls a host ready")]);
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text(inline(
+        "`bedplate verify` says whether a host is ready for GPUDirect RDMA. These are its checks, in the order in which what \
+         they find is to be dealt with. A check of level `fail` that does not pass makes the host not ready, one of level \
+         `warn` does not; `[verify]` of the profile may change a level, with a reason. What is not known is never counted \
+         as passed. `bedplate verify --explain ID` shows one of them.",
+    ));
+    roff.control("PP", []);
+    roff.text(inline(&format!(
+        "Not looked at, and not covered by the word ready: {NOT_LOOKED_AT}."
+    )));
+    roff.control("SH", ["CHECKS"]);
+    CHECKS.iter().for_each(|check| check_entry(&mut roff, check));
+    ended(
+        &roff,
+        &["bedplate(1)", "bedplate-verify(1)", "bedplate-doctor(1)", "bedplate-profile(5)"],
+    )
+}
+
+fn check_entry(roff: &mut Roff, check: &Check) {
+    roff.control("TP", []);
+    let root = if check.needs_root { ", needs root" } else { "" };
+    let level = format!(" ({}, {}{root})", check.group.name(), check.severity.name());
+    roff.text([bold(check.id), roman(level)]);
+    roff.text(inline(&format!("Proves that {}.", check.proves)));
+    let explain = &check.explain;
+    for (name, text) in [
+        ("What", explain.what),
+        ("Why", explain.why),
+        ("How", explain.how),
+        ("Source", explain.source),
+    ] {
+        roff.control("IP", []);
+        roff.text([vec![italic(name), roman(": ")], inline(text)].concat());
+    }
+}
+
+/// The page, with where to read on.
+fn ended(page: &Roff, more: &[&str]) -> String {
     let mut end = Vec::new();
     // The writer is a vector: it cannot fail.
-    let _ = see_also(&mut end, &more);
-    page.push_str(&String::from_utf8_lossy(&end));
-    page
+    let _ = see_also(&mut end, more);
+    page.render() + &String::from_utf8_lossy(&end)
 }
 
 fn entry(roff: &mut Roff, key: &Explained) {

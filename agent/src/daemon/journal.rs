@@ -195,7 +195,7 @@ mod tests {
     /// journalctl -x explains every message, and explains nothing that is not sent.
     #[test]
     fn the_catalog_has_an_entry_for_every_message() {
-        let catalog = include_str!("../../../systemd/catalog/bedplate.catalog");
+        let catalog = include_str!("../../systemd/catalog/bedplate.catalog");
         let mut entries: Vec<&str> =
             catalog.lines().filter_map(|line| line.strip_prefix("-- ")).collect();
         let mut ids: Vec<&str> = MESSAGES.iter().map(|message| message.id).collect();

@@ -1,7 +1,7 @@
 //! The profile that an operator starts from: the sample with comments, and the same made out for one host. Pure.
 
 /// The sample, as it is installed for people to read.
-pub const EXAMPLE: &str = include_str!("../../../profiles/example.toml");
+pub const EXAMPLE: &str = include_str!("../../profiles/example.toml");
 
 /// The parts of the sample that are of one host. A test holds that each stands in it once.
 const HEAD: &str = "# A sample profile, as /usr/share/doc/bedplate/profile.toml. `bedplate profile init` writes one \

@@ -19,7 +19,7 @@ impl Shipped {
 /// One row a file in `profiles/`.
 macro_rules! table {
     ($($name:literal),* $(,)?) => {
-        &[$(Shipped { name: $name, text: include_str!(concat!("../../../profiles/", $name, ".toml")) }),*]
+        &[$(Shipped { name: $name, text: include_str!(concat!("../../profiles/", $name, ".toml")) }),*]
     };
 }
 

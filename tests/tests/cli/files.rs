@@ -183,13 +183,36 @@ fn the_page_of_the_format_describes_every_key() {
     );
 }
 
+#[test]
+fn the_page_of_the_checks_describes_every_check() {
+    let session = Session::new();
+    assert_eq!(session.status(&["man", "--out", "man"]), 0);
+    let page = &pages(&session, "man/man7")["bedplate-checks.7"];
+    let list = text(&session.run(&["verify", "--list"]).stdout);
+    assert!(list.lines().count() > 20, "{list}");
+    for check in list.lines() {
+        let (id, rest) = check.split_once(' ').expect("id, level, what it proves");
+        let (level, proves) = rest.trim_start().split_once("  ").expect("level, what it proves");
+        let id = id.replace('-', "\\-");
+        assert!(page.contains(&format!("\n\\fB{id}\\fR (")), "{id}\n{page}");
+        assert!(page.contains(&format!(", {level}")), "{level}");
+        let first = proves.split(['`', '-', '\'', '.']).next().expect("a text");
+        assert!(page.contains(&format!("Proves that {first}")), "{proves}");
+    }
+}
+
 /// What man makes of the pages, without a complaint.
 #[test]
 fn the_pages_are_well_formed() {
     let Some(groff) = bedplate_tests::fixtures::tool("groff") else { return };
     let session = Session::new();
     assert_eq!(session.status(&["man", "--out", "man"]), 0);
-    for page in ["man1/bedplate.1", "man1/bedplate-profile-init.1", "man5/bedplate-profile.5"] {
+    for page in [
+        "man1/bedplate.1",
+        "man1/bedplate-profile-init.1",
+        "man5/bedplate-profile.5",
+        "man7/bedplate-checks.7",
+    ] {
         let shown = std::process::Command::new(&groff)
             .args(["-man", "-Tutf8", "-ww", "-Kutf8", "-rLL=100n"])
             .arg(session.path("man").join(page))

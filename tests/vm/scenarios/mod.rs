@@ -11,6 +11,7 @@ mod fat;
 mod guest;
 mod iommu;
 mod modules;
+mod packages;
 mod provision;
 mod reboot;
 mod revert;
@@ -75,6 +76,7 @@ fn all() -> Vec<Scenario> {
         upkeep::SCENARIOS,
         reboot::SCENARIOS,
         session::SCENARIOS,
+        packages::SCENARIOS,
     ]
     .concat()
 }

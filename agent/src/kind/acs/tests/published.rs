@@ -6,8 +6,8 @@ use crate::facts::{Depth, observe};
 use crate::host::snapshot::{Node, Snapshot};
 use crate::record::record;
 
-/// The GB300 nodes that Oracle rents; also a case of its own.
-const HOST: &str = include_str!("../../../../../tests/cases/acs-shape-gb300-oracle/host.toml");
+/// The GB300 nodes that Oracle rents: by a link, a case of its own.
+const HOST: &str = include_str!("gb300-oracle.toml");
 
 /// NVIDIA/nodewright-packages, nvidia-tuned profiles/service/oke/cx8-pci-config-acs.grub (handbook §14.1).
 const PUBLISHED: &str = "pci=config_acs=\

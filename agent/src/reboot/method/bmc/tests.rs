@@ -165,7 +165,7 @@ const KERNEL_LOG: &str = "/dev/kmsg";
 
 /// The shipped hook with its paths led into a tree.
 fn hook(tree: &Tree, verb: &str) -> Output {
-    let shipped = include_str!("../../../../../systemd/system-shutdown/bedplate");
+    let shipped = include_str!("../../../../systemd/system-shutdown/bedplate");
     let mut text = shipped.to_owned();
     for path in [REQUEST, PROGRAM, BOOT_ID, KERNEL_LOG] {
         assert!(text.contains(path), "the hook does not name {path}");
@@ -212,6 +212,6 @@ fn a_hook_without_its_program_ends_so_that_the_reboot_goes_on() {
 
 #[test]
 fn the_shipped_hook_is_executable() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../systemd/system-shutdown/bedplate");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/system-shutdown/bedplate");
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o111, 0o111);
 }

@@ -1,0 +1,57 @@
+//! The Ansible role and the cloud-init snippet, by the real programs; the profiles in both by bedplate.
+
+use std::path::Path;
+use std::process::Command;
+
+use bedplate_tests::{fixtures, program};
+
+use super::{shipped, yaml};
+
+/// A profile that is good.
+fn checked(directory: &Path, profile: &str) {
+    let file = directory.join("profile.toml");
+    std::fs::write(&file, profile).expect("ours");
+    program::stdout(&["profile", "check", &file.display().to_string()]);
+}
+
+#[test]
+fn the_role_is_one() {
+    let Some(ansible) = fixtures::tool("ansible-playbook") else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let play = directory.path().join("play.yml");
+    std::fs::write(&play, "- hosts: localhost\n  gather_facts: false\n  roles: [bedplate]\n")
+        .expect("ours");
+    let done = Command::new(ansible)
+        .args(["--syntax-check", "-i", "localhost,"])
+        .arg(&play)
+        .env("ANSIBLE_ROLES_PATH", shipped("ansible"))
+        .env("ANSIBLE_HOME", directory.path())
+        .env("LC_ALL", "C.UTF-8")
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success() && !said.contains("ERROR"), "{said}");
+    let defaults = yaml("ansible/bedplate/defaults/main.yml");
+    checked(directory.path(), defaults["bedplate_profile"].as_str().expect("a profile"));
+    let tasks = yaml("ansible/bedplate/tasks/main.yml");
+    let copy = "ansible.builtin.copy";
+    let profile = tasks.as_array().expect("tasks").iter().find(|task| task["name"] == "Profile");
+    let copied = &profile.expect("there is one")[copy];
+    assert_eq!(copied["validate"], "/usr/bin/bedplate profile check %s");
+    assert_eq!(copied["mode"], "0644");
+}
+
+#[test]
+fn the_user_data_is_valid() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = yaml("cloud-init/bedplate.yaml");
+    checked(directory.path(), data["write_files"][0]["content"].as_str().expect("a profile"));
+    let Some(cloud_init) = fixtures::tool("cloud-init") else { return };
+    let done = Command::new(cloud_init)
+        .args(["schema", "--config-file"])
+        .arg(shipped("cloud-init/bedplate.yaml"))
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success() && said.contains("Valid"), "{said} {done:?}");
+}

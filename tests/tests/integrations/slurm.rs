@@ -1,0 +1,156 @@
+//! Slurm's health check, with a `scontrol` that keeps a node in two files.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{fake, shipped, text};
+
+/// A node as Slurm has it, and a bedplate that says one line.
+struct Node(tempfile::TempDir);
+
+impl Node {
+    fn new(state: &str, reason: &str) -> Node {
+        let node = Node(tempfile::tempdir().expect("a directory"));
+        std::fs::write(node.at("state"), state).expect("ours");
+        std::fs::write(node.at("reason"), reason).expect("ours");
+        let here = node.0.path().display();
+        fake(
+            node.0.path(),
+            "scontrol",
+            &format!(
+                r#"cd {here}
+echo "$*" >>asked
+case $1 in
+show)
+  echo "NodeName=gpu01 Arch=x86_64 CoresPerSocket=1"
+  echo "   State=$(cat state) ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A"
+  [ ! -s reason ] || echo "   Reason=$(cat reason) [root@2026-03-03T03:00:00]"
+  ;;
+update)
+  for word in "$@"; do
+    case $word in
+      state=drain) echo IDLE+DRAIN >state ;;
+      state=resume) echo IDLE >state; : >reason ;;
+      reason=*) printf %s "${{word#reason=}}" >reason ;;
+    esac
+  done
+  ;;
+esac"#
+            ),
+        );
+        node
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The health check runs, and bedplate says this: state and reason afterwards, and how often something was changed.
+    fn checked(&self, says: &str) -> (String, String, usize) {
+        let bedplate = fake(self.0.path(), "bedplate", says);
+        let _ = std::fs::remove_file(self.at("asked"));
+        let done = Command::new(shipped("slurm/bedplate-health"))
+            .env("SCONTROL", self.at("scontrol"))
+            .env("BEDPLATE", bedplate)
+            .env("SLURMD_NODENAME", "gpu01")
+            .output()
+            .expect("it starts");
+        assert!(done.status.success(), "slurmd would not register: {done:?}");
+        let read = |name: &str| std::fs::read_to_string(self.at(name)).unwrap_or_default();
+        let changed = read("asked").lines().filter(|line| line.starts_with("update ")).count();
+        assert!(read("asked").lines().all(|line| line.contains("gpu01")), "{}", read("asked"));
+        (read("state").trim().to_owned(), read("reason"), changed)
+    }
+}
+
+const READY: &str = "echo 'ready: everything is in effect'";
+const NOT_READY: &str = "echo 'not ready: ACS of 0000:22:00.0'; echo '  profile  p'; exit 4";
+
+fn after(state: &str, reason: &str, changed: usize) -> (String, String, usize) {
+    (state.into(), reason.into(), changed)
+}
+
+#[test]
+fn a_node_is_drained_with_the_line_and_resumed() {
+    let node = Node::new("IDLE", "");
+    assert_eq!(node.checked(READY), after("IDLE", "", 0));
+    let why = "bedplate: not ready: ACS of 0000:22:00.0";
+    assert_eq!(node.checked(NOT_READY), after("IDLE+DRAIN", why, 1));
+    // Said once: the time in the reason is that of the first.
+    assert_eq!(node.checked(NOT_READY), after("IDLE+DRAIN", why, 0));
+    // Another reason is said.
+    let unknown = "bedplate: cannot tell: one thing could not be read";
+    assert_eq!(
+        node.checked("echo 'cannot tell: one thing could not be read'; exit 4"),
+        after("IDLE+DRAIN", unknown, 1)
+    );
+    assert_eq!(node.checked(READY), after("IDLE", "", 1));
+}
+
+#[test]
+fn what_others_drained_is_left_alone() {
+    for (state, reason) in [
+        ("IDLE+DRAIN", "memory errors"),
+        ("IDLE+DRAIN", "ticket 7: bedplate: is it right?"),
+        ("DOWN", "bedplate: not ready: it was"),
+        ("DOWN+DRAIN", "bedplate: not ready: it was"),
+        ("FAILING", ""),
+    ] {
+        for says in [READY, NOT_READY] {
+            let node = Node::new(state, reason);
+            assert_eq!(node.checked(says), after(state, reason, 0), "{says}");
+        }
+    }
+}
+
+/// No daemon, no program, quotes in the line: never ready, and never an error.
+#[test]
+fn what_is_not_an_answer_drains() {
+    let (state, reason, _) = Node::new("IDLE", "").checked("exit 1");
+    assert_eq!((state.as_str(), reason.as_str()), ("IDLE+DRAIN", "bedplate: it does not answer"));
+    let (_, reason, _) = Node::new("IDLE", "").checked("echo \"not ready: it's \\\"x\\\"\"");
+    assert_eq!(reason, "bedplate: not ready: its x");
+    // The words have to stand at the beginning.
+    let (state, ..) = Node::new("MIXED", "").checked("echo 'error: not ready: or ready: '");
+    assert_eq!(state, "IDLE+DRAIN");
+}
+
+#[test]
+fn without_slurm_nothing_is_done() {
+    let node = Node::new("IDLE", "");
+    fake(node.0.path(), "scontrol", "exit 1");
+    assert_eq!(node.checked(NOT_READY), after("IDLE", "", 0));
+}
+
+/// slurmd kills the check after 60 seconds: all its bounds together are less.
+#[test]
+fn the_check_is_bounded() {
+    let script = text("slurm/bedplate-health");
+    let bounds = script.split("timeout ").skip(1).filter_map(|rest| rest.split(' ').next());
+    let seconds: Vec<u32> = bounds.map(|word| word.parse().expect("seconds")).collect();
+    assert_eq!(seconds.len(), 3, "{seconds:?}");
+    assert!(seconds.iter().sum::<u32>() < 60, "{seconds:?}");
+}
+
+#[test]
+fn a_reboot_goes_through_bedplate() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let asked = directory.path().join("asked");
+    let bedplate =
+        fake(directory.path(), "bedplate", &format!("echo \"$*\" >{}; exit 3", asked.display()));
+    let run = |program: &Path| {
+        Command::new(shipped("slurm/bedplate-reboot")).env("BEDPLATE", program).output()
+    };
+    // Its exit status is bedplate's.
+    assert_eq!(run(&bedplate).expect("it starts").status.code(), Some(3));
+    let line = std::fs::read_to_string(&asked).expect("it was asked");
+    assert_eq!(line, "reboot schedule --in now --why Slurm asked for it\n");
+    // The real one understands the line; without a daemon it refuses.
+    let real = run(&bedplate_tests::program::path()).expect("it starts");
+    assert_ne!(real.status.code(), Some(64), "{}", String::from_utf8_lossy(&real.stderr));
+    // What the configuration names is shipped.
+    let configuration = text("slurm/slurm.conf");
+    for name in ["bedplate-health", "bedplate-reboot"] {
+        assert!(configuration.contains(&format!("/usr/lib/bedplate/{name}\n")));
+    }
+}

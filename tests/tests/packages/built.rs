@@ -1,0 +1,134 @@
+//! The .deb and the .rpm, as `packaging/build` makes them of the program under test.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use bedplate_tests::program::install_sh;
+
+use super::{REPOSITORY, packages, said, tools};
+
+/// Path to mode, of every file that a directory holds.
+fn tree(root: &Path) -> BTreeMap<String, String> {
+    let listed = said(Command::new("find").arg(root).args(["-type", "f", "-printf", "/%P %m\n"]));
+    let row = |line: &str| line.rsplit_once(' ').map(|(path, mode)| (path.into(), mode.into()));
+    listed.lines().filter_map(row).collect()
+}
+
+/// What install.sh installs, with pages compressed as distributions have them.
+fn installed(debian: bool) -> BTreeMap<String, String> {
+    let root = tempfile::tempdir().expect("a directory");
+    if debian {
+        std::fs::create_dir(root.path().join("etc")).expect("ours");
+        std::fs::write(root.path().join("etc/debian_version"), "").expect("ours");
+    }
+    assert!(install_sh(&["--destdir", &root.path().display().to_string()]).status.success());
+    let compressed = |path: String| match path.contains("/man/man") {
+        true => format!("{path}.gz"),
+        false => path,
+    };
+    let files = tree(root.path()).into_iter().filter(|(path, _)| !path.starts_with("/etc/"));
+    files.map(|(path, mode)| (compressed(path), mode)).collect()
+}
+
+/// The files of a package beside those that install.sh installs; panics where one of these lacks or has another mode.
+fn beside(package: &Path, debian: bool) -> Vec<String> {
+    let mut packed = tree(package);
+    for (path, mode) in installed(debian) {
+        assert_eq!(packed.remove(&path), Some(mode), "{path}");
+    }
+    packed.into_keys().collect()
+}
+
+fn documents(others: &[&str]) -> Vec<String> {
+    let docs = std::fs::read_dir(format!("{REPOSITORY}/docs")).expect("ours");
+    let names = docs.map(|entry| entry.expect("ours").file_name().to_string_lossy().into_owned());
+    let names = names.filter(|name| name.ends_with(".md"));
+    let all = names.chain(["README.md".into(), "CHANGELOG.md".into()]);
+    let doc = |name: &str| format!("/usr/share/doc/bedplate/{name}");
+    let mut all: Vec<String> = all.map(|name| doc(&name)).collect();
+    all.extend(others.iter().map(|name| match name.starts_with('/') {
+        true => (*name).to_owned(),
+        false => doc(name),
+    }));
+    all.sort();
+    all
+}
+
+fn deb(package: &Path, directory: &Path) {
+    let root = directory.join("deb");
+    said(Command::new("dpkg-deb").arg("--raw-extract").args([package, &root]));
+    let control = std::fs::read_to_string(root.join("DEBIAN/control")).expect("a control file");
+    assert!(control.contains("\nVersion: 9.8.7-1\n"), "{control}");
+    assert!(!control.contains("\nDepends: libc"), "{control}");
+    let owners = said(Command::new("dpkg-deb").arg("--contents").arg(package));
+    assert!(owners.lines().all(|line| line.contains(" 0/0 ") || line.contains(" root/root ")));
+    for name in ["postinst", "prerm", "postrm"] {
+        script(&std::fs::read_to_string(root.join("DEBIAN").join(name)).expect("a script"));
+    }
+    let control = tree(&root.join("DEBIAN"));
+    // Nothing below /etc is the package's: what is there is the operator's, and stays on every upgrade.
+    assert!(!control.contains_key("/conffiles"), "{control:?}");
+    std::fs::remove_dir_all(root.join("DEBIAN")).expect("ours");
+    let others = ["changelog.Debian.gz", "copyright", "/usr/share/lintian/overrides/bedplate"];
+    assert_eq!(beside(&root, true), documents(&others));
+    let mut errors = Command::new("lintian");
+    errors.args(["--allow-root", "--fail-on", "error"]).arg(package);
+    // What is tested is linked dynamically; what is handed out is not.
+    errors.args(["--suppress-tags", "undeclared-elf-prerequisites,unused-override"]);
+    println!("{}", said(&mut errors));
+}
+
+fn rpm(package: &Path, directory: &Path) {
+    let root = directory.join("rpm");
+    std::fs::create_dir(&root).expect("ours");
+    // Into an empty root: nothing of the host is looked at, and no script is run.
+    let root = root.display().to_string();
+    said(
+        Command::new("rpm")
+            .args(["--install", "--noscripts", "--nodeps", "--root", &root])
+            .arg(package),
+    );
+    // Its own record: where that is differs among builds of rpm.
+    let database = ["root", "var", "usr/lib/sysimage"].map(|path| format!("{root}/{path}"));
+    database.iter().for_each(|path| _ = std::fs::remove_dir_all(path));
+    assert_eq!(beside(Path::new(&root), false), documents(&["LICENSE-APACHE", "LICENSE-MIT"]));
+    let query = |what: &[&str]| said(Command::new("rpm").args(what).arg(package));
+    let files = query(&["-qp", "--qf", "[%{FILENAMES} %{FILEUSERNAME} %{FILEGROUPNAME}\n]"]);
+    assert!(files.lines().all(|line| line.ends_with(" root root")), "{files}");
+    let needs = query(&["-qp", "--requires"]);
+    for need in needs.lines() {
+        assert!(need == "/bin/sh" || need.starts_with("rpmlib("), "{needs}");
+    }
+    for tag in ["POSTIN", "PREUN", "POSTUN"] {
+        script(&query(&["-qp", "--qf", &format!("%{{{tag}}}")]));
+    }
+    let mut errors = Command::new("rpmlint");
+    // As with lintian: the filter for a static program is unused here.
+    errors.arg("--ignore-unused-rpmlintrc");
+    errors.args(["-r", &format!("{REPOSITORY}/packaging/rpmlint.conf")]).arg(package);
+    println!("{}", said(&mut errors));
+}
+
+/// A shell reads it, and it enables and starts nothing.
+fn script(text: &str) {
+    assert!(text.starts_with("#!/bin/sh\nset -e\n"), "{text}");
+    said(Command::new("sh").args(["-n", "-c", text]));
+    for line in text.lines().filter(|line| line.contains("systemctl ")) {
+        let verb = line.split("systemctl ").nth(1).and_then(|rest| rest.split(' ').next());
+        let verb = verb.unwrap_or_default();
+        let harmless = ["daemon-reload", "try-restart", "disable", "stop", "status"];
+        assert!(harmless.contains(&verb), "{line}");
+    }
+}
+
+#[test]
+fn both_packages_hold_what_install_sh_installs() {
+    if tools().is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let (deb_file, rpm_file) = packages(directory.path(), "9.8.7");
+    deb(&deb_file, directory.path());
+    rpm(&rpm_file, directory.path());
+}

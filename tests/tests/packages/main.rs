@@ -1,0 +1,54 @@
+//! What bedplate is handed out as: the packed crate, and the packages that `packaging/build` makes of a built program.
+
+mod built;
+mod life;
+mod packed_crate;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bedplate_tests::{fixtures, program};
+
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// stdout of a program that must succeed.
+fn said(command: &mut Command) -> String {
+    let done = command.output().expect("it starts");
+    let out = String::from_utf8_lossy(&done.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{command:?}: {}\n{out}{errors}", done.status);
+    out
+}
+
+/// Everything that is needed to make packages and to look into them; `None`, loudly, where something is missing.
+fn tools() -> Option<()> {
+    for tool in ["dpkg-deb", "lintian", "rpm", "rpmlint", "strip", "unshare"] {
+        fixtures::tool(tool)?;
+    }
+    for tool in ["cargo-deb", "cargo-generate-rpm"] {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        if !std::env::split_paths(&path).any(|place| place.join(tool).exists()) {
+            fixtures::unchecked(&format!("{tool} is not installed (tests/run does it)"));
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// Both packages in a directory. The program is stripped, as the one that is handed out: one with debug information is ten
+/// times as large.
+fn packages(directory: &Path, version: &str) -> (PathBuf, PathBuf) {
+    let program = directory.join("bedplate");
+    said(Command::new("strip").arg("-o").args([&program, &program::path()]));
+    said(
+        Command::new("packaging/build")
+            .args(["--fast", "--version", version, "--target", "x86_64-unknown-linux-gnu"])
+            .arg("--program")
+            .arg(&program)
+            .arg("--out")
+            .arg(directory)
+            .current_dir(REPOSITORY),
+    );
+    let deb = directory.join(format!("bedplate_{version}-1_amd64.deb"));
+    (deb, directory.join(format!("bedplate-{version}-1.x86_64.rpm")))
+}

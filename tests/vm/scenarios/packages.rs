@@ -1,0 +1,141 @@
+//! The life of the Debian package on a node: installed, enabled, upgraded while a reboot is announced, removed, purged.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::{Case, Node, Result, Scenario};
+
+use super::daemon::{state, until};
+use super::guest::{PROFILE, PROFILE_PATH, check, same};
+
+pub const SCENARIOS: &[Scenario] = &[("packages::life", life)];
+
+const POLICY: &str = "[reboot]\npolicy = \"schedule\"\ndelay = \"30m\"\n";
+const ANNOUNCED: &str = "[ -e /run/systemd/shutdown/scheduled ]";
+/// Everything of the package's and of bedplate's own, wherever it may be.
+const REMAINS: &str = "find / -xdev \\( -path /proc -o -path /sys -o -path /tmp -o -path /root \\) -prune \
+     -o -name '*bedplate*' -print; ls -d /run/bedplate* 2>/dev/null; true";
+
+/// A package of the program under test.
+fn package(case: &Case, version: &str, directory: &Path) -> Result<PathBuf> {
+    let program = directory.join("bedplate");
+    let stripped = Command::new("strip").arg("-o").args([&program, case.program()]).output()?;
+    check!(stripped.status.success(), "strip: {}", String::from_utf8_lossy(&stripped.stderr));
+    let built = Command::new("packaging/build")
+        .args(["--fast", "--version", version, "--target", "x86_64-unknown-linux-gnu"])
+        .arg("--program")
+        .arg(&program)
+        .arg("--out")
+        .arg(directory)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()?;
+    check!(built.status.success(), "packaging/build: {}", String::from_utf8_lossy(&built.stderr));
+    Ok(directory.join(format!("bedplate_{version}-1_amd64.deb")))
+}
+
+fn put(case: &Case, node: &Node, version: &str) -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let file = package(case, version, directory.path())?;
+    node.put(&format!("/var/tmp/{version}.deb"), std::fs::read(file)?)
+}
+
+fn life(case: &mut Case) -> Result<()> {
+    let node = case.node(BOOKWORM)?;
+    put(case, &node, "1.0.0")?;
+    put(case, &node, "1.0.1")?;
+    // The lab puts the program there.
+    node.ok("rm -f /usr/bin/bedplate")?;
+    installed(&node)?;
+    without_profile(&node)?;
+    upgraded(&node)?;
+    removed(&node)?;
+    purged(&node)
+}
+
+fn installed(node: &Node) -> Result<()> {
+    node.step("installed: everything is there and off, and the host is as it was");
+    let host = "cut -d' ' -f1 /proc/modules | sort; sha256sum /proc/cmdline /boot/grub/grub.cfg; \
+         cat /sys/bus/pci/devices/*/sriov_numvfs; ls /etc/modprobe.d /etc/modules-load.d /etc/default/grub.d; true";
+    let before = node.ok(host)?;
+    node.ok("dpkg -i /var/tmp/1.0.0.deb")?;
+    same!(node.ok(host)?, before, "what the host is");
+    for unit in ["bedplate.service", "bedplate-boot.service"] {
+        let states =
+            node.run(&format!("systemctl is-enabled {unit}; systemctl is-active {unit}"))?;
+        same!(states.stdout.trim(), "disabled\ninactive", "{unit}");
+    }
+    same!(
+        node.ok("stat -c '%U %G %a' /etc/bedplate && ls -A /etc/bedplate")?,
+        "root root 755",
+        "/etc/bedplate"
+    );
+    Ok(())
+}
+
+fn without_profile(node: &Node) -> Result<()> {
+    node.step("enabled without a profile: it looks, and says so");
+    node.ok("systemctl enable --now bedplate.service")?;
+    until(node, "said", &state("no-profile"))?;
+    let status = node.run("bedplate status")?;
+    check!(status.stdout.contains("enforces nothing: no profile"), "{}", status.stdout);
+    same!(node.run(ANNOUNCED)?.status, 1, "a reboot is announced");
+    Ok(())
+}
+
+fn upgraded(node: &Node) -> Result<()> {
+    node.step("upgraded while a reboot is announced: it stays announced, for the same time, and the daemon is the new one");
+    node.put(PROFILE_PATH, format!("{PROFILE}\n{POLICY}"))?;
+    node.ok("systemctl reload bedplate")?;
+    until(node, "announced", ANNOUNCED)?;
+    let when = "grep USEC= /run/systemd/shutdown/scheduled";
+    let profile = format!("sha256sum {PROFILE_PATH}");
+    let pid = "systemctl show -P MainPID bedplate";
+    let before = (node.ok(when)?, node.ok(&profile)?);
+    let process = node.ok(pid)?;
+    node.ok("dpkg -i /var/tmp/1.0.1.deb")?;
+    until(node, "the new daemon has looked", &state("waiting-for-boot"))?;
+    check!(node.ok(pid)? != process, "the daemon is still process {process}");
+    same!((node.ok(when)?, node.ok(&profile)?), before, "announcement and profile");
+    let status = node.run("bedplate reboot status")?;
+    check!(status.stdout.contains("announced for"), "{}", status.stdout);
+    let states = node.run("systemctl is-enabled bedplate-boot; systemctl is-enabled bedplate")?;
+    same!(states.stdout.trim(), "disabled\nenabled", "what was off stays off");
+    Ok(())
+}
+
+fn removed(node: &Node) -> Result<()> {
+    node.step(
+        "removed: nothing acts any more, what stays is named, what is the operator's is there",
+    );
+    let said = node.ok("dpkg -r bedplate 2>&1")?;
+    check!(said.contains("zz-bedplate.cfg"), "what stays is not named:\n{said}");
+    same!(node.run(ANNOUNCED)?.status, 1, "the reboot is still announced");
+    same!(
+        node.run("systemctl is-active bedplate.service")?.stdout.trim(),
+        "inactive",
+        "the daemon"
+    );
+    node.ok(&format!("[ -e {PROFILE_PATH} ] && [ -e /var/lib/bedplate/ledger.json ] && [ ! -e /usr/bin/bedplate ]"))?;
+    same!(node.run("systemctl cat bedplate.service")?.status, 1, "systemd still knows the unit");
+    Ok(())
+}
+
+fn purged(node: &Node) -> Result<()> {
+    node.step("purged: only what it had changed on the host is left, and that is named");
+    let said = node.ok("dpkg -P bedplate 2>&1; rm -f /var/tmp/*.deb")?;
+    check!(said.contains("zz-bedplate.cfg"), "what stays is not named:\n{said}");
+    let left = node.ok(REMAINS)?;
+    let foreign: Vec<&str> = left
+        .lines()
+        // What it changed; and what dpkg and the journal keep of anything.
+        .filter(|path| {
+            !["/etc/default/grub.d/", "/etc/modules-load.d/", "/etc/modprobe.d/", "/etc/sysctl.d/"]
+                .iter()
+                .any(|changed| path.starts_with(changed))
+        })
+        .collect();
+    check!(foreign.is_empty(), "left behind: {foreign:?}");
+    same!(node.ok("systemctl list-units --failed --no-legend 'bedplate*'")?, "", "failed units");
+    Ok(())
+}
