@@ -198,8 +198,9 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
     for (unit, can) in SERVICES {
         node.step(&format!("{unit}.service"));
         let drop_in = format!("/etc/systemd/system/{unit}.service.d/probe.conf");
-        let once =
-            "Type=oneshot\nRestart=no\nWatchdogSec=0\nStandardOutput=truncate:/var/tmp/probe.out\n";
+        // RestartForceExitStatus= is refused beside Type=oneshot.
+        let once = "Type=oneshot\nRestart=no\nRestartForceExitStatus=\nWatchdogSec=0\n\
+                    StandardOutput=truncate:/var/tmp/probe.out\n";
         node.put(&drop_in, format!("{INSTEAD}{once}"))?;
         node.ok(&format!("systemctl daemon-reload && systemctl start {unit}.service"))?;
         did(unit, &node.ok("cat /var/tmp/probe.out")?, can)?;

@@ -55,7 +55,7 @@ fn operator(case: &mut Case) -> Result<()> {
 fn checkout(node: &Node) -> Result<()> {
     let tar = std::process::Command::new("tar")
         .args(["-C", concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "-cf", "-"])
-        .args(["install.sh", "systemd", "profiles/example.toml"])
+        .args(["install.sh", "systemd", "packaging", "profiles/example.toml"])
         .output()?;
     check!(tar.status.success(), "tar: {}", String::from_utf8_lossy(&tar.stderr));
     node.put("/usr/src/bedplate/src.tar", tar.stdout)?;
