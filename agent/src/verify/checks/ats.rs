@@ -5,6 +5,7 @@ use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Se
 use super::{counted, named};
 use crate::facts::pci::Function;
 use crate::host::Reading;
+use crate::kind::acs::Ats;
 use crate::value::PciAddress;
 
 /// `acs.ats`.
@@ -85,12 +86,16 @@ fn ats(evidence: &Evidence<'_>) -> Judgement {
         .all_seen(seen(&off, "ATS control: off"))
         .remedy("drop `pci=noats` where it is on the command line; else the IOMMU of this host does not support it"));
     }
+    Ok(as_wanted(found))
+}
+
+fn as_wanted(found: &Ats) -> Outcome {
     let with = counted(found.wanted.len(), "NIC");
     let without = counted(found.without.len(), "NIC");
-    Ok(match (found.wanted.is_empty(), found.without.is_empty()) {
+    match (found.wanted.is_empty(), found.without.is_empty()) {
         (true, true) => Outcome::not_applicable("no fabric in which ATS matters"),
         (true, false) => Outcome::pass(format!("{without}, without ATS as bare metal wants")),
         (false, true) => Outcome::pass(format!("{with}, with ATS as guests want")),
         (false, false) => Outcome::pass(format!("{with} with ATS for guests, {without} without")),
-    })
+    }
 }

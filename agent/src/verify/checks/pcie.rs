@@ -315,7 +315,17 @@ fn aer(evidence: &Evidence<'_>) -> Judgement {
         matches!(evidence.observed.aer.get(&end.address), Some(Reading::Known(_)))
     };
     let silent: Vec<&Function> = ends.iter().copied().filter(|end| !counts(end)).collect();
-    Ok(match (unknown, counting) {
+    Ok(none_bad(unknown, counting, all, &silent))
+}
+
+/// No error was counted that matters: what that is worth, by how many functions on the paths count at all.
+fn none_bad(
+    unknown: Option<(PciAddress, &Reason)>,
+    counting: usize,
+    all: usize,
+    silent: &[&Function],
+) -> Outcome {
+    match (unknown, counting) {
         (Some((at, why)), _) => unread(&format!("the error counters of {at}"), why),
         (None, 0) => {
             Outcome::unknown("this kernel counts no PCIe errors: the firmware keeps them to itself")
@@ -324,7 +334,7 @@ fn aer(evidence: &Evidence<'_>) -> Judgement {
         }
         (None, count) if !silent.is_empty() => Outcome::unknown(format!(
             "no errors are counted for {}; {count} of {all} functions on the paths count, and none an error that matters",
-            named(&silent, "devices")
+            named(silent, "devices")
         ))
         .all_seen(silent.iter().map(|end| Seen {
             what: "not there".to_owned(),
@@ -340,7 +350,7 @@ fn aer(evidence: &Evidence<'_>) -> Judgement {
                 ),
             }
         }
-    })
+    }
 }
 
 fn is_bad(totals: AerTotals) -> bool {

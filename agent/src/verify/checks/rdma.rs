@@ -58,30 +58,7 @@ fn port_state(evidence: &Evidence<'_>) -> Judgement {
         })
         .collect();
     if !cut_off.is_empty() {
-        let gpus: Vec<&Function> = cut_off.iter().map(|(gpu, _)| *gpu).collect();
-        let seen = |(gpu, near): &(&Function, Vec<&Function>)| Seen {
-            what: format!("GPU {}: near NIC {}", gpu.address, named(near, "NICs")),
-            at: "places in /sys/bus/pci/devices".to_owned(),
-        };
-        let portless =
-            cut_off.iter().flat_map(|(_, near)| near).filter(|nic| nic.infiniband.is_empty());
-        let portless = portless.map(|nic| Seen {
-            what: match &nic.driver {
-                None => format!("NIC {}: no driver", nic.address),
-                Some(driver) => format!("NIC {}: {driver}, no RDMA device", nic.address),
-            },
-            at: nic.attribute("uevent"),
-        });
-        let portless: BTreeMap<String, Seen> =
-            portless.map(|seen| (seen.at.clone(), seen)).collect();
-        return Ok(Outcome::fail(format!(
-            "GPU {}: no NIC below the same switches has an active port",
-            named(&gpus, "GPUs")
-        ))
-        .all_seen(cut_off.iter().map(seen))
-        .all_seen(portless.into_values())
-        .all_seen(down.iter().map(|port| shown(port, &port.state, &port.phys_state)))
-        .remedy(CABLE));
+        return Ok(cut_off_from_all(&cut_off, &down));
     }
     if !down.is_empty() {
         let of = counted(ports.len(), "port");
@@ -106,6 +83,33 @@ fn port_state(evidence: &Evidence<'_>) -> Judgement {
 
 const CABLE: &str =
     "look at cable and switch port; on InfiniBand `INIT` waits for a subnet manager (`sminfo`)";
+
+/// GPUs whose near NICs have no active port.
+fn cut_off_from_all(cut_off: &[(&Function, Vec<&Function>)], down: &[&RdmaPort]) -> Outcome {
+    let gpus: Vec<&Function> = cut_off.iter().map(|(gpu, _)| *gpu).collect();
+    let seen = |(gpu, near): &(&Function, Vec<&Function>)| Seen {
+        what: format!("GPU {}: near NIC {}", gpu.address, named(near, "NICs")),
+        at: "places in /sys/bus/pci/devices".to_owned(),
+    };
+    let portless =
+        cut_off.iter().flat_map(|(_, near)| near).filter(|nic| nic.infiniband.is_empty());
+    let portless = portless.map(|nic| Seen {
+        what: match &nic.driver {
+            None => format!("NIC {}: no driver", nic.address),
+            Some(driver) => format!("NIC {}: {driver}, no RDMA device", nic.address),
+        },
+        at: nic.attribute("uevent"),
+    });
+    let portless: BTreeMap<String, Seen> = portless.map(|seen| (seen.at.clone(), seen)).collect();
+    Outcome::fail(format!(
+        "GPU {}: no NIC below the same switches has an active port",
+        named(&gpus, "GPUs")
+    ))
+    .all_seen(cut_off.iter().map(seen))
+    .all_seen(portless.into_values())
+    .all_seen(down.iter().map(|port| shown(port, &port.state, &port.phys_state)))
+    .remedy(CABLE)
+}
 
 fn none_active(nics: &[&Function], down: &[&RdmaPort]) -> Outcome {
     if down.is_empty() {
