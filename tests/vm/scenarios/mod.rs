@@ -26,7 +26,7 @@ mod vf;
 use bedplate_tests::lab::Scenario;
 
 /// What CI runs, and `./tests/run --vm-core`: of each area the scenario that tells most.
-const CORE: [&str; 10] = [
+const CORE: [&str; 8] = [
     "provision::from_zero",
     "cmdline::values_duplicates_and_removal",
     "acs_boot::config_acs",
@@ -35,8 +35,6 @@ const CORE: [&str; 10] = [
     "revert::after_two_changes",
     "daemon::life",
     "confined::promises",
-    "upkeep::interrupted",
-    "systemd_boot::entries",
 ];
 
 /// The scenarios to run: every one, or [`CORE`] where `BEDPLATE_VM_CORE` is set.

@@ -11,7 +11,7 @@ use super::guest::{self, PROFILE_PATH, check, same};
 pub const SCENARIOS: &[Scenario] = &[("reboot::bmc", bmc), ("reboot::bmc_refuses", bmc_refuses)];
 
 const PROFILE: &str = "schema = 1\nname = \"cold\"\n[iommu]\nmode = \"passthrough\"\n\
-    [reboot]\npolicy = \"schedule\"\nmethods = [\"bmc\"]\ndelay = \"3s\"\n";
+    [reboot]\npolicy = \"schedule\"\nmethods = [\"bmc\"]\ndelay = \"20s\"\n";
 
 fn bmc(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
