@@ -43,11 +43,6 @@ files() {
   printf '%s\n' \
     '755 PROGRAM /usr/bin/bedplate' \
     '644 profiles/example.toml /usr/share/doc/bedplate/profile.toml' \
-    '644 systemd/bedplate.service.d/fleetlock.conf /usr/share/bedplate/systemd/bedplate.service.d/fleetlock.conf' \
-    '644 systemd/bedplate-worker.socket.d/cold-reboot.conf /usr/share/bedplate/systemd/bedplate-worker.socket.d/cold-reboot.conf' \
-    '644 systemd/bedplate-worker@.service.d/cold-reboot.conf /usr/share/bedplate/systemd/bedplate-worker@.service.d/cold-reboot.conf' \
-    '644 systemd/bedplate-worker@.service.d/network.conf /usr/share/bedplate/systemd/bedplate-worker@.service.d/network.conf' \
-    '644 systemd/bedplate-worker@.service.d/vf-attributes.conf /usr/share/bedplate/systemd/bedplate-worker@.service.d/vf-attributes.conf' \
     '644 systemd/bedplate.service /usr/lib/systemd/system/bedplate.service' \
     '644 systemd/bedplate-boot.service /usr/lib/systemd/system/bedplate-boot.service' \
     '644 systemd/system-bedplate.slice /usr/lib/systemd/system/system-bedplate.slice' \
@@ -66,6 +61,11 @@ files() {
     '644 systemd/catalog/bedplate.catalog /usr/lib/systemd/catalog/bedplate.catalog' \
     '644 systemd/dbus/org.bedplate.Agent1.conf /usr/share/dbus-1/system.d/org.bedplate.Agent1.conf' \
     '644 systemd/polkit/org.bedplate.policy /usr/share/polkit-1/actions/org.bedplate.policy'
+  # Drop-ins that an operator copies where they are wanted. The loader's is part of its unit.
+  for file in systemd/*.d/*.conf; do
+    case $file in systemd/bedplate-loader@.service.d/*) continue ;; esac
+    echo "644 $file /usr/share/bedplate/$file"
+  done
   for file in packaging/integrations/*.md packaging/integrations/*/* packaging/integrations/*/*/*/*; do
     [ -f "$file" ] || continue
     if [ -x "$file" ]; then

@@ -67,6 +67,16 @@ fn what_is_installed_is_taken_out_again() {
         assert_eq!(installed.get(path), Some(&mode), "{path}");
     }
     assert!(installed.contains_key("/usr/share/man/man1/bedplate-reboot.1"), "{installed:#?}");
+    // A host with a package has no checkout to copy a drop-in from.
+    let systemd = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd"));
+    let mut shipped = files(systemd);
+    shipped.retain(|path, _| path.contains(".d/"));
+    assert!(shipped.len() > 5, "{shipped:?}");
+    for path in shipped.keys() {
+        let is_there = ["/usr/share/bedplate/systemd", "/usr/lib/systemd/system"];
+        let is_there = is_there.map(|at| installed.contains_key(&format!("{at}{path}")));
+        assert!(is_there.contains(&true), "{path} is not installed");
+    }
     // Every action that the daemon asks polkit about is one that polkit knows.
     let policy = root.path().join("usr/share/polkit-1/actions/org.bedplate.policy");
     let policy = std::fs::read_to_string(policy).expect("installed");
