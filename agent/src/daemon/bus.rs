@@ -11,7 +11,6 @@ use zbus::names::UniqueName;
 use zbus::object_server::SignalEmitter;
 use zbus::{fdo, interface};
 
-use super::checks::outcome_name;
 use super::logind;
 use super::on_demand::Asking;
 use super::restart::RestartError;
@@ -291,7 +290,7 @@ impl Agent {
     fn checks(&self) -> Vec<(String, String, String)> {
         self.see(|shown| {
             let checks = shown.status.checks.iter().flatten().map(|checked| {
-                let outcome = outcome_name(checked.outcome).to_owned();
+                let outcome = checked.outcome.name().to_owned();
                 (checked.id.clone(), outcome, checked.text.clone())
             });
             checks.collect()

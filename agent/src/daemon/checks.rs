@@ -97,17 +97,6 @@ fn brief(text: &str) -> String {
     visible::brief(text, LONGEST)
 }
 
-/// An outcome, as metrics and the bus spell it.
-pub fn outcome_name(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Pass => "pass",
-        Outcome::Warn => "warn",
-        Outcome::Fail => "fail",
-        Outcome::Unknown => "unknown",
-        Outcome::NotApplicable => "not-applicable",
-    }
-}
-
 /// The verdict on a host that is as its profile says, and why, where it is not ready. `None`: it was not judged.
 pub fn verdict(checks: Option<&[Checked]>) -> (Verdict, Option<String>) {
     let Some(checks) = checks else { return (Verdict::CannotTell, Some(NOT_JUDGED.to_owned())) };

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::checks::{Checked, OUTCOMES, outcome_name};
+use super::checks::{Checked, OUTCOMES};
 use super::public_file::replace;
 use super::status::{STATES, Status, Verdict};
 use super::usage;
@@ -86,7 +86,7 @@ fn check_metrics(status: &Status, out: &mut Families) {
     let of_one = |checked: &&Checked| {
         let (id, now) = (checked.id.clone(), checked.outcome);
         OUTCOMES.map(|outcome| {
-            let labels = format!("{{id=\"{id}\",outcome=\"{}\"}}", outcome_name(outcome));
+            let labels = format!("{{id=\"{id}\",outcome=\"{}\"}}", outcome.name());
             (labels, flag(outcome == now))
         })
     };

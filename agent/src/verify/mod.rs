@@ -115,6 +115,19 @@ pub enum Verdict {
     NotApplicable,
 }
 
+impl Verdict {
+    /// As JSON, metrics and the bus spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::Fail => "fail",
+            Verdict::Warn => "warn",
+            Verdict::Unknown => "unknown",
+            Verdict::NotApplicable => "not-applicable",
+        }
+    }
+}
+
 /// What decides about GPUDirect RDMA as well, and no check looks at. `ready` does not speak of it.
 pub const NOT_LOOKED_AT: &str = "the network beyond this host (switches, their flow control)";
 
