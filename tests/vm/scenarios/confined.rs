@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use bedplate_tests::lab::machine::{BOOKWORM, SYSTEMD_BOOT, Suite, TRIXIE};
+use bedplate_tests::lab::machine::{BOOKWORM, SYSTEMD_BOOT, TRIXIE};
 use bedplate_tests::lab::{Case, Machine, Node, Result, Scenario};
 
 use super::daemon::{install, state, until};
@@ -187,7 +187,6 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
     }
     for (unit, can) in UNITS {
         node.step(&format!("bedplate-{unit}@.service"));
-        let can = &[can, newer(unit, machine)].concat()[..];
         started(&node, unit, "", can)?;
         let refused =
             node.run(&format!("runuser -u nobody -- {ASK} /run/bedplate-helpers/{unit}"))?;
@@ -204,7 +203,6 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
                     StandardOutput=truncate:/var/tmp/probe.out\n";
         node.put(&drop_in, format!("{INSTEAD}{once}"))?;
         node.ok(&format!("systemctl daemon-reload && systemctl start {unit}.service"))?;
-        let can = [can, newer(unit, machine)].concat();
         did(unit, &node.ok("cat /var/tmp/probe.out")?, &can)?;
         node.ok(&format!(
             "systemctl stop {unit}.service; rm {drop_in}; rmmod dummy 2>/dev/null; true"
@@ -225,14 +223,6 @@ fn started(node: &Node, unit: &str, settings: &str, can: &[&[&str]]) -> Result<(
     did(unit, &node.ok(&format!("{ASK} /run/bedplate-helpers/{unit}"))?, can)?;
     node.ok(&format!("rm {drop_in}; rmmod dummy 2>/dev/null; systemctl daemon-reload"))?;
     Ok(())
-}
-
-/// What systemd 257 does not keep from a unit with directories to write in: docs/security.md, section 3, says so too.
-fn newer(unit: &str, machine: Machine) -> &'static [&'static [&'static str]] {
-    match (unit, machine.suite) {
-        ("check" | "bedplate", Suite::Trixie) => &[&["write /sys"]],
-        _ => &[],
-    }
 }
 
 fn did(unit: &str, said: &str, can: &[&[&str]]) -> Result<()> {
