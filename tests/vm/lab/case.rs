@@ -1,6 +1,7 @@
 //! One test: the nodes it uses, and what is kept when it fails.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -56,13 +57,41 @@ impl Case {
     /// # Errors
     /// When there is none to be had.
     pub fn node(&mut self, machine: Machine) -> Result<Rc<Node>> {
+        let dir = self.place(machine)?;
+        let node = self.lab.node(machine, &dir)?;
+        Ok(self.keep(node))
+    }
+
+    /// A node of this machine at its first boot, from a disk made for it: `script` has been run on the root tree, which is `$1`
+    /// there.
+    ///
+    /// # Errors
+    /// When the script fails, or the node does not boot.
+    pub fn first_boot(&mut self, machine: Machine, script: &str) -> Result<Rc<Node>> {
+        let dir = self.place(machine)?;
+        let program = dir.join("in-tree");
+        fs::write(&program, script)?;
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+        let node = self.lab.new_disk(machine, &dir, &program)?;
+        let node = self.keep(node);
+        node.step("first boot");
+        node.boot()?;
+        Ok(node)
+    }
+
+    /// An empty directory for a node.
+    fn place(&mut self, machine: Machine) -> Result<PathBuf> {
         // One machine at a time: the one before this is done with.
         self.nodes.iter().for_each(|node| node.off());
         let dir = self.dir.join(machine.name);
         super::fresh_directory(&dir)?;
-        let node = Rc::new(self.lab.node(machine, &dir)?);
+        Ok(dir)
+    }
+
+    fn keep(&mut self, node: Node) -> Rc<Node> {
+        let node = Rc::new(node);
         self.nodes.push(Rc::clone(&node));
-        Ok(node)
+        node
     }
 
     /// The program that the nodes have, for use outside.
@@ -73,7 +102,7 @@ impl Case {
     /// Disks are large, and a node of that state is two seconds away.
     fn drop_disks(&self) {
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
-            for disk in ["disk.qcow2", "vars.qcow2"] {
+            for disk in ["image.qcow2", "disk.qcow2", "vars.qcow2"] {
                 let _ = fs::remove_file(entry.path().join(disk));
             }
         }

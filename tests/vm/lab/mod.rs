@@ -119,6 +119,17 @@ impl Lab {
         Ok(node)
     }
 
+    /// A node that has never booted: its disk is built for it, with `program` run on the root tree.
+    ///
+    /// # Errors
+    /// When the disk cannot be built.
+    pub fn new_disk(&self, machine: Machine, dir: &Path, program: &Path) -> Result<Node> {
+        let image = dir.join("image.qcow2");
+        self.build_image(machine.suite, &image, Some(program))?;
+        overlay(&image, dir)?;
+        Node::new(machine, &self.qemu, dir)
+    }
+
     /// Directory of the saved machine with bedplate in it.
     fn ready(&self, machine: Machine) -> Result<PathBuf> {
         let base = self.base(machine)?;
@@ -187,28 +198,7 @@ impl Lab {
     }
 
     fn fresh_disk(&self, machine: Machine, dir: &Path) -> Result<()> {
-        let image = self.image(machine.suite)?;
-        let disk = dir.join("disk.qcow2");
-        quietly(
-            Command::new("qemu-img")
-                .args(["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b"])
-                .arg(&image)
-                .arg(&disk),
-        )?;
-        let vars = dir.join("vars.qcow2");
-        quietly(
-            Command::new("qemu-img")
-                .args([
-                    "convert",
-                    "-q",
-                    "-f",
-                    "raw",
-                    "-O",
-                    "qcow2",
-                    "/usr/share/OVMF/OVMF_VARS_4M.fd",
-                ])
-                .arg(vars),
-        )
+        overlay(&self.image(machine.suite)?, dir)
     }
 
     /// The disk as Debian's packages make it.
@@ -220,18 +210,23 @@ impl Lab {
             return Ok(image);
         }
         self.remove_older(&format!("{}-", suite.name()))?;
+        self.build_image(suite, &image, None)?;
+        Ok(image)
+    }
+
+    fn build_image(&self, suite: Suite, image: &Path, program: Option<&Path>) -> Result<()> {
         eprintln!("building the {} disk (about half a minute)", suite.name());
-        let built = Command::new(script)
+        let built = Command::new(self.sources.join("build-image"))
             .arg(suite.name())
-            .arg(&image)
+            .arg(image)
             .arg(self.dir.join("packages"))
+            .args(program)
             .stdin(Stdio::null())
             .status()?;
         if built.success() {
-            Ok(image)
-        } else {
-            fail(format!("tests/vm/build-image {} failed", suite.name()))
+            return Ok(());
         }
+        fail(format!("tests/vm/build-image {} failed", suite.name()))
     }
 
     fn install(&self, node: &Node) -> Result<()> {
@@ -294,6 +289,23 @@ fn after_load(node: &Node) -> Result<()> {
     let now = jiff::Timestamp::now().as_second();
     node.ok(&format!("date --set=@{now}"))?;
     Ok(())
+}
+
+/// A disk of a machine's own over `image`, and its firmware's variables.
+fn overlay(image: &Path, dir: &Path) -> Result<()> {
+    let disk = dir.join("disk.qcow2");
+    quietly(
+        Command::new("qemu-img")
+            .args(["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b"])
+            .arg(image)
+            .arg(&disk),
+    )?;
+    let vars = dir.join("vars.qcow2");
+    quietly(
+        Command::new("qemu-img")
+            .args(["convert", "-q", "-f", "raw", "-O", "qcow2", "/usr/share/OVMF/OVMF_VARS_4M.fd"])
+            .arg(vars),
+    )
 }
 
 fn copy_disks(from: &Path, to: &Path) -> Result<()> {

@@ -203,7 +203,7 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
                     StandardOutput=truncate:/var/tmp/probe.out\n";
         node.put(&drop_in, format!("{INSTEAD}{once}"))?;
         node.ok(&format!("systemctl daemon-reload && systemctl start {unit}.service"))?;
-        did(unit, &node.ok("cat /var/tmp/probe.out")?, &can)?;
+        did(unit, &node.ok("cat /var/tmp/probe.out")?, can)?;
         node.ok(&format!(
             "systemctl stop {unit}.service; rm {drop_in}; rmmod dummy 2>/dev/null; true"
         ))?;

@@ -9,6 +9,7 @@ mod crash;
 mod daemon;
 mod fat;
 mod guest;
+mod image;
 mod iommu;
 mod modules;
 mod packages;
@@ -55,6 +56,7 @@ pub fn chosen() -> Result<Vec<Scenario>, String> {
 fn all() -> Vec<Scenario> {
     [
         provision::SCENARIOS,
+        image::SCENARIOS,
         acs::SCENARIOS,
         sriov::SCENARIOS,
         vf::SCENARIOS,
