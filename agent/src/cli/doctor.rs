@@ -82,7 +82,8 @@ fn asked(words: &[String]) -> Result<Asked, CliError> {
                     .map(|log| Asked::Log("stdin".to_owned(), log))
                     .map_err(|error| unreadable(word, error));
             }
-            if Path::new(word).exists() || word.contains('/') {
+            // A symptom may have a slash in it: "NET/Socket fallback".
+            if Path::new(word).exists() || word.contains('/') && matching(word).is_empty() {
                 let log = File::open(word).and_then(read);
                 return log
                     .map(|log| Asked::Log(word.clone(), log))

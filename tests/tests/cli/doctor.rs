@@ -60,6 +60,21 @@ fn causes() {
     assert_eq!(status("good.bp", "./none.log"), 1);
 }
 
+/// A symptom is known by its words, also where they look like a path.
+#[test]
+fn words_of_a_symptom_are_no_file() {
+    let session = Session::new();
+    for symptom in bedplate::doctor::SYMPTOMS {
+        for words in [symptom.id, symptom.title] {
+            let output =
+                session.command(&["doctor", words, "--demo", "hgx"]).output().expect("it starts");
+            let named = format!("({})", symptom.id);
+            assert!(text(&output.stdout).contains(&named), "{words}: {}", text(&output.stderr));
+        }
+    }
+    assert_eq!(session.status(&["doctor", "no/such.log", "--demo", "hgx"]), 1);
+}
+
 #[test]
 fn json_keeps_to_its_schema() {
     let session = Session::new();
