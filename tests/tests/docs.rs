@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// The documents that are cited by section, under the names by which they are cited.
 const CITED: [&str; 2] = ["handbook", "design"];
 /// Documents whose links, and paths of source files, must lead somewhere.
-const LINKING: [&str; 8] = [
+const LINKING: [&str; 9] = [
+    "CONTRIBUTING.md",
     "README.md",
     "docs/architecture.md",
     "docs/design.md",
