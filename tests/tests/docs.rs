@@ -4,16 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use bedplate::verify::CHECKS;
+use bedplate_tests::program;
+
 /// The documents that are cited by section, under the names by which they are cited.
 const CITED: [&str; 2] = ["handbook", "design"];
 /// Documents whose links, and paths of source files, must lead somewhere.
-const LINKING: [&str; 9] = [
+const LINKING: [&str; 10] = [
     "CONTRIBUTING.md",
     "README.md",
     "docs/architecture.md",
     "docs/design.md",
     "docs/fabrics.md",
     "docs/handbook.md",
+    "docs/howtos.md",
     "docs/reboot.md",
     "docs/render.md",
     "docs/security.md",
@@ -216,4 +220,51 @@ fn links_lead_somewhere() {
         }
     }
     assert!(links >= 5, "only {links} links were found");
+}
+
+/// Every step has an answer, and what it names is there: checks, commands with their options, and of §12 every entry.
+#[test]
+fn answers_to_the_steps_of_how_tos_are_there() {
+    let text = document("docs/howtos.md");
+    let rows: Vec<(&str, &str)> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.rsplit_once(" | "))
+        .filter(|(_, answer)| *answer != "answered by")
+        .collect();
+    assert!(rows.len() > 60, "{}", rows.len());
+    let ids: BTreeSet<&str> = CHECKS.iter().map(|check| check.id).collect();
+    let groups: BTreeSet<&str> = ids.iter().filter_map(|id| id.split('.').next()).collect();
+    let mut commands = BTreeSet::new();
+    for (step, answer) in &rows {
+        let named: Vec<&str> = answer.split('`').skip(1).step_by(2).collect();
+        let checks = named
+            .iter()
+            .filter(|word| word.split('.').next().is_some_and(|at| groups.contains(at)));
+        for id in checks.clone() {
+            assert!(ids.contains(id), "{step}: there is no check {id}");
+        }
+        let run: Vec<&str> =
+            named.iter().filter_map(|word| word.strip_prefix("bedplate ")).collect();
+        let is_answered = checks.count() + run.len() > 0 || answer.starts_with("none");
+        assert!(is_answered, "{step}: {answer}");
+        commands.extend(run);
+    }
+    for command in &commands {
+        let (words, rest): (Vec<&str>, Vec<&str>) =
+            command.split(' ').partition(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()));
+        let help = program::stdout(&[&words[..], &["--help"]].concat());
+        for option in rest.iter().filter(|word| word.starts_with("--")) {
+            assert!(help.contains(option), "bedplate {command}: no {option}");
+        }
+    }
+    assert!(commands.len() > 4, "{commands:?}");
+    let steps = rows.iter().filter_map(|(step, _)| step.split_once(": "));
+    let numbers: BTreeSet<String> = steps
+        .flat_map(|(numbers, _)| numbers.split(", "))
+        .map(|number| format!("12.{number}"))
+        .collect();
+    let cited = &shipped()["handbook"];
+    let missing: Vec<&String> =
+        cited.iter().filter(|at| at.starts_with("12.") && !numbers.contains(*at)).collect();
+    assert!(missing.is_empty(), "of the handbook and without an answer: {missing:?}");
 }

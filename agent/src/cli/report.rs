@@ -5,23 +5,21 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::host::{self, Opened};
-use super::{CliError, Exit, HostArgs, output, verify};
-use crate::engine::profile_source::Choice;
-use crate::engine::{self, EngineError, Request, Verified};
+use super::{CliError, Exit, HostArgs, host, output, verify};
+use crate::engine::{self, Whole};
 use crate::facts::names::Names;
 use crate::facts::placement;
 use crate::host::HostKind;
-use crate::plan::Plan;
 use crate::record;
 use crate::record::outline::outline;
 use crate::report::host_page::{self, HostPage};
 use crate::report::topology::{Options, Shown};
-use crate::verify::Selection;
 
 /// `bedplate report`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: 0 written, whatever the verdict; 1 error; 64 usage.")]
+#[command(
+    after_help = "Exit status: 0 written, whatever the verdict and the profile; 1 error; 64 usage."
+)]
 pub struct ReportArgs {
     /// File to write, a new one; `-` = standard output.
     #[arg(short, long, value_name = "FILE")]
@@ -41,14 +39,11 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
         return Err(verify::not_running());
     }
     let outline = outline(opened.reader.as_ref());
-    let (recording, _) = record::record_and_say(opened.reader.as_ref(), args.with_identifiers);
+    let (recorded, _) = record::record_and_say(opened.reader.as_ref(), args.with_identifiers);
     // From here on nothing is read of the host itself.
     drop(opened);
-    let recorded = Opened { reader: Box::new(recording), file: None };
-    let everything = Selection::default();
-    let Verified { facts, report, .. } = verify::verified(&recorded, None, &everything)?;
-    let plan = planned(&recorded)?;
-    let reader = recorded.reader.as_ref();
+    let Whole { facts, report, plan } = engine::whole(&recorded);
+    let reader = &recorded;
     let names = Names::new(reader, &facts);
     let tree = facts.pci.known();
     let placement = tree.map(|tree| placement::observe(reader, tree)).unwrap_or_default();
@@ -60,7 +55,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
         verdict: &report,
         topology: topology.as_ref(),
         names: &names,
-        plan: plan.as_ref(),
+        plan: plan.as_ref().map(Option::as_ref).map_err(|why| *why),
         outline: &outline,
         with_identifiers: args.with_identifiers,
     });
@@ -70,16 +65,4 @@ pub fn run(args: &ReportArgs) -> Result<Exit, CliError> {
         output::status(&format!("wrote {}", args.out.display()));
     }
     Ok(Exit::Done)
-}
-
-/// What the profile on the host would change; `None`: there is no profile on it.
-fn planned(recorded: &Opened) -> Result<Option<Plan>, CliError> {
-    let choice = Choice::HostOnly;
-    let request =
-        Request { choice, cpu: None, live_only: false, needs_ledger: false, allowed: &[] };
-    match engine::prepare(recorded.reader.as_ref(), &request) {
-        Ok(planned) => Ok(Some(planned.plan)),
-        Err(EngineError::NoProfile) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -137,7 +137,7 @@ fn look(root: &Path) -> Result<Status, CliError> {
     let now = jiff::Timestamp::now();
     let hold = Hold::load(&DirReader::live()).filter(|hold| !hidden && hold.is_in_force(now));
     status.reboot.hold = hold.map(|hold| hold.describe(now));
-    let observation = match observe::observe() {
+    let observation = match observe::observe(true) {
         Ok(observation) => observation,
         Err(ObserveError::Engine(error @ EngineError::NoProfile)) => {
             status.without_profile(error.to_string());

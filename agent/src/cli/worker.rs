@@ -20,15 +20,22 @@ pub struct WorkerArgs {
     /// Only what the profile says to the daemon ([agent]), without asking anything that a driver answers.
     #[arg(long, conflicts_with = "only")]
     settings: bool,
+    /// Leave out the checks of `verify`.
+    #[arg(long, conflicts_with = "settings")]
+    unjudged: bool,
 }
 
 /// Does it and prints what came of it.
 pub fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
     let said = match (args.settings, args.only.is_empty()) {
         (true, _) => observe::settings().map_err(ObserveError::from).and_then(|said| json(&said)),
-        (false, true) => observe::observe().and_then(|seen| json(&seen)),
+        (false, true) => observe::observe(!args.unjudged).and_then(|seen| json(&seen)),
         (false, false) => {
-            let selected = Selected { changes: &args.only, profile_files: &args.profile_file };
+            let selected = Selected {
+                changes: &args.only,
+                profile_files: &args.profile_file,
+                judged: !args.unjudged,
+            };
             // The daemon reads it; if it has gone, nobody does.
             let mut at = |what: &str| {
                 let _ = output::data(&format!("{}{}\n", observation::AT, what.replace('\n', " ")));

@@ -53,15 +53,15 @@ pub async fn put_back(worker: &Launch, root: &Path) -> Result<bool, WorkError> {
     }
 }
 
-/// A look, and the live changes that it asks for.
+/// A look, and the live changes that it asks for. Whether the host is ready is for the daemon to say: checks only take time here.
 async fn live(worker: &Launch, until: Instant) -> Result<Observation, WorkError> {
     let left = || until.saturating_duration_since(Instant::now());
-    let seen = worker::observe_within(worker, left()).await?;
+    let seen = worker::observe_unjudged(worker, left()).await?;
     let live = seen.changes.iter().filter(|change| change.live);
     let live: Vec<String> = live.map(|change| change.id.clone()).collect();
     match live.is_empty() {
         true => Ok(seen),
-        false => worker::apply_within(worker, &seen, &live, left()).await,
+        false => worker::apply_unjudged(worker, &seen, &live, left()).await,
     }
 }
 

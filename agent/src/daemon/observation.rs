@@ -56,7 +56,8 @@ pub struct Observation {
     pub devices: Option<Vec<Device>>,
     /// Facts that are worth a label: `iommu`, `vfs`, `acs`.
     pub facts: BTreeMap<String, String>,
-    /// What the checks of `bedplate verify` came to; `None`: they were not made, because the host is not what the profile says.
+    /// What the checks of `bedplate verify` came to; `None`: they were not made, because the host is not what the profile says,
+    /// or nobody asked.
     #[serde(default)]
     pub checks: Option<Vec<Checked>>,
     /// The plan, as `bedplate plan --json` prints it.

@@ -43,18 +43,23 @@ pub struct Selected<'a> {
     pub changes: &'a [String],
     /// Files that the profile has to be read from: those that the changes were planned from.
     pub profile_files: &'a [String],
+    /// Whether the checks are made afterwards.
+    pub judged: bool,
 }
 
-/// Looks at the host.
+/// Looks at the host; `judged`: and makes the checks where it is what the profile says.
 ///
 /// # Errors
 /// [`ObserveError`].
-pub fn observe() -> Result<Observation, ObserveError> {
+pub fn observe(judged: bool) -> Result<Observation, ObserveError> {
     let reader = DirReader::live();
     // At once what the checks need, too: a host is converged at most looks.
-    let planned = engine::prepare_at(&reader, &REQUEST, Depth::Thorough)?;
+    let depth = if judged { Depth::Thorough } else { Depth::Plan };
+    let planned = engine::prepare_at(&reader, &REQUEST, depth)?;
     let mut seen = seen(&reader, &planned, &words(&reader, &planned), Vec::new(), Vec::new())?;
-    judge(&reader, &planned, &mut seen);
+    if judged {
+        judge(&reader, &planned, &mut seen);
+    }
     Ok(seen)
 }
 
@@ -95,7 +100,7 @@ pub fn apply(
     });
     let warnings = report.warnings.iter().map(|text| mask::text(text)).collect();
     let mut seen = seen(&reader, &after, &words, ended.collect(), warnings)?;
-    if seen.is_right() {
+    if selected.judged && seen.is_right() {
         // The plan needed less.
         after.facts = engine::observe(&reader, Depth::Thorough);
         judge(&reader, &after, &mut seen);

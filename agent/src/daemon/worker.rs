@@ -17,6 +17,9 @@ const LOOK_LIMIT: Duration = Duration::from_secs(60);
 /// Changes run update-grub, rebuild initramfs, create VFs; each is bounded by itself.
 const APPLY_LIMIT: Duration = Duration::from_secs(20 * 60);
 
+/// Nobody is told whether the host is ready.
+const UNJUDGED: &str = "--unjudged";
+
 /// Why there is no observation.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
@@ -68,28 +71,30 @@ pub enum WorkError {
 /// # Errors
 /// [`WorkError`].
 pub async fn observe(launch: &Launch) -> Result<Observation, WorkError> {
-    observe_within(launch, LOOK_LIMIT).await
+    ask(launch, Unit::Worker, &round(&[]), "", LOOK_LIMIT).await
 }
 
-/// Looks at the host, within a limit.
+/// Looks at the host for what differs from the profile alone, within a limit: no check is made.
 ///
 /// # Errors
 /// [`WorkError`].
-pub async fn observe_within(launch: &Launch, limit: Duration) -> Result<Observation, WorkError> {
-    ask(launch, Unit::Worker, &round(&[]), "", limit).await
+pub async fn observe_unjudged(launch: &Launch, limit: Duration) -> Result<Observation, WorkError> {
+    ask(launch, Unit::Worker, &round(&[UNJUDGED.to_owned()]), "", limit).await
 }
 
-/// Applies these changes of what was seen and looks again, within a limit.
+/// Applies these changes of what was seen and looks again in the same way, within a limit.
 ///
 /// # Errors
 /// [`WorkError`]; what was done meanwhile is in the ledger.
-pub async fn apply_within(
+pub async fn apply_unjudged(
     launch: &Launch,
     seen: &Observation,
     only: &[String],
     limit: Duration,
 ) -> Result<Observation, WorkError> {
-    ask(launch, unit(seen, only), &round(&changes(seen, only)), "", limit).await
+    let mut arguments = changes(seen, only);
+    arguments.push(UNJUDGED.to_owned());
+    ask(launch, unit(seen, only), &round(&arguments), "", limit).await
 }
 
 /// What the profile says to the daemon.

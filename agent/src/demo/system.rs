@@ -227,7 +227,7 @@ fn cpu(spec: &HostSpec) -> (String, &'static str, &'static str) {
     }
 }
 
-/// The CPUs of each node: an equal share; with two threads a core the second threads are numbered after all first ones.
+/// The CPUs of each node and its socket: an equal share; with two threads a core the second threads are numbered after all first ones.
 fn node_cpus(spec: &HostSpec, (online, nodes): (&str, &str), snapshot: &mut Snapshot) {
     let count = |range: &str| -> u32 {
         range.trim().rsplit('-').next().and_then(|last| last.parse().ok()).map_or(1, |n: u32| n + 1)
@@ -246,6 +246,10 @@ fn node_cpus(spec: &HostSpec, (online, nodes): (&str, &str), snapshot: &mut Snap
             &format!("/sys/devices/system/node/node{node}/cpulist"),
             &format!("{list}\n"),
         );
+        // A socket each: none of these machines has its sockets divided.
+        let first = node * share;
+        let socket = format!("/sys/devices/system/cpu/cpu{first}/topology/physical_package_id");
+        put(snapshot, &socket, &format!("{node}\n"));
     }
 }
 

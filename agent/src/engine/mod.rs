@@ -13,7 +13,7 @@ mod verify;
 pub use change::{Applied, Reverted, Target, apply, may_change, revert};
 pub use lints::Judged;
 pub use prepare::{EngineError, Planned, Request, choose, prepare, prepare_at, prepare_loaded};
-pub use verify::{Verified, verify, verify_planned};
+pub use verify::{Verified, Whole, verify, verify_planned, whole};
 
 use std::borrow::Cow;
 

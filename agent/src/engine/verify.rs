@@ -4,17 +4,18 @@
 use std::collections::BTreeMap;
 
 use super::prepare::planned;
-use super::profile_source::Choice;
+use super::profile_source::{Choice, SourceError};
 use super::suspect::suspects;
 use super::{EngineError, Planned, Request, choose, observe};
 use crate::desired::AcsPolicy;
 use crate::facts::{Depth, Facts};
-use crate::host::{KernelLog, Reader, Reading};
+use crate::host::{KernelLog, ReadError, Reader, Reading};
 use crate::kernel_log;
 use crate::kind::acs;
 use crate::kind::cmdline::show;
+use crate::plan::Plan;
 use crate::profile::Loaded;
-use crate::verify::{Evidence, InEffect, Observed, Report, Selection, judge};
+use crate::verify::{Evidence, InEffect, NoPlan, Observed, Report, Selection, judge};
 
 /// What was found of a host, and what it is.
 #[derive(Debug)]
@@ -27,6 +28,17 @@ pub struct Verified {
     pub report: Report,
 }
 
+/// All that is to be said of a host.
+#[derive(Debug)]
+pub struct Whole {
+    /// What the host is.
+    pub facts: Facts,
+    /// What every check found.
+    pub report: Report,
+    /// What the profile on it would change; `None`: it has none.
+    pub plan: Result<Option<Plan>, NoPlan>,
+}
+
 /// Judges a host by the checks that are selected.
 ///
 /// # Errors
@@ -37,36 +49,70 @@ pub fn verify(
     selection: &Selection,
 ) -> Result<Verified, EngineError> {
     let mut facts = observe(reader, Depth::Thorough);
-    let planned = match choose(reader, &mut facts, request) {
-        Ok(chosen) => Some(planned(reader, facts.clone(), chosen, request)?),
-        Err(EngineError::NoProfile) if matches!(request.choice, Choice::HostOnly) => None,
-        Err(error) => return Err(error),
-    };
+    let planned = own_plan(reader, &mut facts, request)?;
     let log = Reading::from_result(reader.kernel_log(kernel_log::kept));
-    let report = report(reader, &facts, planned.as_ref(), log, selection);
+    let report = report(reader, &facts, Ok(planned.as_ref()), log, selection);
     Ok(Verified { facts, loaded: planned.map(|planned| planned.loaded), report })
+}
+
+/// Judges a host by every check and plans by the profile on it, whatever state that is in.
+pub fn whole(reader: &dyn Reader) -> Whole {
+    let choice = Choice::HostOnly;
+    let request =
+        Request { choice, cpu: None, live_only: false, needs_ledger: false, allowed: &[] };
+    let mut facts = observe(reader, Depth::Thorough);
+    let planned = own_plan(reader, &mut facts, &request).map_err(|error| no_plan(&error));
+    let log = Reading::from_result(reader.kernel_log(kernel_log::kept));
+    let asked = planned.as_ref().map(Option::as_ref).map_err(|why| *why);
+    let report = report(reader, &facts, asked, log, &Selection::default());
+    Whole { facts, report, plan: planned.map(|planned| planned.map(|planned| planned.plan)) }
+}
+
+/// The plan; `None`: only the profile on the host was asked for, and there is none.
+fn own_plan(
+    reader: &dyn Reader,
+    facts: &mut Facts,
+    request: &Request<'_>,
+) -> Result<Option<Planned>, EngineError> {
+    match choose(reader, facts, request) {
+        Ok(chosen) => planned(reader, facts.clone(), chosen, request).map(Some),
+        Err(EngineError::NoProfile) if matches!(request.choice, Choice::HostOnly) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn no_plan(error: &EngineError) -> NoPlan {
+    match error {
+        EngineError::Ledger(_) => NoPlan::Ledger,
+        // A profile that others could have written is there to be read, and is none.
+        EngineError::Profile(SourceError::Host(ReadError::Untrusted { .. })) => NoPlan::Unusable,
+        EngineError::Profile(SourceError::Host(_)) => NoPlan::Unread,
+        _ => NoPlan::Unusable,
+    }
 }
 
 /// Judges a host that was planned for by every check, by the facts of the plan: they have to be thorough
 /// ([`Depth::Thorough`]). `log`: what the kernel's log says ([`kernel_log::kept`]).
 pub fn verify_planned(reader: &dyn Reader, planned: &Planned, log: Reading<KernelLog>) -> Report {
-    report(reader, &planned.facts, Some(planned), log, &Selection::default())
+    report(reader, &planned.facts, Ok(Some(planned)), log, &Selection::default())
 }
 
 fn report(
     reader: &dyn Reader,
     facts: &Facts,
-    planned: Option<&Planned>,
+    asked: Result<Option<&Planned>, NoPlan>,
     log: Reading<KernelLog>,
     selection: &Selection,
 ) -> Report {
+    let planned = asked.unwrap_or_default();
     let line = show::look(reader, facts);
     let suspects = suspects(&line, facts);
     let observed = Observed::read(reader, facts, line, suspects, log);
     let section = planned.map(|planned| &planned.loaded.profile.acs);
-    let asked = section.filter(|acs| acs.policy != AcsPolicy::Keep).cloned();
-    let acs = acs::resolve(&asked.unwrap_or_else(acs::for_direct_traffic), facts);
-    let evidence = Evidence::new(facts, &observed, &acs, planned.map(in_effect));
+    let wanted = section.filter(|acs| acs.policy != AcsPolicy::Keep).cloned();
+    let acs = acs::resolve(&wanted.unwrap_or_else(acs::for_direct_traffic), facts);
+    let evidence =
+        Evidence::new(facts, &observed, &acs, asked.map(|planned| planned.map(in_effect)));
     let said = planned.map(|planned| &planned.loaded.profile.verify.severity);
     judge(&evidence, selection, said.unwrap_or(&BTreeMap::new()))
 }

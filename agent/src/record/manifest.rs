@@ -7,7 +7,8 @@ use super::Recorder;
 use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
 use crate::facts::{
-    Depth, aer, caps, flow_control, limits, names, observe, rdma, rebar, storage, uplink, vfs,
+    Depth, aer, caps, flow_control, limits, names, observe, placement, rdma, rebar, storage,
+    uplink, vfs,
 };
 use crate::host::{Reader, module, old_copy};
 use crate::kernel_log;
@@ -26,8 +27,6 @@ const PATHS: &[(&str, RecordMode)] = &[
     ("/sys/class/infiniband/*/ports/*/phys_state", Whole),
     ("/sys/class/infiniband/*/ports/*/link_layer", Whole),
     ("/sys/class/infiniband/*/ports/*/rate", Whole),
-    // What is near to what (`topology`).
-    ("/sys/devices/system/node/node*/cpulist", Whole),
     // What the ledger keeps of this boot alone counts only in it.
     (crate::host::boot_id::PATH, Whole),
     // What would make a reboot something else than a reboot.
@@ -74,6 +73,8 @@ pub fn read_all(recorder: &Recorder) {
         ledger.unfinished().for_each(|path| drop(recorder.exists(&old_copy::path(path))));
     }
     let _ = recorder.default_routes();
+    // What is near to what (`topology`).
+    let _ = placement::nodes(recorder);
     of_kernel_log(recorder);
     limits::read(recorder, facts.pci.known());
     storage::read(recorder, &facts);

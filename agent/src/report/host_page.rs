@@ -9,7 +9,7 @@ use crate::facts::names::Names;
 use crate::host::Reading;
 use crate::plan::{Plan, RebootNeed};
 use crate::record::outline::{Outline, Reboots, Run};
-use crate::verify::{Answer, Judged, NOT_LOOKED_AT, Report, Verdict};
+use crate::verify::{Answer, Judged, NOT_LOOKED_AT, NoPlan, Report, Verdict};
 
 /// What the page shows.
 pub struct HostPage<'a> {
@@ -22,7 +22,7 @@ pub struct HostPage<'a> {
     /// Names of devices.
     pub names: &'a Names<'a>,
     /// The difference from the host's profile; `None`: it has none.
-    pub plan: Option<&'a Plan>,
+    pub plan: Result<Option<&'a Plan>, NoPlan>,
     /// What was done on it.
     pub outline: &'a Outline,
     /// Whether hardware addresses, serial numbers and ids are in it.
@@ -124,8 +124,17 @@ fn outcome(judged: &Judged) -> (&'static str, &'static str) {
 
 fn plan(host: &HostPage, page: &mut Markup) {
     page.element("h2", &[], "What its profile would change");
-    let Some(plan) = host.plan else {
-        return page.element("p", &[], "No profile on this host: nothing to compare with.");
+    let plan = match host.plan {
+        Ok(Some(plan)) => plan,
+        Ok(None) => {
+            let none = "No profile on this host: nothing to compare with.";
+            return page.element("p", &[], none);
+        }
+        Err(why) => {
+            let class = if why == NoPlan::Unusable { "wrong" } else { "doubt" };
+            let text = format!("There is no plan: {}; {}.", why.words(), why.command());
+            return page.element("p", &[("class", &class)], &text);
+        }
     };
     let detail = text::Detail { verbose: true };
     lines(&text::with_names(plan, host.label, detail, Some(host.names)), page);
@@ -151,7 +160,7 @@ fn lines(report: &str, page: &mut Markup) {
 
 fn reboots(host: &HostPage, page: &mut Markup) {
     page.element("h2", &[], "Reboots");
-    let need = host.plan.map(|plan| match plan.reboot {
+    let need = host.plan.ok().flatten().map(|plan| match plan.reboot {
         RebootNeed::None => "No reboot is needed for the profile.",
         RebootNeed::Reboot => "The profile needs a reboot.",
         RebootNeed::Cold => "The profile needs a reboot through firmware.",

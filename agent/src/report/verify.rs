@@ -208,6 +208,7 @@ pub fn markdown() -> String {
          What is not known is never counted as passed.\n",
     );
     let _ = write!(out, "\nNot looked at, and not covered by the word *ready*: {NOT_LOOKED_AT}.\n");
+    out.push_str("\nWhich of them answers a step of a how-to says [howtos.md](howtos.md).\n");
     for check in CHECKS {
         let Explain { what, why, source, how } = check.explain;
         let root = if check.needs_root { "; needs root" } else { "" };

@@ -5,7 +5,7 @@
 //! are one NIC to it. Where that bus has no such function, sysfs has nothing to say of the NIC, and NCCL puts it below a CPU of
 //! NUMA node −1.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Topology;
 use super::devices::{Device, Sort};
@@ -54,6 +54,27 @@ pub fn nets(topology: &Topology, nics: &[Device], placement: &Placement) -> Vec<
         }
     }
     nets
+}
+
+/// RDMA NICs that NCCL takes for ports of one, though they are not: several devices on a bus of the CPU itself, as in virtual
+/// machines without bridges. In the order of their buses; those of a bridge's bus are one card.
+pub fn taken_for_one<'d, 'a>(nics: &'d [Device<'a>]) -> Vec<Vec<&'d Device<'a>>> {
+    let mut buses: BTreeMap<(u32, u8), Vec<&Device>> = BTreeMap::new();
+    // Those with a Data Direct function are where that is.
+    let dmas = nics.iter().filter(|device| device.sort == Sort::DataDirect);
+    let direct: Vec<PciAddress> = dmas.flat_map(|dma| &dma.of).copied().collect();
+    let nets = nics.iter().filter(|nic| nic.sort == Sort::Nic);
+    for nic in nets.filter(|nic| !nic.function.infiniband.is_empty()) {
+        let PciAddress { domain, bus, .. } = nic.address();
+        let is_on_root_bus = nic.spot.root == format!("pci{domain:04x}:{bus:02x}");
+        if is_on_root_bus && !direct.contains(&nic.address()) {
+            buses.entry((domain, bus)).or_default().push(nic);
+        }
+    }
+    let slots = |nics: &Vec<&Device>| {
+        nics.iter().map(|nic| nic.address().device).collect::<BTreeSet<u8>>().len()
+    };
+    buses.into_values().filter(|nics| slots(nics) > 1).collect()
 }
 
 /// Whether NCCL may have put an RDMA device of this function there: at its own place, or, without NCCL_IB_MERGE_VFS, at function
@@ -107,6 +128,35 @@ mod tests {
             found.iter().map(|net| (net.name.as_str(), net.place.to_string(), net.port)).collect();
         let place = || "0000:11:00.0".to_owned();
         assert_eq!(found, [("a", place(), 1), ("a", place(), 3), ("c", place(), 3)]);
+    }
+
+    /// Functions of one device are one NIC, and so is what is below one bridge.
+    #[test]
+    fn nics_on_the_bus_of_a_cpu_are_taken_for_one() {
+        let mut machine = Machine::default();
+        for (address, name) in [
+            ("0000:00:05.0", "a"),
+            ("0000:00:05.1", "b"),
+            ("0000:00:07.0", "c"),
+            ("0000:80:01.0", "d"),
+            ("0000:80:01.1", "e"),
+            ("0001:00:03.0", "f"),
+        ] {
+            let nic = machine.nic(address, None);
+            nic.infiniband = vec![name.into()];
+            nic.root = format!("pci{}", &address[..7]);
+        }
+        machine.nic("0001:00:04.0", None).root = "pci0001:00".into();
+        machine.root_port("0002:00:00.0", 0);
+        machine.nic("0002:01:00.0", Some("0002:00:00.0")).infiniband = vec!["g".into()];
+        machine.nic("0002:01:01.0", Some("0002:00:00.0")).infiniband = vec!["h".into()];
+        let topology = Topology::new(&machine.tree);
+        let devices = Devices::find(&topology, &Placement::default(), false);
+        let found: Vec<Vec<&str>> = taken_for_one(&devices.nics)
+            .iter()
+            .map(|nics| nics.iter().map(|nic| nic.called()).collect())
+            .collect();
+        assert_eq!(found, [["a", "b", "c"]]);
     }
 
     #[test]

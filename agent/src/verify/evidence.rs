@@ -137,6 +137,36 @@ pub struct InEffect<'a> {
     pub plan: &'a Plan,
 }
 
+/// Why there is no plan for a host that has a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoPlan {
+    /// The profile is broken, is not trusted, or none of several is for this host.
+    Unusable,
+    /// The profile could not be read.
+    Unread,
+    /// The ledger could not be used.
+    Ledger,
+}
+
+impl NoPlan {
+    /// In one sentence without its full stop. Nothing of the files is in it: what is wrong may be what should not be shown.
+    pub fn words(self) -> &'static str {
+        match self {
+            NoPlan::Unusable => "the profile on this host cannot be used",
+            NoPlan::Unread => "the profile on this host cannot be read",
+            NoPlan::Ledger => "what bedplate did on this host before cannot be read",
+        }
+    }
+
+    /// Which command says more.
+    pub fn command(self) -> &'static str {
+        match self {
+            NoPlan::Unusable | NoPlan::Unread => "`bedplate profile check` says why",
+            NoPlan::Ledger => "`bedplate plan` says why",
+        }
+    }
+}
+
 /// What checks judge by.
 pub struct Evidence<'a> {
     /// What the host is.
@@ -146,7 +176,7 @@ pub struct Evidence<'a> {
     /// The ACS bits that the shapes of its fabrics want.
     pub acs: &'a Resolved,
     /// The profile, where there is one.
-    pub profile: Option<InEffect<'a>>,
+    pub profile: Result<Option<InEffect<'a>>, NoPlan>,
     /// GPUs that the host itself uses: no VFs, none that a guest has.
     pub gpus: Vec<&'a Function>,
     /// NICs that may carry RDMA and that the host itself uses, PFs and VFs: with an RDMA device, ConnectX, or below one switch
@@ -166,7 +196,7 @@ impl<'a> Evidence<'a> {
         facts: &'a Facts,
         observed: &'a Observed,
         acs: &'a Resolved,
-        profile: Option<InEffect<'a>>,
+        profile: Result<Option<InEffect<'a>>, NoPlan>,
     ) -> Self {
         let mut evidence = Evidence {
             facts,

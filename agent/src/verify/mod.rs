@@ -14,7 +14,7 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use evidence::{Evidence, InEffect, Observed, Suspect};
+pub use evidence::{Evidence, InEffect, NoPlan, Observed, Suspect};
 pub use outcome::{Outcome, Seen};
 pub use select::{SelectError, Selection};
 pub use summary::{Answer, Judged, Override, Report, judge};

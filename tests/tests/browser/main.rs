@@ -95,10 +95,16 @@ fn topologies_are_drawn_as_they_should_be() {
     let Some(mut browser) = Browser::start() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut large = 0;
-    for (name, _) in demo::names() {
+    // Four NUMA nodes in one socket are no demo.
+    let divided = directory.path().join("nps4.bp").display().to_string();
+    let spec = include_str!("../../topology/nps4-one-socket/host.toml");
+    let spec = demo::HostSpec::from_toml(spec).expect("a description");
+    std::fs::write(&divided, spec.build().to_text()).expect("ours");
+    let demos = demo::names().map(|(name, _)| (name, ["--demo", name]));
+    for (name, host) in demos.chain([("nps4", ["--snapshot", divided.as_str()])]) {
         let html = format!("{name}.html");
         let (file, text) =
-            written(directory.path(), &html, &["topology", "--demo", name, "--html"]);
+            written(directory.path(), &html, &[&["topology", "--html"], &host[..]].concat());
         assert_eq!(ways_out(&text), Vec::<String>::new(), "{name}");
         assert!(text.contains("Content-Security-Policy"), "{name}");
         browser.open(&file, WINDOW);
@@ -115,7 +121,7 @@ fn topologies_are_drawn_as_they_should_be() {
         let (file, text) = written(
             directory.path(),
             &format!("{name}.svg"),
-            &["topology", "--demo", name, "--svg"],
+            &[&["topology", "--svg"], &host[..]].concat(),
         );
         assert_eq!(ways_out(&text), Vec::<String>::new(), "{name}");
         browser.open(&file, WINDOW);

@@ -128,3 +128,92 @@ fn reports_are_new_files_for_their_owner_alone() {
     assert_eq!(mode & 0o777, 0o600);
     assert!(!session.path("y.html").exists());
 }
+
+const PROFILE: &str = "/etc/bedplate/profile.toml";
+
+/// The page of a host on which these files are, raw and recorded by `snapshot`.
+fn with_files(session: &Session, name: &str, files: &[(&str, Node)]) -> [String; 2] {
+    let mut host = HostSpec::from_toml(CHANGES).expect("a description").build();
+    files.iter().for_each(|(path, node)| host.insert(path, node.clone()));
+    host.complete();
+    let (raw, recorded) = (format!("{name}.bp"), format!("{name}-recorded.bp"));
+    session.file(&raw, host.to_text());
+    assert_eq!(session.status(&["snapshot", "--snapshot", &raw, "-o", &recorded]), 0, "{name}");
+    [raw, recorded].map(|file| {
+        let output = session.run(&["report", "--snapshot", &file, "-o", "-"]);
+        assert!(output.status.success(), "{file}: {}", text(&output.stderr));
+        text(&output.stdout)
+    })
+}
+
+/// What it is called, files of the host, what stands on the page, and what `profile.in-effect` comes to.
+type Case<'a> = (&'a str, &'a [(&'a str, Node)], &'a str, &'a str);
+
+/// A ticket needs the page most where something is broken. What is wrong with a profile may be what nobody should read.
+#[test]
+fn a_profile_or_a_ledger_that_is_broken_is_on_the_page() {
+    let session = Session::new();
+    let file = |text: &str| Node::File(text.as_bytes().to_vec());
+    let profile = "schema = 1\nname = \"p\"\n";
+    let unusable = "There is no plan: the profile on this host cannot be used; `bedplate profile check` says why.";
+    let unread = "There is no plan: the profile on this host cannot be read; `bedplate profile check` says why.";
+    let ledger = "There is no plan: what bedplate did on this host before cannot be read; `bedplate plan` says why.";
+    let cases: &[Case] = &[
+        ("syntax", &[(PROFILE, file("schema = 1\nhunter2 = = 3\n"))], unusable, "fail"),
+        ("key", &[(PROFILE, file("schema = 1\nname = \"p\"\nhunter2 = 3\n"))], unusable, "fail"),
+        (
+            "value",
+            &[(PROFILE, file("schema = 1\nname = \"p\"\n[acs]\npolicy = \"hunter2\"\n"))],
+            unusable,
+            "fail",
+        ),
+        (
+            "layer",
+            &[(PROFILE, file(profile)), ("/etc/bedplate/profile.d/1.toml", file("hunter2"))],
+            unusable,
+            "fail",
+        ),
+        (
+            "match",
+            &[(
+                "/etc/bedplate/profiles/a.toml",
+                file("schema = 1\nname = \"a\"\n[match]\nproduct = \"hunter2\"\n"),
+            )],
+            unusable,
+            "fail",
+        ),
+        ("denied", &[(PROFILE, Node::Denied)], unread, "unknown"),
+        (
+            "ledger",
+            &[
+                (PROFILE, file(profile)),
+                ("/var/lib/bedplate/ledger.json", file("{\"version\": \"hunter2\"}")),
+            ],
+            ledger,
+            "unknown",
+        ),
+    ];
+    for (name, files, says, outcome) in cases {
+        for page in with_files(&session, name, files) {
+            assert!(page.contains(says), "{name}: {says} is not in\n{page}");
+            assert!(!page.contains("hunter2"), "{name}: {page}");
+            let row = page.split("profile.in-effect</th>").nth(1).expect("the check");
+            let row = row.split("</tr>").next().unwrap_or_default();
+            assert!(row.contains(&format!(">{outcome}</td>")), "{name}: {row}");
+            // The rest is there all the same.
+            assert!(page.contains("acs.path") && page.contains("<svg"), "{name}: {page}");
+        }
+    }
+}
+
+#[test]
+fn a_profile_with_a_lint_of_level_error_is_on_the_page_with_its_plan() {
+    let session = Session::new();
+    let profile =
+        "schema = 1\nname = \"p\"\n[cmdline]\nargs = [\"amd_iommu=on\", \"hunter2=hunter3\"]\n";
+    let files = [(PROFILE, Node::File(profile.as_bytes().to_vec()))];
+    for page in with_files(&session, "lint", &files) {
+        assert!(page.contains("lint "), "{page}");
+        assert!(page.contains("amd_iommu=on") && !page.contains("hunter3"), "{page}");
+    }
+}

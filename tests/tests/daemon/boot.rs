@@ -48,7 +48,10 @@ fn what_acts_on_the_machine_is_put_back_and_nothing_else() {
     rig.after(&both(fixed(&rig)));
     let (output, _) = boot(&rig, "exit 0");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert_eq!(rig.calls(), ["worker --settings", "worker", "worker --only=acs/0000:22:00.0"]);
+    assert_eq!(
+        rig.calls(),
+        ["worker --settings", "worker --unjudged", "worker --only=acs/0000:22:00.0 --unjudged"]
+    );
     assert_eq!(rig.read("settled"), "settle --timeout=2\n", "half of the five seconds");
     assert!(said(&output).contains("done: port 0000:22:00.0"), "{}", said(&output));
 }
@@ -73,7 +76,7 @@ fn a_udev_that_never_ends_leaves_time_for_the_rest() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(said(&output).contains("the boot goes on without waiting for it"), "{}", said(&output));
     assert!(
-        rig.calls().contains(&"worker --only=acs/0000:22:00.0".to_owned()),
+        rig.calls().contains(&"worker --only=acs/0000:22:00.0 --unjudged".to_owned()),
         "{:?}",
         rig.calls()
     );

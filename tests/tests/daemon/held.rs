@@ -171,6 +171,11 @@ fn a_revert_beside_a_daemon_that_enforces() {
     let (code, said) = node.run(&["release"]);
     assert!(code == Some(0) && said.contains("bedplate.service makes this host"), "{said}");
     until("the daemon makes it so again", || node.applied());
+    // The checks are made of a host that is right, but for whom nobody asks for a verdict.
+    let (_, judged) = node.run(&["worker"]);
+    let (code, unjudged) = node.run(&["worker", "--unjudged"]);
+    assert!(judged.contains("\"checks\":["), "{judged}");
+    assert!(code == Some(0) && unjudged.contains("\"checks\":null"), "{unjudged}");
     let (code, said) = node.run(&["release"]);
     assert!(code == Some(0) && said.contains("nothing is held"), "{said}");
 }

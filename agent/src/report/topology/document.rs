@@ -49,6 +49,8 @@ struct Node<'a> {
     node: i32,
     /// Its CPUs, as the kernel lists them; `null`: not known.
     cpus: Option<&'a str>,
+    /// Its socket (`physical_package_id`); `null`: not known.
+    socket: Option<u32>,
 }
 
 /// A GPU, NIC, Data Direct function, VF or disk.
@@ -149,7 +151,11 @@ pub fn document<'s>(
         file,
         host: shown.facts.label(),
         numa_nodes: cpus
-            .map(|(node, cpus)| Node { node: *node, cpus: cpus.known().map(String::as_str) })
+            .map(|(node, cpus)| Node {
+                node: *node,
+                cpus: cpus.known().map(String::as_str),
+                socket: shown.placement.sockets.get(node).copied(),
+            })
             .collect(),
         gpus: list(&shown.devices.gpus),
         nics: list(&shown.devices.nics),

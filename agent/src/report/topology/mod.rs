@@ -18,6 +18,7 @@ use crate::facts::placement::Placement;
 use crate::kind::some_of;
 use crate::topology::Topology;
 use crate::topology::devices::{Device, Devices, Sort};
+use crate::topology::nccl::taken_for_one;
 use crate::topology::pairing::{Candidates, Choice, Pairings, pair};
 use crate::visible::one_line;
 
@@ -147,6 +148,13 @@ fn remarks(shown: &Shown) -> Vec<String> {
         let spare = spare_nics.iter().filter_map(|nic| shown.devices.at(*nic));
         let spare: Vec<&str> = spare.map(Device::called).collect();
         remarks.push(format!("NICs that no GPU is paired with: {}.", one_line(&spare.join(", "))));
+    }
+    for nics in taken_for_one(&shown.devices.nics) {
+        let names: Vec<&str> = nics.iter().map(|nic| nic.called()).collect();
+        remarks.push(format!(
+            "NCCL takes {} for ports of one NIC, as they are on one bus without a bridge; NCCL_IB_MERGE_VFS=0 keeps them apart.",
+            one_line(&names.join(", "))
+        ));
     }
     remarks
 }

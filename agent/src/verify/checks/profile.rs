@@ -1,6 +1,6 @@
 //! Whether the profile is in effect.
 
-use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
+use super::super::{Check, Evidence, Explain, Group, Judgement, NoPlan, Outcome, Seen, Severity};
 use crate::plan::RebootNeed;
 
 /// `profile.in-effect`.
@@ -21,8 +21,15 @@ pub const IN_EFFECT: Check = Check {
 };
 
 fn in_effect(evidence: &Evidence<'_>) -> Judgement {
-    let Some(profile) = evidence.profile else {
-        return Ok(Outcome::not_applicable("no profile in /etc/bedplate"));
+    let profile = match evidence.profile {
+        Ok(Some(profile)) => profile,
+        Ok(None) => return Ok(Outcome::not_applicable("no profile in /etc/bedplate")),
+        Err(why @ NoPlan::Unusable) => {
+            return Ok(Outcome::fail(why.words()).remedy(why.command()));
+        }
+        Err(why @ (NoPlan::Unread | NoPlan::Ledger)) => {
+            return Ok(Outcome::unknown(why.words()).remedy(why.command()));
+        }
     };
     let body = &profile.plan.body;
     let at = "bedplate plan";

@@ -1,10 +1,11 @@
-//! The tree with coordinates: NUMA nodes side by side; in each, from left to right, root ports, switches and devices, one device
+//! The tree with coordinates: sockets and NUMA nodes side by side (`grid`); in each node, from left to right, root ports, switches and devices, one device
 //! a row. A box is as high as what hangs from it, so that every link is a straight line with room for its label.
 
 use super::super::Shown;
 use super::super::words::cell;
 use super::arcs;
 use super::boxes::{self, DEVICE, HALF, HEAD, MARGIN, PORT};
+use super::grid::{Block, Grid, blocks};
 use super::legend;
 use super::marks::{Ports, Redirect, State};
 use super::scene::{Anchor, CHAR, Group, Scene};
@@ -19,8 +20,6 @@ const ROW: i32 = 42;
 const LINK: i32 = 14 * CHAR + 8;
 /// What joins the host bridges of a node, at their left.
 const TRUNK: i32 = 34;
-/// Between NUMA nodes.
-const GUTTER: i32 = 36;
 
 /// Where everything is drawn.
 pub(super) struct Layout<'s, 'a> {
@@ -59,44 +58,19 @@ pub(super) fn scene(shown: &Shown) -> Scene {
         places: Vec::new(),
         tally: Tally { left_out, ..Tally::default() },
     };
-    let wide = layout.panel_width();
-    let columns = if panels.len() > 1 { 2 } else { 1 };
-    let top = MARGIN + 50;
-    let (mut bottoms, mut heads) = ([top; 2], Vec::new());
-    // The links between CPUs below what they join.
-    let at = layout.scene.groups.len();
-    for (nth, panel) in panels.iter().enumerate() {
-        let column = nth % columns;
-        let x = MARGIN + column as i32 * (wide + GUTTER);
-        heads.push((column, bottoms[column] + HEAD / 2, panel.node.is_some()));
-        bottoms[column] = layout.panel(panel, (x, bottoms[column])) + MARGIN;
-    }
-    let between = between_nodes(&heads, MARGIN + wide, &mut layout.tally);
-    layout.scene.groups.splice(at..at, between);
+    let sockets = blocks(shown, panels);
+    let columns =
+        if sockets.iter().map(|block| block.panels.len()).sum::<usize>() > 1 { 2 } else { 1 };
+    let mut grid =
+        Grid::new(sockets.iter().any(|block| block.socket.is_some()), layout.panel_width());
+    let between = layout.blocks(&sockets, columns, &mut grid);
+    // Below what they hold and join.
+    layout.scene.groups.splice(0..0, between);
     let Layout { mut scene, tally, .. } = layout;
-    let columns = columns as i32;
-    scene.width = (2 * MARGIN + columns * wide + (columns - 1) * GUTTER).max(legend::LEAST);
-    scene.height = bottoms[0].max(bottoms[1]);
+    scene.width = grid.width(columns).max(legend::LEAST);
+    scene.height = grid.bottoms[0].max(grid.bottoms[1]);
     legend::add(shown, &tally, &mut scene);
     scene
-}
-
-/// The links between NUMA nodes: from each heading to a line between the columns.
-fn between_nodes(heads: &[(usize, i32, bool)], right: i32, tally: &mut Tally) -> Option<Group> {
-    let (first, last) = (heads.first()?.1, heads.iter().map(|(_, y, _)| *y).max()?);
-    if heads.len() < 2 {
-        return None;
-    }
-    let mut group = Group::new(vec!["between NUMA nodes: SYS".to_owned()]);
-    let middle = right + GUTTER / 2;
-    group.line(&[(middle, first), (middle, last)], "wire sys");
-    for (column, y, is_named) in heads {
-        let end = if *column == 0 { right } else { right + GUTTER };
-        let class = if *is_named { Distance::Sys } else { Distance::Unknown };
-        group.line(&[(middle, *y), (end, *y)], format!("wire {}", words::class(class)));
-        tally.distances.push(class);
-    }
-    Some(group)
 }
 
 impl<'s, 'a> Layout<'s, 'a> {
@@ -107,6 +81,30 @@ impl<'s, 'a> Layout<'s, 'a> {
 
     fn panel_width(&self) -> i32 {
         self.column(self.depth) + DEVICE + arcs::ROOM + MARGIN
+    }
+
+    /// Draws all sockets, side by side where there are several; what joins their nodes.
+    fn blocks(&mut self, blocks: &[Block], columns: usize, grid: &mut Grid) -> Vec<Group> {
+        let several = blocks.len() > 1;
+        // A socket in both columns, if there is no other.
+        let sockets = blocks.iter().filter(|block| block.socket.is_some()).count();
+        let mut frames = Vec::new();
+        let mut heads = Vec::new();
+        for (nth, block) in blocks.iter().enumerate() {
+            let is_wide = sockets == 1 && block.socket.is_some() && block.panels.len() > 1;
+            let first = if several && !is_wide { nth % columns } else { 0 };
+            let last = if is_wide { columns - 1 } else { first };
+            let top = grid.begin(block, first..=last);
+            for (nth, panel) in block.panels.iter().enumerate() {
+                let column = if is_wide { nth % columns } else { first };
+                let y = grid.bottoms[column];
+                heads.push((column, y + HEAD / 2, panel.node.is_some()));
+                grid.bottoms[column] = self.panel(panel, (grid.left(column), y)) + MARGIN;
+            }
+            frames.extend(grid.end(block, first..=last, top));
+        }
+        frames.extend(grid.between(&heads, &mut self.tally));
+        frames
     }
 
     /// Draws a node; its lower edge.

@@ -1,8 +1,9 @@
-//! `bedplate topology --svg`: NUMA nodes, root ports, switches and what hangs from them, as boxes and lines. From the topology a
-//! tree of what is drawn (`tree`), of it shapes with coordinates (`layout`), of these SVG (`svg`). Pure.
+//! `bedplate topology --svg`: sockets, NUMA nodes, root ports, switches and what hangs from them, as boxes and lines. From the topology a
+//! tree of what is drawn (`tree`), of it shapes with coordinates (`layout`, `grid`), of these SVG (`svg`). Pure.
 
 mod arcs;
 mod boxes;
+mod grid;
 mod layout;
 mod legend;
 mod marks;

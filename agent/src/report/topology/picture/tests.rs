@@ -111,3 +111,69 @@ fn every_box_of_a_page_leads_to_what_was_read_of_it() {
         &["Content-Security-Policy", "by its Data Direct function mlx5_1_dma", "IOMMU group: "],
     );
 }
+
+/// A host with a GPU on each of these NUMA nodes, which are in these sockets.
+fn divided(sockets: &[Option<u32>]) -> String {
+    let mut spec = "machine = \"bare\"\n[files]\n".to_owned();
+    let mut functions = String::new();
+    for (node, socket) in sockets.iter().enumerate() {
+        let (cpu, socket) = (4 * node, socket.map_or(-1, i64::from));
+        let list = format!("/sys/devices/system/node/node{node}/cpulist");
+        let package = format!("/sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id");
+        spec +=
+            &format!("\"{list}\" = \"{cpu}-{}\\n\"\n\"{package}\" = \"{socket}\\n\"\n", cpu + 3);
+        functions += &format!(
+            "[[pci]]\nat = \"0000:{node}0:01.0\"\nis = \"root-port\"\nnuma = {node}\n\
+             [[pci]]\nat = \"0000:{node}1:00.0\"\nis = \"gpu\"\nunder = \"0000:{node}0:01.0\"\n"
+        );
+    }
+    spec + &functions
+}
+
+/// Frames of sockets, nodes, and their headings: left, top, right, lower edge.
+fn rects(picture: &str, class: &str) -> Vec<[i32; 4]> {
+    let picture = roxmltree::Document::parse(picture).unwrap();
+    let rects = picture.descendants().filter(|node| node.attribute("class") == Some(class));
+    let number =
+        |node: &roxmltree::Node, name| node.attribute(name).unwrap().parse::<i32>().unwrap();
+    rects
+        .map(|node| {
+            let (x, y) = (number(&node, "x"), number(&node, "y"));
+            [x, y, x + number(&node, "width"), y + number(&node, "height")]
+        })
+        .collect()
+}
+
+/// How many nodes each frame holds; none is half in one.
+fn held(picture: &str) -> Vec<usize> {
+    let panels = rects(picture, "panel");
+    let frames = rects(picture, "socket");
+    let holds = |frame: &[i32; 4], panel: &[i32; 4]| {
+        let apart = panel[2] <= frame[0]
+            || frame[2] <= panel[0]
+            || panel[3] <= frame[1]
+            || frame[3] <= panel[1];
+        let inside = frame[0] < panel[0]
+            && frame[1] < panel[1]
+            && panel[2] < frame[2]
+            && panel[3] < frame[3];
+        assert!(apart || inside, "{frame:?} {panel:?}");
+        inside
+    };
+    frames.iter().map(|frame| panels.iter().filter(|panel| holds(frame, panel)).count()).collect()
+}
+
+#[test]
+fn sockets_are_drawn_around_their_nodes_where_they_are_known() {
+    // NPS4; two sockets of two nodes each, with a node of which nothing is known; a socket a node; none known.
+    let nps4 = drawn(&divided(&[Some(0); 4]));
+    has(&nps4, &[">socket 0<", "NUMA nodes with devices: 0, 1, 2, 3"]);
+    assert_eq!(held(&nps4), [4]);
+    let two = drawn(&divided(&[Some(0), Some(0), Some(1), Some(1), None]));
+    has(&two, &[">socket 0<", ">socket 1<", "NUMA nodes with devices: 2, 3"]);
+    assert_eq!(held(&two), [2, 2]);
+    assert_eq!(held(&drawn(&divided(&[Some(3), Some(36)]))), [1, 1]);
+    let unknown = drawn(&divided(&[None, None]));
+    assert!(held(&unknown).is_empty() && !unknown.contains(">socket "), "{unknown}");
+    assert_eq!(rects(&unknown, "panel").len(), 2);
+}
