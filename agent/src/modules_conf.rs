@@ -29,14 +29,18 @@ pub struct BadOption {
     pub reason: &'static str,
 }
 
+const WRITTEN: &str = "written by bedplate from profile ";
+
 /// What stands at the top of every text file that bedplate writes, without a comment mark.
 ///
 /// There is no date in it: the same profile gives the same bytes.
 pub fn heading(profile: &str) -> String {
-    format!(
-        "written by bedplate from profile {}; changes made here are overwritten\n",
-        one_line(profile)
-    )
+    format!("{WRITTEN}{}; changes made here are overwritten\n", one_line(profile))
+}
+
+/// Whether a line is [`heading`] as a comment, of whichever profile.
+pub fn is_heading(line: &str) -> bool {
+    line.strip_prefix('#').is_some_and(|text| text.trim_start().starts_with(WRITTEN))
 }
 
 /// [`heading`] as a comment; `mark` opens one in that file's language.

@@ -1,5 +1,7 @@
 //! `bedplate render`: the profile as files for an image builder or another tool.
 
+mod check;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -11,13 +13,12 @@ use super::{CliError, Exit, HostArgs, ProfileArgs, output};
 use crate::engine;
 use crate::engine::profile_source::Chosen;
 use crate::facts::{Arch, CpuVendor, Depth, Facts, IommuFacts};
-use crate::host::dir::DirReader;
+use crate::host::Writer as _;
 use crate::host::write::DirWriter;
-use crate::host::{Reader as _, Writer as _};
 use crate::kind;
 use crate::ledger::Ledger;
 use crate::profile::show;
-use crate::render::{self, GrubFamily, Inexpressible, Options, Rendered};
+use crate::render::{self, GrubFamily, Inexpressible, Options, RenderError, Rendered};
 use crate::report::json;
 
 /// `bedplate render`.
@@ -35,7 +36,8 @@ pub struct RenderArgs {
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Write nothing, compare: print how the files in DIR differ from those that would be written, as a unified diff.
-    /// Exit status 2 if one differs or is missing, 0 if they are the same.
+    /// Exit status 2 if one differs, is missing, is not executable as it should be, or is left over: written for this
+    /// target earlier, and not any more. Other files are not looked at. 0 if all is the same.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "json"])]
     check: Option<PathBuf>,
     /// Fail with exit status 4, and write nothing, if the target cannot express something that the profile asks for.
@@ -106,9 +108,7 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     let options = args.options(&facts, show(&loaded, false));
     let rendered = render::target(&args.target)
         .and_then(|target| render::render(target, &loaded.profile, &desired, &options))
-        .map_err(|error| {
-            CliError::while_doing(format!("cannot render for {}", args.target), error)
-        })?;
+        .map_err(|error| cannot_render(args, error))?;
     emit(args, &rendered, &loaded.profile.name, &options)
 }
 
@@ -127,6 +127,10 @@ impl RenderArgs {
             role: self.role.clone(),
         }
     }
+}
+
+fn cannot_render(args: &RenderArgs, error: RenderError) -> CliError {
+    CliError::while_doing(format!("cannot render for {}", args.target), error)
 }
 
 /// What `--json` prints.
@@ -161,7 +165,8 @@ fn emit(
     } else if refused {
         // What is not whole must not end up in an image that was asked to be.
     } else if let Some(dir) = &args.check {
-        let differences = differences(dir, rendered)?;
+        let target = render::target(&args.target).map_err(|error| cannot_render(args, error))?;
+        let differences = check::differences(dir, &target.paths(options), rendered)?;
         output::lines(&differences)?;
         if !differences.is_empty() {
             exit = Exit::Changes;
@@ -193,37 +198,6 @@ fn emit(
 
 fn missing(target: &str, left: &Inexpressible) -> String {
     format!("{target} does not carry {}: {}; instead: {}", left.what, left.why, left.instead)
-}
-
-/// How the files below a directory differ from those that were rendered, as a unified diff.
-fn differences(dir: &Path, rendered: &Rendered) -> Result<String, CliError> {
-    let cannot = || format!("cannot read {}", dir.display());
-    // As when writing: a link in DIR must not show what lies outside of it.
-    let reader = DirReader::image(dir).map_err(|error| CliError::while_doing(cannot(), error))?;
-    let mut all = String::new();
-    for file in &rendered.files {
-        let shown = dir.join(&file.path).display().to_string();
-        let found = match reader.read(&format!("/{}", file.path)) {
-            Ok(bytes) => Some(bytes),
-            Err(error) if error.is_absent() => None,
-            Err(error) => return Err(CliError::while_doing(cannot(), error)),
-        };
-        if found.as_deref() == Some(file.text.as_bytes()) {
-            continue;
-        }
-        let old = String::from_utf8_lossy(found.as_deref().unwrap_or_default());
-        let header = found.as_ref().map_or("/dev/null", |_| &shown);
-        let diff = similar::TextDiff::from_lines(old.as_ref(), &file.text)
-            .unified_diff()
-            .header(header, &format!("{shown} (rendered)"))
-            .to_string();
-        all.push_str(&diff);
-        // Bytes that are no text may differ where their replacements do not.
-        if diff.is_empty() {
-            all.push_str(&format!("{shown} is not text, and differs\n"));
-        }
-    }
-    Ok(all)
 }
 
 /// One file is printed as it is, so that it can be piped; several get a heading each.

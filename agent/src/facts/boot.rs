@@ -43,14 +43,7 @@ impl Host<'_> {
 
     /// The text of one EFI variable of the boot loader interface: four bytes of attributes, then UTF-16.
     fn loader_variable(&self, name: &str) -> Option<String> {
-        let bytes =
-            self.reader.read(&format!("/sys/firmware/efi/efivars/{name}-{LOADER_GUID}")).ok()?;
-        let units: Vec<u16> = bytes
-            .get(4..)?
-            .chunks_exact(2)
-            .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
-            .collect();
-        Some(String::from_utf16_lossy(&units).trim_end_matches('\0').to_owned())
+        loader_variable(self.reader, name)
     }
 
     /// Whether /etc/default/grub switches BLS entries on, by a plain assignment (the last one counts).
@@ -86,6 +79,22 @@ impl Host<'_> {
              (os-release ID {id}){container}"
         )
     }
+}
+
+fn loader_variable(reader: &dyn Reader, name: &str) -> Option<String> {
+    let bytes = reader.read(&format!("/sys/firmware/efi/efivars/{name}-{LOADER_GUID}")).ok()?;
+    let units: Vec<u16> = bytes
+        .get(4..)?
+        .chunks_exact(2)
+        .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+        .collect();
+    Some(String::from_utf16_lossy(&units).trim_end_matches('\0').to_owned())
+}
+
+/// Whether systemd-boot started this host, whatever owns its command line. It hands over the text of a boot entry as it is;
+/// GRUB reads it as script (handbook §10.1).
+pub fn started_by_systemd_boot(reader: &dyn Reader) -> bool {
+    loader_variable(reader, "LoaderInfo").is_some_and(|text| text.starts_with("systemd-boot"))
 }
 
 fn talos(host: &Host) -> Option<BootLoader> {

@@ -89,6 +89,15 @@ impl DirReader {
         }
     }
 
+    /// Whether the owner of a file may execute it.
+    ///
+    /// # Errors
+    /// [`ReadError`], as for reading it.
+    pub fn is_executable(&self, path: &str) -> Result<bool, ReadError> {
+        let (_, stat) = self.open_file(path)?;
+        Ok(stat.st_mode & 0o100 != 0)
+    }
+
     fn count(&self, calls: u64) {
         self.syscalls.set(self.syscalls.get() + calls);
     }

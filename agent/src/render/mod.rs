@@ -1,7 +1,7 @@
 //! What kinds contribute to an image → files for others: image builds, cluster operators, boot loader tools. Pure: nothing
 //! is read, nothing is written; the same profile, desired state and options give the same bytes.
 //!
-//! Adding a target: one file with a `render` function, one row in [`TARGETS`].
+//! Adding a target: one file with a `render` function, one row in [`TARGETS`] (`targets.rs`).
 
 mod ansible;
 mod bootc;
@@ -22,9 +22,12 @@ mod networkd;
 mod provision;
 mod sriov_operator;
 mod talos;
+mod targets;
 mod tuned;
 mod udev;
 mod yaml;
+
+pub use targets::{TARGETS, Target};
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -34,108 +37,14 @@ use crate::cmdline::{ApplyError, EditError};
 use crate::desired::Desired;
 use crate::facts::{Arch, CpuVendor};
 use crate::kind;
-use crate::kind::contribution::{Contributions, Unwritable};
+use crate::kind::contribution::Unwritable;
+use crate::modules_conf;
 use crate::section::Declared;
 
 /// Mode of a plain file.
 pub const FILE_MODE: u32 = 0o644;
 /// Mode of a script.
 pub const SCRIPT_MODE: u32 = 0o755;
-
-/// Takes the files of other programs.
-pub struct Target {
-    /// Name, as on the command line.
-    pub name: &'static str,
-    /// One line of help.
-    pub about: &'static str,
-    /// Writes the files. What cannot be said in them must be in [`Rendered::inexpressible`].
-    pub render: fn(&Contributions, &Options) -> Result<Rendered, RenderError>,
-}
-
-/// Every target, by name.
-pub const TARGETS: &[Target] = &[
-    Target {
-        name: "ansible",
-        about: "Ansible role for a Debian or RHEL family host: GRUB settings, module, sysctl and udev files",
-        render: ansible::render,
-    },
-    Target {
-        name: "bootc",
-        about: "bootc kargs.d file, module, sysctl and udev files, Containerfile lines",
-        render: bootc::render,
-    },
-    Target {
-        name: "butane",
-        about: "Butane configuration (fcos) with kernel arguments, files and unit",
-        render: butane::render,
-    },
-    Target {
-        name: "cloud-init",
-        about: "cloud-init user data for a Debian or RHEL family host: GRUB settings, files, unit",
-        render: cloud_init::render,
-    },
-    Target {
-        name: "gpu-operator",
-        about: "patches for the NVIDIA GPU Operator: kernel modules, DMA-BUF or nvidia_peermem",
-        render: gpu_operator::render,
-    },
-    Target {
-        name: "grub",
-        about: "GRUB settings, module and sysctl files for a Debian or RHEL family image",
-        render: grub::render,
-    },
-    Target {
-        name: "ignition",
-        about: "Ignition configuration (3.3) with kernel arguments, files and unit",
-        render: ignition::render,
-    },
-    Target {
-        name: "kernel-install",
-        about: "script for /etc/kernel/cmdline (systemd-boot, unified kernel images), module, sysctl and udev files",
-        render: kernel_install::render,
-    },
-    Target {
-        name: "machineconfig",
-        about: "OpenShift MachineConfig with kernel arguments, module and sysctl files",
-        render: machineconfig::render,
-    },
-    Target {
-        name: "mkosi",
-        about: "mkosi.postinst script that runs `bedplate apply --root` in the image build",
-        render: image_script::mkosi,
-    },
-    Target {
-        name: "network-operator",
-        about: "patch for the NVIDIA Network Operator: VFs for its SR-IOV device plugin",
-        render: network_operator::render,
-    },
-    Target {
-        name: "networkd",
-        about: "systemd .link files that make VFs and set their attributes",
-        render: networkd::render,
-    },
-    Target {
-        name: "packer",
-        about: "script for Packer's shell provisioner that runs `bedplate apply --root /`",
-        render: image_script::packer,
-    },
-    Target {
-        name: "sriov-operator",
-        about: "SriovNetworkNodePolicy for each group of PFs, SriovNetworkPoolConfig",
-        render: sriov_operator::render,
-    },
-    Target {
-        name: "talos",
-        about: "Talos machine configuration patch and Image Factory schematic",
-        render: talos::render,
-    },
-    Target {
-        name: "tuned",
-        about: "TuneD profile with kernel arguments, module options and sysctls",
-        render: tuned::render,
-    },
-    Target { name: "udev", about: "udev rules that make VFs", render: udev::render },
-];
 
 /// Which conventions GRUB's configuration follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -325,6 +234,12 @@ pub fn render(
     let mut rendered = (target.render)(&build, options)?;
     rendered.notes.extend(common::open_questions(desired));
     Ok(rendered)
+}
+
+/// Whether a file at one of a target's paths is bedplate's: by its heading, which stands in the first lines, or because the
+/// format has no comments and the name is bedplate's own.
+pub fn is_ours(path: &str, text: &str) -> bool {
+    path.ends_with("bedplate.ign") || text.lines().take(3).any(modules_conf::is_heading)
 }
 
 /// SHA-256 of the merged profile, in hexadecimal: files with the same one say the same, whichever fragments made it.

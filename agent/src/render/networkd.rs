@@ -3,6 +3,7 @@
 
 use crate::desired::{VfDriver, WantedVfs};
 use crate::kind::contribution::Contributions;
+use crate::kind::some_of;
 use crate::value::vf::{VfAttributes, VfLinkState, VlanProtocol};
 
 use super::common::{Elsewhere, heading, live_only, vf_driver};
@@ -22,6 +23,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         rendered.files.push(OutFile::new(path, link(build, wanted)));
         rendered.inexpressible.extend(lost(wanted));
     }
+    rendered.inexpressible.extend(guard(build));
     if !build.vfs.is_empty() {
         rendered.notes.push(
             "a .link file takes the place of 99-default.link for its interface: these repeat its naming policies; where the image has .link files \
@@ -36,14 +38,32 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     Ok(rendered)
 }
 
+/// That bedplate makes no VFs on the port of the default route unless `allow_disruption` is set: udev does.
+fn guard(build: &Contributions) -> Option<Inexpressible> {
+    let guarded = build.vfs.iter().filter(|wanted| !wanted.allow_disruption);
+    let ports: Vec<String> = guarded.map(|wanted| wanted.pf.to_string()).collect();
+    (!ports.is_empty()).then(|| Inexpressible {
+        what: format!("no VFs on the port of the default route ({})", some_of(ports.into_iter(), 4, "ports")),
+        why: "systemd.link(5) has no condition for it, and an image cannot know which port that is: udev makes the VFs \
+              whenever the interface appears"
+            .to_owned(),
+        instead: "exclude that port with `select`; or set `allow_disruption = true` if it may lose its traffic for a moment; or \
+                  render target udev, whose rules leave a port alone while it is up"
+            .to_owned(),
+    })
+}
+
 /// The address as part of a file's name.
 fn file_word(wanted: &WantedVfs) -> String {
     wanted.pf.to_string().replace([':', '.'], "-")
 }
 
+/// Says in the file what [`guard`] lists.
+const UNGUARDED: &str = "# udev makes the VFs also where the default route goes through this port, which may lose its traffic for a moment.\n";
+
 fn link(build: &Contributions, wanted: &WantedVfs) -> String {
     let mut text = format!(
-        "{}[Match]\nPath=pci-{}\n\n[Link]\nNamePolicy=keep kernel database onboard slot path\n\
+        "{}{UNGUARDED}[Match]\nPath=pci-{}\n\n[Link]\nNamePolicy=keep kernel database onboard slot path\n\
          AlternativeNamesPolicy=database onboard slot path\nMACAddressPolicy=persistent\nSR-IOVVirtualFunctions={}\n",
         heading(build, "# "),
         wanted.pf,

@@ -61,6 +61,27 @@ fn every_target_is_deterministic_and_says_who_wrote_what() {
 }
 
 #[test]
+fn every_target_knows_where_its_files_lie() {
+    let fits = |pattern: &str, path: &str| match pattern.split_once('*') {
+        Some((before, after)) => path.starts_with(before) && path.ends_with(after),
+        None => path == pattern,
+    };
+    for family in [GrubFamily::Debian, GrubFamily::Rhel] {
+        let options = Options { grub_family: family, ..options() };
+        for target in TARGETS {
+            for file in render(target, &profile(), &desired(), &options).unwrap().files {
+                let known = target.paths(&options);
+                let known = known.iter().any(|pattern| fits(pattern, &file.path));
+                assert!(known, "{}: {}", target.name, file.path);
+                let bare = file.path.starts_with("schematic.");
+                assert_eq!(is_ours(&file.path, &file.text), !bare, "{}", file.path);
+            }
+        }
+    }
+    assert!(!is_ours("tasks/main.yml", "- name: of another\n"));
+}
+
+#[test]
 fn every_target_carries_or_lists_what_every_kind_contributes() {
     let mut desired = desired();
     desired.sriov[0].vf.mac = true;
@@ -127,4 +148,53 @@ fn every_target_passes_on_blockers_unknowns_and_notes() {
             assert!(notes.contains(part), "{}: {part} not in {notes}", target.name);
         }
     }
+}
+
+/// A list with `;`, and a value with blanks, as docs/render.md says of each target.
+#[test]
+fn arguments_are_quoted_as_who_reads_them_takes_quotes_away() {
+    let list = "ds=nocloud;s=http://host/";
+    let blanks = "dyndbg=\"file a.c +p\"";
+    let mut desired = super::common::tests::nothing();
+    desired.cmdline.set =
+        [list, blanks].map(|token| super::common::tests::arg(token, "cmdline")).to_vec();
+    let written = |target: &Target, family: GrubFamily, words: &[&str]| {
+        let options = Options { grub_family: family, ..options() };
+        let rendered = render(target, &profile(), &desired, &options).unwrap();
+        let listed = |token: &str| {
+            let what = format!("kernel argument `{token}`");
+            rendered.inexpressible.iter().any(|item| item.what == what)
+        };
+        // What stands in reasons, behind a comment mark, is as it was asked for.
+        let lines = rendered.files.iter().flat_map(|file| file.text.lines());
+        let text: Vec<&str> = lines.filter(|line| !line.trim_start().starts_with("# ")).collect();
+        let text = text.join("\n");
+        for (word, token) in words.iter().zip([list, blanks]) {
+            match word.is_empty() {
+                true => assert!(listed(token), "{}: {token}", target.name),
+                false => {
+                    assert!(text.contains(word), "{}: {word} not in {text}", target.name);
+                    assert!(!listed(token), "{}: {token}", target.name);
+                }
+            }
+        }
+    };
+    // GRUB's quotes in a boot entry, and the same in a text that has quotes of its own: a shell's, or JSON's.
+    let entry = ["ds=\"nocloud;s=http://host/\"", blanks];
+    let escaped = entry.map(|word| word.replace('"', "\\\""));
+    let escaped: [&str; 2] = [&escaped[0], &escaped[1]];
+    let mut seen = 0;
+    for target in TARGETS {
+        let words: [&str; 2] = match target.name {
+            "grub" | "ansible" | "cloud-init" | "ignition" => escaped,
+            "bootc" | "butane" | "machineconfig" => entry,
+            "kernel-install" | "talos" => [list, ""],
+            // They carry the profile; `apply --root` writes the arguments.
+            "mkosi" | "packer" => continue,
+            _ => ["", ""],
+        };
+        written(target, GrubFamily::Debian, &words);
+        seen += 1;
+    }
+    assert_eq!(seen, TARGETS.len() - 2);
 }

@@ -28,6 +28,17 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     Ok(rendered)
 }
 
+/// Ends with success where no network interface of the device is up. Drivers may stop a port's traffic while they make VFs,
+/// and bedplate makes none on the port of the default route; which one that is, an image cannot know. At boot the rules come
+/// before the network; an interface that is up then carries the root file system, or the host runs already. `flags` is
+/// `IFF_UP` and more (include/uapi/linux/if.h). `$$` is `$` (udev(7)).
+const NOTHING_UP: &str = "/bin/sh -c 'for f in /sys%p/net/*/flags; do [ -e $$f ] || continue; read x <$$f; \
+                          [ $$((x & 1)) = 0 ] || exit 1; done'";
+
+/// Says in the file what [`NOTHING_UP`] does.
+const GUARD: &str = "# VFs are made only while no network interface of the port is up, as at boot: the default route may go through it.\n\
+                     # With `allow_disruption = true` in its rule of the profile they are made all the same.\n";
+
 /// The rules, if there are VFs to make.
 ///
 /// A PF without its driver refuses the count, so that the event that counts is `bind`, or `add` of a device that is bound
@@ -38,9 +49,16 @@ pub(super) fn rules(build: &Contributions) -> Option<OutFile> {
         return None;
     }
     let mut text = heading(build, "# ");
+    if build.vfs.iter().any(|wanted| !wanted.allow_disruption) {
+        text.push_str(GUARD);
+    }
     for wanted in &build.vfs {
+        let guard = match wanted.allow_disruption {
+            true => String::new(),
+            false => format!(", PROGRAM==\"{NOTHING_UP}\""),
+        };
         let pf = format!(
-            "ACTION==\"add|bind\", SUBSYSTEM==\"pci\", KERNEL==\"{}\", DRIVER==\"?*\", ATTR{{sriov_numvfs}}==\"0\"",
+            "ACTION==\"add|bind\", SUBSYSTEM==\"pci\", KERNEL==\"{}\", DRIVER==\"?*\", ATTR{{sriov_numvfs}}==\"0\"{guard}",
             wanted.pf
         );
         text.push('\n');
@@ -78,6 +96,7 @@ mod tests {
     fn a_pf_gets_its_vfs_once_its_driver_is_there() {
         let mut desired = desired();
         desired.sriov[0].vf_driver = VfDriver::Named("vfio-pci".to_owned());
+        desired.sriov[0].allow_disruption = true;
         let rendered = render(&build(&desired), &Options::default()).unwrap();
         let text = &rendered.file(RULES).unwrap().text;
         let pf = "ACTION==\"add|bind\", SUBSYSTEM==\"pci\", KERNEL==\"0000:18:00.0\", DRIVER==\"?*\", ATTR{sriov_numvfs}==\"0\"";
@@ -87,6 +106,34 @@ mod tests {
         assert!(text.ends_with(&expected), "{text}");
         let what = "VFs of 0000:18:00.0 with driver vfio-pci";
         assert!(rendered.inexpressible.iter().any(|item| item.what == what));
+    }
+
+    /// The program of the rule, run by a shell over a directory in place of /sys.
+    #[test]
+    fn a_port_with_an_interface_that_is_up_is_left_alone() {
+        let rendered = render(&build(&desired()), &Options::default()).unwrap();
+        let text = &rendered.file(RULES).unwrap().text;
+        let rule = text.lines().last().unwrap();
+        let (_, program) = rule.split_once(", PROGRAM==\"").unwrap();
+        let (program, set) = program.split_once("\", ").unwrap();
+        assert_eq!(set, "ATTR{sriov_numvfs}=\"8\"");
+        let script = program.strip_prefix("/bin/sh -c '").unwrap().strip_suffix('\'').unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let script = script.replace("/sys%p", &directory.path().display().to_string());
+        let script = script.replace("$$", "$");
+        let makes_vfs = || {
+            let status = std::process::Command::new("/bin/sh").args(["-euc", &script]).status();
+            status.unwrap().success()
+        };
+        assert!(makes_vfs(), "{script}");
+        for (interface, flags, makes) in
+            [("eth0", "0x1002\n", true), ("eth1", "0x1003\n", false), ("eth1", "0x1002\n", true)]
+        {
+            let net = directory.path().join("net").join(interface);
+            std::fs::create_dir_all(&net).unwrap();
+            std::fs::write(net.join("flags"), flags).unwrap();
+            assert_eq!(makes_vfs(), makes, "{interface} {flags}");
+        }
     }
 
     #[test]

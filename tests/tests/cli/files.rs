@@ -61,6 +61,73 @@ fn a_directory_is_compared_without_being_written_to() {
 }
 
 #[test]
+fn a_script_that_lost_its_mode_differs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let session = Session::new();
+    let args = ["render", "packer", "--profile", "generic-intel", "--cpu", "intel"];
+    let run = |option| session.run(&[&args[..], &[option, "out"]].concat());
+    assert!(run("-o").status.success());
+    let script = session.path("out/bedplate-provision.sh");
+    let mode = |mode| {
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(mode)).expect("a mode");
+        let output = run("--check");
+        (output.status.code(), text(&output.stdout))
+    };
+    // Git keeps no more than the bit to execute.
+    for same in [0o755, 0o700, 0o775] {
+        assert_eq!(mode(same), (Some(0), String::new()));
+    }
+    let said = "out/bedplate-provision.sh\nold mode 100644\nnew mode 100755\n".to_owned();
+    assert_eq!(mode(0o644), (Some(2), said));
+}
+
+#[test]
+fn a_file_that_is_not_rendered_any_more_differs() {
+    let session = Session::new();
+    let whole = "schema = 1\nname = \"mine\"\n[cmdline.set]\nquiet = true\n[sysctl]\nset = { \"vm.swappiness\" = 1 }\n";
+    let less = whole.split_inclusive('\n').take(4).collect::<String>();
+    session.file("whole.toml", whole).file("less.toml", &less);
+    let run = |target: &str, profile: &str, more: &[&str]| {
+        let args = ["render", target, "--profile", profile, "--cpu", "intel"];
+        let output = session.run(&[&args[..], more].concat());
+        (output.status.code().expect("not killed"), text(&output.stdout))
+    };
+    assert_eq!(run("grub", "whole.toml", &["-o", "out"]).0, 0);
+    assert_eq!(run("grub", "whole.toml", &["--check", "out"]), (0, String::new()));
+    let (status, diff) = run("grub", "less.toml", &["--check", "out"]);
+    let header = "--- out/etc/sysctl.d/zz-bedplate.conf\n+++ /dev/null\n@@ ";
+    assert!(status == 2 && diff.contains(header), "{diff}");
+    assert!(diff.contains("\n-vm.swappiness = 1\n"), "{diff}");
+    // Neither other targets in the same directory nor files of others are in the way.
+    std::fs::remove_file(session.path("out/etc/sysctl.d/zz-bedplate.conf")).expect("removed");
+    assert_eq!(run("grub", "less.toml", &["-o", "out"]).0, 0);
+    assert_eq!(run("ignition", "less.toml", &["-o", "out"]).0, 0);
+    session
+        .file("out/etc/modprobe.d/zz-bedplate.conf", "# of another\n")
+        .file("out/etc/sysctl.d/50-own.conf", "vm.swappiness = 2\n")
+        .file("out/etc/sysctl.d/60-copy.conf", "# written by bedplate from profile x; a copy\n")
+        .file("out/mkosi.postinst", "#!/bin/sh\n");
+    for target in ["grub", "ignition", "mkosi", "networkd"] {
+        let (status, diff) = run(target, "less.toml", &["--check", "out"]);
+        let expected = if target == "mkosi" { 2 } else { 0 };
+        assert_eq!(status, expected, "{target}: {diff}");
+    }
+    // A name with a pattern, and one without a heading.
+    session.file("empty.toml", "schema = 1\nname = \"empty\"\n").file(
+        "out/etc/systemd/network/10-bedplate-0000-18-00-0.link",
+        "# written by bedplate from profile mine; changes made here are overwritten\n",
+    );
+    for (target, file) in [
+        ("networkd", "etc/systemd/network/10-bedplate-0000-18-00-0.link"),
+        ("ignition", "bedplate.ign"),
+    ] {
+        let (status, diff) = run(target, "empty.toml", &["--check", "out"]);
+        let header = format!("--- out/{file}\n+++ /dev/null\n");
+        assert!(status == 2 && diff.starts_with(&header), "{target}: {diff}");
+    }
+}
+
+#[test]
 fn strict_writes_nothing_that_is_not_whole() {
     let session = Session::new();
     let strict = |args: &[&str]| session.run(&[args, &["--strict"]].concat());

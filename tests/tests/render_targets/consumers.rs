@@ -94,6 +94,60 @@ fn butane_says_what_ignition_says() {
     }
 }
 
+/// Butane refuses keys that its specification does not have (docs/config-fcos-v1_5.md of coreos/butane): of each mapping that
+/// is written, those that may stand there.
+#[test]
+fn butane_files_have_the_keys_of_the_specification_alone() {
+    let known = |place: &str| -> &'static [&'static str] {
+        match place {
+            "" => &[
+                "variant",
+                "version",
+                "ignition",
+                "storage",
+                "systemd",
+                "passwd",
+                "kernel_arguments",
+                "boot_device",
+                "grub",
+            ],
+            "kernel_arguments" => &["should_exist", "should_not_exist"],
+            "storage" => {
+                &["disks", "raid", "filesystems", "files", "directories", "links", "luks", "trees"]
+            }
+            "storage.files" => {
+                &["path", "overwrite", "contents", "append", "mode", "user", "group"]
+            }
+            "storage.files.contents" => {
+                &["source", "inline", "local", "compression", "http_headers", "verification"]
+            }
+            "systemd" => &["units"],
+            "systemd.units" => {
+                &["name", "enabled", "mask", "contents", "contents_local", "dropins"]
+            }
+            other => panic!("{other} is not written"),
+        }
+    };
+    fn look(value: &Value, place: &str, known: &dyn Fn(&str) -> &'static [&'static str]) -> usize {
+        match value {
+            Value::Object(fields) => fields
+                .iter()
+                .map(|(key, value)| {
+                    assert!(known(place).contains(&key.as_str()), "{place}: {key}");
+                    let place = format!("{place}.{key}");
+                    1 + look(value, place.trim_start_matches('.'), known)
+                })
+                .sum(),
+            Value::Array(items) => items.iter().map(|item| look(item, place, known)).sum(),
+            _ => 0,
+        }
+    }
+    let files = made("butane");
+    let texts = files.iter().filter_map(|made| made.file("bedplate.bu"));
+    let keys: usize = texts.map(|file| look(&document(&file.text), "", &known)).sum();
+    assert!(keys >= 100, "{keys}");
+}
+
 fn decoded(text: &str) -> String {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap().as_bytes().to_vec();
@@ -289,6 +343,29 @@ fn ansible_changes_nothing_the_second_time() {
         }
         assert_eq!(plays, 1);
     }
+}
+
+/// Every script of every target.
+#[test]
+fn shellcheck_has_no_complaint_about_scripts() {
+    let Some(shellcheck) = tool("shellcheck") else { return };
+    let mut scripts = 0;
+    for target in ["ansible", "grub", "kernel-install", "mkosi", "packer"] {
+        for family in [GrubFamily::Debian, GrubFamily::Rhel] {
+            let options = Options { grub_family: family, ..Options::default() };
+            for Made { what, rendered } in made_with(target, &options) {
+                let directory = tempfile::tempdir().unwrap();
+                write(&rendered, directory.path());
+                for file in rendered.files.iter().filter(|file| file.mode & 0o100 != 0) {
+                    let mut check = Command::new(&shellcheck);
+                    check.args(["--shell=sh", "--severity=warning"]);
+                    succeeds(check.arg(directory.path().join(&file.path)), &what);
+                    scripts += 1;
+                }
+            }
+        }
+    }
+    assert!(scripts >= 100, "{scripts}");
 }
 
 #[test]

@@ -307,17 +307,28 @@ fn wanted_ports(
     readable.iter().filter_map(wanted).collect()
 }
 
+/// One note for ports that have the same bits on: a machine has dozens.
 fn report_redirects(readable: &Readable, resolved: &mut Resolved) {
+    let mut alike: BTreeMap<String, Vec<(&PciAddress, &Target)>> = BTreeMap::new();
     for (port, acs, target) in readable {
         let unwanted = target.bits.mask.without(target.bits.value).and(AcsBits::REDIRECT);
         let redirect = acs.control.and(unwanted);
         if !redirect.is_empty() {
-            let reason = target.why.first().map_or("", |why| why.reason.as_str());
-            resolved.note(
-                format!("port {port}"),
-                format!("{redirect} is on, left by policy keep; it is {reason}"),
-            );
+            alike.entry(redirect.to_string()).or_default().push((port, target));
         }
+    }
+    for (redirect, ports) in alike {
+        let reason = match ports.as_slice() {
+            [(_, target)] => {
+                let reason = target.why.first().map_or("", |why| why.reason.as_str());
+                format!("it is {reason}")
+            }
+            _ => "they are on the way between GPUs and their peers, whose traffic leaves the switch for the root complex"
+                .to_owned(),
+        };
+        let named = some_of(ports.iter().map(|(port, _)| port.to_string()), 4, "ports");
+        let text = format!("{redirect} is on, left by policy keep; {reason}");
+        resolved.note(format!("port {named}"), text);
     }
 }
 

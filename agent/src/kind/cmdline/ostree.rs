@@ -1,11 +1,17 @@
 //! rpm-ostree and bootc: the deployments own their kernel arguments, and only their own tool may change them.
 //! In a bootc *image* the arguments are a file of the image: /usr/lib/bootc/kargs.d (handbook §10.4).
+//!
+//! Both tools put each argument into the deployment's boot entry as it is given, quotes and all, and GRUB reads the entry as
+//! script: what it takes for a separator has to be in quotes, which GRUB takes away (bootc-dev/bootc issue 1737 shows both;
+//! handbook §10.1). Only systemd-boot hands the text on as it is.
 
 use super::bls::entry_files;
 use super::files::{self, replace, verify};
 use super::{Context, Observed, Obstacle, Steps};
 use crate::boot::bls::{BlsEntry, grub_order};
+use crate::boot::grub_quote::{self, GrubQuoteError, grub_token};
 use crate::cmdline::{CommandLine, Edit};
+use crate::facts::boot::started_by_systemd_boot;
 use crate::facts::{BootLoader, Facts};
 use crate::host::{HostKind, Reader, Reading};
 use crate::plan::{Action, WayBack};
@@ -32,10 +38,53 @@ pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
 }
 
 fn deployment(reader: &dyn Reader) -> Reading<CommandLine> {
-    match first_entry(reader) {
-        Reading::Known(entry) => files::readable(entry.id(), &entry.systemd_cmdline()),
-        Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why),
+    let entry = match first_entry(reader) {
+        Reading::Known(entry) => entry,
+        Reading::Absent => return Reading::Absent,
+        Reading::Unknown(why) => return Reading::Unknown(why),
+    };
+    if started_by_systemd_boot(reader) {
+        return files::readable(entry.id(), &entry.systemd_cmdline());
+    }
+    // `$ignition_firstboot`, which GRUB sets for one boot, stays a word as it stands.
+    match entry.grub_cmdline(&|_| None) {
+        Ok((line, _)) => files::readable(entry.id(), &line),
+        Err(error) => Reading::unknown(format!("{}: {error}", entry.id())),
+    }
+}
+
+/// How arguments are spelled in boot entries, and in what makes them.
+struct Spelling {
+    /// GRUB reads them as script.
+    grub: bool,
+    /// The words that stand there, and what the kernel gets of each.
+    words: Vec<(String, String)>,
+}
+
+impl Spelling {
+    fn of_deployment(reader: &dyn Reader) -> Spelling {
+        let grub = !started_by_systemd_boot(reader);
+        let options = match first_entry(reader) {
+            Reading::Known(entry) if grub => entry.systemd_cmdline(),
+            _ => String::new(),
+        };
+        let words = grub_quote::split(&options).unwrap_or_default();
+        Spelling { grub, words: words.into_iter().map(|word| (word.kernel, word.raw)).collect() }
+    }
+
+    fn added(&self, argument: &str) -> Result<String, GrubQuoteError> {
+        if !self.grub {
+            return Ok(argument.to_owned());
+        }
+        let words: Result<Vec<String>, _> =
+            CommandLine::parse(argument).tokens().map(grub_token).collect();
+        Ok(words?.join(" "))
+    }
+
+    /// As it stands there: only that text is found.
+    fn removed(&self, argument: &str) -> String {
+        let written = self.words.iter().find(|(kernel, _)| kernel == argument);
+        written.map_or_else(|| argument.to_owned(), |(_, raw)| raw.clone())
     }
 }
 
@@ -72,7 +121,12 @@ fn image_kargs(reader: &dyn Reader) -> Reading<CommandLine> {
             Err(error) => return Reading::unknown(format!("{path}: {}", error.message())),
         }
     }
-    Reading::Known(CommandLine::parse(&words.join(" ")))
+    let line = words.join(" ");
+    match grub_quote::kernel_line(&line) {
+        Ok(line) => Reading::Known(CommandLine::parse(&line)),
+        // An image for systemd-boot may have what GRUB would not read to the end.
+        Err(_) => Reading::Known(CommandLine::parse(&line)),
+    }
 }
 
 fn strings(value: Option<&toml::Value>) -> Vec<String> {
@@ -105,12 +159,18 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         edit.apply(&line).map_err(|error| files::cannot("the deployment's arguments", &error))?;
     let diff = edit.difference(&line, &target);
     let mut argv = vec!["rpm-ostree".to_owned(), "kargs".into()];
-    argv.extend(diff.removed.iter().map(|token| format!("--delete={token}")));
-    argv.extend(diff.added.iter().map(|token| format!("--append={token}")));
+    let spelling = Spelling::of_deployment(context.reader);
+    let unwritable = |error| files::cannot("the deployment's arguments", &error);
+    let added: Result<Vec<String>, _> =
+        diff.added.iter().map(|token| spelling.added(token)).collect();
+    let added = added.map_err(unwritable)?;
+    let removed: Vec<String> = diff.removed.iter().map(|token| spelling.removed(token)).collect();
+    argv.extend(removed.iter().map(|text| format!("--delete={text}")));
+    argv.extend(added.iter().map(|text| format!("--append={text}")));
     // Options that allow for less than was planned: a run that was cut short left some of it undone.
     let mut back = vec!["rpm-ostree".to_owned(), "kargs".into()];
-    back.extend(diff.added.iter().map(|token| format!("--delete-if-present={token}")));
-    back.extend(diff.removed.iter().map(|token| format!("--append-if-missing={token}")));
+    back.extend(added.iter().map(|text| format!("--delete-if-present={text}")));
+    back.extend(removed.iter().map(|text| format!("--append-if-missing={text}")));
     let tool = Action::RunTool {
         argv,
         purpose: "make a deployment with these kernel arguments".into(),
@@ -128,7 +188,8 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
 
 fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let rendered = edit.rendered().map_err(|error| files::cannot(KARGS_FILE, &error))?;
-    let kargs = Kargs { kargs: rendered.tokens().map(|token| token.as_str().to_owned()).collect() };
+    let words: Result<Vec<String>, _> = rendered.tokens().map(grub_token).collect();
+    let kargs = Kargs { kargs: words.map_err(|error| files::cannot(KARGS_FILE, &error))? };
     let text = toml::to_string(&kargs).map_err(|error| files::cannot(KARGS_FILE, &error))?;
     let before = match context.reader.text(KARGS_FILE) {
         Ok(text) => Some(text),

@@ -7,7 +7,8 @@ use super::attributes::Stop;
 use crate::host::HostKind;
 use crate::host::capability::{self, NET_ADMIN, STATUS};
 
-const DROP_IN: &str = "systemd/bedplate-worker@.service.d/vf-attributes.conf";
+/// Where packages and `install.sh` put it.
+const DROP_IN: &str = "/usr/share/bedplate/systemd/bedplate-worker@.service.d/vf-attributes.conf";
 
 impl Pf<'_> {
     pub(super) fn may_set(&self) -> Result<(), Stop> {
@@ -23,9 +24,9 @@ impl Pf<'_> {
             Some(false) => Err(Stop::Blocked {
                 reason: "setting attributes of VFs needs CAP_NET_ADMIN, and this process runs without it".to_owned(),
                 remedy: format!(
-                    "allow it to the daemon's workers: `for unit in worker loader; do install -Dm644 {DROP_IN} -t \
-                     /etc/systemd/system/bedplate-$unit@.service.d/; done`, then `systemctl daemon-reload` and `bedplate \
-                     reconcile`; or run `bedplate apply` as root"
+                    "allow it to the daemon's workers: `for unit in worker loader; do \
+                     d=/etc/systemd/system/bedplate-$unit@.service.d; mkdir -p $d && cp {DROP_IN} $d/; done`, then \
+                     `systemctl daemon-reload` and `bedplate reconcile`; or run `bedplate apply` as root"
                 ),
             }),
             None => Err(Stop::Unknown(format!("{STATUS} does not say whether it has CAP_NET_ADMIN"))),

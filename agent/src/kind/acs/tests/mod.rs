@@ -368,7 +368,14 @@ fn keep_only_reports() {
     let facts = lab().facts();
     let resolved = resolve(&profile(AcsPolicy::Keep, AcsPersist::Cmdline), &facts);
     assert_eq!((resolved.acs.ports.len(), &resolved.arg), (0, &Reading::Absent));
-    assert_eq!(resolved.notes.len(), 4);
+    // One note for all four ports.
+    assert_eq!(resolved.notes.len(), 1);
+    assert_eq!(
+        resolved.notes[0].subject.matches("0000:").count(),
+        4,
+        "{}",
+        resolved.notes[0].subject
+    );
     assert!(resolved.notes[0].text.starts_with("RR CR is on"), "{}", resolved.notes[0].text);
     assert_eq!(plan_on(&resolved, &facts, &Files::default()), KindPlan::default());
 }
