@@ -243,7 +243,9 @@ if [ -e "$destdir/usr/lib/systemd/system/bedplate.service" ] && ! [ -e "$destdir
 fi
 files | while read -r mode source target; do
   [ "$source" != PROGRAM ] || source=$program
-  install -D -m "$mode" "$source" "$destdir$target"
+  # Never into a directory, nor through a link that an image has there.
+  mkdir -p "$destdir${target%/*}"
+  install -T -m "$mode" "$source" "$destdir$target"
 done
 mkdir -p "$destdir/etc/bedplate"
 # Who may write it decides what runs as root: bedplate refuses profiles there that others may write.

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use nix::sys::statfs::{FsType, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, statfs};
+
 use super::devices::{self, KnownDevices};
 use super::logind::{ANNOUNCED, Announced};
 use crate::host::file;
@@ -39,6 +41,21 @@ pub enum StoreError {
     },
 }
 
+/// Where the record lies.
+const STATE: &str = "/var/lib/bedplate";
+
+/// The kind of file system at `path`, where a boot takes away what is on it (include/uapi/linux/magic.h). An overlay is how live
+/// systems and stateless nodes keep their root in memory; where its upper directory lies cannot be seen from here.
+fn volatile(path: &Path) -> Option<&'static str> {
+    const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
+    match statfs(path).ok()?.filesystem_type() {
+        TMPFS_MAGIC => Some("tmpfs"),
+        RAMFS_MAGIC => Some("ramfs"),
+        OVERLAYFS_SUPER_MAGIC => Some("an overlay"),
+        _ => None,
+    }
+}
+
 impl Store {
     /// Files below `root`.
     pub fn new(root: &Path) -> Self {
@@ -47,6 +64,16 @@ impl Store {
 
     fn at(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// Why the record would not be there after a boot, so that attempts were never counted and the host could be rebooted
+    /// without an end.
+    pub fn is_forgotten(&self) -> Option<String> {
+        // Any other root is a test's.
+        let kind = (self.root == Path::new("/")).then(|| volatile(&self.at(STATE))).flatten()?;
+        Some(format!(
+            "{STATE} is on {kind}, which is empty after a boot: attempts could not be counted; mount a disk there, or reboot by hand"
+        ))
     }
 
     /// The record. One that is not there is empty.
@@ -119,6 +146,13 @@ mod tests {
     use super::*;
     use crate::daemon::logind::Shutdown;
     use crate::daemon::logind::Stage;
+
+    #[test]
+    fn a_record_in_memory_is_known() {
+        assert_eq!(volatile(Path::new("/dev/shm")), Some("tmpfs"));
+        assert_eq!(volatile(Path::new("/proc")), None);
+        assert_eq!(Store::new(Path::new("/dev/shm")).is_forgotten(), None, "a test's");
+    }
 
     #[test]
     fn what_is_kept_reads_back_and_what_is_damaged_is_an_error() {

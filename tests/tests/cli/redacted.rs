@@ -13,7 +13,7 @@ use super::session::Session;
 pub const PLANTED: &[(&str, &str)] = &[
     (
         "proc/cmdline",
-        "BOOT_IMAGE=/boot/vmlinuz-6.8.0-45-generic root=/dev/mapper/«vg-hunter01» ro iommu=pt password=«hunter02» rd.luks.key=/«hunter03»:UUID=«6a4d3b2c-1f0e-4d5c-8b7a-990011223344» ip=«10.20.30.40»::«10.20.30.1»:255.255.255.0:«hunter04»:eth0:none BOOTIF=01-«aa-bb-cc-dd-ee-01» ifname=eth9:«aa:bb:cc:dd:ee:02» pin=«4711» ds=nocloud;s=http://me:«hunter05»@«hunter06»/seed systemd.set_credential=x:«hunter07» systemd.machine_id=«5f3c0a9e7b1d4c2e8a6f0b3d2c1e4f51» token=«c2VjcmV0MTIzNDU2Nzg5MA»== \"dyndbg=file «hunter08» +p\" «hunter09» -- --key «hunter10»\n",
+        "BOOT_IMAGE=/boot/vmlinuz-6.8.0-45-generic root=/dev/mapper/«vg-hunter01» ro iommu=pt password=«hunter02» rd.luks.key=/«hunter03»:UUID=«6a4d3b2c-1f0e-4d5c-8b7a-990011223344» ip=«10.20.30.40»::«10.20.30.1»:255.255.255.0:«hunter04»:eth0:none BOOTIF=01-«aa-bb-cc-dd-ee-01» ifname=eth9:«aa:bb:cc:dd:ee:02» pin=«4711» ds=nocloud;s=http://me:«hunter05»@«hunter06»/seed systemd.set_credential=x:«hunter07» systemd.machine_id=«5f3c0a9e7b1d4c2e8a6f0b3d2c1e4f51» nfsaddr=«10.20.30.44» gw «10.20.30.45» ver=«1.2.hunter11x» token=«c2VjcmV0MTIzNDU2Nzg5MA»== \"dyndbg=file «hunter08» +p\" «hunter09» -- --key «hunter10»\n",
     ),
     (
         "etc/default/grub",

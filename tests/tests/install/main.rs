@@ -210,6 +210,30 @@ fn a_link_out_of_an_image_is_not_followed() {
         let left = files(&host).into_keys().collect::<Vec<_>>();
         assert_eq!(left, ["/bedplate", "/bedplate.service"]);
     }
+    // A file of ours that is a link there: to a directory, or to a file, of the host.
+    let root = tempfile::tempdir().expect("a directory");
+    let (image, host) = (root.path().join("image"), root.path().join("host"));
+    std::fs::create_dir_all(&host).expect("ours");
+    std::fs::write(host.join("file"), "the host's").expect("ours");
+    for (link, target) in [
+        ("usr/bin/bedplate", host.clone()),
+        ("usr/lib/systemd/system/bedplate.service", host.clone()),
+        ("usr/share/doc/bedplate/profile.toml", host.join("file")),
+    ] {
+        let link = image.join(link);
+        std::fs::create_dir_all(link.parent().expect("below")).expect("ours");
+        std::os::unix::fs::symlink(target, link).expect("ours");
+    }
+    // Nor is a pipe waited for.
+    let drop_in = image.join("etc/systemd/system/bedplate.service.d/cold-reboot.conf");
+    std::fs::create_dir_all(drop_in.parent().expect("below")).expect("ours");
+    nix::unistd::mkfifo(&drop_in, nix::sys::stat::Mode::S_IRWXU).expect("ours");
+    let dir = image.display().to_string();
+    let installed = script(&["--destdir", &dir]);
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    assert_eq!(files(&host).into_keys().collect::<Vec<_>>(), ["/file"]);
+    assert_eq!(std::fs::read_to_string(host.join("file")).expect("ours"), "the host's");
+    assert!(image.join("usr/bin/bedplate").symlink_metadata().expect("there").is_file());
     // Links that stay inside are how images are made.
     let root = tempfile::tempdir().expect("a directory");
     std::fs::create_dir_all(root.path().join("usr/local/bin")).expect("ours");

@@ -161,6 +161,8 @@ impl Restart {
     pub(super) async fn vetoes(&self, settings: &Reboot, now: Timestamp) -> Vec<Reason> {
         let mut vetoes = Vec::new();
         vetoes.extend(self.hold(now).map(|hold| Reason::new(WaitsFor::Hold, hold)));
+        let forgotten = self.store.is_forgotten();
+        vetoes.extend(forgotten.map(|text| Reason::new(WaitsFor::Record, text)));
         let kexec = kexec::block(&self.root);
         vetoes.extend(kexec.map(|block| Reason::new(WaitsFor::Kexec, chain(&block))));
         let was_run = |announced: &Announced| {

@@ -182,8 +182,12 @@ fn is_image(word: &str) -> bool {
                 !part.is_empty() && part.len() <= 3 && part.bytes().all(|c| c.is_ascii_digit())
             })
         };
+        // `6.8.0-45-generic`; no address (`10.20.30.40`), nor anything else that begins with numbers.
+        let patch =
+            |part: Option<&str>| part.is_none_or(|part| number(part.split(['-', '+', '~']).next()));
         number(parts.next())
             && number(parts.next())
+            && patch(parts.next())
             && text.len() <= 64
             && mask::is_name(&text.replace(['+', '~'], "-"))
     };
@@ -239,15 +243,17 @@ impl Scan<'_, '_> {
     /// Passes over a comment; only its mark stays.
     fn comment(&mut self, c: char) -> bool {
         let before = &self.text[..self.at];
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        let first = line.trim().is_empty();
+        // Back over blanks only: a line may be long.
+        let blank = |c: char| c.is_whitespace() && c != '\n';
+        let first =
+            || matches!(before.trim_end_matches(blank).chars().next_back(), None | Some('\n'));
         let begins = match self.style {
             Style::Line => false,
             Style::Script => {
-                c == '#' && self.quote.is_none() && (first || line.ends_with([' ', '\t', ';']))
+                c == '#' && self.quote.is_none() && (before.ends_with([' ', '\t', ';']) || first())
             }
-            Style::Entry => c == '#' && first,
-            Style::Setting => matches!(c, '#' | ';') && first,
+            Style::Entry => c == '#' && first(),
+            Style::Setting => matches!(c, '#' | ';') && first(),
         };
         if begins {
             self.out.push(c);
