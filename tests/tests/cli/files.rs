@@ -84,7 +84,7 @@ fn a_script_that_lost_its_mode_differs() {
 #[test]
 fn a_file_that_is_not_rendered_any_more_differs() {
     let session = Session::new();
-    let whole = "schema = 1\nname = \"mine\"\n[cmdline.set]\nquiet = true\n[sysctl]\nset = { \"vm.swappiness\" = 1 }\n";
+    let whole = "schema = 1\nname = \"mine\"\n[cmdline]\nargs = [\"quiet\"]\n[sysctl]\nset = { \"vm.swappiness\" = 1 }\n";
     let less = whole.split_inclusive('\n').take(4).collect::<String>();
     session.file("whole.toml", whole).file("less.toml", &less);
     let run = |target: &str, profile: &str, more: &[&str]| {

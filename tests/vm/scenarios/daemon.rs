@@ -352,5 +352,11 @@ fn stuck(case: &mut Case) -> Result<()> {
         node.ok("cat /run/bedplate/bedplate.prom")?.contains("bedplate_state{state=\"stuck\"} 1"),
         "metrics"
     );
+    node.step("a record that the next boot forgets counts nothing: no reboot");
+    boot = node.boot_id()?;
+    node.ok("systemctl stop bedplate && mount -t tmpfs none /var/lib/bedplate && systemctl start bedplate")?;
+    until(&node, "said", "COLUMNS=500 bedplate reboot status | grep -q 'is on tmpfs'")?;
+    std::thread::sleep(Duration::from_secs(8));
+    same!(node.boot_id()?, boot, "the boot");
     Ok(())
 }
