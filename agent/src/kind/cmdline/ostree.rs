@@ -122,11 +122,9 @@ fn image_kargs(reader: &dyn Reader) -> Reading<CommandLine> {
         }
     }
     let line = words.join(" ");
-    match grub_quote::kernel_line(&line) {
-        Ok(line) => Reading::Known(CommandLine::parse(&line)),
-        // An image for systemd-boot may have what GRUB would not read to the end.
-        Err(_) => Reading::Known(CommandLine::parse(&line)),
-    }
+    // An image for systemd-boot may have what GRUB would not read to the end: that is taken as it stands.
+    let line = grub_quote::kernel_line(&line).unwrap_or(line);
+    Reading::Known(CommandLine::parse(&line))
 }
 
 fn strings(value: Option<&toml::Value>) -> Vec<String> {
