@@ -21,7 +21,7 @@ pub struct HostPage<'a> {
     pub topology: Option<&'a Shown<'a>>,
     /// Names of devices.
     pub names: &'a Names<'a>,
-    /// The difference from the host's profile; `None`: it has none.
+    /// The difference from the host's profile; `None`: it has no profile; `Err`: why there is no difference to show.
     pub plan: Result<Option<&'a Plan>, NoPlan>,
     /// What was done on it.
     pub outline: &'a Outline,

@@ -5,6 +5,16 @@ use std::collections::BTreeMap;
 use bedplate_tests::lab::{Node, Result, fail};
 use serde_json::Value;
 
+/// Asserts with words: the error of a scenario says what was seen.
+macro_rules! check {
+    ($condition:expr, $($words:tt)+) => {
+        if !$condition {
+            return bedplate_tests::lab::fail(format!("{}\n({}, {}:{})", format_args!($($words)+), stringify!($condition), file!(), line!()));
+        }
+    };
+}
+pub(crate) use check;
+
 /// A profile like a shipped one, for this node.
 pub const PROFILE: &str = include_str!("../profile.toml");
 
@@ -62,6 +72,18 @@ pub fn groups(node: &Node) -> Result<BTreeMap<String, String>> {
         "cd /sys/kernel/iommu_groups && for g in *; do [ -e $g/type ] && echo $g $(cat $g/type); done; true",
     )?;
     Ok(pairs(&said))
+}
+
+/// Asserts that the kernel was booted with `iommu=pt`, and that it does what that says.
+pub fn in_passthrough(node: &Node) -> Result<()> {
+    let words = running(node)?;
+    check!(words.contains(&"iommu=pt".to_owned()), "iommu=pt is not in /proc/cmdline: {words:?}");
+    let types = groups(node)?;
+    check!(
+        !types.is_empty() && types.values().all(|kind| kind == "identity"),
+        "group types: {types:?}"
+    );
+    Ok(())
 }
 
 /// IOMMU group of a function.
@@ -140,16 +162,6 @@ fn pairs(text: &str) -> BTreeMap<String, String> {
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect()
 }
-
-/// Asserts with words: the error of a scenario says what was seen.
-macro_rules! check {
-    ($condition:expr, $($words:tt)+) => {
-        if !$condition {
-            return bedplate_tests::lab::fail(format!("{}\n({}, {}:{})", format_args!($($words)+), stringify!($condition), file!(), line!()));
-        }
-    };
-}
-pub(crate) use check;
 
 /// Asserts that two values are equal, and says both when they are not.
 macro_rules! same {

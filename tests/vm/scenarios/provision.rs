@@ -47,15 +47,7 @@ fn from_zero(case: &mut Case) -> Result<()> {
     node.ok("systemctl daemon-reload && systemctl enable bedplate-boot.service")?;
     node.reboot()?;
     same!(node.ok("systemctl is-active bedplate-boot.service")?, "active", "the unit");
-    check!(
-        guest::running(&node)?.contains(&"iommu=pt".to_owned()),
-        "iommu=pt is not in /proc/cmdline"
-    );
-    let types = guest::groups(&node)?;
-    check!(
-        !types.is_empty() && types.values().all(|kind| kind == "identity"),
-        "group types: {types:?}"
-    );
+    guest::in_passthrough(&node)?;
     check!(guest::loaded(&node, "dummy")?, "dummy is to be loaded by the boot");
     now_true(&node)?;
 

@@ -84,13 +84,7 @@ fn story(case: &mut Case, machine: Machine, carried: &str) -> Result<()> {
 }
 
 fn effective(node: &Node) -> Result<()> {
-    let words = guest::running(node)?;
-    check!(words.contains(&"iommu=pt".to_owned()), "/proc/cmdline: {words:?}");
-    let types = guest::groups(node)?;
-    check!(
-        !types.is_empty() && types.values().all(|kind| kind == "identity"),
-        "group types: {types:?}"
-    );
+    guest::in_passthrough(node)?;
     same!(guest::of(&guest::acs(node)?, &PATH_PORTS), ["0000"; 6], "ACS after the boot");
     Ok(())
 }
