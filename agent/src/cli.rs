@@ -43,15 +43,16 @@ use crate::engine::profile_source::Choice;
 use crate::facts::CpuVendor;
 pub use exit::{CliError, Exit};
 
-/// Make a bare-metal GPU host a true base for GPUDirect RDMA.
+/// Prepare bare-metal GPU hosts for GPUDirect RDMA, and prove that they are ready.
 ///
 /// bedplate reads one TOML profile, compares it with the machine (kernel command line, modules, sysctl, PCIe
 /// ACS, SR-IOV VFs), shows the difference, makes it so, and can take it back.
 #[derive(Debug, Parser)]
 #[command(name = "bedplate", version, max_term_width = 100, propagate_version = true)]
 #[command(
-    after_help = "Exit status: 0 done or nothing to do; 1 error; 2 plan --exit-code found changes, topology --import a disagreement; \
-3 a reboot is pending; 4 blocked or not ready, or the profile has a lint of level error; \
+    after_help = "Exit status: 0 done, nothing to do, or ready; 1 error; 2 plan --exit-code found changes, render --check \
+different files, revert --dry-run --exit-code something applied, topology --import a disagreement; 3 waits for a reboot; \
+4 blocked or not ready, doctor found a cause, render --strict something that cannot be expressed, or a lint of level error; \
 5 cannot tell: something could not be read, and nothing above holds; 64 usage."
 )]
 pub struct Cli {

@@ -16,9 +16,13 @@ pub struct InspectArgs {
     /// The PCI tree: links, NUMA nodes, ACS bits, IOMMU groups, drivers, VFs.
     #[arg(long, conflicts_with = "json")]
     tree: bool,
-    /// Everything, machine-readable.
+    /// All of this, machine-readable.
     #[arg(long)]
     json: bool,
+    /// Registers, NUMA nodes and group types of every PCI function, not only of those that GPU traffic depends on; --tree
+    /// reads them all.
+    #[arg(long)]
+    all: bool,
     /// Say on stderr what reading cost: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
@@ -27,7 +31,8 @@ pub struct InspectArgs {
 /// Shows every host that was named.
 pub fn run(args: &InspectArgs) -> Result<Exit, CliError> {
     let all_good = host::each(&args.host, |opened| {
-        let facts = opened.facts(Depth::Thorough);
+        let depth = if args.all || args.tree { Depth::Everything } else { Depth::Thorough };
+        let facts = opened.facts(depth);
         let names = Names::new(opened.reader.as_ref(), &facts);
         let line = show::look(opened.reader.as_ref(), &facts);
         if args.json {

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn where_somebody_else_sees_to_it_nobody_is_reminded() {
+    fn no_reminder_where_another_tool_does_the_reboot() {
         let begun = Instant::now();
         for (reboot, reminds) in [
             ("policy = \"never\"", true),

@@ -239,28 +239,42 @@ pub fn thorough(config: &dyn ConfigSpace) -> Result<Extended, CapError> {
     Ok(all)
 }
 
-/// Device control of a PCI Express function.
-pub fn device_control(config: &dyn ConfigSpace, pcie: Pcie) -> Found<DeviceControl> {
-    let read = |at: u16| dword(config, pcie.offset + at, CapError::Unprivileged);
-    let supported = read(0x04)?;
-    let control = read(0x08)?;
+/// Control of a PCI Express function, and of its link.
+#[derive(Debug, Clone, Copy)]
+pub struct Control {
+    /// Device control.
+    pub device: DeviceControl,
+    /// Link capability register: what the link can do.
+    pub link_best: u32,
+    /// Link status register: what it does.
+    pub link_now: u32,
+}
+
+/// Device control and link of a PCI Express function: four dwords that lie side by side, in one read.
+pub fn control(config: &dyn ConfigSpace, pcie: Pcie) -> Result<Control, CapError> {
+    let mut bytes = [0; 16];
+    if config.read(pcie.offset + 0x04, &mut bytes)? != bytes.len() {
+        return Err(CapError::Unprivileged);
+    }
+    let [supported, control, link_best, link_now] = std::array::from_fn(|at| {
+        let dword = &bytes[4 * at..][..4];
+        u32::from_le_bytes([dword[0], dword[1], dword[2], dword[3]])
+    });
     // Bits 3:0 of the flags: capability version. The second register set came with 2.
-    let second = if pcie.flags & 0xf >= 2 { Some(read(0x28)?) } else { None };
-    Ok(Some(DeviceControl {
+    let second = match pcie.flags & 0xf {
+        2.. => Some(dword(config, pcie.offset + 0x28, CapError::Unprivileged)?),
+        _ => None,
+    };
+    let device = DeviceControl {
         max_payload: payload(control >> 5),
         max_payload_supported: payload(supported),
         max_read_request: payload(control >> 12),
         relaxed_ordering: control & 0x10 != 0,
         extended_tags: control & 0x100 != 0,
         ari_forwarding: second.map(|value| value & 0x20 != 0),
-    }))
-}
-
-/// Link capability and link status of a PCI Express function: what it can do, and what it does.
-pub fn link(config: &dyn ConfigSpace, pcie: Pcie) -> Result<(u32, u32), CapError> {
-    let read = |at: u16| dword(config, pcie.offset + at, CapError::Unprivileged);
-    // Status is the upper half of the dword at +0x10.
-    Ok((read(0x0c)?, read(0x10)? >> 16))
+    };
+    // Status is the upper half of its dword.
+    Ok(Control { device, link_best, link_now: link_now >> 16 })
 }
 
 /// 128 << n; 6 and 7 are reserved, and stay out of range of u16 arithmetic here.

@@ -177,7 +177,7 @@ pub struct IommuFacts {
     /// What keeps it off at the next boot (`intel_iommu=off`, or how the kernel was built); `Absent` = nothing does. Like
     /// the next kernel this is for the kind that manages the command line to say (`engine::observe`).
     pub off_by: Reading<String>,
-    /// `type` of every IOMMU group that has a PCI function (`DMA`, `DMA-FQ`, `identity` …); read by a thorough scan only.
+    /// `type` of every IOMMU group that has a PCI function which takes part (`DMA`, `DMA-FQ`, `identity` …); read by a thorough scan only.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<u32, Reading<String>>,
 }
@@ -208,15 +208,18 @@ pub struct Facts {
 }
 
 /// How much to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
     /// What tells one machine from another. Nothing for which the kernel asks or waits for a driver: sriov_numvfs waits for
     /// a PF's probe to end (drivers/pci/iov.c, sriov_numvfs_show: device_lock, until Linux 6.9).
     Identity,
     /// What planning needs, at the least cost: config space of bridges and of NICs behind them, and only the dwords that count.
     Plan,
-    /// Everything worth showing: links, windows, device control, group types.
+    /// What GPUDirect RDMA depends on: links, windows, device control, NUMA nodes and group types of bridges and of
+    /// [`pci::Function::takes_part`]. Reading registers of the rest would tell nothing, and wakes what sleeps.
     Thorough,
+    /// The same of every function: what `inspect --tree` shows, and what a snapshot keeps for questions to come.
+    Everything,
 }
 
 /// Observe a host. Never fails as a whole: what cannot be read says so where it stands.
@@ -225,8 +228,9 @@ pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
     let os = os::observe(reader);
     let pci = scan::scan(reader, depth);
     let mut iommu = system::iommu(reader);
-    if let (Depth::Thorough, Reading::Known(tree)) = (depth, &pci) {
-        iommu.groups = system::group_types(reader, tree);
+    if let (true, Reading::Known(tree)) = (depth >= Depth::Thorough, &pci) {
+        let asked = |function: &pci::Function| depth > Depth::Thorough || function.takes_part();
+        iommu.groups = system::group_types(reader, tree, asked);
     }
     let kernel = os.kernel.known().or(os.installed_kernels.last()).cloned();
     Facts {

@@ -116,9 +116,10 @@ pub struct Function {
     pub numa_node: Reading<i32>,
     /// IOMMU group number.
     pub iommu_group: Reading<u32>,
-    /// PCIe port type; `Absent` = conventional PCI; read for bridges (and by a thorough scan for all).
+    /// PCIe port type; `Absent` = conventional PCI; read for bridges (and by a thorough scan for all
+    /// that [take part](Self::takes_part)).
     pub port: Reading<PortType>,
-    /// ACS; `Absent` = known to have none; read for bridges (and by a thorough scan for all).
+    /// ACS; `Absent` = known to have none; read for bridges (and by a thorough scan for all that take part).
     pub acs: Reading<Acs>,
     /// The PF this VF belongs to.
     pub physfn: Option<PciAddress>,
@@ -132,7 +133,7 @@ pub struct Function {
     #[serde(skip)]
     pub vfio: bool,
     /// ATS: whether switched on; `Absent` = the function has none. Read for NICs behind a switch (and by a thorough scan for
-    /// all, which shows it in `detail`).
+    /// all that take part, which shows it in `detail`).
     #[serde(skip)]
     pub ats: Reading<bool>,
     /// Vital Product Data, which holds serial numbers; read for NICs where there is a Data Direct function to pair.
@@ -226,6 +227,18 @@ impl Function {
     /// NVIDIA's NVSwitch: a bridge of another sort (class 0x0680) with its vendor id (handbook §6.1).
     pub fn is_nvswitch(&self) -> bool {
         self.class >> 8 == 0x0680 && self.vendor.0 == 0x10de
+    }
+
+    /// Whether traffic between GPUs, NICs and disks passes through it or ends in it: bridges, displays, coprocessors and
+    /// accelerators (classes 0x03, 0x0b, 0x12), network functions, mass storage (0x01), NVSwitches, Data Direct functions, and what a guest has.
+    pub fn takes_part(&self) -> bool {
+        self.is_bridge()
+            || matches!(self.class >> 16, 0x01 | 0x03 | 0x0b | 0x12)
+            || self.is_nic()
+            || self.is_nvswitch()
+            || self.is_data_direct()
+            || self.is_vf()
+            || self.vfio
     }
 
     /// A GPU or accelerator of a vendor that makes them: display class 0x03 or processing accelerator 0x1200

@@ -1,6 +1,6 @@
 //! Host → [`PciTree`]. At plan depth each function costs one `uevent` and one link; everything else is read only
 //! where it can matter: config space of bridges, ATS of NICs behind a switch, SR-IOV, NUMA node and interface names of network
-//! functions and GPUs. Missing or odd files never stop the scan.
+//! functions and GPUs. A thorough look reads more of what takes part in GPU traffic, and of the rest no more. Missing or odd files never stop the scan.
 
 mod adapters;
 mod detail;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::identity::{Identity, Place};
 use super::pci::{Function, PciTree, SriovPf, UnlistedGuest, UnreadFunction, serves_guests};
 use super::{Depth, caps};
-use crate::host::{ConfigSpace, ReadError, Reader, Reading, Reason, link};
+use crate::host::{Cause, ConfigSpace, ReadError, Reader, Reading, Reason, link};
 use crate::value::{PciAddress, PciId};
 
 /// Directory of the PCI functions.
@@ -19,6 +19,8 @@ pub const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Said of what planning does not read.
 const NOT_LOOKED_AT: &str = "not read: planning looks at bridges only";
+/// Said of a function that a thorough look passes by.
+const TAKES_NO_PART: &str = "not read: no traffic of GPUs depends on it (inspect --all reads it)";
 /// drivers/virtio/virtio_pci_common.c.
 const VIRTIO: PciId = PciId(0x1af4);
 
@@ -169,20 +171,20 @@ impl Scan<'_> {
             root: place.root,
             numa_node: Reading::Absent,
             iommu_group: self.iommu_group(&directory),
-            port: Reading::unknown(NOT_LOOKED_AT.to_owned()),
-            acs: Reading::unknown(NOT_LOOKED_AT.to_owned()),
+            port: self.not_asked(),
+            acs: self.not_asked(),
             physfn: self.vfs.get(&address).copied(),
             sriov: Reading::Absent,
             net: Vec::new(),
             infiniband: Vec::new(),
             vfio: self.vfio.contains_key(&address),
-            ats: Reading::unknown(NOT_LOOKED_AT.to_owned()),
-            vpd: Reading::unknown(NOT_LOOKED_AT.to_owned()),
+            ats: self.not_asked(),
+            vpd: self.not_asked(),
             detail: None,
         };
         self.capabilities(&mut function, &directory);
         if self.depth == Depth::Identity {
-            function.sriov = Reading::unknown(NOT_LOOKED_AT.to_owned());
+            function.sriov = self.not_asked();
         } else if may_have_vfs(&function) {
             function.sriov = self.sriov(address, &directory);
             if let Reading::Known(pf) = &function.sriov {
@@ -263,11 +265,11 @@ impl Scan<'_> {
             || function.is_nic()
             || matches!(function.sriov, Reading::Known(_) | Reading::Unknown(_));
         match pf {
-            Some(pf) if self.depth == Depth::Thorough => pf.numa_node.clone(),
-            None if self.depth == Depth::Thorough || wanted && !function.is_vf() => {
+            Some(pf) if self.depth >= Depth::Thorough => pf.numa_node.clone(),
+            None if self.looks_into(function) || wanted && !function.is_vf() => {
                 number(self.reader, &format!("{directory}/numa_node"))
             }
-            _ => Reading::unknown(NOT_LOOKED_AT.to_owned()),
+            _ => self.not_asked(),
         }
     }
 
@@ -318,15 +320,30 @@ impl Scan<'_> {
         }
     }
 
+    /// Whether everything about a function is to be read.
+    fn looks_into(&self, function: &Function) -> bool {
+        match self.depth {
+            Depth::Identity | Depth::Plan => false,
+            Depth::Thorough => function.takes_part(),
+            Depth::Everything => true,
+        }
+    }
+
+    fn not_asked<T>(&self) -> Reading<T> {
+        let words = if self.depth < Depth::Thorough { NOT_LOOKED_AT } else { TAKES_NO_PART };
+        Reading::unknown(Reason::new(Cause::NotAsked, words))
+    }
+
     fn capabilities(&mut self, function: &mut Function, directory: &str) {
         match self.depth {
             Depth::Identity => {}
             Depth::Plan if !function.is_bridge() => {}
+            Depth::Thorough if !self.looks_into(function) => {}
             Depth::Plan => match self.reader.config(function.address) {
                 Ok(config) => bridge(function, config.as_ref()),
                 Err(error) => unread(function, &error),
             },
-            Depth::Thorough => match self.reader.config(function.address) {
+            Depth::Thorough | Depth::Everything => match self.reader.config(function.address) {
                 Ok(config) => detail::fill(function, self.reader, directory, Ok(config.as_ref())),
                 Err(error) => detail::fill(function, self.reader, directory, Err(&error)),
             },

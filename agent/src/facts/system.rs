@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::pci::PciTree;
+use super::pci::{Function, PciTree};
 use super::{Arch, Cpu, CpuVendor, Dmi, IommuFacts};
 use crate::host::{ReadError, Reader, Reading};
 
@@ -180,11 +180,16 @@ pub fn iommu(reader: &dyn Reader) -> IommuFacts {
     }
 }
 
-/// `type` of every group that a PCI function is in.
-pub fn group_types(reader: &dyn Reader, tree: &PciTree) -> BTreeMap<u32, Reading<String>> {
+/// `type` of every group of the functions that are `asked` for.
+pub fn group_types(
+    reader: &dyn Reader,
+    tree: &PciTree,
+    asked: impl Fn(&Function) -> bool,
+) -> BTreeMap<u32, Reading<String>> {
     let numbers: BTreeSet<u32> = tree
         .functions
         .values()
+        .filter(|function| asked(function))
         .filter_map(|function| function.iommu_group.known().copied())
         .collect();
     let kind = |number| reader.attribute(&format!("/sys/kernel/iommu_groups/{number}/type"));

@@ -63,6 +63,8 @@ pub enum Cause {
     NotReadable,
     /// It was read, or there was nothing to read, and its meaning is not known.
     NotUnderstood,
+    /// Nothing that was asked for needs it.
+    NotAsked,
 }
 
 /// Why a value is not known. The words are for people only: what has to be decided is decided by the cause.

@@ -53,7 +53,7 @@ const ATTRIBUTES: [&str; 4] = ["driver_override", "sriov_offset", "sriov_stride"
 /// Read everything through the recorder. Answers do not matter here: each is recorded, refusals too.
 pub fn read_all(recorder: &Recorder) {
     observe(recorder, Depth::Plan);
-    let facts = observe(recorder, Depth::Thorough);
+    let facts = observe(recorder, Depth::Everything);
     for (pattern, take) in KINDS.iter().flat_map(|kind| kind.recorded).chain(PATHS) {
         for path in expand(recorder, pattern) {
             match take {

@@ -343,6 +343,6 @@ pub fn remedy(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),
         Cause::NotRecorded => Some("record the host again, with this version of bedplate"),
-        Cause::NotReadable | Cause::NotUnderstood => None,
+        Cause::NotReadable | Cause::NotUnderstood | Cause::NotAsked => None,
     }
 }

@@ -185,7 +185,7 @@ fn a_logind_that_refuses_costs_no_attempt() {
 }
 
 #[test]
-fn somebody_elses_schedule_is_left_alone() {
+fn a_foreign_schedule_is_left_alone() {
     let Some(mut rig) = Rig::new() else { return };
     rig.login.lock().expect("not poisoned").scheduled =
         Some(("poweroff".into(), 4_000_000_000_000_000));

@@ -152,7 +152,7 @@ fn device_control_fields() {
     memory.put(0x6c, 0x0000_8fe2);
     memory.put(0x70, 0x0000_5150);
     memory.put(0x90, 0x0000_0020);
-    let found = device_control(&memory, pcie(&memory).unwrap().unwrap()).unwrap().unwrap();
+    let found = control(&memory, pcie(&memory).unwrap().unwrap()).unwrap().device;
     let expected = DeviceControl {
         max_payload: 512,
         max_payload_supported: 512,

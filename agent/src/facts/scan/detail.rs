@@ -59,10 +59,13 @@ fn capabilities(function: &mut Function, detail: &mut Detail, config: &dyn Confi
     function.port = Reading::Known(pcie.port());
     // A VF's control bits are reserved: its PF's count (handbook §7).
     if !function.is_vf() {
-        detail.control = caps::reading(caps::device_control(config, pcie));
+        let control = caps::control(config, pcie);
         // An integrated endpoint has no link; its registers, if there are any, say zero.
-        detail.link =
-            caps::link(config, pcie).map(|(best, now)| registers(best, now)).unwrap_or_default();
+        detail.link = match &control {
+            Ok(control) => registers(control.link_best, control.link_now),
+            Err(_) => Link::default(),
+        };
+        detail.control = caps::reading(control.map(|control| Some(control.device)));
     }
     match caps::thorough(config) {
         Ok(found) => {

@@ -42,7 +42,10 @@ impl Groups {
         function: Option<PciAddress>,
         reading: &Reading<T>,
     ) {
-        if let Reading::Unknown(why) = reading {
+        // What nothing asked for is no gap.
+        if let Reading::Unknown(why) = reading
+            && why.cause != Cause::NotAsked
+        {
             self.add(what, function, why);
         }
     }

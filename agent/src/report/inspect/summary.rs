@@ -141,8 +141,11 @@ fn iommu(host: HostKind, iommu: &IommuFacts) -> String {
     }
     let kinds: Vec<String> =
         kinds.iter().map(|(kind, groups)| format!("{groups} {kind}")).collect();
-    let groups =
-        if kinds.is_empty() { String::new() } else { format!("; groups: {}", kinds.join(", ")) };
+    let groups = if kinds.is_empty() {
+        String::new()
+    } else {
+        format!("; groups looked at: {}", kinds.join(", "))
+    };
     format!("{firmware}; {active}{groups}")
 }
 

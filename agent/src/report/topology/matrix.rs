@@ -108,10 +108,11 @@ fn between(shown: &Shown, row: &Device, column: &Device) -> &'static str {
 }
 
 fn one(table: &[Column], rows: &[&Device], heads: &Heads, label: usize) -> String {
+    let widths: Vec<usize> = table.iter().map(Column::width).collect();
     let line = |first: &str, cells: &mut dyn Iterator<Item = &str>| {
         let mut line = format!("{first:<label$}");
-        for (column, cell) in table.iter().zip(cells) {
-            line += &format!("  {cell:<width$}", width = column.width());
+        for (width, cell) in widths.iter().zip(cells) {
+            line += &format!("  {cell:<width$}");
         }
         line.trim_end().to_owned()
     };

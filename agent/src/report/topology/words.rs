@@ -25,7 +25,8 @@ pub(super) const NUMBERS_NVIDIA: &str = "GPUs are numbered in PCI order, as nvid
 pub(super) const NIC_NUMBERS: &str = "NICs are numbered by their RDMA devices' names, shorter ones first, as nvidia-smi seems to do; \
     those without one follow.";
 /// Why there is no `NV18` here.
-pub(super) const NVLINK: &str = "NVLink is no part of PCI: between GPUs this is the way by PCIe, where nvidia-smi may show NV#.";
+pub(super) const NVLINK: &str =
+    "NVLink is not PCIe: between GPUs this is the PCIe path, where nvidia-smi may show NV#.";
 /// What a column `mlx5_0_dma` is.
 pub(super) const DATA_DIRECT: &str =
     "NAME_dma is the Data Direct function of that NIC: its own way to a GPU, past the CPU.";
@@ -105,7 +106,7 @@ fn place(shown: &Shown, gpu: &Device, choice: &Choice) -> String {
         (Distance::Pxb, None) => "switches between, not the CPU".to_owned(),
         (Distance::Phb, _) => format!("same host bridge, {}", one_line(gpu.spot.root)),
         (Distance::Node, _) => match gpu.spot.node {
-            Some(node) => format!("same NUMA node, {node}"),
+            Some(node) => format!("both on NUMA node {node}"),
             None => "same NUMA node".to_owned(),
         },
         (Distance::Sys, _) => "another NUMA node: none is nearer".to_owned(),

@@ -162,7 +162,7 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
         ))
         .all_seen(partly)
         .all_seen(shown(&open))
-        .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: it counts at once"));
+        .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at the next boot"));
     }
     if let Some(first) = evidence.acs.unknowns.first() {
         return Ok(unknown(first, topology.tree()).seen(so_far, "ACS control registers"));
@@ -213,7 +213,7 @@ fn shape(evidence: &Evidence<'_>) -> Judgement {
             addresses(&without_dt)
         ))
         .all_seen(without_dt.iter().map(|port| seen(port, format!("{} off", off(port)))))
-        .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: it counts at once"));
+        .remedy("`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at the next boot"));
     }
     // Above what a guest has, what isolates stays on, whatever the shape would have.
     let wrong = ports.iter().filter(|port| port.0.vfio_below.is_empty());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::evidence::unread;
 use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
-use super::topology::nearest;
+use super::topology::Candidates;
 use super::{counted, named};
 use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
@@ -49,11 +49,12 @@ fn port_state(evidence: &Evidence<'_>) -> Judgement {
         return Ok(none_active(&nics, &down));
     }
     let works = |nic: &&&Function| active.iter().any(|port| port.function == nic.address);
+    let candidates = Candidates::new(topology, &nics);
     let cut_off: Vec<(&Function, Vec<&Function>)> = evidence
         .gpus
         .iter()
         .filter_map(|gpu| {
-            let (distance, near) = nearest(topology, gpu, &nics)?;
+            let (distance, near) = candidates.nearest(gpu)?;
             (distance <= Distance::Pxb && near.iter().find(works).is_none()).then_some((*gpu, near))
         })
         .collect();

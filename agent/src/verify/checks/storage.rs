@@ -250,5 +250,5 @@ fn path(evidence: &Evidence<'_>) -> Judgement {
         what: format!("port {port}: {} on", acs.control.and(AcsBits::REDIRECT)),
         at: format!("config space, {:#05x}", acs.control_offset()),
     }))
-    .remedy("`peers = [\"nic\", \"gpu\", \"nvme\"]` in [acs] of the profile, then `bedplate apply`: it counts at once"))
+    .remedy("`peers = [\"nic\", \"gpu\", \"nvme\"]` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at the next boot"))
 }

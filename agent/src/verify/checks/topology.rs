@@ -9,6 +9,7 @@ use crate::facts::pci::Function;
 use crate::host::Reading;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::kind::some_of;
+use crate::topology::spot::Spot;
 use crate::topology::{Distance, Peer, Role, Topology};
 
 /// `topology.devices`.
@@ -109,15 +110,30 @@ pub const PAIRING: Check = Check {
     judge: pairing,
 };
 
-/// The NICs that are nearest to a GPU, and how near.
-pub(super) fn nearest<'a>(
-    topology: &Topology<'_>,
-    gpu: &Function,
-    nics: &[&'a Function],
-) -> Option<(Distance, Vec<&'a Function>)> {
-    let distance = |nic: &&Function| topology.distance(gpu.address, nic.address);
-    let least = nics.iter().map(distance).min()?;
-    Some((least, nics.iter().filter(|nic| distance(nic) == least).copied().collect()))
+/// NICs and where they are, worked out once for all GPUs.
+pub(super) struct Candidates<'t, 'a> {
+    topology: &'t Topology<'a>,
+    nics: Vec<(&'t Function, Option<Spot<'a>>)>,
+}
+
+impl<'t, 'a> Candidates<'t, 'a> {
+    pub(super) fn new(topology: &'t Topology<'a>, nics: &[&'t Function]) -> Self {
+        let nics = nics.iter().map(|nic| (*nic, topology.spot(nic.address))).collect();
+        Candidates { topology, nics }
+    }
+
+    /// Those that are nearest to a GPU, and how near.
+    pub(super) fn nearest(&self, gpu: &Function) -> Option<(Distance, Vec<&'t Function>)> {
+        let gpu = self.topology.spot(gpu.address);
+        let distance = |nic: &Option<Spot<'a>>| match (&gpu, nic) {
+            (Some(gpu), Some(nic)) => self.topology.between(gpu, nic),
+            _ => Distance::Unknown,
+        };
+        let far: Vec<Distance> = self.nics.iter().map(|(_, spot)| distance(spot)).collect();
+        let least = *far.iter().min()?;
+        let nics = self.nics.iter().zip(far).filter(|(_, distance)| *distance == least);
+        Some((least, nics.map(|((nic, _), _)| *nic).collect()))
+    }
 }
 
 /// What is below the switches of GPUs that have no RDMA NIC there: NICs that do not count, and ports with nothing behind them.
@@ -166,9 +182,10 @@ fn pairing(evidence: &Evidence<'_>) -> Judgement {
         Superchip::No => Distance::Pxb,
         _ => Distance::Node,
     };
+    let candidates = Candidates::new(topology, nics);
     let (mut far, mut unknown, mut seen) = (Vec::new(), Vec::new(), Vec::new());
     for gpu in gpus.iter().filter(|gpu| !has_data_direct(gpu)) {
-        let Some((distance, near)) = nearest(topology, gpu, nics) else { continue };
+        let Some((distance, near)) = candidates.nearest(gpu) else { continue };
         let near = near.iter().map(|nic| nic.address.to_string());
         let near = some_of(near, FEW, "NICs");
         seen.push(Seen {
@@ -301,8 +318,9 @@ fn sharing(evidence: &Evidence<'_>) -> Judgement {
     let (gpus, nics) = both(evidence)?;
     let topology = evidence.topology()?;
     let addresses: Vec<_> = nics.iter().map(|nic| nic.address).collect();
+    let candidates = Candidates::new(topology, &nics);
     let distant = |gpu: &&&Function| {
-        addresses.iter().all(|nic| topology.distance(gpu.address, *nic) == Distance::Unknown)
+        candidates.nearest(gpu).is_some_and(|(distance, _)| distance == Distance::Unknown)
     };
     if let Some(gpu) = gpus.iter().find(distant) {
         return Ok(Outcome::unknown(format!(

@@ -237,7 +237,7 @@ fn a_named_driver_is_bound_with_probing_off_in_between() {
 }
 
 #[test]
-fn vfs_with_the_wrong_driver_are_made_anew_unless_used() {
+fn vfs_with_the_wrong_driver_are_made_again_unless_used() {
     let (machine, mut files) = with_vfs(2, Some("mlx5_core"));
     let profile = one(2, VfDriver::Named("vfio-pci".into()));
     let section = plan_with(&profile, &machine.facts(), &files);
