@@ -23,7 +23,7 @@ fn boot_with(node: &Node, words: &str) -> Result<()> {
 
 /// Names of the active IOMMUs and types of the groups, as `inspect` gives them; both have to be known.
 fn facts(node: &Node) -> Result<(Vec<String>, Vec<String>)> {
-    let ours = guest::json(node, "bedplate inspect --json")?;
+    let ours = guest::json(node, "bedplate inspect --json --all")?;
     let iommu = &ours["iommu"];
     same!(iommu["active"]["state"], "known", "whether an IOMMU is active");
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();

@@ -72,7 +72,7 @@ fn now_true(node: &Node) -> Result<()> {
 
 /// Every function that lspci lists, as bedplate, sysfs and setpci see it.
 fn inspect_agrees(node: &Node) -> Result<()> {
-    let ours = guest::json(node, "bedplate inspect --json")?;
+    let ours = guest::json(node, "bedplate inspect --json --all")?;
     let functions = ours["pci"]["value"]["functions"].as_object().cloned().unwrap_or_default();
     let theirs = node.ok("lspci -Dn | while read a c v rest; do d=/sys/bus/pci/devices/$a; \
          echo \"$a $v $(basename $(readlink $d/driver || echo none)) $(cat $d/numa_node) \
