@@ -13,6 +13,7 @@ mod host;
 mod inspect;
 mod lints;
 mod manual;
+mod nccl;
 mod output;
 mod plan;
 mod profile;
@@ -89,6 +90,9 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Find the cause of a symptom on this host: a slow job, a module that does not load, a line of a log.
     Doctor(doctor::DoctorArgs),
+    /// Say what NCCL should be told on this host, and what not.
+    #[command(subcommand)]
+    Nccl(nccl::NcclCommand),
     /// Write one page of a host (verdict, topology, plan, reboots, history), to attach to a ticket.
     Report(report::ReportArgs),
     /// Record a host in one file that every reading command can replay anywhere.
@@ -235,6 +239,7 @@ pub fn main() -> ExitCode {
         Command::Topology(args) => topology::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Nccl(command) => nccl::run(&command),
         Command::Report(args) => report::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Render(args) => render::run(&args),

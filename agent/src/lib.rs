@@ -23,6 +23,7 @@ pub mod kind;
 pub mod ledger;
 pub mod mask;
 pub mod modules_conf;
+pub mod nccl;
 pub mod plan;
 pub mod profile;
 pub mod raw_text;

@@ -9,6 +9,7 @@ pub mod inspect;
 pub mod json;
 mod markup;
 mod names;
+pub mod nccl;
 mod page;
 pub mod style;
 pub mod text;

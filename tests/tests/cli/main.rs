@@ -11,6 +11,7 @@ mod foreign_state;
 mod hostile;
 mod init;
 mod json;
+mod nccl;
 mod redacted;
 mod report;
 mod session;

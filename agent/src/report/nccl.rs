@@ -1,0 +1,121 @@
+//! What `bedplate nccl env` prints: the variables in the form of the file that they go into, with their reasons as comments.
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::nccl::env::Advice;
+use crate::nccl::variables::VARIABLES;
+use crate::nccl::version::Version;
+use crate::visible::one_line;
+
+/// What the variables are written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// `/etc/nccl.conf`: `NAME=value`, without quotes or blanks; a `#` begins a comment in the first column only
+    /// (handbook §8.6).
+    Conf,
+    /// Lines that a shell reads.
+    Shell,
+    /// Entries of a container's `env` list.
+    Kubernetes,
+    /// Lines of a TaskProlog script: what it prints, Slurm sets in the task.
+    Slurm,
+}
+
+/// The variables, each below its reason; with `verbose` also what is left out, and why.
+pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
+    let mut out = format!("# NCCL {}\n", advice.nccl_version);
+    for setting in &advice.set {
+        let (name, value) = (setting.name, one_line(&setting.value));
+        let line = match form {
+            Form::Conf => format!("{name}={value}"),
+            Form::Shell => format!("export {name}={}", quoted(&value)),
+            Form::Kubernetes => format!("- name: {name}\n  value: \"{value}\""),
+            Form::Slurm => format!("echo export {}", quoted(&format!("{name}={value}"))),
+        };
+        let _ = write!(out, "# {}\n{line}\n", one_line(&setting.why));
+    }
+    if verbose {
+        out += "#\n# Left alone:\n";
+        for row in &advice.left_out {
+            let default =
+                row.default.map(|value| format!(" Default: {value}.")).unwrap_or_default();
+            let _ = writeln!(out, "# {}={}: {}.{default}", row.name, row.advice, row.why);
+        }
+    }
+    out
+}
+
+/// Names of devices hold nothing that a shell would read, but sysfs is not asked to promise it.
+fn quoted(value: &str) -> String {
+    format!("'{}'", value.replace('\'', r"'\''"))
+}
+
+/// What `bedplate nccl env --json` prints.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "bedplate nccl env")]
+struct Document<'a> {
+    /// Version of this shape, 1.
+    bedplate_nccl_env: u32,
+    /// What NCCL is to be told.
+    #[serde(flatten)]
+    advice: &'a Advice,
+}
+
+/// The same for programs.
+pub fn document(advice: &Advice) -> impl Serialize + use<'_> {
+    Document { bedplate_nccl_env: 1, advice }
+}
+
+/// JSON Schema (draft 2020-12) of [`document`].
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Document<'static>)
+}
+
+/// `docs/nccl.md`.
+pub fn markdown() -> String {
+    let mut out = format!(
+        "# What NCCL should be told\n\n\
+         Very little: NCCL looks at the machine itself, and what is set against it holds for machines and versions that it was never \
+         meant for.\n\
+         `bedplate nccl env` prints what is needed on a host, each with its reason; `-v` also what people are told to set, and why it \
+         is left alone.\n\n\
+         ```console\n\
+         # bedplate nccl env >/etc/nccl.conf                    # for every job on this host that sets nothing else\n\
+         $ bedplate nccl env --format sh                        # for a job script: `eval` it on each node\n\
+         $ bedplate nccl env --format k8s                       # for the env list of a container\n\
+         $ bedplate nccl env --format slurm                     # for a TaskProlog script\n\
+         $ bedplate nccl env --nccl-version 2.18 --snapshot node.bp -v\n\
+         ```\n\n\
+         `NCCL_IB_HCA` names the ACTIVE ports near GPUs (PIX or PXB, or by a Data Direct function; on Grace and its successors the \
+         same NUMA node), in the exact form with `=`. Where no port is near, it names all that are ACTIVE and says so. Before 2.21 RoCE \
+         needs `NCCL_IB_GID_INDEX`; it is printed where all these ports have their RoCE v2 entry at one index. The list is that of one \
+         host: hosts of one model have the same, others may not.\n\n\
+         Never run with NCCL: no machine with GPUs was at hand.\n\n\
+         ## Variables\n\n\
+         Versions {} to {}; sources are sections of the handbook.\n\n\
+         | variable | versions | default | decides | passed around, and why it is left alone | source |\n\
+         |---|---|---|---|---|---|\n",
+        Version::OLDEST,
+        Version::NEWEST,
+    );
+    for row in VARIABLES {
+        let default = |(from, value): &(Version, &str)| format!("{value} (from {from})");
+        let defaults: Vec<String> = row.defaults.iter().map(default).collect();
+        let advice = row.advice.as_ref();
+        let advice = advice.map(|advice| format!("`{}`: {}", advice.value, advice.why_not));
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {} | {} | {} |",
+            row.name,
+            row.versions(),
+            defaults.join(", "),
+            row.decides,
+            advice.unwrap_or_default(),
+            row.source
+        );
+    }
+    out
+}

@@ -1,0 +1,42 @@
+//! `bedplate nccl env`: what NCCL should be told on a host.
+
+use std::path::Path;
+
+use bedplate::report::nccl;
+use bedplate_tests::expected;
+
+use crate::session::Session;
+use crate::transcripts::CHANGES;
+
+#[test]
+fn what_nccl_is_told() {
+    let session = Session::new();
+    session
+        .host("plain.bp", CHANGES)
+        .host("unread.bp", "machine = \"plain\"\ndenied = [\"/sys/bus/pci/devices\"]\n")
+        .image("image");
+    session.expect(
+        "nccl",
+        &[
+            &["nccl", "env", "--demo", "hgx"],
+            &["nccl", "env", "--demo", "hgx", "--nccl-version", "2.12", "-v"],
+            &["nccl", "env", "--demo", "hgx", "--format", "sh"],
+            &["nccl", "env", "--demo", "gb300", "--format", "k8s"],
+            &["nccl", "env", "--demo", "b300", "--format", "slurm"],
+            &["nccl", "env", "--demo", "grace", "--nccl-version", "2.26"],
+            &["nccl", "env", "--demo", "mi300x", "--json"],
+            &["nccl", "env", "--snapshot", "plain.bp"],
+            &["nccl", "env", "--snapshot", "unread.bp"],
+            &["nccl", "env", "--root", "image"],
+            &["nccl", "env", "--nccl-version", "2.x"],
+            &["nccl", "env", "--nccl-version", "3.1"],
+        ],
+    );
+}
+
+/// The documentation's table is that of the program.
+#[test]
+fn the_documentation_of_variables_is_of_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/nccl.md");
+    expected::file(&path, &nccl::markdown(), "cli").expect("docs/nccl.md");
+}
