@@ -177,7 +177,7 @@ pub struct IommuFacts {
     /// What keeps it off at the next boot (`intel_iommu=off`, or how the kernel was built); `Absent` = nothing does. Like
     /// the next kernel this is for the kind that manages the command line to say (`engine::observe`).
     pub off_by: Reading<String>,
-    /// `type` of every IOMMU group that has a PCI function which takes part (`DMA`, `DMA-FQ`, `identity` …); read by a thorough scan only.
+    /// `type` of every IOMMU group that has an endpoint which takes part (`DMA`, `DMA-FQ`, `identity` …); read by a thorough scan only.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<u32, Reading<String>>,
 }
@@ -215,8 +215,8 @@ pub enum Depth {
     Identity,
     /// What planning needs, at the least cost: config space of bridges and of NICs behind them, and only the dwords that count.
     Plan,
-    /// What GPUDirect RDMA depends on: links, windows, device control, NUMA nodes and group types of bridges and of
-    /// [`pci::Function::takes_part`]. Reading registers of the rest would tell nothing, and wakes what sleeps.
+    /// What GPUDirect RDMA depends on: links, windows, device control, NUMA nodes and group types of the functions that
+    /// [take part](pci::Function::takes_part); of bridges no group types. Reading registers of the rest would tell nothing, and wakes what sleeps.
     Thorough,
     /// The same of every function: what `inspect --tree` shows, and what a snapshot keeps for questions to come.
     Everything,
@@ -229,7 +229,10 @@ pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
     let pci = scan::scan(reader, depth);
     let mut iommu = system::iommu(reader);
     if let (true, Reading::Known(tree)) = (depth >= Depth::Thorough, &pci) {
-        let asked = |function: &pci::Function| depth > Depth::Thorough || function.takes_part();
+        // Bridges pass on what others send: the type of their groups decides nothing.
+        let asked = |function: &pci::Function| {
+            depth > Depth::Thorough || function.takes_part() && !function.is_bridge()
+        };
         iommu.groups = system::group_types(reader, tree, asked);
     }
     let kernel = os.kernel.known().or(os.installed_kernels.last()).cloned();
