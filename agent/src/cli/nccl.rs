@@ -116,10 +116,10 @@ fn env(args: &EnvArgs) -> Result<Exit, CliError> {
     }
     let candidates: Vec<Candidate> =
         ports.iter().map(|(port, distance)| Candidate { port, distance: *distance }).collect();
-    // On such superchips NCCL goes over the chip-to-chip link, by default since 2.27 (handbook §8.4).
+    // On such superchips NCCL goes over the chip-to-chip link, by default since 2.29 (handbook §8.4).
     let reach = match superchip(&facts) {
         Superchip::No => Distance::Pxb,
-        _ if args.nccl_version < Version(2, 27) => Distance::Pxb,
+        _ if args.nccl_version < Version(2, 29) => Distance::Pxb,
         _ => Distance::Node,
     };
     let advice = env::advise(&candidates, reach, args.nccl_version);

@@ -13,6 +13,10 @@ use crate::topology::Distance;
 /// NCCL takes no more of a value from its files (NCCL src/misc/param.cc; handbook §8.6).
 const LONGEST_VALUE: usize = 1023;
 
+/// The variable, and the first version that finds the entry of RoCE v2 itself (handbook §8.5).
+const GID_INDEX: &str = "NCCL_IB_GID_INDEX";
+const AUTOMATIC_GID: Version = Version(2, 21);
+
 /// A port, and how near its NIC is to a GPU.
 #[derive(Debug)]
 pub struct Candidate<'a> {
@@ -55,7 +59,7 @@ pub struct LeftOut {
     pub name: &'static str,
     /// The value that is passed around.
     pub advice: &'static str,
-    /// What it is without; absent: this version has no such variable.
+    /// What it is without; absent: this version has no such variable, or its default is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<&'static str>,
     /// Why it is left alone.
@@ -86,7 +90,7 @@ pub fn advise(ports: &[Candidate], reach: Distance, version: Version) -> Advice 
     if let Some(hca) = hca(chosen, &near, &active, &mut advice.notes) {
         advice.set.push(hca);
     }
-    if version < Version(2, 21) {
+    if version < AUTOMATIC_GID {
         advice.set.extend(gid_index(chosen, version, &mut advice.notes));
     }
     advice.set.sort_by_key(|setting| setting.name);
@@ -165,7 +169,7 @@ fn gid_index(chosen: &[&Candidate], version: Version, notes: &mut Vec<String>) -
     let why = format!(
         "NCCL {version} takes entry 0 otherwise; RoCE v2 is entry {found} on each of these ports"
     );
-    (found != 0).then(|| Setting { name: "NCCL_IB_GID_INDEX", value: found.to_string(), why })
+    (found != 0).then(|| Setting { name: GID_INDEX, value: found.to_string(), why })
 }
 
 fn left_out(set: &[Setting], version: Version) -> Vec<LeftOut> {
@@ -174,6 +178,11 @@ fn left_out(set: &[Setting], version: Version) -> Vec<LeftOut> {
         let advice = row.advice.as_ref()?;
         let why = match row.since.filter(|since| version < *since) {
             Some(since) => format!("NCCL {version} does not know it; {since} and later do"),
+            // NCCL looks for it since 2.21 only, so that is no reason here; where the ports agree, it is set.
+            None if row.name == GID_INDEX && version < AUTOMATIC_GID => {
+                "one index is for all ports, and this host's do not need it or do not agree"
+                    .to_owned()
+            }
             None => advice.why_not.to_owned(),
         };
         Some(LeftOut {

@@ -84,12 +84,12 @@ pub fn markdown() -> String {
          is left alone.\n\n\
          ```console\n\
          # bedplate nccl env >/etc/nccl.conf                    # for every job on this host that sets nothing else\n\
-         $ bedplate nccl env --format sh                        # for a job script: `eval` it on each node\n\
+         $ eval \"$(bedplate nccl env --format sh)\"              # in a job script, on each node\n\
          $ bedplate nccl env --format k8s                       # for the env list of a container\n\
          $ bedplate nccl env --format slurm                     # for a TaskProlog script\n\
          $ bedplate nccl env --nccl-version 2.18 --snapshot node.bp -v\n\
          ```\n\n\
-         `NCCL_IB_HCA` names the ACTIVE ports near GPUs (PIX or PXB, or by a Data Direct function; on Grace and its successors the \
+         `NCCL_IB_HCA` names the ACTIVE ports near GPUs (PIX or PXB, or by a Data Direct function; on Grace and its successors, from 2.29 on, the \
          same NUMA node), in the exact form with `=`. Where no port is near, it names all that are ACTIVE and says so. Before 2.21 RoCE \
          needs `NCCL_IB_GID_INDEX`; it is printed where all these ports have their RoCE v2 entry at one index. The list is that of one \
          host: hosts of one model have the same, others may not.\n\n\

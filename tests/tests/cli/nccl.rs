@@ -23,7 +23,7 @@ fn what_nccl_is_told() {
             &["nccl", "env", "--demo", "hgx", "--format", "sh"],
             &["nccl", "env", "--demo", "gb300", "--format", "k8s"],
             &["nccl", "env", "--demo", "b300", "--format", "slurm"],
-            &["nccl", "env", "--demo", "grace", "--nccl-version", "2.26"],
+            &["nccl", "env", "--demo", "grace", "--nccl-version", "2.28"],
             &["nccl", "env", "--demo", "mi300x", "--json"],
             &["nccl", "env", "--snapshot", "plain.bp"],
             &["nccl", "env", "--snapshot", "unread.bp"],

@@ -83,6 +83,12 @@ fn old_versions_need_a_gid_index_and_get_it_only_where_all_ports_agree() {
     assert_eq!(index(&[(&three, NEAR), (&also, NEAR)], "2.20"), (Some("3".to_owned()), 0));
     assert_eq!(index(&[(&three, NEAR), (&also, NEAR)], "2.21"), (None, 0));
     assert_eq!(index(&[(&three, NEAR), (&other, NEAR)], "2.20"), (None, 1));
+    let left = |version| {
+        let advice = of(&[(&three, NEAR), (&other, NEAR)], version);
+        let row = advice.left_out.iter().find(|row| row.name == GID_INDEX).unwrap();
+        row.why.contains("since 2.21")
+    };
+    assert!(!left("2.20") && left("2.21"));
     let first = port("mlx5_0/1", ACTIVE, Some(0));
     assert_eq!(index(&[(&first, NEAR)], "2.20"), (None, 0));
     // InfiniBand has no such thing.
