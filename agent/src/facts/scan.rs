@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::identity::{Identity, Place};
 use super::pci::{Function, PciTree, SriovPf, UnlistedGuest, UnreadFunction, serves_guests};
 use super::{Depth, caps};
-use crate::host::{Cause, ConfigSpace, ReadError, Reader, Reading, Reason, link};
+use crate::host::{ConfigSpace, ReadError, Reader, Reading, Reason, link};
 use crate::value::{PciAddress, PciId};
 
 /// Directory of the PCI functions.
@@ -19,7 +19,7 @@ pub const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Said of what planning does not read.
 const NOT_LOOKED_AT: &str = "not read: planning looks at bridges only";
-/// Said of a function that a thorough look passes by.
+/// Said of what a thorough look passes by.
 const TAKES_NO_PART: &str = "not read: no traffic of GPUs depends on it (inspect --all reads it)";
 /// drivers/virtio/virtio_pci_common.c.
 const VIRTIO: PciId = PciId(0x1af4);
@@ -266,7 +266,7 @@ impl Scan<'_> {
             || matches!(function.sriov, Reading::Known(_) | Reading::Unknown(_));
         match pf {
             Some(pf) if self.depth >= Depth::Thorough => pf.numa_node.clone(),
-            None if self.looks_into(function) || wanted && !function.is_vf() => {
+            None if wanted && !function.is_vf() || self.wants_node(function) => {
                 number(self.reader, &format!("{directory}/numa_node"))
             }
             _ => self.not_asked(),
@@ -329,9 +329,15 @@ impl Scan<'_> {
         }
     }
 
+    /// Of bridges, of which large hosts have thousands, nothing is paired or judged by their node.
+    fn wants_node(&self, function: &Function) -> bool {
+        let bridge = function.is_bridge() && self.depth == Depth::Thorough;
+        self.looks_into(function) && !bridge
+    }
+
     fn not_asked<T>(&self) -> Reading<T> {
         let words = if self.depth < Depth::Thorough { NOT_LOOKED_AT } else { TAKES_NO_PART };
-        Reading::unknown(Reason::new(Cause::NotAsked, words))
+        Reading::Unknown(Reason::not_asked(words))
     }
 
     fn capabilities(&mut self, function: &mut Function, directory: &str) {

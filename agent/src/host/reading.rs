@@ -1,5 +1,6 @@
 //! A value that may have stayed unread, and why: a cause, on which decisions rest, and words for people.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
@@ -72,19 +73,24 @@ pub enum Cause {
 pub struct Reason {
     /// What kept the value from being known.
     pub cause: Cause,
-    words: String,
+    words: Cow<'static, str>,
 }
 
 impl Reason {
     /// A cause in words.
     pub fn new(cause: Cause, words: impl fmt::Display) -> Self {
-        Reason { cause, words: words.to_string() }
+        Reason { cause, words: Cow::Owned(words.to_string()) }
+    }
+
+    /// That nothing needs it: said of thousands of functions, so the words are not copied.
+    pub const fn not_asked(words: &'static str) -> Self {
+        Reason { cause: Cause::NotAsked, words: Cow::Borrowed(words) }
     }
 
     /// The same cause, with what it is about in front: `its driver is not known: …`.
     #[must_use]
     pub fn about(self, what: impl fmt::Display) -> Self {
-        Reason { words: format!("{what}: {}", self.words), ..self }
+        Reason { words: Cow::Owned(format!("{what}: {}", self.words)), ..self }
     }
 }
 
@@ -109,7 +115,7 @@ impl From<ReadError> for Reason {
 
 impl From<String> for Reason {
     fn from(words: String) -> Self {
-        Reason { cause: Cause::NotUnderstood, words }
+        Reason { cause: Cause::NotUnderstood, words: Cow::Owned(words) }
     }
 }
 
@@ -135,7 +141,7 @@ impl fmt::Display for Reason {
 
 impl From<Reason> for String {
     fn from(reason: Reason) -> String {
-        reason.words
+        reason.words.into_owned()
     }
 }
 
