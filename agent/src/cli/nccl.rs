@@ -3,14 +3,14 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{CliError, Exit, HostArgs, host, output};
-use crate::facts::{Depth, placement, rdma};
+use crate::facts::Depth;
 use crate::host::Reading;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::nccl::env::{self, Candidate};
+use crate::nccl::ports;
 use crate::nccl::version::Version;
 use crate::report::{json, nccl};
-use crate::topology::devices::{Devices, Sort};
-use crate::topology::{Distance, Topology};
+use crate::topology::Distance;
 
 /// `bedplate nccl`.
 #[derive(Debug, Subcommand)]
@@ -97,25 +97,9 @@ fn env(args: &EnvArgs) -> Result<Exit, CliError> {
             return Ok(Exit::CannotTell);
         }
     };
-    let topology = Topology::new(tree);
-    let devices = Devices::find(&topology, &placement::observe(reader, tree), false);
-    let mut ports = Vec::new();
-    for nic in
-        devices.nics.iter().filter(|device| device.sort == Sort::Nic && !device.function.vfio)
-    {
-        let address = nic.address();
-        let ways = devices.nics.iter().filter(|device| {
-            device.address() == address
-                || device.sort == Sort::DataDirect && device.of.contains(&address)
-        });
-        let gpus = || devices.gpus.iter().filter(|gpu| !gpu.function.vfio);
-        let distances =
-            ways.flat_map(|way| gpus().map(|gpu| topology.between(&gpu.spot, &way.spot)));
-        let distance = distances.min();
-        ports.extend(rdma::ports(reader, nic.function).into_iter().map(|port| (port, distance)));
-    }
+    let ports = ports::of_host(reader, tree);
     let candidates: Vec<Candidate> =
-        ports.iter().map(|(port, distance)| Candidate { port, distance: *distance }).collect();
+        ports.iter().map(|one| Candidate { port: &one.port, distance: one.distance }).collect();
     // On such superchips NCCL goes over the chip-to-chip link, by default since 2.29 (handbook §8.4).
     let reach = match superchip(&facts) {
         Superchip::No => Distance::Pxb,

@@ -127,11 +127,6 @@ fn class_in(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix(NCCL_IB_TC)?.strip_prefix('='))
 }
 
-/// The line of [`NCCL_CONF`] that is read, where its value is a number.
-pub fn line_of_class(line: &str) -> Option<&str> {
-    class_in(line).filter(|value| value.parse::<u8>().is_ok()).map(|_| line)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +137,5 @@ mod tests {
         for text in ["", "# NCCL_IB_TC=1", "NCCL_IB_TC =106", "NCCL_IB_TCX=1"] {
             assert_eq!(class_in(text), None, "{text}");
         }
-        assert_eq!(line_of_class("NCCL_IB_TC=106"), Some("NCCL_IB_TC=106"));
-        assert_eq!(line_of_class("NCCL_IB_TC=secret"), None);
     }
 }

@@ -9,7 +9,9 @@ mod identity;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::identity::{Identity, Place};
-use super::pci::{Function, PciTree, SriovPf, UnlistedGuest, UnreadFunction, serves_guests};
+use super::pci::{
+    Function, PciTree, PortType, SriovPf, UnlistedGuest, UnreadFunction, serves_guests,
+};
 use super::{Depth, caps};
 use crate::host::{ConfigSpace, ReadError, Reader, Reading, Reason, link};
 use crate::value::{PciAddress, PciId};
@@ -258,15 +260,17 @@ impl Scan<'_> {
 
     /// What the function's own file says: devices inherit the node of their host bridge, but the file can be written (the
     /// cure for firmware that gives none). Planning asks what it pairs or selects by node: GPUs, NICs and PFs. A VF has its
-    /// PF's, which counts for it everywhere: there are thousands of them.
+    /// PF's, and a downstream port that of its switch, which count for them everywhere: there are thousands of both.
     fn numa_node(&self, function: &Function, directory: &str) -> Reading<i32> {
-        let pf = function.physfn.and_then(|pf| self.tree.get(pf));
+        let downstream = function.port == Reading::Known(PortType::Downstream);
+        let switch = function.parent.filter(|_| downstream && self.depth == Depth::Thorough);
+        let stands_for = function.physfn.or(switch).and_then(|address| self.tree.get(address));
         let wanted = function.is_gpu()
             || function.is_nic()
             || matches!(function.sriov, Reading::Known(_) | Reading::Unknown(_));
-        match pf {
-            Some(pf) if self.depth >= Depth::Thorough => pf.numa_node.clone(),
-            None if wanted && !function.is_vf() || self.wants_node(function) => {
+        match stands_for {
+            Some(other) if self.depth >= Depth::Thorough => other.numa_node.clone(),
+            None if self.looks_into(function) || wanted && !function.is_vf() => {
                 number(self.reader, &format!("{directory}/numa_node"))
             }
             _ => self.not_asked(),
@@ -327,12 +331,6 @@ impl Scan<'_> {
             Depth::Thorough => function.takes_part(),
             Depth::Everything => true,
         }
-    }
-
-    /// Of bridges, of which large hosts have thousands, nothing is paired or judged by their node.
-    fn wants_node(&self, function: &Function) -> bool {
-        let bridge = function.is_bridge() && self.depth == Depth::Thorough;
-        self.looks_into(function) && !bridge
     }
 
     fn not_asked<T>(&self) -> Reading<T> {

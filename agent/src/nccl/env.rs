@@ -124,9 +124,6 @@ fn hca(
             format!("the {near} ACTIVE RDMA ports near GPUs; {far} further away left out")
         }
     };
-    let mut names: Vec<String> =
-        chosen.iter().map(|one| one.port.name.replacen('/', ":", 1)).collect();
-    names.sort_by_key(|name| natural(name));
     let layers = |ethernet: bool| chosen.iter().any(|one| one.port.is_ethernet() == ethernet);
     if layers(true) && layers(false) {
         notes.push(
@@ -134,7 +131,7 @@ fn hca(
                 .to_owned(),
         );
     }
-    let value = format!("={}", names.join(","));
+    let value = exact_list(chosen.iter().map(|one| one.port));
     if value.len() > LONGEST_VALUE {
         notes.push(format!(
             "NCCL_IB_HCA has {} bytes; NCCL reads {LONGEST_VALUE} from a file",
@@ -142,6 +139,13 @@ fn hca(
         ));
     }
     Some(Setting { name: "NCCL_IB_HCA", value, why })
+}
+
+/// The value of `NCCL_IB_HCA` that names exactly these ports, in the order of their names.
+pub fn exact_list<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
+    let mut names: Vec<String> = ports.map(|port| port.name.replacen('/', ":", 1)).collect();
+    names.sort_by_key(|name| natural(name));
+    format!("={}", names.join(","))
 }
 
 /// `mlx5_10:1` behind `mlx5_2:1`.

@@ -180,6 +180,9 @@ root! {
     /// Virtual functions of network cards.
     sriov: kind::sriov::section::{Sriov, SriovLayer};
 
+    /// What NCCL is told, in /etc/nccl.conf. Little is needed: `bedplate nccl env -v` says what is better left alone.
+    nccl: kind::nccl::section::{Nccl, NcclLayer};
+
     /// What to do when a change needs the machine to start again.
     reboot: sections::reboot::{Reboot, RebootLayer};
 

@@ -6,6 +6,7 @@
 mod cufile;
 mod files;
 mod kernel_log;
+mod nccl;
 mod profile;
 mod script;
 mod uki;

@@ -47,9 +47,7 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
         "/proc/net/ipv6_route" => routes(text, 0, 4, words),
         crate::facts::cufile::PATH => super::cufile::kept(text, words),
         limits::MOUNTS => lines(text, shared_memory),
-        flow_control::NCCL_CONF => {
-            lines(text, |line| flow_control::line_of_class(line).map(str::to_owned))
-        }
+        flow_control::NCCL_CONF => lines(text, |line| Some(super::nccl::line(line, words))),
         "/proc/cmdline" => words.text(text, Style::Line),
         "/proc/driver/nvidia/version" => {
             lines(text, |line| line.starts_with("NVRM version:").then(|| words.identities(line)))

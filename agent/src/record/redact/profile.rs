@@ -6,6 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::nccl;
 use super::words::{Style, Words};
 use crate::mask;
 use crate::profile;
@@ -106,6 +107,8 @@ fn string(keys: &[String], text: &str, words: &mut Words) -> String {
             words.value(parameter, text, Style::Setting)
         }
         ["sysctl", "set", key, ..] => words.value(key, text, Style::Setting),
+        ["nccl", "set", name, ..] => nccl::value(name, text, words),
+        ["nccl", "socket_interface"] => nccl::value("NCCL_SOCKET_IFNAME", text, words),
         ["reboot" | "agent", ..] => {
             text.split_inclusive(' ').map(|word| timed(word, words)).collect()
         }

@@ -29,9 +29,7 @@ pub(super) fn branch(shown: &Shown, branch: &Branch) -> Vec<String> {
     if function.detail.is_some() {
         lines.push(format!("link: {}", link(function)));
     }
-    if function.numa_node.known().is_some() {
-        lines.push(format!("NUMA node: {}", node(function)));
-    }
+    lines.push(format!("NUMA node: {}", node(function)));
     lines.push(format!("IOMMU group: {}", reading(&function.iommu_group, u32::to_string)));
     if function.is_bridge() {
         lines.push(format!("ACS: {}", acs(function)));

@@ -1,0 +1,29 @@
+//! Where NCCL is configured: what a snapshot records, what the daemon watches.
+
+use super::conf::PATH;
+use super::section::{HcaList, Nccl};
+use crate::facts::Facts;
+use crate::facts::pci::Function;
+use crate::host::Reading;
+use crate::kind::{Owns, RecordMode, Watch};
+use crate::section::Declared;
+
+/// Recorded in snapshots. The ports are recorded for `verify`.
+pub const RECORDED: &[(&str, RecordMode)] = &[(PATH, RecordMode::Whole)];
+
+/// Written here.
+pub const OWNS: Owns = Owns { files: &[PATH], ..Owns::NONE };
+
+/// The file's directory, and whether the ports that are listed have a link.
+pub fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
+    let Some(section) = profile.get::<Nccl>() else { return Watch::default() };
+    let mut watch = Watch::directories(&["/etc"]);
+    if section.hca == HcaList::NearGpus
+        && let Reading::Known(tree) = &facts.pci
+    {
+        let rdma = |function: &&Function| function.is_nic() && !function.infiniband.is_empty();
+        let nics = tree.functions.values().filter(rdma);
+        watch.links = nics.flat_map(|nic| nic.net.iter().cloned()).collect();
+    }
+    watch
+}

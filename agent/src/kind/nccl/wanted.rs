@@ -1,0 +1,128 @@
+//! What the profile and the machine come to: the variables that /etc/nccl.conf is to set.
+
+use super::NAME;
+use super::conf::{Conf, LONGEST_VALUE, PATH, Variable};
+use super::section::{HCA, HcaList, Nccl, SOCKET_INTERFACE};
+use crate::facts::rdma::RdmaPort;
+use crate::host::{HostKind, Reading};
+use crate::kind::Context;
+use crate::kind::cmdline::{Superchip, superchip};
+use crate::nccl::env::exact_list;
+use crate::nccl::ports;
+use crate::plan::{Blocker, KindPlan, Note, Unknown, Why};
+use crate::topology::Distance;
+
+/// What the profile itself says.
+pub fn of_profile(section: &Nccl) -> Vec<Variable> {
+    let interface = section.socket_interface.iter().map(|value| Variable {
+        name: SOCKET_INTERFACE.to_owned(),
+        value: value.clone(),
+        why: vec![Why::new("the profile names the interface", "nccl.socket_interface")],
+    });
+    let mut variables: Vec<Variable> = interface.chain(section.set.iter().cloned()).collect();
+    variables.sort_by(|a, b| a.name.cmp(&b.name));
+    variables
+}
+
+/// All that is wanted on this host, by name. What cannot be told now stays as the file has it.
+pub fn variables(context: &Context, section: Option<&Nccl>, out: &mut KindPlan) -> Vec<Variable> {
+    let Some(section) = section else { return Vec::new() };
+    let mut variables = of_profile(section);
+    if section.hca == HcaList::NearGpus {
+        variables.extend(hca(context, out));
+        variables.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    variables
+}
+
+fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
+    let subject = || HCA.to_owned();
+    let listed = listed(context);
+    let before = || listed.as_ref().map(|value| variable(value.clone()));
+    if context.facts.host == HostKind::Image {
+        let text =
+            "the machine itself has to tell: `bedplate apply` writes it there at the first boot"
+                .to_owned();
+        out.notes.push(Note { kind: NAME, subject: subject(), text });
+        return before();
+    }
+    let mut unknown = |reason: String| {
+        out.unknowns.push(Unknown { kind: NAME, subject: subject(), reason });
+    };
+    let tree = match &context.facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => {
+            unknown("this host shows no PCI functions".to_owned());
+            return before();
+        }
+        Reading::Unknown(why) => {
+            unknown(why.to_string());
+            return before();
+        }
+    };
+    let reach = match superchip(context.facts) {
+        Superchip::No => Distance::Pxb,
+        Superchip::Translated | Superchip::Either => Distance::Node,
+        Superchip::NotKnown(why) => {
+            unknown(format!("which ports are near GPUs is not known: {why}"));
+            return before();
+        }
+    };
+    let ports = ports::of_host(context.reader, tree);
+    let near = ports.iter().filter(|one| one.distance.is_some_and(|distance| distance <= reach));
+    let near: Vec<&RdmaPort> = near.map(|one| &one.port).collect();
+    if let Some((port, why)) = near.iter().find_map(|port| match &port.state {
+        Reading::Unknown(why) => Some((port, why)),
+        Reading::Known(_) | Reading::Absent => None,
+    }) {
+        unknown(format!("the state of port {} is not known: {why}", port.name));
+        return before();
+    }
+    let is_listed = |port: &RdmaPort| {
+        let name = port.name.replacen('/', ":", 1);
+        let list = listed.as_deref().and_then(|list| list.strip_prefix('='));
+        list.is_some_and(|list| list.split(',').any(|one| one == name))
+    };
+    let chosen: Vec<&RdmaPort> =
+        near.into_iter().filter(|port| port.is_active() || is_listed(port)).collect();
+    let down: Vec<&str> =
+        chosen.iter().filter(|port| !port.is_active()).map(|port| port.name.as_str()).collect();
+    if !down.is_empty() {
+        let text = format!(
+            "kept in the list while not ACTIVE, where NCCL skips them: {}",
+            down.join(", ")
+        );
+        out.notes.push(Note { kind: NAME, subject: subject(), text });
+    }
+    let value = exact_list(chosen.iter().copied());
+    let reason = match () {
+        () if chosen.is_empty() => "no RDMA port near a GPU is ACTIVE".to_owned(),
+        () if value.len() > LONGEST_VALUE => {
+            format!(
+                "the list has {} bytes, and NCCL reads {LONGEST_VALUE} from a file",
+                value.len()
+            )
+        }
+        () => return Some(variable(value)),
+    };
+    out.blockers.push(Blocker {
+        kind: NAME,
+        subject: subject(),
+        reason,
+        remedy: "`bedplate verify --check rdma` and `bedplate topology` say more; or leave the ports to NCCL: [nccl] hca = \"automatic\""
+            .to_owned(),
+    });
+    before()
+}
+
+/// The list that bedplate has written.
+fn listed(context: &Context) -> Option<String> {
+    let text = context.reader.text(PATH).ok()?;
+    let conf = Conf::parse(&text).ok()?;
+    conf.ours().into_iter().find(|(name, _)| *name == HCA).map(|(_, value)| value.to_owned())
+}
+
+fn variable(value: String) -> Variable {
+    let why = vec![Why::new("the RDMA ports near GPUs: `bedplate topology`", "handbook §8.5")];
+    Variable { name: HCA.to_owned(), value, why }
+}

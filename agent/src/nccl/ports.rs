@@ -1,0 +1,37 @@
+//! The RDMA ports of a host, each with how near its NIC is to a GPU.
+
+use crate::facts::pci::PciTree;
+use crate::facts::rdma::RdmaPort;
+use crate::facts::{placement, rdma};
+use crate::host::Reader;
+use crate::topology::devices::{Devices, Sort};
+use crate::topology::{Distance, Topology};
+
+/// A port and its distance.
+#[derive(Debug)]
+pub struct PlacedPort {
+    /// The port.
+    pub port: RdmaPort,
+    /// To the nearest GPU, by a Data Direct function if the NIC has one; `None`: there is no GPU. What a guest has does not count.
+    pub distance: Option<Distance>,
+}
+
+/// The ports of the NICs that no guest has, by address of the NIC.
+pub fn of_host(reader: &dyn Reader, tree: &PciTree) -> Vec<PlacedPort> {
+    let topology = Topology::new(tree);
+    let devices = Devices::find(&topology, &placement::observe(reader, tree), false);
+    let nics = devices.nics.iter().filter(|one| one.sort == Sort::Nic && !one.function.vfio);
+    let placed = |nic: &crate::topology::devices::Device| {
+        let address = nic.address();
+        let ways = devices.nics.iter().filter(|device| {
+            device.address() == address
+                || device.sort == Sort::DataDirect && device.of.contains(&address)
+        });
+        let gpus = || devices.gpus.iter().filter(|gpu| !gpu.function.vfio);
+        let distance =
+            ways.flat_map(|way| gpus().map(|gpu| topology.between(&gpu.spot, &way.spot))).min();
+        let ports = rdma::ports(reader, nic.function).into_iter();
+        ports.map(|port| PlacedPort { port, distance }).collect::<Vec<_>>()
+    };
+    nics.flat_map(placed).collect()
+}
