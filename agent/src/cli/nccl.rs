@@ -1,5 +1,7 @@
 //! `bedplate nccl`: what NCCL should be told on this host.
 
+mod log;
+
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{CliError, Exit, HostArgs, host, output};
@@ -17,6 +19,8 @@ use crate::topology::Distance;
 pub enum NcclCommand {
     /// Print the few variables that NCCL needs on this host, with their reasons.
     Env(EnvArgs),
+    /// Say how the ranks of a job were connected, and what stood in the way, from its log.
+    Log(log::LogArgs),
 }
 
 /// `bedplate nccl env`.
@@ -73,6 +77,7 @@ impl From<Format> for nccl::Form {
 pub fn run(command: &NcclCommand) -> Result<Exit, CliError> {
     match command {
         NcclCommand::Env(args) => env(args),
+        NcclCommand::Log(args) => log::run(args),
     }
 }
 

@@ -1,0 +1,203 @@
+//! `bedplate nccl log`: what NCCL said.
+
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, IsTerminal as _, Read, Write as _};
+use std::path::Path;
+
+use clap::Args;
+
+use crate::cli::{CliError, Exit, HostArgs, host, output, verify};
+use crate::doctor::{Answer, find};
+use crate::nccl::log::verdict::{Verdict, judge, ranks};
+use crate::nccl::log::{Carrier, Log, Reader};
+use crate::report::nccl_log::{OnNode, Shown, schema};
+use crate::report::json;
+use crate::verify::Selection;
+use crate::visible::brief;
+
+/// Bytes that are read at once.
+const PIECE: usize = 256 << 10;
+/// Files that are larger show how far they are.
+const LARGE: u64 = 64 << 20;
+/// The host's name, as its processes see it.
+const HOSTNAME: &str = "/proc/sys/kernel/hostname";
+
+/// `bedplate nccl log`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 all connections between nodes are direct, or there is one node only; 4 they are not, or a fault is \
+reported; 5 the log does not say; 1 error; 64 usage."
+)]
+pub struct LogArgs {
+    /// Logs of one job, in their order; plain, gzip or zstd; `-`: standard input.
+    #[arg(value_name = "FILE", required_unless_present = "json_schema")]
+    files: Vec<String>,
+    #[command(flatten)]
+    host: HostArgs,
+    /// Every group of ranks, and the environment that was set.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Machine-readable (its JSON Schema: `bedplate nccl log --json-schema`).
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of `--json` and leave.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+}
+
+/// Reads the logs and says what they come to.
+pub fn run(args: &LogArgs) -> Result<Exit, CliError> {
+    if args.json_schema {
+        output::data(&json::document(&schema())?)?;
+        return Ok(Exit::Done);
+    }
+    let mut reader = Reader::default();
+    for file in &args.files {
+        read(file, &mut reader).map_err(|error| {
+            CliError::while_doing(format!("cannot read the log {}", brief(file, 200)), error)
+        })?;
+        reader.end_file();
+    }
+    let log = reader.finish();
+    let judged = judge(&log);
+    let on_nodes = match judged.verdict {
+        Verdict::NotDirect | Verdict::CannotTell => on_nodes(args, &log)?,
+        Verdict::Direct | Verdict::OneNode => Vec::new(),
+    };
+    let names = |file: &String| if file == "-" { "stdin".to_owned() } else { brief(file, 200) };
+    let files: Vec<String> = args.files.iter().map(names).collect();
+    let shown = Shown { log: &log, judged: &judged, files: &files, on_nodes: &on_nodes };
+    match args.json {
+        true => output::json(&shown.document())?,
+        false => output::report(&shown.text(args.verbose))?,
+    }
+    Ok(match judged.verdict {
+        Verdict::Direct | Verdict::OneNode => Exit::Done,
+        Verdict::NotDirect => Exit::Blocked,
+        Verdict::CannotTell => Exit::CannotTell,
+    })
+}
+
+/// One file, by what its first bytes are.
+fn read(file: &str, into: &mut Reader) -> std::io::Result<()> {
+    if file == "-" {
+        return unpacked(std::io::stdin().lock(), 0, into);
+    }
+    let open = File::open(Path::new(file))?;
+    let length = open.metadata()?.len();
+    unpacked(open, length, into)
+}
+
+/// The file as it is in the end; `length`: 0 where that is not known.
+fn unpacked(source: impl Read, length: u64, into: &mut Reader) -> std::io::Result<()> {
+    use std::io::BufRead as _;
+    let counted = Counted { source, read: 0, length, shown: 0 };
+    let mut source = BufReader::with_capacity(PIECE, counted);
+    let start: Vec<u8> = source.fill_buf()?.iter().take(4).copied().collect();
+    match start.as_slice() {
+        [0x1f, 0x8b, ..] => all(flate2::bufread::MultiGzDecoder::new(source), into),
+        [0x28, 0xb5, 0x2f, 0xfd] => {
+            let stream = ruzstd::decoding::StreamingDecoder::new(source);
+            all(stream.map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))?, into)
+        }
+        _ => all(source, into),
+    }
+}
+
+fn all(mut source: impl Read, into: &mut Reader) -> std::io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    loop {
+        match source.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(length) => into.feed(&piece[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Says on a terminal how far a large file is.
+struct Counted<R> {
+    source: R,
+    read: u64,
+    length: u64,
+    shown: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let length = self.source.read(buffer)?;
+        self.read += length as u64;
+        if self.length > LARGE && std::io::stderr().is_terminal() {
+            let percent = self.read.saturating_mul(100) / self.length;
+            if percent > self.shown || length == 0 {
+                self.shown = percent;
+                let end = if length == 0 { "\r\u{1b}[K" } else { "" };
+                // Nothing is lost where it cannot be said.
+                let _ = write!(std::io::stderr(), "\rreading {percent} %{end}");
+            }
+        }
+        Ok(length)
+    }
+}
+
+/// What the nodes of the log show themselves: of snapshots that are named after them, or of this machine if it is one.
+fn on_nodes(args: &LogArgs, log: &Log) -> Result<Vec<OnNode>, CliError> {
+    let named = args.host.snapshot.is_empty();
+    let mut found = Vec::new();
+    if named && args.host.demo.is_none() && args.host.root.is_none() {
+        let own = std::fs::read_to_string(HOSTNAME).unwrap_or_default();
+        let Some(at) = log.hosts.iter().position(|host| same(host, own.trim())) else {
+            return Ok(found);
+        };
+        host::each(&args.host, |opened| one(opened, log, at, &mut found))?;
+        return Ok(found);
+    }
+    host::each(&args.host, |opened| {
+        let file = opened.file.clone().or_else(|| args.host.snapshot.first().map(|file| file.to_string()));
+        let stem = file.as_deref().map(Path::new).and_then(Path::file_stem);
+        let name = stem.map(|stem| stem.to_string_lossy().into_owned());
+        let at = name.and_then(|name| log.hosts.iter().position(|host| same(host, &name)));
+        // A demo is whatever node there is.
+        let at = at.or(args.host.demo.is_some().then_some(0).filter(|_| !log.hosts.is_empty()));
+        at.map_or(Ok(()), |at| one(opened, log, at, &mut found))
+    })?;
+    Ok(found)
+}
+
+/// `node-7` and `node-7.cluster.example` are the same.
+fn same(a: &str, b: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    !b.is_empty() && (a == b || short(a) == short(b))
+}
+
+/// The causes that the node shows for what its ranks do.
+fn one(opened: &host::Opened, log: &Log, at: usize, found: &mut Vec<OnNode>) -> Result<(), CliError> {
+    let verified = verify::verified(opened, None, &Selection::default())?;
+    let uses = |carrier: Carrier| {
+        log.workers
+            .iter()
+            .filter(move |one| one.host == at && one.carriers[carrier as usize].is_some())
+    };
+    for (symptom, carrier) in
+        [("socket-fallback", Carrier::Sockets), ("gdr-disabled", Carrier::Staged)]
+    {
+        let Some(symptom) = find(symptom).filter(|_| uses(carrier).next().is_some()) else {
+            continue;
+        };
+        let diagnosis = symptom.diagnose(&verified.report, &verified.facts);
+        let ranks = ranks(uses(carrier));
+        let node = log.hosts[at].clone();
+        if diagnosis.answer != Answer::Found {
+            let cause = "nothing that is known to cause it shows there now".to_owned();
+            found.push(OnNode { node: node.clone(), ranks: ranks.clone(), cause, remedy: None });
+        }
+        found.extend(diagnosis.causes.into_iter().map(|asked| OnNode {
+            node: node.clone(),
+            ranks: ranks.clone(),
+            cause: format!("{} ({})", asked.finding, asked.check),
+            remedy: asked.remedy,
+        }));
+    }
+    Ok(())
+}

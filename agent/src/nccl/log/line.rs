@@ -1,0 +1,267 @@
+//! One line of NCCL's or RCCL's: who said it, and what (NCCL src/debug.cc; handbook §8.8). Lines of a job come through launchers,
+//! container runtimes and terminals, which put words before and colours into them. Pure.
+
+use memchr::memmem;
+
+/// What is said, and by whom.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Line<'l> {
+    /// The node, as the process calls it.
+    pub host: &'l [u8],
+    /// Its process.
+    pub pid: u32,
+    /// The GPU that the thread uses, by CUDA's number.
+    pub device: u32,
+    /// Whether it is a warning.
+    pub warning: bool,
+    /// What is said.
+    pub text: &'l [u8],
+}
+
+/// The marks of a line: what follows them is the message.
+const INFO: &[u8] = b" NCCL INFO ";
+const WARN: &[u8] = b" NCCL WARN ";
+
+impl<'l> Line<'l> {
+    /// Takes a line apart; `None`: it is none of NCCL's, or its beginning is missing.
+    pub fn parse(line: &'l [u8]) -> Option<Self> {
+        let at = memmem::find(line, b" NCCL ")?;
+        let mark = line.get(at..at + INFO.len())?;
+        let warning = match mark {
+            INFO => false,
+            WARN => true,
+            _ => return None,
+        };
+        let text = trimmed(&line[at + INFO.len()..]);
+        // `host:pid:tid [device]`, and of a warning the place in the source behind it.
+        let before = &line[..at];
+        let (open, close) = bracket(before)?;
+        let device = number(&before[open + 1..close])?;
+        let who = trimmed(&before[..open]);
+        let who = &who[memchr::memrchr2(b' ', b'\t', who).map_or(0, |blank| blank + 1)..];
+        let mut parts = who.rsplitn(3, |byte| *byte == b':');
+        let (_tid, pid, host) = (number(parts.next()?)?, number(parts.next()?)?, parts.next()?);
+        let host = node(host)?;
+        Some(Line { host, pid, device, warning, text })
+    }
+}
+
+/// The version that NCCL prints by itself, or says in a line: `2.21.5+cuda12.4`, and whether it is RCCL's.
+pub fn version(text: &[u8]) -> Option<(&[u8], bool)> {
+    let at = memmem::find(text, b"CCL version ")?;
+    let rccl = match text.get(at.checked_sub(1)?)? {
+        b'N' => false,
+        b'R' => true,
+        _ => return None,
+    };
+    // RCCL of some releases writes a colon between.
+    let rest = trimmed(&text[at + b"CCL version ".len()..]);
+    let rest = trimmed(rest.strip_prefix(b":").unwrap_or(rest));
+    let end = rest.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(rest.len());
+    let version = &rest[..end.min(64)];
+    version.first()?.is_ascii_digit().then_some((version, rccl))
+}
+
+/// The last `[digits]` behind a blank.
+fn bracket(text: &[u8]) -> Option<(usize, usize)> {
+    let mut end = text.len();
+    while let Some(close) = memchr::memrchr(b']', &text[..end]) {
+        let open = memchr::memrchr(b'[', &text[..close])?;
+        let digits = &text[open + 1..close];
+        let behind_blank = open > 0 && text[open - 1] == b' ';
+        if behind_blank && !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) {
+            return Some((open, close));
+        }
+        end = open;
+    }
+    None
+}
+
+/// The name of the node, without what a launcher (`[1,0]<stdout>:`), a colour or a pod's prefix has put before it.
+fn node(text: &[u8]) -> Option<&[u8]> {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._".contains(byte);
+    let mut from = text.iter().rposition(|byte| !is_name(byte)).map_or(0, |at| at + 1);
+    // Of `ESC [ 3 2 m` the letter is left.
+    if from > 0
+        && let Some(escape) = memchr::memrchr(0x1b, &text[..from])
+        && let Some(end) = text[escape..].iter().position(|byte| *byte == b'm')
+    {
+        from = from.max(escape + end + 1);
+    }
+    let name = &text[from..];
+    (!name.is_empty() && name.len() <= 255).then_some(name)
+}
+
+/// Without blanks, line ends and colours at the end.
+fn trimmed(text: &[u8]) -> &[u8] {
+    let mut text = text.trim_ascii();
+    while text.last() == Some(&b'm') {
+        let Some(escape) = memchr::memrchr(0x1b, text) else { break };
+        let code = &text[escape + 1..text.len() - 1];
+        if !code.iter().all(|byte| b"[;0123456789".contains(byte)) {
+            break;
+        }
+        text = text[..escape].trim_ascii_end();
+    }
+    text
+}
+
+/// Digits.
+pub fn number(text: &[u8]) -> Option<u32> {
+    let good = !text.is_empty() && text.len() <= 10 && text.iter().all(u8::is_ascii_digit);
+    let add = |sum: u64, digit: &u8| sum * 10 + u64::from(digit - b'0');
+    good.then(|| u32::try_from(text.iter().fold(0, add)).ok())?
+}
+
+/// A connection that a rank has set up (handbook §8.8).
+#[derive(Debug, PartialEq, Eq)]
+pub struct Channel<'l> {
+    /// The rank that says it.
+    pub own: u32,
+    /// By what it sends or receives: `P2P`, `SHM`, `NET`, `COLLNET`.
+    pub transport: &'l [u8],
+    /// Of a network its name (`IB`, `Socket`, `AWS Libfabric`); of others the manner (`CUMEM`, `IPC`).
+    pub how: &'l [u8],
+    /// Of a network the number of the NIC.
+    pub nic: Option<u32>,
+    /// Whether the NIC reads and writes GPU memory itself.
+    pub direct: bool,
+}
+
+/// `Channel 00/0 : 0[0] -> 8[0] [receive] via NET/IB/0/GDRDMA`, and its forms since 2.4.
+pub fn channel(text: &[u8]) -> Option<Channel<'_>> {
+    let kinds: [&[u8]; 3] = [b"Channel ", b"Ring ", b"CollNet "];
+    let kind = kinds.iter().find(|kind| text.starts_with(kind))?;
+    let at = memmem::find(text, b" : ")? + 3;
+    let via = at + memmem::find(&text[at..], b" via ")?;
+    let ends = &text[at..via];
+    let first = leading(ends)?;
+    let second = memmem::find(ends, b"-> ").and_then(|arrow| leading(&ends[arrow + 3..]));
+    let receives = memmem::find(ends, b"[receive]").is_some();
+    let own = if receives && **kind != *b"CollNet " { second? } else { first };
+    let mut parts = text[via + 5..].splitn(2, |byte| *byte == b'/');
+    let (transport, rest) = (parts.next()?, parts.next().unwrap_or_default());
+    let is_net = matches!(transport, b"NET" | b"COLLNET");
+    let (how, tail) = match is_net {
+        false => (rest.split(|byte| *byte == b'/').next().unwrap_or_default(), rest),
+        // A plugin's name may hold anything; the number behind it is the last part that begins with a digit.
+        true => {
+            let slash = rest.iter().enumerate().position(|(at, byte)| {
+                *byte == b'/' && rest.get(at + 1).is_some_and(u8::is_ascii_digit)
+            });
+            slash.map_or((rest, &b""[..]), |slash| (&rest[..slash], &rest[slash + 1..]))
+        }
+    };
+    let nic = is_net.then(|| leading(tail)).flatten();
+    Some(Channel { own, transport, how, nic, direct: memmem::find(tail, b"/GDRDMA").is_some() })
+}
+
+/// The number that a text begins with.
+fn leading(text: &[u8]) -> Option<u32> {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    number(&text[..end])
+}
+
+/// The number behind a word (`rank 3`).
+pub fn after(text: &[u8], word: &[u8]) -> Option<u32> {
+    leading(&text[memmem::find(text, word)? + word.len()..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(line: &str) -> Option<(String, u32, u32, bool, String)> {
+        let line = Line::parse(line.as_bytes())?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Some((text(line.host), line.pid, line.device, line.warning, text(line.text)))
+    }
+
+    #[test]
+    fn whatever_stands_before_it_a_line_is_taken_apart() {
+        let own = ("node-7".to_owned(), 41, 3, false, "Using network IB".to_owned());
+        for before in [
+            "",
+            "[2026-11-20 10:00:00] ",
+            "[1,12]<stdout>:",
+            "12: ",
+            "[pod/worker-3/main] ",
+            "2026-11-20T10:00:00.123456789Z stdout F ",
+            "\u{1b}[32m",
+            "worker-3 | ",
+        ] {
+            let line = format!("{before}node-7:41:57 [3] NCCL INFO Using network IB\r\n");
+            assert_eq!(who(&line), Some(own.clone()), "{before:?}");
+        }
+        let coloured = "\u{1b}[32mnode-7:41:57 [3] NCCL INFO Using network IB\u{1b}[0m";
+        assert_eq!(who(coloured), Some(own));
+    }
+
+    #[test]
+    fn warnings_have_their_place_between() {
+        for place in ["ibvwrap.cc:95", "transport/net_ib.cc:1295 (ncclIbTest)", "include/x.h:1"] {
+            let line = format!("n.example:1:2 [0] {place} NCCL WARN Call to ibv_reg_mr failed");
+            let found = who(&line).unwrap();
+            assert_eq!((found.0.as_str(), found.3), ("n.example", true));
+            assert_eq!(found.4, "Call to ibv_reg_mr failed");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_short_or_of_others_is_none() {
+        for line in [
+            "",
+            " NCCL INFO x",
+            "[0] NCCL INFO x",
+            "node:1 [0] NCCL INFO x",
+            "node:1:2 NCCL INFO x",
+            "node:1:2 [0] NCCL DEBUG x",
+            "node:99999999999:2 [0] NCCL INFO x",
+            "the NCCL INFO of my program",
+            "node:1:2 [0] NCCL",
+        ] {
+            assert_eq!(who(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn channels_of_all_versions() {
+        let cases = [
+            ("Ring 00 : 0 -> 8 [receive] via NET/IB/0", (8, "NET", "IB", Some(0), false)),
+            ("Ring 01 : 3[3] -> 2[2] via P2P/IPC", (3, "P2P", "IPC", None, false)),
+            ("Channel 02 : 1[1a000] -> 9[1b000] [send] via NET/IB/3/GDRDMA", (1, "NET", "IB", Some(3), true)),
+            ("Channel 00/0 : 1[1] -> 9[1] [send] via NET/Socket/0", (1, "NET", "Socket", Some(0), false)),
+            ("Channel 15/0 : 9[1] -> 1[1] [receive] via NET/IB/7/GDRDMA/Shared", (1, "NET", "IB", Some(7), true)),
+            ("Channel 00/1 : 1[1] -> 9[1] [send] via NET/IB/3(2)/GDRDMA(PCI)", (1, "NET", "IB", Some(3), true)),
+            ("Channel 00/1 : 1[1] -> 9[1] [send] via NET/AWS Libfabric/3/GDRDMA", (1, "NET", "AWS Libfabric", Some(3), true)),
+            ("Channel 00 : 1[1] -> 0[0] via SHM/direct/direct", (1, "SHM", "direct", None, false)),
+            ("Channel 00/0 : 1[1] -> 0[0] via P2P/indirect/2[2]", (1, "P2P", "indirect", None, false)),
+            ("CollNet 00/0 : 3 [receive] via COLLNET/SHARP/1/GDRDMA", (3, "COLLNET", "SHARP", Some(1), true)),
+        ];
+        for (text, (own, transport, how, nic, direct)) in cases {
+            let expected = Channel {
+                own,
+                transport: transport.as_bytes(),
+                how: how.as_bytes(),
+                nic,
+                direct,
+            };
+            assert_eq!(channel(text.as_bytes()), Some(expected), "{text}");
+        }
+        for text in ["Channel 00/16 :    0   1   2", "Channel", "Ring 0 : a -> b via P2P/IPC", ""] {
+            assert_eq!(channel(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn versions_stand_alone_or_in_a_line() {
+        let found = |text: &'static str| {
+            version(text.as_bytes()).map(|(version, rccl)| (std::str::from_utf8(version).unwrap(), rccl))
+        };
+        assert_eq!(found("NCCL version 2.21.5+cuda12.4\n"), Some(("2.21.5+cuda12.4", false)));
+        assert_eq!(found("12: NCCL version 2.4.8+cuda10.1"), Some(("2.4.8+cuda10.1", false)));
+        assert_eq!(found("RCCL version : 2.20.5-HEAD:d380693"), Some(("2.20.5-HEAD:d380693", true)));
+        assert_eq!(found("NCCL version mismatch"), None);
+        assert_eq!(found("CCL version 2"), None);
+    }
+}

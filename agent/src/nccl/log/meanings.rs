@@ -1,0 +1,208 @@
+//! What warnings of NCCL's mean: one table (`docs/nccl-log.md`). A warning that no row knows is shown as it stands.
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weight {
+    /// Worth knowing.
+    Note,
+    /// The job fails, or runs slower than it could.
+    Fault,
+}
+
+/// A warning that is known.
+#[derive(Debug)]
+pub struct Meaning {
+    /// What its text holds.
+    pub has: &'static str,
+    /// How bad it is.
+    pub weight: Weight,
+    /// What it means.
+    pub means: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+const fn fault(has: &'static str, means: &'static str, remedy: &'static str) -> Meaning {
+    Meaning { has, weight: Weight::Fault, means, remedy }
+}
+
+const fn note(has: &'static str, means: &'static str, remedy: &'static str) -> Meaning {
+    Meaning { has, weight: Weight::Note, means, remedy }
+}
+
+/// The table; the first row that fits counts. Sources: NCCL src/transport/net_ib*, src/misc/ibvwrap.cc, src/misc/socket.cc,
+/// src/graph, src/init.cc of the tags 2.4 to 2.30.
+pub const MEANINGS: &[Meaning] = &[
+    fault(
+        "Mismatched NCCL version",
+        "ranks run different versions of NCCL",
+        "run one image, or one library, on all nodes",
+    ),
+    fault(
+        "Call to ibv_reg_mr",
+        "memory could not be registered with the NIC",
+        "`bedplate doctor registration` on that node",
+    ),
+    fault(
+        "Call to ibv_modify_qp failed",
+        "a connection could not be set up: the peer's address cannot be reached from this port, or the GID is another kind",
+        "`bedplate doctor rdma-connect` on both nodes",
+    ),
+    fault(
+        "Call to ibv_create_qp failed",
+        "the NIC gave no queue pair: out of memory that may be locked, or of queue pairs",
+        "`bedplate verify --check limits` on that node",
+    ),
+    fault(
+        "Call to ibv_",
+        "a call of the RDMA library failed",
+        "`bedplate doctor rdma-connect` on that node",
+    ),
+    fault(
+        "Got async event",
+        "a port or a NIC reported an event, most often a link that went down",
+        "`bedplate doctor nic-down` on that node; the kernel log there",
+    ),
+    fault(
+        "Got async error event",
+        "a port or a NIC reported an error",
+        "`bedplate doctor nic-down` on that node; the kernel log there",
+    ),
+    note(
+        "Got non-fatal async event",
+        "a port or a NIC reported an event",
+        "the kernel log of that node",
+    ),
+    fault("Got completion", "the NIC reported an error for a transfer", "see the status"),
+    fault(
+        "XML Topology has wrong version",
+        "NCCL_TOPO_FILE is not a topology of this NCCL",
+        "`bedplate topology --import FILE` says what is wrong with it",
+    ),
+    note(
+        "Could not open XML topology file",
+        "NCCL_TOPO_FILE is not there in the container: NCCL looks at sysfs itself",
+        "mount the file, or drop the variable",
+    ),
+    fault(
+        "XML Graph has wrong version",
+        "NCCL_GRAPH_FILE is not a graph of this NCCL",
+        "drop NCCL_GRAPH_FILE",
+    ),
+    fault("XML Parse", "a topology or graph file is broken", "`bedplate topology --import FILE`"),
+    fault("XML Mismatch", "a topology or graph file is broken", "`bedplate topology --import FILE`"),
+    note(
+        "Could not find real path of",
+        "sysfs of the container does not show the device: NCCL takes it for far away",
+        "mount /sys of the host",
+    ),
+    fault(
+        "No usable listening interface found",
+        "no network interface is left for the ranks to find each other",
+        "correct NCCL_SOCKET_IFNAME: `ip -br addr` on that node",
+    ),
+    fault(
+        "no socket interface found",
+        "no network interface is left for the ranks to find each other",
+        "correct NCCL_SOCKET_IFNAME: `ip -br addr` on that node",
+    ),
+    fault(
+        "Connection closed by remote peer",
+        "the process at the other end is gone: it failed first",
+        "look for the first error of that node",
+    ),
+    fault(
+        "Connect to",
+        "the other node cannot be reached at that address",
+        "NCCL_SOCKET_IFNAME, routes and firewalls between the nodes",
+    ),
+    fault("Cuda failure", "a call of CUDA failed", "`bedplate doctor no-cuda-device` on that node; `dmesg | grep Xid`"),
+    fault("HIP failure", "a call of HIP failed", "the kernel log of that node"),
+    fault(
+        "Failed to initialize any NET plugin",
+        "neither RDMA nor sockets could be used",
+        "`bedplate doctor socket-fallback` on that node",
+    ),
+    fault(
+        "NET/Plugin",
+        "a network plugin could not be used",
+        "check NCCL_NET_PLUGIN and the libraries of the image",
+    ),
+    note(
+        "P2P is disabled between",
+        "GPUs that have a link do not use it",
+        "drop NCCL_P2P_DISABLE, or `bedplate verify --check acs`",
+    ),
+    fault("Timeout waiting for", "a rank did not come", "look for the first error of the other nodes"),
+    fault(
+        "Error: failed to extend /dev/shm",
+        "/dev/shm is too small",
+        "a larger one for the job (docker: --shm-size; Kubernetes: an emptyDir of medium Memory)",
+    ),
+    fault(
+        "while creating shared memory segment",
+        "/dev/shm is too small, or may not be written",
+        "a larger one for the job (docker: --shm-size; Kubernetes: an emptyDir of medium Memory)",
+    ),
+    fault(
+        "while attaching to shared memory segment",
+        "ranks of one node do not share /dev/shm",
+        "run them in one container, or share its IPC namespace",
+    ),
+];
+
+/// What a status of a completion means (rdma-core libibverbs/verbs.h, enum ibv_wc_status).
+pub const STATUSES: &[(u32, &str, &str)] = &[
+    (1, "local length error", "the receiver's buffer is too small: versions or settings of the ranks differ"),
+    (2, "local QP operation error", "the queue pair was used wrongly, or the NIC's firmware failed"),
+    (4, "local protection error", "the memory is not registered for this: ATS, ACS or the driver's peer memory"),
+    (5, "work request flushed", "follows an earlier error on the connection: look for the first"),
+    (9, "remote invalid request", "the peer refused the request: settings of the ranks differ"),
+    (10, "remote access error", "the peer's memory is not registered for this, or a PCIe access at its end failed"),
+    (11, "remote operation error", "the peer could not do it: look at its NIC and kernel log"),
+    (12, "transport retry counter exceeded", "no answer: the link or a switch loses packets, routes differ, or the peer is gone"),
+    (13, "RNR retry counter exceeded", "the peer was not ready to receive: it is stuck"),
+];
+
+/// What a warning means.
+pub fn meaning(text: &str) -> Option<&'static Meaning> {
+    MEANINGS.iter().find(|row| text.contains(row.has))
+}
+
+/// The status in the words of a completion with an error: `status=12`, `status=IBV_WC_RETRY_EXC_ERR(12)`, `with error 12`.
+pub fn status(text: &str) -> Option<&'static (u32, &'static str, &'static str)> {
+    let digits = |text: &str| {
+        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        text[..end].parse::<u32>().ok()
+    };
+    let rest = text.split_once("status=").map(|(_, rest)| rest);
+    let named = |rest: &str| {
+        let word = rest.split([' ', ',']).next()?;
+        digits(word.split_once('(')?.1)
+    };
+    let number = match rest {
+        Some(rest) => digits(rest).or_else(|| named(rest)),
+        None => digits(text.split_once("with error ")?.1),
+    }?;
+    STATUSES.iter().find(|row| row.0 == number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_of_all_forms() {
+        for text in [
+            "NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129",
+            "NET/IB : Got completion from peer 10.0.0.1<4791> with status=12 opcode=0 len=0 vendor err 129",
+            "NET/IB: Got completion from peer x with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) vendor_err=129",
+        ] {
+            assert_eq!(status(text).map(|row| row.0), Some(12), "{text}");
+            assert_eq!(meaning(text).unwrap().has, "Got completion");
+        }
+        assert_eq!(status("Got completion with status=77"), None);
+        assert_eq!(status("status="), None);
+    }
+}

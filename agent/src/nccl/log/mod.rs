@@ -1,0 +1,441 @@
+//! What NCCL said: its debug output, read as a stream, however many ranks speak in it. Memory does not grow with the log but with
+//! the number of processes in it, which is bounded. Pure.
+
+pub mod line;
+pub mod meanings;
+pub mod verdict;
+
+use std::collections::{BTreeMap, HashMap};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::visible::brief;
+use line::{Channel, Line};
+
+/// Bytes of a line that are looked at: NCCL's are shorter (src/debug.cc), but for lists of many devices.
+const LONGEST_LINE: usize = 16 << 10;
+/// GPUs that are told apart; ranks beyond are counted and not looked at.
+const MOST_WORKERS: usize = 1 << 16;
+/// Kinds of warnings, and values of a variable, versions and networks, that are told apart.
+const MOST_KINDS: usize = 64;
+/// NICs of a GPU that are told apart.
+const MOST_NICS: usize = 64;
+/// Characters of a text of the log that are shown.
+const CHARACTERS: usize = 200;
+
+/// Where something stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Which of the files.
+    pub file: usize,
+    /// Line, from 1.
+    pub line: u64,
+}
+
+/// How often something is said, and where first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// How often.
+    pub count: u64,
+    /// Where first.
+    pub first: Place,
+}
+
+impl Seen {
+    fn count(seen: &mut Option<Seen>, place: Place) {
+        match seen {
+            Some(seen) => seen.count += 1,
+            None => *seen = Some(Seen { count: 1, first: place }),
+        }
+    }
+}
+
+/// How connections carry data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// Over a network that reads and writes GPU memory itself (GPUDirect RDMA).
+    Direct,
+    /// Over a network, through host memory.
+    Staged,
+    /// Over TCP sockets.
+    Sockets,
+    /// Between GPUs of a node.
+    Peer,
+    /// Through shared memory of a node.
+    SharedMemory,
+    /// Another way.
+    Other,
+}
+
+impl Carrier {
+    /// All of them, in order.
+    pub const ALL: [Carrier; 6] = [
+        Carrier::Direct,
+        Carrier::Staged,
+        Carrier::Sockets,
+        Carrier::Peer,
+        Carrier::SharedMemory,
+        Carrier::Other,
+    ];
+
+    fn of(channel: &Channel) -> Self {
+        match (channel.transport, channel.how) {
+            (b"NET" | b"COLLNET", _) if channel.direct => Carrier::Direct,
+            (b"NET", b"Socket") => Carrier::Sockets,
+            (b"NET" | b"COLLNET", _) => Carrier::Staged,
+            (b"P2P", _) => Carrier::Peer,
+            (b"SHM", _) => Carrier::SharedMemory,
+            _ => Carrier::Other,
+        }
+    }
+}
+
+/// A GPU of a job: a rank, in most jobs.
+#[derive(Debug)]
+pub struct Worker {
+    /// Its node, an index of [`Log::hosts`].
+    pub host: usize,
+    /// Its process.
+    pub pid: u32,
+    /// CUDA's number of the GPU in the process.
+    pub device: u32,
+    /// Its rank in the largest communicator that the log shows, and the size of that.
+    pub rank: Option<(u32, u32)>,
+    /// Whether its setup is said to be complete.
+    pub complete: bool,
+    /// The connections that it has set up, by [`Carrier`].
+    pub carriers: [Option<Seen>; 6],
+    /// NICs by number, those that were used without GPUDirect RDMA first.
+    pub nics: BTreeMap<(bool, u32), u64>,
+}
+
+/// A process of a job.
+#[derive(Debug, Default)]
+pub struct Process {
+    /// `mlx5_0:1/IB`, by NCCL's number.
+    pub hcas: Vec<String>,
+    /// `IB`, `Socket` or a plugin's name, where first said.
+    pub network: Option<(String, Place)>,
+}
+
+/// A warning, and what it is like elsewhere but for its numbers.
+#[derive(Debug)]
+pub struct Warning {
+    /// As it was said first.
+    pub text: String,
+    /// The node that said it first.
+    pub host: usize,
+    /// How often, and where first.
+    pub seen: Seen,
+}
+
+/// Why there is no GPUDirect RDMA, in NCCL's own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// `NET/IB : No device found.`
+    NoDevice,
+    /// `GPU Direct RDMA Disabled for HCA`: neither DMA-BUF nor a peer memory module.
+    NoModule,
+    /// `GPU Direct RDMA Disabled for GPU … (distance 9 > 4)`.
+    TooFar,
+}
+
+/// A log, as far as it was read.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// Lines in all, and those of NCCL's.
+    pub lines: u64,
+    /// Lines of NCCL's.
+    pub said: u64,
+    /// Versions, with whether they are RCCL's.
+    pub versions: BTreeMap<(String, bool), Seen>,
+    /// The nodes, in the order in which they come.
+    pub hosts: Vec<String>,
+    /// GPUs, in the order in which they come.
+    pub workers: Vec<Worker>,
+    /// Processes, by node and number.
+    pub processes: BTreeMap<(usize, u32), Process>,
+    /// Variables with their values.
+    pub environment: BTreeMap<String, BTreeMap<String, Seen>>,
+    /// Warnings.
+    pub warnings: Vec<Warning>,
+    /// Why there is no GPUDirect RDMA, by node.
+    pub causes: BTreeMap<(Cause, usize), Seen>,
+    /// Nodes that say that DMA-BUF is there.
+    pub dma_buf: BTreeMap<usize, Seen>,
+    /// Whether more was said than is kept.
+    pub cut: bool,
+    known: HashMap<(usize, u32, u32), usize>,
+    host_index: HashMap<Vec<u8>, usize>,
+    warning_index: HashMap<String, usize>,
+    last: Option<usize>,
+}
+
+/// Takes logs in pieces.
+#[derive(Debug, Default)]
+pub struct Reader {
+    log: Log,
+    file: usize,
+    line: u64,
+    rest: Vec<u8>,
+    begun: bool,
+}
+
+impl Reader {
+    /// The next piece, of any length.
+    pub fn feed(&mut self, mut bytes: &[u8]) {
+        if self.begun {
+            let end = memchr::memchr(b'\n', bytes);
+            let own = &bytes[..end.unwrap_or(bytes.len())];
+            let room = LONGEST_LINE.saturating_sub(self.rest.len()).min(own.len());
+            self.rest.extend_from_slice(&own[..room]);
+            let Some(end) = end else { return };
+            let line = std::mem::take(&mut self.rest);
+            self.take(&line);
+            self.rest = line;
+            self.rest.clear();
+            self.begun = false;
+            bytes = &bytes[end + 1..];
+        }
+        let mut at = 0;
+        for end in memchr::memchr_iter(b'\n', bytes) {
+            self.take(&bytes[at..end]);
+            at = end + 1;
+        }
+        let left = &bytes[at..];
+        if !left.is_empty() {
+            self.rest.extend_from_slice(&left[..left.len().min(LONGEST_LINE)]);
+            self.begun = true;
+        }
+    }
+
+    /// The file has ended; what follows is another one.
+    pub fn end_file(&mut self) {
+        if self.begun {
+            let line = std::mem::take(&mut self.rest);
+            self.take(&line);
+            self.begun = false;
+        }
+        self.file += 1;
+        self.line = 0;
+    }
+
+    /// What was said.
+    pub fn finish(mut self) -> Log {
+        if self.begun {
+            self.end_file();
+        }
+        self.log
+    }
+
+    fn take(&mut self, line: &[u8]) {
+        self.line += 1;
+        let line = &line[..line.len().min(LONGEST_LINE)];
+        self.log.take(line, Place { file: self.file, line: self.line });
+    }
+}
+
+impl Log {
+    fn take(&mut self, line: &[u8], place: Place) {
+        self.lines += 1;
+        let Some(said) = Line::parse(line) else {
+            // It stands alone where only NCCL_DEBUG=VERSION is set.
+            if let Some((version, rccl)) = line::version(line) {
+                self.said += 1;
+                self.version(version, rccl, place);
+            }
+            return;
+        };
+        self.said += 1;
+        let Some(worker) = self.worker(&said) else {
+            self.cut = true;
+            return;
+        };
+        if said.warning {
+            return self.warning(&said, worker, place);
+        }
+        match said.text.first() {
+            Some(b'C' | b'R') => match line::channel(said.text) {
+                Some(channel) => self.channel(worker, &channel, place),
+                None => self.other(&said, worker, place),
+            },
+            _ => self.other(&said, worker, place),
+        }
+    }
+
+    fn worker(&mut self, said: &Line) -> Option<usize> {
+        if let Some(last) = self.last {
+            let worker = &self.workers[last];
+            let same = worker.pid == said.pid && worker.device == said.device;
+            if same && self.hosts[worker.host].as_bytes() == said.host {
+                return Some(last);
+            }
+        }
+        let host = match self.host_index.get(said.host) {
+            Some(host) => *host,
+            None => {
+                if self.hosts.len() >= MOST_WORKERS {
+                    return None;
+                }
+                self.host_index.insert(said.host.to_vec(), self.hosts.len());
+                self.hosts.push(String::from_utf8_lossy(said.host).into_owned());
+                self.hosts.len() - 1
+            }
+        };
+        let key = (host, said.pid, said.device);
+        let at = match self.known.get(&key) {
+            Some(at) => *at,
+            None => {
+                if self.workers.len() >= MOST_WORKERS {
+                    return None;
+                }
+                self.known.insert(key, self.workers.len());
+                self.workers.push(Worker {
+                    host,
+                    pid: said.pid,
+                    device: said.device,
+                    rank: None,
+                    complete: false,
+                    carriers: [None; 6],
+                    nics: BTreeMap::new(),
+                });
+                self.workers.len() - 1
+            }
+        };
+        self.last = Some(at);
+        Some(at)
+    }
+
+    fn channel(&mut self, worker: usize, channel: &Channel, place: Place) {
+        let worker = &mut self.workers[worker];
+        let carrier = Carrier::of(channel);
+        Seen::count(&mut worker.carriers[carrier as usize], place);
+        // What an Init line says counts more: there may be communicators of several sizes.
+        worker.rank.get_or_insert((channel.own, 0));
+        if let Some(nic) = channel.nic {
+            let room = worker.nics.len() < MOST_NICS;
+            let key = (channel.direct, nic);
+            if room || worker.nics.contains_key(&key) {
+                *worker.nics.entry(key).or_default() += 1;
+            }
+        }
+    }
+
+    fn version(&mut self, version: &[u8], rccl: bool, place: Place) {
+        let version = shown(version);
+        count(&mut self.versions, (version, rccl), place, &mut self.cut);
+    }
+
+    fn warning(&mut self, said: &Line, worker: usize, place: Place) {
+        let text = shown(said.text);
+        // The same but for its numbers is the same.
+        let alike: String =
+            text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).take(80).collect();
+        if let Some(at) = self.warning_index.get(&alike) {
+            self.warnings[*at].seen.count += 1;
+            return;
+        }
+        if self.warnings.len() >= MOST_KINDS {
+            self.cut = true;
+            return;
+        }
+        self.warning_index.insert(alike, self.warnings.len());
+        let host = self.workers[worker].host;
+        self.warnings.push(Warning { text, host, seen: Seen { count: 1, first: place } });
+    }
+
+    /// What is said once or a few times by each process.
+    fn other(&mut self, said: &Line, worker: usize, place: Place) {
+        let text = said.text;
+        let host = self.workers[worker].host;
+        let process = (host, said.pid);
+        if text.ends_with(b"Init COMPLETE") || text.ends_with(b"Init START") {
+            let own = line::after(text, b" rank ").zip(line::after(text, b" nranks "));
+            let worker = &mut self.workers[worker];
+            worker.complete |= text.ends_with(b"COMPLETE");
+            if let Some((rank, ranks)) = own
+                && worker.rank.is_none_or(|(_, before)| before < ranks)
+            {
+                worker.rank = Some((rank, ranks));
+            }
+        } else if let Some(list) = text.strip_prefix(b"NET/IB : Using") {
+            self.processes.entry(process).or_default().hcas = hcas(list);
+        } else if let Some(network) = text.strip_prefix(b"Using network ") {
+            self.processes.entry(process).or_default().network = Some((shown(network), place));
+        } else if text.starts_with(b"NET/IB : No device found") {
+            self.cause(Cause::NoDevice, host, place);
+        } else if memchr::memmem::find(text, b"GPU Direct RDMA Disabled for ").is_some() {
+            let of_hca = memchr::memmem::find(text, b"Disabled for HCA").is_some()
+                || memchr::memmem::find(text, b"(no module").is_some();
+            self.cause(if of_hca { Cause::NoModule } else { Cause::TooFar }, host, place);
+        } else if text.starts_with(b"DMA-BUF is available") {
+            let entry = self.dma_buf.entry(host);
+            entry.or_insert(Seen { count: 0, first: place }).count += 1;
+        } else if let Some(at) = memchr::memmem::find(text, b" set by environment to ") {
+            let name = &text[..at];
+            let value = &text[at + b" set by environment to ".len()..];
+            // A number is said with a full stop.
+            let number = value.strip_suffix(b".").filter(|rest| rest.iter().all(u8::is_ascii_digit));
+            self.variable(name, number.unwrap_or(value), place);
+        } else if let Some((version, rccl)) = line::version(text) {
+            self.version(version, rccl, place);
+        }
+    }
+
+    fn cause(&mut self, cause: Cause, host: usize, place: Place) {
+        let entry = self.causes.entry((cause, host));
+        entry.or_insert(Seen { count: 0, first: place }).count += 1;
+    }
+
+    fn variable(&mut self, name: &[u8], value: &[u8], place: Place) {
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        if name.is_empty() || name.len() > 64 || !name.iter().all(plain) {
+            return;
+        }
+        let name = shown(name);
+        if !self.environment.contains_key(&name) && self.environment.len() >= 4 * MOST_KINDS {
+            self.cut = true;
+            return;
+        }
+        let values = self.environment.entry(name).or_default();
+        count(values, shown(value), place, &mut self.cut);
+    }
+
+    /// The name of a NIC by the number that a process gives it.
+    pub fn nic(&self, worker: &Worker, number: u32) -> Option<&str> {
+        let process = self.processes.get(&(worker.host, worker.pid))?;
+        process.hcas.get(usize::try_from(number).ok()?).map(String::as_str)
+    }
+}
+
+fn count<K: Ord>(map: &mut BTreeMap<K, Seen>, key: K, place: Place, cut: &mut bool) {
+    if let Some(seen) = map.get_mut(&key) {
+        seen.count += 1;
+    } else if map.len() < MOST_KINDS {
+        map.insert(key, Seen { count: 1, first: place });
+    } else {
+        *cut = true;
+    }
+}
+
+/// A text of the log without what steers a terminal.
+fn shown(text: &[u8]) -> String {
+    brief(String::from_utf8_lossy(text).trim(), CHARACTERS)
+}
+
+/// ` [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB bond0:10.0.0.1<0>`.
+fn hcas(list: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(list);
+    let list = text.split("; OOB").next().unwrap_or_default();
+    let items = list.split_ascii_whitespace().filter_map(|item| {
+        let (number, name) = item.strip_prefix('[')?.split_once(']')?;
+        (number.bytes().all(|byte| byte.is_ascii_digit()) && !name.is_empty())
+            .then(|| brief(name, 80))
+    });
+    items.take(MOST_NICS).collect()
+}
+
+#[cfg(test)]
+mod tests;

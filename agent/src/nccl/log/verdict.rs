@@ -1,0 +1,277 @@
+//! What a log comes to: whether GPU memory goes over the network directly, and what speaks against it, each with the line that
+//! says so. Pure.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::meanings::{Weight, meaning, status};
+use super::{Carrier, Cause, Log, Place, Seen, Worker};
+
+/// What the log proves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Every connection between nodes is GPUDirect RDMA's.
+    Direct,
+    /// One node: the network was not used.
+    OneNode,
+    /// Connections between nodes go through host memory or sockets, or the job failed.
+    NotDirect,
+    /// The log does not say.
+    CannotTell,
+}
+
+/// One thing to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub weight: Weight,
+    /// In one sentence.
+    pub text: String,
+    /// The line that says it first, and how often it is said.
+    pub seen: Option<Seen>,
+    /// What to do.
+    pub remedy: Option<String>,
+}
+
+/// What a log comes to.
+#[derive(Debug)]
+pub struct Judged {
+    /// The word.
+    pub verdict: Verdict,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// What there is to know besides, the worst first.
+    pub findings: Vec<Finding>,
+}
+
+/// Judges a log.
+pub fn judge(log: &Log) -> Judged {
+    let mut findings = Vec::new();
+    transports(log, &mut findings);
+    causes(log, &mut findings);
+    warnings(log, &mut findings);
+    versions(log, &mut findings);
+    environment(log, &mut findings);
+    if log.cut {
+        findings.push(note("more is said than is kept: counts are those of the first", None));
+    }
+    let (verdict, reason) = word(log, &findings);
+    findings.sort_by_key(|finding| {
+        (std::cmp::Reverse(finding.weight), finding.seen.map(|seen| seen.first))
+    });
+    Judged { verdict, reason, findings }
+}
+
+fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
+    let total = |carrier: Carrier| total(log, carrier);
+    let [direct, staged, sockets, peer, shm, _] = Carrier::ALL.map(total);
+    let failed = findings.iter().any(|finding| finding.weight == Weight::Fault);
+    let between = direct + staged + sockets;
+    let wanted = "run it with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET";
+    match () {
+        () if log.said == 0 => {
+            (Verdict::CannotTell, format!("no line of NCCL's is in it: {wanted}"))
+        }
+        () if sockets + staged > 0 => {
+            let words = match (staged, sockets, direct) {
+                (0, _, 0) => "all connections between nodes are TCP sockets".to_owned(),
+                (_, 0, 0) => "all connections between nodes go through host memory".to_owned(),
+                _ => format!(
+                    "of {between} connections between nodes {direct} are direct, {staged} go through host memory, {sockets} are TCP sockets"
+                ),
+            };
+            (Verdict::NotDirect, words)
+        }
+        () if failed => (Verdict::NotDirect, "it reports faults".to_owned()),
+        () if direct > 0 => {
+            (Verdict::Direct, format!("all {direct} connections between nodes are GPUDirect RDMA's"))
+        }
+        () if log.hosts.len() == 1 && peer + shm > 0 => {
+            (Verdict::OneNode, "one node, and all connections are inside of it".to_owned())
+        }
+        () => (
+            Verdict::CannotTell,
+            format!("it does not show how the ranks are connected: {wanted}"),
+        ),
+    }
+}
+
+fn total(log: &Log, carrier: Carrier) -> u64 {
+    let of = |worker: &Worker| worker.carriers[carrier as usize].map_or(0, |seen| seen.count);
+    log.workers.iter().map(of).sum()
+}
+
+/// Ranks in words: `ranks 0-3 7`; GPUs whose rank is not said are counted.
+pub fn ranks<'w>(workers: impl Iterator<Item = &'w Worker>) -> String {
+    let (mut known, mut unknown) = (BTreeSet::new(), 0);
+    for worker in workers {
+        match worker.rank {
+            Some((rank, _)) => _ = known.insert(rank),
+            None => unknown += 1,
+        }
+    }
+    let mut spans: Vec<(u32, u32)> = Vec::new();
+    for rank in known {
+        match spans.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => spans.push((rank, rank)),
+        }
+    }
+    let span = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    let words: Vec<String> = spans.iter().take(16).map(span).collect();
+    let more = if spans.len() > 16 { " …" } else { "" };
+    let single = matches!(spans.as_slice(), [(first, last)] if first == last);
+    match (spans.is_empty(), unknown) {
+        (true, count) => format!("{count} GPUs whose ranks are not said"),
+        (false, _) if single => format!("rank {}", words.join(" ")),
+        (false, _) => format!("ranks {}{more}", words.join(" ")),
+    }
+}
+
+/// Those whose data do not go directly, by node.
+fn transports(log: &Log, findings: &mut Vec<Finding>) {
+    for (host, name) in log.hosts.iter().enumerate() {
+        for (carrier, how) in [
+            (Carrier::Sockets, "TCP sockets"),
+            (Carrier::Staged, "host memory: no /GDRDMA on their connections"),
+        ] {
+            let at = carrier as usize;
+            let those = || {
+                log.workers.iter().filter(|one| one.host == host && one.carriers[at].is_some())
+            };
+            let Some(first) = those().filter_map(|one| one.carriers[at]).map(|seen| seen.first).min()
+            else {
+                continue;
+            };
+            let count = those().filter_map(|one| one.carriers[at]).map(|seen| seen.count).sum();
+            let nics: BTreeSet<String> = those()
+                .flat_map(|one| {
+                    let numbers = one.nics.keys().filter(|(direct, _)| !direct);
+                    numbers.filter_map(|(_, number)| log.nic(one, *number).map(str::to_owned))
+                })
+                .collect();
+            let by = match nics.is_empty() || carrier == Carrier::Sockets {
+                true => String::new(),
+                false => {
+                    format!(" (over {})", nics.into_iter().take(8).collect::<Vec<_>>().join(" "))
+                }
+            };
+            let which = ranks(those());
+            let verb = if which.starts_with("rank ") { "reaches" } else { "reach" };
+            let text = format!("{which} on {name} {verb} other nodes through {how}{by}");
+            findings.push(Finding {
+                weight: Weight::Fault,
+                text,
+                seen: Some(Seen { count, first }),
+                remedy: None,
+            });
+        }
+    }
+}
+
+/// What NCCL itself gives as a reason. Where all is direct in the end, it is no fault.
+fn causes(log: &Log, findings: &mut Vec<Finding>) {
+    let harmed = |host: usize| {
+        let slow = [Carrier::Sockets, Carrier::Staged];
+        let is_slow = |one: &Worker| slow.iter().any(|at| one.carriers[*at as usize].is_some());
+        let any = log.workers.iter().any(|one| one.carriers.iter().any(Option::is_some));
+        log.workers.iter().any(|one| one.host == host && is_slow(one)) || !any
+    };
+    for ((cause, host), seen) in &log.causes {
+        let node = &log.hosts[*host];
+        let (text, remedy) = match cause {
+            Cause::NoDevice => (
+                format!("{node} has no RDMA device with an ACTIVE port that NCCL may use"),
+                "`bedplate doctor socket-fallback` there; in a container: are /dev/infiniband and NCCL_IB_HCA right?",
+            ),
+            Cause::NoModule => (
+                format!("{node}: NCCL finds neither DMA-BUF nor a peer memory module for a NIC"),
+                "`bedplate doctor gdr-disabled` there",
+            ),
+            Cause::TooFar => (
+                format!("{node}: a NIC is further from its GPU than NCCL lets GPUDirect RDMA go"),
+                "`bedplate topology` there; in a virtual machine a topology file, before NCCL_NET_GDR_LEVEL",
+            ),
+        };
+        // That a NIC is too far for one GPU is as it should be where another one is near.
+        let weight = match harmed(*host) {
+            true => Weight::Fault,
+            false => Weight::Note,
+        };
+        let remedy = (weight == Weight::Fault).then(|| remedy.to_owned());
+        findings.push(Finding { weight, text, seen: Some(*seen), remedy });
+    }
+}
+
+fn warnings(log: &Log, findings: &mut Vec<Finding>) {
+    for warning in &log.warnings {
+        let known = meaning(&warning.text);
+        let node = &log.hosts[warning.host];
+        let status = status(&warning.text);
+        let (weight, remedy) = match (known, status) {
+            (Some(row), None) => (row.weight, Some(row.remedy.to_owned())),
+            (Some(row), Some((_, _, means))) => (row.weight, Some((*means).to_owned())),
+            (None, _) => (Weight::Note, None),
+        };
+        let means = match (known, status) {
+            (_, Some((number, name, _))) => format!(": status {number}, {name}"),
+            (Some(row), None) => format!(": {}", row.means),
+            (None, None) => String::new(),
+        };
+        let text = format!("{node} warns{means}: {}", warning.text);
+        findings.push(Finding { weight, text, seen: Some(warning.seen), remedy });
+    }
+}
+
+fn versions(log: &Log, findings: &mut Vec<Finding>) {
+    if log.versions.len() > 1 {
+        let names: Vec<&str> = log.versions.keys().map(|(version, _)| version.as_str()).collect();
+        let seen = log.versions.values().map(|seen| seen.first).max();
+        findings.push(Finding {
+            weight: Weight::Note,
+            text: format!("several versions speak in it: {}", names.join(", ")),
+            seen: seen.map(|first| Seen { count: 1, first }),
+            remedy: Some("one job is to run one version on all its nodes".to_owned()),
+        });
+    }
+}
+
+/// Variables of which ranks have different values, and those that switch off what is wanted.
+fn environment(log: &Log, findings: &mut Vec<Finding>) {
+    let off = |name: &str, value: &str| {
+        matches!(
+            (name, value),
+            ("NCCL_IB_DISABLE" | "NCCL_P2P_DISABLE" | "NCCL_SHM_DISABLE", "1")
+                | ("NCCL_DMABUF_ENABLE", "0")
+                | ("NCCL_NET_GDR_LEVEL", "LOC" | "0")
+                | ("NCCL_NET", "Socket")
+        )
+    };
+    for (name, values) in &log.environment {
+        for (value, seen) in values.iter().filter(|(value, _)| off(name, value)) {
+            let text = format!("{name}={value} switches off what makes NCCL fast");
+            let remedy = Some("drop it, unless it is meant".to_owned());
+            findings.push(Finding { weight: Weight::Note, text, seen: Some(*seen), remedy });
+        }
+        if values.len() > 1 {
+            let all: Vec<&str> = values.keys().map(String::as_str).take(4).collect();
+            let first: Option<Place> = values.values().map(|seen| seen.first).max();
+            findings.push(Finding {
+                weight: Weight::Note,
+                text: format!("{name} is not the same for all ranks: {}", all.join(", ")),
+                seen: first.map(|first| Seen { count: 1, first }),
+                remedy: None,
+            });
+        }
+    }
+}
+
+fn note(text: &str, seen: Option<Seen>) -> Finding {
+    Finding { weight: Weight::Note, text: text.to_owned(), seen, remedy: None }
+}
