@@ -42,7 +42,7 @@ pub struct Advice {
 }
 
 /// One variable to set.
-#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Setting {
     /// Name.
     pub name: &'static str,

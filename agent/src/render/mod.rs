@@ -17,6 +17,7 @@ mod ignition;
 mod image_script;
 mod kernel_install;
 mod machineconfig;
+mod nccl_job;
 mod network_operator;
 mod networkd;
 mod provision;
@@ -27,6 +28,7 @@ mod tuned;
 mod udev;
 mod yaml;
 
+pub use nccl_job::{Collective, Job, JobForm};
 pub use targets::{TARGETS, Target};
 
 use serde::Serialize;
@@ -74,10 +76,12 @@ pub struct Options {
     pub talos_extensions: Vec<String>,
     /// MachineConfig role (machine config pool).
     pub role: String,
+    /// The benchmark of `nccl-job`.
+    pub job: Job,
 }
 
 impl Default for Options {
-    /// x86-64, no text of the profile, Debian family, role `worker`, no Talos release.
+    /// x86-64, no text of the profile, Debian family, role `worker`, no Talos release, [`Job::default`].
     fn default() -> Options {
         Options {
             arch: Arch::X86_64,
@@ -87,6 +91,7 @@ impl Default for Options {
             talos_version: None,
             talos_extensions: Vec::new(),
             role: "worker".to_owned(),
+            job: Job::default(),
         }
     }
 }
@@ -198,6 +203,14 @@ pub enum RenderError {
         /// As given.
         role: String,
     },
+    /// A job for Kubernetes without an image.
+    #[error("pods need an image with nccl-tests: name it with --image")]
+    NoImage,
+    /// An MPIJob in the network of its hosts.
+    #[error(
+        "an MPIJob cannot use --host-network: the sshd of its workers would take port 22, which the hosts' own has; use --as job"
+    )]
+    HostNetwork,
     /// The YAML library refused.
     #[error("{document} cannot be written as YAML")]
     Yaml {
