@@ -206,11 +206,12 @@ pub enum RenderError {
     /// A job for Kubernetes without an image.
     #[error("pods need an image with nccl-tests: name it with --image")]
     NoImage,
-    /// An MPIJob in the network of its hosts.
-    #[error(
-        "an MPIJob cannot use --host-network: the sshd of its workers would take port 22, which the hosts' own has; use --as job"
-    )]
-    HostNetwork,
+    /// Pods that cannot be in the network of their host.
+    #[error("--host-network does not go with this job: {why}")]
+    HostNetwork {
+        /// Why not, and what to do.
+        why: &'static str,
+    },
     /// The YAML library refused.
     #[error("{document} cannot be written as YAML")]
     Yaml {

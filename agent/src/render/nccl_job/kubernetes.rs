@@ -22,12 +22,17 @@ pub(super) fn render(
 ) -> Result<Rendered, RenderError> {
     let image = job.image.as_deref().ok_or(RenderError::NoImage)?;
     if job.host_network && form == JobForm::MpiJob {
-        return Err(RenderError::HostNetwork);
+        let why = "the sshd of an MPIJob's workers would take port 22, which the hosts' own has; use --as job";
+        return Err(RenderError::HostNetwork { why });
     }
     let mut rendered = Rendered::default();
     let rdma = rdma(build, job, &mut rendered);
     // A VF has another name and GID table than its PF, and a pod sees no other RDMA device: there is nothing to choose.
-    let own_ports = !build.vfs.is_empty() && job.rdma.is_empty();
+    let own_ports = job.rdma.is_empty() && !rdma.is_empty();
+    if own_ports && job.host_network {
+        let why = "the profile's VFs are for pods with a network of their own; name the resource of the hosts' ports with --rdma-resource";
+        return Err(RenderError::HostNetwork { why });
+    }
     let pod = Pod { job, image, rdma, own_ports };
     let objects = match form {
         JobForm::MpiJob => vec![pod.mpi_job()],

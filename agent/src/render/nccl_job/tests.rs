@@ -97,6 +97,7 @@ fn what_makes_no_sense_is_refused() {
         assert!(refused(Job { image: None, ..job(*form) }).contains("--image"));
     }
     assert!(refused(Job { host_network: true, ..job(JobForm::MpiJob) }).contains("port 22"));
+    assert!(refused(Job { host_network: true, ..job(JobForm::Job) }).contains("--rdma-resource"));
     of(&desired(), Job { image: None, ..job(JobForm::Slurm) });
 }
 
