@@ -111,7 +111,7 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     let mut options = args.options(&facts, show(&loaded, false));
     if args.target == "nccl-job" {
         // A root directory has no ports.
-        options.job = args.job.job((says_host && args.host.root.is_none()).then_some(reader));
+        options.job = args.job.job((says_host && args.host.root.is_none()).then_some(reader))?;
     }
     let rendered = render::target(&args.target)
         .and_then(|target| render::render(target, &loaded.profile, &desired, &options))

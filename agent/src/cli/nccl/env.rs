@@ -1,5 +1,7 @@
 //! `bedplate nccl env`: ports of a host → what NCCL should be told.
 
+use std::collections::BTreeSet;
+
 use clap::{Args, ValueEnum};
 
 use crate::cli::{CliError, Exit, HostArgs, host, output};
@@ -7,26 +9,34 @@ use crate::facts::{Depth, Facts, placement, rdma};
 use crate::host::{Reader, Reading};
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::nccl::env::{self, Advice, Candidate};
+use crate::nccl::library::Library;
 use crate::nccl::version::Version;
 use crate::report::{json, nccl};
 use crate::topology::devices::{Devices, Sort};
 use crate::topology::{Distance, Topology};
 
+/// Makers of GPUs (handbook §6.1).
+const AMD: u16 = 0x1002;
+const INTEL: u16 = 0x8086;
+
 /// `bedplate nccl env`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Put it into /etc/nccl.conf of the host, or into the job; what a job sets itself goes before the file.\n\n\
+    after_help = "Put it into /etc/nccl.conf of the host (RCCL: /etc/rccl.conf), or into the job; what a job sets itself goes before the file.\n\n\
 Exit status: 0 printed; 4 no RDMA port is ACTIVE; 5 ports or PCI devices could not be read; 1 error; 64 usage."
 )]
 pub struct EnvArgs {
     #[command(flatten)]
     host: HostArgs,
-    /// What it is for: /etc/nccl.conf, a shell, the env list of a container, a TaskProlog script.
-    #[arg(long, value_enum, default_value_t = Format::Conf)]
-    format: Format,
-    /// The version of NCCL: names and defaults differ.
-    #[arg(long, value_name = "VERSION", default_value_t = Version::NEWEST)]
-    nccl_version: Version,
+    /// What it is for. Default: the library's own file; a shell where it reads none (oneCCL).
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The library. Default: that of the maker of the host's GPUs.
+    #[arg(long, value_enum)]
+    library: Option<Choice>,
+    /// Its version: names and defaults differ. Default: the newest that is covered (NCCL 2.30, RCCL 2.30, oneCCL 2021.14).
+    #[arg(long, visible_alias = "library-version", value_name = "VERSION")]
+    nccl_version: Option<Version>,
     /// Also what people are told to set and this host does not need, and why not.
     #[arg(long, short)]
     verbose: bool,
@@ -41,7 +51,7 @@ pub struct EnvArgs {
 /// What the variables are written for.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
-    /// /etc/nccl.conf.
+    /// /etc/nccl.conf, or /etc/rccl.conf.
     Conf,
     /// A shell.
     Sh,
@@ -49,6 +59,28 @@ enum Format {
     K8s,
     /// A TaskProlog script of Slurm.
     Slurm,
+}
+
+/// Libraries.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Choice {
+    /// NVIDIA's.
+    Nccl,
+    /// AMD's.
+    Rccl,
+    /// Intel's.
+    #[value(name = "oneccl")]
+    OneCcl,
+}
+
+impl From<Choice> for Library {
+    fn from(choice: Choice) -> Self {
+        match choice {
+            Choice::Nccl => Library::Nccl,
+            Choice::Rccl => Library::Rccl,
+            Choice::OneCcl => Library::OneCcl,
+        }
+    }
 }
 
 impl From<Format> for nccl::Form {
@@ -75,7 +107,18 @@ pub fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     }
     let opened = host::open_one(&args.host)?;
     let facts = opened.facts(Depth::Thorough);
-    let advice = match advise(opened.reader.as_ref(), &facts, args.nccl_version) {
+    let library = args.library.map_or_else(|| library_of(&facts), Library::from);
+    let version = version(library, args.nccl_version)?;
+    let format = match (args.format, library.file(version)) {
+        (Some(Format::Conf), None) => {
+            return Err(CliError::request(format!("{library} reads no file of variables"))
+                .hinting("use --format sh, k8s or slurm"));
+        }
+        (Some(format), _) => format,
+        (None, Some(_)) => Format::Conf,
+        (None, None) => Format::Sh,
+    };
+    let advice = match advise(opened.reader.as_ref(), &facts, library, version) {
         Reading::Known(advice) => advice,
         Reading::Absent => return Err(CliError::request("this host has no PCI")),
         Reading::Unknown(why) => {
@@ -85,7 +128,7 @@ pub fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     };
     match args.json {
         true => output::json(&nccl::document(&advice))?,
-        false => output::data(&nccl::text(&advice, args.format.into(), args.verbose))?,
+        false => output::data(&nccl::text(&advice, format.into(), args.verbose))?,
     }
     if !args.json {
         advice.notes.iter().for_each(|note| output::warn(note));
@@ -97,8 +140,35 @@ pub fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// What NCCL is to be told on a host; not known, or absent: its PCI devices.
-pub fn advise(reader: &dyn Reader, facts: &Facts, version: Version) -> Reading<Advice> {
+/// The library of the maker of a host's GPUs; NCCL where there are none, or of several makers.
+pub fn library_of(facts: &Facts) -> Library {
+    let functions = facts.pci.known().map(|tree| tree.functions.values()).into_iter().flatten();
+    let makers: BTreeSet<u16> =
+        functions.filter(|function| function.is_gpu()).map(|gpu| gpu.vendor.0).collect();
+    match makers.into_iter().collect::<Vec<_>>()[..] {
+        [AMD] => Library::Rccl,
+        [INTEL] => Library::OneCcl,
+        _ => Library::Nccl,
+    }
+}
+
+/// The version that was asked for, or the newest that is covered.
+pub fn version(library: Library, asked: Option<Version>) -> Result<Version, CliError> {
+    let asked = asked.map(|version| library.covers(version)).transpose();
+    let asked = asked.map_err(|error| {
+        CliError::request(error.to_string())
+            .hinting("--library says which library the version is of")
+    })?;
+    Ok(asked.unwrap_or(library.versions().1))
+}
+
+/// What a library is to be told on a host; not known, or absent: its PCI devices.
+pub fn advise(
+    reader: &dyn Reader,
+    facts: &Facts,
+    library: Library,
+    version: Version,
+) -> Reading<Advice> {
     let tree = match &facts.pci {
         Reading::Known(tree) => tree,
         Reading::Absent => return Reading::Absent,
@@ -126,8 +196,8 @@ pub fn advise(reader: &dyn Reader, facts: &Facts, version: Version) -> Reading<A
     // On such superchips NCCL goes over the chip-to-chip link, by default since 2.29 (handbook §8.4).
     let reach = match superchip(facts) {
         Superchip::No => Distance::Pxb,
-        _ if version < Version(2, 29) => Distance::Pxb,
+        _ if library != Library::Nccl || version < Version(2, 29) => Distance::Pxb,
         _ => Distance::Node,
     };
-    Reading::Known(env::advise(&candidates, reach, version))
+    Reading::Known(env::advise(&candidates, reach, library, version))
 }

@@ -2,16 +2,16 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::nccl::env::advise;
+use crate::cli::CliError;
+use crate::cli::nccl::env;
 use crate::engine::observe;
 use crate::facts::Depth;
 use crate::host::{Reader, Reading};
+use crate::nccl::library::Library;
 use crate::nccl::version::Version;
 use crate::render::{Collective, Job, JobForm};
 
 const HEADING: &str = "Target: nccl-job";
-/// AMD (handbook §6.1).
-const AMD: u16 = 0x1002;
 
 /// What the job is to be.
 #[derive(Debug, Args)]
@@ -47,9 +47,9 @@ pub struct JobArgs {
     /// Run pods in the network of their host.
     #[arg(long, conflicts_with = "network")]
     host_network: bool,
-    /// NCCL in the image: names and defaults differ.
-    #[arg(long, value_name = "VERSION", default_value_t = Version::NEWEST)]
-    nccl_version: Version,
+    /// NCCL in the image, or RCCL where the host has AMD GPUs: names and defaults differ. Default: the newest that is covered.
+    #[arg(long, value_name = "VERSION")]
+    nccl_version: Option<Version>,
 }
 
 /// What the job is written for.
@@ -143,7 +143,10 @@ fn resource(text: &str) -> Result<(String, u16), String> {
 
 impl JobArgs {
     /// The job; `host`: the one that was given, if it has ports. The machine that happens to render says nothing of nodes.
-    pub fn job(&self, host: Option<&dyn Reader>) -> Job {
+    ///
+    /// # Errors
+    /// A version that is not covered.
+    pub fn job(&self, host: Option<&dyn Reader>) -> Result<Job, CliError> {
         let mut job = Job {
             form: self.form.into(),
             test: self.test.into(),
@@ -157,25 +160,32 @@ impl JobArgs {
             ..Job::default()
         };
         if let Some(reader) = host {
-            self.of_host(&mut job, reader);
+            self.of_host(&mut job, reader)?;
         }
         job.gpus = self.gpus.unwrap_or(job.gpus);
-        job
+        Ok(job)
     }
 
-    fn of_host(&self, job: &mut Job, reader: &dyn Reader) {
+    fn of_host(&self, job: &mut Job, reader: &dyn Reader) -> Result<(), CliError> {
         let facts = observe(reader, Depth::Thorough);
-        let Some(tree) = facts.pci.known() else { return };
-        let gpus: Vec<_> = tree.functions.values().filter(|f| f.is_gpu() && !f.is_vf()).collect();
-        if let Some(count) = u16::try_from(gpus.len()).ok().filter(|count| *count > 0) {
+        let library = env::library_of(&facts);
+        let functions = facts.pci.known().map(|tree| tree.functions.values()).into_iter().flatten();
+        let gpus = functions.filter(|function| function.is_gpu() && !function.is_vf()).count();
+        if let Some(count) = u16::try_from(gpus).ok().filter(|count| *count > 0) {
             job.gpus = count;
         }
-        if gpus.iter().any(|gpu| gpu.vendor.0 == AMD) {
-            job.gpu_resource = "amd.com/gpu".to_owned();
+        match library {
+            Library::Nccl => {}
+            Library::Rccl => job.gpu_resource = "amd.com/gpu".to_owned(),
+            Library::OneCcl => {
+                return Err(CliError::request("nccl-tests are for GPUs of NVIDIA's and AMD's"));
+            }
         }
-        if let Reading::Known(advice) = advise(reader, &facts, self.nccl_version) {
+        let version = env::version(library, self.nccl_version)?;
+        if let Reading::Known(advice) = env::advise(reader, &facts, library, version) {
             job.env = Some(advice.set);
             job.notes = advice.notes;
         }
+        Ok(())
     }
 }
