@@ -45,6 +45,9 @@ pub struct Advice {
     pub notes: Vec<String>,
     /// Whether every port could be read: without, the list may lack one.
     pub complete: bool,
+    /// The newest version of which the defaults and reasons of `left_out` are known; absent: they are those of this version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known_to: Option<String>,
 }
 
 /// One variable to set.
@@ -81,6 +84,7 @@ pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: V
         left_out: Vec::new(),
         notes: Vec::new(),
         complete: true,
+        known_to: None,
     };
     for candidate in ports {
         if let Reading::Unknown(why) = &candidate.port.state {
@@ -103,6 +107,7 @@ pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: V
     }
     advice.set.sort_by_key(|setting| setting.name);
     advice.left_out = left_out(&advice.set, library, version);
+    advice.known_to = (library.known_to() < version).then(|| library.known_to().to_string());
     advice
 }
 

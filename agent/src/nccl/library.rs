@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::variables::{self, Variable, rccl_default};
+use super::variables::{self, RCCL_READ, Variable, rccl_default};
 use super::version::{Version, VersionError};
 
 /// Which library a job uses.
@@ -43,6 +43,14 @@ impl Library {
         match (oldest..=newest).contains(&version) {
             true => Ok(version),
             false => Err(VersionError::Unknown { library: self, version, oldest, newest }),
+        }
+    }
+
+    /// The newest version of which the tables know all that they say; later ones only where a row speaks of them.
+    pub fn known_to(self) -> Version {
+        match self {
+            Library::Rccl => RCCL_READ,
+            Library::Nccl | Library::OneCcl => self.versions().1,
         }
     }
 

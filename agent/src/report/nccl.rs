@@ -39,7 +39,11 @@ pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
         let _ = write!(out, "# {}\n{line}\n", one_line(&setting.why));
     }
     if verbose {
-        out += "#\n# Left alone:\n";
+        out += "#\n# Left alone";
+        if let Some(version) = &advice.known_to {
+            let _ = write!(out, " (as {} {version} is; later versions may differ)", advice.library);
+        }
+        out += ":\n";
         for row in &advice.left_out {
             let default =
                 row.default.map(|value| format!(" Default: {value}.")).unwrap_or_default();

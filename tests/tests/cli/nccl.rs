@@ -26,6 +26,7 @@ fn what_nccl_is_told() {
             &["nccl", "env", "--demo", "grace", "--nccl-version", "2.28"],
             &["nccl", "env", "--demo", "mi300x", "--json"],
             &["nccl", "env", "--demo", "mi300x", "--nccl-version", "2.21", "-v"],
+            &["nccl", "env", "--demo", "mi300x", "--nccl-version", "2.27", "-v"],
             &["nccl", "env", "--demo", "mi300x", "--library", "nccl"],
             &["nccl", "env", "--demo", "hgx", "--library", "oneccl", "-v"],
             &["nccl", "env", "--demo", "hgx", "--library", "oneccl", "--format", "conf"],

@@ -5,7 +5,7 @@ mod nccl;
 mod oneccl;
 mod rccl;
 
-pub(super) use rccl::default_in as rccl_default;
+pub(super) use rccl::{READ as RCCL_READ, default_in as rccl_default};
 
 use super::library::Library;
 use super::version::Version;

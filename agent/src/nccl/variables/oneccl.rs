@@ -48,7 +48,7 @@ pub(super) const VARIABLES: &[Variable] = &[
         decides: "whether several NICs are used: all (`global`) or those of the process's NUMA node (`local`)",
         advice: Some(Advice {
             value: "local",
-            why_not: "it counts only with more than one NIC for each worker (CCL_MNIC_COUNT): a choice of the job",
+            why_not: "it is a choice of the job: each process then uses as many NICs of its NUMA node as it has workers",
         }),
         source: "oneCCL env-variables",
     },

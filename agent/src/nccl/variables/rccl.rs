@@ -6,7 +6,7 @@ use super::super::version::Version;
 use super::{Advice, Variable, nccl};
 
 /// The newest of which the source was read.
-const READ: Version = Version(2, 21);
+pub const READ: Version = Version(2, 21);
 
 /// Rows that are not NCCL's.
 pub(super) const OWN: &[Variable] = &[
@@ -101,14 +101,8 @@ pub(super) fn table() -> Vec<Variable> {
     rows
 }
 
-/// What a variable is in a version; `None`: not known. Past [`READ`] only what RCCL's own rows say of such a version is.
+/// What a variable is in a version; `None`: not known. Past [`READ`] that is what the changelog speaks of.
 pub fn default_in(row: &Variable, version: Version) -> Option<&'static str> {
-    let own = OWN.iter().any(|own| own.name == row.name);
-    match version <= READ {
-        true => row.default_in(version),
-        false => {
-            let later = row.defaults.iter().any(|(from, _)| *from > READ && *from <= version);
-            row.default_in(version).filter(|_| own && later)
-        }
-    }
+    let spoken_of = row.defaults.last().is_some_and(|(from, _)| *from > READ);
+    row.default_in(version).filter(|_| version <= READ || spoken_of)
 }

@@ -81,7 +81,7 @@ fn defaults_are_those_of_the_version() {
 fn rccl_has_the_names_of_nccl_and_defaults_of_its_own_as_far_as_they_are_known() {
     let of = |name: &str, minor| of(Library::Rccl, name, Version(2, minor));
     assert_eq!(of("NCCL_DMABUF_ENABLE", 21), Some("0"));
-    assert_eq!(of("NCCL_DMABUF_ENABLE", 27), None);
+    assert_eq!(of("NCCL_DMABUF_ENABLE", 27), Some("0"));
     assert_eq!(of("NCCL_DMABUF_ENABLE", 30), Some("1, after peer memory"));
     assert_eq!(of("NCCL_IB_TIMEOUT", 21), Some("18"));
     // Its source was read up to 2.21.
