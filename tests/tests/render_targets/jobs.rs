@@ -160,6 +160,7 @@ fn the_first_pod_waits_for_the_others_and_calls_mpirun() {
             let own = directory.path();
             // Where it would write and start outside of its home, it does so here.
             let script = command[2]
+                .replace("~root", &own.to_string_lossy())
                 .replace("/run/sshd", &own.join("run").to_string_lossy())
                 .replace("/usr/sbin/sshd", "sshd")
                 .replace("/etc/nccl-ssh/", &format!("{}/", own.display()));
@@ -172,7 +173,7 @@ fn the_first_pod_waits_for_the_others_and_calls_mpirun() {
                 .args(&command[3..])
                 .env_clear()
                 .env("PATH", format!("{}:/usr/bin:/bin", own.display()))
-                .env("HOME", own)
+                .env("HOME", "/nowhere")
                 .env(index, number)
                 .env("NCCL_DEBUG", "INFO")
                 .env("NCCL_IB_HCA", "=mlx5_0:1")
@@ -193,7 +194,7 @@ fn the_first_pod_waits_for_the_others_and_calls_mpirun() {
             assert_eq!(lines(&own.join("ssh.said")), [&hosts[0], "true", &hosts[1], "true"]);
             let hosts = format!("{}:8,{}:8", hosts[0], hosts[1]);
             let words = format!(
-                "--allow-run-as-root --bind-to none -np 16 --host {hosts} -x NCCL_DEBUG -x NCCL_IB_HCA \
+                "--allow-run-as-root --bind-to none -np 16 --host {hosts} -x NCCL_DEBUG -x NCCL_IB_HCA -x PATH \
                  all_gather_perf -b 8 -e 8G -f 2 -g 1"
             );
             assert_eq!(lines(&own.join("mpirun.said")).join(" "), words);

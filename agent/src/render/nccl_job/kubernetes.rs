@@ -235,8 +235,10 @@ impl Pod<'_> {
             .map(str::to_owned)
             .to_vec();
         // sshd gives nothing of a pod's environment to what it starts.
-        for (name, value) in self.job.environment(self.own_ports) {
-            command.extend(["-x".to_owned(), format!("{name}={value}")]);
+        let given = self.job.environment(self.own_ports);
+        let given = given.into_iter().map(|(name, value)| format!("{name}={value}"));
+        for variable in given.chain(["PATH", "LD_LIBRARY_PATH"].map(str::to_owned)) {
+            command.extend(["-x".to_owned(), variable]);
         }
         command.extend(self.job.command(1));
         let launcher = json!({
