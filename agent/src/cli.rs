@@ -98,7 +98,7 @@ enum Command {
     /// Record a host in one file that every reading command can replay anywhere.
     Snapshot(snapshot::SnapshotArgs),
     /// Write the profile as files for an image builder or another tool.
-    Render(render::RenderArgs),
+    Render(Box<render::RenderArgs>),
     /// List, show, check and explain profiles.
     #[command(subcommand)]
     Profile(profile::ProfileCommand),

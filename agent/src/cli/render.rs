@@ -1,6 +1,7 @@
 //! `bedplate render`: the profile as files for an image builder or another tool.
 
 mod check;
+mod job;
 
 use std::path::{Path, PathBuf};
 
@@ -64,6 +65,8 @@ pub struct RenderArgs {
     )]
     role: String,
     #[command(flatten)]
+    job: job::JobArgs,
+    #[command(flatten)]
     profile: ProfileArgs,
     #[command(flatten)]
     lints: LintArgs,
@@ -105,7 +108,11 @@ pub fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     engine::Judged::new(&loaded, &args.lints.allow_lint).check()?;
     // Nothing was done before to an image that is yet to be built.
     let desired = kind::resolve(&loaded.profile, &facts, &Ledger::default());
-    let options = args.options(&facts, show(&loaded, false));
+    let mut options = args.options(&facts, show(&loaded, false));
+    if args.target == "nccl-job" {
+        // A root directory has no ports.
+        options.job = args.job.job((says_host && args.host.root.is_none()).then_some(reader))?;
+    }
     let rendered = render::target(&args.target)
         .and_then(|target| render::render(target, &loaded.profile, &desired, &options))
         .map_err(|error| cannot_render(args, error))?;
@@ -125,6 +132,7 @@ impl RenderArgs {
             talos_version: self.talos_version.clone(),
             talos_extensions: self.talos_extension.clone(),
             role: self.role.clone(),
+            job: render::Job::default(),
         }
     }
 }

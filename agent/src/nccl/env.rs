@@ -1,10 +1,10 @@
-//! Ports of a host → what NCCL is to be told. Very little is: what is left alone adapts itself to a version and a machine that
+//! Ports of a host → what a collective library is to be told. Very little is: what is left alone adapts itself to a version and a machine that
 //! bedplate does not know.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::variables::VARIABLES;
+use super::library::Library;
 use super::version::Version;
 use crate::facts::rdma::RdmaPort;
 use crate::host::Reading;
@@ -16,6 +16,10 @@ const LONGEST_VALUE: usize = 1023;
 /// The variable, and the first version that finds the entry of RoCE v2 itself (handbook §8.5).
 const GID_INDEX: &str = "NCCL_IB_GID_INDEX";
 const AUTOMATIC_GID: Version = Version(2, 21);
+
+/// The first version of NCCL that takes `=` for exact names; before, it would be part of a name that no device has, and NCCL
+/// would use sockets (NCCL src/transport/net_ib.cc).
+const EXACT: Version = Version(2, 5);
 
 /// A port, and how near its NIC is to a GPU.
 #[derive(Debug)]
@@ -29,7 +33,9 @@ pub struct Candidate<'a> {
 /// What NCCL is to be told, what not, and what could not be said.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Advice {
-    /// The version that it is for.
+    /// The library that it is for.
+    pub library: Library,
+    /// Its version.
     pub nccl_version: String,
     /// Variables to set, in the order of their names.
     pub set: Vec<Setting>,
@@ -39,10 +45,13 @@ pub struct Advice {
     pub notes: Vec<String>,
     /// Whether every port could be read: without, the list may lack one.
     pub complete: bool,
+    /// The newest version of which the defaults and reasons of `left_out` are known; absent: they are those of this version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known_to: Option<String>,
 }
 
 /// One variable to set.
-#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Setting {
     /// Name.
     pub name: &'static str,
@@ -66,14 +75,16 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// What to tell NCCL of a version, by the ports of a host. `reach`: how far GPUDirect RDMA goes on it by NCCL's default.
-pub fn advise(ports: &[Candidate], reach: Distance, version: Version) -> Advice {
+/// What to tell a library of a version, by the ports of a host. `reach`: how far GPUDirect RDMA goes on it by the library's default.
+pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: Version) -> Advice {
     let mut advice = Advice {
+        library,
         nccl_version: version.to_string(),
         set: Vec::new(),
         left_out: Vec::new(),
         notes: Vec::new(),
         complete: true,
+        known_to: None,
     };
     for candidate in ports {
         if let Reading::Unknown(why) = &candidate.port.state {
@@ -83,69 +94,128 @@ pub fn advise(ports: &[Candidate], reach: Distance, version: Version) -> Advice 
                 .push(format!("the state of port {} is not known: {why}", candidate.port.name));
         }
     }
-    let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
-    let is_near = |one: &&&Candidate| one.distance.is_some_and(|distance| distance <= reach);
-    let near: Vec<&Candidate> = active.iter().filter(is_near).copied().collect();
-    let chosen = if near.is_empty() { &active } else { &near };
-    if let Some(hca) = hca(chosen, &near, &active, &mut advice.notes) {
-        advice.set.push(hca);
-    }
-    if version < AUTOMATIC_GID {
-        advice.set.extend(gid_index(chosen, version, &mut advice.notes));
+    if let Some(chosen) = Chosen::of(ports, reach, library, &mut advice.notes) {
+        match library {
+            Library::OneCcl => advice.set.push(oneccl::nics(&chosen, ports, &mut advice.notes)),
+            Library::Nccl | Library::Rccl => {
+                advice.set.push(hca(&chosen, ports, version, &mut advice.notes));
+                if version < AUTOMATIC_GID {
+                    advice.set.extend(gid_index(&chosen, version, &mut advice.notes));
+                }
+            }
+        }
     }
     advice.set.sort_by_key(|setting| setting.name);
-    advice.left_out = left_out(&advice.set, version);
+    advice.left_out = left_out(&advice.set, library, version);
+    advice.known_to = (library.known_to() < version).then(|| library.known_to().to_string());
     advice
 }
 
-fn hca(
-    chosen: &[&Candidate],
-    near: &[&Candidate],
-    active: &[&Candidate],
-    notes: &mut Vec<String>,
-) -> Option<Setting> {
-    if chosen.is_empty() {
-        notes.push(
-            "no RDMA port is ACTIVE: NCCL would use sockets; `bedplate verify --check rdma` says more".to_owned(),
-        );
-        return None;
-    }
-    let why = match (near.len(), active.len() - near.len()) {
-        (0, all) => {
+/// The ports that a library should use, and why these.
+struct Chosen<'a> {
+    library: Library,
+    ports: Vec<&'a Candidate<'a>>,
+    why: String,
+}
+
+impl<'a> Chosen<'a> {
+    fn of(
+        ports: &'a [Candidate<'a>],
+        reach: Distance,
+        library: Library,
+        notes: &mut Vec<String>,
+    ) -> Option<Chosen<'a>> {
+        let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
+        let is_near = |one: &&&Candidate| one.distance.is_some_and(|distance| distance <= reach);
+        let near: Vec<&Candidate> = active.iter().filter(is_near).copied().collect();
+        if active.is_empty() {
+            notes.push(format!(
+                "no RDMA port is ACTIVE: {library} would use sockets; `bedplate verify --check rdma` says more"
+            ));
+            return None;
+        }
+        let why = match (near.len(), active.len() - near.len()) {
+            (0, all) => {
+                notes.push(format!(
+                    "no ACTIVE port is near a GPU: {library} stages in host memory by default (`bedplate topology`)"
+                ));
+                format!("all {all} ACTIVE RDMA ports, none of them near a GPU")
+            }
+            (near, 0) => format!(
+                "the {near} ACTIVE RDMA ports, all near GPUs; a port that comes up later is not taken"
+            ),
+            (near, far) => {
+                format!("the {near} ACTIVE RDMA ports near GPUs; {far} further away left out")
+            }
+        };
+        let ports = if near.is_empty() { active } else { near };
+        let layers = |ethernet: bool| ports.iter().any(|one| one.port.is_ethernet() == ethernet);
+        if layers(true) && layers(false) {
             notes.push(
-                "no ACTIVE port is near a GPU: NCCL stages in host memory by default (`bedplate topology`)".to_owned(),
+                "the list mixes InfiniBand and Ethernet ports: leave those of the fabric that jobs use"
+                    .to_owned(),
             );
-            format!("all {all} ACTIVE RDMA ports, none of them near a GPU")
         }
-        (near, 0) => format!(
-            "the {near} ACTIVE RDMA ports, all near GPUs; a port that comes up later is not taken"
-        ),
-        (near, far) => {
-            format!("the {near} ACTIVE RDMA ports near GPUs; {far} further away left out")
-        }
-    };
-    let layers = |ethernet: bool| chosen.iter().any(|one| one.port.is_ethernet() == ethernet);
-    if layers(true) && layers(false) {
-        notes.push(
-            "the list mixes InfiniBand and Ethernet ports: leave those of the fabric that jobs use"
-                .to_owned(),
-        );
+        Some(Chosen { library, ports, why })
     }
-    let value = exact_list(chosen.iter().map(|one| one.port));
+
+    /// Names as NCCL writes them, `mlx5_2:1`, in the order of their numbers.
+    fn names(&self) -> Vec<String> {
+        names(self.ports.iter().map(|one| one.port))
+    }
+}
+
+/// Devices that a list of prefixes takes along, though they are not meant: `mlx5_10` for `mlx5_1`.
+fn taken_along(chosen: &Chosen, ports: &[Candidate]) -> Vec<String> {
+    let device = |one: &Candidate| one.port.name.split('/').next().unwrap_or_default().to_owned();
+    let meant: Vec<String> = chosen.ports.iter().map(|one| device(one)).collect();
+    let mut more: Vec<String> = ports
+        .iter()
+        .filter(|one| one.port.is_active())
+        .map(device)
+        .filter(|name| {
+            !meant.contains(name) && meant.iter().any(|meant| name.starts_with(meant.as_str()))
+        })
+        .collect();
+    more.sort_by_key(|name| natural(name));
+    more.dedup();
+    more
+}
+
+fn hca(chosen: &Chosen, ports: &[Candidate], version: Version, notes: &mut Vec<String>) -> Setting {
+    let names = chosen.names().join(",");
+    let value = match version < EXACT {
+        true => names,
+        false => format!("={names}"),
+    };
+    if version < EXACT {
+        let more = taken_along(chosen, ports);
+        if !more.is_empty() {
+            notes.push(format!(
+                "NCCL {version} knows prefixes alone, and takes {} along: 2.5 and later have exact names",
+                more.join(", ")
+            ));
+        }
+    }
     if value.len() > LONGEST_VALUE {
         notes.push(format!(
-            "NCCL_IB_HCA has {} bytes; NCCL reads {LONGEST_VALUE} from a file",
-            value.len()
+            "NCCL_IB_HCA has {} bytes; {} reads {LONGEST_VALUE} from a file",
+            value.len(),
+            chosen.library
         ));
     }
-    Some(Setting { name: "NCCL_IB_HCA", value, why })
+    Setting { name: "NCCL_IB_HCA", value, why: chosen.why.clone() }
 }
 
 /// The value of `NCCL_IB_HCA` that names exactly these ports, in the order of their names.
 pub fn exact_list<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
+    format!("={}", names(ports).join(","))
+}
+
+fn names<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> Vec<String> {
     let mut names: Vec<String> = ports.map(|port| port.name.replacen('/', ":", 1)).collect();
     names.sort_by_key(|name| natural(name));
-    format!("={}", names.join(","))
+    names
 }
 
 /// `mlx5_10:1` behind `mlx5_2:1`.
@@ -156,33 +226,37 @@ fn natural(name: &str) -> (String, u32, u32) {
     (stem.to_owned(), number, port.parse().unwrap_or(0))
 }
 
-/// Before 2.21 NCCL takes entry 0 of every RoCE port's GID table, which is RoCE v1 or link-local on most.
-fn gid_index(chosen: &[&Candidate], version: Version, notes: &mut Vec<String>) -> Option<Setting> {
-    let roce: Vec<&&Candidate> = chosen.iter().filter(|one| one.port.is_ethernet()).collect();
+/// Before 2.21 the library takes entry 0 of every RoCE port's GID table, which is RoCE v1 or link-local on most.
+fn gid_index(chosen: &Chosen, version: Version, notes: &mut Vec<String>) -> Option<Setting> {
+    let library = chosen.library;
+    let roce: Vec<&&Candidate> = chosen.ports.iter().filter(|one| one.port.is_ethernet()).collect();
     let (first, rest) = roce.split_first()?;
     let index = |one: &Candidate| one.port.gid.known().map(|gid| gid.index);
     let Some(found) =
         index(first).filter(|found| rest.iter().all(|one| index(one) == Some(*found)))
     else {
         notes.push(format!(
-            "NCCL {version} uses one GID index for all RoCE ports, and theirs differ or are not known: 2.21 and later find them \
+            "{library} {version} uses one GID index for all RoCE ports, and theirs differ or are not known: 2.21 and later find them \
              themselves (`bedplate verify --check rdma`)"
         ));
         return None;
     };
     let why = format!(
-        "NCCL {version} takes entry 0 otherwise; RoCE v2 is entry {found} on each of these ports"
+        "{library} {version} takes entry 0 otherwise; RoCE v2 is entry {found} on each of these ports"
     );
     (found != 0).then(|| Setting { name: GID_INDEX, value: found.to_string(), why })
 }
 
-fn left_out(set: &[Setting], version: Version) -> Vec<LeftOut> {
-    let rows = VARIABLES.iter().filter(|row| set.iter().all(|setting| setting.name != row.name));
+fn left_out(set: &[Setting], library: Library, version: Version) -> Vec<LeftOut> {
+    let rows = library
+        .variables()
+        .into_iter()
+        .filter(|row| set.iter().all(|setting| setting.name != row.name));
     rows.filter_map(|row| {
-        let advice = row.advice.as_ref()?;
+        let advice = row.advice?;
         let why = match row.since.filter(|since| version < *since) {
-            Some(since) => format!("NCCL {version} does not know it; {since} and later do"),
-            // NCCL looks for it since 2.21 only, so that is no reason here; where the ports agree, it is set.
+            Some(since) => format!("{library} {version} does not know it; {since} and later do"),
+            // It is looked for since 2.21 only, so that is no reason here; where the ports agree, it is set.
             None if row.name == GID_INDEX && version < AUTOMATIC_GID => {
                 "one index is for all ports, and this host's do not need it or do not agree"
                     .to_owned()
@@ -192,12 +266,14 @@ fn left_out(set: &[Setting], version: Version) -> Vec<LeftOut> {
         Some(LeftOut {
             name: row.name,
             advice: advice.value,
-            default: row.default_in(version),
+            default: library.default_of(&row, version),
             why,
         })
     })
     .collect()
 }
+
+mod oneccl;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
-//! What NCCL should be told on a host, and what it should not. Pure but for the ports, which are read from sysfs.
+//! What NCCL, RCCL or oneCCL should be told on a host, what it should not, and what it said. Pure but for the ports, which are read
+//! from sysfs.
 
 pub mod env;
+pub mod library;
 pub mod log;
 pub mod ports;
 pub mod variables;

@@ -1,16 +1,18 @@
-//! Versions of NCCL.
+//! Versions of NCCL and of libraries beside it.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A version of NCCL, to the minor number: names and defaults do not change in between.
+use super::library::Library;
+
+/// A version, to the minor number: names and defaults do not change in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u16, pub u16);
 
 impl Version {
-    /// The oldest that the table knows.
+    /// The oldest of NCCL that the table knows.
     pub const OLDEST: Version = Version(2, 4);
-    /// The newest that the table was checked against (2.30.7; handbook §8.5).
+    /// The newest of NCCL that the table was checked against (2.30.7; handbook §8.5).
     pub const NEWEST: Version = Version(2, 30);
 }
 
@@ -20,15 +22,24 @@ impl fmt::Display for Version {
     }
 }
 
-/// Why a text is no version that the table covers.
+/// Why a text is no version that the tables cover.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     /// Not two or three numbers.
     #[error("`{0}` is not a version: write 2.27 or 2.27.5")]
     Malformed(String),
     /// Outside of what is known.
-    #[error("NCCL {0} is not covered: {old} to {new} are", old = Version::OLDEST, new = Version::NEWEST)]
-    Unknown(Version),
+    #[error("{library} {version} is not covered: {oldest} to {newest} are")]
+    Unknown {
+        /// Of which library.
+        library: Library,
+        /// The version.
+        version: Version,
+        /// The oldest that is.
+        oldest: Version,
+        /// The newest.
+        newest: Version,
+    },
 }
 
 impl FromStr for Version {
@@ -42,11 +53,7 @@ impl FromStr for Version {
         };
         let parts = text.split('.').map(digits).collect::<Result<Vec<_>, _>>()?;
         let ([major, minor] | [major, minor, _]) = parts[..] else { return Err(malformed()) };
-        let version = Version(major, minor);
-        match (Self::OLDEST..=Self::NEWEST).contains(&version) {
-            true => Ok(version),
-            false => Err(VersionError::Unknown(version)),
-        }
+        Ok(Version(major, minor))
     }
 }
 
@@ -55,11 +62,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_two_or_three_numbers_within_the_table() {
+    fn versions_are_two_or_three_numbers() {
         assert_eq!("2.4".parse(), Ok(Version(2, 4)));
         assert_eq!("2.30.7".parse(), Ok(Version(2, 30)));
-        assert_eq!("2.31".parse::<Version>(), Err(VersionError::Unknown(Version(2, 31))));
-        assert_eq!("1.3".parse::<Version>(), Err(VersionError::Unknown(Version(1, 3))));
+        assert_eq!("2021.14".parse(), Ok(Version(2021, 14)));
         for text in ["", "2", "2.x", "2.4.1.1", "+2.4", "2.-4", "2.99999"] {
             assert_eq!(
                 text.parse::<Version>(),
@@ -67,5 +73,15 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn each_library_has_versions_of_its_own() {
+        assert!(Library::Nccl.covers(Version(2, 4)).is_ok());
+        let error = Library::Nccl.covers(Version(2, 31)).unwrap_err().to_string();
+        assert_eq!(error, "NCCL 2.31 is not covered: 2.4 to 2.30 are");
+        assert!(Library::Rccl.covers(Version(2, 7)).is_err());
+        assert!(Library::OneCcl.covers(Version(2, 30)).is_err());
+        assert!(Library::OneCcl.covers(Version(2021, 14)).is_ok());
     }
 }

@@ -17,6 +17,7 @@ mod ignition;
 mod image_script;
 mod kernel_install;
 mod machineconfig;
+mod nccl_job;
 mod network_operator;
 mod networkd;
 mod provision;
@@ -27,6 +28,7 @@ mod tuned;
 mod udev;
 mod yaml;
 
+pub use nccl_job::{Collective, Job, JobForm};
 pub use targets::{TARGETS, Target};
 
 use serde::Serialize;
@@ -74,10 +76,12 @@ pub struct Options {
     pub talos_extensions: Vec<String>,
     /// MachineConfig role (machine config pool).
     pub role: String,
+    /// The benchmark of `nccl-job`.
+    pub job: Job,
 }
 
 impl Default for Options {
-    /// x86-64, no text of the profile, Debian family, role `worker`, no Talos release.
+    /// x86-64, no text of the profile, Debian family, role `worker`, no Talos release, [`Job::default`].
     fn default() -> Options {
         Options {
             arch: Arch::X86_64,
@@ -87,6 +91,7 @@ impl Default for Options {
             talos_version: None,
             talos_extensions: Vec::new(),
             role: "worker".to_owned(),
+            job: Job::default(),
         }
     }
 }
@@ -197,6 +202,15 @@ pub enum RenderError {
     BadRole {
         /// As given.
         role: String,
+    },
+    /// A job for Kubernetes without an image.
+    #[error("pods need an image with nccl-tests: name it with --image")]
+    NoImage,
+    /// Pods that cannot be in the network of their host.
+    #[error("--host-network does not go with this job: {why}")]
+    HostNetwork {
+        /// Why not, and what to do.
+        why: &'static str,
     },
     /// The YAML library refused.
     #[error("{document} cannot be written as YAML")]

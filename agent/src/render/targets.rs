@@ -4,7 +4,7 @@ use crate::kind::contribution::Contributions;
 
 use super::{
     Options, RenderError, Rendered, ansible, bootc, butane, cloud_init, gpu_operator, grub,
-    ignition, image_script, kernel_install, machineconfig, network_operator, networkd,
+    ignition, image_script, kernel_install, machineconfig, nccl_job, network_operator, networkd,
     sriov_operator, talos, tuned, udev,
 };
 
@@ -130,6 +130,12 @@ pub const TARGETS: &[Target] = &[
         about: "mkosi.postinst script that runs `bedplate apply --root` in the image build",
         paths: &["mkosi.postinst"],
         render: image_script::mkosi,
+    },
+    Target {
+        name: "nccl-job",
+        about: "benchmark of nccl-tests as a job: Kubernetes Job, MPIJob, LeaderWorkerSet, or Slurm",
+        paths: &["nccl-job.yaml", "nccl-job.sbatch"],
+        render: nccl_job::render,
     },
     Target {
         name: "network-operator",

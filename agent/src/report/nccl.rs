@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::nccl::env::Advice;
-use crate::nccl::variables::VARIABLES;
+use crate::nccl::library::Library;
+use crate::nccl::variables;
 use crate::nccl::version::Version;
 use crate::visible::one_line;
 
@@ -26,7 +27,7 @@ pub enum Form {
 
 /// The variables, each below its reason; with `verbose` also what is left out, and why.
 pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
-    let mut out = format!("# NCCL {}\n", advice.nccl_version);
+    let mut out = format!("# {} {}\n", advice.library, advice.nccl_version);
     for setting in &advice.set {
         let (name, value) = (setting.name, one_line(&setting.value));
         let line = match form {
@@ -38,7 +39,11 @@ pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
         let _ = write!(out, "# {}\n{line}\n", one_line(&setting.why));
     }
     if verbose {
-        out += "#\n# Left alone:\n";
+        out += "#\n# Left alone";
+        if let Some(version) = &advice.known_to {
+            let _ = write!(out, " (as {} {version} is; later versions may differ)", advice.library);
+        }
+        out += ":\n";
         for row in &advice.left_out {
             let default =
                 row.default.map(|value| format!(" Default: {value}.")).unwrap_or_default();
@@ -76,8 +81,7 @@ pub fn schema() -> schemars::Schema {
 
 /// `docs/nccl.md`.
 pub fn markdown() -> String {
-    let mut out = format!(
-        "# What NCCL should be told\n\n\
+    let mut out = "# What NCCL should be told\n\n\
          Very little: NCCL looks at the machine itself, and what is set against it holds for machines and versions that it was never \
          meant for.\n\
          `bedplate nccl env` prints what is needed on a host, each with its reason; `-v` also what people are told to set, and why it \
@@ -88,20 +92,51 @@ pub fn markdown() -> String {
          $ bedplate nccl env --format k8s                       # for the env list of a container\n\
          $ bedplate nccl env --format slurm                     # for a TaskProlog script\n\
          $ bedplate nccl env --nccl-version 2.18 --snapshot node.bp -v\n\
+         # bedplate nccl env --library rccl >/etc/rccl.conf     # AMD\n\
+         $ bedplate nccl env --library oneccl                   # Intel\n\
          ```\n\n\
          `NCCL_IB_HCA` names the ACTIVE ports near GPUs (PIX or PXB, or by a Data Direct function; on Grace and its successors, from 2.29 on, the \
-         same NUMA node), in the exact form with `=`. Where no port is near, it names all that are ACTIVE and says so. Before 2.21 RoCE \
+         same NUMA node), in the exact form with `=` (from 2.5 on; 2.4 knows prefixes alone, and what they take along is said). Where no \
+         port is near, it names all that are ACTIVE and says so. Before 2.21 RoCE \
          needs `NCCL_IB_GID_INDEX`; it is printed where all these ports have their RoCE v2 entry at one index. The list is that of one \
          host: hosts of one model have the same, others may not.\n\n\
-         Never run with NCCL: no machine with GPUs was at hand.\n\n\
-         ## Variables\n\n\
-         Versions {} to {}; sources are sections of the handbook.\n\n\
-         | variable | versions | default | decides | passed around, and why it is left alone | source |\n\
-         |---|---|---|---|---|---|\n",
-        Version::OLDEST,
-        Version::NEWEST,
+         Without `--library` it is that of the maker of the host's GPUs. Never run with any of them: no machine with GPUs was at hand.\n\n\
+         ## Variables\n\n"
+        .to_owned();
+    out += &intro(
+        Library::Nccl,
+        "Versions and defaults were read from the source of each release; other sources are sections of the handbook.",
     );
-    for row in VARIABLES {
+    table(&mut out, Library::Nccl);
+    out += "\n## RCCL\n\n";
+    out += &intro(
+        Library::Rccl,
+        "Its versions are those of NCCL that it follows (`RCCL 2.21.5 for ROCm 6.3`). It reads NCCL's names, `NCCL_IB_HCA` with `=` \
+         among them. Up to 2.21, of which the source was read, it has the variables and defaults above, except for those below; what \
+         later versions have by default is not known here unless the table says it. It reads /etc/rccl.conf from 2.12 (ROCm 5.3) on, \
+         /etc/nccl.conf before.",
+    );
+    table(&mut out, Library::Rccl);
+    out += "\n## oneCCL\n\n";
+    out += &intro(
+        Library::OneCcl,
+        "Its list of NICs is `CCL_MNIC_NAME`: names of devices, which stand for all that begin with them; there is no exact form, and no \
+         port. It is read with `CCL_ATL_TRANSPORT=ofi` alone. oneCCL has no variables for the GID index, the traffic class or timeouts, \
+         and reads no file.",
+    );
+    table(&mut out, Library::OneCcl);
+    out
+}
+
+fn intro(library: Library, text: &str) -> String {
+    let (oldest, newest) = library.versions();
+    format!("Versions {oldest} to {newest}. {text}\n\n")
+}
+
+fn table(out: &mut String, library: Library) {
+    *out += "| variable | versions | default | decides | passed around, and why it is left alone | source |\n\
+             |---|---|---|---|---|---|\n";
+    for row in variables::own(library) {
         let default = |(from, value): &(Version, &str)| format!("{value} (from {from})");
         let defaults: Vec<String> = row.defaults.iter().map(default).collect();
         let advice = row.advice.as_ref();
@@ -111,11 +146,10 @@ pub fn markdown() -> String {
             "| `{}` | {} | {} | {} | {} | {} |",
             row.name,
             row.versions(),
-            defaults.join(", "),
+            defaults.join("; "),
             row.decides,
             advice.unwrap_or_default(),
             row.source
         );
     }
-    out
 }

@@ -1,4 +1,4 @@
-//! `bedplate nccl env`: what NCCL should be told on a host.
+//! `bedplate nccl env`: what NCCL, RCCL or oneCCL should be told on a host.
 
 use std::path::Path;
 
@@ -25,11 +25,18 @@ fn what_nccl_is_told() {
             &["nccl", "env", "--demo", "b300", "--format", "slurm"],
             &["nccl", "env", "--demo", "grace", "--nccl-version", "2.28"],
             &["nccl", "env", "--demo", "mi300x", "--json"],
+            &["nccl", "env", "--demo", "mi300x", "--nccl-version", "2.21", "-v"],
+            &["nccl", "env", "--demo", "mi300x", "--nccl-version", "2.27", "-v"],
+            &["nccl", "env", "--demo", "mi300x", "--library", "nccl"],
+            &["nccl", "env", "--demo", "hgx", "--library", "oneccl", "-v"],
+            &["nccl", "env", "--demo", "hgx", "--library", "oneccl", "--format", "conf"],
+            &["nccl", "env", "--demo", "hgx", "--nccl-version", "2.4"],
             &["nccl", "env", "--snapshot", "plain.bp"],
             &["nccl", "env", "--snapshot", "unread.bp"],
             &["nccl", "env", "--root", "image"],
             &["nccl", "env", "--nccl-version", "2.x"],
-            &["nccl", "env", "--nccl-version", "3.1"],
+            &["nccl", "env", "--demo", "hgx", "--nccl-version", "3.1"],
+            &["nccl", "env", "--demo", "mi300x", "--nccl-version", "2.7"],
         ],
     );
 }

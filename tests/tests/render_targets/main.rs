@@ -4,6 +4,7 @@
 
 mod consumers;
 mod golden;
+mod jobs;
 mod schemas;
 mod shipped;
 mod udev;

@@ -2,6 +2,7 @@
 
 use bedplate::render::Options;
 use bedplate_tests::fixtures::{document, find, unknown_fields};
+use jsonschema::Validator;
 use serde_json::{Value, json};
 
 use crate::shipped::{Made, made, made_with};
@@ -16,7 +17,11 @@ fn resource(name: &str) -> Option<Value> {
 }
 
 fn complaints(schema: &Value, value: &Value) -> Vec<String> {
-    let validator = jsonschema::validator_for(schema).unwrap();
+    complaints_of(&jsonschema::validator_for(schema).unwrap(), schema, value)
+}
+
+/// What a schema has against a document, fields that it does not know among it.
+pub fn complaints_of(validator: &Validator, schema: &Value, value: &Value) -> Vec<String> {
     let errors =
         validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path()));
     errors.chain(unknown_fields(schema, schema, value)).collect()
@@ -40,7 +45,7 @@ fn of_patches(schema: &Value) -> Value {
 }
 
 /// The documents of a YAML stream.
-fn documents(text: &str) -> Vec<Value> {
+pub fn documents(text: &str) -> Vec<Value> {
     text.split("\n---\n").map(document).collect()
 }
 

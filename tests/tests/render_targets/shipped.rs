@@ -6,7 +6,7 @@ use bedplate::facts::{Arch, Depth};
 use bedplate::kind;
 use bedplate::ledger::Ledger;
 use bedplate::profile::{LayerText, load, shipped, show};
-use bedplate::render::{self, Options, OutFile, Rendered, TARGETS};
+use bedplate::render::{self, Job, Options, OutFile, Rendered, TARGETS};
 
 /// VFs with what a rule can say of them; what a port cannot have is not checked before it is applied.
 const VFS: &str = r#"schema = 1
@@ -90,7 +90,11 @@ pub fn made_with(target: &str, options: &Options) -> Vec<Made> {
 
 #[test]
 fn every_target_renders_every_shipped_profile() {
-    let options = Options { talos_version: Some("1.14".to_owned()), ..Options::default() };
+    let options = Options {
+        talos_version: Some("1.14".to_owned()),
+        job: Job { image: Some("registry.example/nccl-tests".to_owned()), ..Job::default() },
+        ..Options::default()
+    };
     for target in TARGETS {
         let all = made_with(target.name, &options);
         let files = all.iter().filter(|made| !made.rendered.files.is_empty()).count();

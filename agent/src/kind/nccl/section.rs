@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::conf::{LONGEST_VALUE, Variable};
-use crate::nccl::variables::VARIABLES;
+use crate::nccl::library::Library;
+use crate::nccl::variables::own;
 use crate::section::{
     At, Checker, Diagnostic, Entry, Finisher, Hit, Leaf, Lint, ListEntry, Overlay, Printer, Reason,
     Rule, ScalarEntry, SectionLint, Severity, Sources, key_of, section,
@@ -210,7 +211,7 @@ const SITE_DECIDES: [&str; 3] = ["NCCL_IB_TC", "NCCL_IB_TIMEOUT", "NCCL_NET"];
 /// Variables that are set to what people are told to set, word for word.
 fn folklore(section: &NcclLayer) -> Vec<Hit> {
     let told = |name: &str, value: &str| {
-        let row = VARIABLES.iter().find(|row| row.name == name && !SITE_DECIDES.contains(&name));
+        let row = own(Library::Nccl).iter().find(|row| row.name == name && !SITE_DECIDES.contains(&name));
         let advice = row.and_then(|row| row.advice.as_ref());
         advice.is_some_and(|advice| advice.value.split(" or ").any(|told| told == value))
     };

@@ -25,7 +25,7 @@ const FAR: Option<Distance> = Some(Distance::Sys);
 fn of(ports: &[(&RdmaPort, Option<Distance>)], version: &str) -> Advice {
     let candidates: Vec<Candidate> =
         ports.iter().map(|(port, distance)| Candidate { port, distance: *distance }).collect();
-    advise(&candidates, Distance::Pxb, version.parse().unwrap())
+    advise(&candidates, Distance::Pxb, Library::Nccl, version.parse().unwrap())
 }
 
 fn value<'a>(advice: &'a Advice, name: &str) -> Option<&'a str> {
@@ -116,4 +116,39 @@ fn mixed_link_layers_and_lists_too_long_for_a_file_are_said() {
         (0..200).map(|n| port(&format!("mlx5_{n}/1"), ACTIVE, None)).collect();
     let many: Vec<_> = many.iter().map(|port| (port, NEAR)).collect();
     assert!(of(&many, "2.30").notes[0].contains("1023"));
+}
+
+/// `=` would be part of a name there, and no device has it.
+#[test]
+fn the_oldest_version_gets_names_that_it_understands() {
+    let (one, ten) = (port("mlx5_1/1", ACTIVE, None), port("mlx5_10/1", ACTIVE, None));
+    let advice = of(&[(&one, NEAR), (&ten, FAR)], "2.4");
+    assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("mlx5_1:1"));
+    assert_eq!(
+        advice.notes,
+        ["NCCL 2.4 knows prefixes alone, and takes mlx5_10 along: 2.5 and later have exact names"]
+    );
+    assert_eq!(value(&of(&[(&one, NEAR), (&ten, FAR)], "2.5"), "NCCL_IB_HCA"), Some("=mlx5_1:1"));
+    assert!(of(&[(&one, NEAR), (&ten, NEAR)], "2.4").notes.is_empty());
+}
+
+#[test]
+fn rccl_gets_what_nccl_gets_and_oneccl_names_of_devices() {
+    let (one, two) = (port("mlx5_1/1", ACTIVE, Some(3)), port("mlx5_2/1", ACTIVE, Some(3)));
+    let second = port("mlx5_2/2", ACTIVE, Some(3));
+    let ports = [&one, &two, &second];
+    let candidates: Vec<Candidate> =
+        ports.iter().map(|port| Candidate { port, distance: NEAR }).collect();
+    let of = |library, version| advise(&candidates, Distance::Pxb, library, version);
+    let rccl = of(Library::Rccl, Version(2, 18));
+    assert_eq!(value(&rccl, "NCCL_IB_HCA"), Some("=mlx5_1:1,mlx5_2:1,mlx5_2:2"));
+    assert_eq!(value(&rccl, "NCCL_IB_GID_INDEX"), Some("3"));
+    assert!(rccl.set[0].why.starts_with("RCCL 2.18 "), "{:?}", rccl.set);
+    let left = rccl.left_out.iter().find(|row| row.name == "NCCL_DMABUF_ENABLE").unwrap();
+    assert_eq!((left.advice, left.default), ("1", Some("0")));
+    let oneccl = of(Library::OneCcl, Version(2021, 14));
+    assert_eq!(oneccl.set.len(), 1);
+    assert_eq!(value(&oneccl, "CCL_MNIC_NAME"), Some("mlx5_1,mlx5_2"));
+    assert!(oneccl.notes[0].contains("CCL_ATL_TRANSPORT=ofi"), "{:?}", oneccl.notes);
+    assert!(oneccl.left_out.iter().all(|row| !row.name.starts_with("NCCL_")));
 }

@@ -1,67 +1,15 @@
-//! The variables of NCCL that people set on GPUDirect RDMA hosts: where they exist, what they are without being set, and what
-//! is wrong with what is passed around about them. One row each; docs/nccl.md is made of them.
+//! The variables of NCCL. Versions and defaults were read from the source of every release from v2.4.2-1 to v2.30.7-1.
 
-use super::version::Version;
-
-/// One variable.
-#[derive(Debug)]
-pub struct Variable {
-    /// Its name.
-    pub name: &'static str,
-    /// The first version that has it; `None`: the oldest that the table knows has it.
-    pub since: Option<Version>,
-    /// The first version without it.
-    pub removed: Option<Version>,
-    /// What it is where nobody sets it: from which version on, and the value.
-    pub defaults: &'static [(Version, &'static str)],
-    /// What it decides.
-    pub decides: &'static str,
-    /// A value that is passed around, and why it is not set here.
-    pub advice: Option<Advice>,
-    /// Where that is said.
-    pub source: &'static str,
-}
-
-/// What people are told to set.
-#[derive(Debug)]
-pub struct Advice {
-    /// The value.
-    pub value: &'static str,
-    /// Why not.
-    pub why_not: &'static str,
-}
-
-impl Variable {
-    /// Whether a version has it.
-    pub fn exists_in(&self, version: Version) -> bool {
-        self.since.is_none_or(|since| since <= version)
-            && self.removed.is_none_or(|removed| version < removed)
-    }
-
-    /// What it is in a version where nobody sets it.
-    pub fn default_in(&self, version: Version) -> Option<&'static str> {
-        let known = self.defaults.iter().rev().find(|(from, _)| *from <= version);
-        known.filter(|_| self.exists_in(version)).map(|(_, value)| *value)
-    }
-
-    /// In which versions it is there, in words.
-    pub fn versions(&self) -> String {
-        match (self.since, self.removed) {
-            (None, None) => "all".to_owned(),
-            (Some(since), None) => format!("since {since}"),
-            (None, Some(removed)) => format!("before {removed}"),
-            (Some(since), Some(removed)) => format!("since {since}, before {removed}"),
-        }
-    }
-}
+use super::super::version::Version;
+use super::{Advice, Variable};
 
 /// The table, in alphabetic order.
-pub const VARIABLES: &[Variable] = &[
+pub(super) const VARIABLES: &[Variable] = &[
     Variable {
         name: "NCCL_CROSS_NIC",
-        since: None,
+        since: Some(Version(2, 5)),
         removed: None,
-        defaults: &[(Version(2, 4), "2 (automatic)")],
+        defaults: &[(Version(2, 5), "2 (automatic)")],
         decides: "whether rings and trees may use different NICs on different nodes",
         advice: Some(Advice {
             value: "0 or 1",
@@ -84,10 +32,31 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "NCCL_GDRCOPY_ENABLE",
-        since: None,
+        since: Some(Version(2, 9)),
         removed: None,
-        defaults: &[(Version(2, 4), "0")],
+        defaults: &[(Version(2, 9), "0")],
         decides: "whether control words are written with GDRCopy",
+        advice: None,
+        source: "handbook §8.5",
+    },
+    Variable {
+        name: "NCCL_IB_ADDR_FAMILY",
+        since: Some(Version(2, 21)),
+        removed: None,
+        defaults: &[(Version(2, 21), "AF_INET")],
+        decides: "of which family the address of the entry is that NCCL looks for in the GID table",
+        advice: Some(Advice {
+            value: "AF_INET6",
+            why_not: "needed where the fabric has no IPv4, and only there",
+        }),
+        source: "handbook §8.5",
+    },
+    Variable {
+        name: "NCCL_IB_ADDR_RANGE",
+        since: Some(Version(2, 21)),
+        removed: None,
+        defaults: &[(Version(2, 21), "unset (any)")],
+        decides: "in which network (10.0.0.0/16) the address of that entry is",
         advice: None,
         source: "handbook §8.5",
     },
@@ -127,18 +96,19 @@ pub const VARIABLES: &[Variable] = &[
         since: None,
         removed: None,
         defaults: &[(Version(2, 4), "every active port")],
-        decides: "which RDMA devices and ports are used; without `=` a name stands for all that begin with it (mlx5_1 for mlx5_10)",
+        decides: "which RDMA devices and ports are used; without `=`, which 2.5 brought, a name stands for all that begin with it (mlx5_1 \
+                  for mlx5_10)",
         advice: None,
         source: "handbook §8.5",
     },
     Variable {
         name: "NCCL_IB_MERGE_VFS",
-        since: None,
+        since: Some(Version(2, 18)),
         removed: None,
-        defaults: &[(Version(2, 30), "1")],
+        defaults: &[(Version(2, 18), "1")],
         decides: "whether VFs of one bus are taken for one NIC",
         advice: None,
-        source: "handbook §8.1",
+        source: "handbook §8.1; NCCL src/transport/net_ib.cc",
     },
     Variable {
         name: "NCCL_IB_PCI_RELAXED_ORDERING",
@@ -162,10 +132,34 @@ pub const VARIABLES: &[Variable] = &[
         source: "handbook §8.5",
     },
     Variable {
+        name: "NCCL_IB_RETRY_CNT",
+        since: None,
+        removed: None,
+        defaults: &[(Version(2, 4), "7")],
+        decides: "how often a lost packet is sent again before a job fails",
+        advice: Some(Advice {
+            value: "7",
+            why_not: "that is the default, and the most that the field holds",
+        }),
+        source: "handbook §8.5",
+    },
+    Variable {
+        name: "NCCL_IB_ROCE_VERSION_NUM",
+        since: Some(Version(2, 21)),
+        removed: None,
+        defaults: &[(Version(2, 21), "2")],
+        decides: "which version of RoCE that entry is of",
+        advice: Some(Advice { value: "2", why_not: "that is the default" }),
+        source: "handbook §8.5",
+    },
+    Variable {
         name: "NCCL_IB_SL",
         since: None,
         removed: None,
-        defaults: &[(Version(2, 4), "0"), (Version(2, 26), "-1 (acts as 0)")],
+        defaults: &[
+            (Version(2, 4), "0"),
+            (Version(2, 26), "-1 (the traffic class of the communicator, else 0)"),
+        ],
         decides: "the service level on InfiniBand; on RoCE the priority comes from NCCL_IB_TC",
         advice: None,
         source: "handbook §8.5",
@@ -174,7 +168,10 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_IB_TC",
         since: None,
         removed: None,
-        defaults: &[(Version(2, 4), "0"), (Version(2, 26), "-1 (acts as 0)")],
+        defaults: &[
+            (Version(2, 4), "0"),
+            (Version(2, 26), "-1 (the traffic class of the communicator, else 0)"),
+        ],
         decides: "the traffic class, on RoCE the DSCP in its upper six bits",
         advice: Some(Advice {
             value: "106",
@@ -196,9 +193,9 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "NCCL_NET",
-        since: None,
+        since: Some(Version(2, 10)),
         removed: None,
-        defaults: &[(Version(2, 4), "unset (a plugin, then IB, then Socket)")],
+        defaults: &[(Version(2, 10), "unset (a plugin, then IB, then Socket)")],
         decides: "which network is used, by name",
         advice: Some(Advice {
             value: "IB",
@@ -220,6 +217,7 @@ pub const VARIABLES: &[Variable] = &[
         since: None,
         removed: None,
         defaults: &[
+            (Version(2, 4), "2 (PXB; numbers alone)"),
             (Version(2, 6), "PXB"),
             (Version(2, 29), "P2C with NCCL_NET_GDR_C2C=1, else PXB"),
         ],
@@ -229,28 +227,44 @@ pub const VARIABLES: &[Variable] = &[
             why_not: "a legacy number for SYS: any distance, which can be slower than staging in host memory across sockets; where it has \
                       to be, a word (PHB), and measured",
         }),
-        source: "handbook §8.4",
+        source: "handbook §8.4; NCCL src/graph/paths.cc, src/transport/net.cc",
     },
     Variable {
         name: "NCCL_NET_GDR_READ",
         since: None,
         removed: None,
-        defaults: &[(Version(2, 4), "-2 (automatic)")],
+        defaults: &[
+            (Version(2, 4), "-2 (where the GPU has NVLink)"),
+            (Version(2, 19), "-2 (from Ampere on, else where the GPU has NVLink)"),
+        ],
         decides: "whether NICs read GPU memory when sending",
-        advice: Some(Advice { value: "1", why_not: "automatic: always on from Ampere on" }),
-        source: "handbook §8.4",
+        advice: Some(Advice {
+            value: "1",
+            why_not: "automatic, and always on from Ampere on since 2.19",
+        }),
+        source: "handbook §8.4; NCCL src/graph/paths.cc",
     },
     Variable {
         name: "NCCL_P2P_LEVEL",
         since: None,
         removed: None,
-        defaults: &[(Version(2, 6), "PXB (SYS on AMD CPUs with at most 2 GPUs)")],
+        defaults: &[
+            (Version(2, 4), "3 (PHB; numbers alone)"),
+            (Version(2, 5), "3 (PHB) on several sockets, 2 (PXB) on one; numbers alone"),
+            (Version(2, 6), "SYS; PXB on Arm and on Intel's Broadwell"),
+            (
+                Version(2, 7),
+                "SYS; PXB on Arm and on Intel's Broadwell, PHB on other CPUs of Intel's",
+            ),
+            (Version(2, 9), "SYS; PXB on Arm and on CPUs of Intel's and Zhaoxin's"),
+            (Version(2, 23), "PXB; SYS on AMD CPUs with at most 2 GPUs"),
+        ],
         decides: "up to which distance GPUs use each other's memory over PCIe",
         advice: Some(Advice {
             value: "a number",
             why_not: "legacy numbers mean other distances in other versions; anything that is no level is ignored without a word",
         }),
-        source: "handbook §8.3, §8.4",
+        source: "handbook §8.3, §8.4; NCCL src/graph/paths.cc, src/transport/p2p.cc",
     },
     Variable {
         name: "NCCL_SHM_DISABLE",
@@ -271,38 +285,3 @@ pub const VARIABLES: &[Variable] = &[
         source: "handbook §8.5",
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_are_in_order_and_their_defaults_too() {
-        assert!(VARIABLES.is_sorted_by(|a, b| a.name < b.name));
-        for row in VARIABLES {
-            assert!(row.defaults.is_sorted_by(|a, b| a.0 < b.0), "{}", row.name);
-            let born = row.since.unwrap_or(Version::OLDEST);
-            assert!(row.defaults.iter().all(|(from, _)| *from >= born), "{}", row.name);
-            // A variable of the newest version has a default there.
-            assert_eq!(
-                row.exists_in(Version::NEWEST),
-                row.default_in(Version::NEWEST).is_some(),
-                "{}",
-                row.name
-            );
-        }
-    }
-
-    #[test]
-    fn defaults_are_those_of_the_version() {
-        let of = |name: &str, version| {
-            VARIABLES.iter().find(|row| row.name == name).unwrap().default_in(version)
-        };
-        assert_eq!(of("NCCL_IB_TIMEOUT", Version(2, 13)), Some("14"));
-        assert_eq!(of("NCCL_IB_TIMEOUT", Version(2, 22)), Some("18"));
-        assert_eq!(of("NCCL_IB_TIMEOUT", Version(2, 23)), Some("20"));
-        assert_eq!(of("NCCL_IB_GID_INDEX", Version(2, 20)), Some("0"));
-        assert_eq!(of("NCCL_DMABUF_ENABLE", Version(2, 12)), None);
-        assert_eq!(of("NCCL_IB_CUDA_SUPPORT", Version(2, 4)), None);
-    }
-}

@@ -1,0 +1,24 @@
+//! The list of NICs of oneCCL.
+
+use super::{Candidate, Chosen, Setting, taken_along};
+
+/// `CCL_MNIC_NAME`: names of devices, which stand for all that begin with them, without ports.
+pub(super) fn nics(chosen: &Chosen, ports: &[Candidate], notes: &mut Vec<String>) -> Setting {
+    let mut names: Vec<String> = chosen.names();
+    names.iter_mut().for_each(|name| name.truncate(name.find(':').unwrap_or(name.len())));
+    names.dedup();
+    let more = taken_along(chosen, ports);
+    if !more.is_empty() {
+        notes.push(format!("oneCCL knows prefixes alone, and takes {} along", more.join(", ")));
+    }
+    notes.push(
+        "oneCCL reads CCL_MNIC_NAME with CCL_ATL_TRANSPORT=ofi alone; with MPI, its default, the MPI library chooses the NICs"
+            .to_owned(),
+    );
+    if names.len() > 1 {
+        notes.push(
+            "without CCL_MNIC=local or global oneCCL uses the first of these NICs alone".to_owned(),
+        );
+    }
+    Setting { name: "CCL_MNIC_NAME", value: names.join(","), why: chosen.why.clone() }
+}

@@ -1,0 +1,90 @@
+//! Collective libraries: NCCL, its fork RCCL, and oneCCL.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::variables::{self, RCCL_READ, Variable, rccl_default};
+use super::version::{Version, VersionError};
+
+/// Which library a job uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Library {
+    /// NVIDIA's.
+    Nccl,
+    /// AMD's fork of it.
+    Rccl,
+    /// Intel's.
+    OneCcl,
+}
+
+impl Library {
+    /// All.
+    pub const ALL: [Library; 3] = [Library::Nccl, Library::Rccl, Library::OneCcl];
+
+    /// The oldest and the newest version that the tables cover. RCCL's versions are those of NCCL that they follow; the oldest
+    /// is that of ROCm 4.2. oneCCL got its list of NICs with 2021.4.
+    pub fn versions(self) -> (Version, Version) {
+        match self {
+            Library::Nccl => (Version::OLDEST, Version::NEWEST),
+            Library::Rccl => (Version(2, 8), Version(2, 30)),
+            Library::OneCcl => (Version(2021, 4), Version(2021, 14)),
+        }
+    }
+
+    /// The version, if the tables cover it.
+    ///
+    /// # Errors
+    /// [`VersionError::Unknown`].
+    pub fn covers(self, version: Version) -> Result<Version, VersionError> {
+        let (oldest, newest) = self.versions();
+        match (oldest..=newest).contains(&version) {
+            true => Ok(version),
+            false => Err(VersionError::Unknown { library: self, version, oldest, newest }),
+        }
+    }
+
+    /// The newest version of which the tables know all that they say; later ones only where a row speaks of them.
+    pub fn known_to(self) -> Version {
+        match self {
+            Library::Rccl => RCCL_READ,
+            Library::Nccl | Library::OneCcl => self.versions().1,
+        }
+    }
+
+    /// The file for all jobs of a host that it reads when it starts (handbook §8.6; RCCL src/misc/param.cc, whose own name came
+    /// with ROCm 5.3).
+    pub fn file(self, version: Version) -> Option<&'static str> {
+        match self {
+            Library::Nccl => Some("/etc/nccl.conf"),
+            Library::Rccl if version < Version(2, 12) => Some("/etc/nccl.conf"),
+            Library::Rccl => Some("/etc/rccl.conf"),
+            Library::OneCcl => None,
+        }
+    }
+
+    /// Its variables, in alphabetic order.
+    pub fn variables(self) -> Vec<Variable> {
+        variables::table(self)
+    }
+
+    /// What a variable is in a version where nobody sets it; `None`: there is no such variable, or it is not known.
+    pub fn default_of(self, row: &Variable, version: Version) -> Option<&'static str> {
+        match self {
+            Library::Rccl => rccl_default(row, version),
+            Library::Nccl | Library::OneCcl => row.default_in(version),
+        }
+    }
+}
+
+impl fmt::Display for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Library::Nccl => "NCCL",
+            Library::Rccl => "RCCL",
+            Library::OneCcl => "oneCCL",
+        })
+    }
+}

@@ -1,0 +1,219 @@
+//! Benchmarks as jobs, against the schemas in `tests/schemas`, and run with programs that only say what they were asked.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use bedplate::render::{Collective, Job, JobForm, Options, Rendered};
+use bedplate_tests::fixtures::{document, tool};
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+use crate::consumers::{said, write};
+use crate::schemas::{complaints_of, documents};
+use crate::shipped::{Made, made_with};
+
+fn options(form: JobForm, nodes: u16) -> Options {
+    let job = Job {
+        form,
+        nodes,
+        test: Collective::AllGather,
+        image: Some("registry.example/nccl-tests:2.17".to_owned()),
+        networks: vec!["rdma/compute".to_owned()],
+        ..Job::default()
+    };
+    Options { job, ..Options::default() }
+}
+
+/// A published schema.
+struct Schema {
+    text: Value,
+    validator: Validator,
+}
+
+impl Schema {
+    fn of(kind: &str) -> Schema {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schemas/{kind}.json"));
+        let text = document(&fs::read_to_string(path).unwrap());
+        Schema { validator: jsonschema::validator_for(&text).unwrap(), text }
+    }
+
+    fn complaints(&self, object: &Value) -> Vec<String> {
+        complaints_of(&self.validator, &self.text, object)
+    }
+}
+
+#[test]
+fn objects_fit_what_the_projects_publish() {
+    let forms = [JobForm::Job, JobForm::MpiJob, JobForm::LeaderWorkerSet];
+    let mut schemas = BTreeMap::new();
+    for (form, nodes) in forms.iter().flat_map(|form| [(*form, 1), (*form, 4)]) {
+        for Made { what, rendered } in made_with("nccl-job", &options(form, nodes)) {
+            for object in documents(&rendered.file("nccl-job.yaml").unwrap().text) {
+                let kind = object["kind"].as_str().unwrap().to_lowercase();
+                let schema = schemas.entry(kind).or_insert_with_key(|kind| Schema::of(kind));
+                assert_eq!(schema.complaints(&object), [] as [String; 0], "{what}: {object:#}");
+                // It tells a right object from a wrong one.
+                let mut misspelt = object.clone();
+                misspelt["spec"]["completion"] = json!(1);
+                assert!(!schema.complaints(&misspelt).is_empty(), "{misspelt:#}");
+            }
+        }
+    }
+    let seen: Vec<&String> = schemas.keys().collect();
+    assert_eq!(seen, ["job", "leaderworkerset", "mpijob", "service"]);
+}
+
+/// A program in `directory` that writes its arguments, one a line, to `NAME.said`.
+fn pretend(directory: &Path, name: &str) {
+    let path = directory.join(name);
+    let text = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >>'{}.said'\n", path.display());
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// An image, a directory and a value that a shell would read otherwise come through whole, and nothing is run by them.
+#[test]
+fn the_batch_script_passes_its_values_on_as_they_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let touched = directory.path().join("touched");
+    let evil = format!("x'; touch {0}; $(touch {0}) `touch {0}` \"\\ #", touched.display());
+    let mut options = options(JobForm::Slurm, 2);
+    options.job.networks.clear();
+    options.job.image = Some(evil.clone());
+    options.job.directory = Some(evil.clone());
+    let made = made_with("nccl-job", &options);
+    let rendered: &Rendered = &made[0].rendered;
+    write(rendered, directory.path());
+    let script = directory.path().join("nccl-job.sbatch");
+    pretend(directory.path(), "srun");
+    let path = format!("{}:/usr/bin:/bin", directory.path().display());
+    let output = Command::new("bash").arg(&script).env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(!touched.exists());
+    let args = lines(&directory.path().join("srun.said"));
+    assert_eq!(
+        args[..4],
+        ["--kill-on-bad-exit=1", &format!("--container-image={evil}"), "bash", "-c"]
+    );
+    let program = format!("{evil}/all_gather_perf");
+    assert_eq!(args[5..], ["task", &program, "-b", "8", "-e", "8G", "-f", "2", "-g", "1"]);
+    // What each task runs hands the rest on.
+    let task =
+        Command::new("bash").args(["-c", &args[4], "task", "printf", "%s|", "a b", "$c"]).output();
+    assert_eq!(String::from_utf8_lossy(&task.unwrap().stdout), "a b|$c|");
+}
+
+#[test]
+fn batch_scripts_are_bash() {
+    let shellcheck = tool("shellcheck");
+    for (nodes, image) in [(1, None), (16, Some("nvcr.io#nvidia/pytorch:25.10".to_owned()))] {
+        let mut options = options(JobForm::Slurm, nodes);
+        options.job.image = image;
+        for Made { what, rendered } in made_with("nccl-job", &options) {
+            let directory = tempfile::tempdir().unwrap();
+            write(&rendered, directory.path());
+            let script = directory.path().join("nccl-job.sbatch");
+            let mut checks = vec![Command::new("bash")];
+            checks[0].arg("-n");
+            if let Some(shellcheck) = &shellcheck {
+                checks.push(Command::new(shellcheck));
+                // The task's own shell is to read what is in single quotes.
+                checks[1].arg("--exclude=SC2016");
+            }
+            for check in &mut checks {
+                let output = check.arg(&script).output().unwrap();
+                assert!(output.status.success(), "{what}: {}", said(&output));
+            }
+            // Slurm reads options up to the first command.
+            let text = fs::read_to_string(&script).unwrap();
+            let commands = text.lines().skip_while(|line| line.starts_with('#'));
+            assert!(!commands.clone().any(|line| line.starts_with("#SBATCH")), "{text}");
+            assert!(text.contains(&format!("\n#SBATCH --nodes={nodes}\n")), "{text}");
+        }
+    }
+}
+
+/// What pods of several nodes run, with programs in place of ssh, sshd and mpirun.
+#[test]
+fn the_first_pod_waits_for_the_others_and_calls_mpirun() {
+    for (form, index, ends) in [
+        (JobForm::Job, "JOB_COMPLETION_INDEX", "exec \"$@\"\n"),
+        (JobForm::LeaderWorkerSet, "LWS_WORKER_INDEX", "exec sleep infinity\n"),
+    ] {
+        let made = made_with("nccl-job", &options(form, 2));
+        let object = documents(&made[0].rendered.files[0].text).pop().unwrap();
+        let places = ["/spec/template", "/spec/leaderWorkerTemplate/workerTemplate"];
+        let pod = places.iter().find_map(|place| object.pointer(place)).unwrap();
+        let command = &pod["spec"]["containers"][0]["command"];
+        let command: Vec<&str> =
+            command.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        assert!(command[2].ends_with(ends), "{}", command[2]);
+        for number in ["0", "1"] {
+            let directory = tempfile::tempdir().unwrap();
+            let own = directory.path();
+            // Where it would write and start outside of its home, it does so here.
+            let script = command[2]
+                .replace("~root", &own.to_string_lossy())
+                .replace("/run/sshd", &own.join("run").to_string_lossy())
+                .replace("/usr/sbin/sshd", "sshd")
+                .replace("/etc/nccl-ssh/", &format!("{}/", own.display()));
+            fs::write(own.join("ssh-privatekey"), "key\n").unwrap();
+            ["ssh", "sshd", "ssh-keygen", "mpirun", "sleep"]
+                .iter()
+                .for_each(|name| pretend(own, name));
+            let output = Command::new(command[0])
+                .args(["-c", &script])
+                .args(&command[3..])
+                .env_clear()
+                .env("PATH", format!("{}:/usr/bin:/bin", own.display()))
+                .env("HOME", "/nowhere")
+                .env(index, number)
+                .env("NCCL_DEBUG", "INFO")
+                .env("NCCL_IB_HCA", "=mlx5_0:1")
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", said(&output));
+            let sshd = lines(&own.join("sshd.said"));
+            assert_eq!(own.join("mpirun.said").exists(), number == "0");
+            if number == "1" {
+                assert_eq!(sshd, ["-D", "-e", "-p", "2222"]);
+                continue;
+            }
+            let (first, second) = match form {
+                JobForm::Job => ("nccl-all-gather-0", "nccl-all-gather-1"),
+                _ => ("nccl-all-gather-0", "nccl-all-gather-0-1"),
+            };
+            let hosts = [first, second].map(|name| format!("{name}.nccl-all-gather"));
+            assert_eq!(lines(&own.join("ssh.said")), [&hosts[0], "true", &hosts[1], "true"]);
+            let hosts = format!("{}:8,{}:8", hosts[0], hosts[1]);
+            let words = format!(
+                "--allow-run-as-root --bind-to none -np 16 --host {hosts} -x NCCL_DEBUG -x NCCL_IB_HCA -x PATH \
+                 all_gather_perf -b 8 -e 8G -f 2 -g 1"
+            );
+            assert_eq!(lines(&own.join("mpirun.said")).join(" "), words);
+        }
+    }
+}
+
+#[test]
+fn the_script_of_pods_is_bash() {
+    let Some(shellcheck) = tool("shellcheck") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("pods.sh");
+    for form in [JobForm::Job, JobForm::LeaderWorkerSet] {
+        let made = made_with("nccl-job", &options(form, 2));
+        let object = documents(&made[0].rendered.files[0].text).pop().unwrap();
+        let places = ["/spec/template", "/spec/leaderWorkerTemplate/workerTemplate"];
+        let pod = places.iter().find_map(|place| object.pointer(place)).unwrap();
+        fs::write(&script, pod["spec"]["containers"][0]["command"][2].as_str().unwrap()).unwrap();
+        let output = Command::new(&shellcheck).arg("--shell=bash").arg(&script).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+    }
+}
