@@ -47,6 +47,8 @@ pub const PARSERS: &[(&str, Parser)] = &[
     ("mdev", |bytes| with_file("/sys/bus/mdev/devices/x/mdev_type/name", bytes)),
     ("modprobe", |bytes| with_file("/etc/modprobe.d/site.conf", bytes)),
     ("modules-load", |bytes| with_file("/etc/modules-load.d/site.conf", bytes)),
+    ("nccl-conf", |bytes| with_file("/etc/nccl.conf", bytes)),
+    ("nccl-log", nccl_log),
     ("nccl-topology", topology_file),
     ("netlink", bedplate::host::any_answer),
     ("os-release", |bytes| with_file("/etc/os-release", bytes)),
@@ -103,6 +105,13 @@ fn cmdline(bytes: &[u8]) {
         let again = edit().apply(&edited).expect("it was applied before");
         assert_eq!(again.to_string(), edited.to_string(), "the second time there is nothing to do");
     }
+}
+
+fn nccl_log(bytes: &[u8]) {
+    let mut reader = bedplate::nccl::log::Reader::default();
+    reader.feed(bytes);
+    reader.end_file();
+    let _ = bedplate::nccl::log::verdict::judge(&reader.finish());
 }
 
 fn kernel_cmdline(bytes: &[u8]) {

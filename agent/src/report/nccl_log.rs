@@ -61,6 +61,7 @@ impl Shown<'_> {
             Verdict::Direct => ("direct", GOOD),
             Verdict::OneNode => ("one node", GOOD),
             Verdict::NotDirect => ("not direct", BAD),
+            Verdict::Faults => ("faults", BAD),
             Verdict::CannotTell => ("cannot tell", WARN),
         };
         let _ = writeln!(out, "{}: {}", paint(paint_as, word), self.judged.reason);
@@ -68,7 +69,8 @@ impl Shown<'_> {
             self.finding(&mut out, finding);
         }
         for one in self.on_nodes {
-            let _ = writeln!(out, "  {} {} on {}: {}", paint(BAD, "✗"), one.ranks, one.node, one.cause);
+            let _ =
+                writeln!(out, "  {} {} on {}: {}", paint(BAD, "✗"), one.ranks, one.node, one.cause);
             if let Some(remedy) = &one.remedy {
                 let _ = writeln!(out, "      do: {remedy}");
             }
@@ -82,9 +84,10 @@ impl Shown<'_> {
 
     fn head(&self) -> String {
         let log = self.log;
-        let versions = log.versions.keys().map(|(version, rccl)| {
-            format!("{} {version}", if *rccl { "RCCL" } else { "NCCL" })
-        });
+        let versions = log
+            .versions
+            .keys()
+            .map(|(version, rccl)| format!("{} {version}", if *rccl { "RCCL" } else { "NCCL" }));
         let versions: Vec<String> = versions.take(4).collect();
         let versions = match versions.is_empty() {
             true => "NCCL of a version that is not said".to_owned(),
@@ -151,7 +154,11 @@ impl Shown<'_> {
         }
         if groups.len() > most {
             let more = groups.len() - most;
-            let _ = writeln!(out, "  {}", paint(FAINT, &format!("and {more} more groups (-v shows all)")));
+            let _ = writeln!(
+                out,
+                "  {}",
+                paint(FAINT, &format!("and {more} more groups (-v shows all)"))
+            );
         }
     }
 
@@ -176,23 +183,32 @@ impl Shown<'_> {
             lines: self.log.lines,
             nccl_lines: self.log.said,
             versions: self.log.versions.keys().map(|(version, _)| version.as_str()).collect(),
-            findings: self.judged.findings.iter().map(|finding| Found {
-                weight: finding.weight,
-                text: &finding.text,
-                at: finding.seen.as_ref().map(place),
-                count: finding.seen.map(|seen| seen.count),
-                remedy: finding.remedy.as_deref(),
-            }).collect(),
+            findings: self
+                .judged
+                .findings
+                .iter()
+                .map(|finding| Found {
+                    weight: finding.weight,
+                    text: &finding.text,
+                    at: finding.seen.as_ref().map(place),
+                    count: finding.seen.map(|seen| seen.count),
+                    remedy: finding.remedy.as_deref(),
+                })
+                .collect(),
             on_nodes: self.on_nodes,
             ranks: self.log.workers.iter().map(|worker| self.rank(worker)).collect(),
-            environment: self.log.environment.iter().map(|(name, values)| {
-                (name.as_str(), values.keys().map(String::as_str).collect())
-            }).collect(),
+            environment: self
+                .log
+                .environment
+                .iter()
+                .map(|(name, values)| (name.as_str(), values.keys().map(String::as_str).collect()))
+                .collect(),
         }
     }
 
     fn rank(&self, worker: &Worker) -> Rank<'_> {
-        let count = |carrier: Carrier| worker.carriers[carrier as usize].map_or(0, |seen| seen.count);
+        let count =
+            |carrier: Carrier| worker.carriers[carrier as usize].map_or(0, |seen| seen.count);
         let nics = worker.nics.keys().map(|(_, nic)| *nic);
         let mut nics: Vec<String> = nics
             .map(|nic| self.log.nic(worker, nic).map_or_else(|| nic.to_string(), str::to_owned))

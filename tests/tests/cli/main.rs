@@ -12,6 +12,7 @@ mod hostile;
 mod init;
 mod json;
 mod nccl;
+mod nccl_log;
 mod redacted;
 mod report;
 mod session;

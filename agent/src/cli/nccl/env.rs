@@ -175,10 +175,8 @@ pub fn advise(
         Reading::Unknown(why) => return Reading::Unknown(why.clone()),
     };
     let ports = ports::of_host(reader, tree);
-    let candidates: Vec<Candidate> = ports
-        .iter()
-        .map(|one| Candidate { port: &one.port, distance: one.distance })
-        .collect();
+    let candidates: Vec<Candidate> =
+        ports.iter().map(|one| Candidate { port: &one.port, distance: one.distance }).collect();
     // On such superchips NCCL goes over the chip-to-chip link, by default since 2.29 (handbook §8.4).
     let reach = match superchip(facts) {
         Superchip::No => Distance::Pxb,

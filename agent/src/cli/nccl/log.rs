@@ -8,10 +8,12 @@ use clap::Args;
 
 use crate::cli::{CliError, Exit, HostArgs, host, output, verify};
 use crate::doctor::{Answer, find};
+use crate::facts::Facts;
 use crate::nccl::log::verdict::{Verdict, judge, ranks};
 use crate::nccl::log::{Carrier, Log, Reader};
-use crate::report::nccl_log::{OnNode, Shown, schema};
+use crate::nccl::ports;
 use crate::report::json;
+use crate::report::nccl_log::{OnNode, Shown, schema};
 use crate::verify::Selection;
 use crate::visible::brief;
 
@@ -61,7 +63,7 @@ pub fn run(args: &LogArgs) -> Result<Exit, CliError> {
     let log = reader.finish();
     let judged = judge(&log);
     let on_nodes = match judged.verdict {
-        Verdict::NotDirect | Verdict::CannotTell => on_nodes(args, &log)?,
+        Verdict::NotDirect | Verdict::Faults | Verdict::CannotTell => on_nodes(args, &log)?,
         Verdict::Direct | Verdict::OneNode => Vec::new(),
     };
     let names = |file: &String| if file == "-" { "stdin".to_owned() } else { brief(file, 200) };
@@ -73,7 +75,7 @@ pub fn run(args: &LogArgs) -> Result<Exit, CliError> {
     }
     Ok(match judged.verdict {
         Verdict::Direct | Verdict::OneNode => Exit::Done,
-        Verdict::NotDirect => Exit::Blocked,
+        Verdict::NotDirect | Verdict::Faults => Exit::Blocked,
         Verdict::CannotTell => Exit::CannotTell,
     })
 }
@@ -154,7 +156,8 @@ fn on_nodes(args: &LogArgs, log: &Log) -> Result<Vec<OnNode>, CliError> {
         return Ok(found);
     }
     host::each(&args.host, |opened| {
-        let file = opened.file.clone().or_else(|| args.host.snapshot.first().map(|file| file.to_string()));
+        let file =
+            opened.file.clone().or_else(|| args.host.snapshot.first().map(|file| file.to_string()));
         let stem = file.as_deref().map(Path::new).and_then(Path::file_stem);
         let name = stem.map(|stem| stem.to_string_lossy().into_owned());
         let at = name.and_then(|name| log.hosts.iter().position(|host| same(host, &name)));
@@ -172,7 +175,12 @@ fn same(a: &str, b: &str) -> bool {
 }
 
 /// The causes that the node shows for what its ranks do.
-fn one(opened: &host::Opened, log: &Log, at: usize, found: &mut Vec<OnNode>) -> Result<(), CliError> {
+fn one(
+    opened: &host::Opened,
+    log: &Log,
+    at: usize,
+    found: &mut Vec<OnNode>,
+) -> Result<(), CliError> {
     let verified = verify::verified(opened, None, &Selection::default())?;
     let uses = |carrier: Carrier| {
         log.workers
@@ -188,7 +196,19 @@ fn one(opened: &host::Opened, log: &Log, at: usize, found: &mut Vec<OnNode>) -> 
         let diagnosis = symptom.diagnose(&verified.report, &verified.facts);
         let ranks = ranks(uses(carrier));
         let node = log.hosts[at].clone();
-        if diagnosis.answer != Answer::Found {
+        let down = match carrier {
+            Carrier::Sockets => ports_down(opened.reader.as_ref(), &verified.facts),
+            _ => None,
+        };
+        if let Some(cause) = &down {
+            found.push(OnNode {
+                node: node.clone(),
+                ranks: ranks.clone(),
+                cause: cause.clone(),
+                remedy: Some("`bedplate doctor nic-down` there".to_owned()),
+            });
+        }
+        if diagnosis.answer != Answer::Found && down.is_none() {
             let cause = "nothing that is known to cause it shows there now".to_owned();
             found.push(OnNode { node: node.clone(), ranks: ranks.clone(), cause, remedy: None });
         }
@@ -200,4 +220,17 @@ fn one(opened: &host::Opened, log: &Log, at: usize, found: &mut Vec<OnNode>) -> 
         }));
     }
     Ok(())
+}
+
+/// RDMA ports that no job can use: `mlx5_3/1 is DOWN`.
+fn ports_down(reader: &dyn crate::host::Reader, facts: &Facts) -> Option<String> {
+    let ports = ports::of_host(reader, facts.pci.known()?);
+    let down = ports.iter().filter_map(|one| {
+        let state = one.port.state.known().filter(|_| !one.port.is_active())?;
+        // `1: DOWN`.
+        let word = state.split(": ").last().unwrap_or(state);
+        Some(format!("{} is {}", one.port.name, brief(word, 40)))
+    });
+    let down: Vec<String> = down.collect();
+    (!down.is_empty()).then(|| down.join(", "))
 }

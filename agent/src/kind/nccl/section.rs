@@ -211,7 +211,8 @@ const SITE_DECIDES: [&str; 3] = ["NCCL_IB_TC", "NCCL_IB_TIMEOUT", "NCCL_NET"];
 /// Variables that are set to what people are told to set, word for word.
 fn folklore(section: &NcclLayer) -> Vec<Hit> {
     let told = |name: &str, value: &str| {
-        let row = own(Library::Nccl).iter().find(|row| row.name == name && !SITE_DECIDES.contains(&name));
+        let row =
+            own(Library::Nccl).iter().find(|row| row.name == name && !SITE_DECIDES.contains(&name));
         let advice = row.and_then(|row| row.advice.as_ref());
         advice.is_some_and(|advice| advice.value.split(" or ").any(|told| told == value))
     };

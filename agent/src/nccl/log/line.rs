@@ -229,23 +229,39 @@ mod tests {
         let cases = [
             ("Ring 00 : 0 -> 8 [receive] via NET/IB/0", (8, "NET", "IB", Some(0), false)),
             ("Ring 01 : 3[3] -> 2[2] via P2P/IPC", (3, "P2P", "IPC", None, false)),
-            ("Channel 02 : 1[1a000] -> 9[1b000] [send] via NET/IB/3/GDRDMA", (1, "NET", "IB", Some(3), true)),
-            ("Channel 00/0 : 1[1] -> 9[1] [send] via NET/Socket/0", (1, "NET", "Socket", Some(0), false)),
-            ("Channel 15/0 : 9[1] -> 1[1] [receive] via NET/IB/7/GDRDMA/Shared", (1, "NET", "IB", Some(7), true)),
-            ("Channel 00/1 : 1[1] -> 9[1] [send] via NET/IB/3(2)/GDRDMA(PCI)", (1, "NET", "IB", Some(3), true)),
-            ("Channel 00/1 : 1[1] -> 9[1] [send] via NET/AWS Libfabric/3/GDRDMA", (1, "NET", "AWS Libfabric", Some(3), true)),
+            (
+                "Channel 02 : 1[1a000] -> 9[1b000] [send] via NET/IB/3/GDRDMA",
+                (1, "NET", "IB", Some(3), true),
+            ),
+            (
+                "Channel 00/0 : 1[1] -> 9[1] [send] via NET/Socket/0",
+                (1, "NET", "Socket", Some(0), false),
+            ),
+            (
+                "Channel 15/0 : 9[1] -> 1[1] [receive] via NET/IB/7/GDRDMA/Shared",
+                (1, "NET", "IB", Some(7), true),
+            ),
+            (
+                "Channel 00/1 : 1[1] -> 9[1] [send] via NET/IB/3(2)/GDRDMA(PCI)",
+                (1, "NET", "IB", Some(3), true),
+            ),
+            (
+                "Channel 00/1 : 1[1] -> 9[1] [send] via NET/AWS Libfabric/3/GDRDMA",
+                (1, "NET", "AWS Libfabric", Some(3), true),
+            ),
             ("Channel 00 : 1[1] -> 0[0] via SHM/direct/direct", (1, "SHM", "direct", None, false)),
-            ("Channel 00/0 : 1[1] -> 0[0] via P2P/indirect/2[2]", (1, "P2P", "indirect", None, false)),
-            ("CollNet 00/0 : 3 [receive] via COLLNET/SHARP/1/GDRDMA", (3, "COLLNET", "SHARP", Some(1), true)),
+            (
+                "Channel 00/0 : 1[1] -> 0[0] via P2P/indirect/2[2]",
+                (1, "P2P", "indirect", None, false),
+            ),
+            (
+                "CollNet 00/0 : 3 [receive] via COLLNET/SHARP/1/GDRDMA",
+                (3, "COLLNET", "SHARP", Some(1), true),
+            ),
         ];
         for (text, (own, transport, how, nic, direct)) in cases {
-            let expected = Channel {
-                own,
-                transport: transport.as_bytes(),
-                how: how.as_bytes(),
-                nic,
-                direct,
-            };
+            let expected =
+                Channel { own, transport: transport.as_bytes(), how: how.as_bytes(), nic, direct };
             assert_eq!(channel(text.as_bytes()), Some(expected), "{text}");
         }
         for text in ["Channel 00/16 :    0   1   2", "Channel", "Ring 0 : a -> b via P2P/IPC", ""] {
@@ -256,11 +272,15 @@ mod tests {
     #[test]
     fn versions_stand_alone_or_in_a_line() {
         let found = |text: &'static str| {
-            version(text.as_bytes()).map(|(version, rccl)| (std::str::from_utf8(version).unwrap(), rccl))
+            version(text.as_bytes())
+                .map(|(version, rccl)| (std::str::from_utf8(version).unwrap(), rccl))
         };
         assert_eq!(found("NCCL version 2.21.5+cuda12.4\n"), Some(("2.21.5+cuda12.4", false)));
         assert_eq!(found("12: NCCL version 2.4.8+cuda10.1"), Some(("2.4.8+cuda10.1", false)));
-        assert_eq!(found("RCCL version : 2.20.5-HEAD:d380693"), Some(("2.20.5-HEAD:d380693", true)));
+        assert_eq!(
+            found("RCCL version : 2.20.5-HEAD:d380693"),
+            Some(("2.20.5-HEAD:d380693", true))
+        );
         assert_eq!(found("NCCL version mismatch"), None);
         assert_eq!(found("CCL version 2"), None);
     }

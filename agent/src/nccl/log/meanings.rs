@@ -1,7 +1,9 @@
 //! What warnings of NCCL's mean: one table (`docs/nccl-log.md`). A warning that no row knows is shown as it stands.
 
 /// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weight {
     /// Worth knowing.
@@ -91,7 +93,11 @@ pub const MEANINGS: &[Meaning] = &[
         "drop NCCL_GRAPH_FILE",
     ),
     fault("XML Parse", "a topology or graph file is broken", "`bedplate topology --import FILE`"),
-    fault("XML Mismatch", "a topology or graph file is broken", "`bedplate topology --import FILE`"),
+    fault(
+        "XML Mismatch",
+        "a topology or graph file is broken",
+        "`bedplate topology --import FILE`",
+    ),
     note(
         "Could not find real path of",
         "sysfs of the container does not show the device: NCCL takes it for far away",
@@ -117,7 +123,11 @@ pub const MEANINGS: &[Meaning] = &[
         "the other node cannot be reached at that address",
         "NCCL_SOCKET_IFNAME, routes and firewalls between the nodes",
     ),
-    fault("Cuda failure", "a call of CUDA failed", "`bedplate doctor no-cuda-device` on that node; `dmesg | grep Xid`"),
+    fault(
+        "Cuda failure",
+        "a call of CUDA failed",
+        "`bedplate doctor no-cuda-device` on that node; `dmesg | grep Xid`",
+    ),
     fault("HIP failure", "a call of HIP failed", "the kernel log of that node"),
     fault(
         "Failed to initialize any NET plugin",
@@ -134,7 +144,11 @@ pub const MEANINGS: &[Meaning] = &[
         "GPUs that have a link do not use it",
         "drop NCCL_P2P_DISABLE, or `bedplate verify --check acs`",
     ),
-    fault("Timeout waiting for", "a rank did not come", "look for the first error of the other nodes"),
+    fault(
+        "Timeout waiting for",
+        "a rank did not come",
+        "look for the first error of the other nodes",
+    ),
     fault(
         "Error: failed to extend /dev/shm",
         "/dev/shm is too small",
@@ -154,14 +168,34 @@ pub const MEANINGS: &[Meaning] = &[
 
 /// What a status of a completion means (rdma-core libibverbs/verbs.h, enum ibv_wc_status).
 pub const STATUSES: &[(u32, &str, &str)] = &[
-    (1, "local length error", "the receiver's buffer is too small: versions or settings of the ranks differ"),
-    (2, "local QP operation error", "the queue pair was used wrongly, or the NIC's firmware failed"),
-    (4, "local protection error", "the memory is not registered for this: ATS, ACS or the driver's peer memory"),
+    (
+        1,
+        "local length error",
+        "the receiver's buffer is too small: versions or settings of the ranks differ",
+    ),
+    (
+        2,
+        "local QP operation error",
+        "the queue pair was used wrongly, or the NIC's firmware failed",
+    ),
+    (
+        4,
+        "local protection error",
+        "the memory is not registered for this: ATS, ACS or the driver's peer memory",
+    ),
     (5, "work request flushed", "follows an earlier error on the connection: look for the first"),
     (9, "remote invalid request", "the peer refused the request: settings of the ranks differ"),
-    (10, "remote access error", "the peer's memory is not registered for this, or a PCIe access at its end failed"),
+    (
+        10,
+        "remote access error",
+        "the peer's memory is not registered for this, or a PCIe access at its end failed",
+    ),
     (11, "remote operation error", "the peer could not do it: look at its NIC and kernel log"),
-    (12, "transport retry counter exceeded", "no answer: the link or a switch loses packets, routes differ, or the peer is gone"),
+    (
+        12,
+        "transport retry counter exceeded",
+        "no answer: the link or a switch loses packets, routes differ, or the peer is gone",
+    ),
     (13, "RNR retry counter exceeded", "the peer was not ready to receive: it is stuck"),
 ];
 

@@ -103,6 +103,8 @@ pub struct Worker {
     pub device: u32,
     /// Its rank in the largest communicator that the log shows, and the size of that.
     pub rank: Option<(u32, u32)>,
+    /// Where its setup is said to begin.
+    pub started: Option<Place>,
     /// Whether its setup is said to be complete.
     pub complete: bool,
     /// The connections that it has set up, by [`Carrier`].
@@ -297,6 +299,7 @@ impl Log {
                     pid: said.pid,
                     device: said.device,
                     rank: None,
+                    started: None,
                     complete: false,
                     carriers: [None; 6],
                     nics: BTreeMap::new(),
@@ -354,7 +357,10 @@ impl Log {
         if text.ends_with(b"Init COMPLETE") || text.ends_with(b"Init START") {
             let own = line::after(text, b" rank ").zip(line::after(text, b" nranks "));
             let worker = &mut self.workers[worker];
-            worker.complete |= text.ends_with(b"COMPLETE");
+            match text.ends_with(b"COMPLETE") {
+                true => worker.complete = true,
+                false => _ = worker.started.get_or_insert(place),
+            }
             if let Some((rank, ranks)) = own
                 && worker.rank.is_none_or(|(_, before)| before < ranks)
             {
@@ -377,7 +383,8 @@ impl Log {
             let name = &text[..at];
             let value = &text[at + b" set by environment to ".len()..];
             // A number is said with a full stop.
-            let number = value.strip_suffix(b".").filter(|rest| rest.iter().all(u8::is_ascii_digit));
+            let number =
+                value.strip_suffix(b".").filter(|rest| rest.iter().all(u8::is_ascii_digit));
             self.variable(name, number.unwrap_or(value), place);
         } else if let Some((version, rccl)) = line::version(text) {
             self.version(version, rccl, place);

@@ -17,8 +17,10 @@ pub enum Verdict {
     Direct,
     /// One node: the network was not used.
     OneNode,
-    /// Connections between nodes go through host memory or sockets, or the job failed.
+    /// Connections between nodes go through host memory or sockets.
     NotDirect,
+    /// Nothing is known against the connections, and faults are reported.
+    Faults,
     /// The log does not say.
     CannotTell,
 }
@@ -53,6 +55,7 @@ pub fn judge(log: &Log) -> Judged {
     transports(log, &mut findings);
     causes(log, &mut findings);
     warnings(log, &mut findings);
+    unfinished(log, &mut findings);
     versions(log, &mut findings);
     environment(log, &mut findings);
     if log.cut {
@@ -69,7 +72,6 @@ fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
     let total = |carrier: Carrier| total(log, carrier);
     let [direct, staged, sockets, peer, shm, _] = Carrier::ALL.map(total);
     let failed = findings.iter().any(|finding| finding.weight == Weight::Fault);
-    let between = direct + staged + sockets;
     let wanted = "run it with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET";
     match () {
         () if log.said == 0 => {
@@ -80,22 +82,22 @@ fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
                 (0, _, 0) => "all connections between nodes are TCP sockets".to_owned(),
                 (_, 0, 0) => "all connections between nodes go through host memory".to_owned(),
                 _ => format!(
-                    "of {between} connections between nodes {direct} are direct, {staged} go through host memory, {sockets} are TCP sockets"
+                    "connections between nodes: {direct} direct, {staged} through host memory, {sockets} TCP sockets"
                 ),
             };
             (Verdict::NotDirect, words)
         }
         () if failed => (Verdict::NotDirect, "it reports faults".to_owned()),
-        () if direct > 0 => {
-            (Verdict::Direct, format!("all {direct} connections between nodes are GPUDirect RDMA's"))
-        }
+        () if direct > 0 => (
+            Verdict::Direct,
+            format!("all {direct} connections between nodes are GPUDirect RDMA's"),
+        ),
         () if log.hosts.len() == 1 && peer + shm > 0 => {
             (Verdict::OneNode, "one node, and all connections are inside of it".to_owned())
         }
-        () => (
-            Verdict::CannotTell,
-            format!("it does not show how the ranks are connected: {wanted}"),
-        ),
+        () => {
+            (Verdict::CannotTell, format!("it does not show how the ranks are connected: {wanted}"))
+        }
     }
 }
 
@@ -142,10 +144,10 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
             (Carrier::Staged, "host memory: no /GDRDMA on their connections"),
         ] {
             let at = carrier as usize;
-            let those = || {
-                log.workers.iter().filter(|one| one.host == host && one.carriers[at].is_some())
-            };
-            let Some(first) = those().filter_map(|one| one.carriers[at]).map(|seen| seen.first).min()
+            let those =
+                || log.workers.iter().filter(|one| one.host == host && one.carriers[at].is_some());
+            let Some(first) =
+                those().filter_map(|one| one.carriers[at]).map(|seen| seen.first).min()
             else {
                 continue;
             };
@@ -216,16 +218,34 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
         let status = status(&warning.text);
         let (weight, remedy) = match (known, status) {
             (Some(row), None) => (row.weight, Some(row.remedy.to_owned())),
-            (Some(row), Some((_, _, means))) => (row.weight, Some((*means).to_owned())),
+            (Some(row), Some(_)) => {
+                let remedy = "`bedplate doctor rdma-connect` there and on the peer".to_owned();
+                (row.weight, Some(remedy))
+            }
             (None, _) => (Weight::Note, None),
         };
         let means = match (known, status) {
-            (_, Some((number, name, _))) => format!(": status {number}, {name}"),
+            (_, Some((number, name, means))) => format!(": status {number}, {name}: {means}"),
             (Some(row), None) => format!(": {}", row.means),
             (None, None) => String::new(),
         };
         let text = format!("{node} warns{means}: {}", warning.text);
         findings.push(Finding { weight, text, seen: Some(warning.seen), remedy });
+    }
+}
+
+/// Ranks that begin their setup and do not end it: the job hangs there, or the log ends before.
+fn unfinished(log: &Log, findings: &mut Vec<Finding>) {
+    let those = || log.workers.iter().filter(|one| one.started.is_some() && !one.complete);
+    if let Some(first) = those().filter_map(|one| one.started).min() {
+        findings.push(Finding {
+            weight: Weight::Note,
+            text: format!("{}: the setup begins and is not said to end", ranks(those())),
+            seen: Some(Seen { count: 1, first }),
+            remedy: Some(
+                "if the job hangs: look for the first error of the other nodes".to_owned(),
+            ),
+        });
     }
 }
 
