@@ -40,7 +40,8 @@ pub fn heading(profile: &str) -> String {
 
 /// Whether a line is [`heading`] as a comment, of whichever profile.
 pub fn is_heading(line: &str) -> bool {
-    line.strip_prefix('#').is_some_and(|text| text.trim_start().starts_with(WRITTEN))
+    let text = line.strip_prefix('#').or_else(|| line.strip_prefix("//"));
+    text.is_some_and(|text| text.trim_start().starts_with(WRITTEN))
 }
 
 /// [`heading`] as a comment; `mark` opens one in that file's language.

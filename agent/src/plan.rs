@@ -240,7 +240,7 @@ pub struct Item {
 pub struct Change {
     /// Stable name within the plan, `kind/subject`.
     pub id: String,
-    /// The kind it belongs to (`cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`).
+    /// The kind it belongs to (`cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`, `cufile`).
     #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
     /// Title for people: `/etc/default/grub.d/zz-bedplate.cfg`, `port 0000:17:00.0`.

@@ -69,7 +69,7 @@ pub struct Observation {
 pub struct Difference {
     /// `kind/subject`.
     pub id: String,
-    /// `cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`.
+    /// `cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`, `cufile`.
     pub kind: String,
     /// Title for people.
     pub subject: String,

@@ -101,9 +101,10 @@ fn change(change: &mut Change, words: &Words) {
     change.actions.iter_mut().for_each(action);
 }
 
-/// Values of arguments stand behind their names. Those of sysctls, of NCCL's variables and of module options stand alone.
+/// Values of arguments stand behind their names. Those of sysctls, of NCCL's variables, of cufile.json and of module options stand alone.
 fn values(kind: &str, item: &mut Item) {
-    let alone = matches!(kind, "sysctl" | "nccl") || item.subject.starts_with("options ");
+    let alone =
+        matches!(kind, "sysctl" | "nccl" | "cufile") || item.subject.starts_with("options ");
     for value in [&mut item.before, &mut item.after].into_iter().flatten() {
         *value = if alone { alone_standing(value) } else { mask::text(value) };
     }

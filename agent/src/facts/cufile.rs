@@ -53,6 +53,79 @@ pub const KEYS: [&str; 19] = [
     "use_poll_mode",
 ];
 
+/// What a setting is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    /// `true` or `false`.
+    Switch,
+    /// A whole number from 0 on.
+    Number,
+    /// A text.
+    Text,
+    /// A list of texts.
+    Texts,
+    /// An object with a key for each mount point.
+    Table,
+}
+
+impl Type {
+    /// Whether a value has it.
+    pub fn fits(self, value: &serde_json::Value) -> bool {
+        match self {
+            Type::Switch => value.is_boolean(),
+            Type::Number => value.is_u64(),
+            Type::Text => value.is_string(),
+            Type::Texts => {
+                value.as_array().is_some_and(|all| all.iter().all(serde_json::Value::is_string))
+            }
+            Type::Table => value.is_object(),
+        }
+    }
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Type::Switch => "`true` or `false`",
+            Type::Number => "a whole number",
+            Type::Text => "a text",
+            Type::Texts => "a list of texts",
+            Type::Table => {
+                "an object, which is for the file itself: only single values can be set here"
+            }
+        }
+    }
+}
+
+/// Settings by their paths; `*` is any file system. A test holds [`parse`] to it.
+pub const TYPES: &[(&str, Type)] = &[
+    ("logging.dir", Type::Text),
+    ("logging.level", Type::Text),
+    ("properties.max_direct_io_size_kb", Type::Number),
+    ("properties.max_device_cache_size_kb", Type::Number),
+    ("properties.max_device_pinned_mem_size_kb", Type::Number),
+    ("properties.allow_compat_mode", Type::Switch),
+    ("properties.use_poll_mode", Type::Switch),
+    ("properties.use_pci_p2pdma", Type::Switch),
+    ("properties.rdma_dev_addr_list", Type::Texts),
+    ("properties.rdma_load_balancing_policy", Type::Text),
+    ("properties.rdma_dynamic_routing", Type::Switch),
+    ("fs.*.posix_unaligned_writes", Type::Switch),
+    ("fs.*.posix_gds_min_kb", Type::Number),
+    ("fs.*.mount_table", Type::Table),
+    ("fs.*.rdma_dev_addr_list", Type::Texts),
+];
+
+/// The type of a setting by its path, where it is known.
+pub fn expected_type(path: &str) -> Option<Type> {
+    let parts: Vec<&str> = path.split('.').collect();
+    let is = |pattern: &&(&str, Type)| {
+        let names: Vec<&str> = pattern.0.split('.').collect();
+        names.len() == parts.len()
+            && names.iter().zip(&parts).all(|(name, part)| *name == "*" || name == part)
+    };
+    TYPES.iter().find(is).map(|row| row.1)
+}
+
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct File {
@@ -167,6 +240,27 @@ mod tests {
         assert_eq!(parse(text), Ok(Settings { p2pdma: false, compat: true }));
         let on = "{\"properties\": {\"use_pci_p2pdma\": true, \"allow_compat_mode\": false, \"other\": [1]}}";
         assert_eq!(parse(on), Ok(Settings { p2pdma: true, compat: false }));
+    }
+
+    /// The table and the reader say the same of every setting.
+    #[test]
+    fn the_table_of_types_is_what_is_read() {
+        use serde_json::{Value, json};
+        let values =
+            [json!(true), json!(1), json!("x"), json!(["x"]), json!({ "x": 1 }), json!([1])];
+        for (path, wanted) in TYPES {
+            let path = path.replace('*', "lustre");
+            assert_eq!(expected_type(&path), Some(*wanted));
+            for value in &values {
+                let file = path.rsplit('.').fold(value.clone(), |inner, name| {
+                    let mut object = serde_json::Map::new();
+                    object.insert(name.to_owned(), inner);
+                    Value::Object(object)
+                });
+                assert_eq!(parse(&file.to_string()).is_ok(), wanted.fits(value), "{file}");
+            }
+        }
+        assert_eq!(expected_type("properties.other"), None);
     }
 
     #[test]

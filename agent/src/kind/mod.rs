@@ -4,6 +4,7 @@
 pub mod acs;
 pub mod cmdline;
 pub mod contribution;
+pub mod cufile;
 mod drop_in;
 pub mod modules;
 pub mod nccl;
@@ -107,7 +108,7 @@ fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
 
 /// Every kind, in the order in which plans show and apply them: ports of ACS go by what becomes of the command line.
 pub const KINDS: &[Kind] =
-    &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND, nccl::KIND];
+    &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND, nccl::KIND, cufile::KIND];
 
 /// What the profile comes to on a machine with these facts and this ledger. Pure: here a profile's intent meets a machine's
 /// nature.

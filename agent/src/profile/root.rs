@@ -183,6 +183,9 @@ root! {
     /// What NCCL is told, in /etc/nccl.conf. Little is needed: `bedplate nccl env -v` says what is better left alone.
     nccl: kind::nccl::section::{Nccl, NcclLayer};
 
+    /// GPUDirect Storage's library, in /etc/cufile.json.
+    cufile: kind::cufile::section::{Cufile, CufileLayer};
+
     /// What to do when a change needs the machine to start again.
     reboot: sections::reboot::{Reboot, RebootLayer};
 

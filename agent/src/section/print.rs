@@ -99,7 +99,12 @@ pub(crate) struct ListEntry {
 
 impl ListEntry {
     /// `name` is what the word is called in a table, `key` the dotted key of the entry.
-    pub fn new<T>(name: &'static str, word: &str, key: String, leaf: &Leaf<T>) -> Self {
+    pub fn new<T>(
+        name: &'static str,
+        word: &(impl Serialize + ?Sized),
+        key: String,
+        leaf: &Leaf<T>,
+    ) -> Self {
         let more = reason_pairs(leaf).map(|(name, text)| (name, toml_text(text))).collect();
         ListEntry { name, word: toml_text(word), key, more }
     }

@@ -4,6 +4,7 @@
 mod apply;
 mod bus;
 mod cost;
+mod cufile;
 mod doctor;
 mod files;
 mod foreign_profile;

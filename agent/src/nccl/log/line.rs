@@ -18,32 +18,45 @@ pub struct Line<'l> {
     pub text: &'l [u8],
 }
 
-/// The marks of a line: what follows them is the message.
-const INFO: &[u8] = b" NCCL INFO ";
-const WARN: &[u8] = b" NCCL WARN ";
+/// What a message follows.
+const INFO: &[u8] = b"NCCL INFO ";
+const WARN: &[u8] = b"NCCL WARN ";
+/// Bytes in which the place of a warning in the source must end.
+const LONGEST_PLACE: usize = 512;
 
 impl<'l> Line<'l> {
     /// Takes a line apart; `None`: it is none of NCCL's, or its beginning is missing.
+    ///
+    /// A log has millions of lines: this looks at each byte of what stands before the message once.
     pub fn parse(line: &'l [u8]) -> Option<Self> {
-        let at = memmem::find(line, b" NCCL ")?;
-        let mark = line.get(at..at + INFO.len())?;
-        let warning = match mark {
-            INFO => false,
-            WARN => true,
-            _ => return None,
-        };
-        let text = trimmed(&line[at + INFO.len()..]);
-        // `host:pid:tid [device]`, and of a warning the place in the source behind it.
-        let before = &line[..at];
-        let (open, close) = bracket(before)?;
-        let device = number(&before[open + 1..close])?;
-        let who = trimmed(&before[..open]);
-        let who = &who[memchr::memrchr2(b' ', b'\t', who).map_or(0, |blank| blank + 1)..];
-        let mut parts = who.rsplitn(3, |byte| *byte == b':');
-        let (_tid, pid, host) = (number(parts.next()?)?, number(parts.next()?)?, parts.next()?);
-        let host = node(host)?;
-        Some(Line { host, pid, device, warning, text })
+        // `host:pid:tid [device] NCCL INFO text`; of a warning the place in the source stands behind the bracket.
+        let mut from = 0;
+        for blank in memchr::memchr_iter(b' ', line) {
+            let before = &line[from..blank];
+            from = blank + 1;
+            let Some((device, rest)) = bracketed(&line[from..]) else { continue };
+            let (warning, text) = match rest.strip_prefix(INFO) {
+                Some(text) => (false, text),
+                None => {
+                    let near = &rest[..rest.len().min(LONGEST_PLACE)];
+                    let Some(at) = memmem::find(near, WARN) else { continue };
+                    (true, &rest[at + WARN.len()..])
+                }
+            };
+            let who = &before[memchr::memrchr(b'\t', before).map_or(0, |tab| tab + 1)..];
+            let mut parts = who.rsplitn(3, |byte| *byte == b':');
+            let (_tid, pid, host) = (number(parts.next()?)?, number(parts.next()?)?, parts.next()?);
+            return Some(Line { host: node(host)?, pid, device, warning, text: trimmed(text) });
+        }
+        None
     }
+}
+
+/// The number of `[3] `, and what follows.
+fn bracketed(text: &[u8]) -> Option<(u32, &[u8])> {
+    let text = text.strip_prefix(b"[")?;
+    let end = text.iter().take(11).position(|byte| !byte.is_ascii_digit())?;
+    Some((number(&text[..end])?, text[end..].strip_prefix(b"] ")?))
 }
 
 /// The version that NCCL prints by itself, or says in a line: `2.21.5+cuda12.4`, and whether it is RCCL's.
@@ -60,21 +73,6 @@ pub fn version(text: &[u8]) -> Option<(&[u8], bool)> {
     let end = rest.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(rest.len());
     let version = &rest[..end.min(64)];
     version.first()?.is_ascii_digit().then_some((version, rccl))
-}
-
-/// The last `[digits]` behind a blank.
-fn bracket(text: &[u8]) -> Option<(usize, usize)> {
-    let mut end = text.len();
-    while let Some(close) = memchr::memrchr(b']', &text[..end]) {
-        let open = memchr::memrchr(b'[', &text[..close])?;
-        let digits = &text[open + 1..close];
-        let behind_blank = open > 0 && text[open - 1] == b' ';
-        if behind_blank && !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) {
-            return Some((open, close));
-        }
-        end = open;
-    }
-    None
 }
 
 /// The name of the node, without what a launcher (`[1,0]<stdout>:`), a colour or a pod's prefix has put before it.
@@ -132,28 +130,51 @@ pub struct Channel<'l> {
 pub fn channel(text: &[u8]) -> Option<Channel<'_>> {
     let kinds: [&[u8]; 3] = [b"Channel ", b"Ring ", b"CollNet "];
     let kind = kinds.iter().find(|kind| text.starts_with(kind))?;
-    let at = memmem::find(text, b" : ")? + 3;
-    let via = at + memmem::find(&text[at..], b" via ")?;
-    let ends = &text[at..via];
-    let first = leading(ends)?;
-    let second = memmem::find(ends, b"-> ").and_then(|arrow| leading(&ends[arrow + 3..]));
-    let receives = memmem::find(ends, b"[receive]").is_some();
-    let own = if receives && **kind != *b"CollNet " { second? } else { first };
-    let mut parts = text[via + 5..].splitn(2, |byte| *byte == b'/');
-    let (transport, rest) = (parts.next()?, parts.next().unwrap_or_default());
-    let is_net = matches!(transport, b"NET" | b"COLLNET");
-    let (how, tail) = match is_net {
-        false => (rest.split(|byte| *byte == b'/').next().unwrap_or_default(), rest),
-        // A plugin's name may hold anything; the number behind it is the last part that begins with a digit.
-        true => {
-            let slash = rest.iter().enumerate().position(|(at, byte)| {
-                *byte == b'/' && rest.get(at + 1).is_some_and(u8::is_ascii_digit)
-            });
-            slash.map_or((rest, &b""[..]), |slash| (&rest[..slash], &rest[slash + 1..]))
+    let rest = text.get(memchr::memchr(b':', text)? + 2..)?;
+    let (first, rest) = end(rest)?;
+    let (second, rest) = match rest.strip_prefix(b" -> ") {
+        Some(rest) => {
+            let (second, rest) = end(rest)?;
+            (Some(second), rest)
         }
+        None => (None, rest),
     };
-    let nic = is_net.then(|| leading(tail)).flatten();
-    Some(Channel { own, transport, how, nic, direct: memmem::find(tail, b"/GDRDMA").is_some() })
+    let (receives, rest) = match (rest.strip_prefix(b" [receive]"), rest.strip_prefix(b" [send]")) {
+        (Some(rest), _) => (true, rest),
+        (None, Some(rest)) => (false, rest),
+        (None, None) => (false, rest),
+    };
+    let own = if receives && **kind != *b"CollNet " { second? } else { first };
+    let what = rest.strip_prefix(b" via ")?;
+    let (transport, rest) = split(what);
+    let is_net = matches!(transport, b"NET" | b"COLLNET");
+    if !is_net {
+        return Some(Channel { own, transport, how: split(rest).0, nic: None, direct: false });
+    }
+    // A plugin's name may hold anything: its number is what first begins with a digit behind a slash.
+    let number = memchr::memchr_iter(b'/', rest)
+        .find(|slash| rest.get(slash + 1).is_some_and(u8::is_ascii_digit));
+    let (how, tail) = number.map_or((rest, &b""[..]), |at| (&rest[..at], &rest[at + 1..]));
+    let direct = memchr::memchr_iter(b'/', tail).any(|at| tail[at + 1..].starts_with(b"GDRDMA"));
+    Some(Channel { own, transport, how, nic: leading(tail), direct })
+}
+
+/// What stands before the first slash, and behind it.
+fn split(text: &[u8]) -> (&[u8], &[u8]) {
+    match memchr::memchr(b'/', text) {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, b""),
+    }
+}
+
+/// `8[1a000]`, the rank of an end and its GPU, and what follows.
+fn end(text: &[u8]) -> Option<(u32, &[u8])> {
+    let digits = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let (rank, rest) = (number(&text[..digits])?, &text[digits..]);
+    match rest.strip_prefix(b"[") {
+        Some(rest) => Some((rank, &rest[memchr::memchr(b']', rest)? + 1..])),
+        None => Some((rank, rest)),
+    }
 }
 
 /// The number that a text begins with.
@@ -218,6 +239,8 @@ mod tests {
             "node:1:2 [0] NCCL DEBUG x",
             "node:99999999999:2 [0] NCCL INFO x",
             "the NCCL INFO of my program",
+            "node:1:2 [] NCCL INFO x",
+            "node:1:2 [0]NCCL INFO x",
             "node:1:2 [0] NCCL",
         ] {
             assert_eq!(who(line), None, "{line}");

@@ -21,6 +21,8 @@ const MOST_WORKERS: usize = 1 << 16;
 const MOST_KINDS: usize = 64;
 /// NICs of a GPU that are told apart.
 const MOST_NICS: usize = 64;
+/// Places for those who spoke last, a power of two.
+const SLOTS: usize = 1 << 12;
 /// Characters of a text of the log that are shown.
 const CHARACTERS: usize = 200;
 
@@ -172,7 +174,8 @@ pub struct Log {
     known: HashMap<(usize, u32, u32), usize>,
     host_index: HashMap<Vec<u8>, usize>,
     warning_index: HashMap<String, usize>,
-    last: Option<usize>,
+    /// Workers by a cheap hash of who speaks: a log has millions of lines, and most are of one that was met before.
+    recent: Vec<u32>,
 }
 
 /// Takes logs in pieces.
@@ -268,11 +271,11 @@ impl Log {
     }
 
     fn worker(&mut self, said: &Line) -> Option<usize> {
-        if let Some(last) = self.last {
-            let worker = &self.workers[last];
+        let slot = slot(said);
+        if let Some(worker) = self.recent.get(slot).and_then(|at| self.workers.get(*at as usize)) {
             let same = worker.pid == said.pid && worker.device == said.device;
             if same && self.hosts[worker.host].as_bytes() == said.host {
-                return Some(last);
+                return Some(self.recent[slot] as usize);
             }
         }
         let host = match self.host_index.get(said.host) {
@@ -307,7 +310,9 @@ impl Log {
                 self.workers.len() - 1
             }
         };
-        self.last = Some(at);
+        self.recent.resize(SLOTS, u32::MAX);
+        // There are at most MOST_WORKERS.
+        self.recent[slot] = u32::try_from(at).unwrap_or(u32::MAX);
         Some(at)
     }
 
@@ -415,6 +420,15 @@ impl Log {
         let process = self.processes.get(&(worker.host, worker.pid))?;
         process.hcas.get(usize::try_from(number).ok()?).map(String::as_str)
     }
+}
+
+/// Where one who speaks is looked for first.
+fn slot(said: &Line) -> usize {
+    // The end of a name tells nodes apart. FNV-1a's prime spreads the numbers.
+    let end = said.host.iter().rev().take(4).fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
+    let mixed =
+        (end ^ said.pid.rotate_left(7) ^ said.device.rotate_left(20)).wrapping_mul(0x0100_0193);
+    (mixed ^ mixed >> 15) as usize % SLOTS
 }
 
 fn count<K: Ord>(map: &mut BTreeMap<K, Seen>, key: K, place: Place, cut: &mut bool) {
