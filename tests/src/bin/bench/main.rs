@@ -14,6 +14,8 @@
 //! rounds so that a slow moment of the machine hits all of them; the first round is not counted. System calls, processes
 //! and config-space reads are counted by strace in runs of their own; peak memory is what GNU time says.
 //!
+//! Last it reads a log of NCCL's of a gigabyte, beside `grep -c`.
+//!
 //! What the numbers cannot say: files on tmpfs answer at once, registers do not. A config-space dword takes about
 //! 1 µs on hardware and 10 or more in a virtual machine, so look at the dwords before the milliseconds.
 //!
@@ -25,6 +27,7 @@
     reason = "a program whose output is its purpose"
 )]
 
+mod log;
 mod machine;
 mod measure;
 mod programs;
@@ -110,6 +113,7 @@ fn bench() -> Fallible<()> {
     if let [(small, hgx), (large, huge)] = &tables[..] {
         table::linearity(*small, hgx, *large, huge);
     }
+    log::measure(&bedplate, runs, directory.path())?;
     Ok(())
 }
 
