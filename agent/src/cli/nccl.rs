@@ -1,9 +1,11 @@
 //! `bedplate nccl`: what NCCL should be told on this host.
 
+mod perf;
+
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{CliError, Exit, HostArgs, host, output};
-use crate::facts::{Depth, placement, rdma};
+use crate::facts::{Depth, Facts, placement, rdma};
 use crate::host::Reading;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::nccl::env::{self, Candidate};
@@ -17,6 +19,8 @@ use crate::topology::{Distance, Topology};
 pub enum NcclCommand {
     /// Print the few variables that NCCL needs on this host, with their reasons.
     Env(EnvArgs),
+    /// Judge what nccl-tests, RCCL-tests or perftest measured, by what this host's links can do.
+    Perf(perf::PerfArgs),
 }
 
 /// `bedplate nccl env`.
@@ -73,6 +77,7 @@ impl From<Format> for nccl::Form {
 pub fn run(command: &NcclCommand) -> Result<Exit, CliError> {
     match command {
         NcclCommand::Env(args) => env(args),
+        NcclCommand::Perf(args) => perf::run(args),
     }
 }
 
@@ -116,13 +121,7 @@ fn env(args: &EnvArgs) -> Result<Exit, CliError> {
     }
     let candidates: Vec<Candidate> =
         ports.iter().map(|(port, distance)| Candidate { port, distance: *distance }).collect();
-    // On such superchips NCCL goes over the chip-to-chip link, by default since 2.29 (handbook §8.4).
-    let reach = match superchip(&facts) {
-        Superchip::No => Distance::Pxb,
-        _ if args.nccl_version < Version(2, 29) => Distance::Pxb,
-        _ => Distance::Node,
-    };
-    let advice = env::advise(&candidates, reach, args.nccl_version);
+    let advice = env::advise(&candidates, reach(&facts, args.nccl_version), args.nccl_version);
     match args.json {
         true => output::json(&nccl::document(&advice))?,
         false => output::data(&nccl::text(&advice, args.format.into(), args.verbose))?,
@@ -135,4 +134,14 @@ fn env(args: &EnvArgs) -> Result<Exit, CliError> {
         (true, true) => Exit::Blocked,
         (true, false) => Exit::Done,
     })
+}
+
+/// How far GPUDirect RDMA goes by default.
+fn reach(facts: &Facts, version: Version) -> Distance {
+    // On such superchips NCCL goes over the chip-to-chip link, by default since 2.29 (handbook §8.4).
+    match superchip(facts) {
+        Superchip::No => Distance::Pxb,
+        _ if version < Version(2, 29) => Distance::Pxb,
+        _ => Distance::Node,
+    }
 }

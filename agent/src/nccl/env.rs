@@ -84,8 +84,7 @@ pub fn advise(ports: &[Candidate], reach: Distance, version: Version) -> Advice 
         }
     }
     let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
-    let is_near = |one: &&&Candidate| one.distance.is_some_and(|distance| distance <= reach);
-    let near: Vec<&Candidate> = active.iter().filter(is_near).copied().collect();
+    let near = near(&active, reach);
     let chosen = if near.is_empty() { &active } else { &near };
     if let Some(hca) = hca(chosen, &near, &active, &mut advice.notes) {
         advice.set.push(hca);
@@ -96,6 +95,18 @@ pub fn advise(ports: &[Candidate], reach: Distance, version: Version) -> Advice 
     advice.set.sort_by_key(|setting| setting.name);
     advice.left_out = left_out(&advice.set, version);
     advice
+}
+
+/// The ports that NCCL should use: those that are ACTIVE and near a GPU, or where none is near all that are ACTIVE.
+pub fn chosen<'c, 'p>(ports: &'c [Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
+    let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
+    let near = near(&active, reach);
+    if near.is_empty() { active } else { near }
+}
+
+fn near<'c, 'p>(active: &[&'c Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
+    let is_near = |one: &&&Candidate| one.distance.is_some_and(|distance| distance <= reach);
+    active.iter().filter(is_near).copied().collect()
 }
 
 fn hca(

@@ -10,6 +10,7 @@ pub mod json;
 mod markup;
 mod names;
 pub mod nccl;
+pub mod nccl_perf;
 mod page;
 pub mod style;
 pub mod text;
