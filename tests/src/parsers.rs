@@ -19,6 +19,7 @@ use bedplate::ledger::Ledger;
 use bedplate::profile::{LayerText, load, shipped};
 use bedplate::reboot::fleetlock;
 use bedplate::reboot::hold::Hold;
+use bedplate::report::nccl_perf;
 use bedplate::report::topology::{self, Options, Shown};
 use bedplate::topology::import;
 
@@ -49,6 +50,7 @@ pub const PARSERS: &[(&str, Parser)] = &[
     ("modules-load", |bytes| with_file("/etc/modules-load.d/site.conf", bytes)),
     ("nccl-conf", |bytes| with_file("/etc/nccl.conf", bytes)),
     ("nccl-log", nccl_log),
+    ("nccl-perf", benchmark),
     ("nccl-topology", topology_file),
     ("netlink", bedplate::host::any_answer),
     ("os-release", |bytes| with_file("/etc/os-release", bytes)),
@@ -247,4 +249,16 @@ fn config_space(bytes: &[u8]) {
         (config.length, config.rest_is_zero) = (4096, true);
     }
     observe(&host, Depth::Thorough);
+}
+
+/// Results of benchmarks: whatever is in them is judged and drawn, too.
+fn benchmark(bytes: &[u8]) {
+    use bedplate::nccl::perf::judge::judge;
+    use bedplate::nccl::perf::limit::{Nic, Port};
+    let port = Port { name: "mlx5_0/1".to_owned(), rate: Some(400.0), ethernet: false };
+    let nics = [Nic { ports: vec![port], pcie: None }];
+    let report = judge(bedplate::nccl::perf::read(&text(bytes)), &nics, &nics, None);
+    let shown = nccl_perf::text(&report, "result.txt", 100, true);
+    assert!(shown.contains("result.txt"));
+    assert!(nccl_perf::svg(&report, "result.txt").starts_with("<svg"));
 }

@@ -1,7 +1,8 @@
-//! `bedplate nccl`: what NCCL should be told on this host, and what it said.
+//! `bedplate nccl`: what NCCL should be told on this host, what it said, and what was measured.
 
 pub(super) mod env;
 mod log;
+mod perf;
 
 use clap::Subcommand;
 
@@ -14,6 +15,8 @@ pub enum NcclCommand {
     Env(env::EnvArgs),
     /// Say how the ranks of a job were connected, and what stood in the way, from its log.
     Log(log::LogArgs),
+    /// Judge what nccl-tests, RCCL-tests or perftest measured, by what this host's links can do.
+    Perf(perf::PerfArgs),
 }
 
 /// Runs one of them.
@@ -21,5 +24,6 @@ pub fn run(command: &NcclCommand) -> Result<Exit, CliError> {
     match command {
         NcclCommand::Env(args) => env::run(args),
         NcclCommand::Log(args) => log::run(args),
+        NcclCommand::Perf(args) => perf::run(args),
     }
 }

@@ -111,6 +111,18 @@ pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: V
     advice
 }
 
+/// The ports that NCCL should use: those that are ACTIVE and near a GPU, or where none is near all that are ACTIVE.
+pub fn chosen<'c, 'p>(ports: &'c [Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
+    let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
+    let near = near(&active, reach);
+    if near.is_empty() { active } else { near }
+}
+
+fn near<'c, 'p>(active: &[&'c Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
+    let is_near = |one: &&&Candidate| one.distance.is_some_and(|distance| distance <= reach);
+    active.iter().filter(is_near).copied().collect()
+}
+
 /// The ports that a library should use, and why these.
 struct Chosen<'a> {
     library: Library,
@@ -126,8 +138,7 @@ impl<'a> Chosen<'a> {
         notes: &mut Vec<String>,
     ) -> Option<Chosen<'a>> {
         let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
-        let is_near = |one: &&&Candidate| one.distance.is_some_and(|distance| distance <= reach);
-        let near: Vec<&Candidate> = active.iter().filter(is_near).copied().collect();
+        let near = near(&active, reach);
         if active.is_empty() {
             notes.push(format!(
                 "no RDMA port is ACTIVE: {library} would use sockets; `bedplate verify --check rdma` says more"

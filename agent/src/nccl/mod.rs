@@ -4,6 +4,7 @@
 pub mod env;
 pub mod library;
 pub mod log;
+pub mod perf;
 pub mod ports;
 pub mod variables;
 pub mod version;

@@ -11,6 +11,7 @@ mod markup;
 mod names;
 pub mod nccl;
 pub mod nccl_log;
+pub mod nccl_perf;
 mod page;
 pub mod style;
 pub mod text;

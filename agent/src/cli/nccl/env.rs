@@ -177,11 +177,16 @@ pub fn advise(
     let ports = ports::of_host(reader, tree);
     let candidates: Vec<Candidate> =
         ports.iter().map(|one| Candidate { port: &one.port, distance: one.distance }).collect();
+    let reach = reach(facts, library, version);
+    Reading::Known(env::advise(&candidates, reach, library, version))
+}
+
+/// How far GPUDirect RDMA goes by default.
+pub fn reach(facts: &Facts, library: Library, version: Version) -> Distance {
     // On such superchips NCCL goes over the chip-to-chip link, by default since 2.29 (handbook §8.4).
-    let reach = match superchip(facts) {
+    match superchip(facts) {
         Superchip::No => Distance::Pxb,
         _ if library != Library::Nccl || version < Version(2, 29) => Distance::Pxb,
         _ => Distance::Node,
-    };
-    Reading::Known(env::advise(&candidates, reach, library, version))
+    }
 }

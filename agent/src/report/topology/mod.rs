@@ -5,7 +5,7 @@ mod import;
 mod matrix;
 mod nccl;
 mod page;
-mod picture;
+pub(in crate::report) mod picture;
 mod words;
 
 use super::names;

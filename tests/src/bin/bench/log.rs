@@ -41,7 +41,8 @@ pub fn measure(bedplate: &Path, runs: usize, directory: &Path) -> Fallible<()> {
         times[times.len() / 2].as_secs_f64()
     };
     let (grep, read) = (median(&mut greps), median(&mut reads));
-    let kib: u64 = fs::read_to_string(&weight)?.lines().last().unwrap_or_default().trim().parse()?;
+    let kib: u64 =
+        fs::read_to_string(&weight)?.lines().last().unwrap_or_default().trim().parse()?;
     println!("\na log of NCCL's, {} MiB in lines of {} GPUs", SIZE >> 20, NODES * GPUS);
     println!("  grep -c NCCL        {:>7.0} ms", grep * 1e3);
     println!(
@@ -74,8 +75,14 @@ fn write(log: &Path) -> Fallible<()> {
                 let who = format!("node-{node:03}:{}:{} [{gpu}] NCCL INFO", 4000 + gpu, 4100 + gpu);
                 let far = (rank + GPUS) % (NODES * GPUS);
                 let near = node * GPUS + (gpu + 1) % GPUS;
-                writeln!(block, "{who} Channel {channel:02}/0 : {rank}[{gpu}] -> {far}[{gpu}] [send] via NET/IB/{gpu}/GDRDMA")?;
-                writeln!(block, "{who} Channel {channel:02}/0 : {rank}[{gpu}] -> {near}[{gpu}] via P2P/CUMEM")?;
+                writeln!(
+                    block,
+                    "{who} Channel {channel:02}/0 : {rank}[{gpu}] -> {far}[{gpu}] [send] via NET/IB/{gpu}/GDRDMA"
+                )?;
+                writeln!(
+                    block,
+                    "{who} Channel {channel:02}/0 : {rank}[{gpu}] -> {near}[{gpu}] via P2P/CUMEM"
+                )?;
             }
         }
     }

@@ -7,8 +7,8 @@ mod grid;
 mod layout;
 mod legend;
 mod marks;
-mod scene;
-mod svg;
+pub(in crate::report) mod scene;
+pub(in crate::report) mod svg;
 #[cfg(test)]
 mod tests;
 mod tree;

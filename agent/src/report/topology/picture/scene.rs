@@ -3,11 +3,11 @@
 use textwrap::core::display_width;
 
 /// Width of a character in pixels: of the monospace fonts that are asked for none has wider ones at this size.
-pub(super) const CHAR: i32 = 7;
+pub(in crate::report) const CHAR: i32 = 7;
 
 /// A drawing.
 #[derive(Debug, Default)]
-pub(super) struct Scene {
+pub(in crate::report) struct Scene {
     /// Pixels.
     pub width: i32,
     /// Pixels.
@@ -20,7 +20,7 @@ pub(super) struct Scene {
 
 /// What belongs together.
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(in crate::report) struct Group {
     /// Of a box: what it is called where a page lists what was read.
     pub id: Option<String>,
     /// What is shown when it is pointed at.
@@ -31,7 +31,7 @@ pub(super) struct Group {
 
 /// A shape.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(in crate::report) enum Part {
     /// A box.
     Rect {
         /// Left, top, width, height.
@@ -61,7 +61,7 @@ pub(super) enum Part {
 
 /// What of a text is at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Anchor {
+pub(in crate::report) enum Anchor {
     /// Its start.
     Start,
     /// Its middle.
@@ -72,19 +72,19 @@ pub(super) enum Anchor {
 
 impl Group {
     /// A group that says something.
-    pub(super) fn new(hover: Vec<String>) -> Self {
+    pub(in crate::report) fn new(hover: Vec<String>) -> Self {
         Group { id: None, hover, parts: Vec::new() }
     }
 
-    pub(super) fn rect(&mut self, at: (i32, i32, i32, i32), class: impl Into<String>) {
+    pub(in crate::report) fn rect(&mut self, at: (i32, i32, i32, i32), class: impl Into<String>) {
         self.parts.push(Part::Rect { at, class: class.into() });
     }
 
-    pub(super) fn line(&mut self, points: &[(i32, i32)], class: impl Into<String>) {
+    pub(in crate::report) fn line(&mut self, points: &[(i32, i32)], class: impl Into<String>) {
         self.parts.push(Part::Line { points: points.to_vec(), class: class.into() });
     }
 
-    pub(super) fn text(
+    pub(in crate::report) fn text(
         &mut self,
         at: (i32, i32),
         anchor: Anchor,
@@ -96,7 +96,7 @@ impl Group {
 }
 
 /// The text in at most so many columns.
-pub(super) fn cut(text: &str, columns: usize) -> String {
+pub(in crate::report) fn cut(text: &str, columns: usize) -> String {
     if display_width(text) <= columns {
         return text.to_owned();
     }
@@ -112,6 +112,6 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
 }
 
 /// How wide a text is.
-pub(super) fn width(text: &str) -> i32 {
+pub(in crate::report) fn width(text: &str) -> i32 {
     i32::try_from(display_width(text)).unwrap_or(i32::MAX / CHAR).saturating_mul(CHAR)
 }

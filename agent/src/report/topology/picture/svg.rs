@@ -8,7 +8,7 @@ use crate::report::markup::Markup;
 const STYLE: &str = include_str!("picture.css");
 
 /// Writes it. `links`: a box leads to the element of the page that has its id.
-pub(super) fn write(scene: &Scene, links: bool, markup: &mut Markup) {
+pub(in crate::report) fn write(scene: &Scene, links: bool, markup: &mut Markup) {
     let (width, height) = (scene.width, scene.height);
     let view = format!("0 0 {width} {height}");
     markup.open(

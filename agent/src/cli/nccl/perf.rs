@@ -1,0 +1,230 @@
+//! `bedplate nccl perf`: whether what a benchmark measured is what this host's links can do.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::env;
+use crate::cli::{CliError, Exit, HostArgs, host, output};
+use crate::facts::pci::{Function, PciTree};
+use crate::facts::rdma::RdmaPort;
+use crate::facts::{Depth, placement, rdma};
+use crate::host::{Reader, Reading};
+use crate::nccl::env::{Candidate, chosen};
+use crate::nccl::perf::judge::{self, Verdict};
+use crate::nccl::perf::limit::{Nic, Pcie, Port};
+use crate::nccl::perf::{self, Test};
+use crate::report::{json, nccl_perf};
+use crate::topology::devices::{Device, Devices, Sort};
+use crate::topology::{Distance, Topology, link};
+use crate::value::PciAddress;
+
+/// `bedplate nccl perf`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 what this host's links explain; 4 not what it should be; 5 cannot tell; 1 error; 64 usage."
+)]
+pub struct PerfArgs {
+    /// What nccl-tests, RCCL-tests or perftest printed; `-`: standard input.
+    #[arg(value_name = "FILE", required_unless_present = "json_schema")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    host: HostArgs,
+    /// The collective, where the file does not name it: all_reduce, all_gather … RCCL-tests does not.
+    #[arg(long, value_name = "NAME")]
+    test: Option<Test>,
+    /// A picture: one file without script.
+    #[arg(long, conflicts_with = "json")]
+    svg: bool,
+    /// Draw the plot with plain characters.
+    #[arg(long, conflicts_with_all = ["json", "svg"])]
+    ascii: bool,
+    /// File to write the picture to, a new one; without, or `-`: standard output.
+    #[arg(short, long, value_name = "FILE", requires = "svg")]
+    out: Option<PathBuf>,
+    /// Machine-readable (its JSON Schema: `bedplate nccl perf --json-schema`).
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of `--json` and leave.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+}
+
+/// Reads, judges, prints.
+pub fn run(args: &PerfArgs) -> Result<Exit, CliError> {
+    let Some(file) = args.file.as_ref().filter(|_| !args.json_schema) else {
+        output::data(&json::document(&nccl_perf::schema())?)?;
+        return Ok(Exit::Done);
+    };
+    if args.host.root.is_some() {
+        return Err(CliError::request("a root directory has no RDMA ports").hinting(
+            "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE",
+        ));
+    }
+    let name = file.display().to_string();
+    let mut results = perf::read(&read(file)?);
+    for run in results.runs.iter_mut().filter(|run| run.device.is_none()) {
+        run.test = run.test.or(args.test);
+    }
+    let links = links(&args.host)?;
+    let report = judge::judge(results, &links.chosen, &links.all, links.unknown.as_deref());
+    if args.json {
+        output::json(&nccl_perf::document(&report, &name))?;
+    } else if args.svg {
+        let out = args.out.as_deref().unwrap_or(Path::new("-"));
+        output::to(out, &nccl_perf::svg(&report, &name))?;
+    } else {
+        let ascii = args.ascii || !speaks_unicode();
+        output::lines(&nccl_perf::text(&report, &name, output::columns(), ascii))?;
+    }
+    Ok(match report.verdict {
+        Verdict::Good => Exit::Done,
+        Verdict::Bad => Exit::Blocked,
+        Verdict::CannotTell => Exit::CannotTell,
+    })
+}
+
+/// Whether the terminal is told to show more than ASCII. Only a locale that says otherwise counts: under systemd and in containers
+/// none is set, and what looks there shows UTF-8.
+fn speaks_unicode() -> bool {
+    let said = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    said.is_none_or(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+fn read(file: &Path) -> Result<String, CliError> {
+    let most = perf::LARGEST as u64 + 1;
+    let mut bytes = Vec::new();
+    let done = match file.as_os_str() == "-" {
+        true => std::io::stdin().lock().take(most).read_to_end(&mut bytes),
+        false => File::open(file).and_then(|file| file.take(most).read_to_end(&mut bytes)),
+    };
+    let shown = file.display();
+    done.map_err(|error| CliError::while_doing(format!("cannot read {shown}"), error))?;
+    if bytes.len() > perf::LARGEST {
+        return Err(CliError::request(format!(
+            "{shown} is larger than {} MiB",
+            perf::LARGEST >> 20
+        ))
+        .hinting("take the lines of the benchmark out of the log"));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The NICs of a host.
+#[derive(Default)]
+struct Links {
+    /// Those that NCCL would use.
+    chosen: Vec<Nic>,
+    /// All with an ACTIVE port.
+    all: Vec<Nic>,
+    /// Why they are not known.
+    unknown: Option<String>,
+}
+
+/// A port with what lies between it and the GPUs.
+struct Found {
+    port: RdmaPort,
+    /// To the nearest GPU, by a Data Direct function if that is nearer.
+    distance: Option<Distance>,
+    /// The device whose link the data passes: its functions share it.
+    slot: PciAddress,
+    pcie: Option<Pcie>,
+}
+
+fn links(args: &HostArgs) -> Result<Links, CliError> {
+    let opened = host::open_one(args)?;
+    let facts = opened.facts(Depth::Thorough);
+    let unknown = match &facts.pci {
+        Reading::Known(tree) => {
+            let found = found(opened.reader.as_ref(), tree);
+            let library = env::library_of(&facts);
+            let (_, newest) = library.versions();
+            return Ok(sorted(&found, env::reach(&facts, library, newest)));
+        }
+        Reading::Absent => "this host has no PCI".to_owned(),
+        Reading::Unknown(why) => format!("the PCI devices cannot be read: {why}"),
+    };
+    Ok(Links { unknown: Some(unknown), ..Links::default() })
+}
+
+fn found(reader: &dyn Reader, tree: &PciTree) -> Vec<Found> {
+    let topology = Topology::new(tree);
+    let devices = Devices::find(&topology, &placement::observe(reader, tree), false);
+    let distance = |way: &Device| {
+        let gpus = devices.gpus.iter().filter(|gpu| !gpu.function.vfio);
+        gpus.map(|gpu| topology.between(&gpu.spot, &way.spot)).min()
+    };
+    let is_nic = |device: &&Device| device.sort == Sort::Nic && !device.function.vfio;
+    let mut all = Vec::new();
+    for nic in devices.nics.iter().filter(is_nic) {
+        let address = nic.address();
+        let ways = devices.nics.iter().filter(|device| {
+            device.address() == address
+                || device.sort == Sort::DataDirect && device.of.contains(&address)
+        });
+        // The data goes the nearest way, and over its link.
+        let way = ways.min_by_key(|way| distance(way).map_or((1, None), |near| (0, Some(near))));
+        let way = way.unwrap_or(nic);
+        let (near, pcie) = (distance(way), pcie(tree, way.function));
+        all.extend(rdma::ports(reader, nic.function).into_iter().map(|port| Found {
+            port,
+            distance: near,
+            slot: PciAddress { function: 0, ..way.address() },
+            pcie: pcie.clone(),
+        }));
+    }
+    all
+}
+
+/// The link of a function; `None`: it is not known.
+fn pcie(tree: &PciTree, function: &Function) -> Option<Pcie> {
+    let above = tree.get(function.parent?)?;
+    let control = function.detail.as_ref().and_then(|detail| detail.control.known());
+    Some(Pcie {
+        address: function.address.to_string(),
+        speed: link::speed(function, above).now?,
+        lanes: link::width(function, above).now?,
+        payload: control.map(|control| control.max_payload),
+    })
+}
+
+fn sorted(found: &[Found], reach: Distance) -> Links {
+    let unknown = found.iter().find_map(|one| match &one.port.state {
+        Reading::Unknown(why) => {
+            Some(format!("the state of port {} is not known: {why}", one.port.name))
+        }
+        _ => None,
+    });
+    let candidates: Vec<Candidate> =
+        found.iter().map(|one| Candidate { port: &one.port, distance: one.distance }).collect();
+    let used: Vec<&str> =
+        chosen(&candidates, reach).iter().map(|one| one.port.name.as_str()).collect();
+    let active = || found.iter().filter(|one| one.port.is_active());
+    Links {
+        chosen: grouped(active().filter(|one| used.contains(&one.port.name.as_str()))),
+        all: grouped(active()),
+        unknown,
+    }
+}
+
+/// Ports by the link that they share.
+fn grouped<'f>(found: impl Iterator<Item = &'f Found>) -> Vec<Nic> {
+    let mut nics: BTreeMap<PciAddress, Nic> = BTreeMap::new();
+    for one in found {
+        let nic = nics
+            .entry(one.slot)
+            .or_insert_with(|| Nic { ports: Vec::new(), pcie: one.pcie.clone() });
+        let rate = one.port.rate.known().and_then(|rate| rate.split(' ').next()?.parse().ok());
+        let ethernet = one.port.is_ethernet();
+        nic.ports.push(Port { name: one.port.name.clone(), rate, ethernet });
+    }
+    nics.into_values().collect()
+}

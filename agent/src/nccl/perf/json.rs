@@ -1,0 +1,78 @@
+//! The file that perftest writes with `--out_json`. It does not say which unit its bandwidth has; the rate of messages tells.
+
+use serde::Deserialize;
+
+use super::perftest::{GIGABIT, MIB};
+use super::{Device, Measure, Point, Run, Test};
+
+/// The rate has six digits behind the point: below this too few of them count.
+const LEAST_RATE: f64 = 0.001;
+
+#[derive(Deserialize)]
+struct Document {
+    test_info: Info,
+    results: Figures,
+}
+
+#[derive(Deserialize)]
+struct Info {
+    test: String,
+    #[serde(rename = "Device")]
+    device: Option<String>,
+    #[serde(rename = "Dual_port")]
+    dual_port: Option<String>,
+    #[serde(rename = "Connection_type")]
+    connection: Option<String>,
+    #[serde(rename = "Link_type")]
+    link: Option<String>,
+    #[serde(rename = "Mtu")]
+    mtu: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct Figures {
+    #[serde(rename = "MsgSize")]
+    size: u64,
+    #[serde(rename = "BW_average")]
+    average: f64,
+    #[serde(rename = "MsgRate")]
+    rate: f64,
+}
+
+/// The run of such a file; `None`: it is none, or its unit cannot be told.
+pub(super) fn read(text: &str) -> Option<Run> {
+    let document: Document = serde_json::from_str(text).ok()?;
+    let info = document.test_info;
+    let test = match info.test.as_str() {
+        test if !test.contains("BW") => return None,
+        test if test.starts_with("RDMA_Write") => Test::IbWriteBw,
+        test if test.starts_with("RDMA_Read") => Test::IbReadBw,
+        test if test.starts_with("Send") => Test::IbSendBw,
+        test if test.starts_with("Atomic") => Test::IbAtomicBw,
+        _ => return None,
+    };
+    let Figures { size, average, rate } = document.results;
+    let by_rate = rate * size as f64 / 1000.0;
+    let off = |unit: f64| (average * unit / by_rate - 1.0).abs();
+    let unit = if off(GIGABIT) < off(MIB) { GIGABIT } else { MIB };
+    if rate < LEAST_RATE || off(unit) > 0.05 {
+        return None;
+    }
+    // Where the results stand: the file has one of them.
+    let line = text.lines().position(|line| line.contains("\"BW_average\"")).map_or(1, |at| at + 1);
+    let measure = Measure { bandwidth: average * unit, time: None, wrong: None };
+    Some(Run {
+        line: 1,
+        test: Some(test),
+        device: Some(Device {
+            name: info.device,
+            link: info.link,
+            mtu: info.mtu,
+            connection: info.connection,
+            bidirectional: info.test.contains("Bidirectional"),
+            dual_port: info.dual_port.as_deref() == Some("ON"),
+        }),
+        points: vec![Point { line, bytes: size, out: Some(measure), within: None }],
+        ..Run::default()
+    })
+}

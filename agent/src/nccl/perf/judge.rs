@@ -1,0 +1,240 @@
+//! Whether results are what this host's links explain, and whether they can be true at all.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::limit::{self, Limit, Nic};
+use super::{Point, Results, Run, Test};
+
+/// From this size on a collective shows bandwidth; below it shows latency. Ours.
+pub const LARGE: u64 = 32 << 20;
+/// The same of perftest, whose messages follow one another without a pause. Ours.
+pub const LARGE_OF_PERFTEST: u64 = 64 << 10;
+/// The share of what is expected that a run has to reach. Ours: rings and packet headers take some, a missing NIC more.
+pub const ENOUGH: f64 = 0.75;
+/// How far above the limit rounding and clocks explain. Ours.
+const TOLERANCE: f64 = 1.02;
+/// From this factor on in place and out of place are apart: they move the same bytes. Ours.
+const APART: f64 = 1.5;
+/// Where TCP sockets level off: GB/s between two hosts with the defaults of NCCL, and how level. Ours.
+const SOCKETS: (f64, f64) = (6.0, 1.15);
+
+/// How it came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// What this host's links explain.
+    Good,
+    /// It cannot be told.
+    CannotTell,
+    /// Not what it should be.
+    Bad,
+}
+
+/// What is to be said, with the line that it is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Finding {
+    /// How bad it is.
+    pub verdict: Verdict,
+    /// Number of the line.
+    pub line: usize,
+    /// What.
+    pub text: String,
+}
+
+/// One run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Judged {
+    /// What was measured.
+    pub run: Run,
+    /// What it can be at most; absent: it cannot be told, and a finding says why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// In the order of the lines.
+    pub findings: Vec<Finding>,
+    /// The worst of them.
+    pub verdict: Verdict,
+}
+
+/// A whole file.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Report {
+    /// Its runs.
+    pub runs: Vec<Judged>,
+    /// NICs that NCCL would use on this host.
+    pub nics: Vec<Nic>,
+    /// Findings of no run.
+    pub findings: Vec<Finding>,
+    /// The worst of all.
+    pub verdict: Verdict,
+}
+
+/// Judges a file. `chosen`: NICs that NCCL would use; `all`: all NICs of this host; neither is known: why.
+pub fn judge(results: Results, chosen: &[Nic], all: &[Nic], unknown: Option<&str>) -> Report {
+    let runs: Vec<Judged> = results
+        .runs
+        .into_iter()
+        .map(|run| {
+            let nics = if run.device.is_some() { all } else { chosen };
+            let limit = match unknown {
+                // A port that is not known may carry as much as the others.
+                Some(why) if run.device.is_none() || nics.is_empty() => Err(why.to_owned()),
+                _ => limit::limit(&run, nics),
+            };
+            one(run, limit)
+        })
+        .collect();
+    let cannot = |line: &usize, text: &str| Finding {
+        verdict: Verdict::CannotTell,
+        line: *line,
+        text: text.to_owned(),
+    };
+    let unread =
+        results.unread.iter().map(|line| cannot(line, "looks like a result, and cannot be read"));
+    let latency = results
+        .latency
+        .iter()
+        .map(|line| cannot(line, "a latency test says nothing about bandwidth"));
+    let mut findings: Vec<Finding> = unread.chain(latency).collect();
+    if runs.is_empty() && findings.is_empty() {
+        findings.push(cannot(&1, "no result of nccl-tests, RCCL-tests or perftest is in it"));
+    }
+    let verdicts =
+        runs.iter().map(|run| run.verdict).chain(findings.iter().map(|finding| finding.verdict));
+    let verdict = verdicts.max().unwrap_or(Verdict::CannotTell);
+    Report { runs, nics: chosen.to_vec(), findings, verdict }
+}
+
+fn one(run: Run, limit: Result<Limit, String>) -> Judged {
+    let mut findings = wrong(&run);
+    findings.extend(apart(&run));
+    match &limit {
+        Ok(limit) => findings.extend(against(&run, limit)),
+        Err(why) => findings.push(Finding {
+            verdict: Verdict::CannotTell,
+            line: run.line,
+            text: format!("the limit cannot be told: {why}"),
+        }),
+    }
+    findings.sort_by_key(|finding| finding.line);
+    let verdict = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Good);
+    Judged { run, limit: limit.ok(), findings, verdict }
+}
+
+fn bad(line: usize, text: String) -> Finding {
+    Finding { verdict: Verdict::Bad, line, text }
+}
+
+/// Results that the program itself counts as wrong.
+fn wrong(run: &Run) -> Vec<Finding> {
+    let of_point = |point: &Point| {
+        let count: f64 = point.measures().filter_map(|one| one.wrong).sum();
+        (count > 0.0)
+            .then(|| bad(point.line, format!("{count} wrong elements at {}", size(point.bytes))))
+    };
+    let mut findings: Vec<Finding> = run.points.iter().filter_map(of_point).collect();
+    if let Some(claim) =
+        run.out_of_bounds.as_ref().filter(|claim| claim.failed || claim.value > 0.0)
+    {
+        findings.push(bad(
+            claim.line,
+            format!("{} values out of bounds: the data is wrong", claim.value),
+        ));
+    }
+    if let Some(claim) = run.average.as_ref().filter(|claim| claim.failed) {
+        findings.push(bad(
+            claim.line,
+            format!("{} GB/s on average, below what the program was told to expect", claim.value),
+        ));
+    }
+    findings
+}
+
+/// The size where in place and out of place are furthest apart, if they are.
+fn apart(run: &Run) -> Option<Finding> {
+    let ratio = |point: &Point| {
+        let (out, within) = (point.out.as_ref()?.bandwidth, point.within.as_ref()?.bandwidth);
+        let ratio = out.max(within) / out.min(within);
+        (point.bytes >= LARGE && ratio.is_finite() && ratio >= APART)
+            .then_some((ratio, out, within))
+    };
+    let found = run.points.iter().filter_map(|point| Some((point, ratio(point)?)));
+    let (point, (_, out, within)) = found.max_by(|(_, a), (_, b)| a.0.total_cmp(&b.0))?;
+    Some(bad(
+        point.line,
+        format!(
+            "{out:.2} GB/s out of place and {within:.2} in place for the same {}: something else ran, or a link retrains; run it again",
+            size(point.bytes)
+        ),
+    ))
+}
+
+fn against(run: &Run, limit: &Limit) -> Vec<Finding> {
+    let Some(peak) = run.peak() else {
+        let text = "nothing was measured".to_owned();
+        return vec![Finding { verdict: Verdict::CannotTell, line: run.line, text }];
+    };
+    let ceiling = limit.with_switches.unwrap_or(limit.most);
+    if peak.best() > ceiling * TOLERANCE {
+        return vec![bad(
+            peak.line,
+            format!(
+                "{:.2} GB/s cannot be: this host's links carry {ceiling:.2}. It ran elsewhere, or on other ports, or not between hosts",
+                peak.best()
+            ),
+        )];
+    }
+    let large = if run.device.is_some() { LARGE_OF_PERFTEST } else { LARGE };
+    let largest = run.points.iter().max_by_key(|point| point.bytes).map_or(peak, |point| point);
+    if largest.bytes < large {
+        let text = format!(
+            "the largest size is {}: this shows latency; measure {} and more",
+            size(largest.bytes),
+            size(large)
+        );
+        return vec![Finding { verdict: Verdict::CannotTell, line: largest.line, text }];
+    }
+    if peak.best() >= limit.expected * ENOUGH {
+        return Vec::new();
+    }
+    let share = 100.0 * peak.best() / limit.expected;
+    let text = format!(
+        "{:.2} GB/s at best, {share:.0} % of the {:.2} that this host's links explain",
+        peak.best(),
+        limit.expected
+    );
+    let hint = match run.device {
+        None if is_level(run) && peak.best() < limit.expected / 4.0 => {
+            ": level as TCP sockets are; NCCL_DEBUG=INFO says NET/Socket where it is so (`bedplate nccl env`)"
+        }
+        None => {
+            ": fewer NICs than this host has, a slower path or another bottleneck; NCCL_DEBUG=INFO names the NICs that are used"
+        }
+        Some(_) if run.test == Some(Test::IbReadBw) => {
+            ": reads need enough outstanding requests; else the path (`bedplate verify`)"
+        }
+        Some(_) => ": congestion, a slower path or the memory behind it (`bedplate verify`)",
+    };
+    vec![bad(peak.line, text + hint)]
+}
+
+/// Whether the large sizes are all about as slow as sockets are.
+fn is_level(run: &Run) -> bool {
+    let large: Vec<f64> =
+        run.points.iter().filter(|point| point.bytes >= LARGE).map(Point::best).collect();
+    let most = large.iter().copied().fold(0.0, f64::max);
+    let least = large.iter().copied().fold(f64::MAX, f64::min);
+    large.len() > 1 && most <= SOCKETS.0 && most <= least * SOCKETS.1
+}
+
+/// `64 MiB`.
+pub fn size(bytes: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.iter().find(|(shift, _)| bytes >> shift > 0) {
+        Some((shift, unit)) if bytes.is_multiple_of(1 << shift) => {
+            format!("{} {unit}", bytes >> shift)
+        }
+        Some((shift, unit)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
+        None => format!("{bytes} B"),
+    }
+}

@@ -1,0 +1,111 @@
+//! Lines of perftest's bandwidth tests (perftest src/perftest_parameters.{h,c}). What it calls MB/sec is 2²⁰ bytes per second; newer
+//! versions write MiB/sec.
+
+use super::rows::number;
+use super::{Device, Measure, Point, Run, Test};
+
+/// Bytes per second of a unit, in GB/s.
+pub(super) const MIB: f64 = 1_048_576.0 / 1e9;
+/// The same of Gb/sec: 10⁹ bits.
+pub(super) const GIGABIT: f64 = 0.125;
+
+/// The names of the operations in titles.
+const TITLES: &[(&str, Test)] = &[
+    ("RDMA_Write_imm", Test::IbWriteBw),
+    ("RDMA_Write", Test::IbWriteBw),
+    ("RDMA_Read", Test::IbReadBw),
+    ("Send_imm", Test::IbSendBw),
+    ("Send", Test::IbSendBw),
+    ("Atomic", Test::IbAtomicBw),
+];
+
+/// Columns of the results.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Columns {
+    /// Of the average.
+    average: usize,
+    /// GB/s of its unit.
+    unit: f64,
+}
+
+impl Columns {
+    /// A heading; `None`: the line is none of a bandwidth test.
+    pub(super) fn heading(line: &str) -> Option<Self> {
+        let line = &line[line.find("#bytes")?..];
+        let at = line.find("BW average[")?;
+        let unit = match line[at..].split(['[', ']']).nth(1)? {
+            "Gb/sec" => GIGABIT,
+            "MB/sec" | "MiB/sec" => MIB,
+            _ => return None,
+        };
+        Some(Columns { average: if line[..at].contains("#sl") { 4 } else { 3 }, unit })
+    }
+}
+
+/// The title of a test.
+pub(super) enum Title {
+    /// Of a bandwidth test.
+    Bandwidth(Box<Run>),
+    /// Of a latency test.
+    Latency,
+}
+
+/// `RDMA_Write Bidirectional BW Test`; `None`: the line is no title.
+pub(super) fn title(line: &str, number: usize) -> Option<Title> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if words.last() != Some(&"Test") {
+        return None;
+    }
+    let (_, test) = TITLES.iter().find(|(name, _)| words.contains(name))?;
+    if words.contains(&"Latency") {
+        return Some(Title::Latency);
+    }
+    words.contains(&"BW").then_some(())?;
+    let bidirectional = words.contains(&"Bidirectional");
+    let device = Device { bidirectional, ..Device::default() };
+    let run = Run { line: number, test: Some(*test), device: Some(device), ..Run::default() };
+    Some(Title::Bandwidth(Box::new(run)))
+}
+
+/// What a line of the header says: ` Dual-port       : OFF    Device         : mlx5_0`.
+pub(super) fn header(line: &str, device: &mut Device) {
+    let after = |key: &str| {
+        let rest = line[line.find(key)? + key.len()..].trim_start().strip_prefix(':')?;
+        rest.split_whitespace().next()
+    };
+    if let Some(name) = after("Device ") {
+        device.name = Some(name.to_owned());
+    }
+    if let Some(dual) = after("Dual-port") {
+        device.dual_port = dual == "ON";
+    }
+    if let Some(connection) = after("Connection type") {
+        device.connection = Some(connection.to_owned());
+    }
+    if let Some(link) = after("Link type") {
+        device.link = Some(link.to_owned());
+    }
+    if let Some(mtu) = after("Mtu") {
+        device.mtu = mtu.split('[').next().and_then(|bytes| bytes.parse().ok());
+    }
+}
+
+/// A result: ` 65536      5000             366.01             365.94             0.697976`.
+pub(super) fn row(line: &str, line_number: usize, columns: Columns) -> Option<Point> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    // What a launcher put in front of it is no number; a rank (`0:`) is none either.
+    let start = words.iter().rposition(|word| number(word).is_none()).map_or(0, |at| at + 1);
+    let words = &words[start..];
+    if words.len() < columns.average + 2 {
+        return None;
+    }
+    let bytes: u64 = words[0].parse().ok()?;
+    let _iterations: u64 = words[1].parse().ok()?;
+    let bandwidth = number(words[columns.average])? * columns.unit;
+    Some(Point {
+        line: line_number,
+        bytes,
+        out: Some(Measure { bandwidth, time: None, wrong: None }),
+        within: None,
+    })
+}

@@ -1,0 +1,150 @@
+//! A file of results, line by line.
+
+use super::rows::{self, Columns, Row, number};
+use super::{Claim, Results, Run, Test, json, perftest};
+
+/// What is known while reading.
+#[derive(Default)]
+struct State {
+    results: Results,
+    run: Option<Run>,
+    columns: Columns,
+    bandwidth: Option<perftest::Columns>,
+    /// What a command line named before the program said anything.
+    announced: Option<Test>,
+    in_place_only: bool,
+    /// The group of the first rank.
+    group: Option<String>,
+}
+
+/// Reads results. Lines that are none (the log of NCCL, the launcher's) are passed over.
+pub fn read(text: &str) -> Results {
+    if text.trim_start().starts_with('{') {
+        return Results { runs: json::read(text).into_iter().collect(), ..Results::default() };
+    }
+    let mut state = State::default();
+    for (nth, line) in text.lines().enumerate() {
+        let line = anstream::adapter::strip_str(line).to_string();
+        state.line(&line, nth + 1);
+    }
+    state.close();
+    state.results
+}
+
+impl State {
+    fn line(&mut self, line: &str, number: usize) {
+        if let Some(title) = perftest::title(line, number) {
+            self.close();
+            match title {
+                perftest::Title::Bandwidth(run) => self.run = Some(*run),
+                perftest::Title::Latency => self.results.latency.push(number),
+            }
+            return;
+        }
+        if let Some(columns) = perftest::Columns::heading(line) {
+            self.bandwidth = Some(columns);
+            return;
+        }
+        if let Some(device) = self.run.as_mut().and_then(|run| run.device.as_mut()) {
+            perftest::header(line, device);
+        }
+        if let Some(columns) = self.bandwidth
+            && let Some(point) = perftest::row(line, number, columns)
+        {
+            self.run(number).points.push(point);
+            return;
+        }
+        self.collective(line, number);
+    }
+
+    fn collective(&mut self, line: &str, number: usize) {
+        if let Some(test) = Test::named_in(line) {
+            if line.contains("concluded") {
+                return self.close();
+            }
+            if line.contains("starting") {
+                self.begin(number).test = Some(test);
+            } else if self.run.as_ref().is_none_or(|run| !run.points.is_empty()) {
+                self.announced = Some(test);
+            }
+        } else if line.contains("nThread ") && line.contains("minBytes ") {
+            self.begin(number);
+        } else if let Some(at) = line.find("nccl-tests version ") {
+            let version = line[at + 19..].split_whitespace().next().unwrap_or_default();
+            self.begin(number).version = Some(format!("nccl-tests {version}"));
+        } else if let Some(at) = line.find("rccl-tests: Version ") {
+            let version = line[at + 20..].split_whitespace().next().unwrap_or_default();
+            self.run(number).version = Some(format!("RCCL-tests {version}"));
+        } else if line.contains('#') && line.contains(" in-place ") {
+            self.in_place_only = !line.contains("out-of-place");
+        } else if let Some(columns) = Columns::heading(line, self.in_place_only) {
+            self.columns = columns;
+            self.bandwidth = None;
+        } else if line.contains('#') && line.contains("Rank") && line.contains(" device ") {
+            self.rank(line, number);
+        } else if let Some(claim) = claim(line, "Out of bounds values", number) {
+            self.run(number).out_of_bounds = Some(claim);
+        } else if let Some(claim) = claim(line, "Avg bus bandwidth", number) {
+            self.run(number).average = Some(claim);
+        } else if self.bandwidth.is_none() {
+            match rows::row(line, number, &self.columns) {
+                Some(Row::Point(point)) => self.run(number).points.push(point),
+                Some(Row::Unread) => self.results.unread.push(number),
+                None => {}
+            }
+        }
+    }
+
+    /// The run that goes on, or one that begins without a word.
+    fn run(&mut self, line: usize) -> &mut Run {
+        let announced = &mut self.announced;
+        self.run.get_or_insert_with(|| Run { line, test: announced.take(), ..Run::default() })
+    }
+
+    /// The run whose header this is.
+    fn begin(&mut self, line: usize) -> &mut Run {
+        let is_over =
+            |run: &Run| !run.points.is_empty() || run.device.is_some() || !run.ranks.is_empty();
+        if self.run.as_ref().is_some_and(is_over) {
+            self.close();
+        }
+        self.bandwidth = None;
+        self.run(line)
+    }
+
+    /// `#  Rank  0 Group  0 Pid   1234 on     node1 device  0 [0000:1b:00] NVIDIA H100`, without some of it before.
+    fn rank(&mut self, line: &str, number: usize) {
+        let mut words = line.split_whitespace().skip_while(|word| !word.ends_with("Rank")).skip(1);
+        let is_rank = words.next().is_some_and(|rank| rank.parse::<u32>().is_ok());
+        let rest: Vec<&str> = words.collect();
+        let after = |key: &str| {
+            let at = rest.iter().position(|word| *word == key)?;
+            rest.get(at + 1).map(|word| (*word).to_owned())
+        };
+        let (true, Some(host)) = (is_rank, after("on")) else { return };
+        let group = after("Group");
+        if self.run(number).ranks.is_empty() {
+            self.group.clone_from(&group);
+        }
+        let split = self.group != group;
+        let run = self.run(number);
+        run.split |= split;
+        run.ranks.push(host);
+    }
+
+    fn close(&mut self) {
+        self.bandwidth = None;
+        let Some(run) = self.run.take() else { return };
+        if !run.points.is_empty() || !run.ranks.is_empty() || run.out_of_bounds.is_some() {
+            self.results.runs.push(run);
+        }
+    }
+}
+
+/// `# Out of bounds values : 0 OK`.
+fn claim(line: &str, name: &str, number_of_line: usize) -> Option<Claim> {
+    let rest = line[line.find(name)? + name.len()..].trim_start().strip_prefix(':')?;
+    let mut words = rest.split_whitespace();
+    let value = number(words.next()?)?;
+    Some(Claim { line: number_of_line, value, failed: words.next() == Some("FAILED") })
+}

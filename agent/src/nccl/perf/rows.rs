@@ -1,0 +1,158 @@
+//! Lines of nccl-tests and RCCL-tests. The columns changed with the versions (with and without `redop` and `root`, one group or
+//! two, four columns in each or more), so they are taken from the heading where there is one (nccl-tests src/util.cu,
+//! src/common.cu; RCCL-tests src/common.cu).
+
+use super::{Measure, Point};
+
+/// Names of data types, of both programs and all versions.
+const TYPES: &[&str] = &[
+    "int8", "char", "uint8", "int32", "int", "uint32", "int64", "uint64", "half", "float",
+    "double", "bfloat16", "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2", "fp8", "bf8",
+];
+/// Blanks between the root and the time where the columns out of place were left empty (a replay of a trace).
+const EMPTY_GROUP: usize = 20;
+
+/// Columns by the heading.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Columns {
+    /// How many stand between type and time.
+    words: usize,
+    /// How many belong to one measurement.
+    group: usize,
+    /// Which of them counts wrong elements; `None`: there is none, older versions say the largest difference there.
+    wrong: Option<usize>,
+    /// How many measurements.
+    groups: usize,
+    /// Whether a single one is in place.
+    in_place_only: bool,
+    /// The first versions say the time in milliseconds.
+    milliseconds: bool,
+}
+
+impl Default for Columns {
+    fn default() -> Self {
+        Columns {
+            words: 2,
+            group: 4,
+            wrong: None,
+            groups: 2,
+            in_place_only: false,
+            milliseconds: false,
+        }
+    }
+}
+
+impl Columns {
+    /// A heading; `None`: the line is none.
+    pub(super) fn heading(line: &str, in_place_only: bool) -> Option<Self> {
+        let line = &line[line.find('#')? + 1..];
+        let names: Vec<&str> = line.split_whitespace().collect();
+        let milliseconds = names.starts_with(&["bytes", "N", "type"]);
+        if !milliseconds && !names.starts_with(&["size", "count", "type"]) {
+            return None;
+        }
+        let first = names.iter().position(|name| *name == "time")?;
+        let second = names.iter().skip(first + 1).position(|name| *name == "time");
+        let of_group = &names[first..second.map_or(names.len(), |second| first + 1 + second)];
+        // Where there is one group a time of day may stand behind it.
+        let group = of_group.iter().take_while(|name| !name.contains("stamp")).count();
+        Some(Columns {
+            words: first.saturating_sub(3),
+            group: group.max(3),
+            wrong: of_group.iter().position(|name| *name == "#wrong"),
+            groups: if second.is_some() { 2 } else { 1 },
+            in_place_only,
+            milliseconds,
+        })
+    }
+}
+
+/// A line as far as it is known to be a result.
+#[derive(Debug, PartialEq)]
+pub(super) enum Row {
+    /// It is.
+    Point(Point),
+    /// It begins as one, and goes on as something else.
+    Unread,
+}
+
+/// A result; `None`: the line is none. Whatever a launcher put in front of it is skipped.
+pub(super) fn row(line: &str, number: usize, columns: &Columns) -> Option<Row> {
+    let tokens = tokens(line);
+    let kind = tokens.iter().position(|(_, token)| TYPES.contains(token)).filter(|at| *at >= 2)?;
+    // A tag may touch the number: `[1,0]<stdout>:1048576`.
+    let size = tokens[kind - 2].1.rsplit([':', '>', '|']).next()?;
+    let (Ok(bytes), Ok(_)) = (size.parse::<u64>(), tokens[kind - 1].1.parse::<u64>()) else {
+        return None;
+    };
+    let mut rest = &tokens[kind + 1..];
+    while let [head @ .., (_, last)] = rest {
+        // A time of day at the end.
+        let is_time = last.contains(':') || last.matches('-').count() == 2 && last.len() == 10;
+        if !is_time {
+            break;
+        }
+        rest = head;
+    }
+    let found = [columns.words, 2, 1, 0].into_iter().find_map(|words| {
+        let (_, values) = rest.split_at_checked(words)?;
+        let count = values.len() / columns.group;
+        let fits = values.len() % columns.group == 0 && (1..=2).contains(&count);
+        let groups = || values.chunks(columns.group).map(|group| measure(group, columns));
+        let measures: Vec<Group> = fits.then(|| groups().collect::<Option<Vec<_>>>()).flatten()?;
+        Some((words, measures))
+    });
+    let Some((words, measures)) = found else { return Some(Row::Unread) };
+    let mut measures = measures.into_iter().map(|group| match group {
+        Group::Measured(measure) => Some(measure),
+        Group::Left => None,
+    });
+    let (first, second) = (measures.next().flatten(), measures.next());
+    let before = tokens.get(kind + words).map_or(0, |(end, _)| *end);
+    let begins = rest.get(words).map_or(0, |(end, token)| end.saturating_sub(token.len()));
+    let (out, within) = match second {
+        Some(second) => (first, second),
+        None if columns.in_place_only => (None, first),
+        None if columns.groups == 1 => (first, None),
+        None if begins.saturating_sub(before) >= EMPTY_GROUP => (None, first),
+        // The second measurement was cut off.
+        None => (first, None),
+    };
+    Some(Row::Point(Point { line: number, bytes, out, within }))
+}
+
+/// Words with the places at which they end.
+fn tokens(line: &str) -> Vec<(usize, &str)> {
+    let start = line.as_ptr() as usize;
+    line.split_whitespace()
+        .map(|word| (word.as_ptr() as usize - start + word.len(), word))
+        .collect()
+}
+
+enum Group {
+    Measured(Measure),
+    /// Not measured: `N/A` everywhere.
+    Left,
+}
+
+fn measure(group: &[(usize, &str)], columns: &Columns) -> Option<Group> {
+    let word = |at: usize| group.get(at).map(|(_, word)| *word);
+    if (0..3).all(|at| word(at) == Some("N/A")) {
+        return Some(Group::Left);
+    }
+    let (time, _, bandwidth) = (number(word(0)?)?, number(word(1)?)?, number(word(2)?)?);
+    let wrong = columns.wrong.and_then(word);
+    let wrong = match wrong {
+        None | Some("N/A") => None,
+        Some(text) => Some(number(text.trim_end_matches('*'))?),
+    };
+    let time = if columns.milliseconds { time * 1000.0 } else { time };
+    Some(Group::Measured(Measure { bandwidth, time: Some(time), wrong }))
+}
+
+/// A number that a measurement can be.
+pub(super) fn number(text: &str) -> Option<f64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit() || b".e+-".contains(&byte));
+    let value: f64 = digits.then(|| text.parse().ok()).flatten()?;
+    (value.is_finite() && value >= 0.0).then_some(value)
+}

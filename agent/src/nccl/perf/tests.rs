@@ -1,0 +1,133 @@
+//! Lines as programs print them, and what the links of a host allow.
+
+use super::limit::{Ceiling, Nic, Pcie, Port, limit};
+use super::{Run, Test, read};
+
+fn nic(name: &str, rate: f64, link: (u32, u32)) -> Nic {
+    let port = Port { name: format!("{name}/1"), rate: Some(rate), ethernet: false };
+    let pcie = Pcie {
+        address: "0000:18:00.0".to_owned(),
+        speed: link.0,
+        lanes: link.1,
+        payload: Some(256),
+    };
+    Nic { ports: vec![port], pcie: Some(pcie) }
+}
+
+fn run(test: Test, hosts: &[(&str, usize)]) -> Run {
+    let ranks = hosts.iter().flat_map(|(host, ranks)| vec![(*host).to_owned(); *ranks]).collect();
+    Run { test: Some(test), ranks, ..Run::default() }
+}
+
+#[test]
+fn a_link_carries_less_than_its_rate() {
+    let bandwidth = |speed, lanes, payload| {
+        let pcie = Pcie { address: String::new(), speed, lanes, payload: Some(payload) };
+        (pcie.bandwidth() * 100.0).round() / 100.0
+    };
+    // 16 · 32 GT/s · 128/130 / 8 · 256/280.
+    assert_eq!(bandwidth(320, 16, 256), 57.61);
+    assert_eq!(bandwidth(160, 16, 256), 28.81);
+    assert_eq!(bandwidth(80, 8, 128), 6.63);
+    assert_eq!(bandwidth(50, 8, 128), 3.37);
+    // 16 · 64 GT/s · 236/256 / 8 · 512/528.
+    assert_eq!(bandwidth(640, 16, 512), 114.42);
+}
+
+#[test]
+fn the_slower_of_ports_and_link_is_the_ceiling() {
+    assert_eq!(nic("mlx5_0", 400.0, (320, 16)).limit(), Some((50.0, Ceiling::Ports)));
+    let (rate, ceiling) = nic("mlx5_0", 400.0, (160, 16)).limit().expect("a limit");
+    assert_eq!((rate.round(), ceiling), (29.0, Ceiling::Pcie));
+    let mut unknown = nic("mlx5_0", 400.0, (320, 16));
+    unknown.ports[0].rate = None;
+    assert_eq!(unknown.limit(), None);
+}
+
+/// The least that has to pass the NICs of a host, for each collective.
+#[test]
+fn each_collective_has_its_factor() {
+    let nics = vec![nic("mlx5_0", 400.0, (320, 16)); 8];
+    let most =
+        |test, hosts: &[(&str, usize)]| limit(&run(test, hosts), &nics).expect("a limit").most;
+    let two = [("a", 8), ("b", 8)];
+    assert_eq!(most(Test::AllReduce, &two), 400.0 * 15.0 / 8.0);
+    assert_eq!(most(Test::AllGather, &two), 750.0);
+    assert_eq!(most(Test::Broadcast, &two), 400.0);
+    assert_eq!(most(Test::Alltoall, &two), 400.0 * 15.0 / 64.0);
+    // One rank on each host: a ring is all there is.
+    let ring = [("a", 1), ("b", 1), ("c", 1), ("d", 1)];
+    assert_eq!(most(Test::AllReduce, &ring), 400.0);
+    let limit = limit(&run(Test::AllReduce, &ring), &nics).expect("a limit");
+    assert_eq!((limit.with_switches, limit.expected), (Some(600.0), 400.0));
+}
+
+#[test]
+fn without_two_hosts_there_is_no_limit() {
+    let nics = [nic("mlx5_0", 400.0, (320, 16))];
+    let why = |run: &Run| limit(run, &nics).expect_err("no limit");
+    assert!(why(&run(Test::AllReduce, &[("a", 8)])).contains("NVLink"));
+    assert!(why(&run(Test::AllReduce, &[])).contains("Using devices"));
+    let split = Run { split: true, ..run(Test::AllReduce, &[("a", 8), ("b", 8)]) };
+    assert!(why(&split).contains("groups"));
+    assert!(limit(&run(Test::AllReduce, &[("a", 8), ("b", 8)]), &[]).is_err());
+}
+
+/// A megabyte as perftest says it is 2²⁰ bytes.
+#[test]
+fn units_of_perftest() {
+    let read_one = |unit: &str, average: &str| {
+        let text = format!(
+            "   RDMA_Write BW Test\n Dual-port : OFF\t\tDevice         : mlx5_0\n\
+             #bytes     #iterations    BW peak[{unit}]    BW average[{unit}]   MsgRate[Mpps]\n\
+             65536      5000             0.00               {average}\t\t     0.7\n"
+        );
+        let results = read(&text);
+        let megabytes = (results.runs[0].points[0].best() * 1e6).round() / 1e6;
+        (megabytes, results.runs[0].device.clone().expect("a device").name)
+    };
+    let device = Some("mlx5_0".to_owned());
+    assert_eq!(read_one("MB/sec", "1000.00"), (1.048576, device.clone()));
+    assert_eq!(read_one("MiB/sec", "1000.00"), (1.048576, device.clone()));
+    assert_eq!(read_one("Gb/sec", "400.00"), (50.0, device));
+}
+
+/// What stands in front of a line is no part of it.
+#[test]
+fn prefixes_are_skipped() {
+    let row = "1048576  262144  float  sum  -1  50.0  20.97  39.32  0  50.0  20.97  39.32  3";
+    let heading = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong";
+    for prefix in
+        ["", "[1,0]<stdout>:", "0: ", "pod-0 | ", "2026-03-04T05:06:07Z 12 stdout F ", "\u{1b}[31m"]
+    {
+        let text = format!("{prefix}{heading}\n{prefix}{row}\n");
+        let results = read(&text);
+        let point = &results.runs[0].points[0];
+        assert_eq!(point.bytes, 1_048_576, "{prefix}");
+        let [out, within] = [&point.out, &point.within].map(|one| one.clone().expect("measured"));
+        assert_eq!(
+            (out.wrong, within.wrong, out.bandwidth),
+            (Some(0.0), Some(3.0), 39.32),
+            "{prefix}"
+        );
+    }
+}
+
+#[test]
+fn half_a_line_is_not_believed() {
+    let text = "1048576  262144  float  sum  -1  50.0  20\n1048576  262144  float\n";
+    let results = read(text);
+    assert!(results.runs.is_empty());
+    assert_eq!(results.unread, [1, 2]);
+}
+
+/// One pair of ranks crosses hosts at a time, by one NIC: eight are not expected of it.
+#[test]
+fn pairs_are_not_expected_to_use_all_nics() {
+    let nics = vec![nic("mlx5_0", 400.0, (320, 16)); 8];
+    let two = [("a", 8), ("b", 8)];
+    let expected = |test| limit(&run(test, &two), &nics).expect("a limit").expected;
+    assert_eq!(expected(Test::Sendrecv), 50.0);
+    assert_eq!(expected(Test::Hypercube), 93.75);
+    assert_eq!(expected(Test::AllGather), 400.0);
+}

@@ -1,0 +1,99 @@
+//! Every directory in `tests/cases-nccl/perf` is a case: what a benchmark printed (`input.txt`), the host that it is compared with
+//! (`args`, such as `--demo hgx`, or `host.toml`), and what `bedplate nccl perf` says (`expected.txt`, `expected.json`).
+//!
+//! `BLESS=1 cargo nextest run -p bedplate-tests -E 'binary(nccl_perf)'` rewrites the expected files, and docs/nccl-perf.md.
+
+use std::path::{Path, PathBuf};
+
+use bedplate::report::nccl_perf;
+use bedplate_tests::{case, expected, program};
+
+fn cases() -> Vec<(String, PathBuf)> {
+    case::directories("cases-nccl/perf")
+}
+
+/// stdout and exit status, as the case asks for it.
+fn said(directory: &Path, more: &[&str]) -> (String, i32) {
+    let recorded = tempfile::NamedTempFile::new().expect("a file");
+    let mut host = std::fs::read_to_string(directory.join("args")).unwrap_or_default();
+    if directory.join("host.toml").exists() {
+        let text = case::host(directory).expect("a host").to_text();
+        std::fs::write(recorded.path(), text).expect("a recorded host");
+        host = format!("--snapshot {}", recorded.path().display());
+    }
+    let mut args = vec!["nccl", "perf", "input.txt"];
+    args.extend(host.split_whitespace());
+    args.extend(more);
+    let run = program::bedplate(&args)
+        .current_dir(directory)
+        .env("COLUMNS", "100")
+        .env("LC_ALL", "C.UTF-8")
+        .output()
+        .expect("it starts");
+    assert!(run.stderr.is_empty(), "{}", String::from_utf8_lossy(&run.stderr));
+    (String::from_utf8(run.stdout).expect("UTF-8"), run.status.code().expect("it was not killed"))
+}
+
+#[test]
+fn each_file_is_judged() {
+    let schema = serde_json::to_value(nccl_perf::schema()).expect("a schema");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let mut wrong = Vec::new();
+    for (name, directory) in cases() {
+        let (text, status) = said(&directory, &[]);
+        let (json, same) = said(&directory, &["--json"]);
+        assert_eq!(status, same, "{name}");
+        let value = serde_json::from_str(&json).expect("JSON");
+        let errors: Vec<String> =
+            validator.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{name}: {errors:?}");
+        let text = format!("{text}exit status {status}\n");
+        for (file, actual) in [("expected.txt", &text), ("expected.json", &json)] {
+            wrong.extend(expected::file(&directory.join(file), actual, "nccl_perf").err());
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The picture is XML and shows each run that measured something.
+#[test]
+fn each_picture_is_one() {
+    for (name, directory) in cases() {
+        let (svg, _) = said(&directory, &["--svg"]);
+        let document =
+            roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let fields =
+            document.descendants().filter(|node| node.attribute("class") == Some("panel")).count();
+        let (json, _) = said(&directory, &["--json"]);
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let runs = json["runs"].as_array().expect("runs").iter();
+        let measured = runs
+            .filter(|judged| !judged["run"]["points"].as_array().expect("points").is_empty())
+            .count();
+        assert_eq!(fields, measured, "{name}");
+    }
+}
+
+/// Standard input is read as a file is, and the plain plot holds plain characters only.
+#[test]
+fn a_pipe_and_a_plain_terminal() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases-nccl/perf/all-reduce");
+    let (plain, _) = said(&directory, &["--ascii"]);
+    assert!(plain.is_ascii() && plain.contains("####"), "{plain}");
+    let input = std::fs::File::open(directory.join("input.txt")).expect("a file");
+    let run = program::bedplate(&["nccl", "perf", "-", "--demo", "hgx", "--ascii"])
+        .env("COLUMNS", "100")
+        .stdin(input)
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert_eq!(text.replace("-:", "input.txt:"), plain);
+    let run = program::run(&["nccl", "perf", "/no/such/file", "--demo", "hgx"]);
+    assert_eq!(run.status.code(), Some(1));
+}
+
+#[test]
+fn the_documentation_is_of_the_program() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/nccl-perf.md");
+    expected::file(&path, &nccl_perf::markdown(), "nccl_perf").expect("docs/nccl-perf.md");
+}
