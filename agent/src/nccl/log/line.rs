@@ -43,9 +43,8 @@ impl<'l> Line<'l> {
                     (true, &rest[at + WARN.len()..])
                 }
             };
-            let who = &before[memchr::memrchr(b'\t', before).map_or(0, |tab| tab + 1)..];
-            let mut parts = who.rsplitn(3, |byte| *byte == b':');
-            let (_tid, pid, host) = (number(parts.next()?)?, number(parts.next()?)?, parts.next()?);
+            let (_tid, before) = ending(before)?;
+            let (pid, host) = ending(before)?;
             return Some(Line { host: node(host)?, pid, device, warning, text: trimmed(text) });
         }
         None
@@ -54,9 +53,38 @@ impl<'l> Line<'l> {
 
 /// The number of `[3] `, and what follows.
 fn bracketed(text: &[u8]) -> Option<(u32, &[u8])> {
-    let text = text.strip_prefix(b"[")?;
-    let end = text.iter().take(11).position(|byte| !byte.is_ascii_digit())?;
-    Some((number(&text[..end])?, text[end..].strip_prefix(b"] ")?))
+    let (number, rest) = beginning(text.strip_prefix(b"[")?)?;
+    Some((number, rest.strip_prefix(b"] ")?))
+}
+
+/// The number that a text begins with, and what follows.
+fn beginning(text: &[u8]) -> Option<(u32, &[u8])> {
+    let (mut number, mut length) = (0_u32, 0);
+    while let Some(digit) =
+        text.get(length).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10)
+    {
+        number = number.checked_mul(10)?.checked_add(digit.into())?;
+        length += 1;
+    }
+    (length > 0).then(|| (number, &text[length..]))
+}
+
+/// The number behind the last colon, which ends the text, and what stands before the colon.
+fn ending(text: &[u8]) -> Option<(u32, &[u8])> {
+    let (mut number, mut scale, mut at) = (0_u32, 1_u32, text.len());
+    loop {
+        let byte = text[..at].last()?;
+        at -= 1;
+        match byte {
+            b':' if at + 1 < text.len() => return Some((number, &text[..at])),
+            b'0'..=b'9' => {
+                number = number.checked_add(u32::from(byte - b'0').checked_mul(scale)?)?;
+                // Of the tenth digit nothing is to follow.
+                scale = scale.checked_mul(10).unwrap_or(u32::MAX);
+            }
+            _ => return None,
+        }
+    }
 }
 
 /// The version that NCCL prints by itself, or says in a line: `2.21.5+cuda12.4`, and whether it is RCCL's.
@@ -75,10 +103,22 @@ pub fn version(text: &[u8]) -> Option<(&[u8], bool)> {
     version.first()?.is_ascii_digit().then_some((version, rccl))
 }
 
+/// Bytes of names.
+const IS_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] =
+            (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'-' | b'.' | b'_');
+        byte += 1;
+    }
+    table
+};
+
 /// The name of the node, without what a launcher (`[1,0]<stdout>:`), a colour or a pod's prefix has put before it.
 fn node(text: &[u8]) -> Option<&[u8]> {
-    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._".contains(byte);
-    let mut from = text.iter().rposition(|byte| !is_name(byte)).map_or(0, |at| at + 1);
+    let mut from =
+        text.iter().rposition(|byte| !IS_NAME[usize::from(*byte)]).map_or(0, |at| at + 1);
     // Of `ESC [ 3 2 m` the letter is left.
     if from > 0
         && let Some(escape) = memchr::memrchr(0x1b, &text[..from])
@@ -104,13 +144,6 @@ fn trimmed(text: &[u8]) -> &[u8] {
     text
 }
 
-/// Digits.
-pub fn number(text: &[u8]) -> Option<u32> {
-    let good = !text.is_empty() && text.len() <= 10 && text.iter().all(u8::is_ascii_digit);
-    let add = |sum: u64, digit: &u8| sum * 10 + u64::from(digit - b'0');
-    good.then(|| u32::try_from(text.iter().fold(0, add)).ok())?
-}
-
 /// A connection that a rank has set up (handbook §8.8).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Channel<'l> {
@@ -128,9 +161,11 @@ pub struct Channel<'l> {
 
 /// `Channel 00/0 : 0[0] -> 8[0] [receive] via NET/IB/0/GDRDMA`, and its forms since 2.4.
 pub fn channel(text: &[u8]) -> Option<Channel<'_>> {
-    let kinds: [&[u8]; 3] = [b"Channel ", b"Ring ", b"CollNet "];
-    let kind = kinds.iter().find(|kind| text.starts_with(kind))?;
-    let rest = text.get(memchr::memchr(b':', text)? + 2..)?;
+    let collnet = text.starts_with(b"CollNet ");
+    if !(text.starts_with(b"Channel ") || collnet || text.starts_with(b"Ring ")) {
+        return None;
+    }
+    let rest = text.get(text.iter().position(|byte| *byte == b':')? + 2..)?;
     let (first, rest) = end(rest)?;
     let (second, rest) = match rest.strip_prefix(b" -> ") {
         Some(rest) => {
@@ -144,7 +179,7 @@ pub fn channel(text: &[u8]) -> Option<Channel<'_>> {
         (None, Some(rest)) => (false, rest),
         (None, None) => (false, rest),
     };
-    let own = if receives && **kind != *b"CollNet " { second? } else { first };
+    let own = if receives && !collnet { second? } else { first };
     let what = rest.strip_prefix(b" via ")?;
     let (transport, rest) = split(what);
     let is_net = matches!(transport, b"NET" | b"COLLNET");
@@ -152,16 +187,16 @@ pub fn channel(text: &[u8]) -> Option<Channel<'_>> {
         return Some(Channel { own, transport, how: split(rest).0, nic: None, direct: false });
     }
     // A plugin's name may hold anything: its number is what first begins with a digit behind a slash.
-    let number = memchr::memchr_iter(b'/', rest)
-        .find(|slash| rest.get(slash + 1).is_some_and(u8::is_ascii_digit));
+    let number = rest.windows(2).position(|pair| pair[0] == b'/' && pair[1].is_ascii_digit());
     let (how, tail) = number.map_or((rest, &b""[..]), |at| (&rest[..at], &rest[at + 1..]));
-    let direct = memchr::memchr_iter(b'/', tail).any(|at| tail[at + 1..].starts_with(b"GDRDMA"));
-    Some(Channel { own, transport, how, nic: leading(tail), direct })
+    let (nic, tail) = beginning(tail).map_or((None, tail), |(nic, tail)| (Some(nic), tail));
+    let direct = tail.starts_with(b"/GDRDMA") || memmem::find(tail, b"/GDRDMA").is_some();
+    Some(Channel { own, transport, how, nic, direct })
 }
 
 /// What stands before the first slash, and behind it.
 fn split(text: &[u8]) -> (&[u8], &[u8]) {
-    match memchr::memchr(b'/', text) {
+    match text.iter().position(|byte| *byte == b'/') {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, b""),
     }
@@ -169,23 +204,16 @@ fn split(text: &[u8]) -> (&[u8], &[u8]) {
 
 /// `8[1a000]`, the rank of an end and its GPU, and what follows.
 fn end(text: &[u8]) -> Option<(u32, &[u8])> {
-    let digits = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let (rank, rest) = (number(&text[..digits])?, &text[digits..]);
+    let (rank, rest) = beginning(text)?;
     match rest.strip_prefix(b"[") {
-        Some(rest) => Some((rank, &rest[memchr::memchr(b']', rest)? + 1..])),
+        Some(rest) => Some((rank, &rest[rest.iter().position(|byte| *byte == b']')? + 1..])),
         None => Some((rank, rest)),
     }
 }
 
-/// The number that a text begins with.
-fn leading(text: &[u8]) -> Option<u32> {
-    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    number(&text[..end])
-}
-
 /// The number behind a word (`rank 3`).
 pub fn after(text: &[u8], word: &[u8]) -> Option<u32> {
-    leading(&text[memmem::find(text, word)? + word.len()..])
+    beginning(&text[memmem::find(text, word)? + word.len()..]).map(|(number, _)| number)
 }
 
 #[cfg(test)]

@@ -372,7 +372,11 @@ impl Log {
                 worker.rank = Some((rank, ranks));
             }
         } else if let Some(list) = text.strip_prefix(b"NET/IB : Using") {
-            self.processes.entry(process).or_default().hcas = hcas(list);
+            let process = self.processes.entry(process).or_default();
+            // Every communicator says it again.
+            if process.hcas.is_empty() {
+                process.hcas = hcas(list);
+            }
         } else if let Some(network) = text.strip_prefix(b"Using network ") {
             self.processes.entry(process).or_default().network = Some((shown(network), place));
         } else if text.starts_with(b"NET/IB : No device found") {
