@@ -19,6 +19,8 @@ use crate::visible::brief;
 
 /// Bytes that are read at once.
 const PIECE: usize = 256 << 10;
+/// Pieces that are read ahead.
+const AHEAD: usize = 4;
 /// Files that are larger show how far they are.
 const LARGE: u64 = 64 << 20;
 /// The host's name, as its processes see it.
@@ -80,42 +82,58 @@ pub fn run(args: &LogArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// One file, by what its first bytes are.
+/// One file, by what its first bytes are. It is read and unpacked beside what looks at it: each takes about as long.
 fn read(file: &str, into: &mut Reader) -> std::io::Result<()> {
-    if file == "-" {
-        return unpacked(std::io::stdin().lock(), 0, into);
-    }
-    let open = File::open(Path::new(file))?;
-    let length = open.metadata()?.len();
-    unpacked(open, length, into)
+    let (full, pieces) = std::sync::mpsc::sync_channel::<Vec<u8>>(AHEAD);
+    let (empty, used) = std::sync::mpsc::channel::<Vec<u8>>();
+    std::thread::scope(|scope| {
+        let source = scope.spawn(move || -> std::io::Result<()> {
+            let mut unpacked = open(file)?;
+            loop {
+                let mut piece = used.try_recv().unwrap_or_default();
+                piece.resize(PIECE, 0);
+                match unpacked.read(&mut piece) {
+                    Ok(0) => return Ok(()),
+                    Ok(length) => piece.truncate(length),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    Err(error) => return Err(error),
+                }
+                if full.send(piece).is_err() {
+                    return Ok(());
+                }
+            }
+        });
+        for piece in pieces {
+            into.feed(&piece);
+            // The other end may be done already.
+            let _ = empty.send(piece);
+        }
+        source.join().unwrap_or_else(|_| Err(std::io::Error::other("reading it was cut off")))
+    })
 }
 
-/// The file as it is in the end; `length`: 0 where that is not known.
-fn unpacked(source: impl Read, length: u64, into: &mut Reader) -> std::io::Result<()> {
+/// What is in the file in the end.
+fn open(file: &str) -> std::io::Result<Box<dyn Read>> {
     use std::io::BufRead as _;
+    let (source, length): (Box<dyn Read>, u64) = match file {
+        "-" => (Box::new(std::io::stdin()), 0),
+        _ => {
+            let open = File::open(Path::new(file))?;
+            let length = open.metadata()?.len();
+            (Box::new(open), length)
+        }
+    };
     let counted = Counted { source, read: 0, length, shown: 0 };
     let mut source = BufReader::with_capacity(PIECE, counted);
     let start: Vec<u8> = source.fill_buf()?.iter().take(4).copied().collect();
-    match start.as_slice() {
-        [0x1f, 0x8b, ..] => all(flate2::bufread::MultiGzDecoder::new(source), into),
+    Ok(match start.as_slice() {
+        [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
         [0x28, 0xb5, 0x2f, 0xfd] => {
             let stream = ruzstd::decoding::StreamingDecoder::new(source);
-            all(stream.map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))?, into)
+            Box::new(stream.map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))?)
         }
-        _ => all(source, into),
-    }
-}
-
-fn all(mut source: impl Read, into: &mut Reader) -> std::io::Result<()> {
-    let mut piece = vec![0; PIECE];
-    loop {
-        match source.read(&mut piece) {
-            Ok(0) => return Ok(()),
-            Ok(length) => into.feed(&piece[..length]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+        _ => Box::new(source),
+    })
 }
 
 /// Says on a terminal how far a large file is.

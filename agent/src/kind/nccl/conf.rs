@@ -130,7 +130,7 @@ pub fn block(variables: &[Variable], profile: &str) -> String {
     }
     let mut text = format!("{BEGIN}\n{}", header("#", profile));
     for Variable { name, value, why } in variables {
-        let _ = write!(text, "{}{name}={value}\n", reasons("#", why));
+        let _ = writeln!(text, "{}{name}={value}", reasons("#", why));
     }
     let _ = writeln!(text, "{END}");
     text

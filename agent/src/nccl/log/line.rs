@@ -80,7 +80,7 @@ fn ending(text: &[u8]) -> Option<(u32, &[u8])> {
             b'0'..=b'9' => {
                 number = number.checked_add(u32::from(byte - b'0').checked_mul(scale)?)?;
                 // Of the tenth digit nothing is to follow.
-                scale = scale.checked_mul(10).unwrap_or(u32::MAX);
+                scale = scale.saturating_mul(10);
             }
             _ => return None,
         }
