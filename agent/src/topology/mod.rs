@@ -20,6 +20,7 @@ pub(crate) mod fixture;
 pub mod import;
 pub mod link;
 pub mod nccl;
+pub mod nccl_xml;
 pub mod pairing;
 pub mod spot;
 #[cfg(test)]

@@ -34,9 +34,7 @@ pub fn place(function: PciAddress) -> PciAddress {
 /// The nets of a host in NCCL's order, that of the PCI addresses of the devices (NCCL_IB_DEVICE_PCI_ORDER). NICs with a Data
 /// Direct function are where that is (NCCL_IB_DATA_DIRECT, since 2.27).
 pub fn nets(topology: &Topology, nics: &[Device], placement: &Placement) -> Vec<Net> {
-    let dmas = nics.iter().filter(|device| device.sort == Sort::DataDirect);
-    let direct: BTreeMap<PciAddress, PciAddress> =
-        dmas.flat_map(|dma| dma.of.iter().map(|nic| (*nic, dma.address()))).collect();
+    let direct = by_data_direct(nics);
     let mut nets = Vec::new();
     // How many were put on a bus so far.
     let mut ports: BTreeMap<(u32, u8), u32> = BTreeMap::new();
@@ -54,6 +52,28 @@ pub fn nets(topology: &Topology, nics: &[Device], placement: &Placement) -> Vec<
         }
     }
     nets
+}
+
+/// The RDMA devices of physical functions as nets, whether their ports are ACTIVE or not. VFs come and go, and a container's are
+/// not the host's.
+pub fn physical(topology: &Topology, nics: &[Device]) -> Vec<Net> {
+    let direct = by_data_direct(nics);
+    let functions = topology.tree().functions.values().filter(|function| !function.is_vf());
+    let net = |(function, name): (&Function, &String)| match direct.get(&function.address) {
+        Some(dma) => Net { name: format!("{name}_dma"), place: *dma, port: 1, megabits: None },
+        None => {
+            let place = place(function.address);
+            Net { name: name.clone(), place, port: 1, megabits: None }
+        }
+    };
+    let devices = functions.flat_map(|one| one.infiniband.iter().map(move |name| (one, name)));
+    devices.map(net).collect()
+}
+
+/// NIC → its Data Direct function.
+fn by_data_direct(nics: &[Device]) -> BTreeMap<PciAddress, PciAddress> {
+    let dmas = nics.iter().filter(|device| device.sort == Sort::DataDirect);
+    dmas.flat_map(|dma| dma.of.iter().map(|nic| (*nic, dma.address()))).collect()
 }
 
 /// RDMA NICs that NCCL takes for ports of one, though they are not: several devices on a bus of the CPU itself, as in virtual

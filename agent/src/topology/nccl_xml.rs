@@ -1,5 +1,5 @@
-//! `bedplate topology --nccl-xml`: the file that NCCL dumps (NCCL_TOPO_DUMP_FILE) and reads (NCCL_TOPO_FILE), as far as sysfs knows
-//! it (handbook §8.7; NCCL src/graph/xml.cc).
+//! The file that NCCL dumps (NCCL_TOPO_DUMP_FILE) and reads (NCCL_TOPO_FILE), as far as sysfs knows it (handbook §8.7; NCCL
+//! src/graph/xml.cc). Pure.
 //!
 //! NCCL climbs two levels of sysfs at a time: of each switch only the upstream port is there, root ports are not. All RDMA devices of
 //! a bus are one NIC at its function 00.0 (`topology::nccl`), below which their active ports are nets. Attributes stand in NCCL's
@@ -9,17 +9,41 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::Shown;
+use super::devices::{Device, Devices};
+use super::nccl::{self, Net};
+use super::{Topology, cpulist};
 use crate::facts::pci::{Function, Link};
-use crate::facts::{Arch, CpuVendor};
+use crate::facts::placement::Placement;
+use crate::facts::{Arch, CpuVendor, Facts};
 use crate::host::Reading;
-use crate::topology::cpulist;
-use crate::topology::devices::Device;
-use crate::topology::nccl::{self, Net};
 use crate::value::PciAddress;
 
 /// The version that NCCL wants (NCCL_TOPO_XML_VERSION).
 pub const VERSION: u32 = 1;
+
+/// What the file is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine<'a> {
+    /// CPUs.
+    pub facts: &'a Facts,
+    /// PCI functions with their links.
+    pub topology: &'a Topology<'a>,
+    /// GPUs and NICs.
+    pub devices: &'a Devices<'a>,
+    /// NUMA nodes and ports.
+    pub placement: &'a Placement,
+}
+
+/// What is said of GPUs and nets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// What NCCL dumps: numbers of GPUs, ports that are ACTIVE with number and rate.
+    Dump,
+    /// For every process on the machine, whatever it sees of it: where GPUs and the RDMA devices of physical functions are. NCCL
+    /// takes out what it cannot use (since 2.8). It would take numbers from the file, and those of a container's GPUs are others;
+    /// so it has to ask, and the file stays the same when a port goes down.
+    Places,
+}
 
 /// An element.
 struct Element {
@@ -57,17 +81,21 @@ fn escaped(value: &str) -> String {
     value.chars().filter(plain).take(255).collect()
 }
 
-/// The file: GPUs, and RDMA devices with an active port.
-pub fn xml(shown: &Shown) -> String {
-    let nets = nccl::nets(&shown.topology, &shown.devices.nics, shown.placement);
+/// The file: GPUs and RDMA devices.
+pub fn xml(machine: Machine, detail: Detail) -> String {
+    let Machine { topology, devices, placement, .. } = machine;
+    let nets = match detail {
+        Detail::Dump => nccl::nets(topology, &devices.nics, placement),
+        Detail::Places => nccl::physical(topology, &devices.nics),
+    };
     let mut nics: BTreeMap<PciAddress, Vec<(usize, Net)>> = BTreeMap::new();
     for (dev, net) in nets.into_iter().enumerate() {
         nics.entry(net.place).or_default().push((dev, net));
     }
     let (children, cpus) = (BTreeMap::new(), BTreeMap::new());
-    let mut tree = Tree { shown, nics, children, cpus };
+    let mut tree = Tree { machine, detail, nics, children, cpus };
     let nics: Vec<PciAddress> = tree.nics.keys().copied().collect();
-    for address in shown.devices.gpus.iter().map(Device::address).chain(nics) {
+    for address in devices.gpus.iter().map(Device::address).chain(nics) {
         tree.add(address);
     }
     let mut system = Element::new("system", vec![("version", VERSION.to_string())]);
@@ -82,8 +110,9 @@ pub fn xml(shown: &Shown) -> String {
     out
 }
 
-struct Tree<'s, 'a> {
-    shown: &'s Shown<'a>,
+struct Tree<'a> {
+    machine: Machine<'a>,
+    detail: Detail,
     /// Nets with their numbers, by the function that stands for their NIC.
     nics: BTreeMap<PciAddress, Vec<(usize, Net)>>,
     /// What hangs from a switch, sorted.
@@ -92,21 +121,21 @@ struct Tree<'s, 'a> {
     cpus: BTreeMap<i32, Vec<PciAddress>>,
 }
 
-impl Tree<'_, '_> {
+impl Tree<'_> {
     /// Puts a function in its place, and the switches above it.
     fn add(&mut self, address: PciAddress) {
         let mut at = address;
-        for switch in self.shown.topology.nccl_switches(address) {
+        for switch in self.machine.topology.nccl_switches(address) {
             insert(self.children.entry(switch).or_default(), at);
             at = switch;
         }
-        insert(self.cpus.entry(self.shown.topology.nccl_node(address)).or_default(), at);
+        insert(self.cpus.entry(self.machine.topology.nccl_node(address)).or_default(), at);
     }
 
     fn cpu(&self, node: i32) -> Element {
-        let facts = self.shown.facts;
+        let facts = self.machine.facts;
         let mut attributes = vec![("numaid", node.to_string())];
-        let list = self.shown.placement.node_cpus.get(&node).and_then(Reading::known);
+        let list = self.machine.placement.node_cpus.get(&node).and_then(Reading::known);
         let online = facts.cpu.online.known().and_then(|online| cpulist::of_list(online));
         let last = online.and_then(|online| online.last().copied()).unwrap_or(0);
         attributes.extend(list.and_then(|list| Some(("affinity", cpulist::mask(list, last)?))));
@@ -127,7 +156,7 @@ impl Tree<'_, '_> {
 
     fn pci(&mut self, address: PciAddress) -> Element {
         let mut attributes = vec![("busid", address.to_string())];
-        match self.shown.topology.tree().get(address) {
+        match self.machine.topology.tree().get(address) {
             Some(function) => {
                 attributes.extend(identity(function));
                 attributes.extend(self.link(function));
@@ -141,13 +170,17 @@ impl Tree<'_, '_> {
         let mut pci = Element::new("pci", attributes);
         let below = self.children.remove(&address).unwrap_or_default();
         pci.below = below.into_iter().map(|child| self.pci(child)).collect();
-        let gpus = &self.shown.devices.gpus;
+        let gpus = &self.machine.devices.gpus;
         if let Some(dev) = gpus.iter().position(|gpu| gpu.address() == address) {
-            pci.below.push(Element::new("gpu", vec![("dev", dev.to_string())]));
+            let dev = match self.detail {
+                Detail::Dump => vec![("dev", dev.to_string())],
+                Detail::Places => Vec::new(),
+            };
+            pci.below.push(Element::new("gpu", dev));
         }
         if let Some(nets) = self.nics.remove(&address) {
             let mut nic = Element::new("nic", Vec::new());
-            nic.below = nets.iter().map(|(dev, net)| element(*dev, net)).collect();
+            nic.below = nets.iter().map(|(dev, net)| element(*dev, net, self.detail)).collect();
             pci.below.push(nic);
         }
         pci
@@ -155,7 +188,7 @@ impl Tree<'_, '_> {
 
     /// The lower speed and the lower width of the function and the port above it.
     fn link(&self, function: &Function) -> Vec<(&'static str, String)> {
-        let tree = self.shown.topology.tree();
+        let tree = self.machine.topology.tree();
         let of = |function: &Function| function.detail.as_ref().map(|detail| detail.link.clone());
         let own = of(function).unwrap_or_default();
         let port = function.parent.and_then(|port| of(tree.get(port)?)).unwrap_or_default();
@@ -170,8 +203,12 @@ impl Tree<'_, '_> {
     }
 }
 
-fn element(dev: usize, net: &Net) -> Element {
-    let mut attributes = vec![("name", net.name.clone()), ("dev", dev.to_string())];
+fn element(dev: usize, net: &Net, detail: Detail) -> Element {
+    let mut attributes = vec![("name", net.name.clone())];
+    if detail == Detail::Places {
+        return Element::new("net", attributes);
+    }
+    attributes.push(("dev", dev.to_string()));
     attributes.extend(net.megabits.map(|megabits| ("speed", megabits.to_string())));
     attributes.push(("port", net.port.to_string()));
     Element::new("net", attributes)

@@ -1,9 +1,10 @@
-//! What NCCL is told on a host: bedplate's lines of /etc/nccl.conf. Facts: handbook §8.4 to §8.6.
+//! What NCCL is told on a host: bedplate's lines of /etc/nccl.conf, and a topology file. Facts: handbook §8.4 to §8.7.
 
 mod conf;
 mod file;
 mod paths;
 pub(crate) mod section;
+pub(crate) mod topology;
 mod wanted;
 
 use super::contribution::{ConfigFile, Contributions, LiveOnly, Unwritable};
@@ -16,7 +17,7 @@ use section::{HcaList, Nccl};
 /// The row of the table of kinds.
 pub const KIND: Kind = Kind {
     name: NAME,
-    about: "what NCCL is told, in /etc/nccl.conf",
+    about: "what NCCL is told, in /etc/nccl.conf, and its topology file",
     resolve: nothing_to_resolve,
     plan,
     contribute,
@@ -31,12 +32,16 @@ const NAME: &str = "nccl";
 fn plan(context: &Context) -> KindPlan {
     let mut out = KindPlan::default();
     let profile = context.profile.get::<Nccl>();
-    let wanted = wanted::variables(context, profile, &mut out);
+    let mut wanted = wanted::variables(context, profile, &mut out);
+    let asked = profile.is_some_and(|section| section.topology_file);
+    if topology::plan(context, asked, &mut out) {
+        wanted::insert(&mut wanted, topology::variable());
+    }
     file::plan(context, &wanted, &mut out);
     out
 }
 
-/// All but the list of ports, which only the machine knows.
+/// All but the list of ports and the topology, which only the machine knows.
 fn contribute(
     profile: &dyn Declared,
     _: &Desired,
@@ -54,6 +59,14 @@ fn contribute(
             why: "their names are the machine's own".to_owned(),
             with_agent: "`bedplate apply` writes it at the first boot".to_owned(),
             without_agent: "take it from `bedplate nccl env` on one machine of the model, and set it in the job".to_owned(),
+        });
+    }
+    if section.topology_file {
+        out.live_only.push(LiveOnly {
+            what: format!("NCCL's topology file, {}, and {}", topology::PATH, topology::VARIABLE),
+            why: "it is the machine's own topology".to_owned(),
+            with_agent: "`bedplate apply` writes it at the first boot".to_owned(),
+            without_agent: "leave it out: NCCL looks at sysfs itself".to_owned(),
         });
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::conf::PATH;
 use super::section::{HcaList, Nccl};
+use super::topology;
 use crate::facts::Facts;
 use crate::facts::pci::Function;
 use crate::host::Reading;
@@ -9,12 +10,13 @@ use crate::kind::{Owns, RecordMode, Watch};
 use crate::section::Declared;
 
 /// Recorded in snapshots. The ports are recorded for `verify`.
-pub const RECORDED: &[(&str, RecordMode)] = &[(PATH, RecordMode::Whole)];
+pub const RECORDED: &[(&str, RecordMode)] =
+    &[(PATH, RecordMode::Whole), (topology::PATH, RecordMode::Whole)];
 
 /// Written here.
-pub const OWNS: Owns = Owns { files: &[PATH], ..Owns::NONE };
+pub const OWNS: Owns = Owns { files: &[PATH, topology::PATH], ..Owns::NONE };
 
-/// The file's directory, and whether the ports that are listed have a link.
+/// The files' directory, and whether the ports that are listed have a link.
 pub fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
     let Some(section) = profile.get::<Nccl>() else { return Watch::default() };
     let mut watch = Watch::directories(&["/etc"]);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::conf::{LONGEST_VALUE, Variable};
+use super::topology;
 use crate::nccl::library::Library;
 use crate::nccl::variables::own;
 use crate::section::{
@@ -71,6 +72,15 @@ section! {
             extend("x-source" = "nccl src/misc/socket.cc; handbook §8.5")
         )]
         socket_interface: String as ConfValue;
+
+        /// Whether NCCL is given the machine's topology in a file, `/etc/nccl-topology.xml`, and told of it in `NCCL_TOPO_FILE`:
+        /// GPUs, NICs and the switches between them as sysfs has them, for jobs that see another sysfs or none. For NCCL 2.8 and
+        /// later; a container needs both files mounted.
+        #[schemars(
+            example = &true,
+            extend("x-source" = "nccl src/graph/xml.cc, src/graph/topo.cc; handbook §8.7")
+        )]
+        topology_file: bool = false;
     }
     special variables: Variables = read_variables {
         /// Further variables, `set = { "NAME" = value }`, in /etc/nccl.conf. What a job sets itself goes before. A later file
@@ -187,8 +197,11 @@ fn said_twice(section: &NcclLayer, sources: &Sources) -> Option<Diagnostic> {
     let hca = hca.map(|leaf| (HCA, "hca", leaf.place));
     let interface = section.socket_interface.as_ref();
     let interface = interface.map(|leaf| (SOCKET_INTERFACE, "socket_interface", leaf.place));
+    let topology = section.topology_file.as_ref().filter(|leaf| leaf.value);
+    let topology = topology.map(|leaf| (topology::VARIABLE, "topology_file", leaf.place));
     let twice = |(name, key, place)| Some((name, key, place, section.variables.0.get(name)?.place));
-    let (name, key, place, set) = [hca, interface].into_iter().flatten().find_map(twice)?;
+    let (name, key, place, set) =
+        [hca, interface, topology].into_iter().flatten().find_map(twice)?;
     let message = format!("`{key}` in [nccl] sets {name}, and `set` sets it, too");
     let finding =
         Diagnostic::error(sources, set, "contradiction", message).label("drop one of them");

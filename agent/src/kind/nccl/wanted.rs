@@ -29,90 +29,93 @@ pub fn variables(context: &Context, section: Option<&Nccl>, out: &mut KindPlan) 
     let Some(section) = section else { return Vec::new() };
     let mut variables = of_profile(section);
     if section.hca == HcaList::NearGpus {
-        variables.extend(hca(context, out));
-        variables.sort_by(|a, b| a.name.cmp(&b.name));
+        hca(context, out).into_iter().for_each(|one| insert(&mut variables, one));
     }
     variables
 }
 
+/// Puts a variable in its place.
+pub fn insert(variables: &mut Vec<Variable>, one: Variable) {
+    let place = variables.partition_point(|other| other.name < one.name);
+    variables.insert(place, one);
+}
+
 fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
-    let subject = || HCA.to_owned();
     let listed = listed(context);
-    let before = || listed.as_ref().map(|value| variable(value.clone()));
+    let before = || listed.clone().map(variable);
     if context.facts.host == HostKind::Image {
         let text =
-            "the machine itself has to tell: `bedplate apply` writes it there at the first boot"
-                .to_owned();
-        out.notes.push(Note { kind: NAME, subject: subject(), text });
+            "the machine itself has to tell: `bedplate apply` writes it there at the first boot";
+        note(out, text.to_owned());
         return before();
     }
-    let mut unknown = |reason: String| {
-        out.unknowns.push(Unknown { kind: NAME, subject: subject(), reason });
-    };
-    let tree = match &context.facts.pci {
-        Reading::Known(tree) => tree,
-        Reading::Absent => {
-            unknown("this host shows no PCI functions".to_owned());
-            return before();
-        }
-        Reading::Unknown(why) => {
-            unknown(why.to_string());
+    let near = match near(context) {
+        Ok(near) => near,
+        Err(reason) => {
+            out.unknowns.push(Unknown { kind: NAME, subject: HCA.to_owned(), reason });
             return before();
         }
     };
-    let reach = match superchip(context.facts) {
-        Superchip::No => Distance::Pxb,
-        Superchip::Translated | Superchip::Either => Distance::Node,
-        Superchip::NotKnown(why) => {
-            unknown(format!("which ports are near GPUs is not known: {why}"));
-            return before();
-        }
-    };
-    let ports = ports::of_host(context.reader, tree);
-    let near = ports.iter().filter(|one| one.distance.is_some_and(|distance| distance <= reach));
-    let near: Vec<&RdmaPort> = near.map(|one| &one.port).collect();
-    if let Some((port, why)) = near.iter().find_map(|port| match &port.state {
-        Reading::Unknown(why) => Some((port, why)),
-        Reading::Known(_) | Reading::Absent => None,
-    }) {
-        unknown(format!("the state of port {} is not known: {why}", port.name));
-        return before();
-    }
     let is_listed = |port: &RdmaPort| {
         let name = port.name.replacen('/', ":", 1);
         let list = listed.as_deref().and_then(|list| list.strip_prefix('='));
         list.is_some_and(|list| list.split(',').any(|one| one == name))
     };
     let chosen: Vec<&RdmaPort> =
-        near.into_iter().filter(|port| port.is_active() || is_listed(port)).collect();
+        near.iter().filter(|port| port.is_active() || is_listed(port)).collect();
     let down: Vec<&str> =
         chosen.iter().filter(|port| !port.is_active()).map(|port| port.name.as_str()).collect();
     if !down.is_empty() {
-        let text = format!(
-            "kept in the list while not ACTIVE, where NCCL skips them: {}",
-            down.join(", ")
-        );
-        out.notes.push(Note { kind: NAME, subject: subject(), text });
+        let down = down.join(", ");
+        note(out, format!("kept in the list while not ACTIVE, where NCCL skips them: {down}"));
     }
     let value = exact_list(chosen.iter().copied());
-    let reason = match () {
-        () if chosen.is_empty() => "no RDMA port near a GPU is ACTIVE".to_owned(),
-        () if value.len() > LONGEST_VALUE => {
-            format!(
-                "the list has {} bytes, and NCCL reads {LONGEST_VALUE} from a file",
-                value.len()
-            )
+    let reason = match value.len() {
+        _ if chosen.is_empty() => "no RDMA port near a GPU is ACTIVE".to_owned(),
+        bytes if bytes > LONGEST_VALUE => {
+            format!("the list has {bytes} bytes, and NCCL reads {LONGEST_VALUE} from a file")
         }
-        () => return Some(variable(value)),
+        _ => return Some(variable(value)),
     };
     out.blockers.push(Blocker {
         kind: NAME,
-        subject: subject(),
+        subject: HCA.to_owned(),
         reason,
         remedy: "`bedplate verify --check rdma` and `bedplate topology` say more; or leave the ports to NCCL: [nccl] hca = \"automatic\""
             .to_owned(),
     });
     before()
+}
+
+/// The ports near GPUs, whose states are known; or why that cannot be told.
+fn near(context: &Context) -> Result<Vec<RdmaPort>, String> {
+    let tree = match &context.facts.pci {
+        Reading::Known(tree) => tree,
+        Reading::Absent => return Err("this host shows no PCI functions".to_owned()),
+        Reading::Unknown(why) => return Err(why.to_string()),
+    };
+    let reach = match superchip(context.facts) {
+        Superchip::No => Distance::Pxb,
+        Superchip::Translated | Superchip::Either => Distance::Node,
+        Superchip::NotKnown(why) => {
+            return Err(format!("which ports are near GPUs is not known: {why}"));
+        }
+    };
+    let ports = ports::of_host(context.reader, tree).into_iter();
+    let near = ports.filter(|one| one.distance.is_some_and(|distance| distance <= reach));
+    let near: Vec<RdmaPort> = near.map(|one| one.port).collect();
+    let unknown = near.iter().find_map(|port| match &port.state {
+        Reading::Unknown(why) => Some((port, why)),
+        Reading::Known(_) | Reading::Absent => None,
+    });
+    match unknown {
+        Some((port, why)) => Err(format!("the state of port {} is not known: {why}", port.name)),
+        None => Ok(near),
+    }
+}
+
+fn note(out: &mut KindPlan, text: String) {
+    out.notes.push(Note { kind: NAME, subject: HCA.to_owned(), text });
 }
 
 /// The list that bedplate has written.

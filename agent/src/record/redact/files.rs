@@ -48,6 +48,7 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
         crate::facts::cufile::PATH => super::cufile::kept(text, words),
         limits::MOUNTS => lines(text, shared_memory),
         flow_control::NCCL_CONF => lines(text, |line| Some(super::nccl::line(line, words))),
+        crate::kind::nccl::topology::PATH => super::nccl::topology(text),
         "/proc/cmdline" => words.text(text, Style::Line),
         "/proc/driver/nvidia/version" => {
             lines(text, |line| line.starts_with("NVRM version:").then(|| words.identities(line)))

@@ -3,7 +3,6 @@
 mod document;
 mod import;
 mod matrix;
-mod nccl;
 mod page;
 pub(in crate::report) mod picture;
 mod words;
@@ -19,12 +18,12 @@ use crate::kind::some_of;
 use crate::topology::Topology;
 use crate::topology::devices::{Device, Devices, Sort};
 use crate::topology::nccl::taken_for_one;
+use crate::topology::nccl_xml::{self, Detail};
 use crate::topology::pairing::{Candidates, Choice, Pairings, pair};
 use crate::visible::one_line;
 
 pub use document::{document, schema};
 pub use import::imported;
-pub use nccl::xml as nccl_xml;
 pub use page::html;
 pub(super) use page::sections;
 pub use picture::svg;
@@ -75,6 +74,12 @@ impl<'a> Shown<'a> {
         let node = device.spot.node?;
         self.placement.node_cpus.get(&node)?.known().map(String::as_str)
     }
+}
+
+/// The file of NCCL, as NCCL dumps it.
+pub fn nccl_xml(shown: &Shown) -> String {
+    let Shown { facts, placement, topology, devices, .. } = shown;
+    nccl_xml::xml(nccl_xml::Machine { facts, topology, devices, placement }, Detail::Dump)
 }
 
 /// Matrix, pairs, key and legend, in `width` columns.
