@@ -253,11 +253,12 @@ fn config_space(bytes: &[u8]) {
 
 /// Results of benchmarks: whatever is in them is judged and drawn, too.
 fn benchmark(bytes: &[u8]) {
-    use bedplate::nccl::perf::judge::judge;
+    use bedplate::nccl::perf::judge::{Links, judge};
     use bedplate::nccl::perf::limit::{Nic, Port};
     let port = Port { name: "mlx5_0/1".to_owned(), rate: Some(400.0), ethernet: false };
-    let nics = [Nic { ports: vec![port], pcie: None }];
-    let report = judge(bedplate::nccl::perf::read(&text(bytes)), &nics, &nics, None);
+    let nics = vec![Nic { ports: vec![port], pcie: None }];
+    let links = Links { chosen: nics.clone(), all: nics, ..Links::default() };
+    let report = judge(bedplate::nccl::perf::read(&text(bytes)), &links);
     let shown = nccl_perf::text(&report, "result.txt", 100, true);
     assert!(shown.contains("result.txt"));
     assert!(nccl_perf::svg(&report, "result.txt").starts_with("<svg"));

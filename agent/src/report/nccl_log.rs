@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use crate::nccl::log::meanings::{MEANINGS, STATUSES, Weight};
 use crate::nccl::log::verdict::{Finding, Judged, Verdict, ranks};
-use crate::nccl::log::{Carrier, Log, Place, Seen, Worker};
+use crate::nccl::log::{CARRIERS, Carrier, Log, Place, Seen, Worker};
 
 /// A reason that a node of the log has itself, from what was read there.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -38,7 +38,8 @@ pub struct Shown<'a> {
 }
 
 /// Words for people.
-const CARRIERS: [&str; 6] = ["GPUDirect RDMA", "host memory", "sockets", "P2P", "SHM", "other"];
+const NAMES: [&str; CARRIERS] =
+    ["GPUDirect RDMA", "host memory", "sockets", "NVLink (MNNVL)", "P2P", "SHM", "other"];
 
 impl Shown<'_> {
     fn place(&self, place: Place) -> String {
@@ -80,6 +81,11 @@ impl Shown<'_> {
             self.environment(&mut out);
         }
         out
+    }
+
+    fn plugins(&self) -> impl Iterator<Item = &str> {
+        let good = self.log.plugins.keys().filter(|(_, failed)| !failed);
+        good.map(|(name, _)| name.as_str())
     }
 
     fn head(&self) -> String {
@@ -140,7 +146,7 @@ impl Shown<'_> {
             let _ = writeln!(out, "\n{}", paint(HEAD, "Connections set up"));
         }
         for ((host, nics, counts), workers) in groups.iter().take(most) {
-            let kinds = counts.iter().zip(CARRIERS);
+            let kinds = counts.iter().zip(NAMES);
             let kinds = kinds.filter_map(|(count, name)| Some(format!("{} {name}", (*count)?)));
             let kinds: Vec<String> = kinds.collect();
             let kinds = if kinds.is_empty() { "none shown".to_owned() } else { kinds.join(", ") };
@@ -163,6 +169,12 @@ impl Shown<'_> {
     }
 
     fn environment(&self, out: &mut String) {
+        let found = self.plugins().map(|name| format!("network plugin {name}"));
+        let found = found.chain(self.log.gdrcopy.keys().map(|name| format!("GDRCopy {name}")));
+        let found: Vec<String> = found.collect();
+        if !found.is_empty() {
+            let _ = writeln!(out, "\n{}\n  {}", paint(HEAD, "Found"), found.join("\n  "));
+        }
         if !self.log.environment.is_empty() {
             let _ = writeln!(out, "\n{}", paint(HEAD, "Set in the environment"));
         }
@@ -183,6 +195,8 @@ impl Shown<'_> {
             lines: self.log.lines,
             nccl_lines: self.log.said,
             versions: self.log.versions.keys().map(|(version, _)| version.as_str()).collect(),
+            plugins: self.plugins().collect(),
+            gdrcopy: self.log.gdrcopy.keys().map(String::as_str).collect(),
             findings: self
                 .judged
                 .findings
@@ -228,6 +242,7 @@ impl Shown<'_> {
             direct: count(Carrier::Direct),
             staged: count(Carrier::Staged),
             sockets: count(Carrier::Sockets),
+            fabric: count(Carrier::Fabric),
             peer: count(Carrier::Peer),
             shared_memory: count(Carrier::SharedMemory),
             other: count(Carrier::Other),
@@ -252,6 +267,10 @@ struct Document<'a> {
     nccl_lines: u64,
     /// Versions.
     versions: Vec<&'a str>,
+    /// Network plugins that were loaded or have started, NCCL's own among them.
+    plugins: Vec<&'a str>,
+    /// The library and driver of GDRCopy, where it is used.
+    gdrcopy: Vec<&'a str>,
     /// What there is to know, the worst first.
     findings: Vec<Found<'a>>,
     /// What nodes themselves show.
@@ -300,6 +319,8 @@ struct Rank<'a> {
     staged: u64,
     /// Connections by TCP.
     sockets: u64,
+    /// Connections by NVLink where it joins GPUs of several nodes (MNNVL).
+    fabric: u64,
     /// Connections between GPUs of a node.
     peer: u64,
     /// Connections through shared memory.
@@ -322,7 +343,7 @@ pub fn markdown() -> String {
          file or one file a rank, with the prefixes of mpirun, srun and kubectl, colours and timestamps; gzip and zstd as they are, \
          `-` for standard input. Memory does not grow with the log.\n\n\
          ```console\n\
-         $ NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET mpirun … 2>&1 | tee job.log\n\
+         $ NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH mpirun … 2>&1 | tee job.log\n\
          $ bedplate nccl log job.log\n\
          $ bedplate nccl log job.log.1.gz job.log --json\n\
          $ bedplate nccl log job.log --snapshot 'nodes/*.bp'      # and why, by what the nodes show\n\

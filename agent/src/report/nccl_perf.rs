@@ -61,10 +61,16 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
     if let Some(limit) = &judged.limit {
         let nics =
             if limit.nics == 1 { "1 NIC".to_owned() } else { format!("{} NICs", limit.nics) };
-        let ceiling = match limit.held_back.len() {
-            0 => "the ports' rate is the ceiling".to_owned(),
-            held if held == limit.nics => "PCIe is the ceiling, not the ports:".to_owned(),
-            held => format!("PCIe is the ceiling of {held} of them:"),
+        let ceiling = match (limit.held_by_gpus, limit.held_back.len()) {
+            (Some(1), _) => {
+                "the PCIe link of the one GPU that takes part is the ceiling".to_owned()
+            }
+            (Some(gpus), _) => {
+                format!("the PCIe links of the {gpus} GPUs that take part are the ceiling")
+            }
+            (None, 0) => "the ports' rate is the ceiling".to_owned(),
+            (None, held) if held == limit.nics => "PCIe is the ceiling, not the ports:".to_owned(),
+            (None, held) => format!("PCIe is the ceiling of {held} of them:"),
         };
         let _ = writeln!(
             out,
@@ -174,8 +180,10 @@ pub fn markdown() -> String {
          | ib_write_bw, ib_read_bw, ib_send_bw, ib_atomic_bw | MB/sec (2²⁰ bytes) and Gb/sec, both directions, both ports; the file of --out_json |\n\n\
          ## The limit\n\n\
          The NICs are those that `bedplate nccl env` names. Each carries the rate of its ports, or what its PCIe link carries at its \
-         present speed and width less encoding and packet headers, if that is less. Every host of a run is taken to have this host's links.\n\n\
-         n ranks, r of them on a host; B: what its NICs carry in one direction.\n\n\
+         present speed and width less encoding and packet headers, if that is less. Data that leaves a host comes out of the r GPUs that take part: over \
+         PCIe, their links carry no more than the r fastest of this host's do, each at the best speed of both ends, for an idle GPU slows \
+         its link down. Every host of a run is taken to have this host's links.\n\n\
+         n ranks, r of them on a host; B: what its NICs carry in one direction, or its GPUs, if that is less.\n\n\
          | collective | bus bandwidth at most |\n|---|---|\n\
          | all_reduce, all_gather, reduce_scatter, gather, scatter, hypercube | B · (n−1)/(n−r) |\n\
          | all_reduce where switches reduce (SHARP) | B · 2(n−1)/n |\n\

@@ -22,7 +22,7 @@ fn logs() -> Session {
 #[test]
 fn what_nccl_said() {
     let session = logs();
-    session.file("cut.log.gz", &[0x1f, 0x8b, 8, 0, 0, 0]);
+    session.file("cut.log.gz", [0x1f, 0x8b, 8, 0, 0, 0]);
     session.expect(
         "nccl-log",
         &[

@@ -13,8 +13,9 @@ use crate::facts::pci::{Function, PciTree};
 use crate::facts::rdma::RdmaPort;
 use crate::facts::{Depth, placement, rdma};
 use crate::host::{Reader, Reading};
+use crate::kind::cmdline::{Superchip, superchip};
 use crate::nccl::env::{Candidate, chosen};
-use crate::nccl::perf::judge::{self, Verdict};
+use crate::nccl::perf::judge::{self, Links, Verdict};
 use crate::nccl::perf::limit::{Nic, Pcie, Port};
 use crate::nccl::perf::{self, Test};
 use crate::report::{json, nccl_perf};
@@ -70,7 +71,7 @@ pub fn run(args: &PerfArgs) -> Result<Exit, CliError> {
         run.test = run.test.or(args.test);
     }
     let links = links(&args.host)?;
-    let report = judge::judge(results, &links.chosen, &links.all, links.unknown.as_deref());
+    let report = judge::judge(results, &links);
     if args.json {
         output::json(&nccl_perf::document(&report, &name))?;
     } else if args.svg {
@@ -118,17 +119,6 @@ fn read(file: &Path) -> Result<String, CliError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The NICs of a host.
-#[derive(Default)]
-struct Links {
-    /// Those that NCCL would use.
-    chosen: Vec<Nic>,
-    /// All with an ACTIVE port.
-    all: Vec<Nic>,
-    /// Why they are not known.
-    unknown: Option<String>,
-}
-
 /// A port with what lies between it and the GPUs.
 struct Found {
     port: RdmaPort,
@@ -147,7 +137,11 @@ fn links(args: &HostArgs) -> Result<Links, CliError> {
             let found = found(opened.reader.as_ref(), tree);
             let library = env::library_of(&facts);
             let (_, newest) = library.versions();
-            return Ok(sorted(&found, env::reach(&facts, library, newest)));
+            let links = sorted(&found, env::reach(&facts, library, newest));
+            // Data reaches the GPU of a superchip over NVLink-C2C.
+            let by_pcie = matches!(superchip(&facts), Superchip::No);
+            let gpus = if by_pcie { gpus(tree) } else { Vec::new() };
+            return Ok(Links { gpus, ..links });
         }
         Reading::Absent => "this host has no PCI".to_owned(),
         Reading::Unknown(why) => format!("the PCI devices cannot be read: {why}"),
@@ -184,6 +178,16 @@ fn found(reader: &dyn Reader, tree: &PciTree) -> Vec<Found> {
     all
 }
 
+/// The links of GPUs; none where one is not known. An idle GPU slows its link down: what counts is what it can be.
+fn gpus(tree: &PciTree) -> Vec<Pcie> {
+    let gpus = tree.functions.values().filter(|function| function.is_gpu() && !function.vfio);
+    let link = |gpu: &Function| {
+        let above = tree.get(gpu.parent?)?;
+        Some(Pcie { speed: link::speed(gpu, above).best?, ..pcie(tree, gpu)? })
+    };
+    gpus.map(link).collect::<Option<Vec<Pcie>>>().unwrap_or_default()
+}
+
 /// The link of a function; `None`: it is not known.
 fn pcie(tree: &PciTree, function: &Function) -> Option<Pcie> {
     let above = tree.get(function.parent?)?;
@@ -211,6 +215,7 @@ fn sorted(found: &[Found], reach: Distance) -> Links {
     Links {
         chosen: grouped(active().filter(|one| used.contains(&one.port.name.as_str()))),
         all: grouped(active()),
+        gpus: Vec::new(),
         unknown,
     }
 }

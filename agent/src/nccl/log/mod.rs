@@ -3,6 +3,7 @@
 
 pub mod line;
 pub mod meanings;
+mod setup;
 pub mod verdict;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +24,8 @@ const MOST_KINDS: usize = 64;
 const MOST_NICS: usize = 64;
 /// Places for those who spoke last, a power of two.
 const SLOTS: usize = 1 << 12;
+/// How many [`Carrier`]s there are.
+pub const CARRIERS: usize = 7;
 /// Characters of a text of the log that are shown.
 const CHARACTERS: usize = 200;
 
@@ -63,6 +66,8 @@ pub enum Carrier {
     Staged,
     /// Over TCP sockets.
     Sockets,
+    /// Between GPUs of several nodes that NVLink joins (MNNVL), and of one node of these.
+    Fabric,
     /// Between GPUs of a node.
     Peer,
     /// Through shared memory of a node.
@@ -73,10 +78,11 @@ pub enum Carrier {
 
 impl Carrier {
     /// All of them, in order.
-    pub const ALL: [Carrier; 6] = [
+    pub const ALL: [Carrier; CARRIERS] = [
         Carrier::Direct,
         Carrier::Staged,
         Carrier::Sockets,
+        Carrier::Fabric,
         Carrier::Peer,
         Carrier::SharedMemory,
         Carrier::Other,
@@ -87,8 +93,10 @@ impl Carrier {
             (b"NET" | b"COLLNET", _) if channel.direct => Carrier::Direct,
             (b"NET", b"Socket") => Carrier::Sockets,
             (b"NET" | b"COLLNET", _) => Carrier::Staged,
+            (b"P2P", b"MNNVL") => Carrier::Fabric,
             (b"P2P", _) => Carrier::Peer,
-            (b"SHM", _) => Carrier::SharedMemory,
+            // Up to 2.13: `via direct shared memory`.
+            (b"SHM" | b"direct shared memory", _) => Carrier::SharedMemory,
             _ => Carrier::Other,
         }
     }
@@ -110,7 +118,7 @@ pub struct Worker {
     /// Whether its setup is said to be complete.
     pub complete: bool,
     /// The connections that it has set up, by [`Carrier`].
-    pub carriers: [Option<Seen>; 6],
+    pub carriers: [Option<Seen>; CARRIERS],
     /// NICs by number, those that were used without GPUDirect RDMA first.
     pub nics: BTreeMap<(bool, u32), u64>,
 }
@@ -165,6 +173,10 @@ pub struct Log {
     pub environment: BTreeMap<String, BTreeMap<String, Seen>>,
     /// Warnings.
     pub warnings: Vec<Warning>,
+    /// Network plugins, and whether one is said to have failed.
+    pub plugins: BTreeMap<(String, bool), Seen>,
+    /// The library and driver of GDRCopy.
+    pub gdrcopy: BTreeMap<String, Seen>,
     /// Why there is no GPUDirect RDMA, by node.
     pub causes: BTreeMap<(Cause, usize), Seen>,
     /// Nodes that say that DMA-BUF is there.
@@ -304,7 +316,7 @@ impl Log {
                     rank: None,
                     started: None,
                     complete: false,
-                    carriers: [None; 6],
+                    carriers: [None; CARRIERS],
                     nics: BTreeMap::new(),
                 });
                 self.workers.len() - 1
@@ -354,71 +366,6 @@ impl Log {
         self.warnings.push(Warning { text, host, seen: Seen { count: 1, first: place } });
     }
 
-    /// What is said once or a few times by each process.
-    fn other(&mut self, said: &Line, worker: usize, place: Place) {
-        let text = said.text;
-        let host = self.workers[worker].host;
-        let process = (host, said.pid);
-        if text.ends_with(b"Init COMPLETE") || text.ends_with(b"Init START") {
-            let own = line::after(text, b" rank ").zip(line::after(text, b" nranks "));
-            let worker = &mut self.workers[worker];
-            match text.ends_with(b"COMPLETE") {
-                true => worker.complete = true,
-                false => _ = worker.started.get_or_insert(place),
-            }
-            if let Some((rank, ranks)) = own
-                && worker.rank.is_none_or(|(_, before)| before < ranks)
-            {
-                worker.rank = Some((rank, ranks));
-            }
-        } else if let Some(list) = text.strip_prefix(b"NET/IB : Using") {
-            let process = self.processes.entry(process).or_default();
-            // Every communicator says it again.
-            if process.hcas.is_empty() {
-                process.hcas = hcas(list);
-            }
-        } else if let Some(network) = text.strip_prefix(b"Using network ") {
-            self.processes.entry(process).or_default().network = Some((shown(network), place));
-        } else if text.starts_with(b"NET/IB : No device found") {
-            self.cause(Cause::NoDevice, host, place);
-        } else if memchr::memmem::find(text, b"GPU Direct RDMA Disabled for ").is_some() {
-            let of_hca = memchr::memmem::find(text, b"Disabled for HCA").is_some()
-                || memchr::memmem::find(text, b"(no module").is_some();
-            self.cause(if of_hca { Cause::NoModule } else { Cause::TooFar }, host, place);
-        } else if text.starts_with(b"DMA-BUF is available") {
-            let entry = self.dma_buf.entry(host);
-            entry.or_insert(Seen { count: 0, first: place }).count += 1;
-        } else if let Some(at) = memchr::memmem::find(text, b" set by environment to ") {
-            let name = &text[..at];
-            let value = &text[at + b" set by environment to ".len()..];
-            // A number is said with a full stop.
-            let number =
-                value.strip_suffix(b".").filter(|rest| rest.iter().all(u8::is_ascii_digit));
-            self.variable(name, number.unwrap_or(value), place);
-        } else if let Some((version, rccl)) = line::version(text) {
-            self.version(version, rccl, place);
-        }
-    }
-
-    fn cause(&mut self, cause: Cause, host: usize, place: Place) {
-        let entry = self.causes.entry((cause, host));
-        entry.or_insert(Seen { count: 0, first: place }).count += 1;
-    }
-
-    fn variable(&mut self, name: &[u8], value: &[u8], place: Place) {
-        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-        if name.is_empty() || name.len() > 64 || !name.iter().all(plain) {
-            return;
-        }
-        let name = shown(name);
-        if !self.environment.contains_key(&name) && self.environment.len() >= 4 * MOST_KINDS {
-            self.cut = true;
-            return;
-        }
-        let values = self.environment.entry(name).or_default();
-        count(values, shown(value), place, &mut self.cut);
-    }
-
     /// The name of a NIC by the number that a process gives it.
     pub fn nic(&self, worker: &Worker, number: u32) -> Option<&str> {
         let process = self.processes.get(&(worker.host, worker.pid))?;
@@ -450,17 +397,7 @@ fn shown(text: &[u8]) -> String {
     brief(String::from_utf8_lossy(text).trim(), CHARACTERS)
 }
 
-/// ` [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB bond0:10.0.0.1<0>`.
-fn hcas(list: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(list);
-    let list = text.split("; OOB").next().unwrap_or_default();
-    let items = list.split_ascii_whitespace().filter_map(|item| {
-        let (number, name) = item.strip_prefix('[')?.split_once(']')?;
-        (number.bytes().all(|byte| byte.is_ascii_digit()) && !name.is_empty())
-            .then(|| brief(name, 80))
-    });
-    items.take(MOST_NICS).collect()
-}
-
+#[cfg(test)]
+mod forms;
 #[cfg(test)]
 mod tests;

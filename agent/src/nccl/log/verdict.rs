@@ -55,6 +55,7 @@ pub fn judge(log: &Log) -> Judged {
     transports(log, &mut findings);
     causes(log, &mut findings);
     warnings(log, &mut findings);
+    plugins(log, &mut findings);
     unfinished(log, &mut findings);
     versions(log, &mut findings);
     environment(log, &mut findings);
@@ -70,9 +71,9 @@ pub fn judge(log: &Log) -> Judged {
 
 fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
     let total = |carrier: Carrier| total(log, carrier);
-    let [direct, staged, sockets, peer, shm, _] = Carrier::ALL.map(total);
+    let [direct, staged, sockets, fabric, peer, shm, _] = Carrier::ALL.map(total);
     let failed = findings.iter().any(|finding| finding.weight == Weight::Fault);
-    let wanted = "run it with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET";
+    let wanted = "run it with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH";
     match () {
         () if log.said == 0 => {
             (Verdict::CannotTell, format!("no line of NCCL's is in it: {wanted}"))
@@ -90,15 +91,34 @@ fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
         () if failed => (Verdict::NotDirect, "it reports faults".to_owned()),
         () if direct > 0 => (
             Verdict::Direct,
-            format!("all {direct} connections between nodes are GPUDirect RDMA's"),
+            format!(
+                "all {direct} connections between nodes{} are GPUDirect RDMA's",
+                shown_by(log).unwrap_or_default()
+            ),
         ),
-        () if log.hosts.len() == 1 && peer + shm > 0 => {
+        () if log.hosts.len() > 1 && fabric > 0 => (
+            Verdict::Direct,
+            format!(
+                "all connections{} are NVLink's, between nodes as well (MNNVL)",
+                shown_by(log).unwrap_or_default()
+            ),
+        ),
+        () if log.hosts.len() == 1 && fabric + peer + shm > 0 => {
             (Verdict::OneNode, "one node, and all connections are inside of it".to_owned())
         }
         () => {
             (Verdict::CannotTell, format!("it does not show how the ranks are connected: {wanted}"))
         }
     }
+}
+
+/// Of which ranks the log shows connections, where it is not all: ` that 8 of 64 ranks show`.
+fn shown_by(log: &Log) -> Option<String> {
+    let all = log.workers.iter().filter_map(|one| one.rank).map(|(_, ranks)| ranks).max()?;
+    let is_shown = |one: &&Worker| one.carriers.iter().any(Option::is_some);
+    let shown = log.workers.iter().filter(is_shown).count();
+    let missing = usize::try_from(all).is_ok_and(|all| shown < all);
+    missing.then(|| format!(" that {shown} of {all} ranks show"))
 }
 
 fn total(log: &Log, carrier: Carrier) -> u64 {
@@ -231,6 +251,13 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
         };
         let text = format!("{node} warns{means}: {}", warning.text);
         findings.push(Finding { weight, text, seen: Some(warning.seen), remedy });
+    }
+}
+
+/// Network plugins that could not start. NCCL tries its own, too, and goes on to the next one.
+fn plugins(log: &Log, findings: &mut Vec<Finding>) {
+    for ((name, _), seen) in log.plugins.iter().filter(|((_, failed), _)| *failed) {
+        findings.push(note(&format!("the network plugin {name} could not start"), Some(*seen)));
     }
 }
 

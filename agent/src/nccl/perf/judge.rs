@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::limit::{self, Limit, Nic};
+use super::limit::{self, Limit, Nic, Pcie};
 use super::{Point, Results, Run, Test};
 
 /// From this size on a collective shows bandwidth; below it shows latency. Ours.
@@ -69,17 +69,30 @@ pub struct Report {
     pub verdict: Verdict,
 }
 
-/// Judges a file. `chosen`: NICs that NCCL would use; `all`: all NICs of this host; neither is known: why.
-pub fn judge(results: Results, chosen: &[Nic], all: &[Nic], unknown: Option<&str>) -> Report {
+/// What is known of a host's links.
+#[derive(Debug, Default)]
+pub struct Links {
+    /// NICs that NCCL would use.
+    pub chosen: Vec<Nic>,
+    /// All with an ACTIVE port.
+    pub all: Vec<Nic>,
+    /// Links of GPUs over which data reaches them.
+    pub gpus: Vec<Pcie>,
+    /// Why the NICs are not known.
+    pub unknown: Option<String>,
+}
+
+/// Judges a file.
+pub fn judge(results: Results, links: &Links) -> Report {
     let runs: Vec<Judged> = results
         .runs
         .into_iter()
         .map(|run| {
-            let nics = if run.device.is_some() { all } else { chosen };
-            let limit = match unknown {
+            let nics = if run.device.is_some() { &links.all } else { &links.chosen };
+            let limit = match &links.unknown {
                 // A port that is not known may carry as much as the others.
-                Some(why) if run.device.is_none() || nics.is_empty() => Err(why.to_owned()),
-                _ => limit::limit(&run, nics),
+                Some(why) if run.device.is_none() || nics.is_empty() => Err(why.clone()),
+                _ => limit::limit(&run, nics, &links.gpus),
             };
             one(run, limit)
         })
@@ -102,7 +115,7 @@ pub fn judge(results: Results, chosen: &[Nic], all: &[Nic], unknown: Option<&str
     let verdicts =
         runs.iter().map(|run| run.verdict).chain(findings.iter().map(|finding| finding.verdict));
     let verdict = verdicts.max().unwrap_or(Verdict::CannotTell);
-    Report { runs, nics: chosen.to_vec(), findings, verdict }
+    Report { runs, nics: links.chosen.clone(), findings, verdict }
 }
 
 fn one(run: Run, limit: Result<Limit, String>) -> Judged {

@@ -15,7 +15,7 @@ const AROUND_IN_FLITS: f64 = 16.0;
 /// Where Max_Payload_Size cannot be read: the largest that GPU hosts use, so that the limit is not too low.
 const PAYLOAD: u16 = 512;
 
-/// The link of a NIC.
+/// The link of a NIC or a GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Pcie {
     /// The function at its lower end.
@@ -124,7 +124,7 @@ impl fmt::Display for Nic {
 /// What a run can reach at most.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Limit {
-    /// GB/s that the NICs of a host carry in one direction.
+    /// GB/s that a host's NICs carry in one direction, and its GPUs that take part.
     pub host: f64,
     /// GB/s that the run can show at most: bus bandwidth of a collective, both directions of a bidirectional test.
     pub most: f64,
@@ -139,6 +139,9 @@ pub struct Limit {
     pub nics: usize,
     /// Those of them whose PCIe link is slower than their ports, in words.
     pub held_back: Vec<String>,
+    /// How many GPUs of a host take part, where their PCIe links carry less than its NICs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_by_gpus: Option<usize>,
 }
 
 /// What transfers can use of the NICs.
@@ -153,16 +156,24 @@ pub enum Pattern {
     Pairs,
 }
 
-/// The limit of a run, or why there is none. `nics`: those of this host that NCCL would use; of perftest all.
+/// The limit of a run, or why there is none. `nics`: those of this host that NCCL would use; of perftest all. `gpus`: the links of
+/// its GPUs; none where data reaches them another way (NVLink-C2C), or that is not known.
 ///
 /// # Errors
 ///
 /// A sentence that says what is missing.
-pub fn limit(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
+pub fn limit(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String> {
     match &run.device {
         Some(_) => of_device(run, nics),
-        None => of_collective(run, nics),
+        None => of_collective(run, nics, gpus),
     }
+}
+
+/// GB/s in one direction that so many GPUs of this host can take at most: which of them run, a file does not say.
+fn of_gpus(gpus: &[Pcie], ranks: usize) -> Option<f64> {
+    let mut all: Vec<f64> = gpus.iter().map(Pcie::bandwidth).collect();
+    all.sort_by(|a, b| b.total_cmp(a));
+    (ranks <= all.len()).then(|| all.iter().take(ranks).sum())
 }
 
 fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
@@ -186,10 +197,11 @@ fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
         pattern: Pattern::Everything,
         nics: 1,
         held_back: held_back(&[used]),
+        held_by_gpus: None,
     })
 }
 
-fn of_collective(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
+fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String> {
     let hosts = run.hosts();
     if hosts.is_empty() {
         return Err(
@@ -208,38 +220,49 @@ fn of_collective(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
     if nics.is_empty() {
         return Err("no RDMA port of this host is ACTIVE".to_owned());
     }
-    let mut host = 0.0;
-    let mut slowest = f64::MAX;
-    for nic in nics {
-        let (rate, _) =
-            nic.limit().ok_or_else(|| format!("the rate of {} is not known", nic.name()))?;
-        host += rate;
-        slowest = slowest.min(rate);
-    }
+    let rate = |nic: &Nic| match nic.limit() {
+        Some((rate, _)) => Ok(rate),
+        None => Err(format!("the rate of {} is not known", nic.name())),
+    };
+    let rates: Vec<f64> = nics.iter().map(rate).collect::<Result<_, _>>()?;
+    let (of_nics, slowest) =
+        (rates.iter().sum::<f64>(), rates.iter().copied().fold(f64::MAX, f64::min));
     // The host that can do least: every host is taken to have this host's links.
     let all = run.ranks.len() as f64;
+    let carries = |ranks: usize| of_gpus(gpus, ranks).map_or(of_nics, |gpus| gpus.min(of_nics));
     let least = |of: &dyn Fn(f64) -> f64| {
-        hosts.values().map(|ranks| of(*ranks as f64)).fold(f64::MAX, f64::min)
+        let hosts = hosts.values().map(|ranks| carries(*ranks) * of(*ranks as f64));
+        hosts.fold(f64::MAX, f64::min)
     };
-    let most = host * least(&|ranks| share(test, all, ranks));
+    let host = least(&|_| 1.0);
+    let fewest = hosts.values().copied().min();
+    let held_by_gpus = fewest.filter(|ranks| carries(*ranks) < of_nics);
+    let most = least(&|ranks| share(test, all, ranks));
     let may_reduce = nics.iter().flat_map(|nic| &nic.ports).any(|port| !port.ethernet);
     let with_switches = (test == Test::AllReduce && may_reduce)
         .then(|| host * 2.0 * (all - 1.0) / all)
         .filter(|with| *with > most);
     let (pattern, expected) = match test {
         Test::Alltoall | Test::Alltoallv => (Pattern::Everything, most),
-        Test::Hypercube => {
-            (Pattern::Pairs, host * least(&|ranks| share(Test::Alltoall, all, ranks)))
-        }
+        Test::Hypercube => (Pattern::Pairs, least(&|ranks| share(Test::Alltoall, all, ranks))),
         Test::Sendrecv | Test::Gather | Test::Scatter => {
-            (Pattern::Pairs, slowest.min(host * least(&|ranks| 1.0 / ranks)))
+            (Pattern::Pairs, slowest.min(least(&|ranks| 1.0 / ranks)))
         }
         _ if host < most => (Pattern::Ring, host),
         _ => (Pattern::Everything, most),
     };
     let expected = expected.min(most);
     let held_back = held_back(nics);
-    Ok(Limit { host, most, with_switches, expected, pattern, nics: nics.len(), held_back })
+    Ok(Limit {
+        host,
+        most,
+        with_switches,
+        expected,
+        pattern,
+        nics: nics.len(),
+        held_back,
+        held_by_gpus,
+    })
 }
 
 /// The NICs whose PCIe link is the ceiling.

@@ -49,7 +49,7 @@ fn the_slower_of_ports_and_link_is_the_ceiling() {
 fn each_collective_has_its_factor() {
     let nics = vec![nic("mlx5_0", 400.0, (320, 16)); 8];
     let most =
-        |test, hosts: &[(&str, usize)]| limit(&run(test, hosts), &nics).expect("a limit").most;
+        |test, hosts: &[(&str, usize)]| limit(&run(test, hosts), &nics, &[]).expect("a limit").most;
     let two = [("a", 8), ("b", 8)];
     assert_eq!(most(Test::AllReduce, &two), 400.0 * 15.0 / 8.0);
     assert_eq!(most(Test::AllGather, &two), 750.0);
@@ -58,19 +58,39 @@ fn each_collective_has_its_factor() {
     // One rank on each host: a ring is all there is.
     let ring = [("a", 1), ("b", 1), ("c", 1), ("d", 1)];
     assert_eq!(most(Test::AllReduce, &ring), 400.0);
-    let limit = limit(&run(Test::AllReduce, &ring), &nics).expect("a limit");
+    let limit = limit(&run(Test::AllReduce, &ring), &nics, &[]).expect("a limit");
     assert_eq!((limit.with_switches, limit.expected), (Some(600.0), 400.0));
+}
+
+/// Data that leaves a host comes out of the GPUs that take part, over their links.
+#[test]
+fn few_gpus_cannot_fill_many_nics() {
+    let nics = vec![nic("mlx5_0", 400.0, (320, 16)); 8];
+    let gpu =
+        |speed| Pcie { address: "0000:20:00.0".to_owned(), speed, lanes: 16, payload: Some(256) };
+    let gpus = [vec![gpu(160)], vec![gpu(320); 7]].concat();
+    let of = |ranks| {
+        let run = run(Test::AllReduce, &[("a", ranks), ("b", ranks)]);
+        let limit = limit(&run, &nics, &gpus).expect("a limit");
+        ((limit.host * 100.0).round() / 100.0, limit.held_by_gpus)
+    };
+    // The fastest ones: which run is not known.
+    assert_eq!(of(1), (57.61, Some(1)));
+    assert_eq!(of(4), (230.45, Some(4)));
+    assert_eq!(of(8), (400.0, None));
+    // More ranks than this host has GPUs: theirs are another host's.
+    assert_eq!(of(9), (400.0, None));
 }
 
 #[test]
 fn without_two_hosts_there_is_no_limit() {
     let nics = [nic("mlx5_0", 400.0, (320, 16))];
-    let why = |run: &Run| limit(run, &nics).expect_err("no limit");
+    let why = |run: &Run| limit(run, &nics, &[]).expect_err("no limit");
     assert!(why(&run(Test::AllReduce, &[("a", 8)])).contains("NVLink"));
     assert!(why(&run(Test::AllReduce, &[])).contains("Using devices"));
     let split = Run { split: true, ..run(Test::AllReduce, &[("a", 8), ("b", 8)]) };
     assert!(why(&split).contains("groups"));
-    assert!(limit(&run(Test::AllReduce, &[("a", 8), ("b", 8)]), &[]).is_err());
+    assert!(limit(&run(Test::AllReduce, &[("a", 8), ("b", 8)]), &[], &[]).is_err());
 }
 
 /// A megabyte as perftest says it is 2²⁰ bytes.
@@ -126,7 +146,7 @@ fn half_a_line_is_not_believed() {
 fn pairs_are_not_expected_to_use_all_nics() {
     let nics = vec![nic("mlx5_0", 400.0, (320, 16)); 8];
     let two = [("a", 8), ("b", 8)];
-    let expected = |test| limit(&run(test, &two), &nics).expect("a limit").expected;
+    let expected = |test| limit(&run(test, &two), &nics, &[]).expect("a limit").expected;
     assert_eq!(expected(Test::Sendrecv), 50.0);
     assert_eq!(expected(Test::Hypercube), 93.75);
     assert_eq!(expected(Test::AllGather), 400.0);
