@@ -76,6 +76,21 @@ pub fn each(
     Ok(all_good)
 }
 
+/// As [`each`], and `file` is there for a single file, too.
+pub fn each_file(
+    args: &HostArgs,
+    mut act: impl FnMut(&Opened) -> Result<(), CliError>,
+) -> Result<bool, CliError> {
+    let single = match files(args)?.as_slice() {
+        [file] => Some(file.clone()),
+        _ => None,
+    };
+    each(args, |opened| match &single {
+        None => act(opened),
+        Some(file) => act(&Opened { file: Some(file.clone()), ..Opened::alone(snapshot(file)?) }),
+    })
+}
+
 /// The one host that a command works on.
 pub fn open_one(args: &HostArgs) -> Result<Opened, CliError> {
     one(args, files(args)?)

@@ -3,6 +3,7 @@
 pub(super) mod env;
 mod log;
 mod perf;
+mod unpack;
 
 use clap::Subcommand;
 

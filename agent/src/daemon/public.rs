@@ -66,15 +66,24 @@ pub fn plan(plan: &Plan, words: &Words) -> Plan {
     body.changes.iter_mut().for_each(|one| change(one, words));
     for blocker in &mut body.blockers {
         masked([&mut blocker.subject, &mut blocker.reason, &mut blocker.remedy]);
+        if quotes_files(blocker.kind) {
+            blocker.reason = mask::quotations(&blocker.reason, &|_| false);
+        }
     }
     for unknown in &mut body.unknowns {
         masked([&mut unknown.subject, &mut unknown.reason]);
     }
     for settled in &mut body.settled {
         masked([&mut settled.subject, &mut settled.state]);
+        if quotes_files(settled.kind) {
+            settled.state = "as the profile asks".to_owned();
+        }
     }
     for note in &mut body.notes {
         masked([&mut note.subject, &mut note.text]);
+        if quotes_files(note.kind) {
+            note.text = "`bedplate plan`, as root, says it".to_owned();
+        }
         if note.kind == PROFILE && body.allowed.iter().any(|one| note.text.contains(&one.reason)) {
             note.text = "let pass: the profile gives a reason".to_owned();
         }
@@ -97,8 +106,15 @@ fn change(change: &mut Change, words: &Words) {
         item.why = item.why.iter().map(|why| words.why(why)).collect();
         values(change.kind, item);
     }
-    masked(change.disrupts.iter_mut().chain(change.owns.iter_mut().flatten()));
+    masked(&mut change.disrupts);
+    // What stood there before, for the ledger.
+    change.owns = None;
     change.actions.iter_mut().for_each(action);
+}
+
+/// Kinds whose states and remarks quote files that not everybody may be able to read.
+fn quotes_files(kind: &str) -> bool {
+    matches!(kind, "nccl" | "cufile")
 }
 
 /// Values of arguments stand behind their names. Those of sysctls, of NCCL's variables, of cufile.json and of module options stand alone.

@@ -11,6 +11,9 @@ use crate::value::flow_control::FlowControl;
 
 /// What NCCL and RCCL read before each job.
 pub const NCCL_CONF: &str = "/etc/nccl.conf";
+
+/// That of RCCL.
+pub const RCCL_CONF: &str = "/etc/rccl.conf";
 /// Its traffic class.
 const NCCL_IB_TC: &str = "NCCL_IB_TC";
 

@@ -20,6 +20,8 @@ pub struct Contributions {
     pub absent: Vec<UnwantedArg>,
     /// Configuration files.
     pub files: Vec<ConfigFile>,
+    /// What NCCL is told, by name, for targets that are jobs and no hosts.
+    pub nccl: Vec<(String, String)>,
     /// VFs, by PF.
     pub vfs: Vec<WantedVfs>,
     /// What only a running host can take.

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::library::Library;
+use super::ports;
 use super::version::Version;
 use crate::facts::rdma::RdmaPort;
 use crate::host::Reading;
@@ -114,8 +115,12 @@ pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: V
 /// The ports that NCCL should use: those that are ACTIVE and near a GPU, or where none is near all that are ACTIVE.
 pub fn chosen<'c, 'p>(ports: &'c [Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
     let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
-    let near = near(&active, reach);
+    let near = near(&active, within(ports, reach));
     if near.is_empty() { active } else { near }
+}
+
+fn within(ports: &[Candidate], reach: Distance) -> Distance {
+    ports::within(ports.iter().filter_map(|one| one.distance), reach)
 }
 
 fn near<'c, 'p>(active: &[&'c Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
@@ -138,7 +143,7 @@ impl<'a> Chosen<'a> {
         notes: &mut Vec<String>,
     ) -> Option<Chosen<'a>> {
         let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
-        let near = near(&active, reach);
+        let near = near(&active, within(ports, reach));
         if active.is_empty() {
             notes.push(format!(
                 "no RDMA port is ACTIVE: {library} would use sockets; `bedplate verify --check rdma` says more"
@@ -162,10 +167,11 @@ impl<'a> Chosen<'a> {
         let ports = if near.is_empty() { active } else { near };
         let layers = |ethernet: bool| ports.iter().any(|one| one.port.is_ethernet() == ethernet);
         if layers(true) && layers(false) {
-            notes.push(
-                "the list mixes InfiniBand and Ethernet ports: leave those of the fabric that jobs use"
-                    .to_owned(),
-            );
+            let ethernet = ports.iter().filter(|one| one.port.is_ethernet()).map(|one| one.port);
+            notes.push(format!(
+                "the list mixes InfiniBand and Ethernet: take out what jobs are not to use ({} are Ethernet)",
+                names(ethernet).join(" ")
+            ));
         }
         Some(Chosen { library, ports, why })
     }

@@ -1,12 +1,19 @@
 //! Collective libraries: NCCL, its fork RCCL, and oneCCL.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::facts::Facts;
+
 use super::variables::{self, RCCL_READ, Variable, rccl_default};
 use super::version::{Version, VersionError};
+
+/// Makers of GPUs (handbook §6.1).
+const AMD: u16 = 0x1002;
+const INTEL: u16 = 0x8086;
 
 /// Which library a job uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -23,6 +30,18 @@ pub enum Library {
 impl Library {
     /// All.
     pub const ALL: [Library; 3] = [Library::Nccl, Library::Rccl, Library::OneCcl];
+
+    /// That of the maker of the host's GPUs; NCCL where there are none, or of several makers.
+    pub fn of_host(facts: &Facts) -> Library {
+        let functions = facts.pci.known().map(|tree| tree.functions.values()).into_iter().flatten();
+        let makers: BTreeSet<u16> =
+            functions.filter(|function| function.is_gpu()).map(|gpu| gpu.vendor.0).collect();
+        match makers.into_iter().collect::<Vec<_>>()[..] {
+            [AMD] => Library::Rccl,
+            [INTEL] => Library::OneCcl,
+            _ => Library::Nccl,
+        }
+    }
 
     /// The oldest and the newest version that the tables cover. RCCL's versions are those of NCCL that they follow; the oldest
     /// is that of ROCm 4.2. oneCCL got its list of NICs with 2021.4.

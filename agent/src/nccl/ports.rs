@@ -16,6 +16,13 @@ pub struct PlacedPort {
     pub distance: Option<Distance>,
 }
 
+/// How far away a port may be to be near GPUs, of all ports of a host. Where GPUs of a superchip have NICs behind switches of their
+/// own (Data Direct), those are meant and not what else their CPU has.
+pub fn within(distances: impl Iterator<Item = Distance>, reach: Distance) -> Distance {
+    let nearest = distances.min().filter(|nearest| *nearest <= Distance::Pxb);
+    nearest.map_or(reach, |_| reach.min(Distance::Pxb))
+}
+
 /// The ports of the NICs that no guest has, by address of the NIC.
 pub fn of_host(reader: &dyn Reader, tree: &PciTree) -> Vec<PlacedPort> {
     let topology = Topology::new(tree);

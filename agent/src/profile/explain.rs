@@ -186,7 +186,7 @@ fn toml_text(value: &Value) -> String {
         Value::Object(entries) => {
             let inside: Vec<String> = entries
                 .iter()
-                .map(|(key, value)| format!("{key} = {}", toml_text(value)))
+                .map(|(key, value)| format!("{} = {}", toml_key(key), toml_text(value)))
                 .collect();
             if inside.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", inside.join(", ")) }
         }
@@ -196,6 +196,15 @@ fn toml_text(value: &Value) -> String {
         }
         Value::String(text) => toml::Value::String(text.clone()).to_string(),
         other => other.to_string(),
+    }
+}
+
+/// A key as it stands in a table; one with a dot in it would be two.
+fn toml_key(key: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    match key.chars().all(bare) {
+        true => key.to_owned(),
+        false => toml::Value::String(key.to_owned()).to_string(),
     }
 }
 

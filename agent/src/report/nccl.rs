@@ -33,7 +33,10 @@ pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
         let line = match form {
             Form::Conf => format!("{name}={value}"),
             Form::Shell => format!("export {name}={}", quoted(&value)),
-            Form::Kubernetes => format!("- name: {name}\n  value: \"{value}\""),
+            // A string of JSON is one of YAML.
+            Form::Kubernetes => {
+                format!("- name: {name}\n  value: {}", serde_json::Value::from(value))
+            }
             Form::Slurm => format!("echo export {}", quoted(&format!("{name}={value}"))),
         };
         let _ = write!(out, "# {}\n{line}\n", one_line(&setting.why));
@@ -87,16 +90,16 @@ pub fn markdown() -> String {
          `bedplate nccl env` prints what is needed on a host, each with its reason; `-v` also what people are told to set, and why it \
          is left alone.\n\n\
          ```console\n\
-         # bedplate nccl env >/etc/nccl.conf                    # for every job on this host that sets nothing else\n\
+         $ bedplate nccl env                                    # lines for /etc/nccl.conf; [nccl] in the profile keeps them there\n\
          $ eval \"$(bedplate nccl env --format sh)\"              # in a job script, on each node\n\
          $ bedplate nccl env --format k8s                       # for the env list of a container\n\
          $ bedplate nccl env --format slurm                     # for a TaskProlog script\n\
          $ bedplate nccl env --nccl-version 2.18 --snapshot node.bp -v\n\
-         # bedplate nccl env --library rccl >/etc/rccl.conf     # AMD\n\
+         $ bedplate nccl env --library rccl                     # AMD: lines for /etc/rccl.conf\n\
          $ bedplate nccl env --library oneccl                   # Intel\n\
          ```\n\n\
          `NCCL_IB_HCA` names the ACTIVE ports near GPUs (PIX or PXB, or by a Data Direct function; on Grace and its successors, from 2.29 on, the \
-         same NUMA node), in the exact form with `=` (from 2.5 on; 2.4 knows prefixes alone, and what they take along is said). Where no \
+         same NUMA node where no NIC is nearer), in the exact form with `=` (from 2.5 on; 2.4 knows prefixes alone, and what they take along is said). Where no \
          port is near, it names all that are ACTIVE and says so. Before 2.21 RoCE \
          needs `NCCL_IB_GID_INDEX`; it is printed where all these ports have their RoCE v2 entry at one index. The list is that of one \
          host: hosts of one model have the same, others may not.\n\n\

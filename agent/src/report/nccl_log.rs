@@ -18,6 +18,8 @@ pub struct OnNode {
     pub node: String,
     /// Its ranks that it matters to.
     pub ranks: String,
+    /// How bad it is.
+    pub weight: Weight,
     /// What is the matter there.
     pub cause: String,
     /// What to do there.
@@ -40,6 +42,16 @@ pub struct Shown<'a> {
 /// Words for people.
 const NAMES: [&str; CARRIERS] =
     ["GPUDirect RDMA", "host memory", "sockets", "NVLink (MNNVL)", "P2P", "SHM", "other"];
+
+/// How many of them are of the network.
+const NETWORK: usize = 3;
+
+fn sign(weight: Weight) -> String {
+    match weight {
+        Weight::Fault => paint(BAD, "✗"),
+        Weight::Note => paint(WARN, "·"),
+    }
+}
 
 impl Shown<'_> {
     fn place(&self, place: Place) -> String {
@@ -70,8 +82,8 @@ impl Shown<'_> {
             self.finding(&mut out, finding);
         }
         for one in self.on_nodes {
-            let _ =
-                writeln!(out, "  {} {} on {}: {}", paint(BAD, "✗"), one.ranks, one.node, one.cause);
+            let sign = sign(one.weight);
+            let _ = writeln!(out, "  {sign} {} on {}: {}", one.ranks, one.node, one.cause);
             if let Some(remedy) = &one.remedy {
                 let _ = writeln!(out, "      do: {remedy}");
             }
@@ -119,10 +131,7 @@ impl Shown<'_> {
     }
 
     fn finding(&self, out: &mut String, finding: &Finding) {
-        let sign = match finding.weight {
-            Weight::Fault => paint(BAD, "✗"),
-            Weight::Note => paint(WARN, "·"),
-        };
+        let sign = sign(finding.weight);
         let _ = writeln!(out, "  {sign} {}{}", finding.text, self.seen(finding.seen));
         if let Some(remedy) = &finding.remedy {
             let _ = writeln!(out, "      do: {remedy}");
@@ -146,17 +155,19 @@ impl Shown<'_> {
             let _ = writeln!(out, "\n{}", paint(HEAD, "Connections set up"));
         }
         for ((host, nics, counts), workers) in groups.iter().take(most) {
-            let kinds = counts.iter().zip(NAMES);
-            let kinds = kinds.filter_map(|(count, name)| Some(format!("{} {name}", (*count)?)));
-            let kinds: Vec<String> = kinds.collect();
+            let kind = |(count, name): (&Option<u64>, &str)| Some(format!("{} {name}", (*count)?));
+            let mut kinds: Vec<String> = counts.iter().zip(NAMES).filter_map(kind).collect();
+            // Those of the network come first, and NICs are theirs.
+            let network = counts.iter().take(NETWORK).flatten().count();
+            if let Some(last) = network.checked_sub(1).and_then(|last| kinds.get_mut(last))
+                && !nics.is_empty()
+            {
+                *last += &format!(" over {}", nics.join(" "));
+            }
             let kinds = if kinds.is_empty() { "none shown".to_owned() } else { kinds.join(", ") };
-            let by = match nics.is_empty() {
-                true => String::new(),
-                false => format!(" over {}", nics.join(" ")),
-            };
             let who = ranks(workers.iter().copied());
-            let each = if workers.len() > 1 { " each" } else { "" };
-            let _ = writeln!(out, "  {} {who}: {kinds}{each}{by}", self.log.hosts[*host]);
+            let each = if workers.len() > 1 { ", each" } else { "" };
+            let _ = writeln!(out, "  {} {who}{each}: {kinds}", self.log.hosts[*host]);
         }
         if groups.len() > most {
             let more = groups.len() - most;
@@ -238,7 +249,7 @@ impl Shown<'_> {
             ranks: worker.rank.map(|(_, ranks)| ranks).filter(|ranks| *ranks > 0),
             complete: worker.complete,
             network: process.and_then(|one| Some(one.network.as_ref()?.0.as_str())),
-            hcas: process.map(|one| one.hcas.as_slice()).unwrap_or_default(),
+            hcas: process.map(|one| one.hcas.as_ref()).unwrap_or_default(),
             direct: count(Carrier::Direct),
             staged: count(Carrier::Staged),
             sockets: count(Carrier::Sockets),

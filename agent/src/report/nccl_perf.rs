@@ -37,7 +37,7 @@ pub fn text(report: &Report, file: &str, width: usize, ascii: bool) -> String {
         );
     }
     let (style, words) = match report.verdict {
-        Verdict::Good => (GOOD, "what this host's links explain"),
+        Verdict::Good => (GOOD, "as this host's links allow"),
         Verdict::CannotTell => (WARN, "cannot tell"),
         Verdict::Bad => (BAD, "not what it should be"),
     };
@@ -51,7 +51,7 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
     if let Some(peak) = judged.run.peak() {
         let _ = writeln!(
             out,
-            "best    {:.2} GB/s{what} at {} ({}:{})",
+            "best      {:.2} GB/s{what} at {} ({}:{})",
             peak.best(),
             size(peak.bytes),
             one_line(file),
@@ -72,23 +72,25 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
             (None, held) if held == limit.nics => "PCIe is the ceiling, not the ports:".to_owned(),
             (None, held) => format!("PCIe is the ceiling of {held} of them:"),
         };
+        let pattern = match limit.pattern {
+            Pattern::Everything => "",
+            Pattern::Ring => " of rings, which pass each byte by each host once",
+            Pattern::Pairs => " where each rank sends by a NIC of its own",
+        };
+        let reached = judged.run.peak().map(|peak| 100.0 * peak.best() / limit.expected);
+        let reached = reached.filter(|share| share.is_finite());
+        let reached = reached.map(|share| format!("; best is {share:.0} %")).unwrap_or_default();
+        let _ = writeln!(out, "expected  {:.2} GB/s{what}{pattern}{reached}", limit.expected);
         let _ = writeln!(
             out,
-            "limit   {:.2} GB/s{what}; {nics}, {:.2} GB/s each way; {ceiling}",
+            "limit     {:.2} GB/s{what}; {nics}, {:.2} GB/s each way; {ceiling}",
             limit.most, limit.host
         );
         for nic in &limit.held_back {
-            let _ = writeln!(out, "        {}", one_line(nic));
+            let _ = writeln!(out, "          {}", one_line(nic));
         }
         if let Some(with) = limit.with_switches {
-            let _ = writeln!(out, "        {with:.2} where switches reduce (SHARP)");
-        }
-        match limit.pattern {
-            Pattern::Everything => {}
-            Pattern::Ring => _ = writeln!(out, "        {:.2} as rings", limit.expected),
-            Pattern::Pairs => {
-                _ = writeln!(out, "        {:.2} where each rank has one NIC", limit.expected);
-            }
+            let _ = writeln!(out, "          {with:.2} where switches reduce (SHARP)");
         }
     }
     out += &plot::draw(judged, width, ascii);
@@ -197,12 +199,15 @@ pub fn markdown() -> String {
          | wrong elements, values out of bounds | not what it should be |\n\
          | above the limit | not what it should be: it was not measured over these links |\n\
          | in and out of place apart at {} and more | not what it should be |\n\
-         | below {:.0} % of what is expected | not what it should be; level as sockets are, where it is so |\n\
+         | the largest size far below smaller ones | not what it should be |\n\
+         | a NIC held back by a PCIe link that both ends could run faster | not what it should be |\n\
+         | below {:.0} % of what is expected, of {} and more | not what it should be; level as sockets are, where it is so |\n\
          | no size of {} and more (perftest: {}) | cannot tell: this is latency |\n\
          | a line that is cut off | cannot tell |\n\n\
          The thresholds are ours. Never run on GPUs: no machine with GPUs was at hand.\n",
         size(LARGE),
         ENOUGH * 100.0,
+        size(LARGE),
         size(LARGE),
         size(LARGE_OF_PERFTEST),
     )

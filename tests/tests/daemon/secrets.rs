@@ -25,6 +25,10 @@ load = ["loop"]
 options = { loop = { max_part = "hunter2-option" } }
 [sysctl]
 set = { "kernel.core_pattern" = "|/bin/false hunter2-sysctl", "vm.swappiness" = 1 }
+[nccl]
+set = { NCCL_DEBUG_FILE = "hunter2-file", NCCL_NET = "hunter2-net" }
+[cufile]
+set = { "site.token" = "hunter2-new-token", "site.kept" = "hunter2-kept" }
 [lints]
 allow = { amd-iommu-on = "hunter2-reason" }
 [agent]
@@ -54,6 +58,10 @@ menuentry 'hunter2-title' --class debian $menuentry_id_option 'hunter2-id' {
 const BLS: &str = "title hunter2-title\nversion 6.1.0\nlinux /vmlinuz-6.1.0\n# hunter2-comment\n\
     options root=hunter2-root password=hunter2-token ip=hunter2-ip iommu=off\n";
 
+const NCCL_CONF: &str = "# BEGIN bedplate\n# hunter2-comment\nNCCL_NET=hunter2-old\n# END bedplate\nNCCL_NET=hunter2-theirs\n";
+
+const CUFILE: &str = r#"{"site": {"token": "hunter2-token", "kept": "hunter2-kept"}}"#;
+
 type Files = BTreeMap<&'static str, String>;
 
 fn files(more: &[(&'static str, &str)]) -> Files {
@@ -62,6 +70,8 @@ fn files(more: &[(&'static str, &str)]) -> Files {
         ("etc/default/grub", GRUB),
         ("etc/default/grub.d/50-site.cfg", "SITE=hunter2-drop-in\n"),
         ("boot/grub/grub.cfg", GRUB_CFG),
+        ("etc/nccl.conf", NCCL_CONF),
+        ("etc/cufile.json", CUFILE),
         (
             "etc/modprobe.d/site.conf",
             "# hunter2\noptions loop max_part=hunter2-modprobe\ninstall x /bin/hunter2\n",
@@ -134,8 +144,32 @@ fn shown(files: &Files, expected: &[&str]) {
 fn a_plan_shows_none() {
     shown(
         &files(&[]),
-        &["\"withheld\": true", "rd.luks.key=…", "options loop max_part", "kernel.core_pattern"],
+        &[
+            "\"withheld\": true",
+            "rd.luks.key=…",
+            "options loop max_part",
+            "kernel.core_pattern",
+            "NCCL_NET",
+            "site.token",
+        ],
     );
+}
+
+/// What is as the profile wants it already, beside lines of others for the same name.
+#[test]
+fn what_is_settled_shows_none() {
+    let conf = "# BEGIN bedplate\nNCCL_DEBUG_FILE=hunter2-file\nNCCL_NET=hunter2-net\n# END bedplate\nNCCL_NET=hunter2-theirs\n";
+    let cufile = r#"{"site": {"token": "hunter2-new-token", "kept": "hunter2-kept"}}"#;
+    let files = files(&[("etc/nccl.conf", conf), ("etc/cufile.json", cufile)]);
+    shown(&files, &["as the profile asks", "`bedplate plan`, as root, says it"]);
+}
+
+/// A file that the library could not read.
+#[test]
+fn a_file_that_is_wrong_shows_none() {
+    let cufile =
+        r#"{"properties": {"use_pci_p2pdma": "hunter2-value"}, "site": {"token": "hunter2"}}"#;
+    shown(&files(&[("etc/cufile.json", cufile)]), &["/etc/cufile.json"]);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! `bedplate nccl env`: ports of a host → what NCCL should be told.
 
-use std::collections::BTreeSet;
-
 use clap::{Args, ValueEnum};
 
 use crate::cli::{CliError, Exit, HostArgs, host, output};
@@ -14,10 +12,6 @@ use crate::nccl::ports;
 use crate::nccl::version::Version;
 use crate::report::{json, nccl};
 use crate::topology::Distance;
-
-/// Makers of GPUs (handbook §6.1).
-const AMD: u16 = 0x1002;
-const INTEL: u16 = 0x8086;
 
 /// `bedplate nccl env`.
 #[derive(Debug, Args)]
@@ -107,7 +101,7 @@ pub fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     }
     let opened = host::open_one(&args.host)?;
     let facts = opened.facts(Depth::Thorough);
-    let library = args.library.map_or_else(|| library_of(&facts), Library::from);
+    let library = args.library.map_or_else(|| Library::of_host(&facts), Library::from);
     let version = version(library, args.nccl_version)?;
     let format = match (args.format, library.file(version)) {
         (Some(Format::Conf), None) => {
@@ -138,18 +132,6 @@ pub fn run(args: &EnvArgs) -> Result<Exit, CliError> {
         (true, true) => Exit::Blocked,
         (true, false) => Exit::Done,
     })
-}
-
-/// The library of the maker of a host's GPUs; NCCL where there are none, or of several makers.
-pub fn library_of(facts: &Facts) -> Library {
-    let functions = facts.pci.known().map(|tree| tree.functions.values()).into_iter().flatten();
-    let makers: BTreeSet<u16> =
-        functions.filter(|function| function.is_gpu()).map(|gpu| gpu.vendor.0).collect();
-    match makers.into_iter().collect::<Vec<_>>()[..] {
-        [AMD] => Library::Rccl,
-        [INTEL] => Library::OneCcl,
-        _ => Library::Nccl,
-    }
 }
 
 /// The version that was asked for, or the newest that is covered.

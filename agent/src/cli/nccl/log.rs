@@ -1,28 +1,26 @@
 //! `bedplate nccl log`: what NCCL said.
 
-use std::fs::File;
-use std::io::{BufReader, ErrorKind, IsTerminal as _, Read, Write as _};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use clap::Args;
 
+use super::unpack::{PIECE, open};
 use crate::cli::{CliError, Exit, HostArgs, host, output, verify};
 use crate::doctor::{Answer, find};
 use crate::facts::Facts;
-use crate::nccl::log::verdict::{Verdict, judge, ranks};
-use crate::nccl::log::{Carrier, Log, Reader};
+use crate::nccl::log::meanings::Weight;
+use crate::nccl::log::verdict::{Finding, Verdict, judge, ranks};
+use crate::nccl::log::{Carrier, Log, Reader, Worker};
 use crate::nccl::ports;
 use crate::report::json;
 use crate::report::nccl_log::{OnNode, Shown, schema};
 use crate::verify::Selection;
 use crate::visible::brief;
 
-/// Bytes that are read at once.
-const PIECE: usize = 256 << 10;
 /// Pieces that are read ahead.
 const AHEAD: usize = 4;
-/// Files that are larger show how far they are.
-const LARGE: u64 = 64 << 20;
 /// The host's name, as its processes see it.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
@@ -64,8 +62,12 @@ pub fn run(args: &LogArgs) -> Result<Exit, CliError> {
     }
     let log = reader.finish();
     let judged = judge(&log);
+    let is_cause = |finding: &Finding| finding.is_cause && finding.weight == Weight::Fault;
+    let explained = judged.findings.iter().any(is_cause);
     let on_nodes = match judged.verdict {
-        Verdict::NotDirect | Verdict::Faults | Verdict::CannotTell => on_nodes(args, &log)?,
+        Verdict::NotDirect | Verdict::Faults | Verdict::CannotTell => {
+            on_nodes(args, &log, explained)?
+        }
         Verdict::Direct | Verdict::OneNode => Vec::new(),
     };
     let names = |file: &String| if file == "-" { "stdin".to_owned() } else { brief(file, 200) };
@@ -112,57 +114,8 @@ fn read(file: &str, into: &mut Reader) -> std::io::Result<()> {
     })
 }
 
-/// What is in the file in the end.
-fn open(file: &str) -> std::io::Result<Box<dyn Read>> {
-    use std::io::BufRead as _;
-    let (source, length): (Box<dyn Read>, u64) = match file {
-        "-" => (Box::new(std::io::stdin()), 0),
-        _ => {
-            let open = File::open(Path::new(file))?;
-            let length = open.metadata()?.len();
-            (Box::new(open), length)
-        }
-    };
-    let counted = Counted { source, read: 0, length, shown: 0 };
-    let mut source = BufReader::with_capacity(PIECE, counted);
-    let start: Vec<u8> = source.fill_buf()?.iter().take(4).copied().collect();
-    Ok(match start.as_slice() {
-        [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
-        [0x28, 0xb5, 0x2f, 0xfd] => {
-            let stream = ruzstd::decoding::StreamingDecoder::new(source);
-            Box::new(stream.map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))?)
-        }
-        _ => Box::new(source),
-    })
-}
-
-/// Says on a terminal how far a large file is.
-struct Counted<R> {
-    source: R,
-    read: u64,
-    length: u64,
-    shown: u64,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let length = self.source.read(buffer)?;
-        self.read += length as u64;
-        if self.length > LARGE && std::io::stderr().is_terminal() {
-            let percent = self.read.saturating_mul(100) / self.length;
-            if percent > self.shown || length == 0 {
-                self.shown = percent;
-                let end = if length == 0 { "\r\u{1b}[K" } else { "" };
-                // Nothing is lost where it cannot be said.
-                let _ = write!(std::io::stderr(), "\rreading {percent} %{end}");
-            }
-        }
-        Ok(length)
-    }
-}
-
 /// What the nodes of the log show themselves: of snapshots that are named after them, or of this machine if it is one.
-fn on_nodes(args: &LogArgs, log: &Log) -> Result<Vec<OnNode>, CliError> {
+fn on_nodes(args: &LogArgs, log: &Log, explained: bool) -> Result<Vec<OnNode>, CliError> {
     let named = args.host.snapshot.is_empty();
     let mut found = Vec::new();
     if named && args.host.demo.is_none() && args.host.root.is_none() {
@@ -170,19 +123,33 @@ fn on_nodes(args: &LogArgs, log: &Log) -> Result<Vec<OnNode>, CliError> {
         let Some(at) = log.hosts.iter().position(|host| same(host, own.trim())) else {
             return Ok(found);
         };
-        host::each(&args.host, |opened| one(opened, log, at, &mut found))?;
+        host::each(&args.host, |opened| one(opened, log, at, explained, &mut found))?;
         return Ok(found);
     }
-    host::each(&args.host, |opened| {
-        let file =
-            opened.file.clone().or_else(|| args.host.snapshot.first().map(|file| file.to_string()));
-        let stem = file.as_deref().map(Path::new).and_then(Path::file_stem);
+    let mut met = BTreeSet::new();
+    host::each_file(&args.host, |opened| {
+        let stem = opened.file.as_deref().map(Path::new).and_then(Path::file_stem);
         let name = stem.map(|stem| stem.to_string_lossy().into_owned());
         let at = name.and_then(|name| log.hosts.iter().position(|host| same(host, &name)));
         // A demo is whatever node there is.
         let at = at.or(args.host.demo.is_some().then_some(0).filter(|_| !log.hosts.is_empty()));
-        at.map_or(Ok(()), |at| one(opened, log, at, &mut found))
+        let Some(at) = at else {
+            let file = opened.file.as_deref().unwrap_or("the host");
+            output::warn(&format!("{file} is not named after a node of the log, and was not used"));
+            return Ok(());
+        };
+        met.insert(at);
+        one(opened, log, at, explained, &mut found)
     })?;
+    let slow = [Carrier::Sockets, Carrier::Staged].map(|carrier| carrier as usize);
+    let is_slow = |worker: &&Worker| slow.iter().any(|at| worker.carriers[*at].is_some());
+    let missing: BTreeSet<usize> = log.workers.iter().filter(is_slow).map(|one| one.host).collect();
+    for at in missing.difference(&met) {
+        output::warn(&format!(
+            "no snapshot is named after {}: what the node itself shows is not known",
+            log.hosts[*at]
+        ));
+    }
     Ok(found)
 }
 
@@ -197,6 +164,7 @@ fn one(
     opened: &host::Opened,
     log: &Log,
     at: usize,
+    explained: bool,
     found: &mut Vec<OnNode>,
 ) -> Result<(), CliError> {
     let verified = verify::verified(opened, None, &Selection::default())?;
@@ -222,17 +190,24 @@ fn one(
             found.push(OnNode {
                 node: node.clone(),
                 ranks: ranks.clone(),
+                weight: Weight::Fault,
                 cause: cause.clone(),
                 remedy: Some("`bedplate doctor nic-down` there".to_owned()),
             });
         }
-        if diagnosis.answer != Answer::Found && down.is_none() {
-            let cause = "nothing that is known to cause it shows there now".to_owned();
-            found.push(OnNode { node: node.clone(), ranks: ranks.clone(), cause, remedy: None });
+        if diagnosis.answer != Answer::Found && down.is_none() && !explained {
+            found.push(OnNode {
+                node: node.clone(),
+                ranks: ranks.clone(),
+                weight: Weight::Note,
+                cause: "nothing that is known to cause it shows there now".to_owned(),
+                remedy: None,
+            });
         }
         found.extend(diagnosis.causes.into_iter().map(|asked| OnNode {
             node: node.clone(),
             ranks: ranks.clone(),
+            weight: Weight::Fault,
             cause: format!("{} ({})", asked.finding, asked.check),
             remedy: asked.remedy,
         }));

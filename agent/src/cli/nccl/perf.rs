@@ -1,13 +1,13 @@
 //! `bedplate nccl perf`: whether what a benchmark measured is what this host's links can do.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::env;
+use super::unpack::open;
 use crate::cli::{CliError, Exit, HostArgs, host, output};
 use crate::facts::pci::{Function, PciTree};
 use crate::facts::rdma::RdmaPort;
@@ -15,6 +15,7 @@ use crate::facts::{Depth, placement, rdma};
 use crate::host::{Reader, Reading};
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::nccl::env::{Candidate, chosen};
+use crate::nccl::library::Library;
 use crate::nccl::perf::judge::{self, Links, Verdict};
 use crate::nccl::perf::limit::{Nic, Pcie, Port};
 use crate::nccl::perf::{self, Test};
@@ -22,6 +23,7 @@ use crate::report::{json, nccl_perf};
 use crate::topology::devices::{Device, Devices, Sort};
 use crate::topology::{Distance, Topology, link};
 use crate::value::PciAddress;
+use crate::visible::brief;
 
 /// `bedplate nccl perf`.
 #[derive(Debug, Args)]
@@ -29,7 +31,7 @@ use crate::value::PciAddress;
     after_help = "Exit status: 0 what this host's links explain; 4 not what it should be; 5 cannot tell; 1 error; 64 usage."
 )]
 pub struct PerfArgs {
-    /// What nccl-tests, RCCL-tests or perftest printed; `-`: standard input.
+    /// What nccl-tests, RCCL-tests or perftest printed; plain, gzip or zstd; `-`: standard input.
     #[arg(value_name = "FILE", required_unless_present = "json_schema")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -103,11 +105,9 @@ fn speaks_unicode() -> bool {
 fn read(file: &Path) -> Result<String, CliError> {
     let most = perf::LARGEST as u64 + 1;
     let mut bytes = Vec::new();
-    let done = match file.as_os_str() == "-" {
-        true => std::io::stdin().lock().take(most).read_to_end(&mut bytes),
-        false => File::open(file).and_then(|file| file.take(most).read_to_end(&mut bytes)),
-    };
-    let shown = file.display();
+    let done =
+        open(&file.to_string_lossy()).and_then(|open| open.take(most).read_to_end(&mut bytes));
+    let shown = brief(&file.display().to_string(), 200);
     done.map_err(|error| CliError::while_doing(format!("cannot read {shown}"), error))?;
     if bytes.len() > perf::LARGEST {
         return Err(CliError::request(format!(
@@ -135,7 +135,7 @@ fn links(args: &HostArgs) -> Result<Links, CliError> {
     let unknown = match &facts.pci {
         Reading::Known(tree) => {
             let found = found(opened.reader.as_ref(), tree);
-            let library = env::library_of(&facts);
+            let library = Library::of_host(&facts);
             let (_, newest) = library.versions();
             let links = sorted(&found, env::reach(&facts, library, newest));
             // Data reaches the GPU of a superchip over NVLink-C2C.
@@ -192,10 +192,13 @@ fn gpus(tree: &PciTree) -> Vec<Pcie> {
 fn pcie(tree: &PciTree, function: &Function) -> Option<Pcie> {
     let above = tree.get(function.parent?)?;
     let control = function.detail.as_ref().and_then(|detail| detail.control.known());
+    let (speed, width) = (link::speed(function, above), link::width(function, above));
+    let is_degraded = speed.is_degraded() || width.is_degraded();
     Some(Pcie {
         address: function.address.to_string(),
-        speed: link::speed(function, above).now?,
-        lanes: link::width(function, above).now?,
+        speed: speed.now?,
+        lanes: width.now?,
+        best: speed.best.zip(width.best).filter(|_| is_degraded),
         payload: control.map(|control| control.max_payload),
     })
 }

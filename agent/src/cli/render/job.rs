@@ -168,7 +168,7 @@ impl JobArgs {
 
     fn of_host(&self, job: &mut Job, reader: &dyn Reader) -> Result<(), CliError> {
         let facts = observe(reader, Depth::Thorough);
-        let library = env::library_of(&facts);
+        let library = Library::of_host(&facts);
         let functions = facts.pci.known().map(|tree| tree.functions.values()).into_iter().flatten();
         let gpus = functions.filter(|function| function.is_gpu() && !function.is_vf()).count();
         if let Some(count) = u16::try_from(gpus).ok().filter(|count| *count > 0) {

@@ -1,4 +1,4 @@
-//! What /etc/nccl.conf says, and bedplate's lines in it (handbook §8.6; NCCL src/misc/param.cc).
+//! What /etc/nccl.conf or /etc/rccl.conf says, and bedplate's lines in it (handbook §8.6; NCCL src/misc/param.cc).
 //!
 //! NCCL sets each `NAME=value` in the environment of its process unless the name is set there already: of two lines for one name
 //! the first counts, and a variable of the job before both. bedplate has a block of its own at the top of the file and leaves
@@ -9,8 +9,11 @@ use std::fmt::Write as _;
 use crate::modules_conf::{header, reasons};
 use crate::plan::Why;
 
-/// The file.
-pub const PATH: &str = "/etc/nccl.conf";
+/// NCCL's file.
+pub const NCCL: &str = "/etc/nccl.conf";
+
+/// RCCL's, since ROCm 5.3 (RCCL src/misc/param.cc).
+pub const RCCL: &str = "/etc/rccl.conf";
 
 /// The longest value that NCCL takes from a file, in bytes.
 pub const LONGEST_VALUE: usize = 1023;

@@ -1,25 +1,27 @@
-//! bedplate's block in /etc/nccl.conf. It is compared by what it says: a reworded comment is not a difference.
+//! bedplate's block in /etc/nccl.conf or /etc/rccl.conf. It is compared by what it says: a reworded comment is not a difference.
 
 use super::NAME;
-use super::conf::{self, Conf, PATH, Variable};
+use super::conf::{self, Conf, Variable};
 use crate::host::ReadError;
 use crate::kind::{Context, drop_in, dropped};
 use crate::plan::{Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Settled};
 
 /// Compares the file.
-pub fn plan(context: &Context, wanted: &[Variable], out: &mut KindPlan) {
-    let before = match context.reader.read(PATH) {
+pub fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut KindPlan) {
+    let before = match context.reader.read(path) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.is_absent() => None,
         // A snapshot of before this section was known; nothing is asked of it either.
         Err(ReadError::NotRecorded { .. }) if wanted.is_empty() => return,
-        Err(error) => return drop_in::unknown(NAME, out, PATH, &error),
+        Err(error) => return drop_in::unknown(NAME, out, path, &error),
     };
     let text = match std::str::from_utf8(before.as_deref().unwrap_or_default()) {
         Ok(text) => text,
         // Nothing of bedplate's is in it: it writes plain text.
         Err(_) if wanted.is_empty() => return,
-        Err(_) => return refuse(out, "it is not UTF-8 text", "correct the file, or remove it"),
+        Err(_) => {
+            return refuse(out, path, "it is not UTF-8 text", "correct the file, or remove it");
+        }
     };
     let conf = match Conf::parse(text) {
         Ok(conf) => conf,
@@ -27,6 +29,7 @@ pub fn plan(context: &Context, wanted: &[Variable], out: &mut KindPlan) {
             let reason = format!("bedplate's lines begin in line {line} and have no end");
             return refuse(
                 out,
+                path,
                 &reason,
                 "put `# END bedplate` below the last of them, or remove them with the line `# BEGIN bedplate`",
             );
@@ -37,24 +40,24 @@ pub fn plan(context: &Context, wanted: &[Variable], out: &mut KindPlan) {
         wanted.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect();
     let outdone =
         |(name, value): &(&str, &str)| target.iter().any(|(n, v)| n == name && v != value);
-    later(&conf, &target, out);
+    later(&conf, path, &target, out);
     if ours == target && !conf.before().iter().any(outdone) {
         out.settled.extend(ours.iter().map(|(name, value)| Settled {
             kind: NAME,
             subject: (*name).to_owned(),
-            state: format!("{value}, in {PATH}"),
+            state: format!("{value}, in {path}"),
         }));
         return;
     }
     let after = conf.with(&conf::block(wanted, context.profile.name()));
     out.changes.push(Change {
-        id: format!("{NAME}{PATH}"),
+        id: format!("{NAME}{path}"),
         kind: NAME,
-        subject: PATH.into(),
+        subject: path.into(),
         items: items(wanted, &conf),
         effect: Effect::Now,
         actions: vec![Action::ReplaceFile {
-            path: PATH.into(),
+            path: path.into(),
             before: before.clone().map(FileContent::new),
             after: after.map(|text| FileContent::new(text.into_bytes())),
         }],
@@ -65,10 +68,10 @@ pub fn plan(context: &Context, wanted: &[Variable], out: &mut KindPlan) {
     });
 }
 
-fn refuse(out: &mut KindPlan, reason: &str, remedy: &str) {
+fn refuse(out: &mut KindPlan, path: &str, reason: &str, remedy: &str) {
     out.blockers.push(Blocker {
         kind: NAME,
-        subject: PATH.to_owned(),
+        subject: path.to_owned(),
         reason: reason.to_owned(),
         remedy: remedy.to_owned(),
     });
@@ -109,7 +112,7 @@ fn items(wanted: &[Variable], conf: &Conf) -> Vec<Item> {
 }
 
 /// Lines of others that bedplate's go before.
-fn later(conf: &Conf, target: &[(&str, &str)], out: &mut KindPlan) {
+fn later(conf: &Conf, path: &str, target: &[(&str, &str)], out: &mut KindPlan) {
     let other = |(_, (name, value)): &(usize, (&str, &str))| {
         target.iter().any(|(own, wanted)| own == name && wanted != value)
     };
@@ -117,7 +120,7 @@ fn later(conf: &Conf, target: &[(&str, &str)], out: &mut KindPlan) {
         kind: NAME,
         subject: name.to_owned(),
         text: format!(
-            "{PATH}:{line} sets {value}; NCCL takes the first line for a name, which is bedplate's"
+            "{path}:{line} sets {value}; the first line for a name counts, which is bedplate's"
         ),
     });
     out.notes.extend(notes);

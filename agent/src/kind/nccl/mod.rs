@@ -10,14 +10,14 @@ mod wanted;
 use super::contribution::{ConfigFile, Contributions, LiveOnly, Unwritable};
 use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;
-use crate::plan::KindPlan;
+use crate::plan::{Blocker, KindPlan};
 use crate::section::Declared;
 use section::{HcaList, Nccl};
 
 /// The row of the table of kinds.
 pub const KIND: Kind = Kind {
     name: NAME,
-    about: "what NCCL is told, in /etc/nccl.conf, and its topology file",
+    about: "what NCCL or RCCL is told, in /etc/nccl.conf or /etc/rccl.conf, and a topology file",
     resolve: nothing_to_resolve,
     plan,
     contribute,
@@ -37,8 +37,26 @@ fn plan(context: &Context) -> KindPlan {
     if topology::plan(context, asked, &mut out) {
         wanted::insert(&mut wanted, topology::variable());
     }
-    file::plan(context, &wanted, &mut out);
+    let own = wanted::path(context);
+    if own.is_none() && !wanted.is_empty() {
+        out.blockers.push(no_file());
+    }
+    for path in [conf::NCCL, conf::RCCL] {
+        // Lines in the file of another library are of a profile, or of GPUs, that are gone.
+        let wanted = if own == Some(path) { wanted.as_slice() } else { &[] };
+        file::plan(context, path, wanted, &mut out);
+    }
     out
+}
+
+fn no_file() -> Blocker {
+    Blocker {
+        kind: NAME,
+        subject: conf::NCCL.to_owned(),
+        reason: "the GPUs are Intel's, and oneCCL reads no file of variables".to_owned(),
+        remedy: "set them in the job (`bedplate nccl env`), and drop [nccl] from the profile"
+            .to_owned(),
+    }
 }
 
 /// All but the list of ports and the topology, which only the machine knows.
@@ -50,12 +68,18 @@ fn contribute(
     let Some(section) = profile.get::<Nccl>() else { return Ok(()) };
     let variables = wanted::of_profile(section);
     if !variables.is_empty() {
+        out.nccl = variables.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
         let text = conf::block(&variables, profile.name());
-        out.files.push(ConfigFile { path: conf::PATH, text, settings: Vec::new() });
+        out.notes.push(format!(
+            "{} is NCCL's: for RCCL `bedplate apply` moves the lines to {} on hosts with AMD GPUs",
+            conf::NCCL,
+            conf::RCCL
+        ));
+        out.files.push(ConfigFile { path: conf::NCCL, text, settings: Vec::new() });
     }
     if section.hca == HcaList::NearGpus {
         out.live_only.push(LiveOnly {
-            what: format!("NCCL_IB_HCA, the RDMA ports near GPUs, in {}", conf::PATH),
+            what: format!("NCCL_IB_HCA, the RDMA ports near GPUs, in {}", conf::NCCL),
             why: "their names are the machine's own".to_owned(),
             with_agent: "`bedplate apply` writes it at the first boot".to_owned(),
             without_agent: "take it from `bedplate nccl env` on one machine of the model, and set it in the job".to_owned(),

@@ -1,6 +1,6 @@
 //! Where NCCL is configured: what a snapshot records, what the daemon watches.
 
-use super::conf::PATH;
+use super::conf::{NCCL, RCCL};
 use super::section::{HcaList, Nccl};
 use super::topology;
 use crate::facts::Facts;
@@ -11,10 +11,10 @@ use crate::section::Declared;
 
 /// Recorded in snapshots. The ports are recorded for `verify`.
 pub const RECORDED: &[(&str, RecordMode)] =
-    &[(PATH, RecordMode::Whole), (topology::PATH, RecordMode::Whole)];
+    &[(NCCL, RecordMode::Whole), (RCCL, RecordMode::Whole), (topology::PATH, RecordMode::Whole)];
 
 /// Written here.
-pub const OWNS: Owns = Owns { files: &[PATH, topology::PATH], ..Owns::NONE };
+pub const OWNS: Owns = Owns { files: &[NCCL, RCCL, topology::PATH], ..Owns::NONE };
 
 /// The files' directory, and whether the ports that are listed have a link.
 pub fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {

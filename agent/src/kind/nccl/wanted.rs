@@ -1,14 +1,16 @@
 //! What the profile and the machine come to: the variables that /etc/nccl.conf is to set.
 
 use super::NAME;
-use super::conf::{Conf, LONGEST_VALUE, PATH, Variable};
+use super::conf::{self, Conf, LONGEST_VALUE, Variable};
 use super::section::{HCA, HcaList, Nccl, SOCKET_INTERFACE};
+use crate::facts::pci::Function;
 use crate::facts::rdma::RdmaPort;
 use crate::host::{HostKind, Reading};
 use crate::kind::Context;
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::nccl::env::exact_list;
-use crate::nccl::ports;
+use crate::nccl::library::Library;
+use crate::nccl::ports::{self, PlacedPort};
 use crate::plan::{Blocker, KindPlan, Note, Unknown, Why};
 use crate::topology::Distance;
 
@@ -101,9 +103,10 @@ fn near(context: &Context) -> Result<Vec<RdmaPort>, String> {
             return Err(format!("which ports are near GPUs is not known: {why}"));
         }
     };
-    let ports = ports::of_host(context.reader, tree).into_iter();
-    let near = ports.filter(|one| one.distance.is_some_and(|distance| distance <= reach));
-    let near: Vec<RdmaPort> = near.map(|one| one.port).collect();
+    let ports = ports::of_host(context.reader, tree);
+    let reach = ports::within(ports.iter().filter_map(|one| one.distance), reach);
+    let is_near = |one: &PlacedPort| one.distance.is_some_and(|distance| distance <= reach);
+    let near: Vec<RdmaPort> = ports.into_iter().filter(is_near).map(|one| one.port).collect();
     let unknown = near.iter().find_map(|port| match &port.state {
         Reading::Unknown(why) => Some((port, why)),
         Reading::Known(_) | Reading::Absent => None,
@@ -118,11 +121,33 @@ fn note(out: &mut KindPlan, text: String) {
     out.notes.push(Note { kind: NAME, subject: HCA.to_owned(), text });
 }
 
+/// The file of the library of this host's GPUs, if that reads one. Where no GPU is seen, all may have fallen off the bus, or the PCI
+/// devices cannot be read: then lines stay where they are.
+pub fn path(context: &Context) -> Option<&'static str> {
+    let mut functions =
+        context.facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
+    if !functions.any(Function::is_gpu) {
+        let is_there = !ours(context, conf::RCCL).is_empty();
+        return Some(if is_there { conf::RCCL } else { conf::NCCL });
+    }
+    match Library::of_host(context.facts) {
+        Library::Nccl => Some(conf::NCCL),
+        Library::Rccl => Some(conf::RCCL),
+        Library::OneCcl => None,
+    }
+}
+
+/// What bedplate has written to a file.
+fn ours(context: &Context, path: &str) -> Vec<(String, String)> {
+    let text = context.reader.text(path).unwrap_or_default();
+    let conf = Conf::parse(&text).unwrap_or_default();
+    conf.ours().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
 /// The list that bedplate has written.
 fn listed(context: &Context) -> Option<String> {
-    let text = context.reader.text(PATH).ok()?;
-    let conf = Conf::parse(&text).ok()?;
-    conf.ours().into_iter().find(|(name, _)| *name == HCA).map(|(_, value)| value.to_owned())
+    let ours = ours(context, path(context)?).into_iter();
+    ours.into_iter().find(|(name, _)| *name == HCA).map(|(_, value)| value)
 }
 
 fn variable(value: String) -> Variable {

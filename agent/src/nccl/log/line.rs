@@ -25,12 +25,14 @@ const WARN: &[u8] = b"NCCL WARN ";
 const LONGEST_PLACE: usize = 512;
 
 impl<'l> Line<'l> {
-    /// Takes a line apart; `None`: it is none of NCCL's, or its beginning is missing.
+    /// Takes the first message of a line apart, and gives back where the next one begins, if there is one; `None`: it is none of
+    /// NCCL's, or its beginning is missing.
     ///
     /// A log has millions of lines: this looks at each byte of what stands before the message once.
-    pub fn parse(line: &'l [u8]) -> Option<Self> {
+    pub fn parse(line: &'l [u8]) -> Option<(Self, Option<&'l [u8]>)> {
         // `host:pid:tid [device] NCCL INFO text`; of a warning the place in the source stands behind the bracket.
         let mut from = 0;
+        let mut warn = None;
         for blank in memchr::memchr_iter(b' ', line) {
             let before = &line[from..blank];
             from = blank + 1;
@@ -38,17 +40,41 @@ impl<'l> Line<'l> {
             let (warning, text) = match rest.strip_prefix(INFO) {
                 Some(text) => (false, text),
                 None => {
-                    let near = &rest[..rest.len().min(LONGEST_PLACE)];
-                    let Some(at) = memmem::find(near, WARN) else { continue };
-                    (true, &rest[at + WARN.len()..])
+                    let begins = line.len() - rest.len();
+                    let at = *warn.get_or_insert_with(|| memmem::find(line, WARN));
+                    let Some(at) = at.filter(|at| (begins..begins + LONGEST_PLACE).contains(at))
+                    else {
+                        continue;
+                    };
+                    (true, &line[at + WARN.len()..])
                 }
             };
             let (_tid, before) = ending(before)?;
             let (pid, host) = ending(before)?;
-            return Some(Line { host: node(host)?, pid, device, warning, text: trimmed(text) });
+            let host = node(host)?;
+            let (text, next) = until_next(text);
+            return Some((Line { host, pid, device, warning, text: trimmed(text) }, next));
         }
         None
     }
+}
+
+/// A message up to the next one in the same line.
+fn until_next(text: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let Some(mark) = memmem::find(text, b"] NCCL INFO ").or_else(|| memmem::find(text, WARN))
+    else {
+        return (text, None);
+    };
+    // `…GDRDMAnode-7:41:57 [3] NCCL INFO`: where the name begins cannot be told, but what stands before a blank is no part of it.
+    let bracket = memchr::memrchr(b'[', &text[..mark]).unwrap_or(mark);
+    let end = text[..bracket].trim_ascii_end();
+    let start = memchr::memrchr(b' ', end).map_or(0, |blank| blank + 1);
+    (&text[..start], Some(&text[start..]))
+}
+
+/// Whether it looks like a message of NCCL's.
+pub fn is_torn(line: &[u8]) -> bool {
+    memmem::find(line, b"] NCCL INFO ").is_some() || memmem::find(line, b" NCCL WARN ").is_some()
 }
 
 /// The number of `[3] `, and what follows.
@@ -221,7 +247,7 @@ mod tests {
     use super::*;
 
     fn who(line: &str) -> Option<(String, u32, u32, bool, String)> {
-        let line = Line::parse(line.as_bytes())?;
+        let (line, _) = Line::parse(line.as_bytes())?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Some((text(line.host), line.pid, line.device, line.warning, text(line.text)))
     }

@@ -6,13 +6,15 @@ pub mod meanings;
 mod setup;
 pub mod verdict;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::visible::brief;
 use line::{Channel, Line};
+use meanings::Weight;
 
 /// Bytes of a line that are looked at: NCCL's are shorter (src/debug.cc), but for lists of many devices.
 const LONGEST_LINE: usize = 16 << 10;
@@ -20,6 +22,8 @@ const LONGEST_LINE: usize = 16 << 10;
 const MOST_WORKERS: usize = 1 << 16;
 /// Kinds of warnings, and values of a variable, versions and networks, that are told apart.
 const MOST_KINDS: usize = 64;
+/// Texts of one kind of warning that are kept besides the first.
+const MOST_ALIKE: usize = 3;
 /// NICs of a GPU that are told apart.
 const MOST_NICS: usize = 64;
 /// Places for those who spoke last, a power of two.
@@ -126,8 +130,8 @@ pub struct Worker {
 /// A process of a job.
 #[derive(Debug, Default)]
 pub struct Process {
-    /// `mlx5_0:1/IB`, by NCCL's number.
-    pub hcas: Vec<String>,
+    /// `mlx5_0:1/IB`, by NCCL's number. Those of most processes are alike, and kept once.
+    pub hcas: Arc<[String]>,
     /// `IB`, `Socket` or a plugin's name, where first said.
     pub network: Option<(String, Place)>,
 }
@@ -137,6 +141,10 @@ pub struct Process {
 pub struct Warning {
     /// As it was said first.
     pub text: String,
+    /// Whether it is known to be a fault.
+    pub is_fault: bool,
+    /// Others that are like it, of which a few are kept: they may name other peers.
+    pub more: Vec<String>,
     /// The node that said it first.
     pub host: usize,
     /// How often, and where first.
@@ -181,8 +189,11 @@ pub struct Log {
     pub causes: BTreeMap<(Cause, usize), Seen>,
     /// Nodes that say that DMA-BUF is there.
     pub dma_buf: BTreeMap<usize, Seen>,
-    /// Whether more was said than is kept.
+    /// Whether more was said than is kept, of what decides nothing.
     pub cut: bool,
+    /// Messages that could not be taken apart, or are of more processes than are told apart: what they say is not known.
+    pub lost: Option<Seen>,
+    lists: BTreeSet<Arc<[String]>>,
     known: HashMap<(usize, u32, u32), usize>,
     host_index: HashMap<Vec<u8>, usize>,
     warning_index: HashMap<String, usize>,
@@ -196,44 +207,46 @@ pub struct Reader {
     log: Log,
     file: usize,
     line: u64,
+    /// A line without its end so far.
     rest: Vec<u8>,
-    begun: bool,
 }
 
 impl Reader {
     /// The next piece, of any length.
-    pub fn feed(&mut self, mut bytes: &[u8]) {
-        if self.begun {
-            let end = memchr::memchr(b'\n', bytes);
-            let own = &bytes[..end.unwrap_or(bytes.len())];
-            let room = LONGEST_LINE.saturating_sub(self.rest.len()).min(own.len());
-            self.rest.extend_from_slice(&own[..room]);
-            let Some(end) = end else { return };
-            let line = std::mem::take(&mut self.rest);
-            self.take(&line);
-            self.rest = line;
-            self.rest.clear();
-            self.begun = false;
-            bytes = &bytes[end + 1..];
-        }
+    pub fn feed(&mut self, bytes: &[u8]) {
         let mut at = 0;
-        for end in memchr::memchr_iter(b'\n', bytes) {
-            self.take(&bytes[at..end]);
+        // A progress bar in the same stream ends its lines with a carriage return alone.
+        for end in memchr::memchr2_iter(b'\n', b'\r', bytes) {
+            self.part(&bytes[at..end]);
+            if bytes[end] == b'\n' {
+                self.line += 1;
+                self.log.lines += 1;
+            }
             at = end + 1;
         }
         let left = &bytes[at..];
-        if !left.is_empty() {
-            self.rest.extend_from_slice(&left[..left.len().min(LONGEST_LINE)]);
-            self.begun = true;
+        let room = LONGEST_LINE.saturating_sub(self.rest.len()).min(left.len());
+        self.rest.extend_from_slice(&left[..room]);
+    }
+
+    /// What stands before the end of a line, with what came of it in earlier pieces.
+    fn part(&mut self, bytes: &[u8]) {
+        if self.rest.is_empty() {
+            return self.take(bytes);
         }
+        let room = LONGEST_LINE.saturating_sub(self.rest.len()).min(bytes.len());
+        let mut line = std::mem::take(&mut self.rest);
+        line.extend_from_slice(&bytes[..room]);
+        self.take(&line);
+        line.clear();
+        self.rest = line;
     }
 
     /// The file has ended; what follows is another one.
     pub fn end_file(&mut self) {
-        if self.begun {
-            let line = std::mem::take(&mut self.rest);
-            self.take(&line);
-            self.begun = false;
+        if !self.rest.is_empty() {
+            self.part(&[]);
+            self.log.lines += 1;
         }
         self.file += 1;
         self.line = 0;
@@ -241,45 +254,50 @@ impl Reader {
 
     /// What was said.
     pub fn finish(mut self) -> Log {
-        if self.begun {
-            self.end_file();
-        }
+        self.end_file();
         self.log
     }
 
     fn take(&mut self, line: &[u8]) {
-        self.line += 1;
-        let line = &line[..line.len().min(LONGEST_LINE)];
-        self.log.take(line, Place { file: self.file, line: self.line });
+        let place = Place { file: self.file, line: self.line + 1 };
+        let mut rest = &line[..line.len().min(LONGEST_LINE)];
+        // Processes that write at once may leave out the end of a line between two messages.
+        while let Some(glued) = self.log.take(rest, place) {
+            rest = glued;
+        }
     }
 }
 
 impl Log {
-    fn take(&mut self, line: &[u8], place: Place) {
-        self.lines += 1;
-        let Some(said) = Line::parse(line) else {
+    /// Takes the first message of a line; `Some`: where the next one begins.
+    fn take<'l>(&mut self, line: &'l [u8], place: Place) -> Option<&'l [u8]> {
+        let Some((said, rest)) = Line::parse(line) else {
             // It stands alone where only NCCL_DEBUG=VERSION is set.
             if let Some((version, rccl)) = line::version(line) {
                 self.said += 1;
                 self.version(version, rccl, place);
+            } else if line::is_torn(line) {
+                Seen::count(&mut self.lost, place);
             }
-            return;
+            return None;
         };
         self.said += 1;
-        let Some(worker) = self.worker(&said) else {
-            self.cut = true;
-            return;
-        };
-        if said.warning {
-            return self.warning(&said, worker, place);
+        if rest.is_some() {
+            // Where the first one ends cannot be told for certain.
+            Seen::count(&mut self.lost, place);
         }
-        match said.text.first() {
-            Some(b'C' | b'R') => match line::channel(said.text) {
-                Some(channel) => self.channel(worker, &channel, place),
-                None => self.other(&said, worker, place),
-            },
-            _ => self.other(&said, worker, place),
+        match self.worker(&said) {
+            None => Seen::count(&mut self.lost, place),
+            Some(worker) if said.warning => self.warning(&said, worker, place),
+            Some(worker) => {
+                let may_be_channel = matches!(said.text.first(), Some(b'C' | b'R'));
+                match may_be_channel.then(|| line::channel(said.text)).flatten() {
+                    Some(channel) => self.channel(worker, &channel, place),
+                    None => self.other(&said, worker, place),
+                }
+            }
         }
+        rest
     }
 
     fn worker(&mut self, said: &Line) -> Option<usize> {
@@ -354,16 +372,30 @@ impl Log {
         let alike: String =
             text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).take(80).collect();
         if let Some(at) = self.warning_index.get(&alike) {
-            self.warnings[*at].seen.count += 1;
+            let warning = &mut self.warnings[*at];
+            warning.seen.count += 1;
+            let is_new = text != warning.text && !warning.more.contains(&text);
+            if is_new && warning.more.len() < MOST_ALIKE {
+                warning.more.push(text);
+            }
             return;
         }
-        if self.warnings.len() >= MOST_KINDS {
+        // What is known to be a fault has room of its own.
+        let is_fault = meanings::meaning(&text).is_some_and(|row| row.weight == Weight::Fault);
+        let alike_in_weight = self.warnings.iter().filter(|one| one.is_fault == is_fault).count();
+        if alike_in_weight >= MOST_KINDS {
             self.cut = true;
             return;
         }
         self.warning_index.insert(alike, self.warnings.len());
         let host = self.workers[worker].host;
-        self.warnings.push(Warning { text, host, seen: Seen { count: 1, first: place } });
+        self.warnings.push(Warning {
+            text,
+            is_fault,
+            more: Vec::new(),
+            host,
+            seen: Seen { count: 1, first: place },
+        });
     }
 
     /// The name of a NIC by the number that a process gives it.

@@ -1,8 +1,13 @@
 //! What a process says once or a few times: its rank, what it found, what it was told, and why there is no GPUDirect RDMA.
 
+use std::sync::Arc;
+
 use super::line::{self, Line};
 use super::{Cause, Log, MOST_KINDS, MOST_NICS, Place, Seen, count, shown};
 use crate::visible::brief;
+
+/// Lists of NICs that are told apart.
+const MOST_LISTS: usize = 1 << 10;
 
 impl Log {
     /// What is said once or a few times by each process.
@@ -23,10 +28,10 @@ impl Log {
                 worker.rank = Some((rank, ranks));
             }
         } else if let Some(list) = text.strip_prefix(b"NET/IB : Using") {
-            let process = self.processes.entry(process).or_default();
             // Every communicator says it again.
-            if process.hcas.is_empty() {
-                process.hcas = hcas(list);
+            if self.processes.get(&process).is_none_or(|process| process.hcas.is_empty()) {
+                let hcas = self.list(hcas(list));
+                self.processes.entry(process).or_default().hcas = hcas;
             }
         } else if let Some(network) = network(text) {
             self.processes.entry(process).or_default().network = Some((shown(network), place));
@@ -57,6 +62,20 @@ impl Log {
         } else if let Some(versions) = text.strip_prefix(b"GDRCOPY enabled ") {
             count(&mut self.gdrcopy, shown(versions), place, &mut self.cut);
         }
+    }
+
+    /// The same list as that of other processes, if it is.
+    fn list(&mut self, names: Vec<String>) -> Arc<[String]> {
+        let names: Arc<[String]> = names.into();
+        if let Some(known) = self.lists.get(&names) {
+            return Arc::clone(known);
+        }
+        if self.lists.len() >= MOST_LISTS {
+            self.cut = true;
+            return Arc::default();
+        }
+        self.lists.insert(Arc::clone(&names));
+        names
     }
 
     fn cause(&mut self, cause: Cause, host: usize, place: Place) {

@@ -53,15 +53,6 @@ fn lines_without_end_are_read_for_their_beginning() {
     assert_eq!((network.as_str(), place.line), ("Socket", 2));
 }
 
-#[test]
-fn one_socket_spoils_the_word() {
-    let direct = "n:1:2 [0] NCCL INFO Channel 0/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n";
-    let socket = "m:1:2 [0] NCCL INFO Channel 0/0 : 1[0] -> 0[0] [send] via NET/Socket/0\n";
-    assert_eq!(judge(&whole(direct)).verdict, Verdict::Direct);
-    assert_eq!(judge(&whole(&direct.repeat(99))).verdict, Verdict::Direct);
-    assert_eq!(judge(&whole(&(direct.repeat(99) + socket))).verdict, Verdict::NotDirect);
-}
-
 proptest! {
     /// Any bytes end in a word, and it is the same however they are cut.
     #[test]
@@ -82,4 +73,84 @@ proptest! {
         prop_assert_eq!(one.workers.len(), many.workers.len());
         prop_assert_eq!(judge(&one).reason, judge(&many).reason);
     }
+}
+
+const INIT: &str = "n:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 - Init COMPLETE\n\
+    m:1:2 [0] NCCL INFO comm 0x1 rank 1 nranks 2 cudaDev 0 - Init COMPLETE\n";
+const DIRECT: &str = "n:1:2 [0] NCCL INFO Channel 0/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n\
+    m:1:2 [0] NCCL INFO Channel 0/0 : 0[0] -> 1[0] [receive] via NET/IB/0/GDRDMA\n";
+const SOCKET: &str = "m:1:2 [0] NCCL INFO Channel 0/0 : 1[0] -> 0[0] [send] via NET/Socket/0";
+
+fn verdict(text: &str) -> Verdict {
+    judge(&whole(text)).verdict
+}
+
+#[test]
+fn a_good_word_is_about_every_rank() {
+    assert_eq!(verdict(&[INIT, DIRECT].concat()), Verdict::Direct);
+    // One of two files: what the other rank does is not shown.
+    let own = |text: &str| text.lines().next().map(|line| format!("{line}\n")).unwrap();
+    let half = judge(&whole(&(own(INIT) + &own(DIRECT))));
+    assert_eq!(half.verdict, Verdict::CannotTell);
+    assert!(half.reason.contains("1 of 2 ranks"), "{}", half.reason);
+    // How many there are is not said.
+    assert_eq!(verdict(DIRECT), Verdict::CannotTell);
+    let peer = "n:1:2 [0] NCCL INFO Channel 0/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
+    assert_eq!(verdict(&(own(INIT) + peer)), Verdict::CannotTell);
+    let both = "n:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 - Init COMPLETE\n\
+        n:2:3 [1] NCCL INFO comm 0x1 rank 1 nranks 2 - Init COMPLETE\n\
+        n:2:3 [1] NCCL INFO Channel 0/0 : 1[1] -> 0[0] via P2P/CUMEM\n";
+    assert_eq!(verdict(&[both, peer].concat()), Verdict::OneNode);
+}
+
+#[test]
+fn one_socket_spoils_the_word() {
+    assert_eq!(verdict(&(INIT.to_owned() + &DIRECT.repeat(99))), Verdict::Direct);
+    assert_eq!(verdict(&(INIT.to_owned() + &DIRECT.repeat(99) + SOCKET)), Verdict::NotDirect);
+}
+
+#[test]
+fn nvlink_between_nodes_is_direct() {
+    let peer = "n:1:2 [0] NCCL INFO Channel 0/0 : 0[0] -> 1[0] via P2P/MNNVL\n\
+        m:1:2 [0] NCCL INFO Channel 0/0 : 1[0] -> 0[0] via P2P/MNNVL\n";
+    assert_eq!(verdict(&[INIT, peer].concat()), Verdict::Direct);
+}
+
+#[test]
+fn what_stands_behind_a_carriage_return_is_a_line() {
+    let bar = "#".repeat(20 << 10);
+    for between in ["50%\r".to_owned(), format!("{bar}\r"), "\r\n\r".to_owned()] {
+        let text = format!("{INIT}{DIRECT}{between}{SOCKET}\r\n");
+        assert_eq!(verdict(&text), Verdict::NotDirect, "{between:?}");
+    }
+    let log = whole("a\rb\n\r\nn:1:2 [0] NCCL INFO Using network IB");
+    assert_eq!(log.lines, 3);
+    assert_eq!(log.processes[&(0, 1)].network.as_ref().unwrap().1.line, 3);
+}
+
+#[test]
+fn messages_in_one_line_are_both_read() {
+    let glued = format!("{} {SOCKET}\n", DIRECT.trim_end());
+    assert_eq!(verdict(&[INIT, &glued].concat()), Verdict::NotDirect);
+    // Where one ends cannot be told: no good word rests on it.
+    let glued = format!("{}{}", DIRECT.trim_end(), DIRECT);
+    assert_eq!(verdict(&[INIT, &glued].concat()), Verdict::CannotTell);
+}
+
+#[test]
+fn what_cannot_be_read_is_no_good_sign() {
+    for host in ["(none)", "kn\u{f6}tchen)", ""] {
+        let text = format!("{INIT}{DIRECT}{}\n", SOCKET.replacen('m', host, 1));
+        assert_eq!(verdict(&text), Verdict::CannotTell, "{host}");
+    }
+}
+
+#[test]
+fn many_warnings_hide_no_fault() {
+    let letters = |n: u32| n.to_string().bytes().map(|b| char::from(b + 49)).collect::<String>();
+    let more: String =
+        (100..200).map(|n| format!("n:1:2 [0] x.cc:1 NCCL WARN {} is new\n", letters(n))).collect();
+    let fault = "n:1:2 [0] x.cc:1 NCCL WARN Call to ibv_reg_mr failed\n";
+    assert_eq!(verdict(&[INIT, DIRECT, &more, fault].concat()), Verdict::Faults);
+    assert_eq!(verdict(&[INIT, DIRECT, &more].concat()), Verdict::Direct);
 }

@@ -30,6 +30,8 @@ pub enum Verdict {
 pub struct Finding {
     /// How bad it is.
     pub weight: Weight,
+    /// Whether it may explain the others.
+    pub is_cause: bool,
     /// In one sentence.
     pub text: String,
     /// The line that says it first, and how often it is said.
@@ -59,17 +61,34 @@ pub fn judge(log: &Log) -> Judged {
     unfinished(log, &mut findings);
     versions(log, &mut findings);
     environment(log, &mut findings);
+    if let Some(lost) = log.lost {
+        findings.push(note("lines of NCCL's that cannot be read", Some(lost)));
+    }
     if log.cut {
         findings.push(note("more is said than is kept: counts are those of the first", None));
     }
     let (verdict, reason) = word(log, &findings);
     findings.sort_by_key(|finding| {
-        (std::cmp::Reverse(finding.weight), finding.seen.map(|seen| seen.first))
+        let first = finding.seen.map(|seen| seen.first);
+        (std::cmp::Reverse(finding.weight), !finding.is_cause, first)
     });
     Judged { verdict, reason, findings }
 }
 
 fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
+    let (verdict, reason) = of_what_is_shown(log, findings);
+    // A good word is about all of the job.
+    let doubt = match verdict {
+        Verdict::Direct | Verdict::OneNode => not_shown(log),
+        Verdict::NotDirect | Verdict::Faults | Verdict::CannotTell => None,
+    };
+    match doubt {
+        Some(doubt) => (Verdict::CannotTell, format!("{doubt}; of what it shows {reason}")),
+        None => (verdict, reason),
+    }
+}
+
+fn of_what_is_shown(log: &Log, findings: &[Finding]) -> (Verdict, String) {
     let total = |carrier: Carrier| total(log, carrier);
     let [direct, staged, sockets, fabric, peer, shm, _] = Carrier::ALL.map(total);
     let failed = findings.iter().any(|finding| finding.weight == Weight::Fault);
@@ -88,20 +107,17 @@ fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
             };
             (Verdict::NotDirect, words)
         }
-        () if failed => (Verdict::NotDirect, "it reports faults".to_owned()),
-        () if direct > 0 => (
-            Verdict::Direct,
-            format!(
-                "all {direct} connections between nodes{} are GPUDirect RDMA's",
-                shown_by(log).unwrap_or_default()
-            ),
-        ),
+        () if failed && direct > 0 => {
+            let all = connections(direct, "between nodes");
+            (Verdict::Faults, format!("{all} GPUDirect RDMA's, and faults are reported"))
+        }
+        () if failed => (Verdict::Faults, "it reports faults".to_owned()),
+        () if direct > 0 => {
+            (Verdict::Direct, connections(direct, "between nodes") + " GPUDirect RDMA's")
+        }
         () if log.hosts.len() > 1 && fabric > 0 => (
             Verdict::Direct,
-            format!(
-                "all connections{} are NVLink's, between nodes as well (MNNVL)",
-                shown_by(log).unwrap_or_default()
-            ),
+            "all connections are NVLink's, between nodes as well (MNNVL)".to_owned(),
         ),
         () if log.hosts.len() == 1 && fabric + peer + shm > 0 => {
             (Verdict::OneNode, "one node, and all connections are inside of it".to_owned())
@@ -112,13 +128,36 @@ fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
     }
 }
 
-/// Of which ranks the log shows connections, where it is not all: ` that 8 of 64 ranks show`.
-fn shown_by(log: &Log) -> Option<String> {
-    let all = log.workers.iter().filter_map(|one| one.rank).map(|(_, ranks)| ranks).max()?;
+fn connections(count: u64, which: &str) -> String {
+    match count {
+        1 => format!("the one connection {which} is"),
+        _ => format!("all {count} connections {which} are"),
+    }
+}
+
+/// What of a job the log does not show, if that is known.
+fn not_shown(log: &Log) -> Option<String> {
+    if let Some(lost) = log.lost {
+        let count = lost.count;
+        return Some(format!(
+            "{count} lines of NCCL's in it cannot be read, or are of too many processes"
+        ));
+    }
+    let all = log.workers.iter().filter_map(|one| one.rank).map(|(_, ranks)| ranks).max();
+    let Some(all) = all.filter(|all| *all > 0) else {
+        return Some(
+            "it does not say how many ranks the job has (no line ends with Init COMPLETE)"
+                .to_owned(),
+        );
+    };
     let is_shown = |one: &&Worker| one.carriers.iter().any(Option::is_some);
-    let shown = log.workers.iter().filter(is_shown).count();
-    let missing = usize::try_from(all).is_ok_and(|all| shown < all);
-    missing.then(|| format!(" that {shown} of {all} ranks show"))
+    let ranks = log.workers.iter().filter(is_shown).filter_map(|one| one.rank);
+    let ranks: BTreeSet<u32> =
+        ranks.filter(|(_, of)| *of == all || *of == 0).map(|(rank, _)| rank).collect();
+    let shown = ranks.len();
+    usize::try_from(all).is_ok_and(|all| shown < all).then(|| {
+        format!("it shows connections of {shown} of {all} ranks: add the logs of the others, all with NCCL_DEBUG=INFO")
+    })
 }
 
 fn total(log: &Log, carrier: Carrier) -> u64 {
@@ -189,6 +228,7 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
             let text = format!("{which} on {name} {verb} other nodes through {how}{by}");
             findings.push(Finding {
                 weight: Weight::Fault,
+                is_cause: false,
                 text,
                 seen: Some(Seen { count, first }),
                 remedy: None,
@@ -218,7 +258,7 @@ fn causes(log: &Log, findings: &mut Vec<Finding>) {
             ),
             Cause::TooFar => (
                 format!("{node}: a NIC is further from its GPU than NCCL lets GPUDirect RDMA go"),
-                "`bedplate topology` there; in a virtual machine a topology file, before NCCL_NET_GDR_LEVEL",
+                "`bedplate topology` there shows how far; a virtual machine may need a topology file (NCCL_TOPO_FILE)",
             ),
         };
         // That a NIC is too far for one GPU is as it should be where another one is near.
@@ -227,7 +267,7 @@ fn causes(log: &Log, findings: &mut Vec<Finding>) {
             false => Weight::Note,
         };
         let remedy = (weight == Weight::Fault).then(|| remedy.to_owned());
-        findings.push(Finding { weight, text, seen: Some(*seen), remedy });
+        findings.push(Finding { weight, is_cause: true, text, seen: Some(*seen), remedy });
     }
 }
 
@@ -249,8 +289,10 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
             (Some(row), None) => format!(": {}", row.means),
             (None, None) => String::new(),
         };
-        let text = format!("{node} warns{means}: {}", warning.text);
-        findings.push(Finding { weight, text, seen: Some(warning.seen), remedy });
+        let more: String = warning.more.iter().map(|text| format!("; also: {text}")).collect();
+        let text = format!("{node} warns{means}: {}{more}", warning.text);
+        let seen = Some(warning.seen);
+        findings.push(Finding { weight, is_cause: true, text, seen, remedy });
     }
 }
 
@@ -267,6 +309,7 @@ fn unfinished(log: &Log, findings: &mut Vec<Finding>) {
     if let Some(first) = those().filter_map(|one| one.started).min() {
         findings.push(Finding {
             weight: Weight::Note,
+            is_cause: false,
             text: format!("{}: the setup begins and is not said to end", ranks(those())),
             seen: Some(Seen { count: 1, first }),
             remedy: Some(
@@ -282,6 +325,7 @@ fn versions(log: &Log, findings: &mut Vec<Finding>) {
         let seen = log.versions.values().map(|seen| seen.first).max();
         findings.push(Finding {
             weight: Weight::Note,
+            is_cause: false,
             text: format!("several versions speak in it: {}", names.join(", ")),
             seen: seen.map(|first| Seen { count: 1, first }),
             remedy: Some("one job is to run one version on all its nodes".to_owned()),
@@ -291,26 +335,31 @@ fn versions(log: &Log, findings: &mut Vec<Finding>) {
 
 /// Variables of which ranks have different values, and those that switch off what is wanted.
 fn environment(log: &Log, findings: &mut Vec<Finding>) {
-    let off = |name: &str, value: &str| {
-        matches!(
-            (name, value),
-            ("NCCL_IB_DISABLE" | "NCCL_P2P_DISABLE" | "NCCL_SHM_DISABLE", "1")
-                | ("NCCL_DMABUF_ENABLE", "0")
-                | ("NCCL_NET_GDR_LEVEL", "LOC" | "0")
-                | ("NCCL_NET", "Socket")
-        )
+    // What it switches off, and what is used in its place.
+    let off = |name: &str, value: &str| match (name, value) {
+        ("NCCL_IB_DISABLE", "1") | ("NCCL_NET", "Socket") => Some(("RDMA", Some(Carrier::Sockets))),
+        ("NCCL_DMABUF_ENABLE", "0") => Some(("DMA-BUF", Some(Carrier::Staged))),
+        ("NCCL_NET_GDR_LEVEL", "LOC" | "0") => Some(("GPUDirect RDMA", Some(Carrier::Staged))),
+        ("NCCL_P2P_DISABLE", "1") => Some(("direct transfers between GPUs", None)),
+        ("NCCL_SHM_DISABLE", "1") => Some(("shared memory", None)),
+        _ => None,
     };
     for (name, values) in &log.environment {
-        for (value, seen) in values.iter().filter(|(value, _)| off(name, value)) {
-            let text = format!("{name}={value} switches off what makes NCCL fast");
-            let remedy = Some("drop it, unless it is meant".to_owned());
-            findings.push(Finding { weight: Weight::Note, text, seen: Some(*seen), remedy });
+        for (value, seen) in values {
+            let Some((what, instead)) = off(name, value) else { continue };
+            let is_cause = instead.is_some_and(|instead| total(log, instead) > 0);
+            let weight = if is_cause { Weight::Fault } else { Weight::Note };
+            let text = format!("{name}={value} switches off {what}");
+            let remedy =
+                Some("take it out of the job's environment, unless it is meant".to_owned());
+            findings.push(Finding { weight, is_cause, text, seen: Some(*seen), remedy });
         }
         if values.len() > 1 {
             let all: Vec<&str> = values.keys().map(String::as_str).take(4).collect();
             let first: Option<Place> = values.values().map(|seen| seen.first).max();
             findings.push(Finding {
                 weight: Weight::Note,
+                is_cause: false,
                 text: format!("{name} is not the same for all ranks: {}", all.join(", ")),
                 seen: first.map(|first| Seen { count: 1, first }),
                 remedy: None,
@@ -320,5 +369,5 @@ fn environment(log: &Log, findings: &mut Vec<Finding>) {
 }
 
 fn note(text: &str, seen: Option<Seen>) -> Finding {
-    Finding { weight: Weight::Note, text: text.to_owned(), seen, remedy: None }
+    Finding { weight: Weight::Note, is_cause: false, text: text.to_owned(), seen, remedy: None }
 }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Run, Test};
+use crate::topology::link::in_words;
 
 /// Bytes of a write on a link up to 32 GT/s besides its payload: header of four words 16, framing with sequence number 4, LCRC 4
 /// (PCIe Base Specification 5.0, §2.2 and §4.2.2).
@@ -27,6 +28,9 @@ pub struct Pcie {
     /// Max_Payload_Size in bytes; absent: it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<u16>,
+    /// Tenths of a GT/s and lanes that both ends can; absent: it is at its best, or that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best: Option<(u32, u32)>,
 }
 
 impl Pcie {
@@ -112,7 +116,7 @@ impl fmt::Display for Nic {
                 f,
                 "; PCIe link of {} {} x{}, {:.1} GB/s after packet headers{}",
                 link.address,
-                crate::topology::link::in_words(link.speed),
+                in_words(link.speed),
                 link.lanes,
                 link.bandwidth(),
                 if link.payload.is_none() { " (payload size not readable)" } else { "" }
@@ -139,6 +143,8 @@ pub struct Limit {
     pub nics: usize,
     /// Those of them whose PCIe link is slower than their ports, in words.
     pub held_back: Vec<String>,
+    /// NICs that are slower than they could be, by their PCIe link, in words.
+    pub degraded: Vec<String>,
     /// How many GPUs of a host take part, where their PCIe links carry less than its NICs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_by_gpus: Option<usize>,
@@ -196,6 +202,7 @@ fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
         expected: most,
         pattern: Pattern::Everything,
         nics: 1,
+        degraded: degraded(std::slice::from_ref(&used)),
         held_back: held_back(&[used]),
         held_by_gpus: None,
     })
@@ -260,9 +267,28 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
         expected,
         pattern,
         nics: nics.len(),
+        degraded: degraded(nics),
         held_back,
         held_by_gpus,
     })
+}
+
+/// The NICs that their PCIe link holds back, though it could be faster.
+fn degraded(nics: &[Nic]) -> Vec<String> {
+    let of = |nic: &Nic| {
+        let (_, ceiling) = nic.limit()?;
+        let link = nic.pcie.as_ref().filter(|_| ceiling == Ceiling::Pcie)?;
+        let (speed, lanes) = link.best?;
+        Some(format!(
+            "{} is held back by its PCIe link {}: {} x{}, and both ends can do {} x{lanes}",
+            nic.name(),
+            link.address,
+            in_words(link.speed),
+            link.lanes,
+            in_words(speed)
+        ))
+    };
+    nics.iter().filter_map(of).collect()
 }
 
 /// The NICs whose PCIe link is the ceiling.

@@ -47,7 +47,9 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
         "/proc/net/ipv6_route" => routes(text, 0, 4, words),
         crate::facts::cufile::PATH => super::cufile::kept(text, words),
         limits::MOUNTS => lines(text, shared_memory),
-        flow_control::NCCL_CONF => lines(text, |line| Some(super::nccl::line(line, words))),
+        flow_control::NCCL_CONF | flow_control::RCCL_CONF => {
+            lines(text, |line| Some(super::nccl::line(line, words)))
+        }
         crate::kind::nccl::topology::PATH => super::nccl::topology(text),
         "/proc/cmdline" => words.text(text, Style::Line),
         "/proc/driver/nvidia/version" => {

@@ -8,7 +8,7 @@ use crate::kind::contribution::Contributions;
 use super::super::common::{heading, vf_driver};
 use super::super::sriov_operator::{addresses, groups, resource_name};
 use super::super::{OutFile, RenderError, Rendered, yaml};
-use super::{Job, JobForm, missing, of_one_host};
+use super::{Job, JobForm, Place, missing, of_one_host};
 
 const PATH: &str = "nccl-job.yaml";
 
@@ -33,7 +33,8 @@ pub(super) fn render(
         let why = "the profile's VFs are for pods with a network of their own; name the resource of the hosts' ports with --rdma-resource";
         return Err(RenderError::HostNetwork { why });
     }
-    let pod = Pod { job, image, rdma, own_ports };
+    let place = Place { own_ports, own_network: !job.host_network };
+    let pod = Pod { job, image, rdma, environment: job.environment(build, place) };
     let objects = match form {
         JobForm::MpiJob => vec![pod.mpi_job()],
         JobForm::LeaderWorkerSet => vec![pod.leader_worker_set()],
@@ -50,6 +51,7 @@ pub(super) fn render(
         ),
         false => of_one_host(job, &mut rendered),
     }
+    place.leave_out(build, &mut rendered);
     if own_ports && job.networks.is_empty() {
         rendered.notes.push(
             "name the NetworkAttachmentDefinition of the VFs with --network, once for each VF: without it RoCE has no address in the pod"
@@ -114,7 +116,7 @@ struct Pod<'a> {
     job: &'a Job,
     image: &'a str,
     rdma: Vec<(String, usize)>,
-    own_ports: bool,
+    environment: Vec<(&'a str, &'a str)>,
 }
 
 impl Pod<'_> {
@@ -128,8 +130,8 @@ impl Pod<'_> {
     }
 
     fn env(&self) -> Value {
-        let entry = |(name, value)| json!({ "name": name, "value": value });
-        self.job.environment(self.own_ports).into_iter().map(entry).collect()
+        let entry = |(name, value): &(&str, &str)| json!({ "name": name, "value": value });
+        self.environment.iter().map(entry).collect()
     }
 
     fn resources(&self) -> Value {
@@ -235,8 +237,8 @@ impl Pod<'_> {
             .map(str::to_owned)
             .to_vec();
         // sshd gives nothing of a pod's environment to what it starts.
-        let given = self.job.environment(self.own_ports);
-        let given = given.into_iter().map(|(name, value)| format!("{name}={value}"));
+        let given = self.environment.iter();
+        let given = given.map(|(name, value)| format!("{name}={value}"));
         for variable in given.chain(["PATH", "LD_LIBRARY_PATH"].map(str::to_owned)) {
             command.extend(["-x".to_owned(), variable]);
         }

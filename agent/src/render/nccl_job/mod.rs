@@ -137,12 +137,56 @@ impl Job {
     }
 
     /// What is to be in the environment, in order. The log says which devices and transports were used: without it nobody can
-    /// tell why a result is what it is (handbook §8.8).
-    fn environment(&self, own_ports: bool) -> Vec<(&str, &str)> {
+    /// tell why a result is what it is (handbook §8.8). What the profile sets besides goes before what the host asks for.
+    fn environment<'a>(
+        &'a self,
+        build: &'a Contributions,
+        place: Place,
+    ) -> Vec<(&'a str, &'a str)> {
         let log = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH")];
-        let host = self.env.iter().flatten().filter(|_| !own_ports);
+        let is_log = |name: &str| log.iter().any(|(own, _)| *own == name);
+        let profile = build.nccl.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let profile: Vec<(&str, &str)> =
+            profile.filter(|(name, _)| !is_log(name) && place.has(name)).collect();
+        let is_set = |name: &str| profile.iter().any(|(own, _)| *own == name);
+        let host = self.env.iter().flatten().filter(|one| place.has(one.name) && !is_set(one.name));
         let host = host.map(|setting| (setting.name, setting.value.as_str()));
-        log.into_iter().chain(host).collect()
+        log.into_iter().chain(host).chain(profile.iter().copied()).collect()
+    }
+}
+
+/// What of its host a rank sees.
+#[derive(Clone, Copy)]
+struct Place {
+    /// RDMA devices of its own, none of the host's.
+    own_ports: bool,
+    /// A network of its own, without the host's interfaces.
+    own_network: bool,
+}
+
+impl Place {
+    /// A process of the host.
+    const HOST: Place = Place { own_ports: false, own_network: false };
+
+    /// Whether what a variable names is there.
+    fn has(self, variable: &str) -> bool {
+        match variable {
+            "NCCL_IB_HCA" | "NCCL_IB_GID_INDEX" => !self.own_ports,
+            "NCCL_SOCKET_IFNAME" => !self.own_network,
+            _ => true,
+        }
+    }
+
+    /// Says which variables of the profile do not count there.
+    fn leave_out(self, build: &Contributions, rendered: &mut Rendered) {
+        let names = build.nccl.iter().map(|(name, _)| name.as_str());
+        let left: Vec<&str> = names.filter(|name| !self.has(name)).collect();
+        if !left.is_empty() {
+            rendered.notes.push(format!(
+                "left out of what the profile sets: {}: a pod does not have what they name on the host",
+                left.join(", ")
+            ));
+        }
     }
 }
 
@@ -156,7 +200,6 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         "the job changes no host: its nodes have to be what the profile says already (`bedplate verify` on each)"
             .to_owned(),
     );
-    rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
 }
 

@@ -7,7 +7,7 @@ use crate::kind::contribution::Contributions;
 
 use super::super::common::{heading, in_shell_single_quotes as quoted};
 use super::super::{OutFile, RenderError, Rendered, SCRIPT_MODE};
-use super::{Job, missing, of_one_host};
+use super::{Job, Place, missing, of_one_host};
 
 const PATH: &str = "nccl-job.sbatch";
 
@@ -25,7 +25,7 @@ pub(super) fn render(build: &Contributions, job: &Job) -> Result<Rendered, Rende
          #SBATCH --propagate=NONE\n#SBATCH --output={name}-%j.log\nset -eu\n",
         heading(build, "# "),
     );
-    for (name, value) in job.environment(false) {
+    for (name, value) in job.environment(build, Place::HOST) {
         let _ = writeln!(text, "export {name}={}", quoted(value));
     }
     let image = job.image.iter().map(|image| format!("--container-image={image}"));

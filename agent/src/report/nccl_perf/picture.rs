@@ -1,4 +1,4 @@
-//! `bedplate nccl perf --svg`: size → bandwidth, both axes logarithmic, below the limit's line. Drawn with what draws topologies.
+//! `bedplate nccl perf --svg`: size → bandwidth, with lines at what is expected and at the limit. Drawn with what draws topologies.
 
 use super::plot::share;
 use crate::nccl::perf::Point;
@@ -48,8 +48,8 @@ fn run(judged: &Judged, offset: i32) -> Vec<Group> {
     let mut frame = Group::default();
     frame.text((LEFT, offset + 28), Anchor::Start, "title", super::title(run));
     frame.rect((LEFT, edge, WIDE, HIGH), "panel");
-    for power in 0..4 {
-        let value = top / 10_f64.powi(power);
+    for quarter in 0..=4 {
+        let value = top * f64::from(quarter) / 4.0;
         frame.text((LEFT - 6, y(value) + 4), Anchor::End, "faint", format!("{value:.2}"));
     }
     frame.text((LEFT - 6, edge - 8), Anchor::End, "faint", "GB/s");
@@ -76,12 +76,18 @@ fn run(judged: &Judged, offset: i32) -> Vec<Group> {
         group.text((LEFT + 10 + 110 * pick, edge + HIGH + 36), Anchor::Start, ink, name);
         groups.push(group);
     }
-    if let Some(limit) = limit {
-        let text = format!("limit {limit:.2} GB/s");
-        let mut group = Group::new(vec![text.clone()]);
-        group.line(&[(LEFT, y(limit)), (LEFT + WIDE, y(limit))], "arc degraded pix");
-        group.text((LEFT + WIDE, edge - 8), Anchor::End, "ink-pix", text);
-        groups.push(group);
+    if let Some(limit) = &judged.limit {
+        let mut lines = vec![("limit", limit.most)];
+        if limit.expected < limit.most {
+            lines.push(("expected", limit.expected));
+        }
+        for (name, value) in lines {
+            let text = format!("{name} {value:.2} GB/s");
+            let mut group = Group::new(vec![text.clone()]);
+            group.line(&[(LEFT, y(value)), (LEFT + WIDE, y(value))], "arc degraded pix");
+            group.text((LEFT + WIDE, y(value) - 6), Anchor::End, "ink-pix", text);
+            groups.push(group);
+        }
     }
     groups
 }

@@ -1,4 +1,4 @@
-//! Size → bandwidth as rows of a bar chart: sizes double from row to row, the scale of the bars is logarithmic.
+//! Size → bandwidth as rows of a bar chart, with a mark at what is expected.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,12 @@ use crate::nccl::perf::judge::{Judged, size};
 
 /// Columns of the widest bar; more would not be read better.
 const WIDEST: usize = 72;
-/// Decades of bandwidth below the top that are drawn.
-const DECADES: f64 = 4.0;
 
 /// The plot at a width; empty: there is nothing to draw.
 pub(super) fn draw(judged: &Judged, width: usize, ascii: bool) -> String {
     let run = &judged.run;
-    let limit = judged.limit.as_ref().map(|limit| limit.most);
-    let top = run.peak().map_or(0.0, |peak| peak.best()).max(limit.unwrap_or(0.0));
+    let expected = judged.limit.as_ref().map(|limit| limit.expected);
+    let top = run.peak().map_or(0.0, |peak| peak.best()).max(expected.unwrap_or(0.0));
     if top <= 0.0 || run.points.len() < 2 {
         return String::new();
     }
@@ -22,8 +20,8 @@ pub(super) fn draw(judged: &Judged, width: usize, ascii: bool) -> String {
     for point in &run.points {
         let eighths = (share(point.best(), top) * room as f64 * 8.0).round() as usize;
         let bar = bar(eighths, room, ascii);
-        let mark = if limit.is_some() { if ascii { "|" } else { "▏" } } else { "" };
-        let at = limit.map_or(room, |limit| (share(limit, top) * room as f64).round() as usize);
+        let mark = if expected.is_some() { if ascii { "|" } else { "▏" } } else { "" };
+        let at = expected.map_or(room, |value| (share(value, top) * room as f64).round() as usize);
         let gap = at.saturating_sub(bar.chars().count());
         let _ = writeln!(
             out,
@@ -38,11 +36,7 @@ pub(super) fn draw(judged: &Judged, width: usize, ascii: bool) -> String {
         "  {:>10} {:>10} {}",
         "size",
         "GB/s",
-        if limit.is_some() {
-            "logarithmic; the line at the right is the limit"
-        } else {
-            "logarithmic"
-        }
+        if expected.is_some() { "the line: expected" } else { "" }
     );
     out
 }
@@ -57,7 +51,7 @@ pub(super) fn share(value: f64, top: f64) -> f64 {
     if value <= 0.0 || top <= 0.0 {
         return 0.0;
     }
-    ((value / top).log10() / DECADES + 1.0).clamp(0.0, 1.0)
+    (value / top).clamp(0.0, 1.0)
 }
 
 fn bar(eighths: usize, room: usize, ascii: bool) -> String {
