@@ -208,7 +208,8 @@ fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
     })
 }
 
-fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String> {
+/// The collective of a run between hosts.
+fn between_hosts(run: &Run, nics: &[Nic]) -> Result<Test, String> {
     let hosts = run.hosts();
     if hosts.is_empty() {
         return Err(
@@ -222,11 +223,16 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
     if run.split {
         return Err("the ranks were split into groups, which may or may not cross hosts".to_owned());
     }
-    let test =
-        run.test.ok_or("the file does not say which collective was run: say it with --test")?;
     if nics.is_empty() {
         return Err("no RDMA port of this host is ACTIVE".to_owned());
     }
+    let unnamed = "the file does not say which collective was run: say it with --test";
+    run.test.ok_or_else(|| unnamed.to_owned())
+}
+
+fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String> {
+    let test = between_hosts(run, nics)?;
+    let hosts = run.hosts();
     let rate = |nic: &Nic| match nic.limit() {
         Some((rate, _)) => Ok(rate),
         None => Err(format!("the rate of {} is not known", nic.name())),
