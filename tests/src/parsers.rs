@@ -33,6 +33,7 @@ pub const PARSERS: &[(&str, Parser)] = &[
     ("bls", bls),
     ("cmdline", cmdline),
     ("config-space", config_space),
+    ("cufile", |bytes| managed("/etc/cufile.json", bytes)),
     ("fleetlock", fleetlock),
     ("grub-cfg", grub_cfg),
     ("grub-default", grub_default),
@@ -48,7 +49,7 @@ pub const PARSERS: &[(&str, Parser)] = &[
     ("mdev", |bytes| with_file("/sys/bus/mdev/devices/x/mdev_type/name", bytes)),
     ("modprobe", |bytes| with_file("/etc/modprobe.d/site.conf", bytes)),
     ("modules-load", |bytes| with_file("/etc/modules-load.d/site.conf", bytes)),
-    ("nccl-conf", |bytes| with_file("/etc/nccl.conf", bytes)),
+    ("nccl-conf", |bytes| managed("/etc/nccl.conf", bytes)),
     ("nccl-log", nccl_log),
     ("nccl-perf", benchmark),
     ("nccl-topology", topology_file),
@@ -219,6 +220,17 @@ fn with_file(path: &str, bytes: &[u8]) {
     let mut host = base(chosen(bytes, 2));
     host.insert(path, Node::File(bytes.to_vec()));
     everything(&host, &loaded(0));
+}
+
+/// A file of which the profile manages a part.
+fn managed(path: &str, bytes: &[u8]) {
+    let text = "schema = 1\nname = \"x\"\n[nccl]\nset = { NCCL_DEBUG = \"WARN\" }\n[cufile]\n\
+        set = { \"properties.allow_compat_mode\" = false, \"execution.max_io_threads\" = 8 }\n";
+    let layer = LayerText { path: "profile.toml", text };
+    let loaded = load(&[layer], shipped()).expect("a profile");
+    let mut host = base(0);
+    host.insert(path, Node::File(bytes.to_vec()));
+    everything(&host, &loaded);
 }
 
 /// One of so many things, by the bytes.
