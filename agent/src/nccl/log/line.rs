@@ -61,8 +61,10 @@ impl<'l> Line<'l> {
 
 /// A message up to the next one in the same line.
 fn until_next(text: &[u8]) -> (&[u8], Option<&[u8]>) {
-    let Some(mark) = memmem::find(text, b"] NCCL INFO ").or_else(|| memmem::find(text, WARN))
-    else {
+    // Most messages have no `L`, and looking for a byte is cheap.
+    let mark = memchr::memchr(b'L', text)
+        .and_then(|_| memmem::find(text, b"] NCCL INFO ").or_else(|| memmem::find(text, WARN)));
+    let Some(mark) = mark else {
         return (text, None);
     };
     // `…GDRDMAnode-7:41:57 [3] NCCL INFO`: where the name begins cannot be told, but what stands before a blank is no part of it.
