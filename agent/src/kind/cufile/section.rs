@@ -41,10 +41,9 @@ section! {
 pub struct Key(Vec<String>);
 
 impl Key {
-    /// Its own name, and those of the objects above it.
-    pub fn split(&self) -> (&str, &[String]) {
-        // Proof that there is a last: `from_str` makes no key without two parts.
-        self.0.split_last().map_or(("", &[]), |(last, above)| (last.as_str(), above))
+    /// Of the objects above it, and its own: two at least.
+    pub fn names(&self) -> &[String] {
+        &self.0
     }
 }
 
