@@ -31,6 +31,9 @@ pub struct Wrong {
     pub expected: Option<String>,
 }
 
+/// What a name is to be that stands in one object twice.
+pub const ONCE: &str = "there only once";
+
 /// Settings whose types are checked, and the sections that they stand in.
 pub const KEYS: [&str; 19] = [
     "allow_compat_mode",
@@ -196,7 +199,7 @@ pub fn parse(text: &str) -> Result<Settings, Wrong> {
         let words = error.to_string();
         let expected = words.rsplit_once("expected ").map(|(_, rest)| rest);
         let expected = expected.and_then(|rest| rest.split(" at line").next());
-        let twice = words.starts_with("duplicate field").then_some("there only once");
+        let twice = words.starts_with("duplicate field").then_some(ONCE);
         let expected = expected.map(in_json).or(twice);
         Wrong {
             line: error.line(),

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::section::Key;
 use super::splice::{self, Edit};
-use crate::facts::cufile::{PATH, Wrong, without_comments};
+use crate::facts::cufile::{ONCE, PATH, Wrong, without_comments};
 use crate::modules_conf::{heading, is_heading};
 
 /// A file that can be edited.
@@ -59,6 +59,17 @@ pub enum NotEditable {
     },
 }
 
+impl From<Wrong> for NotEditable {
+    fn from(wrong: Wrong) -> Self {
+        match (wrong.key, wrong.expected.as_deref()) {
+            (Some(name), Some(ONCE)) => {
+                NotEditable::Twice { line: wrong.line, name: name.to_owned() }
+            }
+            _ => NotEditable::Wrong(wrong),
+        }
+    }
+}
+
 impl NotEditable {
     /// What to do.
     pub fn remedy(&self) -> String {
@@ -69,8 +80,8 @@ impl NotEditable {
             NotEditable::NotAnObject { above, key, .. } => {
                 format!("make `{above}` an object in {PATH}, or take `{key}` out of the profile")
             }
-            NotEditable::Twice { name, .. } => {
-                format!("remove one `{name}` from {PATH}, where most readers take the last")
+            NotEditable::Twice { .. } => {
+                "remove one of the two from the file: most JSON readers take the last".to_owned()
             }
         }
     }

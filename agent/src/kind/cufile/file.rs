@@ -92,9 +92,9 @@ fn refused(error: &NotEditable) -> Blocker {
 fn readable(before: &str, after: &str) -> Result<(), Blocker> {
     let Err(wrong) = cufile::parse(after) else { return Ok(()) };
     if let Err(wrong) = cufile::parse(before) {
-        return Err(refused(&NotEditable::Wrong(wrong)));
+        return Err(refused(&wrong.into()));
     }
-    let error = NotEditable::Wrong(wrong);
+    let error = NotEditable::from(wrong);
     Err(Blocker {
         reason: format!("with the profile's keys the library could not read it: {error}"),
         remedy: "take the key out of the profile, or correct it".to_owned(),

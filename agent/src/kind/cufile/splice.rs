@@ -75,7 +75,7 @@ pub fn insertion(
     let inner = &text[from..object.range.end - 1];
     let at = from + inner.trim_end_matches(BLANKS).len();
     let unit = root.properties.first().and_then(|first| own_line(text, first.range.start));
-    let unit = unit.filter(|unit| !unit.is_empty()).unwrap_or("    ");
+    let unit = unit.filter(|unit| !unit.is_empty()).unwrap_or("  ");
     let indent = match last {
         Some(last) => own_line(text, last.start).map(str::to_owned),
         None => inner.contains('\n').then(|| {
