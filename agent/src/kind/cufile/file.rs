@@ -25,20 +25,10 @@ pub fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
         Err(ReadError::NotRecorded { .. }) if wanted.is_empty() => return,
         Err(error) => return drop_in::unknown(NAME, out, PATH, &error),
     };
-    let document = match before.as_deref().map(std::str::from_utf8) {
+    let document = match before.as_deref().map(read) {
         None => Document::new(context.profile.name()),
-        Some(Ok(text)) => match Document::parse(text) {
-            Ok(document) => document,
-            Err(error) => return out.blockers.push(refused(&error)),
-        },
-        Some(Err(_)) => {
-            return out.blockers.push(Blocker {
-                kind: NAME,
-                subject: PATH.to_owned(),
-                reason: format!("{PATH} is not UTF-8 text"),
-                remedy: "correct the file: GPUDirect Storage does not read it either".to_owned(),
-            });
-        }
+        Some(Ok(document)) => document,
+        Some(Err(blocker)) => return out.blockers.push(blocker),
     };
     let found = document.text().to_owned();
     let mut work = Work { document, earlier: &earlier, own: Vec::new(), items: Vec::new(), out };
@@ -77,6 +67,16 @@ pub fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
         owns: Some(own.iter().filter_map(Own::write).collect()),
         deferred: None,
     });
+}
+
+fn read(bytes: &[u8]) -> Result<Document, Blocker> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Blocker {
+        kind: NAME,
+        subject: PATH.to_owned(),
+        reason: format!("{PATH} is not UTF-8 text"),
+        remedy: "correct the file: GPUDirect Storage does not read it either".to_owned(),
+    })?;
+    Document::parse(text).map_err(|error| refused(&error))
 }
 
 fn refused(error: &NotEditable) -> Blocker {
