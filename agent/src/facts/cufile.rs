@@ -2,6 +2,7 @@
 //! one the line. Pure.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -29,6 +30,9 @@ pub struct Wrong {
     /// What it is to be; `None`: this is no JSON.
     pub expected: Option<String>,
 }
+
+/// What a name is to be that stands in one object twice.
+pub const ONCE: &str = "there only once";
 
 /// Settings whose types are checked, and the sections that they stand in.
 pub const KEYS: [&str; 19] = [
@@ -117,17 +121,33 @@ pub const TYPES: &[(&str, Type)] = &[
 
 /// The type of a setting by its path, where it is known.
 pub fn expected_type(path: &str) -> Option<Type> {
-    let parts: Vec<&str> = path.split('.').collect();
-    let is = |pattern: &&(&str, Type)| {
-        let names: Vec<&str> = pattern.0.split('.').collect();
-        names.len() == parts.len()
-            && names.iter().zip(&parts).all(|(name, part)| *name == "*" || name == part)
-    };
+    let depth = path.split('.').count();
+    let is = |row: &&(&str, Type)| row.0.split('.').count() == depth && agree(row.0, path);
     TYPES.iter().find(is).map(|row| row.1)
 }
 
+/// A known setting below a path, which so is that of an object: `fs.lustre.posix_gds_min_kb` for `fs.lustre`.
+pub fn setting_below(path: &str) -> Option<String> {
+    let depth = path.split('.').count();
+    let is = |row: &&(&str, Type)| row.0.split('.').count() > depth && agree(row.0, path);
+    let rest = TYPES.iter().find(is)?.0.split('.').skip(depth).collect::<Vec<_>>();
+    Some(format!("{path}.{}", rest.join(".")))
+}
+
+/// The known single value that a path goes through: `logging.level` for `logging.level.console`.
+pub fn single_above(path: &str) -> Option<String> {
+    let parts: Vec<&str> = path.split('.').collect();
+    let single = |above: &String| expected_type(above).is_some_and(|wanted| wanted != Type::Table);
+    (1..parts.len()).map(|depth| parts[..depth].join(".")).find(single)
+}
+
+/// Whether a row's path and this one are the same as far as both go.
+fn agree(row: &str, path: &str) -> bool {
+    row.split('.').zip(path.split('.')).all(|(name, part)| name == "*" || name == part)
+}
+
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 struct File {
     logging: Logging,
     properties: Properties,
@@ -135,7 +155,7 @@ struct File {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 #[allow(dead_code, reason = "read for its type")]
 struct Logging {
     dir: Option<String>,
@@ -143,7 +163,7 @@ struct Logging {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 #[allow(dead_code, reason = "most are read for their types")]
 struct Properties {
     max_direct_io_size_kb: Option<u64>,
@@ -158,7 +178,7 @@ struct Properties {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, expecting = "an object")]
 #[allow(dead_code, reason = "read for its type")]
 struct FileSystem {
     posix_unaligned_writes: Option<bool>,
@@ -179,6 +199,8 @@ pub fn parse(text: &str) -> Result<Settings, Wrong> {
         let words = error.to_string();
         let expected = words.rsplit_once("expected ").map(|(_, rest)| rest);
         let expected = expected.and_then(|rest| rest.split(" at line").next());
+        let twice = words.starts_with("duplicate field").then_some(ONCE);
+        let expected = expected.map(in_json).or(twice);
         Wrong {
             line: error.line(),
             key: KEYS.iter().find(named).copied(),
@@ -192,27 +214,49 @@ pub fn parse(text: &str) -> Result<Settings, Wrong> {
     })
 }
 
-/// The same text with blanks in the place of comments, so that lines stay what they are.
+/// A type by the name that JSON has for it.
+fn in_json(expected: &str) -> &str {
+    match expected {
+        "a map" => "an object",
+        "a sequence" => "a list",
+        other => other,
+    }
+}
+
+/// The same text with blanks in the place of comments: lines and bytes stay where they are.
 pub fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
+    let mut end = 0;
+    for comment in comments(text) {
+        plain.push_str(&text[end..comment.start]);
+        let blank = |byte: u8| if byte == b'\n' { '\n' } else { ' ' };
+        plain.extend(text[comment.clone()].bytes().map(blank));
+        end = comment.end;
+    }
+    plain.push_str(&text[end..]);
+    plain
+}
+
+/// Where the comments are; one of a line without the line's end.
+pub fn comments(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        let rest = &text[at..];
         let (length, is_comment) = match c {
             '"' => (quoted(rest), false),
             _ if rest.starts_with("//") => (rest.find('\n').unwrap_or(rest.len()), true),
             _ if rest.starts_with("/*") => {
-                (rest.find("*/").map_or(rest.len(), |end| end + 2), true)
+                (rest[2..].find("*/").map_or(rest.len(), |end| end + 4), true)
             }
             c => (c.len_utf8(), false),
         };
-        let (part, after) = rest.split_at(length);
-        match is_comment {
-            true => plain.extend(part.chars().map(|c| if c == '\n' { c } else { ' ' })),
-            false => plain.push_str(part),
+        if is_comment {
+            found.push(at..at + length);
         }
-        rest = after;
+        at += length;
     }
-    plain
+    found
 }
 
 /// Length of the string that `text` begins with, in quotes; all of it where it does not end.
@@ -237,6 +281,8 @@ mod tests {
     fn comments_are_no_part_of_it_but_in_strings() {
         let text = "{ // a \"quote\"\n /* two\n lines */ \"logging\": { \"dir\": \"http://x/*y*/\\\"//\" } }";
         assert_eq!(without_comments(text).lines().count(), 3);
+        assert_eq!(without_comments("/*/ x */1"), "        1");
+        assert_eq!(without_comments("1 // é\n\"é\"/*é\n*/2"), "1      \n\"é\"    \n  2");
         assert_eq!(parse(text), Ok(Settings { p2pdma: false, compat: true }));
         let on = "{\"properties\": {\"use_pci_p2pdma\": true, \"allow_compat_mode\": false, \"other\": [1]}}";
         assert_eq!(parse(on), Ok(Settings { p2pdma: true, compat: false }));
@@ -261,6 +307,10 @@ mod tests {
             }
         }
         assert_eq!(expected_type("properties.other"), None);
+        assert_eq!(setting_below("fs.weka").as_deref(), Some("fs.weka.posix_unaligned_writes"));
+        assert_eq!(setting_below("logging.level"), None);
+        assert_eq!(single_above("logging.level.x.y").as_deref(), Some("logging.level"));
+        assert_eq!(single_above("fs.lustre.mount_table./mnt"), None);
     }
 
     #[test]
@@ -270,7 +320,11 @@ mod tests {
         assert_eq!((level.line, level.key), (4, Some("level")));
         assert_eq!(level.expected.as_deref(), Some("a string"));
         let table = wrong("{\"fs\": {\"lustre\": {\n\"mount_table\": []}}}");
-        assert_eq!((table.line, table.expected.as_deref()), (2, Some("a map")));
+        assert_eq!((table.line, table.expected.as_deref()), (2, Some("an object")));
+        let system = wrong("{\"fs\": {\n\"lustre\": 3}}");
+        assert_eq!((system.line, system.expected.as_deref()), (2, Some("an object")));
+        let twice = wrong("{\"logging\": {},\n\"logging\": {}}");
+        assert_eq!((twice.line, twice.expected.as_deref()), (2, Some("there only once")));
         assert_eq!(wrong("{\n\"a\": }").expected, None);
         assert_eq!(wrong("").line, 1);
         assert_eq!(

@@ -1,17 +1,31 @@
 //! The text of cufile.json: its values by path, and edits that leave every other byte as it is. Pure.
 
-use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use std::ops::Range;
+
+use jsonc_parser::ast::{Object, ObjectProp, Value as Node};
+use jsonc_parser::common::Ranged;
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::section::Key;
-use crate::facts::cufile::{self, PATH, Wrong};
-use crate::modules_conf::heading;
+use super::splice::{self, Edit};
+use crate::facts::cufile::{ONCE, PATH, Wrong, without_comments};
+use crate::modules_conf::{heading, is_heading};
 
 /// A file that can be edited.
+#[derive(Debug)]
 pub struct Document {
-    root: CstRootNode,
-    object: CstObject,
+    text: String,
+}
+
+/// A value of the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// To compare: long numbers are rounded, and of two equal names the last counts.
+    pub value: Value,
+    /// Word for word, with its comments.
+    pub source: String,
 }
 
 /// Why a file cannot be edited.
@@ -23,6 +37,54 @@ pub enum NotEditable {
     /// JSON, and no object.
     #[error("{PATH} holds no JSON object")]
     NoObject,
+    /// A key is to go into something that has no keys.
+    #[error("{PATH}:{line}: `{above}` is {what}, and `{key}` needs it to be an object")]
+    NotAnObject {
+        /// From 1 on.
+        line: usize,
+        /// The path of what stands there.
+        above: String,
+        /// What it is.
+        what: &'static str,
+        /// The key that was to be set.
+        key: String,
+    },
+    /// Which of them counts is for the library to say.
+    #[error("{PATH}:{line}: `{name}` is there twice")]
+    Twice {
+        /// Of the second, from 1 on.
+        line: usize,
+        /// Its path.
+        name: String,
+    },
+}
+
+impl From<Wrong> for NotEditable {
+    fn from(wrong: Wrong) -> Self {
+        match (wrong.key, wrong.expected.as_deref()) {
+            (Some(name), Some(ONCE)) => {
+                NotEditable::Twice { line: wrong.line, name: name.to_owned() }
+            }
+            _ => NotEditable::Wrong(wrong),
+        }
+    }
+}
+
+impl NotEditable {
+    /// What to do.
+    pub fn remedy(&self) -> String {
+        match self {
+            NotEditable::Wrong(_) | NotEditable::NoObject => {
+                "correct the file: GPUDirect Storage does not read it either".to_owned()
+            }
+            NotEditable::NotAnObject { above, key, .. } => {
+                format!("make `{above}` an object in {PATH}, or take `{key}` out of the profile")
+            }
+            NotEditable::Twice { .. } => {
+                "remove one of the two from the file: most JSON readers take the last".to_owned()
+            }
+        }
+    }
 }
 
 fn wrong(wrong: &Wrong) -> String {
@@ -44,183 +106,179 @@ const STRICT: ParseOptions = ParseOptions {
     allow_unary_plus_numbers: false,
 };
 
+/// How far a path goes in a file.
+struct Walk<'t, 'o> {
+    /// The objects on it, the whole file first.
+    chain: Vec<&'o Object<'t>>,
+    /// The value, where all of those above it are there.
+    end: Option<&'o ObjectProp<'t>>,
+}
+
 impl Document {
     /// An empty one, with bedplate's heading.
-    ///
-    /// # Errors
-    /// None in practice: the heading is a comment of one line.
-    pub fn new(profile: &str) -> Result<Self, NotEditable> {
-        Document::parse(&format!("// {}{{}}\n", heading(profile)))
+    pub fn new(profile: &str) -> Self {
+        Document { text: format!("// {}{{\n}}\n", heading(profile)) }
     }
 
-    /// A file's text.
+    /// A file's text, of which only the form is checked.
     ///
     /// # Errors
-    /// [`NotEditable`].
+    /// [`NotEditable::Wrong`] and [`NotEditable::NoObject`].
     pub fn parse(text: &str) -> Result<Self, NotEditable> {
-        // This reader first: it bounds how deep a file may go.
-        cufile::parse(text).map_err(NotEditable::Wrong)?;
-        let root = CstRootNode::parse(text, &STRICT).map_err(|error| {
-            NotEditable::Wrong(Wrong { line: error.line_display(), key: None, expected: None })
+        serde_json::from_str::<IgnoredAny>(&without_comments(text)).map_err(|error| {
+            NotEditable::Wrong(Wrong { line: error.line(), key: None, expected: None })
         })?;
-        let object = root.object_value().ok_or(NotEditable::NoObject)?;
-        Ok(Document { root, object })
+        root(text)?;
+        Ok(Document { text: text.to_owned() })
     }
 
     /// The text.
-    pub fn text(&self) -> String {
-        self.root.to_string()
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// A value.
-    pub fn get(&self, key: &Key) -> Option<Value> {
-        let (last, above) = key.split();
-        let object = above.iter().try_fold(self.object.clone(), |at, name| at.object_value(name));
-        object?.get(last)?.value()?.to_serde_value()
+    ///
+    /// # Errors
+    /// [`NotEditable::NotAnObject`] and [`NotEditable::Twice`].
+    pub fn get(&self, key: &Key) -> Result<Option<Found>, NotEditable> {
+        let root = root(&self.text)?;
+        let end = self.walk(&root, key.names())?.end;
+        Ok(end.map(|property| Found {
+            value: property.value.clone().into(),
+            source: property.value.text(&self.text).to_owned(),
+        }))
     }
 
-    /// Sets a value, making the objects above it.
-    pub fn set(&self, key: &Key, value: &Value) {
-        let (last, above) = key.split();
-        let object =
-            above.iter().fold(self.object.clone(), |at, name| at.object_value_or_set(name));
-        match object.get(last) {
-            Some(property) => property.set_value(input(value)),
-            None => _ = object.append(last, input(value)),
-        }
+    /// How many of the objects above a key are there; the file itself is one.
+    ///
+    /// # Errors
+    /// As [`Document::get`].
+    pub fn depth(&self, key: &Key) -> Result<usize, NotEditable> {
+        let root = root(&self.text)?;
+        Ok(self.walk(&root, key.names())?.chain.len())
     }
 
-    /// Removes a value, and the objects above that hold nothing any more.
-    pub fn remove(&self, key: &Key) {
-        let (last, above) = key.split();
-        let mut chain = vec![self.object.clone()];
-        for name in above {
-            let Some(next) = chain[chain.len() - 1].object_value(name) else { return };
-            chain.push(next);
-        }
-        let names = above.iter().map(String::as_str).chain([last]).collect::<Vec<_>>();
-        for (object, name) in chain.iter().zip(names).rev() {
-            if let Some(property) = object.get(name) {
-                property.remove();
+    /// Sets a value as it is to be written, making the objects above it.
+    ///
+    /// # Errors
+    /// As [`Document::get`].
+    pub fn set(&mut self, key: &Key, source: &str) -> Result<(), NotEditable> {
+        let root = root(&self.text)?;
+        let Walk { chain, end } = self.walk(&root, key.names())?;
+        let edits = match end {
+            Some(property) => vec![Edit::new(property.value.range(), source)],
+            None => {
+                let names = &key.names()[chain.len() - 1..];
+                splice::insertion(&self.text, &root, chain[chain.len() - 1], names, source)
             }
-            if !is_bare(object) {
-                break;
+        };
+        self.text = splice::apply(&self.text, edits);
+        Ok(())
+    }
+
+    /// Removes a value, and of the objects above it, the nearest first, those that are then empty: `made` of them at most.
+    /// Comments stay.
+    ///
+    /// # Errors
+    /// As [`Document::get`].
+    pub fn remove(&mut self, key: &Key, made: usize) -> Result<(), NotEditable> {
+        let names = key.names();
+        for depth in (1..=names.len()).rev().take(made + 1) {
+            let root = root(&self.text)?;
+            let Walk { chain, end: Some(property) } = self.walk(&root, &names[..depth])? else {
+                return Ok(());
+            };
+            if depth < names.len() && !is_bare(&property.value, &self.text) {
+                return Ok(());
+            }
+            let edits = splice::removal(&self.text, chain[chain.len() - 1], property);
+            self.text = splice::apply(&self.text, edits);
+        }
+        Ok(())
+    }
+
+    /// Whether bedplate made it, and nothing is left in it but its heading.
+    pub fn is_only_heading(&self) -> bool {
+        let (headings, rest): (Vec<&str>, Vec<&str>) =
+            self.text.lines().partition(|l| is_heading(l));
+        !headings.is_empty() && rest.iter().flat_map(|line| line.split_whitespace()).eq(["{", "}"])
+    }
+
+    fn walk<'t, 'o>(
+        &self,
+        root: &'o Object<'t>,
+        names: &[String],
+    ) -> Result<Walk<'t, 'o>, NotEditable> {
+        let mut chain = vec![root];
+        for depth in 1..=names.len() {
+            let end = self.only(chain[depth - 1], &names[..depth])?;
+            let Some(property) = end.filter(|_| depth < names.len()) else {
+                return Ok(Walk { chain, end });
+            };
+            match &property.value {
+                Node::Object(object) => chain.push(object),
+                other => {
+                    return Err(NotEditable::NotAnObject {
+                        line: self.line(other.range()),
+                        above: names[..depth].join("."),
+                        what: kind(other),
+                        key: names.join("."),
+                    });
+                }
+            }
+        }
+        Ok(Walk { chain, end: None })
+    }
+
+    /// The property of this name, the last of the path, where there is no more than one.
+    fn only<'t, 'o>(
+        &self,
+        object: &'o Object<'t>,
+        path: &[String],
+    ) -> Result<Option<&'o ObjectProp<'t>>, NotEditable> {
+        let name = path.last().map(String::as_str).unwrap_or_default();
+        let mut all = object.properties.iter().filter(|property| property.name.as_str() == name);
+        let first = all.next();
+        match all.next() {
+            None => Ok(first),
+            Some(second) => {
+                Err(NotEditable::Twice { line: self.line(second.range), name: path.join(".") })
             }
         }
     }
 
-    /// Whether nothing is left in it but bedplate's heading.
-    pub fn is_empty(&self) -> bool {
-        let others =
-            |line: &&str| !line.trim().is_empty() && !crate::modules_conf::is_heading(line);
-        is_bare(&self.object)
-            && self.text().lines().filter(others).map(str::trim).collect::<String>() == "{}"
+    fn line(&self, at: jsonc_parser::common::Range) -> usize {
+        self.text[..at.start].matches('\n').count() + 1
+    }
+}
+
+fn root(text: &str) -> Result<Object<'_>, NotEditable> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT).map_err(|error| {
+        NotEditable::Wrong(Wrong { line: error.line_display(), key: None, expected: None })
+    })?;
+    match parsed.value {
+        Some(Node::Object(object)) => Ok(object),
+        _ => Err(NotEditable::NoObject),
     }
 }
 
 /// An object without properties and comments.
-fn is_bare(object: &CstObject) -> bool {
-    let text: String = object.to_string().split_whitespace().collect();
-    text == "{}"
+fn is_bare(value: &Node, text: &str) -> bool {
+    let inner: Range<usize> = value.start() + 1..value.end() - 1;
+    matches!(value, Node::Object(_)) && text[inner].trim().is_empty()
 }
 
-fn input(value: &Value) -> CstInputValue {
+fn kind(value: &Node) -> &'static str {
     match value {
-        Value::Null => CstInputValue::Null,
-        Value::Bool(truth) => CstInputValue::Bool(*truth),
-        Value::Number(number) => CstInputValue::Number(number.to_string()),
-        Value::String(text) => CstInputValue::String(text.clone()),
-        Value::Array(values) => CstInputValue::Array(values.iter().map(input).collect()),
-        Value::Object(entries) => CstInputValue::Object(
-            entries.iter().map(|(key, value)| (key.clone(), input(value))).collect(),
-        ),
+        Node::Object(_) => "an object",
+        Node::Array(_) => "a list",
+        Node::StringLit(_) => "a text",
+        Node::NumberLit(_) => "a number",
+        Node::BooleanLit(_) => "a switch",
+        Node::NullKeyword(_) => "null",
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    use super::*;
-
-    fn key(text: &str) -> Key {
-        text.parse().unwrap()
-    }
-
-    const THEIRS: &str = "{\n    // of the vendor\n    \"logging\": {\n        \"level\": \"ERROR\" // quiet\n    },\n    \
-                          \"properties\": {\n        /* in KB */\n        \"max_direct_io_size_kb\": 16384,\n        \
-                          \"allow_compat_mode\": true\n    }\n}\n";
-
-    #[test]
-    fn an_edit_leaves_every_other_byte() {
-        let document = Document::parse(THEIRS).unwrap();
-        let switch = key("properties.allow_compat_mode");
-        assert_eq!(document.get(&switch), Some(json!(true)));
-        document.set(&switch, &json!(false));
-        assert_eq!(
-            document.text(),
-            THEIRS.replace("\"allow_compat_mode\": true", "\"allow_compat_mode\": false")
-        );
-        document.set(&switch, &json!(true));
-        assert_eq!(document.text(), THEIRS);
-    }
-
-    #[test]
-    fn what_was_added_goes_again_with_the_objects_above() {
-        let document = Document::parse(THEIRS).unwrap();
-        let added = key("fs.lustre.posix_gds_min_kb");
-        document.set(&added, &json!(4));
-        document.set(&key("properties.use_pci_p2pdma"), &json!(true));
-        let text = document.text();
-        assert!(text.contains("// quiet") && text.contains("/* in KB */"), "{text}");
-        let again = Document::parse(&text).unwrap();
-        assert_eq!(again.get(&added), Some(json!(4)));
-        again.remove(&added);
-        again.remove(&key("properties.use_pci_p2pdma"));
-        assert_eq!(Document::parse(&again.text()).unwrap().get(&added), None);
-        assert!(!again.text().contains("\"fs\""), "{}", again.text());
-    }
-
-    #[test]
-    fn one_of_its_own_is_recognised_when_it_is_empty() {
-        let document = Document::new("hgx").unwrap();
-        assert!(document.is_empty());
-        document.set(&key("properties.use_pci_p2pdma"), &json!(true));
-        assert!(!document.is_empty());
-        assert!(document.text().starts_with("// written by bedplate"), "{}", document.text());
-        let again = Document::parse(&document.text()).unwrap();
-        again.remove(&key("properties.use_pci_p2pdma"));
-        assert!(again.is_empty(), "{}", again.text());
-        assert!(!Document::parse("{ // why\n}").unwrap().is_empty());
-    }
-
-    #[test]
-    fn what_the_library_does_not_read_is_not_edited() {
-        for text in [
-            "",
-            "[]",
-            "{\"a\": 1,}",
-            "{a: 1}",
-            "{'a': 1}",
-            "{\"logging\": {\"level\": 2}}",
-            "{\"a\": 0x1}",
-        ] {
-            assert!(Document::parse(text).is_err(), "{text}");
-        }
-        let deep = format!("{}{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
-        assert!(Document::parse(&deep).is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_read_or_refused(text in "[{}\\[\\]\",:a1/* \n]{0,60}") {
-            if let Ok(document) = Document::parse(&text) {
-                prop_assert_eq!(document.text(), text);
-                document.set(&key("properties.x"), &json!("y"));
-                let again = Document::parse(&document.text());
-                prop_assert!(again.is_ok_and(|again| again.get(&key("properties.x")) == Some(json!("y"))));
-            }
-        }
-    }
-}
+mod tests;

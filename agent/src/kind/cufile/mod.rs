@@ -5,6 +5,7 @@ mod document;
 mod file;
 mod owned;
 pub(crate) mod section;
+mod splice;
 
 use super::contribution::{ConfigFile, Contributions, Unwritable};
 use super::{Context, Kind, Owns, RecordMode, Watch, no_labels, nothing_to_resolve};
@@ -58,12 +59,14 @@ fn contribute(
     if wanted.is_empty() {
         return Ok(());
     }
-    let document =
-        Document::new(profile.name()).map_err(|error| Unwritable::new("cufile.json", error))?;
+    let mut document = Document::new(profile.name());
     for setting in wanted {
-        document.set(&setting.key, &setting.value);
+        document
+            .set(&setting.key, &splice::source(&setting.value))
+            .map_err(|error| Unwritable::new("cufile.json", error))?;
     }
-    out.files.push(ConfigFile { path: PATH, text: document.text(), settings: Vec::new() });
+    let text = document.text().to_owned();
+    out.files.push(ConfigFile { path: PATH, text, settings: Vec::new() });
     out.notes.push(format!(
         "{PATH} replaces one that the image has, and names the profile's keys alone: where that one says more, run `bedplate apply \
          --root` on the image instead"

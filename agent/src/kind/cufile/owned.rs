@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::document::{Document, NotEditable};
 use super::section::Key;
+use super::splice;
 
 /// A key that bedplate has set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +17,17 @@ pub struct Own {
     /// What stood there before; absent: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
+    /// The same, word for word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// How many of the objects above it bedplate made, the nearest first.
+    #[serde(default, skip_serializing_if = "is_none_made")]
+    pub made: usize,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_none_made(made: &usize) -> bool {
+    *made == 0
 }
 
 impl Own {
@@ -28,8 +41,53 @@ impl Own {
         serde_json::to_string(self).ok()
     }
 
-    /// The key, where it is one.
-    pub fn key(&self) -> Option<Key> {
-        self.key.parse().ok()
+    /// What stood there before, as it is to be written.
+    pub fn source(&self) -> Option<String> {
+        self.text.clone().or_else(|| self.before.as_ref().map(splice::source))
+    }
+
+    /// Whether bedplate made the object at this path, for this key.
+    fn has_made(&self, path: &[String]) -> bool {
+        let names: Vec<&str> = self.key.split('.').collect();
+        let above =
+            path.len() < names.len() && path.iter().zip(&names).all(|(one, two)| one == two);
+        above && path.len() + self.made >= names.len()
+    }
+}
+
+/// How many of the objects above a key are bedplate's: those that are to be made for it, and those that were for others.
+pub fn made(key: &Key, document: &Document, known: &[&Own]) -> Result<usize, NotEditable> {
+    let (names, there) = (key.names(), document.depth(key)? - 1);
+    let is_made =
+        |depth: &usize| *depth > there || known.iter().any(|one| one.has_made(&names[..*depth]));
+    Ok((1..names.len()).rev().take_while(is_made).count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_earlier_ledgers_count() {
+        let entries = [
+            r#"{"key":"properties.x","ours":true,"before":[1,"a"]}"#.to_owned(),
+            r#"{"key":"properties.y","ours":4}"#.to_owned(),
+            "of a later one".to_owned(),
+        ];
+        let own = Own::read(&entries);
+        assert_eq!(own.iter().filter_map(Own::write).collect::<Vec<_>>(), entries[..2]);
+        assert_eq!(own[0].source().as_deref(), Some("[1, \"a\"]"));
+        assert_eq!(own[1].source(), None);
+    }
+
+    #[test]
+    fn what_was_made_for_one_key_is_made_for_those_beside_it() {
+        let path = |text: &str| text.parse::<Key>().unwrap();
+        let first =
+            Own { key: "fs.weka.a".into(), ours: 1.into(), before: None, text: None, made: 1 };
+        let document = Document::parse(r#"{"fs": {"weka": {"a": 1}, "lustre": {}}}"#).unwrap();
+        let made = |key| made(&path(key), &document, &[&first]).unwrap();
+        assert_eq!((made("fs.weka.b"), made("fs.weka.c.d")), (1, 2));
+        assert_eq!((made("fs.lustre.b"), made("fs.x.y"), made("a.b.c")), (0, 1, 2));
     }
 }

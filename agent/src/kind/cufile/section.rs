@@ -8,10 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::facts::cufile::expected_type;
+use crate::facts::cufile::{expected_type, setting_below, single_above};
 use crate::plan::Why;
 use crate::section::{
-    At, Checker, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, key_of, quoted, section,
+    At, Checker, Diagnostic, Finisher, Leaf, ListEntry, Overlay, Printer, Reason, Sources, key_of,
+    quoted, section,
 };
 use crate::value::NotAValue;
 
@@ -34,6 +35,7 @@ section! {
         set: Vec<Setting> = finish_keys;
     }
     show show_keys;
+    merged one_in_another;
 }
 
 /// The path of a value: names of objects, and its own.
@@ -41,10 +43,9 @@ section! {
 pub struct Key(Vec<String>);
 
 impl Key {
-    /// Its own name, and those of the objects above it.
-    pub fn split(&self) -> (&str, &[String]) {
-        // Proof that there is a last: `from_str` makes no key without two parts.
-        self.0.split_last().map_or(("", &[]), |(last, above)| (last.as_str(), above))
+    /// Of the objects above it, and its own: two at least.
+    pub fn names(&self) -> &[String] {
+        &self.0
     }
 }
 
@@ -154,9 +155,15 @@ fn read_keys(
 ) -> Keys {
     let mut keys = Keys::default();
     for (name, entry) in set.into_iter().flatten() {
-        let Some(key) = checker.parse::<Key>(&name.value, name.span, "bad-cufile") else {
+        let Some(key) = checker.parse::<Key>(&name.value, name.span.clone(), "bad-cufile") else {
             continue;
         };
+        if let Some((label, help)) = no_single_value(&name.value) {
+            let message =
+                format!("nothing can be set at `{key}`: the library could not read the file");
+            checker.error(checker.place(name.span), "bad-cufile", message, label, Some(help));
+            continue;
+        }
         let place = checker.place(entry.span.clone());
         let (value, why, source) = match entry.value {
             SettingEntry::Short(value) => (value, None, None),
@@ -174,6 +181,30 @@ fn read_keys(
         keys.0.insert(key, checker.reasoned(value, place, reason));
     }
     keys
+}
+
+/// Why the library does not read a single value at a path, and what to set instead.
+fn no_single_value(path: &str) -> Option<(String, String)> {
+    if let Some(below) = setting_below(path) {
+        let help = format!("set a key in it, like `{below}`");
+        return Some((format!("`{path}` is an object"), help));
+    }
+    let above = single_above(path)?;
+    Some((format!("`{above}` is a single value"), format!("set `{above}`")))
+}
+
+/// A key whose value would have to be an object for another one.
+fn one_in_another(section: &CufileLayer, sources: &Sources) -> Option<Diagnostic> {
+    let keys: Vec<(&Key, &Leaf<Value>)> = section.keys.0.iter().collect();
+    // Sorted by their parts, what is below a key comes right behind it.
+    let (upper, lower) = keys
+        .windows(2)
+        .find_map(|pair| pair[1].0.0.starts_with(&pair[0].0.0).then_some((pair[0], pair[1])))?;
+    let message =
+        format!("`{}` is a single value, and `{}` needs it to be an object", upper.0, lower.0);
+    let finding = Diagnostic::error(sources, lower.1.place, "contradiction", message)
+        .label("drop one of them");
+    Some(finding.also(sources, upper.1.place, "a single value by this"))
 }
 
 fn finish_keys(section: &CufileLayer, finisher: &mut Finisher<'_>) -> Vec<Setting> {
