@@ -4,6 +4,9 @@
 use super::words::Words;
 use crate::facts::cufile::{KEYS, quoted, without_comments};
 
+/// Characters of a number that stays; no setting needs as many.
+const LONGEST_NUMBER: usize = 40;
+
 pub(super) fn kept(text: &str, words: &mut Words) -> String {
     let plain = without_comments(text);
     let mut clean = String::with_capacity(plain.len());
@@ -18,7 +21,8 @@ pub(super) fn kept(text: &str, words: &mut Words) -> String {
         let (part, after) = rest.split_at(length);
         let inner = part.trim_matches('"');
         let is_plain = ["true", "false", "null"].contains(&part)
-            || part.len() <= 20 && part.bytes().all(|c| c.is_ascii_digit() || c == b'-');
+            || part.len() <= LONGEST_NUMBER
+                && serde_json::from_str::<serde_json::Number>(part).is_ok();
         if c == '"' && !(KEYS.contains(&inner) || inner.is_empty()) {
             let ends = part.len() > 1 && part.ends_with('"');
             let end = if ends { "\"" } else { "" };
