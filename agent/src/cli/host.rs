@@ -22,11 +22,13 @@ pub struct Opened {
     pub reader: Box<dyn Reader>,
     /// Which file it came from, where several are read one after the other.
     pub file: Option<String>,
+    /// The snapshot that it is, also where it is the only one.
+    pub snapshot: Option<String>,
 }
 
 impl Opened {
     fn alone(reader: impl Reader + 'static) -> Self {
-        Opened { reader: Box::new(reader), file: None }
+        Opened { reader: Box::new(reader), file: None, snapshot: None }
     }
 
     /// What the host is.
@@ -62,9 +64,7 @@ pub fn each(
     }
     let mut all_good = true;
     for file in files {
-        match snapshot(&file)
-            .and_then(|reader| act(&Opened { file: Some(file), ..Opened::alone(reader) }))
-        {
+        match of_file(&file).and_then(|opened| act(&Opened { file: Some(file), ..opened })) {
             Ok(()) => {}
             Err(CliError::BrokenPipe) => return Err(CliError::BrokenPipe),
             Err(error) => {
@@ -76,19 +76,8 @@ pub fn each(
     Ok(all_good)
 }
 
-/// As [`each`], and `file` is there for a single file, too.
-pub fn each_file(
-    args: &HostArgs,
-    mut act: impl FnMut(&Opened) -> Result<(), CliError>,
-) -> Result<bool, CliError> {
-    let single = match files(args)?.as_slice() {
-        [file] => Some(file.clone()),
-        _ => None,
-    };
-    each(args, |opened| match &single {
-        None => act(opened),
-        Some(file) => act(&Opened { file: Some(file.clone()), ..Opened::alone(snapshot(file)?) }),
-    })
+fn of_file(file: &str) -> Result<Opened, CliError> {
+    Ok(Opened { snapshot: Some(file.to_owned()), ..Opened::alone(snapshot(file)?) })
 }
 
 /// The one host that a command works on.
@@ -106,7 +95,7 @@ fn one(args: &HostArgs, files: Vec<String>) -> Result<Opened, CliError> {
     }
     match files.as_slice() {
         [] => Ok(Opened::alone(DirReader::live())),
-        [file] => snapshot(file).map(Opened::alone),
+        [file] => of_file(file),
         several => {
             let count = several.len();
             Err(CliError::request(format!(

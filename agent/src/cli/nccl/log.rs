@@ -127,14 +127,14 @@ fn on_nodes(args: &LogArgs, log: &Log, explained: bool) -> Result<Vec<OnNode>, C
         return Ok(found);
     }
     let mut met = BTreeSet::new();
-    host::each_file(&args.host, |opened| {
-        let stem = opened.file.as_deref().map(Path::new).and_then(Path::file_stem);
+    host::each(&args.host, |opened| {
+        let stem = opened.snapshot.as_deref().map(Path::new).and_then(Path::file_stem);
         let name = stem.map(|stem| stem.to_string_lossy().into_owned());
         let at = name.and_then(|name| log.hosts.iter().position(|host| same(host, &name)));
         // A demo is whatever node there is.
         let at = at.or(args.host.demo.is_some().then_some(0).filter(|_| !log.hosts.is_empty()));
         let Some(at) = at else {
-            let file = opened.file.as_deref().unwrap_or("the host");
+            let file = opened.snapshot.as_deref().unwrap_or("the host");
             output::warn(&format!("{file} is not named after a node of the log, and was not used"));
             return Ok(());
         };
