@@ -11,8 +11,8 @@ use crate::facts::rdma::RdmaPort;
 use crate::host::Reading;
 use crate::topology::Distance;
 
-/// NCCL takes no more of a value from its files (NCCL src/misc/param.cc; handbook §8.6).
-const LONGEST_VALUE: usize = 1023;
+/// Bytes of a value that NCCL takes from a file at most (NCCL src/misc/param.cc; handbook §8.6).
+pub const LONGEST_VALUE: usize = 1023;
 
 /// The variable, and the first version that finds the entry of RoCE v2 itself (handbook §8.5).
 const GID_INDEX: &str = "NCCL_IB_GID_INDEX";

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::facts::Facts;
+use crate::facts::flow_control::{NCCL_CONF, RCCL_CONF};
 
 use super::variables::{self, RCCL_READ, Variable, rccl_default};
 use super::version::{Version, VersionError};
@@ -77,9 +78,9 @@ impl Library {
     /// with ROCm 5.3).
     pub fn file(self, version: Version) -> Option<&'static str> {
         match self {
-            Library::Nccl => Some("/etc/nccl.conf"),
-            Library::Rccl if version < Version(2, 12) => Some("/etc/nccl.conf"),
-            Library::Rccl => Some("/etc/rccl.conf"),
+            Library::Nccl => Some(NCCL_CONF),
+            Library::Rccl if version < Version(2, 12) => Some(NCCL_CONF),
+            Library::Rccl => Some(RCCL_CONF),
             Library::OneCcl => None,
         }
     }

@@ -4,15 +4,18 @@ use crate::facts::pci::PciTree;
 use crate::facts::rdma::RdmaPort;
 use crate::facts::{placement, rdma};
 use crate::host::Reader;
-use crate::topology::devices::{Devices, Sort};
+use crate::topology::devices::{Device, Devices, Sort};
 use crate::topology::{Distance, Topology};
+use crate::value::PciAddress;
 
 /// A port and its distance.
 #[derive(Debug)]
 pub struct PlacedPort {
     /// The port.
     pub port: RdmaPort,
-    /// To the nearest GPU, by a Data Direct function if the NIC has one; `None`: there is no GPU. What a guest has does not count.
+    /// The function by which its NIC reaches the nearest GPU: its own, or a Data Direct function that is nearer.
+    pub way: PciAddress,
+    /// From there to that GPU; `None`: there is no GPU. What a guest has does not count.
     pub distance: Option<Distance>,
 }
 
@@ -28,17 +31,19 @@ pub fn of_host(reader: &dyn Reader, tree: &PciTree) -> Vec<PlacedPort> {
     let topology = Topology::new(tree);
     let devices = Devices::find(&topology, &placement::observe(reader, tree), false);
     let nics = devices.nics.iter().filter(|one| one.sort == Sort::Nic && !one.function.vfio);
-    let placed = |nic: &crate::topology::devices::Device| {
+    let placed = |nic: &Device| {
         let address = nic.address();
         let ways = devices.nics.iter().filter(|device| {
             device.address() == address
                 || device.sort == Sort::DataDirect && device.of.contains(&address)
         });
         let gpus = || devices.gpus.iter().filter(|gpu| !gpu.function.vfio);
-        let distance =
-            ways.flat_map(|way| gpus().map(|gpu| topology.between(&gpu.spot, &way.spot))).min();
+        let nearest = |way: &Device| gpus().map(|gpu| topology.between(&gpu.spot, &way.spot)).min();
+        let ways = ways.filter_map(|way| Some((nearest(way)?, way.address())));
+        let nearest = ways.min_by_key(|(distance, _)| *distance);
+        let (distance, way) = nearest.map_or((None, address), |(near, way)| (Some(near), way));
         let ports = rdma::ports(reader, nic.function).into_iter();
-        ports.map(|port| PlacedPort { port, distance }).collect::<Vec<_>>()
+        ports.map(|port| PlacedPort { port, way, distance }).collect::<Vec<_>>()
     };
     nics.flat_map(placed).collect()
 }

@@ -9,9 +9,8 @@ use clap::Args;
 use super::env;
 use super::unpack::open;
 use crate::cli::{CliError, Exit, HostArgs, host, output};
+use crate::facts::Depth;
 use crate::facts::pci::{Function, PciTree};
-use crate::facts::rdma::RdmaPort;
-use crate::facts::{Depth, placement, rdma};
 use crate::host::{Reader, Reading};
 use crate::kind::cmdline::{Superchip, superchip};
 use crate::nccl::env::{Candidate, chosen};
@@ -19,9 +18,9 @@ use crate::nccl::library::Library;
 use crate::nccl::perf::judge::{self, Links, Verdict};
 use crate::nccl::perf::limit::{Nic, Pcie, Port};
 use crate::nccl::perf::{self, Test};
+use crate::nccl::ports::{self, PlacedPort};
 use crate::report::{json, nccl_perf};
-use crate::topology::devices::{Device, Devices, Sort};
-use crate::topology::{Distance, Topology, link};
+use crate::topology::{Distance, link};
 use crate::value::PciAddress;
 use crate::visible::brief;
 
@@ -119,13 +118,9 @@ fn read(file: &Path) -> Result<String, CliError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A port with what lies between it and the GPUs.
+/// A port with the link that its data passes.
 struct Found {
-    port: RdmaPort,
-    /// To the nearest GPU, by a Data Direct function if that is nearer.
-    distance: Option<Distance>,
-    /// The device whose link the data passes: its functions share it.
-    slot: PciAddress,
+    placed: PlacedPort,
     pcie: Option<Pcie>,
 }
 
@@ -150,32 +145,12 @@ fn links(args: &HostArgs) -> Result<Links, CliError> {
 }
 
 fn found(reader: &dyn Reader, tree: &PciTree) -> Vec<Found> {
-    let topology = Topology::new(tree);
-    let devices = Devices::find(&topology, &placement::observe(reader, tree), false);
-    let distance = |way: &Device| {
-        let gpus = devices.gpus.iter().filter(|gpu| !gpu.function.vfio);
-        gpus.map(|gpu| topology.between(&gpu.spot, &way.spot)).min()
+    let ports = ports::of_host(reader, tree).into_iter();
+    let linked = |placed: PlacedPort| {
+        let pcie = tree.get(placed.way).and_then(|function| pcie(tree, function));
+        Found { placed, pcie }
     };
-    let is_nic = |device: &&Device| device.sort == Sort::Nic && !device.function.vfio;
-    let mut all = Vec::new();
-    for nic in devices.nics.iter().filter(is_nic) {
-        let address = nic.address();
-        let ways = devices.nics.iter().filter(|device| {
-            device.address() == address
-                || device.sort == Sort::DataDirect && device.of.contains(&address)
-        });
-        // The data goes the nearest way, and over its link.
-        let way = ways.min_by_key(|way| distance(way).map_or((1, None), |near| (0, Some(near))));
-        let way = way.unwrap_or(nic);
-        let (near, pcie) = (distance(way), pcie(tree, way.function));
-        all.extend(rdma::ports(reader, nic.function).into_iter().map(|port| Found {
-            port,
-            distance: near,
-            slot: PciAddress { function: 0, ..way.address() },
-            pcie: pcie.clone(),
-        }));
-    }
-    all
+    ports.map(linked).collect()
 }
 
 /// The links of GPUs; none where one is not known. An idle GPU slows its link down: what counts is what it can be.
@@ -204,19 +179,21 @@ fn pcie(tree: &PciTree, function: &Function) -> Option<Pcie> {
 }
 
 fn sorted(found: &[Found], reach: Distance) -> Links {
-    let unknown = found.iter().find_map(|one| match &one.port.state {
+    let unknown = found.iter().find_map(|one| match &one.placed.port.state {
         Reading::Unknown(why) => {
-            Some(format!("the state of port {} is not known: {why}", one.port.name))
+            Some(format!("the state of port {} is not known: {why}", one.placed.port.name))
         }
         _ => None,
     });
-    let candidates: Vec<Candidate> =
-        found.iter().map(|one| Candidate { port: &one.port, distance: one.distance }).collect();
+    let candidates: Vec<Candidate> = found
+        .iter()
+        .map(|one| Candidate { port: &one.placed.port, distance: one.placed.distance })
+        .collect();
     let used: Vec<&str> =
         chosen(&candidates, reach).iter().map(|one| one.port.name.as_str()).collect();
-    let active = || found.iter().filter(|one| one.port.is_active());
+    let active = || found.iter().filter(|one| one.placed.port.is_active());
     Links {
-        chosen: grouped(active().filter(|one| used.contains(&one.port.name.as_str()))),
+        chosen: grouped(active().filter(|one| used.contains(&one.placed.port.name.as_str()))),
         all: grouped(active()),
         gpus: Vec::new(),
         unknown,
@@ -227,12 +204,14 @@ fn sorted(found: &[Found], reach: Distance) -> Links {
 fn grouped<'f>(found: impl Iterator<Item = &'f Found>) -> Vec<Nic> {
     let mut nics: BTreeMap<PciAddress, Nic> = BTreeMap::new();
     for one in found {
+        let Found { placed: PlacedPort { port, way, .. }, pcie } = one;
+        // Functions of one device share its link.
         let nic = nics
-            .entry(one.slot)
-            .or_insert_with(|| Nic { ports: Vec::new(), pcie: one.pcie.clone() });
-        let rate = one.port.rate.known().and_then(|rate| rate.split(' ').next()?.parse().ok());
-        let ethernet = one.port.is_ethernet();
-        nic.ports.push(Port { name: one.port.name.clone(), rate, ethernet });
+            .entry(PciAddress { function: 0, ..*way })
+            .or_insert_with(|| Nic { ports: Vec::new(), pcie: pcie.clone() });
+        let rate = port.rate.known().and_then(|rate| rate.split(' ').next()?.parse().ok());
+        let ethernet = port.is_ethernet();
+        nic.ports.push(Port { name: port.name.clone(), rate, ethernet });
     }
     nics.into_values().collect()
 }

@@ -9,14 +9,8 @@ use std::fmt::Write as _;
 use crate::modules_conf::{header, reasons};
 use crate::plan::Why;
 
-/// NCCL's file.
-pub const NCCL: &str = "/etc/nccl.conf";
-
-/// RCCL's, since ROCm 5.3 (RCCL src/misc/param.cc).
-pub const RCCL: &str = "/etc/rccl.conf";
-
-/// The longest value that NCCL takes from a file, in bytes.
-pub const LONGEST_VALUE: usize = 1023;
+pub use crate::facts::flow_control::{NCCL_CONF as NCCL, RCCL_CONF as RCCL};
+pub use crate::nccl::env::LONGEST_VALUE;
 
 const BEGIN: &str = "# BEGIN bedplate";
 const END: &str = "# END bedplate";

@@ -130,11 +130,8 @@ pub fn path(context: &Context) -> Option<&'static str> {
         let is_there = !ours(context, conf::RCCL).is_empty();
         return Some(if is_there { conf::RCCL } else { conf::NCCL });
     }
-    match Library::of_host(context.facts) {
-        Library::Nccl => Some(conf::NCCL),
-        Library::Rccl => Some(conf::RCCL),
-        Library::OneCcl => None,
-    }
+    let library = Library::of_host(context.facts);
+    library.file(library.versions().1)
 }
 
 /// What bedplate has written to a file.
