@@ -360,11 +360,12 @@ pub fn markdown() -> String {
          $ bedplate nccl log job.log --snapshot 'nodes/*.bp'      # and why, by what the nodes show\n\
          ```\n\n\
          The word rests on the lines `Channel … via NET/…`, which hold in every version: with `/GDRDMA` the NIC reads and writes GPU \
-         memory itself, without it data go through host memory, `NET/Socket` is TCP. `NET/IB : Using` alone proves nothing. Every \
+         memory itself, without it data go through host memory, `NET/Socket` is TCP. `NET/IB : Using` alone proves nothing. A good word is about the whole job: where ranks are missing (a file \
+         a rank or a node: give all of them), or lines of NCCL's are torn, it is *cannot tell*. Every \
          finding names the line that says it first, `FILE:LINE`. A snapshot belongs to the node that its file is named after \
          (`nodes/node-7.bp`); without any, the node's own facts are used where the log is of this machine.\n\n\
          Exit status: 0 all connections between nodes are direct, or there is one node only; 4 they are not, or a fault is reported; \
-         5 the log does not say; 1 error; 64 usage.\n\n\
+         5 the log does not say, or not of every rank; 1 error; 64 usage.\n\n\
          Never run with a log of real GPUs: none was at hand. The forms of lines are those of NCCL's source.\n\n\
          ## Warnings that are known\n\n\
          | text | what it means | what to do |\n|---|---|---|\n"

@@ -28,7 +28,7 @@ const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status: 0 all connections between nodes are direct, or there is one node only; 4 they are not, or a fault is \
-reported; 5 the log does not say; 1 error; 64 usage."
+reported; 5 the log does not say, or not of every rank; 1 error; 64 usage."
 )]
 pub struct LogArgs {
     /// Logs of one job, in their order; plain, gzip or zstd; `-`: standard input.

@@ -37,39 +37,43 @@ pub struct Conf<'t> {
     after: &'t str,
 }
 
-/// The block begins and does not end: which lines are bedplate's cannot be told.
+/// Which lines are bedplate's cannot be told.
 #[derive(Debug, PartialEq, Eq)]
-pub struct NoEnd {
-    /// The line of its beginning, from 1 on.
-    pub line: usize,
+pub enum Unclear {
+    /// A block begins in this line, from 1 on, and does not end.
+    NoEnd(usize),
+    /// A second block begins in this line: a copy, perhaps with lines of others.
+    Twice(usize),
 }
 
 impl<'t> Conf<'t> {
     /// Splits a file.
     ///
     /// # Errors
-    /// [`NoEnd`].
-    pub fn parse(text: &'t str) -> Result<Self, NoEnd> {
-        let mut at = 0;
-        let mut begin = None;
+    /// [`Unclear`].
+    pub fn parse(text: &'t str) -> Result<Self, Unclear> {
+        let (mut at, mut begin, mut block) = (0, None, None);
         for (number, line) in text.split_inclusive('\n').enumerate() {
             let end = at + line.len();
-            match begin {
-                None if is_mark(line, BEGIN) => begin = Some((at, number + 1)),
-                Some((start, _)) if is_mark(line, END) => {
-                    return Ok(Conf {
-                        before: &text[..start],
-                        block: Some(&text[start..end]),
-                        after: &text[end..],
-                    });
+            match (begin, &block) {
+                (None, Some(_)) if is_mark(line, BEGIN) => return Err(Unclear::Twice(number + 1)),
+                (None, None) if is_mark(line, BEGIN) => begin = Some((at, number + 1)),
+                (Some((start, _)), _) if is_mark(line, END) => {
+                    block = Some(start..end);
+                    begin = None;
                 }
                 _ => {}
             }
             at = end;
         }
-        match begin {
-            Some((_, line)) => Err(NoEnd { line }),
-            None => Ok(Conf { before: text, block: None, after: "" }),
+        match (begin, block) {
+            (Some((_, line)), _) => Err(Unclear::NoEnd(line)),
+            (None, None) => Ok(Conf { before: text, block: None, after: "" }),
+            (None, Some(block)) => Ok(Conf {
+                before: &text[..block.start],
+                after: &text[block.end..],
+                block: Some(&text[block]),
+            }),
         }
     }
 
@@ -175,8 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn a_block_without_its_end_is_not_guessed_at() {
-        assert_eq!(Conf::parse("A=1\n# BEGIN bedplate\nB=1\n"), Err(NoEnd { line: 2 }));
+    fn which_lines_are_ours_is_not_guessed_at() {
+        assert_eq!(Conf::parse("A=1\n# BEGIN bedplate\nB=1\n"), Err(Unclear::NoEnd(2)));
+        let twice =
+            "# BEGIN bedplate\nA=1\n# END bedplate\nB=1\n# BEGIN bedplate\n# END bedplate\n";
+        assert_eq!(Conf::parse(twice), Err(Unclear::Twice(5)));
         // A comment that only begins alike is none.
         assert_eq!(Conf::parse("# BEGIN bedplates\n").unwrap().block, None);
     }

@@ -1,7 +1,7 @@
 //! bedplate's block in /etc/nccl.conf or /etc/rccl.conf. It is compared by what it says: a reworded comment is not a difference.
 
 use super::NAME;
-use super::conf::{self, Conf, Variable};
+use super::conf::{self, Conf, Unclear, Variable};
 use crate::host::ReadError;
 use crate::kind::{Context, drop_in, dropped};
 use crate::plan::{Action, Blocker, Change, Effect, FileContent, Item, KindPlan, Note, Settled};
@@ -25,7 +25,11 @@ pub fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut KindPl
     };
     let conf = match Conf::parse(text) {
         Ok(conf) => conf,
-        Err(conf::NoEnd { line }) => {
+        Err(Unclear::Twice(line)) => {
+            let reason = format!("bedplate's lines begin a second time in line {line}");
+            return refuse(out, path, &reason, "remove one of the two blocks, marks included");
+        }
+        Err(Unclear::NoEnd(line)) => {
             let reason = format!("bedplate's lines begin in line {line} and have no end");
             return refuse(
                 out,

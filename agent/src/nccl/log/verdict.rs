@@ -152,8 +152,7 @@ fn not_shown(log: &Log) -> Option<String> {
     };
     let is_shown = |one: &&Worker| one.carriers.iter().any(Option::is_some);
     let ranks = log.workers.iter().filter(is_shown).filter_map(|one| one.rank);
-    let ranks: BTreeSet<u32> =
-        ranks.filter(|(_, of)| *of == all || *of == 0).map(|(rank, _)| rank).collect();
+    let ranks: BTreeSet<u32> = ranks.filter(|(_, of)| *of == all).map(|(rank, _)| rank).collect();
     let shown = ranks.len();
     usize::try_from(all).is_ok_and(|all| shown < all).then(|| {
         format!("it shows connections of {shown} of {all} ranks: add the logs of the others, all with NCCL_DEBUG=INFO")
