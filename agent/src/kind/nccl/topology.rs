@@ -64,7 +64,7 @@ pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
     let why = Why::new("NCCL takes the machine's topology from it", "nccl.topology_file");
     let (from, to) = match before {
         Some(_) => (Some("of another state of this machine"), "as this machine is"),
-        None => (None, "this machine's topology, as `bedplate topology --nccl-xml` prints it"),
+        None => (None, "where the GPUs, NICs and switches of this machine are"),
     };
     let after = format!("<!-- {} -->\n{body}", heading(context.profile.name()).trim_end());
     out.changes.push(change(before, Some(after), item(from, Some(to), why)));

@@ -143,16 +143,22 @@ impl Job {
         build: &'a Contributions,
         place: Place,
     ) -> Vec<(&'a str, &'a str)> {
-        let log = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH")];
-        let is_log = |name: &str| log.iter().any(|(own, _)| *own == name);
         let profile = build.nccl.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let profile: Vec<(&str, &str)> =
-            profile.filter(|(name, _)| !is_log(name) && place.has(name)).collect();
+            profile.filter(|(name, _)| !is_of_log(name) && place.has(name)).collect();
         let is_set = |name: &str| profile.iter().any(|(own, _)| *own == name);
         let host = self.env.iter().flatten().filter(|one| place.has(one.name) && !is_set(one.name));
         let host = host.map(|setting| (setting.name, setting.value.as_str()));
-        log.into_iter().chain(host).chain(profile.iter().copied()).collect()
+        LOG.into_iter().chain(host).chain(profile.iter().copied()).collect()
     }
+}
+
+/// What NCCL says in its log.
+const LOG: [(&str, &str); 2] =
+    [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH")];
+
+fn is_of_log(name: &str) -> bool {
+    LOG.iter().any(|(own, _)| *own == name)
 }
 
 /// What of its host a rank sees.
@@ -196,6 +202,10 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         JobForm::Slurm => slurm::render(build, job)?,
         form => kubernetes::render(build, job, form)?,
     };
+    if build.nccl.iter().any(|(name, _)| is_of_log(name)) {
+        let note = "NCCL_DEBUG and NCCL_DEBUG_SUBSYS are the job's own, not the profile's: `bedplate nccl log` reads what it says";
+        rendered.notes.push(note.to_owned());
+    }
     rendered.notes.push(
         "the job changes no host: its nodes have to be what the profile says already (`bedplate verify` on each)"
             .to_owned(),
