@@ -6,6 +6,7 @@ use crate::cmdline::{Edit, Token};
 use crate::desired::{Desired, WantedVfs};
 use crate::facts::Arch;
 use crate::kind::contribution::{Contributions, LiveOnly, Setting};
+use crate::kind::some_of;
 use crate::modules_conf;
 use crate::profile::model::VfDriver;
 
@@ -204,6 +205,24 @@ pub(super) fn vf_attributes(build: &Contributions, instead: &str) -> Vec<Inexpre
         })
     };
     build.vfs.iter().filter_map(item).collect()
+}
+
+/// That bedplate makes no VFs on the port of the default route unless `allow_disruption` is set, for targets that do;
+/// `other` is a target or tool that does not.
+pub(super) fn unguarded_vfs(
+    build: &Contributions,
+    why: &str,
+    other: &str,
+) -> Option<Inexpressible> {
+    let guarded = build.vfs.iter().filter(|wanted| !wanted.allow_disruption);
+    let ports: Vec<String> = guarded.map(|wanted| wanted.pf.to_string()).collect();
+    (!ports.is_empty()).then(|| Inexpressible {
+        what: format!("no VFs on the port of the default route ({})", some_of(ports.into_iter(), 4, "ports")),
+        why: format!("an image cannot know which port that is, and {why}"),
+        instead: format!(
+            "exclude that port with `select`; or set `allow_disruption = true` if it may lose its traffic for a moment; or {other}"
+        ),
+    })
 }
 
 /// ` with driver vfio-pci`, or nothing when the kernel chooses.

@@ -3,10 +3,9 @@
 
 use crate::desired::{VfDriver, WantedVfs};
 use crate::kind::contribution::Contributions;
-use crate::kind::some_of;
 use crate::value::vf::{VfAttributes, VfLinkState, VlanProtocol};
 
-use super::common::{Elsewhere, heading, live_only, vf_driver};
+use super::common::{Elsewhere, heading, live_only, unguarded_vfs, vf_driver};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered};
 
 const ELSEWHERE: Elsewhere = Elsewhere {
@@ -23,7 +22,11 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         rendered.files.push(OutFile::new(path, link(build, wanted)));
         rendered.inexpressible.extend(lost(wanted));
     }
-    rendered.inexpressible.extend(guard(build));
+    rendered.inexpressible.extend(unguarded_vfs(
+        build,
+        "systemd.link(5) has no condition for it: udev makes the VFs whenever the interface appears",
+        "render target udev, whose rules leave a port alone while it is up",
+    ));
     if !build.vfs.is_empty() {
         rendered.notes.push(
             "a .link file takes the place of 99-default.link for its interface: these repeat its naming policies; where the image has .link files \
@@ -38,27 +41,12 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     Ok(rendered)
 }
 
-/// That bedplate makes no VFs on the port of the default route unless `allow_disruption` is set: udev does.
-fn guard(build: &Contributions) -> Option<Inexpressible> {
-    let guarded = build.vfs.iter().filter(|wanted| !wanted.allow_disruption);
-    let ports: Vec<String> = guarded.map(|wanted| wanted.pf.to_string()).collect();
-    (!ports.is_empty()).then(|| Inexpressible {
-        what: format!("no VFs on the port of the default route ({})", some_of(ports.into_iter(), 4, "ports")),
-        why: "systemd.link(5) has no condition for it, and an image cannot know which port that is: udev makes the VFs \
-              whenever the interface appears"
-            .to_owned(),
-        instead: "exclude that port with `select`; or set `allow_disruption = true` if it may lose its traffic for a moment; or \
-                  render target udev, whose rules leave a port alone while it is up"
-            .to_owned(),
-    })
-}
-
 /// The address as part of a file's name.
 fn file_word(wanted: &WantedVfs) -> String {
     wanted.pf.to_string().replace([':', '.'], "-")
 }
 
-/// Says in the file what [`guard`] lists.
+/// Says in the file what [`unguarded_vfs`] lists.
 const UNGUARDED: &str = "# udev makes the VFs also where the default route goes through this port, which may lose its traffic for a moment.\n";
 
 fn link(build: &Contributions, wanted: &WantedVfs) -> String {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::desired::{VfDriver, WantedVfs};
 use crate::kind::contribution::{Contributions, Setting};
 
-use super::common::{Elsewhere, heading, live_only, vf_driver};
+use super::common::{Elsewhere, heading, live_only, unguarded_vfs, vf_driver};
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 
 const API: &str = "sriovnetwork.openshift.io/v1";
@@ -61,6 +61,11 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
             format!("{}{}", heading(build, "# "), yaml::value("SriovNetworkPoolConfig", &pool)?);
         rendered.files.push(OutFile::new(POOL, text));
     }
+    rendered.inexpressible.extend(unguarded_vfs(
+        build,
+        "a SriovNetworkNodePolicy has no condition for it: the operator drains the node and makes the VFs",
+        "render target udev, whose rules leave a port alone while it is up",
+    ));
     rendered.inexpressible.extend(ELSEWHERE.arguments(build, options.arch)?);
     rendered.inexpressible.extend(ELSEWHERE.settings(build, |setting| mode_of(setting).is_some()));
     rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));

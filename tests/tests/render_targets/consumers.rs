@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use bedplate::render::{GrubFamily, Options, Rendered};
 use bedplate_tests::fixtures::{document, tool};
 use bedplate_tests::program;
+use linux_kernel_cmdline::utf8::Cmdline;
 use serde_json::Value;
 
 use crate::shipped::{Made, made, made_with};
@@ -158,10 +159,11 @@ fn decoded(text: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// bootc rejects any other key, and knows architectures by Rust's names.
+/// bootc rejects any other key, knows architectures by Rust's names, and reads all arguments as one line with the crate that is
+/// used here (bootc-dev/bootc crates/lib/src/bootc_kargs.rs): each stays one argument, quotes and all.
 #[test]
-fn kargs_files_have_bootcs_keys_alone() {
-    let mut bound = 0;
+fn kargs_files_are_what_bootc_reads() {
+    let (mut bound, mut quoted) = (0, 0);
     for made in made("bootc") {
         let Some(file) = made.file("usr/lib/bootc/kargs.d/50-bedplate.toml") else { continue };
         let table: toml::Table = toml::from_str(&file.text).unwrap();
@@ -169,7 +171,12 @@ fn kargs_files_have_bootcs_keys_alone() {
             let list: Vec<&str> =
                 value.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
             match key.as_str() {
-                "kargs" => assert!(!list.is_empty() && list.iter().all(|one| !one.is_empty())),
+                "kargs" => {
+                    let line = Cmdline::from(list.join(" "));
+                    assert_eq!(line.iter_str().collect::<Vec<_>>(), list, "{}", made.what);
+                    assert!(!list.is_empty(), "{}", made.what);
+                    quoted += list.iter().filter(|one| one.contains('"')).count();
+                }
                 "match-architectures" => {
                     assert_eq!(list, ["x86_64"], "{}", made.what);
                     bound += 1;
@@ -178,7 +185,7 @@ fn kargs_files_have_bootcs_keys_alone() {
             }
         }
     }
-    assert!(bound >= 10, "{bound}");
+    assert!(bound >= 10 && quoted >= 3, "{bound} {quoted}");
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::profile::model::VfDriver;
 use crate::value::ModuleName;
 
 use super::common::{
-    BY_OPERATOR, kernel_arguments, live_only, names_nvidia_modules, preamble, vf_attributes,
-    vf_driver,
+    BY_OPERATOR, kernel_arguments, live_only, names_nvidia_modules, preamble, unguarded_vfs,
+    vf_attributes, vf_driver,
 };
 use super::{Inexpressible, Options, OutFile, RenderError, Rendered, yaml};
 use crate::render::go_yaml::GoYaml;
@@ -104,6 +104,11 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
     rendered.inexpressible.extend(build.settings().filter_map(|one| modprobe_only(one, build)));
     rendered.inexpressible.extend(build.files.iter().filter_map(only_a_file));
     rendered.inexpressible.extend(build.vfs.iter().filter_map(vf_driver_choice));
+    rendered.inexpressible.extend(unguarded_vfs(
+        build,
+        "sysfs settings of Talos have no condition: it writes the count whenever it configures the machine",
+        "give nodes that are reached through such a port a profile of their own",
+    ));
     rendered.inexpressible.extend(vf_attributes(build, BY_OPERATOR));
     // Talos has neither shell nor package manager: nobody runs an agent on its hosts.
     rendered.inexpressible.extend(live_only(build, |live| &live.without_agent));
