@@ -17,6 +17,8 @@ use tokio::task::JoinHandle;
 
 use super::build::{Builds, Program};
 
+/// The first line of a unit: it runs. Only then it is asked for something.
+pub const RUNS: &str = "runs";
 /// With this begins the last line of an answer that comes through a socket: how the process ended.
 pub const END: &str = "end ";
 /// How a unit ends that was asked by another build of this program, and then the daemon that asked (sysexits.h:
@@ -120,6 +122,7 @@ pub struct Connection {
     /// How it ended, once it has said so.
     ended: Option<Ended>,
     builds: Arc<Builds>,
+    /// Held until nothing of it runs; `None`: it never ran.
     running: Option<watch::Receiver<()>>,
 }
 
@@ -188,16 +191,26 @@ impl Launch {
                     arguments: arguments.to_vec(),
                     input: input.to_owned(),
                 };
-                let lines = serde_json::to_string(&request)? + "\n";
-                let (reader, open) = connect(&directory.join(unit.name()), &lines).await?;
-                Ok(Process::Unit(Connection {
+                let request = serde_json::to_string(&request)? + "\n";
+                let socket = UnixStream::connect(directory.join(unit.name())).await?;
+                let (reader, open) = socket.into_split();
+                let mut lines = BufReader::new(reader).split(b'\n');
+                // PID 1 puts a stop of the daemon before a start that has not begun, which would then wait for a daemon that
+                // waits for the unit's end. So nothing is asked of a unit before it runs, and until then it is not waited for.
+                let runs = lines.next_segment().await?.is_some();
+                let mut connection = Connection {
                     unit,
-                    lines: Some(BufReader::new(reader).split(b'\n')),
+                    lines: Some(lines),
                     open: Some(open),
                     ended: None,
                     builds: builds.clone(),
-                    running: Some(running.subscribe()),
-                }))
+                    running: runs.then(|| running.subscribe()),
+                };
+                // One that has ended instead has no answer, which is said there.
+                if let (true, Some(open)) = (runs, &mut connection.open) {
+                    open.write_all(request.as_bytes()).await?;
+                }
+                Ok(Process::Unit(connection))
             }
             Launch::Children(worker) if arguments.first().is_some_and(|word| word == WORKER) => {
                 child(worker, arguments, input)
@@ -211,12 +224,6 @@ impl Launch {
 pub const WORKER: &str = "worker";
 /// The subcommand that does one of the small tasks.
 pub const HELPER: &str = "helper";
-
-async fn connect(socket: &Path, request: &str) -> std::io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
-    let (reader, mut writer) = UnixStream::connect(socket).await?.into_split();
-    writer.write_all(request.as_bytes()).await?;
-    Ok((reader, writer))
-}
 
 /// Starts a child with these arguments, which reads `input`.
 ///
@@ -275,6 +282,43 @@ impl Process {
                     "it was ended before it was done: `journalctl -b -u 'bedplate-*'` may show why";
                 connection.ended.take().ok_or_else(|| std::io::Error::other(cut))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::UnixListener;
+
+    const SOON: Duration = Duration::from_millis(200);
+
+    /// A unit that PID 1 has not started yet keeps no daemon from ending; one that runs does, until nothing of it is left.
+    #[tokio::test(flavor = "current_thread")]
+    async fn only_what_runs_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let launch = Launch::sockets(dir.path().to_owned());
+        let pid_1 = UnixListener::bind(dir.path().join("worker")).unwrap();
+        let arguments = [WORKER.to_owned()];
+        for runs in [false, true] {
+            let mut start = std::pin::pin!(launch.start(Unit::Worker, &arguments, ""));
+            let started = tokio::time::timeout(SOON, start.as_mut()).await;
+            assert!(started.is_err(), "it has not said that it runs: {started:?}");
+            let (mut unit, _) = pid_1.accept().await.unwrap();
+            if !runs {
+                start.set(launch.start(Unit::Worker, &arguments, ""));
+                assert!(launch.all_ended(Duration::ZERO).await, "nothing runs");
+                // It finds nothing to do when it starts at last.
+                let mut asked = Vec::new();
+                unit.read_to_end(&mut asked).await.unwrap();
+                assert_eq!(asked, b"");
+                continue;
+            }
+            unit.write_all(format!("{RUNS}\n").as_bytes()).await.unwrap();
+            drop(start.await.unwrap());
+            assert!(!launch.all_ended(SOON).await, "it runs");
+            drop(unit);
+            launch.all_ended(Duration::MAX).await;
         }
     }
 }

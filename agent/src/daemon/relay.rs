@@ -1,10 +1,9 @@
-//! What PID 1 starts for a connection of the daemon: takes one request from the socket, runs it as a child with the rights
-//! of this unit, and sends back what the child says and how it ended. Ends when the daemon hangs up, and systemd ends with it
+//! What PID 1 starts for a connection of the daemon: says that it runs, takes one request from the socket, runs it as a child
+//! with the rights of this unit, and sends back what the child says and how it ended. Ends when the daemon hangs up, and systemd ends with it
 //! whatever is left in the unit. A task that is another unit's is refused: the rights of this one are not for it.
 
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
@@ -56,13 +55,16 @@ async fn answer(
     mut reader: BufReader<OwnedReadHalf>,
     writer: &mut OwnedWriteHalf,
 ) -> std::io::Result<()> {
-    let mut line = Vec::new();
-    (&mut reader).take(LONGEST).read_until(b'\n', &mut line).await?;
-    let request: Request = serde_json::from_slice(&line)?;
-    // Started late: a unit whose start comes while the daemon is stopped is started after that.
-    if tokio::time::timeout(Duration::ZERO, hung_up(&mut reader)).await.is_ok() {
+    // It may come late: a unit whose start comes while the daemon is stopped is started after that.
+    if writer.write_all(format!("{}\n", launch::RUNS).as_bytes()).await.is_err() {
         return Ok(());
     }
+    let mut line = Vec::new();
+    let length = (&mut reader).take(LONGEST).read_until(b'\n', &mut line).await?;
+    if (length as u64) < LONGEST && !line.ends_with(b"\n") {
+        return Ok(());
+    }
+    let request: Request = serde_json::from_slice(&line)?;
     let mut process = match relay.start(&request)? {
         Ok(process) => process,
         Err(refused) => return writer.write_all(&last(&refused)?).await,
@@ -150,7 +152,7 @@ async fn hung_up(reader: &mut (impl AsyncRead + Unpin)) {
 mod tests {
     use super::*;
 
-    /// What a daemon asked for that has ended since is not even begun.
+    /// Nothing is begun for a daemon that has ended since it asked, or is about to.
     #[tokio::test(flavor = "current_thread")]
     async fn nothing_is_done_for_a_daemon_that_is_gone() {
         let request = Request {
@@ -165,15 +167,17 @@ mod tests {
             worker: "/nonexistent".into(),
             root: "/nonexistent".into(),
         };
-        for (gone, fails) in [(true, false), (false, true)] {
+        for (sent, open, fails) in
+            [(0, false, false), (0, true, false), (9, true, false), (line.len(), true, true)]
+        {
             let (mut daemon, unit) = UnixStream::pair().unwrap();
-            daemon.write_all(line.as_bytes()).await.unwrap();
-            if gone {
-                daemon.shutdown().await.unwrap();
-            }
+            daemon.write_all(&line.as_bytes()[..sent]).await.unwrap();
+            daemon.shutdown().await.unwrap();
+            let daemon = open.then_some(daemon);
             let (reader, mut writer) = unit.into_split();
             let done = answer(&relay, BufReader::new(reader), &mut writer).await;
-            assert_eq!(done.is_err(), fails, "gone: {gone}");
+            assert_eq!(done.is_err(), fails, "{sent} bytes of {}: {done:?}", line.len());
+            drop(daemon);
         }
     }
 }

@@ -303,12 +303,38 @@ fn at_work(node: &Node) -> Result<()> {
     node.ok("! [ -e /run/reboot-required ]")?;
     // A reload waits for a look, and must not be in the way of its start.
     node.ok("timeout 30 systemctl reload bedplate")?;
-    node.ok(
-        "systemctl stop bedplate && ! systemctl --no-legend list-units 'bedplate-*@*' | grep .",
-    )?;
+    node.ok("systemctl stop bedplate")?;
+    gone(node)?;
+    stopped_before_a_look_begins(node)?;
     node.ok("systemctl start bedplate")?;
     without_user_namespaces(node)?;
     sockets(node)
+}
+
+/// Nothing is at work for the daemon. What PID 1 started only after the stop ends by itself.
+fn gone(node: &Node) -> Result<()> {
+    until(node, "gone", "! systemctl --no-legend list-units 'bedplate-*@*' | grep .").map(drop)
+}
+
+/// While PID 1 reloads its units the daemon asks for a look, and is told to stop: PID 1 then puts the stop first, and the
+/// daemon does not wait for a look that waits for its own end.
+fn stopped_before_a_look_begins(node: &Node) -> Result<()> {
+    node.step("a stop that comes before a look has begun");
+    let generator = "/etc/systemd/system-generators/slow";
+    node.ok("mkdir -p /etc/systemd/system-generators")?;
+    node.put(generator, "#!/bin/sh\nsleep 4\n")?;
+    node.ok(&format!("chmod +x {generator}"))?;
+    // What PID 1 reads first is its own business.
+    for _ in 0..3 {
+        node.ok("systemctl start bedplate && sleep 4")?;
+        node.ok("daemon=$(systemctl show -P MainPID bedplate); systemctl daemon-reload & \
+             sleep 2; kill -HUP $daemon; sleep 1; systemctl stop bedplate; wait")?;
+        gone(node)?;
+    }
+    let said = node.ok("journalctl --sync; journalctl -b -u bedplate -o cat --no-pager")?;
+    check!(!said.contains("does not end"), "it was waited for:\n{said}");
+    node.ok(&format!("rm {generator} && systemctl daemon-reload"))?;
+    Ok(())
 }
 
 const NO_USER_NAMESPACE: &str =
