@@ -15,8 +15,10 @@ fn calls(root: &Path, command: &[&str]) -> Option<(f64, f64)> {
     let strace = fixtures::tool("strace")?;
     let log = root.join("strace");
     let output = Command::new(strace)
-        // Only a debug build asks whether a descriptor is open before it closes it.
-        .args(["-f", "-c", "-U", "calls,name", "-e", "trace=!fcntl", "-o"])
+        // Only a debug build asks whether a descriptor is open before it closes it; how often the allocator asks for memory
+        // says nothing about reading.
+        .args(["-f", "-c", "-U", "calls,name"])
+        .args(["-e", "trace=!fcntl,brk,mmap,munmap,mremap,mprotect,madvise", "-o"])
         .arg(&log)
         .arg(program::path())
         .args(command)
