@@ -180,6 +180,8 @@ pub fn markdown() -> String {
          | program | read |\n|---|---|\n\
          | nccl-tests since 2.0, RCCL-tests | every layout of columns, in and out of place, with or without a launcher's prefix; several runs in one file |\n\
          | ib_write_bw, ib_read_bw, ib_send_bw, ib_atomic_bw | MB/sec (2²⁰ bytes) and Gb/sec, both directions, both ports; the file of --out_json |\n\n\
+         Newer nccl-tests name the collective. Where a file does not, all_reduce, reduce_scatter and reduce are known by their columns \
+         (the operation, the root, and bus bandwidth by algorithm bandwidth); of others say it: `--test all_gather`.\n\n\
          ## The limit\n\n\
          The NICs are those that `bedplate nccl env` names. Each carries the rate of its ports, or what its PCIe link carries at its \
          present speed and width less encoding and packet headers, if that is less. Data that leaves a host comes out of the r GPUs that take part: over \

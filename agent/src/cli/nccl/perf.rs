@@ -35,7 +35,8 @@ pub struct PerfArgs {
     file: Option<PathBuf>,
     #[command(flatten)]
     host: HostArgs,
-    /// The collective, where the file does not name it: all_reduce, all_gather … RCCL-tests does not.
+    /// The collective, where the file does not name it (RCCL-tests, older nccl-tests) and its columns do not show it: all_gather,
+    /// alltoall …
     #[arg(long, value_name = "NAME")]
     test: Option<Test>,
     /// A picture: one file without script.

@@ -33,7 +33,7 @@ pub struct Results {
 pub struct Run {
     /// Number of its first line, from 1.
     pub line: usize,
-    /// What was run; absent: the file does not say.
+    /// What was run; absent: the file does not say, and its columns do not show it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub test: Option<Test>,
     /// As the program says it.

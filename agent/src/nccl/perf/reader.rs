@@ -1,6 +1,6 @@
 //! A file of results, line by line.
 
-use super::rows::{self, Columns, Row, number};
+use super::rows::{self, Columns, Reduction, Row, number};
 use super::{Claim, Results, Run, Test, json, perftest};
 
 /// What is known while reading.
@@ -15,6 +15,8 @@ struct State {
     in_place_only: bool,
     /// The group of the first rank.
     group: Option<String>,
+    /// Of the run: its fastest row, where it reduces.
+    reduction: Option<Reduction>,
 }
 
 /// Reads results. Lines that are none (the log of NCCL, the launcher's) are passed over.
@@ -88,7 +90,10 @@ impl State {
             self.run(number).average = Some(claim);
         } else if self.bandwidth.is_none() {
             match rows::row(line, number, &self.columns) {
-                Some(Row::Point(point)) => self.run(number).points.push(point),
+                Some(Row::Point(point, reduction)) => {
+                    self.run(number).points.push(point);
+                    self.reduction = reduction.map(|one| one.faster(self.reduction));
+                }
                 Some(Row::Unread) => self.results.unread.push(number),
                 None => {}
             }
@@ -134,7 +139,10 @@ impl State {
 
     fn close(&mut self) {
         self.bandwidth = None;
-        let Some(run) = self.run.take() else { return };
+        let reduction = self.reduction.take();
+        let Some(mut run) = self.run.take() else { return };
+        // RCCL-tests and older nccl-tests do not say what they run.
+        run.test = run.test.or_else(|| reduction?.test(run.ranks.len()));
         if !run.points.is_empty() || !run.ranks.is_empty() || run.out_of_bounds.is_some() {
             self.results.runs.push(run);
         }

@@ -2,7 +2,7 @@
 //! two, four columns in each or more), so they are taken from the heading where there is one (nccl-tests src/util.cu,
 //! src/common.cu; RCCL-tests src/common.cu).
 
-use super::{Measure, Point};
+use super::{Measure, Point, Test};
 
 /// Names of data types, of both programs and all versions.
 const TYPES: &[&str] = &[
@@ -71,9 +71,52 @@ impl Columns {
 #[derive(Debug, PartialEq)]
 pub(super) enum Row {
     /// It is.
-    Point(Point),
+    Point(Point, Option<Reduction>),
     /// It begins as one, and goes on as something else.
     Unread,
+}
+
+/// A row of an operation that reduces.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Reduction {
+    /// It has a root.
+    rooted: bool,
+    /// GB/s of the algorithm: bytes by time.
+    algorithm: f64,
+    /// GB/s of the bus: the same by the factor of the operation.
+    bus: f64,
+}
+
+impl Reduction {
+    /// The faster one: it has more digits.
+    pub(super) fn faster(self, other: Option<Self>) -> Self {
+        other.filter(|other| other.algorithm > self.algorithm).unwrap_or(self)
+    }
+
+    /// The operation, between so many ranks: bus bandwidth is 2(n−1)/n of the algorithm's for all_reduce and half of that for
+    /// reduce_scatter (nccl-tests doc/PERFORMANCE.md).
+    pub(super) fn test(self, ranks: usize) -> Option<Test> {
+        let between = 1.5 * (ranks.checked_sub(1)? as f64) / ranks as f64;
+        // Two decimals are printed.
+        match (self.rooted, self.algorithm >= 0.5 && ranks > 1) {
+            (true, _) => Some(Test::Reduce),
+            (false, true) if self.bus > between * self.algorithm => Some(Test::AllReduce),
+            (false, true) => Some(Test::ReduceScatter),
+            (false, false) => None,
+        }
+    }
+
+    /// `words` stand between type and time: `sum -1`, and in older versions `sum` alone, or nothing where nothing is reduced.
+    fn of(words: &[(usize, &str)], first: Option<&[(usize, &str)]>) -> Option<Self> {
+        words.iter().find(|(_, word)| word.parse::<i64>().is_err() && *word != "none")?;
+        let root = words.iter().find_map(|(_, word)| word.parse::<i64>().ok());
+        let value = |at: usize| first?.get(at).and_then(|(_, word)| number(word));
+        Some(Reduction {
+            rooted: root.is_some_and(|root| root >= 0),
+            algorithm: value(1)?,
+            bus: value(2)?,
+        })
+    }
 }
 
 /// A result; `None`: the line is none. Whatever a launcher put in front of it is skipped.
@@ -118,7 +161,10 @@ pub(super) fn row(line: &str, number: usize, columns: &Columns) -> Option<Row> {
         // The second measurement was cut off.
         None => (first, None),
     };
-    Some(Row::Point(Point { line: number, bytes, out, within }))
+    let (words, values) = rest.split_at_checked(words).unwrap_or_default();
+    let measured = values.chunks(columns.group).find(|group| group[0].1 != "N/A");
+    let reduction = Reduction::of(words, measured);
+    Some(Row::Point(Point { line: number, bytes, out, within }, reduction))
 }
 
 /// Words with the places at which they end.

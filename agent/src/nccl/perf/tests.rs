@@ -158,3 +158,33 @@ fn pairs_are_not_expected_to_use_all_nics() {
     assert_eq!(expected(Test::Hypercube), 93.75);
     assert_eq!(expected(Test::AllGather), 400.0);
 }
+
+/// RCCL-tests and older nccl-tests do not name the collective: where it reduces, the columns do.
+#[test]
+fn what_reduces_is_known_by_its_columns() {
+    let test = |ranks: usize, words: &str, values: &str| {
+        let rank = |nth| format!("#  Rank {nth:2} Pid 1 on host{nth} device 0 [0x00] GPU\n");
+        let header: String = (0..ranks).map(rank).collect();
+        let small = format!("8 2 float {words} 20.0 0.00 0.00 0 N/A N/A N/A N/A\n");
+        let large = format!("1048576 262144 float {words} {values}\n");
+        read(&format!("{header}{small}{large}{small}")).runs[0].test
+    };
+    let place = "N/A N/A N/A N/A";
+    for (ranks, words, values, expected) in [
+        (16, "sum -1", "50.0 20.97 39.32 0", Some(Test::AllReduce)),
+        (2, "max -1", "50.0 20.97 20.97 N/A", Some(Test::AllReduce)),
+        (16, "sum -1", "50.0 20.97 19.66 0", Some(Test::ReduceScatter)),
+        (2, "avg -1", "50.0 20.97 10.48 0", Some(Test::ReduceScatter)),
+        (16, "sum 0", "50.0 20.97 20.97 0", Some(Test::Reduce)),
+        // Of the older columns.
+        (4, "sum", "50.0 20.97 31.46 0", Some(Test::AllReduce)),
+        // Too slow for two decimals, no ranks, and what does not reduce: all_gather and alltoall look alike.
+        (16, "sum -1", "50.0 0.02 0.04 0", None),
+        (0, "sum -1", "50.0 20.97 39.32 0", None),
+        (16, "none -1", "50.0 20.97 19.66 0", None),
+    ] {
+        for values in [format!("{values} {place}"), format!("{place} {values}")] {
+            assert_eq!(test(ranks, words, &values), expected, "{ranks} ranks: {words} {values}");
+        }
+    }
+}
