@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::conf::{LONGEST_VALUE, Variable};
 use super::topology;
 use crate::nccl::library::Library;
-use crate::nccl::variables::own;
+use crate::nccl::variables::{names, own};
 use crate::section::{
     At, Checker, Diagnostic, Entry, Finisher, Hit, Leaf, Lint, ListEntry, Overlay, Printer, Reason,
     Rule, ScalarEntry, SectionLint, Severity, Sources, key_of, section,
@@ -209,14 +209,24 @@ fn said_twice(section: &NcclLayer, sources: &Sources) -> Option<Diagnostic> {
 }
 
 /// The section's lints.
-const LINTS: &[SectionLint<NcclLayer, Nccl>] = &[Lint {
-    id: "nccl-folklore",
-    severity: Severity::Warning,
-    find: |section, _| folklore(section),
-    reason: "is often passed around, and is not needed or does harm",
-    source: "docs/nccl.md, the row of this variable",
-    remedy: "leave the variable to NCCL; `bedplate nccl env -v` says why",
-}];
+const LINTS: &[SectionLint<NcclLayer, Nccl>] = &[
+    Lint {
+        id: "nccl-folklore",
+        severity: Severity::Warning,
+        find: |section, _| folklore(section),
+        reason: "is often passed around, and is not needed or does harm",
+        source: "docs/nccl.md, the row of this variable",
+        remedy: "leave the variable to NCCL; `bedplate nccl env -v` says why",
+    },
+    Lint {
+        id: "nccl-typo",
+        severity: Severity::Warning,
+        find: |section, _| typos(section),
+        reason: "is read by no NCCL from 2.0 to 2.30, and no job says so",
+        source: "nccl src/misc/param.cc and every use of it",
+        remedy: "correct the name; one that a plug-in reads can be allowed under [lints]",
+    },
+];
 
 /// Right at one site and wrong at another: who sets them in a profile may know.
 const SITE_DECIDES: [&str; 3] = ["NCCL_IB_TC", "NCCL_IB_TIMEOUT", "NCCL_NET"];
@@ -231,4 +241,13 @@ fn folklore(section: &NcclLayer) -> Vec<Hit> {
     };
     let set = section.variables.0.iter().filter(|(name, leaf)| told(name, &leaf.value));
     set.map(|(name, leaf)| Hit::new(leaf.place, format!("{name}={}", leaf.value))).collect()
+}
+
+/// Names that are nearly those of variables.
+fn typos(section: &NcclLayer) -> Vec<Hit> {
+    let meant = |(name, leaf): (&String, &Leaf<String>)| {
+        let known = names::meant(name)?;
+        Some(Hit::new(leaf.place, format!("{name} (did you mean {known}?)")))
+    };
+    section.variables.0.iter().filter_map(meant).collect()
 }

@@ -1,6 +1,7 @@
 //! The variables of collective libraries that people set on GPUDirect RDMA hosts: where they exist, what they are without being
 //! set, and what is wrong with what is passed around about them. One row each; docs/nccl.md is made of them.
 
+pub(crate) mod names;
 mod nccl;
 mod oneccl;
 mod rccl;

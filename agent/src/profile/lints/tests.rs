@@ -103,6 +103,7 @@ fn other_samples() -> Vec<(&'static str, String)> {
     vec![
         ("reboot-cold", args("\"reboot=cold\"")),
         ("nccl-folklore", "[nccl]\nset = { NCCL_IB_GID_INDEX = 3 }".to_owned()),
+        ("nccl-typo", "[nccl]\nset = { NCCL_IB_HAC = \"mlx5\" }".to_owned()),
         (
             "vf-in-switchdev",
             "[[sriov.devices]]\nname = \"x\"\nselect = { vendor = \"15b3\" }\nvfs = 4\nvf = { vlan = 7 }\neswitch = \"switchdev\"".to_owned(),
