@@ -26,11 +26,11 @@ pub fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut KindPl
     let conf = match Conf::parse(text) {
         Ok(conf) => conf,
         Err(Unclear::Twice(line)) => {
-            let reason = format!("bedplate's lines begin a second time in line {line}");
+            let reason = format!("bedplate's lines begin a second time on line {line}");
             return refuse(out, path, &reason, "remove one of the two blocks, marks included");
         }
         Err(Unclear::NoEnd(line)) => {
-            let reason = format!("bedplate's lines begin in line {line} and have no end");
+            let reason = format!("bedplate's lines begin on line {line} and have no end");
             return refuse(
                 out,
                 path,
