@@ -3,7 +3,7 @@
 
 use super::device::{Device, Port};
 use super::spec::HostSpec;
-use crate::facts::flow_control::NCCL_CONF;
+use crate::facts::flow_control::{NCCL_CONF, RCCL_CONF};
 use crate::host::recorded::{eswitch_at, flow_control_at, vfs_at};
 use crate::host::snapshot::{Node, Snapshot};
 use crate::value::PciAddress;
@@ -86,6 +86,9 @@ pub fn files(device: &Device, port: &Port, snapshot: &mut Snapshot) {
 
 /// RoCE as guides have it: DSCPs count, in groups of eight a priority; flow control is on for 3, and NCCL's packets take it.
 fn flow_control(devices: &[Device], snapshot: &mut Snapshot) {
+    // AMD's GPUs come with RCCL.
+    let amd = devices.iter().any(|device| device.id.0 == 0x1002);
+    let conf = if amd { RCCL_CONF } else { NCCL_CONF };
     let ports = devices.iter().filter_map(|device| device.network.as_ref());
     for port in ports.filter(|port| !port.is_infiniband && port.infiniband.is_some()) {
         let dscp = (0..64).map(|dscp| (dscp, dscp >> 3)).collect();
@@ -93,7 +96,7 @@ fn flow_control(devices: &[Device], snapshot: &mut Snapshot) {
         if let Ok(bytes) = serde_json::to_vec(&control) {
             snapshot.insert(&flow_control_at(&port.net), Node::File(bytes));
         }
-        snapshot.insert(NCCL_CONF, Node::File(b"NCCL_IB_TC=106\n".to_vec()));
+        snapshot.insert(conf, Node::File(b"NCCL_IB_TC=106\n".to_vec()));
     }
 }
 

@@ -9,12 +9,11 @@ use super::{scan, uplink};
 use crate::host::{Reader, Reading};
 use crate::value::flow_control::FlowControl;
 
-/// What NCCL and RCCL read before each job.
+/// What NCCL reads before each job.
 pub const NCCL_CONF: &str = "/etc/nccl.conf";
-
-/// That of RCCL.
+/// What RCCL reads.
 pub const RCCL_CONF: &str = "/etc/rccl.conf";
-/// Its traffic class.
+/// The traffic class of both.
 const NCCL_IB_TC: &str = "NCCL_IB_TC";
 
 /// What was read of all ports.
@@ -22,14 +21,16 @@ const NCCL_IB_TC: &str = "NCCL_IB_TC";
 pub struct Congestion {
     /// By the name of the port. Ports without an interface here are not in it.
     pub ports: BTreeMap<String, PortFlow>,
-    /// NCCL_IB_TC of /etc/nccl.conf; `Absent`: jobs set it, or nobody does.
+    /// NCCL_IB_TC of `conf`; `Absent`: jobs set it, or nobody does.
     pub nccl_class: Reading<u8>,
+    /// The file that the host's collective library reads.
+    pub conf: &'static str,
 }
 
 impl Congestion {
     /// Of a host without a port that it could be read of.
     pub fn none() -> Self {
-        Congestion { ports: BTreeMap::new(), nccl_class: Reading::Absent }
+        Congestion { ports: BTreeMap::new(), nccl_class: Reading::Absent, conf: NCCL_CONF }
     }
 }
 
@@ -46,8 +47,13 @@ pub struct PortFlow {
     pub ecn: BTreeMap<u8, Reading<bool>>,
 }
 
-/// Reads it of the active Ethernet ports among these.
-pub fn read(reader: &dyn Reader, tree: &PciTree, ports: &[RdmaPort]) -> Congestion {
+/// Reads it of the active Ethernet ports among these; `conf`: what the host's collective library reads.
+pub fn read(
+    reader: &dyn Reader,
+    tree: &PciTree,
+    ports: &[RdmaPort],
+    conf: &'static str,
+) -> Congestion {
     let ports = ports.iter().filter(|port| port.is_ethernet() && port.is_active());
     let found = ports.filter_map(|port| {
         let function = tree.get(port.function)?;
@@ -71,7 +77,7 @@ pub fn read(reader: &dyn Reader, tree: &PciTree, ports: &[RdmaPort]) -> Congesti
     let ports: BTreeMap<String, PortFlow> = found.collect();
     match ports.is_empty() {
         true => Congestion::none(),
-        false => Congestion { ports, nccl_class: nccl_class(reader) },
+        false => Congestion { ports, nccl_class: nccl_class(reader, conf), conf },
     }
 }
 
@@ -111,8 +117,8 @@ fn ecn(reader: &dyn Reader, interface: &str, priority: u8) -> Reading<bool> {
     }
 }
 
-fn nccl_class(reader: &dyn Reader) -> Reading<u8> {
-    let text = match reader.read(NCCL_CONF) {
+fn nccl_class(reader: &dyn Reader, conf: &str) -> Reading<u8> {
+    let text = match reader.read(conf) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) => return Reading::from_result(Err(error)),
     };
@@ -120,7 +126,7 @@ fn nccl_class(reader: &dyn Reader) -> Reading<u8> {
         None => Reading::Absent,
         Some(value) => match value.parse() {
             Ok(class) => Reading::Known(class),
-            Err(_) => Reading::unknown(format!("{NCCL_IB_TC} in {NCCL_CONF} is no traffic class")),
+            Err(_) => Reading::unknown(format!("{NCCL_IB_TC} in {conf} is no traffic class")),
         },
     }
 }

@@ -85,6 +85,12 @@ impl Library {
         }
     }
 
+    /// The file for all jobs of this host, as the newest version of its library names it.
+    pub fn file_of_host(facts: &Facts) -> &'static str {
+        let library = Library::of_host(facts);
+        library.file(library.versions().1).unwrap_or(NCCL_CONF)
+    }
+
     /// Its variables, in alphabetic order.
     pub fn variables(self) -> Vec<Variable> {
         variables::table(self)

@@ -15,6 +15,7 @@ use crate::kernel_log;
 use crate::kind::KINDS;
 use crate::kind::RecordMode::{self, Names, Presence, Whole};
 use crate::ledger::Ledger;
+use crate::nccl::library::Library;
 
 /// Paths that no kind records; `*` stands for any part of one component.
 const PATHS: &[(&str, RecordMode)] = &[
@@ -82,7 +83,7 @@ pub fn read_all(recorder: &Recorder) {
     tree.functions.values().for_each(|function| of_function(recorder, function));
     let pfs = tree.functions.values().filter(|function| !function.is_vf());
     let ports: Vec<RdmaPort> = pfs.flat_map(|function| rdma::ports(recorder, function)).collect();
-    flow_control::read(recorder, tree, &ports);
+    flow_control::read(recorder, tree, &ports, Library::file_of_host(&facts));
     vfs::look(recorder, tree);
 }
 

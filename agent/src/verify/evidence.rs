@@ -15,6 +15,7 @@ use crate::host::{Cause, KernelLog, Reader, Reading, Reason, module};
 use crate::kernel_log;
 use crate::kind::acs::Resolved;
 use crate::kind::cmdline::show::Shown;
+use crate::nccl::library::Library;
 use crate::plan::Plan;
 use crate::topology::Topology;
 use crate::value::PciAddress;
@@ -111,7 +112,8 @@ impl Observed {
                 observed.aer.entry(at).or_insert_with(|| aer::totals(reader, counted));
             }
         }
-        observed.congestion = flow_control::read(reader, tree, &observed.ports);
+        let conf = Library::file_of_host(facts);
+        observed.congestion = flow_control::read(reader, tree, &observed.ports, conf);
         observed
     }
 }

@@ -7,7 +7,7 @@ use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Se
 use super::counted;
 use super::rdma::names;
 use super::roce::active;
-use crate::facts::flow_control::{Congestion, NCCL_CONF, PortFlow};
+use crate::facts::flow_control::{Congestion, PortFlow};
 use crate::facts::rdma::RdmaPort;
 use crate::host::Reading;
 use crate::value::flow_control::{FlowControl, priorities};
@@ -26,7 +26,7 @@ pub const PFC: Check = Check {
     needs_root: false,
     explain: Explain {
         what: "Every active RoCE port has priority flow control on, all on the same priorities, and RoCE packets take one of these: \
-               by the traffic class that the driver forces, or else by NCCL_IB_TC in /etc/nccl.conf (its upper six bits are the DSCP). \
+               by the traffic class that the driver forces, or else by NCCL_IB_TC in /etc/nccl.conf, with AMD GPUs /etc/rccl.conf (its upper six bits are the DSCP). \
                Where neither is set, jobs choose it and the check does not know. Where the driver shows ECN, it is on for that \
                priority. Switches are not asked. A network that is lossy on purpose has none of this: say so in the profile.",
         why: "RoCE assumes that hardly any packet is lost. Without flow control on its priority, bursts of many senders overflow a \
@@ -34,7 +34,7 @@ pub const PFC: Check = Check {
               that differs does so to all.",
         source: "handbook §5.5, §8.5; Linux net/dcb/dcbnl.c; drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c",
         how: "DCB of each interface, by netlink (as `dcb pfc show dev IF` and `dcb app show dev IF`); tc/*/traffic_class in \
-              /sys/class/infiniband and ecn/ in /sys/class/net, where the driver has them; /etc/nccl.conf",
+              /sys/class/infiniband and ecn/ in /sys/class/net, where the driver has them; /etc/nccl.conf or /etc/rccl.conf",
     },
     judge: pfc,
 };
@@ -117,7 +117,7 @@ fn pfc(evidence: &Evidence<'_>) -> Judgement {
         ))
         .all_seen(ports.iter().map(|port| seen(port)))
         .all_seen(class_seen(congestion, ports[0]))
-        .remedy(class_remedy(ports[0].2, mask)));
+        .remedy(class_remedy(ports[0].2, mask, congestion.conf)));
     }
     Ok(with_ecn(&ports, &priorities_taken, mask, congestion))
 }
@@ -154,7 +154,7 @@ fn none(ports: &[Port<'_>]) -> Outcome {
 /// The traffic class of a port's RoCE packets, and where it stands.
 fn class<'a>(flow: &'a PortFlow, congestion: &'a Congestion) -> (&'a Reading<u8>, &'static str) {
     match &flow.forced_class {
-        Reading::Absent => (&congestion.nccl_class, NCCL_CONF),
+        Reading::Absent => (&congestion.nccl_class, congestion.conf),
         forced => (forced, "tc/*/traffic_class in /sys/class/infiniband"),
     }
 }
@@ -167,17 +167,17 @@ fn class_seen(congestion: &Congestion, port: &Port<'_>) -> Option<Seen> {
 }
 
 /// Sends RoCE packets where flow control is.
-fn class_remedy(control: &FlowControl, mask: u8) -> String {
+fn class_remedy(control: &FlowControl, mask: u8, conf: &str) -> String {
     let covered = |dscp: &u8| control.dscp.get(dscp).is_some_and(|one| mask >> one & 1 == 1);
     let dscp = Some(USUAL_DSCP).filter(covered).or_else(|| (0..64).find(covered));
     match dscp {
         Some(dscp) => format!(
-            "`NCCL_IB_TC={}` (DSCP {dscp}) in {NCCL_CONF} of every host, or flow control on the priority that is taken",
+            "`NCCL_IB_TC={}` (DSCP {dscp}) in {conf} of every host, or flow control on the priority that is taken",
             dscp << 2 | ECT0
         ),
-        None => "`dcb app add dev IF dscp-prio 26:3` (or `mlnx_qos -i IF --trust dscp`), and NCCL_IB_TC for that DSCP in \
-                 /etc/nccl.conf"
-            .to_owned(),
+        None => format!(
+            "`dcb app add dev IF dscp-prio 26:3` (or `mlnx_qos -i IF --trust dscp`), and NCCL_IB_TC for that DSCP in {conf}"
+        ),
     }
 }
 
@@ -200,8 +200,8 @@ fn taken(
         Reading::Absent => Err(Outcome::unknown(format!(
             "{on}; which one RoCE packets take is up to each job (NCCL_IB_TC)"
         ))
-        .seen("no NCCL_IB_TC", NCCL_CONF)
-        .remedy(class_remedy(control, mask))),
+        .seen("no NCCL_IB_TC", congestion.conf)
+        .remedy(class_remedy(control, mask, congestion.conf))),
         Reading::Known(class) => control.priority(class >> 2).ok_or_else(|| {
             Outcome::unknown(format!(
                 "{on}; which one RoCE packets take at port {} is not known: it gives DSCP {} no priority",
@@ -210,7 +210,7 @@ fn taken(
             ))
             .seen(format!("traffic class {class}"), at)
             .seen(format!("{} DSCPs with a priority", control.dscp.len()), format!("DCB of {}", flow.interface))
-            .remedy(class_remedy(control, mask))
+            .remedy(class_remedy(control, mask, congestion.conf))
         }),
     }
 }
