@@ -90,7 +90,7 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Find the cause of a symptom on this host: a slow job, a module that does not load, a line of a log.
     Doctor(doctor::DoctorArgs),
-    /// What NCCL should be told on this host, what it said in a job, and whether what a benchmark measured is right.
+    /// What to tell NCCL on this host, what it said in a job, and whether a benchmark's result is what it should be.
     #[command(subcommand)]
     Nccl(nccl::NcclCommand),
     /// Write one page of a host (verdict, topology, plan, reboots, history), to attach to a ticket.

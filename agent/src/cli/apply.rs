@@ -20,7 +20,7 @@ pub struct TargetArgs {
     /// Change a root directory that is not running (an image, a mounted disk) instead of this machine.
     #[arg(long, value_name = "DIR", help_heading = "Host")]
     root: Option<PathBuf>,
-    /// Run the image's own tools (update-grub …) inside it by chroot; without it the report names what has to be run.
+    /// Run the image's own tools (update-grub …) inside it by chroot; without it, the report names the tools to run.
     #[arg(long, requires = "root", help_heading = "Host")]
     chroot_tools: bool,
 }
@@ -34,13 +34,13 @@ pub struct ApplyArgs {
     profile: ProfileArgs,
     #[command(flatten)]
     lints: LintArgs,
-    /// Only what acts on the running machine and needs no boot: modules, sysctls, ACS, VFs.
+    /// Only apply what acts on the running machine and needs no reboot: modules, sysctls, ACS, VFs.
     #[arg(long, conflicts_with = "root")]
     live_only: bool,
-    /// Do not ask. Without a terminal nobody is asked.
+    /// Do not ask for confirmation. Without a terminal, none is asked for.
     #[arg(long, short)]
     yes: bool,
-    /// Name every port and file, however many.
+    /// Name every port and file, no matter how many.
     #[arg(long, short)]
     verbose: bool,
     /// Machine-readable report.

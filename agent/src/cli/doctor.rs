@@ -19,25 +19,25 @@ const REPEATED: usize = 80;
 /// `bedplate doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Symptoms:\n{}\nExit status: 0 no cause found; 4 a cause found; 5 cannot tell, for something could not be read, or a log shows \
+    "Symptoms:\n{}\nExit status: 0 no cause found; 4 a cause found; 5 cannot tell, because something could not be read, or a log shows \
      nothing that is known; 1 error.",
     text::list().lines().map(|line| format!("  {line}\n")).collect::<String>()
 ))]
 pub struct DoctorArgs {
     /// A symptom by its id or in words, or a log: NCCL's debug output or the kernel's log, `-` for standard input.
     ///
-    /// Without it every symptom is looked at.
+    /// If none is given, every symptom is checked.
     #[arg(value_name = "SYMPTOM|LOG", num_args = 0..)]
     what: Vec<String>,
     #[command(flatten)]
     host: HostArgs,
-    /// Ask for this profile, too, as `bedplate verify` does.
+    /// Check against this profile as well, as `bedplate verify` does.
     #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
     profile: Option<String>,
     /// Machine-readable (its JSON Schema: `bedplate doctor --json-schema`).
     #[arg(long)]
     json: bool,
-    /// Print the JSON Schema of `--json` and leave.
+    /// Print the JSON Schema of `--json` and exit.
     #[arg(long, exclusive = true)]
     json_schema: bool,
 }
@@ -96,7 +96,7 @@ fn asked(words: &[String]) -> Result<Asked, CliError> {
     let said = brief(&text, REPEATED);
     match matching(&text).as_slice() {
         [symptom] => Ok(Asked::Symptom(symptom)),
-        [] => Err(CliError::request(format!("no symptom is known by `{said}`, and no file is called so"))
+        [] => Err(CliError::request(format!("`{said}` is neither a known symptom nor an existing file"))
             .hinting("`bedplate doctor` without an argument looks for all; `bedplate doctor --help` lists them")),
         several => {
             let ids: Vec<&str> = several.iter().map(|symptom| symptom.id).collect();

@@ -142,9 +142,8 @@ fn snapshot(file: &str) -> Result<Snapshot, CliError> {
             "{file} is larger than 64 MiB: that is no snapshot"
         )));
     }
-    Snapshot::from_text(&text).map_err(|error| {
-        CliError::while_doing(format!("{file} is not a snapshot that can be used"), error)
-    })
+    Snapshot::from_text(&text)
+        .map_err(|error| CliError::while_doing(format!("{file} is not a usable snapshot"), error))
 }
 
 /// The snapshots that the arguments name, in order.

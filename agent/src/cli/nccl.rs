@@ -14,9 +14,9 @@ use super::{CliError, Exit};
 pub enum NcclCommand {
     /// Print the few variables that NCCL needs on this host, with their reasons.
     Env(env::EnvArgs),
-    /// Say how the ranks of a job were connected, and what stood in the way, from its log.
+    /// Say how the ranks of a job were connected, and what got in the way, from its log.
     Log(log::LogArgs),
-    /// Judge what nccl-tests, RCCL-tests or perftest measured, by what this host's links can do.
+    /// Judge what nccl-tests, RCCL-tests or perftest measured against what this host's links can do.
     Perf(perf::PerfArgs),
 }
 

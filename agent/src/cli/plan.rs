@@ -25,7 +25,7 @@ pub struct PlanArgs {
     /// Unified diff of files, and a line for each register, attribute and tool.
     #[arg(long)]
     diff: bool,
-    /// Print the JSON Schema of `--json` and leave.
+    /// Print the JSON Schema of `--json` and exit.
     #[arg(long, exclusive = true)]
     json_schema: bool,
     /// Every reason with its source, and everything that is already right.

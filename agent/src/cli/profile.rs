@@ -27,7 +27,7 @@ pub enum ProfileCommand {
     Check(CheckArgs),
     /// JSON Schema (draft 2020-12) of profile files, for editors.
     Schema,
-    /// What a key means, what it may be, and where that comes from.
+    /// Explain what a key means, which values it takes, and where that comes from.
     Explain(ExplainArgs),
 }
 
@@ -49,13 +49,13 @@ pub struct ShowArgs {
 /// `profile check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// A profile file and the layers over it, in this order. Without any: what is installed in /etc/bedplate, with the
+    /// A profile file and the layers over it, in this order. If none is given: what is installed in /etc/bedplate, with the
     /// layers in profile.d.
     #[arg(value_name = "FILE", conflicts_with = "which_host")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     host: HostArgs,
-    /// Warnings are errors, too.
+    /// Treat warnings as errors.
     #[arg(long)]
     strict: bool,
 }

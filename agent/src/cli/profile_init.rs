@@ -23,7 +23,7 @@ pub struct InitArgs {
     /// is recorded or a demo.
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write over a file that is there.
+    /// Overwrite an existing file.
     #[arg(long)]
     force: bool,
     /// The shipped profile to extend, instead of the one that fits best.
@@ -54,7 +54,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
     {
         // An operator's work may be in it.
         let hint = "look at what would be written with `bedplate profile init -o -`, or write over it with --force";
-        let there = format!("{path} is there already and stays as it is");
+        let there = format!("{path} already exists and was left unchanged");
         return Err(CliError::request(there).hinting(hint));
     }
     let facts = host.facts(Depth::Plan);

@@ -63,8 +63,8 @@ fn text(host: &str, rows: &[Row]) -> String {
         let why = why.join("; ");
         let verdict = match (fits, best) {
             (true, true) => paint(GOOD, &format!("✓ the best match: {why}")),
-            (true, false) => format!("· fits as well: {why}"),
-            (false, _) => paint(FAINT, &format!("· not this host: {why}")),
+            (true, false) => format!("· also fits: {why}"),
+            (false, _) => paint(FAINT, &format!("· not for this host: {why}")),
         };
         // The writer is a String: it cannot fail.
         let _ = writeln!(out, "{}: {description}\n  {verdict}", paint(HEAD, name));

@@ -22,15 +22,15 @@ use crate::report::{holders, json};
 /// `bedplate reboot`.
 #[derive(Debug, Subcommand)]
 pub enum RebootCommand {
-    /// Is one needed, for what, how, when, what is in the way; and which one the last was.
+    /// Show whether a reboot is needed, for what, how, when, and what is blocking it; and which one was the last.
     Status(StatusArgs),
-    /// Reboot this host the way its profile says. Holds, busy devices, inhibitors and the fleet's lock count all the same.
+    /// Reboot this host the way its profile says. Holds, busy devices, inhibitors and the fleet's lock still apply.
     Schedule(ScheduleArgs),
-    /// Take back a reboot that bedplate has announced.
+    /// Cancel a reboot that bedplate has announced.
     Cancel,
     /// Keep bedplate from rebooting this host.
     Hold(HoldArgs),
-    /// Take a hold back.
+    /// Lift a hold.
     Release,
     /// Have the BMC cycle the power: the last step of a shutdown that the daemon announced so.
     #[command(hide = true)]
@@ -48,7 +48,7 @@ pub struct StatusArgs {
 /// `bedplate reboot schedule`.
 #[derive(Debug, Args)]
 pub struct ScheduleArgs {
-    /// Not before so much time has passed: `now` or 0, 30s, 10m, 2h (default: `delay` of the profile).
+    /// Wait at least this long: `now` or 0, 30s, 10m, 2h (default: `delay` of the profile).
     #[arg(long = "in", value_name = "TIME", conflicts_with = "at", value_parser = delay)]
     after: Option<SignedDuration>,
     /// Not before this time: 2026-03-03T03:00Z, or with an offset.
@@ -62,7 +62,7 @@ pub struct ScheduleArgs {
 /// `bedplate reboot hold`.
 #[derive(Debug, Args)]
 pub struct HoldArgs {
-    /// How long: 30m, 4h, 2d. Without: until it is released.
+    /// How long: 30m, 4h, 2d. If omitted: until it is released.
     #[arg(long = "for", value_name = "TIME", value_parser = hold::parse_length)]
     length: Option<SignedDuration>,
     /// Why: shown in the status and the log.

@@ -38,7 +38,7 @@ pub struct RenderArgs {
     out: Option<PathBuf>,
     /// Write nothing, compare: print how the files in DIR differ from those that would be written, as a unified diff.
     /// Exit status 2 if one differs, is missing, is not executable as it should be, or is left over: written for this
-    /// target earlier, and not any more. Other files are not looked at. 0 if all is the same.
+    /// target earlier, but no longer part of it. Other files are ignored. 0 if nothing differs.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "json"])]
     check: Option<PathBuf>,
     /// Fail with exit status 4, and write nothing, if the target cannot express something that the profile asks for.
@@ -222,7 +222,7 @@ fn printed(rendered: &Rendered) -> String {
 fn write(dir: &Path, file: &render::OutFile) -> Result<(), CliError> {
     let cannot = || format!("cannot write to {}", dir.display());
     std::fs::create_dir_all(dir).map_err(|error| {
-        CliError::while_doing(format!("cannot make the directory {}", dir.display()), error)
+        CliError::while_doing(format!("cannot create the directory {}", dir.display()), error)
     })?;
     // DIR may be an image root, with links that lead out of it.
     let mut writer =

@@ -13,23 +13,23 @@ use crate::revert::{RevertPlan, Step};
 pub struct RevertArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Show what would be put back, and leave.
+    /// Show what would be put back, and exit.
     #[arg(long)]
     dry_run: bool,
-    /// With `--dry-run`: end with 2 if there is anything to put back.
+    /// With `--dry-run`: exit with 2 if there is anything to put back.
     #[arg(long, requires = "dry_run")]
     exit_code: bool,
-    /// Put back what others have changed since, too.
+    /// Also put back what others have changed since.
     #[arg(long)]
     force: bool,
-    /// Keep the daemon from undoing it: it only observes, over reboots too, until `bedplate release`. Without, a revert is
+    /// Keep the daemon from undoing it: it only observes, even across reboots, until `bedplate release`. Without this, a revert is
     /// refused while a daemon enforces the profile.
     #[arg(long, conflicts_with = "root")]
     hold: bool,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long, short)]
     yes: bool,
-    /// Name every port and file, however many.
+    /// Name every port and file, no matter how many.
     #[arg(long, short)]
     verbose: bool,
     /// Machine-readable report.

@@ -17,7 +17,7 @@ pub struct SnapshotArgs {
     /// to be harmless are masked all the same.
     #[arg(long)]
     with_identifiers: bool,
-    /// Say of each file what was masked or left out.
+    /// Say what was masked or left out of each file.
     #[arg(long)]
     show_redactions: bool,
     #[command(flatten)]

@@ -34,7 +34,7 @@ pub struct StatusArgs {
     /// Machine-readable.
     #[arg(long)]
     json: bool,
-    /// Wait until the host is ready, at most so long (default: `ready_timeout` of the profile), and end with 0 in any
+    /// Wait until the host is ready, for at most this long (default: `ready_timeout` of the profile), and exit with 0 in any
     /// case: for units that have to start all the same.
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "", value_parser = limit)]
     wait: Option<Limit>,
@@ -77,7 +77,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             None => {
                 if !args.json {
                     output::status(&format!(
-                        "no daemon answers ({why}): this is what this command read itself"
+                        "no daemon answers ({why}): this command read the host itself"
                     ));
                     if let Some(remedy) = why.remedy() {
                         output::status(&format!("  {remedy}"));

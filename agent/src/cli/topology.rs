@@ -25,7 +25,7 @@ const LEFT_OUT: &str = "sysfs does not know NVLink, the GPUs' compute capability
 #[command(
     after_help = "Exit status: 0 shown; 2 --import found a disagreement; 5 the PCI devices cannot be read, or \
         for --nccl-xml not all of them; 1 error; 64 usage. Of \
-        several hosts: 1 if one could not be shown, or else 2, 5, 0, in this order."
+        several hosts: 1 if one could not be shown, otherwise the first of 2, 5, 0 that applies."
 )]
 pub struct TopologyArgs {
     #[command(flatten)]
@@ -39,16 +39,16 @@ pub struct TopologyArgs {
     /// Machine-readable, with the bridges above each device (its JSON Schema: `bedplate topology --json-schema`).
     #[arg(long)]
     json: bool,
-    /// Print the JSON Schema of `--json` and leave.
+    /// Print the JSON Schema of `--json` and exit.
     #[arg(long, exclusive = true)]
     json_schema: bool,
-    /// The file that NCCL dumps and reads (NCCL_TOPO_FILE), as far as sysfs knows it; for one host.
+    /// The file that NCCL dumps and reads (NCCL_TOPO_FILE), as far as it can be derived from sysfs; for one host.
     #[arg(long, conflicts_with_all = ["json", "all", "vfs"])]
     nccl_xml: bool,
     /// Say where FILE and sysfs disagree: an XML topology of NCCL, or the text of `nvidia-smi topo -m`. Exit with 2 if they do.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all", "vfs", "nccl_xml"])]
     import: Option<PathBuf>,
-    /// A picture, as a file of its own that shows what was read where one points at it; for one host.
+    /// A standalone picture that shows what was read when you point at something; for one host.
     #[arg(long, conflicts_with_all = ["json", "all", "vfs", "nccl_xml", "import"])]
     svg: bool,
     /// A page with the picture, the matrix, and the pairs with their reasons: one file without script; for one host.

@@ -15,12 +15,12 @@ use crate::verify::{Answer, CHECKS, NOT_LOOKED_AT, SelectError, Selection};
 #[derive(Debug, Args)]
 #[command(
     after_help = format!("Not looked at: {NOT_LOOKED_AT}.\n\nExit status: 0 ready; 4 not ready; 5 cannot tell: something \
-        could not be read; 1 error; 64 usage. Of several hosts: 1 if one could not be judged, or else 4, 5, 0, in this order.")
+        could not be read; 1 error; 64 usage. Of several hosts: 1 if one could not be judged, otherwise the first of 4, 5, 0 that applies.")
 )]
 pub struct VerifyArgs {
     #[command(flatten)]
     host: HostArgs,
-    /// Ask for this profile, too: a shipped profile's name, a TOML file, or a directory of TOML files of which the best match
+    /// Check against this profile as well: a shipped profile's name, a TOML file, or a directory of TOML files of which the best match
     /// is taken. Default: what is in /etc/bedplate of the host; without one the host alone is judged.
     #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
     profile: Option<String>,
@@ -33,13 +33,13 @@ pub struct VerifyArgs {
     /// What a check looks at, why, how, and where the facts come from; an id, a group, a pattern, or `all`.
     #[arg(long, value_name = "ID", exclusive = true, help_heading = "Checks")]
     explain: Option<String>,
-    /// One line for each check, and leave.
+    /// List the checks, one line each, and exit.
     #[arg(long, exclusive = true, help_heading = "Checks")]
     list: bool,
     /// Machine-readable (its JSON Schema: `bedplate verify --json-schema`).
     #[arg(long)]
     json: bool,
-    /// Print the JSON Schema of `--json` and leave.
+    /// Print the JSON Schema of `--json` and exit.
     #[arg(long, exclusive = true)]
     json_schema: bool,
     /// What passed as well, and everything that was read.

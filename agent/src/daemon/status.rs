@@ -302,7 +302,7 @@ impl Status {
         } else if !self.pending.is_empty() || self.reboot.is_needed() {
             let what = subjects(&mut self.pending.iter().map(|one| one.subject.clone()));
             let what = if what.is_empty() { "a change".to_owned() } else { what };
-            (State::WaitingForBoot, format!("{what} counts only after a boot"))
+            (State::WaitingForBoot, format!("{what} takes effect only after a boot"))
         } else {
             (State::Converged, IN_EFFECT.to_owned())
         };

@@ -10,7 +10,7 @@ use crate::host::Reading;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MatchError {
     /// No profile's conditions all hold.
-    #[error("no profile is for this machine; name one, or give one of these a matching [match]:{}", list(.0))]
+    #[error("no profile matches this machine; name one, or give one of these a matching [match]:{}", list(.0))]
     NoneFits(Vec<Misfit>),
     /// Several profiles fit, and none has more specific conditions than the others.
     #[error("several profiles are for this machine: {}; name one, or make the [match] of one more specific", .0.join(", "))]

@@ -267,7 +267,7 @@ pub fn history(ledger: &Ledger) -> String {
         }
     }
     if out.is_empty() {
-        out.push_str("bedplate has done nothing on this host\n");
+        out.push_str("bedplate has not changed anything on this host\n");
     }
     out
 }

@@ -52,7 +52,7 @@ pub fn diagnosis(diagnosis: &Diagnosis, log: Option<&str>) -> String {
         remedy(&mut out, asked);
     }
     for asked in &diagnosis.excluded {
-        let sign = if asked.verdict == Verdict::NotApplicable { "n/a:" } else { "not it:" };
+        let sign = if asked.verdict == Verdict::NotApplicable { "n/a:" } else { "ruled out:" };
         let _ =
             writeln!(out, "  {} {}: {}", paint(FAINT, sign), asked.check, one_line(&asked.finding));
     }
@@ -101,7 +101,7 @@ fn remedy(out: &mut String, asked: &Asked) {
 
 /// Every symptom: those with a cause here by their first one, the others by a line.
 pub fn overview(all: &[Diagnosis]) -> String {
-    let mut out = format!("{}\n", paint(HEAD, "what is here that can cause"));
+    let mut out = format!("{}\n", paint(HEAD, "causes found on this host, by symptom"));
     let width = SYMPTOMS.iter().map(|symptom| symptom.id.len()).max().unwrap_or_default();
     for diagnosis in all {
         let (sign, text) = match (diagnosis.answer, diagnosis.causes.first()) {
@@ -129,7 +129,7 @@ pub fn log_line(name: &str, log: &Recognised) -> String {
         count => format!("; {count} with GPUDirect RDMA (/GDRDMA)"),
     };
     let found = match (log.symptoms().count(), log.direct) {
-        (0, 0) => "none that bedplate knows: of NCCL it needs NCCL_DEBUG=INFO".to_owned(),
+        (0, 0) => "none that bedplate recognises: NCCL's log needs NCCL_DEBUG=INFO".to_owned(),
         (count, _) => format!("symptoms: {count}"),
     };
     let (name, lines) = (one_line(name), log.lines);

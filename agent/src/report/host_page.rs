@@ -208,7 +208,7 @@ fn history(history: &Reading<Vec<Run>>, page: &mut Markup) {
         }
     };
     if runs.is_empty() {
-        return page.element("p", &[], "bedplate has done nothing on this host.");
+        return page.element("p", &[], "bedplate has not changed anything on this host.");
     }
     // The newest first: it is what one asks for.
     let rows = runs.iter().rev().map(|run| {

@@ -108,7 +108,7 @@ impl Shown<'_> {
             .map(|(version, rccl)| format!("{} {version}", if *rccl { "RCCL" } else { "NCCL" }));
         let versions: Vec<String> = versions.take(4).collect();
         let versions = match versions.is_empty() {
-            true => "NCCL of a version that is not said".to_owned(),
+            true => "NCCL of unknown version".to_owned(),
             false => versions.join(", "),
         };
         let ranks = log.workers.iter().filter_map(|one| one.rank).map(|(_, ranks)| ranks).max();

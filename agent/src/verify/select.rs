@@ -14,7 +14,7 @@ pub enum SelectError {
         word: String,
     },
     /// No check is left: a host that was asked nothing is not ready.
-    #[error("no check is left of those that were asked for")]
+    #[error("no check is left after applying --check and --skip")]
     Nothing,
 }
 

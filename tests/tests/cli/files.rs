@@ -178,7 +178,7 @@ fn places_that_cannot_be_written_are_named() {
     session.file("file", "x");
     let (status, said) = render(&session, "file");
     assert_eq!(status, 1);
-    assert!(said.contains("cannot make the directory file"), "{said}");
+    assert!(said.contains("cannot create the directory file"), "{said}");
     session.file(&format!("taken/{DROP_IN}/x"), "");
     let (status, said) = render(&session, "taken");
     assert_eq!(status, 1);

@@ -82,7 +82,7 @@ fn what_is_there_stays_unless_forced() {
     assert_eq!(second.status.code(), Some(1));
     let said = text(&second.stderr);
     assert!(
-        said.contains("is there already and stays as it is") && said.contains("--force"),
+        said.contains("already exists and was left unchanged") && said.contains("--force"),
         "{said}"
     );
     assert_eq!(std::fs::read_to_string(&path).expect("mine"), "# mine\n");

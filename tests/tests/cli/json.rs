@@ -71,7 +71,7 @@ fn several_hosts_are_one_document_each_that_names_its_file() {
         let output = session.run(&[command, "--json", "--snapshot", "fleet/*.bp"]);
         assert_eq!(output.status.code(), Some(1));
         assert!(
-            text(&output.stderr).contains("fleet/b.bp is not a snapshot"),
+            text(&output.stderr).contains("fleet/b.bp is not a usable snapshot"),
             "{}",
             text(&output.stderr)
         );

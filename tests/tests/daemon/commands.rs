@@ -11,7 +11,7 @@ fn what_waits_is_shown(rig: &Rig) {
     let (code, said) = rig.run(&["status"]);
     assert_eq!(code, Some(3), "{said}");
     for line in [
-        "not ready: iommu=pt counts only after a boot",
+        "not ready: iommu=pt takes effect only after a boot",
         "cmdline iommu=pt  [next cold boot]",
         "left to an operator",
     ] {

@@ -281,7 +281,7 @@ fn the_bus_goes_and_comes_back() {
         let (code, said) = rig.run(&["status", "--state-root", &root]);
         assert_eq!(code, Some(3), "{said}");
         assert!(said.contains("bedplate runs, but it is off the bus"), "{said}");
-        assert!(said.contains("iommu=pt counts only after a boot"), "{said}");
+        assert!(said.contains("iommu=pt takes effect only after a boot"), "{said}");
     });
     until("back on the bus", || rig.status().is_some());
     until("still announced", || announced(&rig));

@@ -16,7 +16,7 @@ use crate::topology::Distance;
 /// `bedplate nccl env`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Put it into /etc/nccl.conf of the host (RCCL: /etc/rccl.conf), or into the job; what a job sets itself goes before the file.\n\n\
+    after_help = "Put it into /etc/nccl.conf of the host (RCCL: /etc/rccl.conf), or into the job; what a job sets itself takes precedence over the file.\n\n\
 Exit status: 0 printed; 4 no RDMA port is ACTIVE; 5 ports or PCI devices could not be read; 1 error; 64 usage."
 )]
 pub struct EnvArgs {
@@ -37,7 +37,7 @@ pub struct EnvArgs {
     /// Machine-readable (its JSON Schema: `bedplate nccl env --json-schema`).
     #[arg(long)]
     json: bool,
-    /// Print the JSON Schema of `--json` and leave.
+    /// Print the JSON Schema of `--json` and exit.
     #[arg(long, exclusive = true)]
     json_schema: bool,
 }

@@ -42,7 +42,7 @@ pub struct LogArgs {
     /// Machine-readable (its JSON Schema: `bedplate nccl log --json-schema`).
     #[arg(long)]
     json: bool,
-    /// Print the JSON Schema of `--json` and leave.
+    /// Print the JSON Schema of `--json` and exit.
     #[arg(long, exclusive = true)]
     json_schema: bool,
 }
@@ -200,7 +200,7 @@ fn one(
                 node: node.clone(),
                 ranks: ranks.clone(),
                 weight: Weight::Note,
-                cause: "nothing that is known to cause it shows there now".to_owned(),
+                cause: "no known cause shows there now".to_owned(),
                 remedy: None,
             });
         }

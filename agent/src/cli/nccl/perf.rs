@@ -39,7 +39,7 @@ pub struct PerfArgs {
     /// alltoall …
     #[arg(long, value_name = "NAME")]
     test: Option<Test>,
-    /// A picture: one file without script.
+    /// A picture: one file without scripts.
     #[arg(long, conflicts_with = "json")]
     svg: bool,
     /// Draw the plot with plain characters.
@@ -51,7 +51,7 @@ pub struct PerfArgs {
     /// Machine-readable (its JSON Schema: `bedplate nccl perf --json-schema`).
     #[arg(long)]
     json: bool,
-    /// Print the JSON Schema of `--json` and leave.
+    /// Print the JSON Schema of `--json` and exit.
     #[arg(long, exclusive = true)]
     json_schema: bool,
 }

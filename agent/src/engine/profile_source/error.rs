@@ -59,7 +59,7 @@ pub enum SourceError {
         name: String,
     },
     /// A directory without profiles.
-    #[error("{place} holds no profile: no file in it ends in .toml")]
+    #[error("{place} contains no profile: no file in it ends in .toml")]
     Empty {
         /// The directory.
         place: String,

@@ -19,7 +19,7 @@ const MOST_ABOVE: usize = 8;
 /// Length of the longest config space (PCI Express Base Specification, 7.2.2).
 const LONGEST_CONFIG: u16 = 4096;
 
-/// Why a text is not a snapshot that can be used.
+/// Why a text is not a usable snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// Some other file.

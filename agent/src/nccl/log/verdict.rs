@@ -95,7 +95,7 @@ fn of_what_is_shown(log: &Log, findings: &[Finding]) -> (Verdict, String) {
     let wanted = "run it with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH";
     match () {
         () if log.said == 0 => {
-            (Verdict::CannotTell, format!("no line of NCCL's is in it: {wanted}"))
+            (Verdict::CannotTell, format!("it contains no line from NCCL: {wanted}"))
         }
         () if sockets + staged > 0 => {
             let words = match (staged, sockets, direct) {
@@ -309,7 +309,7 @@ fn unfinished(log: &Log, findings: &mut Vec<Finding>) {
         findings.push(Finding {
             weight: Weight::Note,
             is_cause: false,
-            text: format!("{}: the setup begins and is not said to end", ranks(those())),
+            text: format!("{}: the log shows setup starting but not finishing", ranks(those())),
             seen: Some(Seen { count: 1, first }),
             remedy: Some(
                 "if the job hangs: look for the first error of the other nodes".to_owned(),

@@ -128,7 +128,7 @@ fn one(run: Run, limit: Result<Limit, String>) -> Judged {
         Err(why) => findings.push(Finding {
             verdict: Verdict::CannotTell,
             line: run.line,
-            text: format!("the limit cannot be told: {why}"),
+            text: format!("the limit cannot be determined: {why}"),
         }),
     }
     findings.sort_by_key(|finding| finding.line);

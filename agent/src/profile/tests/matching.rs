@@ -102,7 +102,7 @@ fn no_profile_is_an_answer_with_reasons() {
     ];
     assert_eq!(
         pick(&profiles, &facts).unwrap_err().to_string(),
-        "no profile is for this machine; name one, or give one of these a matching [match]:\n  \
+        "no profile matches this machine; name one, or give one of these a matching [match]:\n  \
          a: CPU vendor is arm, not intel; architecture is aarch64, not x86_64\n  \
          b: DMI system vendor is `NVIDIA`, not `Dell*`\n  \
          c: 0 PCI functions are 10de:2330 or 10de:*, not at least 8\n  \

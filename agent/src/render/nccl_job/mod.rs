@@ -207,7 +207,7 @@ pub(super) fn render(build: &Contributions, options: &Options) -> Result<Rendere
         rendered.notes.push(note.to_owned());
     }
     rendered.notes.push(
-        "the job changes no host: its nodes have to be what the profile says already (`bedplate verify` on each)"
+        "the job changes no host: its nodes must already match the profile (`bedplate verify` on each)"
             .to_owned(),
     );
     Ok(rendered)
@@ -222,7 +222,7 @@ fn of_one_host(job: &Job, rendered: &mut Rendered) {
                 .to_owned(),
         ),
         Some(_) if job.nodes > 1 => rendered.notes.push(
-            "NCCL_IB_HCA is that of the host that this was rendered for: the other nodes have to be of its model"
+            "NCCL_IB_HCA is that of the host that this was rendered for: the other nodes have to be the same model"
                 .to_owned(),
         ),
         Some(_) => {}

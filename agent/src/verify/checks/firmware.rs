@@ -220,7 +220,7 @@ fn bar1_size(evidence: &Evidence<'_>) -> Judgement {
     if small.is_empty() {
         let largest = gpus.first().and_then(|gpu| rebar::largest(gpu)).map_or(0, |bar| bar.size);
         return Ok(Outcome::pass(format!(
-            "{}: {}, and no more to be had",
+            "{}: {}, and no larger size is available",
             counted(gpus.len(), "GPU"),
             size(largest)
         )));
