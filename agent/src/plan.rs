@@ -3,6 +3,7 @@
 pub mod allowed;
 mod content;
 mod form;
+mod next_boot;
 mod waiting;
 
 use schemars::JsonSchema;
@@ -12,6 +13,7 @@ use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
 
 pub use content::FileContent;
+pub use next_boot::NextBoot;
 pub use waiting::{Pending, PendingInvisible};
 
 /// The name of a kind, as its row in the table says it. (A name of its own keeps serde from borrowing it.)
@@ -376,6 +378,9 @@ pub struct Plan {
     pub body: KindPlan,
     /// What the changes and pending items ask for together.
     pub reboot: RebootNeed,
+    /// Whether the machine can be expected to come back from a reboot. Left out of JSON when it can.
+    #[serde(default, skip_serializing_if = "NextBoot::is_sound")]
+    pub next_boot: NextBoot,
 }
 
 impl Plan {

@@ -225,7 +225,7 @@ mod tests {
                 "rehearse": false, "fleetlock": null
             },
             "done": [], "warnings": [], "changes": [], "blockers": [], "unknowns": [], "pending": [],
-            "need": "none", "hash": "", "cause": null, "watch": { "directories": [], "attributes": [] },
+            "need": "none", "next_boot": { "state": "sound" }, "hash": "", "cause": null, "watch": { "directories": [], "attributes": [] },
             "devices": devices, "facts": {}, "checks": [], "plan_json": "",
         }))
         .unwrap()

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::checks::Checked;
 use crate::kind::Watch;
 use crate::kind::cmdline::diagnosis::Cause;
-use crate::plan::{Blocker, Change, Effect, Item, Pending, Plan, RebootNeed, Unknown};
+use crate::plan::{Blocker, Change, Effect, Item, NextBoot, Pending, Plan, RebootNeed, Unknown};
 use crate::profile::model::{Agent, Reboot};
 
 /// With this the worker begins a line that says what it is at; the answer is the last line of its output.
@@ -45,6 +45,8 @@ pub struct Observation {
     pub pending: Vec<Pending>,
     /// What the host waits for.
     pub need: RebootNeed,
+    /// Whether the machine can be expected to come back from a reboot.
+    pub next_boot: NextBoot,
     /// Names what waits, in a way that is the same before a boot and after one that did not help.
     pub hash: String,
     /// Why what waits is not in effect, by the four states of the command line.

@@ -186,6 +186,7 @@ fn seen(
         unknowns: shown.body.unknowns.clone(),
         pending: shown.body.pending.clone(),
         need: engine::waits_for(plan),
+        next_boot: shown.next_boot.clone(),
         hash: observation::hash(plan),
         cause: cause(reader, planned).map(public::cause),
         watch: watch(&loaded.profile, facts, reader),

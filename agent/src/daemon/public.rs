@@ -93,6 +93,7 @@ pub fn plan(plan: &Plan, words: &Words) -> Plan {
         masked(values.chain([&mut pending.subject]));
     }
     body.allowed.iter_mut().for_each(|one| MASKED.clone_into(&mut one.reason));
+    masked(plan.next_boot.reasons_mut());
     plan
 }
 

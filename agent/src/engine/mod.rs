@@ -86,7 +86,8 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
         defer_live_changes(facts.host, &mut body.changes);
     }
     let reboot = reboot_need(facts.host, &body);
-    Outcome { plan: Plan { profile: profile.name.clone(), body, reboot }, desired }
+    let next_boot = cmdline::soundness(reader, facts);
+    Outcome { plan: Plan { profile: profile.name.clone(), body, reboot, next_boot }, desired }
 }
 
 fn append(body: &mut KindPlan, more: KindPlan) {

@@ -94,7 +94,7 @@ mod tests {
     use crate::facts::names::FILES;
     use crate::facts::{Depth, observe};
     use crate::host::Reader as _;
-    use crate::plan::{KindPlan, Plan, RebootNeed, Unknown};
+    use crate::plan::{KindPlan, NextBoot, Plan, RebootNeed, Unknown};
     use crate::record::Recorder;
     use crate::report::text;
 
@@ -128,7 +128,12 @@ mod tests {
             let names = Names::new(&recorder, &facts);
             let unknown = Unknown { kind: "sriov", subject: subject.into(), reason: "why".into() };
             let body = KindPlan { unknowns: vec![unknown], ..KindPlan::default() };
-            let plan = Plan { profile: "p".into(), body, reboot: RebootNeed::None };
+            let plan = Plan {
+                profile: "p".into(),
+                body,
+                reboot: RebootNeed::None,
+                next_boot: NextBoot::Sound,
+            };
             let shown = text::with_names(&plan, "host", text::Detail::default(), Some(&names));
             let read = recorder.finish().read(FILES[0]).is_ok();
             (read, shown.contains("PF 0000:19:00.0, Mellanox ConnectX-7 (15b3:1021): unknown: why"))

@@ -7,7 +7,7 @@ use bedplate::apply::{self, Answer, ApplyReport, Executor};
 use bedplate::host::Reader;
 use bedplate::ledger::Ledger;
 use bedplate::plan::{
-    Action, Change, Check, Effect, FileContent, KindPlan, Plan, RebootNeed, WayBack,
+    Action, Change, Check, Effect, FileContent, KindPlan, NextBoot, Plan, RebootNeed, WayBack,
 };
 use bedplate::revert::{self, RevertPlan, RevertReport};
 use bedplate_tests::fake::tools::GRUB_CFG;
@@ -95,7 +95,7 @@ pub fn write(path: &str, before: &str, after: &str) -> Action {
 
 pub fn plan_of(changes: Vec<Change>) -> Plan {
     let body = KindPlan { changes, ..KindPlan::default() };
-    Plan { profile: "test".into(), body, reboot: RebootNeed::None }
+    Plan { profile: "test".into(), body, reboot: RebootNeed::None, next_boot: NextBoot::Sound }
 }
 
 pub fn update_grub() -> Action {

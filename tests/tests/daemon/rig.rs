@@ -321,7 +321,7 @@ pub fn right(rig: &Rig) -> Value {
             "jitter_s": 0, "inhibitor_wait_s": 3600, "busy_devices": false, "idle_holders": [], "busy_command": [], "command": [],
             "rtc_wakes": false, "rehearse": false, "fleetlock": null
         },
-        "done": [], "warnings": [], "changes": [], "blockers": [], "unknowns": [], "pending": [], "need": "none",
+        "done": [], "warnings": [], "changes": [], "blockers": [], "unknowns": [], "pending": [], "need": "none", "next_boot": {"state": "sound"},
         "hash": "nothing", "cause": null,
         "watch": { "directories": [rig.path("watched").display().to_string()], "attributes": [] },
         "facts": { "iommu": "identity", "vfs": "7" },

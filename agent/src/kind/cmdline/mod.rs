@@ -27,6 +27,7 @@ mod resolve;
 pub(crate) mod section;
 pub mod show;
 mod situation;
+mod soundness;
 mod states;
 mod wanted_edit;
 
@@ -38,6 +39,7 @@ pub use iommu_off::{iommu_off, iommu_off_by_others};
 pub use next_kernel::next_kernel;
 pub use once::lasting_kernel;
 pub use ostree::KARGS_FILE as BOOTC_KARGS;
+pub use soundness::soundness;
 
 use super::{Context, Kind};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
