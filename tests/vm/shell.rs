@@ -20,7 +20,7 @@ const LEAVE: u8 = 0x1d;
 #[derive(Parser)]
 #[command(name = "cargo vm-shell", bin_name = "cargo vm-shell")]
 struct Arguments {
-    /// Which machine: bookworm, bios, no-iommu, amd, trixie, systemd-boot, uki
+    /// Which machine: bookworm, bios, no-iommu, amd, trixie, separate-boot, btrfs, systemd-boot, uki
     #[arg(default_value = "bookworm", value_parser = machine)]
     machine: Machine,
     /// Put a file of this machine into the node first (may be repeated)

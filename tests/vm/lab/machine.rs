@@ -61,6 +61,28 @@ pub enum Loader {
     Uki,
 }
 
+/// Where the root file system and /boot are on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// One ext4 file system.
+    Plain,
+    /// /boot on a partition of its own: paths in the boot menu begin below it.
+    SeparateBoot,
+    /// btrfs, root in the subvolume `@rootfs`: paths in the boot menu begin with its name.
+    Btrfs,
+}
+
+impl Layout {
+    /// Its name, as `build-image` takes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::SeparateBoot => "boot",
+            Self::Btrfs => "btrfs",
+        }
+    }
+}
+
 /// One virtual GPU node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Machine {
@@ -74,6 +96,8 @@ pub struct Machine {
     pub iommu: Iommu,
     /// The boot loader.
     pub loader: Loader,
+    /// The disk.
+    pub layout: Layout,
 }
 
 /// The everyday machine: bookworm, UEFI, GRUB, VT-d.
@@ -83,6 +107,7 @@ pub const BOOKWORM: Machine = Machine {
     firmware: Firmware::Uefi,
     iommu: Iommu::Intel,
     loader: Loader::Grub,
+    layout: Layout::Plain,
 };
 /// The same disk, started by SeaBIOS.
 pub const BIOS: Machine = Machine { name: "bios", firmware: Firmware::Bios, ..BOOKWORM };
@@ -92,6 +117,11 @@ pub const NO_IOMMU: Machine = Machine { name: "no-iommu", iommu: Iommu::None, ..
 pub const AMD: Machine = Machine { name: "amd", iommu: Iommu::Amd, ..BOOKWORM };
 /// A newer kernel, systemd and GRUB.
 pub const TRIXIE: Machine = Machine { name: "trixie", suite: Suite::Trixie, ..BOOKWORM };
+/// /boot on a partition of its own.
+pub const SEPARATE_BOOT: Machine =
+    Machine { name: "separate-boot", layout: Layout::SeparateBoot, ..TRIXIE };
+/// Root in a subvolume of btrfs.
+pub const BTRFS: Machine = Machine { name: "btrfs", layout: Layout::Btrfs, ..TRIXIE };
 /// systemd-boot, entries.
 pub const SYSTEMD_BOOT: Machine =
     Machine { name: "systemd-boot", loader: Loader::SystemdBoot, ..TRIXIE };
@@ -99,7 +129,8 @@ pub const SYSTEMD_BOOT: Machine =
 pub const UKI: Machine = Machine { name: "uki", loader: Loader::Uki, ..TRIXIE };
 
 /// All of them.
-pub const MACHINES: [Machine; 7] = [BOOKWORM, BIOS, NO_IOMMU, AMD, TRIXIE, SYSTEMD_BOOT, UKI];
+pub const MACHINES: [Machine; 9] =
+    [BOOKWORM, BIOS, NO_IOMMU, AMD, TRIXIE, SEPARATE_BOOT, BTRFS, SYSTEMD_BOOT, UKI];
 
 /// QEMU's own BMC. It refuses to cycle the power (`ipmi_do_hw_op`, hw/ipmi/ipmi.c).
 pub(super) const OWN_BMC: &str = "ipmi-bmc-sim,id=bmc";

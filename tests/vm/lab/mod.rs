@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 
 pub use agent::Output;
 pub use case::{Case, Scenario};
-pub use machine::{Firmware, Loader, MACHINES, Machine, Suite};
+pub use machine::{Firmware, Layout, Loader, MACHINES, Machine, Suite};
 pub use node::Node;
 
 /// What goes wrong in the lab, in words for the person at it.
@@ -125,7 +125,7 @@ impl Lab {
     /// When the disk cannot be built.
     pub fn new_disk(&self, machine: Machine, dir: &Path, program: &Path) -> Result<Node> {
         let image = dir.join("image.qcow2");
-        self.build_image(machine.suite, &image, Some(program))?;
+        self.build_image(machine, &image, Some(program))?;
         overlay(&image, dir)?;
         Node::new(machine, &self.qemu, dir)
     }
@@ -155,7 +155,7 @@ impl Lab {
 
     /// Directory of the saved machine as Debian boots it.
     fn base(&self, machine: Machine) -> Result<PathBuf> {
-        let image = self.image(machine.suite)?;
+        let image = self.image(machine)?;
         let anywhere = machine.arguments(Path::new(""), Path::new(""));
         // How a base is made counts as much as what it is made of.
         let how = (include_str!("mod.rs"), include_str!("systemd-boot.sh"));
@@ -198,26 +198,29 @@ impl Lab {
     }
 
     fn fresh_disk(&self, machine: Machine, dir: &Path) -> Result<()> {
-        overlay(&self.image(machine.suite)?, dir)
+        overlay(&self.image(machine)?, dir)
     }
 
     /// The disk as Debian's packages make it.
-    fn image(&self, suite: Suite) -> Result<PathBuf> {
+    fn image(&self, machine: Machine) -> Result<PathBuf> {
         let script = self.sources.join("build-image");
         let key = key(&(fs::read(&script)?, fs::read(self.sources.join("mirror"))?));
-        let image = self.dir.join(format!("{}-{key}.qcow2", suite.name()));
+        let name = format!("{}-{}-", machine.suite.name(), machine.layout.name());
+        let image = self.dir.join(format!("{name}{key}.qcow2"));
         if image.exists() {
             return Ok(image);
         }
-        self.remove_older(&format!("{}-", suite.name()))?;
-        self.build_image(suite, &image, None)?;
+        self.remove_older(&name)?;
+        self.build_image(machine, &image, None)?;
         Ok(image)
     }
 
-    fn build_image(&self, suite: Suite, image: &Path, program: Option<&Path>) -> Result<()> {
-        eprintln!("building the {} disk (about half a minute)", suite.name());
+    fn build_image(&self, machine: Machine, image: &Path, program: Option<&Path>) -> Result<()> {
+        let (suite, layout) = (machine.suite.name(), machine.layout.name());
+        eprintln!("building the {suite} disk, {layout} (about half a minute)");
         let built = Command::new(self.sources.join("build-image"))
-            .arg(suite.name())
+            .arg(suite)
+            .arg(layout)
             .arg(image)
             .arg(self.dir.join("packages"))
             .args(program)
@@ -226,7 +229,7 @@ impl Lab {
         if built.success() {
             return Ok(());
         }
-        fail(format!("tests/vm/build-image {} failed", suite.name()))
+        fail(format!("tests/vm/build-image {suite} {layout} failed"))
     }
 
     fn install(&self, node: &Node) -> Result<()> {

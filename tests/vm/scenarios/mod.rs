@@ -2,6 +2,7 @@
 
 mod acs;
 mod acs_boot;
+mod boot_entry;
 mod boot_states;
 mod cmdline;
 mod confined;
@@ -9,6 +10,7 @@ mod crash;
 mod daemon;
 mod fat;
 mod guest;
+mod hold;
 mod image;
 mod iommu;
 mod modules;
@@ -16,6 +18,7 @@ mod packages;
 mod provision;
 mod reboot;
 mod revert;
+mod services;
 mod session;
 mod snapshot;
 mod sriov;
@@ -68,6 +71,7 @@ fn all() -> Vec<Scenario> {
         verify::SCENARIOS,
         cmdline::SCENARIOS,
         boot_states::SCENARIOS,
+        boot_entry::SCENARIOS,
         systemd_boot::SCENARIOS,
         crash::SCENARIOS,
         fat::SCENARIOS,
@@ -75,6 +79,8 @@ fn all() -> Vec<Scenario> {
         confined::SCENARIOS,
         upkeep::SCENARIOS,
         reboot::SCENARIOS,
+        hold::SCENARIOS,
+        services::SCENARIOS,
         session::SCENARIOS,
         packages::SCENARIOS,
     ]
