@@ -6,7 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::Sender;
-use zbus::OwnedFd;
+use zbus::fdo::{PropertiesChanged, PropertiesChangedStream, PropertiesProxy};
+use zbus::proxy::{CacheProperties, OwnerChangedStream};
+use zbus::{Connection, OwnedFd};
 
 use super::events::Trigger;
 use crate::reboot::method::Prepared;
@@ -34,12 +36,18 @@ pub trait Manager {
     /// A shutdown is under way: until its job has ended, well or not.
     #[zbus(property(emits_changed_signal = "false"))]
     fn preparing_for_shutdown(&self) -> zbus::Result<bool>;
-    /// What is inhibited by block inhibitors, colon-separated; it signals its changes.
-    #[zbus(property)]
-    fn block_inhibited(&self) -> zbus::Result<String>;
     /// A shutdown begins (true), or has come to nothing (false).
     #[zbus(signal)]
     fn prepare_for_shutdown(&self, start: bool) -> zbus::Result<()>;
+}
+
+/// logind on this bus, asked anew for each property. zbus keeps the error of a first answer for as long as a proxy that
+/// caches lives, so one question to a logind that is still starting would be the last.
+///
+/// # Errors
+/// The bus has ended.
+pub async fn manager(bus: &Connection) -> zbus::Result<ManagerProxy<'static>> {
+    ManagerProxy::builder(bus).cache_properties(CacheProperties::No).build().await
 }
 
 /// `shutdown.target` of PID 1: every way down but `reboot -f` leads through it.
@@ -58,12 +66,10 @@ trait ShutdownTarget {
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 /// Whether PID 1 is on its way down: from then on it starts no unit, whose job would be against that of `shutdown.target`.
-pub async fn machine_stops(bus: &zbus::Connection) -> bool {
+pub async fn machine_stops(bus: &Connection) -> bool {
     let asked = async {
-        let target = ShutdownTargetProxy::builder(bus)
-            .cache_properties(zbus::proxy::CacheProperties::No)
-            .build()
-            .await?;
+        let target =
+            ShutdownTargetProxy::builder(bus).cache_properties(CacheProperties::No).build().await?;
         target.job().await
     };
     tokio::time::timeout(ANSWER_LIMIT, asked)
@@ -226,19 +232,73 @@ pub fn time(usec: u64) -> Timestamp {
 /// Name of the trigger that asks for a decision only, not for a look.
 pub const CHANGED: &str = "logind";
 
-/// Inhibitors come and go, shutdowns begin or come to nothing.
+/// Sends a trigger when inhibitors come or go, when a shutdown begins or comes to nothing, and when logind itself comes or
+/// goes. Returns when the signals end or cannot be had.
 pub async fn watch(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
-    let trigger = || Trigger { what: CHANGED.into(), profile: false };
-    let mut inhibited = logind.receive_block_inhibited_changed().await;
-    let Ok(mut shutdowns) = logind.receive_prepare_for_shutdown().await else { return };
-    loop {
-        tokio::select! {
-            Some(_) = next(&mut inhibited) => {}
-            // The end of this one is the end of the bus.
-            signal = next(&mut shutdowns) => if signal.is_none() { return },
-        }
-        let _ = to.try_send(trigger());
+    let Ok(mut signals) = Signals::subscribe(&logind).await else { return };
+    while signals.next().await {
+        let _ = to.try_send(Trigger { what: CHANGED.into(), profile: false });
     }
+}
+
+/// Time between two questions to a logind that does not answer.
+const PROBE: Duration = Duration::from_secs(2);
+
+/// Asks logind until it answers, then sends a trigger. Much cheaper than a decision, which asks others, too.
+pub async fn probe(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
+    loop {
+        tokio::time::sleep(PROBE).await;
+        if logind.scheduled_shutdown().await.is_ok() {
+            let _ = to.send(Trigger { what: CHANGED.into(), profile: false }).await;
+            return;
+        }
+    }
+}
+
+/// The signals of logind that a decision depends on.
+struct Signals {
+    properties: PropertiesChangedStream,
+    shutdowns: PrepareForShutdownStream,
+    owners: OwnerChangedStream<'static>,
+}
+
+impl Signals {
+    async fn subscribe(logind: &ManagerProxy<'static>) -> zbus::Result<Self> {
+        let logind_proxy = logind.inner();
+        let properties = PropertiesProxy::builder(logind_proxy.connection())
+            .destination(logind_proxy.destination().to_owned())
+            .path(logind_proxy.path().to_owned())
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await?;
+        Ok(Signals {
+            properties: properties.receive_properties_changed().await?,
+            shutdowns: logind.receive_prepare_for_shutdown().await?,
+            owners: logind_proxy.receive_owner_changed().await?,
+        })
+    }
+
+    /// Waits for the next one that matters; `false`: the bus has ended.
+    async fn next(&mut self) -> bool {
+        loop {
+            tokio::select! {
+                changed = next(&mut self.properties) => match changed {
+                    Some(changed) if !of_inhibitors(&changed) => {}
+                    signal => return signal.is_some(),
+                },
+                signal = next(&mut self.shutdowns) => return signal.is_some(),
+                owner = next(&mut self.owners) => return owner.is_some(),
+            }
+        }
+    }
+}
+
+/// Whether a change of logind's properties is one of its block inhibitors. One that cannot be read counts as one.
+fn of_inhibitors(changed: &PropertiesChanged) -> bool {
+    let named = "BlockInhibited";
+    changed.args().map_or(true, |args| {
+        args.changed_properties.contains_key(named) || args.invalidated_properties.contains(&named)
+    })
 }
 
 /// The next item of a stream.

@@ -32,6 +32,7 @@ use super::journal::{self, say};
 use super::launch::Launch;
 use super::links::Links;
 use super::log_changes::Logged;
+use super::logind::ManagerProxy;
 use super::observation::Observation;
 use super::release_memory;
 use super::remind::Reminder;
@@ -100,8 +101,12 @@ struct Daemon {
     /// Says what is no longer heard: apart from triggers, of which one may be dropped.
     to_lost: Sender<Lost>,
     lost: Receiver<Lost>,
+    /// logind on this bus.
+    logind: Option<ManagerProxy<'static>>,
     /// Listens to signals of logind for as long as there is this bus.
     listening: Option<JoinHandle<()>>,
+    /// Asks a logind that did not answer.
+    probing: Option<JoinHandle<()>>,
     /// That they do not arrive was logged.
     unheard: bool,
     to_triggers: Sender<Trigger>,
@@ -170,7 +175,9 @@ impl Daemon {
             bus_again: None,
             to_lost,
             lost,
+            logind: None,
             listening: None,
+            probing: None,
             unheard: false,
             to_triggers,
             triggers,
@@ -342,6 +349,7 @@ impl Daemon {
             {
                 self.status.reason = format!("{}: {}", self.status.reason, cause.describe());
             }
+            self.probe_logind();
         }
         self.publish().await;
     }

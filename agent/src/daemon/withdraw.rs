@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::logind::{self, Announced, ManagerProxy};
+use super::logind::{self, Announced};
 use super::store::{Store, StoreError};
 use super::{export, reboot_required};
 use crate::error_chain::chain;
@@ -82,7 +82,7 @@ pub async fn call_off(root: &Path) -> Result<Option<Timestamp>, CallOffError> {
 /// Takes back what logind has scheduled if it is this; whether it was.
 async fn cancel(announced: &Announced) -> Result<bool, LogindError> {
     let ask = async {
-        let logind = ManagerProxy::new(&zbus::Connection::system().await?).await?;
+        let logind = logind::manager(&zbus::Connection::system().await?).await?;
         let (kind, usec) = logind.scheduled_shutdown().await?;
         if !announced.is(&kind, usec) {
             return Ok(false);

@@ -1,9 +1,15 @@
-//! Signals of logind: they are heard after logind was restarted, and that they are not is noticed.
+//! logind is restarted, alone or with dbus: its signals are heard after that, and it is asked again after an answer that
+//! failed.
+
+use std::time::{Duration, Instant};
 
 use bedplate::daemon::status::State;
 
 use super::by_itself::{ELSEWHERE, HOLD, with_a_link_for_a_hold};
-use super::rig::{Rig, right, until};
+use super::rig::{Rig, right, until, waiting};
+
+/// Longest time until the daemon has noticed that logind answers again.
+const RECOVERY: Duration = Duration::from_secs(5);
 
 /// A host that is right: nothing but a signal of logind makes the daemon decide, and so read the hold that no event tells of.
 fn decides_by_a_signal(rig: &Rig) {
@@ -48,4 +54,61 @@ fn a_watch_that_ends_is_noticed_and_begun_again() {
         rig.status().is_some_and(|status| status.held.is_some())
     });
     assert!(!rig.logged("the system bus is gone"), "{}", rig.read("log"));
+}
+
+#[test]
+fn logind_whose_first_answer_failed_is_asked_again() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.login.lock().expect("not poisoned").starting = true;
+    rig.restart_logind();
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("asked in vain", || rig.logged("cannot ask logind what is scheduled"));
+    // Nobody signals it.
+    rig.logind_answers();
+    let begun = Instant::now();
+    until("announced", || rig.asked_of_logind().contains(&"schedule reboot".to_owned()));
+    assert!(begun.elapsed() < RECOVERY, "{:?}\n{}", begun.elapsed(), rig.read("log"));
+}
+
+#[test]
+fn reboot_can_be_asked_for_after_dbus_restart() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || rig.asked_of_logind().contains(&"schedule reboot".to_owned()));
+    let reboot = |rig: &Rig, cancel: bool| {
+        rig.runtime.block_on(async {
+            let agent = rig.agent().await?;
+            match cancel {
+                true => agent.cancel_reboot().await.map(|_| ()),
+                false => agent.schedule_reboot("an operator", 0).await.map(|_| ()),
+            }
+        })
+    };
+    rig.restart_bus(|rig| {
+        until("noticed", || rig.logged("the system bus is gone"));
+        rig.login.lock().expect("not poisoned").starting = true;
+    });
+    until("asked in vain", || rig.logged("cannot ask logind what is scheduled"));
+    rig.logind_answers();
+    let begun = Instant::now();
+    until("taken back", || reboot(&rig, true).is_ok());
+    reboot(&rig, false).expect("it can be asked for again");
+    until("announced again", || rig.login.lock().expect("not poisoned").scheduled.is_some());
+    assert!(begun.elapsed() < RECOVERY, "{:?}\n{}", begun.elapsed(), rig.read("log"));
+}
+
+#[test]
+fn logind_that_comes_back_is_asked_at_once() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || rig.asked_of_logind().contains(&"schedule reboot".to_owned()));
+    // Taken back while it is away; that is its own decision, so that no event but its return tells of it.
+    rig.login.lock().expect("not poisoned").scheduled = None;
+    rig.restart_logind();
+    let begun = Instant::now();
+    rig.until("called off", |status| status.reboot.called_off.is_some());
+    assert!(begun.elapsed() < RECOVERY, "{:?}\n{}", begun.elapsed(), rig.read("log"));
 }

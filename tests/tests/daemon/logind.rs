@@ -24,6 +24,8 @@ pub struct Login {
     pub preparing: bool,
     /// How long it takes to answer what changes something.
     pub slow: Duration,
+    /// It has its name and fails every call.
+    pub starting: bool,
 }
 
 /// `shutdown.target` of PID 1.
@@ -95,6 +97,8 @@ impl FakeLogind {
     async fn prepare_for_shutdown(emitter: &SignalEmitter<'_>, start: bool) -> zbus::Result<()>;
 }
 
+const PATH: &str = "/org/freedesktop/login1";
+
 /// Puts both on the bus.
 pub fn serve(
     runtime: &tokio::runtime::Runtime,
@@ -102,12 +106,14 @@ pub fn serve(
     login: &Arc<Mutex<Login>>,
 ) -> zbus::Connection {
     runtime.block_on(async {
-        zbus::connection::Builder::address(address)
-            .serve_at("/org/freedesktop/login1", FakeLogind(login.clone()))
-            .serve_at(
-                "/org/freedesktop/systemd1/unit/shutdown_2etarget",
-                FakeShutdownTarget(login.clone()),
-            )
+        let mut builder = zbus::connection::Builder::address(address).serve_at(
+            "/org/freedesktop/systemd1/unit/shutdown_2etarget",
+            FakeShutdownTarget(login.clone()),
+        );
+        if !login.lock().expect("not poisoned").starting {
+            builder = builder.serve_at(PATH, FakeLogind(login.clone()));
+        }
+        builder
             .name("org.freedesktop.login1")
             .name("org.freedesktop.systemd1")
             .build()
@@ -117,6 +123,13 @@ pub fn serve(
 }
 
 impl Rig {
+    /// logind with `starting` begins to answer, without a signal.
+    pub fn logind_answers(&self) {
+        self.login.lock().expect("not poisoned").starting = false;
+        let served = self.logind.object_server().at(PATH, FakeLogind(self.login.clone()));
+        assert!(self.runtime.block_on(served).expect("it is served").is_none());
+    }
+
     /// Sets the inhibitors and says so on the bus, as logind does.
     pub fn inhibit(&self, who: &[&str]) {
         let inhibitor = |who: &&str| {
@@ -125,10 +138,7 @@ impl Rig {
         self.login.lock().expect("not poisoned").inhibitors = who.iter().map(inhibitor).collect();
         self.runtime.block_on(async {
             let object = self.logind.object_server();
-            let object = object
-                .interface::<_, FakeLogind>("/org/freedesktop/login1")
-                .await
-                .expect("it is served");
+            let object = object.interface::<_, FakeLogind>(PATH).await.expect("it is served");
             object
                 .get()
                 .await

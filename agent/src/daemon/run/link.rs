@@ -8,6 +8,7 @@ use super::Daemon;
 use crate::daemon::bus::{self, Agent, Authority, Lost};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind::{self, ManagerProxy};
+use crate::reboot::state::{RebootState, WaitsFor};
 
 /// A bus that takes longer is as good as none.
 const BUS_LIMIT: Duration = Duration::from_secs(5);
@@ -35,7 +36,7 @@ impl Daemon {
                     &format!("{text}: {} is not to be had: {error}", bus::OPERATORS),
                 );
             }
-            let logind = ManagerProxy::new(&own).await.ok();
+            let logind = logind::manager(&own).await.ok();
             Ok::<_, zbus::Error>((bus, own, logind))
         };
         // One that accepts and stays silent must not keep the loop from the host.
@@ -64,7 +65,23 @@ impl Daemon {
             // The loop listens for as long as it lives.
             let _ = lost.send(Lost::LogindSignals).await;
         }));
+        self.logind.clone_from(&logind);
         self.restart.set_logind(logind);
+    }
+
+    /// Has logind asked until it answers, where the reboot waits for that.
+    pub(super) fn probe_logind(&mut self) {
+        let waits = match &self.status.reboot.state {
+            RebootState::Waiting { why, .. } => {
+                why.iter().any(|reason| reason.waits_for == WaitsFor::Logind)
+            }
+            _ => false,
+        };
+        let probing = self.probing.as_ref().is_some_and(|task| !task.is_finished());
+        if let Some(logind) = self.logind.as_ref().filter(|_| waits && !probing) {
+            let probe = logind::probe(logind.clone(), self.to_triggers.clone());
+            self.probing = Some(tokio::spawn(probe));
+        }
     }
 
     /// The bus is there and has refused a subscription, say. A client that has failed at one stays useless: another one.
@@ -73,7 +90,7 @@ impl Daemon {
         if !std::mem::replace(&mut self.unheard, true) {
             say(journal::IMPAIRED, UNHEARD);
         }
-        let logind = ManagerProxy::new(bus).await.ok();
+        let logind = logind::manager(bus).await.ok();
         self.listen(logind);
         self.decide().await;
     }
@@ -85,9 +102,10 @@ impl Daemon {
         // Of two connections one may be left, with the name.
         let _ = bus.close().await;
         self.own_bus = None;
-        if let Some(listening) = self.listening.take() {
-            listening.abort();
+        for task in [self.listening.take(), self.probing.take()].into_iter().flatten() {
+            task.abort();
         }
+        self.logind = None;
         self.restart.set_logind(None);
         self.bus_again = Some((Instant::now() + BUS_AGAIN.0, BUS_AGAIN.0));
         say(
