@@ -57,6 +57,7 @@ files() {
     '644 systemd/bedplate-check@.service /usr/lib/systemd/system/bedplate-check@.service' \
     '644 systemd/bedplate-ready.service /usr/lib/systemd/system/bedplate-ready.service' \
     '644 systemd/bedplate-ready.target /usr/lib/systemd/system/bedplate-ready.target' \
+    '644 systemd/bedplate-is-ready.target /usr/lib/systemd/system/bedplate-is-ready.target' \
     '755 systemd/system-shutdown/bedplate /usr/lib/systemd/system-shutdown/bedplate' \
     '644 systemd/catalog/bedplate.catalog /usr/lib/systemd/catalog/bedplate.catalog' \
     '644 systemd/dbus/org.bedplate.Agent1.conf /usr/share/dbus-1/system.d/org.bedplate.Agent1.conf' \
@@ -205,7 +206,9 @@ if [ -n "$uninstall" ]; then
     # again what is withdrawn.
     "$tool" reboot cancel >/dev/null 2>&1 || true
     systemctl disable --now bedplate bedplate-boot 2>/dev/null || true
-    for unit in worker loader holders check; do systemctl stop "bedplate-$unit.socket" 2>/dev/null || true; done
+    for unit in worker.socket loader.socket holders.socket check.socket is-ready.target ready.target ready.service; do
+      systemctl stop "bedplate-$unit" 2>/dev/null || true
+    done
   fi
   if [ -x "$tool" ]; then
     put_back

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use bedplate::daemon::ready_target;
 use bedplate_tests::fixtures;
 use bedplate_tests::program::install_sh as script;
 
@@ -74,6 +75,49 @@ fn what_may_load_modules_is_the_worker_and_that() {
         // What hangs in one of them counts against the limit of all.
         let unit = read(&format!("bedplate-{name}@.service"));
         assert!(unit.lines().any(|line| line == "Slice=system-bedplate.slice"), "{name}");
+    }
+}
+
+#[test]
+fn target_that_follows_the_verdict_ends_with_the_daemon() {
+    let root = tempfile::tempdir().expect("a directory");
+    assert!(script(&["--destdir", &root.path().display().to_string()]).status.success());
+    let units = root.path().join("usr/lib/systemd/system");
+    let unit = std::fs::read_to_string(units.join(ready_target::UNIT)).expect("installed");
+    let condition = format!("ConditionPathExists={}", ready_target::MARKER);
+    for line in ["BindsTo=bedplate.service", "After=bedplate.service", &condition] {
+        assert!(unit.lines().any(|own| own == line), "{line} is not in\n{unit}");
+    }
+    // It is nobody's to enable: that would start it before the verdict.
+    assert!(!unit.contains("[Install]"), "{unit}");
+    if let Some(analyze) = fixtures::tool("systemd-analyze") {
+        let root = format!("--root={}", root.path().display());
+        let said = Command::new(analyze)
+            .args(["verify", "--man=no", "--recursive-errors=no", &root, ready_target::UNIT])
+            .output()
+            .expect("it starts");
+        let text = String::from_utf8_lossy(&said.stderr);
+        assert!(!text.contains(ready_target::UNIT), "{text}");
+    }
+}
+
+/// Both ways to uninstall stop them: a target whose file is gone stays active.
+#[test]
+fn uninstalling_stops_the_targets() {
+    let read = |path: &str| {
+        std::fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).expect("ours")
+    };
+    let install = read("install.sh");
+    let stopped = install.lines().find(|line| line.contains("for unit in worker.socket"));
+    let stopped = stopped.expect("the units that --uninstall stops");
+    let package = read("packaging/scripts/common.sh");
+    for unit in ["is-ready.target", "ready.target", "ready.service"] {
+        assert!(stopped.split([' ', ';']).any(|word| word == unit), "{unit}: {stopped}");
+        let of_package = package.lines().any(|line| {
+            line.contains("systemctl stop")
+                && line.split(' ').any(|word| word == format!("bedplate-{unit}"))
+        });
+        assert!(of_package, "{unit}: {package}");
     }
 }
 

@@ -30,6 +30,7 @@ pub mod observe;
 pub mod on_demand;
 pub mod public;
 pub mod public_file;
+pub mod ready_target;
 pub mod reboot_required;
 pub mod relay;
 pub mod release_memory;

@@ -34,6 +34,7 @@ use super::links::Links;
 use super::log_changes::Logged;
 use super::logind::ManagerProxy;
 use super::observation::Observation;
+use super::ready_target::ReadyTarget;
 use super::release_memory;
 use super::remind::Reminder;
 use super::restart::Restart;
@@ -121,6 +122,7 @@ struct Daemon {
     status: Status,
     observation: Option<Observation>,
     written: Written,
+    ready_target: ReadyTarget,
     unmarked: Option<publish::Unmarked>,
     born: Instant,
     seen: u64,
@@ -168,6 +170,7 @@ impl Daemon {
         let now = Instant::now();
         let mut daemon = Daemon {
             reminder: Reminder::new(options.remind_every),
+            ready_target: ReadyTarget::new(&options.root),
             options,
             shown,
             bus: None,

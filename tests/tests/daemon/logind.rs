@@ -26,6 +26,10 @@ pub struct Login {
     pub slow: Duration,
     /// It has its name and fails every call.
     pub starting: bool,
+    /// Units of PID 1 that are active.
+    pub active: Vec<String>,
+    /// Every change of these: `start NAME`, `stop NAME`.
+    pub jobs: Vec<String>,
 }
 
 /// `shutdown.target` of PID 1.
@@ -37,6 +41,30 @@ impl FakeShutdownTarget {
     fn job(&self) -> (u32, zbus::OwnedObjectPath) {
         let id = u32::from(self.0.lock().expect("not poisoned").stops);
         (id, zbus::ObjectPath::from_static_str_unchecked("/").into())
+    }
+}
+
+/// PID 1, as far as it starts and stops units.
+pub struct FakeManager(pub Arc<Mutex<Login>>);
+
+#[interface(name = "org.freedesktop.systemd1.Manager")]
+impl FakeManager {
+    fn start_unit(&self, name: &str, _mode: &str) -> zbus::OwnedObjectPath {
+        let mut login = self.0.lock().expect("not poisoned");
+        if !login.active.iter().any(|unit| unit == name) {
+            login.active.push(name.to_owned());
+            login.jobs.push(format!("start {name}"));
+        }
+        zbus::ObjectPath::from_static_str_unchecked("/").into()
+    }
+
+    fn stop_unit(&self, name: &str, _mode: &str) -> zbus::OwnedObjectPath {
+        let mut login = self.0.lock().expect("not poisoned");
+        if login.active.iter().any(|unit| unit == name) {
+            login.active.retain(|unit| unit != name);
+            login.jobs.push(format!("stop {name}"));
+        }
+        zbus::ObjectPath::from_static_str_unchecked("/").into()
     }
 }
 
@@ -106,10 +134,12 @@ pub fn serve(
     login: &Arc<Mutex<Login>>,
 ) -> zbus::Connection {
     runtime.block_on(async {
-        let mut builder = zbus::connection::Builder::address(address).serve_at(
-            "/org/freedesktop/systemd1/unit/shutdown_2etarget",
-            FakeShutdownTarget(login.clone()),
-        );
+        let mut builder = zbus::connection::Builder::address(address)
+            .serve_at("/org/freedesktop/systemd1", FakeManager(login.clone()))
+            .serve_at(
+                "/org/freedesktop/systemd1/unit/shutdown_2etarget",
+                FakeShutdownTarget(login.clone()),
+            );
         if !login.lock().expect("not poisoned").starting {
             builder = builder.serve_at(PATH, FakeLogind(login.clone()));
         }

@@ -19,6 +19,7 @@ mod logind;
 mod node;
 mod policy;
 mod quiet;
+mod ready_target;
 mod reboot_methods;
 mod reboots;
 mod replaced;

@@ -48,6 +48,7 @@ fn what_is_installed_is_taken_out_again() {
         ("/usr/lib/systemd/system/bedplate-loader@.service.d/modules.conf", 0o644),
         ("/usr/lib/systemd/system/bedplate-ready.service", 0o644),
         ("/usr/lib/systemd/system/bedplate-ready.target", 0o644),
+        ("/usr/lib/systemd/system/bedplate-is-ready.target", 0o644),
         ("/usr/lib/systemd/system-shutdown/bedplate", 0o755),
         ("/usr/lib/systemd/catalog/bedplate.catalog", 0o644),
         ("/usr/share/dbus-1/system.d/org.bedplate.Agent1.conf", 0o644),

@@ -171,6 +171,7 @@ fn rebooted(node: &Node, profile: &str) -> Result<()> {
     let status = node.expect(0, "bedplate reboot status")?;
     check!(status.contains("not needed"), "bedplate reboot status:\n{status}");
     node.ok("systemctl start bedplate-ready.target && systemctl is-active bedplate-ready.target")?;
+    until(node, "the target follows", "systemctl is-active bedplate-is-ready.target")?;
     check!(
         node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"),
         "the record"
@@ -196,9 +197,13 @@ fn judged(node: &Node) -> Result<()> {
         "bedplate status:\n{status}"
     );
     node.ok(&metric("fail"))?;
+    // The latch stays.
+    node.ok("sleep 1; ! systemctl is-active -q bedplate-is-ready.target && systemctl is-active bedplate-ready.target")?;
+    node.ok("! systemctl start bedplate-is-ready.target || ! systemctl is-active -q bedplate-is-ready.target")?;
     node.ok(&format!("rm {UNIT}"))?;
     node.run("bedplate reconcile")?;
     node.expect(0, "bedplate status")?;
+    until(node, "the target follows", "systemctl is-active bedplate-is-ready.target")?;
     node.ok(&format!("! {}", metric("fail"))).map(drop)
 }
 

@@ -47,6 +47,7 @@ impl Daemon {
             tokio::spawn(bus::watch(connection.clone(), self.to_lost.clone()));
         }
         self.listen(logind);
+        self.ready_target.connected(Some(own.clone()));
         (self.bus, self.own_bus) = (Some(bus), Some(own));
         self.bus_again = None;
         Ok(())
@@ -106,6 +107,7 @@ impl Daemon {
             task.abort();
         }
         self.logind = None;
+        self.ready_target.connected(None);
         self.restart.set_logind(None);
         self.bus_again = Some((Instant::now() + BUS_AGAIN.0, BUS_AGAIN.0));
         say(

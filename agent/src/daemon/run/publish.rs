@@ -9,6 +9,7 @@ use super::Daemon;
 use crate::daemon::bus::{self, Agent};
 use crate::daemon::export;
 use crate::daemon::journal::{self, say};
+use crate::daemon::ready_target;
 use crate::daemon::reboot_required;
 use crate::daemon::restart::LOOK_AGAIN;
 use crate::daemon::status::Status;
@@ -60,6 +61,9 @@ impl Daemon {
         };
         for wrong in export::write(&self.options.root, &now, &mut self.written) {
             say(journal::IMPAIRED, &wrong);
+        }
+        if let Err(error) = self.ready_target.publish(&now) {
+            say(journal::IMPAIRED, &format!("cannot write {}: {error}", ready_target::MARKER));
         }
         self.mark(&now).await;
         let before = {
