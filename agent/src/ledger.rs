@@ -221,6 +221,17 @@ pub struct Unfinished {
     pub change: String,
     /// The file before that change, to be put back if the change fails.
     pub before: FileState,
+    /// Contents that the change writes to the file (`null` = absent), and that tools which it ran left there. Any other
+    /// content is another program's work: it is not put back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrote: Vec<Option<Sha>>,
+}
+
+impl Unfinished {
+    /// A change that begins at this state.
+    pub fn new(change: &str, before: FileState) -> Self {
+        Unfinished { change: change.to_owned(), before, wrote: Vec::new() }
+    }
 }
 
 /// A sysfs attribute that bedplate has written; only the boot that saw it can give it back.

@@ -1,5 +1,6 @@
 //! One change: done whole, or taken back whole.
 
+use super::action::file::Undone;
 use super::action::{self, Task, UndoList};
 use super::error::StepError;
 use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, describe};
@@ -246,8 +247,7 @@ fn taken_back(
     parts: &Parts,
     undo: UndoList,
 ) -> Restored {
-    let mut restored = undo_all(store, &change.id, undo);
-    let whole = restored.left.is_empty();
+    let (mut restored, whole) = undo_all(store, earlier, &change.id, undo);
     // On disk the ledger promises too much so far, never too little.
     let noted = store.update_ledger(|ledger| {
         if !whole {
@@ -270,16 +270,31 @@ fn taken_back(
     restored
 }
 
-/// Take everything back, the last first, then the files and the directories made for them. The ledger is settled in
-/// memory only.
-fn undo_all(store: &mut Store, change: &str, undo: UndoList) -> Restored {
+/// Takes everything back, the last first, then the files and the directories made for them. Returns also whether nothing of
+/// bedplate's work is left. The ledger is settled in memory only.
+fn undo_all(store: &mut Store, earlier: &Ledger, change: &str, undo: UndoList) -> (Restored, bool) {
     let mut restored = Restored::default();
     for step in undo.iter().rev() {
-        restored.add(step.subject(), step.run(store).map(|()| true));
+        match step.run(store) {
+            Ok(()) => restored.back.push(step.subject()),
+            Err(error) => restored.leave(step.subject(), chain(&error)),
+        }
     }
+    let mut whole = restored.left.is_empty();
     let files = store.ledger.unfinished_of(change);
     for path in &files {
-        restored.add(path.clone(), action::file::undo(store, path));
+        match action::file::undo(store, path, earlier.files.get(path)) {
+            Ok(Undone::Unchanged) => {}
+            Ok(Undone::Back) => restored.back.push(path.clone()),
+            Ok(Undone::Edited { written }) => {
+                whole &= !written;
+                restored.leave(path.clone(), if written { EDITED_AFTER } else { EDITED_BEFORE });
+            }
+            Err(error) => {
+                whole = false;
+                restored.leave(path.clone(), chain(&error));
+            }
+        }
     }
     let above =
         |directory: &String| files.iter().any(|file| file.starts_with(&format!("{directory}/")));
@@ -291,16 +306,16 @@ fn undo_all(store: &mut Store, change: &str, undo: UndoList) -> Restored {
             store.ledger.directories.remove(&directory);
         }
     }
-    restored
+    (restored, whole)
 }
 
+/// Why a file stays that bedplate had written.
+const EDITED_AFTER: &str = "another program has changed it since bedplate wrote it";
+/// Why a file stays that bedplate had not written.
+const EDITED_BEFORE: &str = "another program has changed it, and bedplate has not written it";
+
 impl Restored {
-    /// `Ok(false)`: it was still as before.
-    fn add(&mut self, subject: String, result: Result<bool, StepError>) {
-        match result {
-            Ok(true) => self.back.push(subject),
-            Ok(false) => {}
-            Err(error) => self.left.push(Left { subject, why: chain(&error) }),
-        }
+    fn leave(&mut self, subject: String, why: impl Into<String>) {
+        self.left.push(Left { subject, why: why.into() });
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::error::{ContentError, StepError};
-use crate::host::{ReadError, Reader, Writer, boot_id};
+use crate::host::{Expected, ReadError, Reader, Writer, boot_id};
 use crate::ledger::{self, FileState, Ledger, Sha};
 use crate::value::PciAddress;
 
@@ -23,6 +23,8 @@ pub(crate) struct Store<'a> {
     pub ledger: &'a mut Ledger,
     /// PFs that did not answer in time, and may still be at it: whatever else is asked of them would wait for that.
     pub silent: BTreeSet<PciAddress>,
+    /// Files that this run has written, or was about to write, itself.
+    pub written: BTreeSet<String>,
     /// The ledger's text on disk.
     saved: String,
 }
@@ -32,7 +34,7 @@ impl<'a> Store<'a> {
     pub fn new(reader: &'a dyn Reader, writer: &'a mut dyn Writer, ledger: &'a mut Ledger) -> Self {
         // A ledger that cannot be text cannot be saved later either: then the error is reported.
         let saved = ledger.text().unwrap_or_default();
-        Store { reader, writer, ledger, silent: BTreeSet::new(), saved }
+        Store { reader, writer, ledger, silent: BTreeSet::new(), written: BTreeSet::new(), saved }
     }
 
     /// Change the ledger, durably; if that fails it stays as it was.
@@ -102,16 +104,22 @@ impl<'a> Store<'a> {
         Ok(self.writer.replace_file(&sha.blob(), bytes, 0o600)?)
     }
 
-    /// Make a file be as it was: content, owner, mode, attributes.
-    pub fn restore_file(&mut self, path: &str, to: &FileState) -> Result<(), StepError> {
-        if self.file(path).is_ok_and(|found| found.state == *to) {
+    /// Make a file that still is as `found` be as it was: content, owner, mode, attributes.
+    pub fn restore_file(
+        &mut self,
+        path: &str,
+        found: &FoundFile,
+        to: &FileState,
+    ) -> Result<(), StepError> {
+        if found.state == *to {
             return Ok(());
         }
+        let expected = Expected::Content(found.bytes.as_deref());
         match to {
-            FileState::Absent => self.writer.remove_file(path),
+            FileState::Absent => self.writer.remove_expected(path, expected),
             FileState::File { sha256, meta } => {
                 let content = saved_content(self.reader, sha256)?;
-                self.writer.restore_file(path, &content, meta)
+                self.writer.restore_expected(path, &content, meta, expected)
             }
         }?;
         expect_written(self.file(path)?.state == *to, path)

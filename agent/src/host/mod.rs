@@ -292,22 +292,64 @@ impl fmt::Display for ToolEnd {
     }
 }
 
+/// What a file must hold at the moment in which it is replaced or removed: another program's edit is never overwritten.
+#[derive(Debug, Clone, Copy)]
+pub enum Expected<'a> {
+    /// Anything, for files that only bedplate writes.
+    Anything,
+    /// These bytes; `None`: there is no file.
+    Content(Option<&'a [u8]>),
+}
+
 /// The write half of a host. Each method is one step that either happens whole or not at all.
 pub trait Writer {
     /// Atomically make `path` hold `bytes` (temp file in the same directory, fsync, rename, fsync directory), keeping
-    /// owner, mode and xattrs of what was there; `mode` is for a new file. Missing parent directories are made.
-    fn replace_file(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError>;
+    /// owner, mode and xattrs of what was there; `mode` is for a new file. Missing parent directories are made. Refused
+    /// where `path` does not hold what is expected.
+    fn replace_expected(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        mode: u32,
+        expected: Expected<'_>,
+    ) -> Result<(), WriteError>;
 
-    /// The same, but with owner, mode and xattrs as given instead of those of what is there: the way back.
-    fn restore_file(&mut self, path: &str, bytes: &[u8], meta: &FileMeta)
-    -> Result<(), WriteError>;
+    /// The same, whatever `path` holds.
+    fn replace_file(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
+        self.replace_expected(path, bytes, mode, Expected::Anything)
+    }
+
+    /// Replaces like [`Writer::replace_expected`], but with owner, mode and xattrs as given instead of those of what is
+    /// there: the way back.
+    fn restore_expected(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        meta: &FileMeta,
+        expected: Expected<'_>,
+    ) -> Result<(), WriteError>;
+
+    /// The same, whatever `path` holds.
+    fn restore_file(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        meta: &FileMeta,
+    ) -> Result<(), WriteError> {
+        self.restore_expected(path, bytes, meta, Expected::Anything)
+    }
 
     /// What a replacement would keep; `None` = nothing there. Refuses, before anything is written, what
     /// [`Writer::replace_file`] would refuse: a directory, a device, a dangling symbolic link.
     fn file_meta(&self, path: &str) -> Result<Option<FileMeta>, WriteError>;
 
-    /// Remove a file (and make that durable). Not being there is success.
-    fn remove_file(&mut self, path: &str) -> Result<(), WriteError>;
+    /// Remove a file (and make that durable). Not being there is success. Refused where it does not hold what is expected.
+    fn remove_expected(&mut self, path: &str, expected: Expected<'_>) -> Result<(), WriteError>;
+
+    /// The same, whatever `path` holds.
+    fn remove_file(&mut self, path: &str) -> Result<(), WriteError> {
+        self.remove_expected(path, Expected::Anything)
+    }
 
     /// Make a directory with `mode`, and missing parents. Being there already is success and changes nothing.
     fn make_directory(&mut self, path: &str, mode: u32) -> Result<(), WriteError>;

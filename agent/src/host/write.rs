@@ -22,7 +22,7 @@ use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::Mode;
 
 use super::image::{ImageError, ImageRoot};
-use super::{FileMeta, NicError, ToolOutput, WriteError, Writer, grub_mkconfig, tool};
+use super::{Expected, FileMeta, NicError, ToolOutput, WriteError, Writer, grub_mkconfig, tool};
 use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
 pub use own::{remove_own_directory, remove_own_file, replace_own_file, replace_public_file};
@@ -118,18 +118,25 @@ impl DirWriter {
 }
 
 impl Writer for DirWriter {
-    fn replace_file(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
-        self.replace(path, bytes, replace::Keep::Found { new_mode: mode })
+    fn replace_expected(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        mode: u32,
+        expected: Expected<'_>,
+    ) -> Result<(), WriteError> {
+        self.replace(path, bytes, replace::Keep::Found { new_mode: mode }, expected)
             .map_err(|fault| fault.about("replace", path))
     }
 
-    fn restore_file(
+    fn restore_expected(
         &mut self,
         path: &str,
         bytes: &[u8],
         meta: &FileMeta,
+        expected: Expected<'_>,
     ) -> Result<(), WriteError> {
-        self.replace(path, bytes, replace::Keep::Given(meta))
+        self.replace(path, bytes, replace::Keep::Given(meta), expected)
             .map_err(|fault| fault.about("restore", path))
     }
 
@@ -141,8 +148,8 @@ impl Writer for DirWriter {
         look().map_err(|fault| fault.about("replace", path))
     }
 
-    fn remove_file(&mut self, path: &str) -> Result<(), WriteError> {
-        self.remove(path).map_err(|fault| fault.about("remove", path))
+    fn remove_expected(&mut self, path: &str, expected: Expected<'_>) -> Result<(), WriteError> {
+        self.remove(path, expected).map_err(|fault| fault.about("remove", path))
     }
 
     fn make_directory(&mut self, path: &str, mode: u32) -> Result<(), WriteError> {

@@ -44,8 +44,9 @@ impl Ledger {
         // Written directly: from here on it is not (only) a tool's product.
         record.generator = None;
         if !record.ours.contains(&to) {
-            record.ours.push(to);
+            record.ours.push(to.clone());
         }
+        record.unfinished.iter_mut().for_each(|cut| cut.wrote.push(to.clone()));
     }
 
     /// A tool is about to rewrite a file; `now` is what is there, `generator` set if the tool makes it from others.
@@ -78,23 +79,70 @@ impl Ledger {
         record.edited |= !known && record.generator.is_none();
         // A change that was cut short keeps what was there before it, unless the file has been changed since. Of a tool that
         // was cut short nothing is known: what it left may be half a file.
-        let before = match record.unfinished.take() {
-            Some(earlier) if known || record.generator.is_some() => earlier.before,
-            _ => now.clone(),
-        };
-        record.unfinished = Some(Unfinished { change: author.change.to_owned(), before });
+        let sha = now.sha().cloned();
+        record.unfinished = Some(match record.unfinished.take() {
+            Some(earlier)
+                if earlier.wrote.contains(&sha)
+                    || earlier.before.sha() == now.sha()
+                    || record.generator.is_some() =>
+            {
+                Unfinished { change: author.change.to_owned(), ..earlier }
+            }
+            _ => Unfinished::new(author.change, now.clone()),
+        });
         record
     }
 
-    /// The change of a file is over, done or taken back; `now` is what is there.
+    /// A tool of a change has ended, whatever came of it; `now` is what it left in a file that it may rewrite.
+    pub fn tool_left(&mut self, path: &str, now: Option<Sha>) {
+        let Some(record) = self.files.get_mut(path) else { return };
+        record.unfinished.iter_mut().for_each(|cut| cut.wrote.push(now.clone()));
+        if !record.ours.contains(&now) {
+            record.ours.push(now);
+        }
+    }
+
+    /// The change of a file is done; `now` is what is there. What bedplate did not write is an edit, which `revert` leaves
+    /// alone, unless a tool makes the file from others: that may have run again.
     pub fn settle_file(&mut self, path: &str, now: &FileState) {
         let Some(record) = self.files.get_mut(path) else { return };
         if record.original == *now {
             self.files.remove(path);
             return;
         }
+        let wrote = record.unfinished.take().map(|unfinished| unfinished.wrote).unwrap_or_default();
+        let sha = now.sha().cloned();
+        if record.generator.is_some() || wrote.contains(&sha) || record.ours.contains(&sha) {
+            record.ours = vec![sha];
+        } else {
+            record.edited = true;
+            record.ours = wrote.last().or(record.ours.last()).cloned().into_iter().collect();
+        }
+    }
+
+    /// The change of a file is taken back, and the file holds what it held before it; `earlier` is the record that the
+    /// ledger had before the change.
+    pub fn reset_file(&mut self, path: &str, earlier: Option<&FileRecord>) {
+        let Some(record) = self.files.get_mut(path) else { return };
+        match earlier {
+            None => _ = self.files.remove(path),
+            Some(earlier) if earlier.unfinished.is_none() => record.clone_from(earlier),
+            // The run that was cut short is taken back, too.
+            Some(_) => match record.unfinished.take() {
+                Some(Unfinished { before, .. }) if before == record.original => {
+                    self.files.remove(path);
+                }
+                Some(Unfinished { before, .. }) => record.ours = vec![before.sha().cloned()],
+                None => {}
+            },
+        }
+    }
+
+    /// The change of a file failed, and another program has edited the file since: what is there stays.
+    pub fn leave_file(&mut self, path: &str) {
+        let Some(record) = self.files.get_mut(path) else { return };
         record.unfinished = None;
-        record.ours = vec![now.sha().cloned()];
+        record.edited = true;
     }
 
     /// Files of which a change has begun and was not finished, as far as is known.

@@ -133,8 +133,7 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<(), StepError> {
     store.update_ledger(|ledger| {
         for (path, before) in found {
             if let Some(record) = ledger.files.get_mut(path) {
-                let begun = || Unfinished { change: REVERT.to_owned(), before };
-                record.unfinished.get_or_insert_with(begun);
+                record.unfinished.get_or_insert_with(|| Unfinished::new(REVERT, before));
             }
         }
     })

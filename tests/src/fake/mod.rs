@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use bedplate::host::dir::DirReader;
 use bedplate::host::write::DirWriter;
 use bedplate::host::{
-    ConfigSpace, FileMeta, HostKind, NicCause, NicError, ReadError, Reader, ToolEnd, ToolOutput,
-    WriteError, Writer,
+    ConfigSpace, Expected, FileMeta, HostKind, NicCause, NicError, ReadError, Reader, ToolEnd,
+    ToolOutput, WriteError, Writer,
 };
 use bedplate::value::PciAddress;
 use bedplate::value::vf::{EswitchMode, VfAttributes};
@@ -224,22 +224,29 @@ fn killed(error: WriteError) -> NicError {
 }
 
 impl Writer for FakeWriter {
-    fn replace_file(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
-        self.inner.replace_file(path, bytes, mode)
+    fn replace_expected(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        mode: u32,
+        expected: Expected<'_>,
+    ) -> Result<(), WriteError> {
+        self.inner.replace_expected(path, bytes, mode, expected)
     }
-    fn restore_file(
+    fn restore_expected(
         &mut self,
         path: &str,
         bytes: &[u8],
         meta: &FileMeta,
+        expected: Expected<'_>,
     ) -> Result<(), WriteError> {
-        self.inner.restore_file(path, bytes, meta)
+        self.inner.restore_expected(path, bytes, meta, expected)
     }
     fn file_meta(&self, path: &str) -> Result<Option<FileMeta>, WriteError> {
         self.inner.file_meta(path)
     }
-    fn remove_file(&mut self, path: &str) -> Result<(), WriteError> {
-        self.inner.remove_file(path)
+    fn remove_expected(&mut self, path: &str, expected: Expected<'_>) -> Result<(), WriteError> {
+        self.inner.remove_expected(path, expected)
     }
     fn make_directory(&mut self, path: &str, mode: u32) -> Result<(), WriteError> {
         self.inner.make_directory(path, mode)

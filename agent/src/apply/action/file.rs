@@ -6,7 +6,8 @@ use similar::TextDiff;
 use super::{
     FoundFile, Operation, StepError, Store, Task, UndoList, expect, expect_written, generators,
 };
-use crate::ledger::{Author, FileState, Ledger, Sha, Unfinished};
+use crate::host::Expected;
+use crate::ledger::{Author, FileRecord, FileState, Ledger, Sha, Unfinished};
 use crate::plan::FileContent;
 
 /// Mode of a new file: configuration that everybody may read.
@@ -90,9 +91,13 @@ impl Operation for ReplaceFile<'_> {
             return Ok(());
         }
         expect(holds(&now, self.before), self.path, "something else")?;
+        store.written.insert(self.path.to_owned());
+        let expected = Expected::Content(now.bytes.as_deref());
         match self.after {
-            Some(content) => store.writer.replace_file(self.path, &content.bytes, NEW_FILE),
-            None => store.writer.remove_file(self.path),
+            Some(content) => {
+                store.writer.replace_expected(self.path, &content.bytes, NEW_FILE, expected)
+            }
+            None => store.writer.remove_expected(self.path, expected),
         }?;
         let now = store.file(self.path)?;
         expect_written(holds(&now, self.after), self.path)
@@ -114,24 +119,60 @@ pub(crate) fn settle(store: &Store, ledger: &mut Ledger, path: &str) -> Result<(
     Ok(())
 }
 
-/// Put a file back that a failed change, or a run of it that was cut short, has begun to write. `false`: it was still
-/// as before.
-pub(crate) fn undo(store: &mut Store, path: &str) -> Result<bool, StepError> {
-    let unfinished = store.ledger.files.get(path).and_then(|record| record.unfinished.clone());
-    let Some(Unfinished { before, .. }) = unfinished else { return Ok(false) };
-    let changed = store.file(path)?.state != before;
-    store.restore_file(path, &before)?;
-    store.ledger.settle_file(path, &before);
-    Ok(changed)
+/// Result of taking a file back.
+pub(crate) enum Undone {
+    /// It still was as before.
+    Unchanged,
+    /// It is as before again.
+    Back,
+    /// Another program has changed it, and its content stays. `written`: after bedplate had written it.
+    Edited {
+        /// Whether bedplate's own work is part of what stays.
+        written: bool,
+    },
 }
 
-/// Put a file back that still holds `before`.
+/// Puts a file back that a failed change, or a run of it that was cut short, has begun to write. Only what bedplate wrote is
+/// replaced. `earlier` is the record that the ledger had before the change.
+pub(crate) fn undo(
+    store: &mut Store,
+    path: &str,
+    earlier: Option<&FileRecord>,
+) -> Result<Undone, StepError> {
+    let Some(record) = store.ledger.files.get(path) else { return Ok(Undone::Unchanged) };
+    let is_generated = record.generator.is_some();
+    let Some(Unfinished { before, wrote, .. }) = record.unfinished.clone() else {
+        return Ok(Undone::Unchanged);
+    };
+    let found = store.file(path)?;
+    // Of a generator that was cut short nothing is known: what it left may be half a menu, and the machine has to boot.
+    let was_cut_short = is_generated && wrote.is_empty();
+    let ours = was_cut_short || wrote.contains(&found.state.sha().cloned());
+    if !ours && found.state.sha() != before.sha() {
+        let written = store.written.contains(path)
+            || earlier.is_some_and(|record| record.unfinished.is_some());
+        match written {
+            true => store.ledger.leave_file(path),
+            false => store.ledger.reset_file(path, earlier),
+        }
+        return Ok(Undone::Edited { written });
+    }
+    let is_changed = ours && found.state != before;
+    if is_changed {
+        store.restore_file(path, &found, &before)?;
+    }
+    store.ledger.reset_file(path, earlier);
+    Ok(if is_changed { Undone::Back } else { Undone::Unchanged })
+}
+
+/// Puts a file back that still holds `before`.
 pub(crate) fn put_back(
     store: &mut Store,
     path: &str,
     before: Option<&FileContent>,
     to: &FileState,
 ) -> Result<(), StepError> {
-    expect(holds(&store.file(path)?, before), path, "something else")?;
-    store.restore_file(path, to)
+    let found = store.file(path)?;
+    expect(holds(&found, before), path, "something else")?;
+    store.restore_file(path, &found, to)
 }

@@ -59,7 +59,7 @@ impl Operation for RunTool<'_> {
         let author = Author { kind: task.change.kind, change: &task.change.id };
         save_touched(store, author, self.touches, generator.as_ref())?;
         let WayBack::Run { argv: back } = self.way_back else {
-            return run(store, self.argv, self.limit_s);
+            return run_touching(store, self.argv, self.limit_s, self.touches);
         };
         let record = UndoTool {
             kind: task.change.kind.into(),
@@ -69,7 +69,8 @@ impl Operation for RunTool<'_> {
         };
         // Before it runs: a run that is cut short may have done its work.
         store.update_ledger(|ledger| ledger.begin_undo(record.clone()))?;
-        run(store, self.argv, self.limit_s).inspect_err(|_| store.ledger.drop_undo(&record))?;
+        run_touching(store, self.argv, self.limit_s, self.touches)
+            .inspect_err(|_| store.ledger.drop_undo(&record))?;
         undo.push(Box::new(RunBack { record }));
         Ok(())
     }
@@ -114,6 +115,7 @@ fn save_touched(
     generator: Option<&Generator>,
 ) -> Result<(), StepError> {
     let mut before = Vec::new();
+    store.written.extend(touches.iter().cloned());
     for path in touches {
         let found = store.file(path)?;
         store.save_content(&found)?;
@@ -124,6 +126,24 @@ fn save_touched(
             ledger.begin_tool_file(path, author, state, generator.cloned());
         }
     })
+}
+
+/// Runs a tool, and notes what it left in the files that it may rewrite, whatever came of it. Later contents are another
+/// program's work.
+fn run_touching(
+    store: &mut Store,
+    argv: &[String],
+    limit_s: u32,
+    touches: &[String],
+) -> Result<(), StepError> {
+    let ended = run(store, argv, limit_s);
+    for path in touches {
+        // One that cannot be read is not taken for the tool's work.
+        if let Ok(left) = store.file(path) {
+            store.ledger.tool_left(path, left.state.sha().cloned());
+        }
+    }
+    ended
 }
 
 /// Run a tool; anything but exit status 0 is a failure.
@@ -144,12 +164,11 @@ pub(crate) fn repeat(
     makes: &[String],
 ) -> Result<(), StepError> {
     save_touched(store, Author { kind: "", change: "revert" }, makes, Some(tool))?;
-    let Err(mut failure) = run(store, &tool.argv, tool.limit_s) else { return Ok(()) };
+    let Err(mut failure) = run_touching(store, &tool.argv, tool.limit_s, makes) else {
+        return Ok(());
+    };
     for path in makes {
-        let Some(record) = store.ledger.files.get(path) else { continue };
-        let Some(Unfinished { before, .. }) = record.unfinished.clone() else { continue };
-        let to = if record.knows(before.sha()) { record.original.clone() } else { before };
-        if let Err(why) = store.restore_file(path, &to) {
+        if let Err(why) = put_back(store, path) {
             failure = StepError::NotPutBack {
                 tool: Box::new(failure),
                 path: path.clone(),
@@ -158,4 +177,16 @@ pub(crate) fn repeat(
         }
     }
     Err(failure)
+}
+
+/// Puts back a file that a tool which failed has left. Where another program has made it again since, it stays.
+fn put_back(store: &mut Store, path: &str) -> Result<(), StepError> {
+    let Some(record) = store.ledger.files.get(path) else { return Ok(()) };
+    let Some(Unfinished { before, wrote, .. }) = record.unfinished.clone() else { return Ok(()) };
+    let to = if record.knows(before.sha()) { record.original.clone() } else { before };
+    let found = store.file(path)?;
+    match wrote.contains(&found.state.sha().cloned()) {
+        true => store.restore_file(path, &found, &to),
+        false => Ok(()),
+    }
 }

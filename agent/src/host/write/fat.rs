@@ -24,7 +24,7 @@ use nix::sys::statfs::{MSDOS_SUPER_MAGIC, fstatfs};
 use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use rustix::fs::Advice;
 
-use super::super::old_copy;
+use super::super::{Expected, old_copy};
 use super::DirWriter;
 use super::place::{Located, Place};
 use super::replace::{Keep, write_all};
@@ -138,7 +138,7 @@ impl DirWriter {
             Fault::said(format!("read the old copy, {}: {error}", old_name(&place)))
         })?;
         self.pass("restore the old copy", path)?;
-        self.replace(path, &bytes, Keep::Found { new_mode: 0o644 })?;
+        self.replace(path, &bytes, Keep::Found { new_mode: 0o644 }, Expected::Anything)?;
         Ok(true)
     }
 }

@@ -11,6 +11,7 @@ use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 use super::place::Place;
 use super::replace::Keep;
 use super::{DirWriter, followed};
+use crate::host::Expected;
 
 /// Make `path` hold `bytes`, with this mode whatever the umask; a directory that is missing gets `directory_mode`. After a
 /// power cut there is the old file or the new one, never part of one. A link of this name is replaced, not followed:
@@ -100,7 +101,7 @@ fn replace(
         Err(errno) => return Err(errno.into()),
     }
     let keep = Keep::Found { new_mode: mode };
-    Ok(writer.put(text, &place, &temporary, bytes, (&keep, None))?)
+    Ok(writer.put(text, &place, &temporary, bytes, (&keep, None, Expected::Anything))?)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! directory part inside the root; only the last component's links are followed here, so that a link is kept and
 //! its target replaced (`/etc/default/grub` is a link on some systems).
 
+use std::fs::File;
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
@@ -13,7 +15,7 @@ use rustix::fs::IFlags;
 use super::words::{Fault, at};
 use super::{DirWriter, meta};
 use crate::host::file::{self, NotOpened};
-use crate::host::{FileMeta, WriteError, trust};
+use crate::host::{Expected, FileMeta, WriteError, trust};
 
 /// As many links as the kernel follows (include/linux/namei.h, MAXSYMLINKS).
 const LINKS: usize = 40;
@@ -216,6 +218,25 @@ impl Place {
                 "there is a device, pipe or socket where a file should be \
                  (a link to /dev/null is how an administrator switches a file off): remove it if it is in the way",
             )),
+        }
+    }
+
+    /// Checks that the file here still holds what is expected. Another program may have written it since it was read.
+    pub(super) fn expect(&self, expected: Expected) -> Result<(), Fault> {
+        let Expected::Content(content) = expected else { return Ok(()) };
+        let mut found = Vec::new();
+        let there = match self.file()? {
+            Some(file) => {
+                File::from(file).read_to_end(&mut found).map_err(|error| {
+                    Fault::said(format!("cannot read what is there now: {error}"))
+                })?;
+                Some(found.as_slice())
+            }
+            None => None,
+        };
+        match there == content {
+            true => Ok(()),
+            false => Err(Fault::said("another program has changed it meanwhile: plan again")),
         }
     }
 

@@ -13,7 +13,7 @@ use super::fat::unlink_in_order;
 use super::place::{Located, Place};
 use super::words::{Fault, at, from_rustix};
 use super::{DirWriter, meta};
-use crate::host::FileMeta;
+use crate::host::{Expected, FileMeta};
 
 /// Names of temporary files: hidden, and with an end that no `*.cfg`, `*.conf` or `*.rules` reader takes.
 const TEMP_START: &str = ".bedplate-";
@@ -31,13 +31,20 @@ pub(super) enum Keep<'a> {
 
 impl DirWriter {
     /// Make `path` hold `bytes`.
-    pub(super) fn replace(&mut self, path: &str, bytes: &[u8], keep: Keep) -> Result<(), Fault> {
+    pub(super) fn replace(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        keep: Keep,
+        expected: Expected,
+    ) -> Result<(), Fault> {
         let place = self.locate_or_make(path)?;
         let found = place.meta()?;
         if let Keep::Given(meta) = keep {
             place.may_own(meta, found.as_ref())?;
         }
-        self.put(path, &place, &temp_name()?, bytes, (&keep, found.as_ref()))
+        place.expect(expected)?;
+        self.put(path, &place, &temp_name()?, bytes, (&keep, found.as_ref(), expected))
     }
 
     /// Put a new file with `bytes` in its place, by way of a temporary file beside it.
@@ -47,7 +54,7 @@ impl DirWriter {
         place: &Place,
         temp_name: &str,
         bytes: &[u8],
-        (keep, found): (&Keep, Option<&FileMeta>),
+        (keep, found, expected): (&Keep, Option<&FileMeta>, Expected),
     ) -> Result<(), Fault> {
         self.pass("create", path)?;
         let flags =
@@ -63,6 +70,7 @@ impl DirWriter {
                 replaced = self.keep_old(path, place)?;
             }
             self.pass("rename", path)?;
+            place.expect(expected)?;
             renameat(&place.directory, temp_name, &place.directory, place.name.as_str())
                 .map_err(|errno| place.why_not("put the new file in its place", errno))
         });
@@ -123,7 +131,7 @@ impl DirWriter {
     }
 
     /// Remove a file.
-    pub(super) fn remove(&mut self, path: &str) -> Result<(), Fault> {
+    pub(super) fn remove(&mut self, path: &str, expected: Expected) -> Result<(), Fault> {
         let Located::Found(place) = self.locate(path)? else { return Ok(()) };
         if place.linked {
             // Neither the link nor what it leads to can be taken for what was meant.
@@ -135,6 +143,7 @@ impl DirWriter {
             return Ok(());
         }
         self.pass("unlink", path)?;
+        place.expect(expected)?;
         self.unlink(&place, &place.name).map_err(|errno| place.why_not("remove it", errno))?;
         self.pass("sync a directory", path)?;
         fsync(&place.directory).map_err(at("sync its directory"))
