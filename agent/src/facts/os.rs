@@ -37,6 +37,11 @@ fn os_release(reader: &dyn Reader) -> Reading<String> {
     }
 }
 
+/// One value of os-release, such as `ID` or `IMAGE_ID`; `None` where it is not set or cannot be read.
+pub fn release_value(reader: &dyn Reader, name: &str) -> Option<String> {
+    release_field(os_release(reader).known()?, name)
+}
+
 /// One assignment of os-release (man os-release): a shell-like quoted value, no expansion; the last one wins.
 fn release_field(text: &str, name: &str) -> Option<String> {
     let value = text

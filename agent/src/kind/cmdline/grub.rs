@@ -2,6 +2,7 @@
 //! must go away), SUSE and RHEL without BLS (the main file). Handbook §10.1, §10.4.
 
 mod cut;
+mod in_use;
 mod refused;
 mod sources;
 
@@ -17,6 +18,7 @@ use crate::host::{HostKind, Reader, Reading};
 use crate::plan::{Action, WayBack};
 
 use cut::Cut;
+pub use in_use::configurations;
 use refused::in_the_way;
 pub use sources::read;
 use sources::{Sourced, line, sources};
@@ -29,8 +31,10 @@ pub struct Family {
     shell: Shell,
     /// The variable that takes bedplate's arguments.
     variable: &'static str,
-    /// Generated configurations, the one to prefer first.
-    configurations: &'static [&'static str],
+    /// The generated configuration.
+    configuration: &'static str,
+    /// Whether a UEFI build of GRUB may have a whole configuration on the EFI system partition instead.
+    may_be_on_esp: bool,
     /// Tools that make it, with the file that proves them there; `%` stands for the configuration.
     tools: &'static [(&'static str, &'static [&'static str])],
 }
@@ -45,7 +49,8 @@ const DEBIAN: Family = Family {
     shell: Shell::Posix,
     // Recovery entries do not get this variable: they stay bootable whatever the profile asks for.
     variable: CMDLINE_DEFAULT,
-    configurations: &["/boot/grub/grub.cfg"],
+    configuration: "/boot/grub/grub.cfg",
+    may_be_on_esp: false,
     tools: &[
         ("/usr/sbin/update-grub", &["update-grub"]),
         ("/usr/sbin/grub-mkconfig", &["grub-mkconfig", "-o", "%"]),
@@ -55,7 +60,8 @@ const SUSE: Family = Family {
     drop_ins: None,
     shell: Shell::Bash,
     variable: CMDLINE_DEFAULT,
-    configurations: &["/boot/grub2/grub.cfg"],
+    configuration: "/boot/grub2/grub.cfg",
+    may_be_on_esp: false,
     tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
 };
 /// RHEL, Fedora and kin. On BLS systems only the variable is used: the entries are another file's business.
@@ -63,7 +69,8 @@ pub const RHEL: Family = Family {
     drop_ins: None,
     shell: Shell::Bash,
     variable: CMDLINE,
-    configurations: &["/boot/grub2/grub.cfg"],
+    configuration: in_use::BOOT,
+    may_be_on_esp: true,
     tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
 };
 
@@ -80,14 +87,12 @@ impl Family {
         self.drop_ins.map(|directory| format!("{directory}/{OWN}"))
     }
 
-    fn configuration(&self, reader: &dyn Reader) -> &'static str {
-        let there = |path: &&&'static str| reader.exists(path) == Ok(true);
-        self.configurations
-            .iter()
-            .find(there)
-            .or(self.configurations.first())
-            .copied()
-            .unwrap_or(MAIN)
+    /// The generated configurations that GRUB reads on this host, and that have to be made again.
+    fn configurations(&self, reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
+        match self.may_be_on_esp {
+            true => configurations(reader),
+            false => Ok(vec![self.configuration.to_owned()]),
+        }
     }
 }
 
@@ -100,17 +105,32 @@ pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
 }
 
 fn next(reader: &dyn Reader, family: &Family) -> Reading<CommandLine> {
-    match Menu::read(reader, family.configuration(reader)) {
-        Ok(menu) => menu.next(),
-        Err(error) => Reading::from_result(Err(error)),
-    }
+    of_default(reader, family, Menu::next)
 }
 
 /// The kernel image of the entry that boots by default, as GRUB names it.
 pub fn image(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
-    match Menu::read(reader, family(&facts.boot).configuration(reader)) {
-        Ok(menu) => menu.image(),
+    of_default(reader, family(&facts.boot), Menu::image)
+}
+
+/// A property of the default entry, by every configuration that counts.
+fn of_default<T: PartialEq>(
+    reader: &dyn Reader,
+    family: &Family,
+    property: impl Fn(&Menu) -> Reading<T>,
+) -> Reading<T> {
+    let paths = match family.configurations(reader) {
+        Ok(paths) => paths,
+        Err(obstacle) => return Reading::unknown(obstacle.reason),
+    };
+    let mut found = paths.iter().map(|path| match Menu::read(reader, path) {
+        Ok(menu) => property(&menu),
         Err(error) => Reading::from_result(Err(error)),
+    });
+    let Some(first) = found.next() else { return Reading::Absent };
+    match found.all(|other| other == first) {
+        true => first,
+        false => Reading::unknown(format!("the default entries of {} differ", paths.join(" and "))),
     }
 }
 
@@ -124,23 +144,25 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         [] => "boot configuration".to_owned(),
         _ => family.own().unwrap_or_else(|| MAIN.to_owned()),
     };
-    actions.push(regenerate(context, family)?);
+    for configuration in family.configurations(context.reader)? {
+        actions.push(regenerate(context, family, &configuration)?);
+    }
     actions.push(verify(context));
     Ok(Steps { subject, actions, disrupts: Vec::new() })
 }
 
 /// Refused here, because the check after the regeneration would refuse it each time.
 fn passed_over(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<(), Obstacle> {
-    let (Ok(menu), Reading::Known(configured)) =
-        (Menu::read(reader, family.configuration(reader)), read(reader, family, &mut Vec::new()))
-    else {
-        return Ok(());
-    };
-    menu.passed_over(&configured, edit).or_else(|| menu.by_variable(edit)).map_or(Ok(()), Err)
+    let Reading::Known(configured) = read(reader, family, &mut Vec::new()) else { return Ok(()) };
+    for path in family.configurations(reader)? {
+        let Ok(menu) = Menu::read(reader, &path) else { continue };
+        let found = menu.passed_over(&configured, edit).or_else(|| menu.by_variable(edit));
+        found.map_or(Ok(()), Err)?;
+    }
+    Ok(())
 }
 
-fn regenerate(context: &Context, family: &Family) -> Result<Action, Obstacle> {
-    let configuration = family.configuration(context.reader);
+fn regenerate(context: &Context, family: &Family, configuration: &str) -> Result<Action, Obstacle> {
     let there = family.tools.iter().find(|(proof, _)| context.reader.exists(proof) == Ok(true));
     let (_, argv) = match (there, family.tools.first()) {
         (Some(tool), _) => tool,

@@ -16,7 +16,7 @@ use crate::host::{ReadError, Reader, Reading};
 
 /// A generated configuration with what lies beside it.
 pub struct Menu {
-    path: &'static str,
+    path: String,
     text: String,
     environment: Option<Grubenv>,
     names: Vec<String>,
@@ -27,7 +27,7 @@ impl Menu {
     ///
     /// # Errors
     /// When it is not there or cannot be read.
-    pub fn read(reader: &dyn Reader, path: &'static str) -> Result<Self, ReadError> {
+    pub fn read(reader: &dyn Reader, path: &str) -> Result<Self, ReadError> {
         let text = raw(reader, path)?;
         let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
         let environment = match raw(reader, &format!("{directory}/grubenv")) {
@@ -37,7 +37,7 @@ impl Menu {
             Err(error) => return Err(error),
         };
         Ok(Self {
-            path,
+            path: path.to_owned(),
             text,
             environment: environment.and_then(|text| Grubenv::parse(&text).ok()),
             names: reader.list(directory).unwrap_or_default(),
@@ -54,7 +54,7 @@ impl Menu {
 
     /// The line of the entry that boots if nobody touches the keyboard.
     pub fn next(&self) -> Reading<CommandLine> {
-        let path = self.path;
+        let path = &self.path;
         match self.around(default_entry) {
             Ok(entry) if entry.unresolved.is_empty() => {
                 readable(&format!("{path}:{}", entry.line), &entry.cmdline)

@@ -1,0 +1,107 @@
+//! Which of the generated configurations of the RHEL family GRUB reads. Its UEFI build looks beside itself on the EFI system
+//! partition: there is a whole configuration (RHEL and CentOS up to 8, openEuler, Kylin), or a stub that leads to
+//! /boot/grub2 (RHEL 9, Fedora 34 and later). Handbook §10.3.
+
+use crate::facts::os::release_value;
+use crate::host::{HostKind, Reader};
+use crate::kind::cmdline::Obstacle;
+use crate::kind::cmdline::files::{self, raw};
+
+/// Where a BIOS build of GRUB, and every stub, looks.
+pub const BOOT: &str = "/boot/grub2/grub.cfg";
+const ESP: &str = "/boot/efi/EFI";
+/// Present where UEFI firmware started the running kernel.
+const BOOTED_BY_UEFI: &str = "/sys/firmware/efi";
+
+/// Paths of the configurations that have to be right; several in an image that BIOS and UEFI firmware may start.
+///
+/// # Errors
+/// [`Obstacle`] where they cannot be told apart.
+pub fn configurations(reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
+    let whole = whole_on_esp(reader)?;
+    let boot = reader.exists(BOOT).map_err(|error| files::unreadable(&error))?;
+    // A link to the file on the ESP is no second configuration.
+    let boot = boot && reader.link(BOOT).map_or(true, |target| !target.contains("/EFI/"));
+    let uefi = match reader.kind() {
+        HostKind::Image => None,
+        HostKind::Live | HostKind::Snapshot => reader.exists(BOOTED_BY_UEFI).ok(),
+    };
+    let on_boot = || vec![BOOT.to_owned()];
+    match (boot, whole) {
+        (_, Whole::None) => Ok(on_boot()),
+        (true, _) if uefi == Some(false) => Ok(on_boot()),
+        (false, Whole::Own(path) | Whole::Other(path)) => Ok(vec![path]),
+        (true, Whole::Own(path)) => match uefi {
+            Some(_) => Ok(vec![path]),
+            None => Ok(vec![BOOT.to_owned(), path]),
+        },
+        (true, Whole::Other(path)) => Err(several(&[BOOT.to_owned(), path])),
+        (_, Whole::Several(paths)) => Err(several(&paths)),
+    }
+}
+
+fn several(paths: &[String]) -> Obstacle {
+    Obstacle {
+        reason: format!("which GRUB configuration boots this system is not known: {}", paths.join(", ")),
+        remedy: "move those away that no boot entry of the firmware uses (`efibootmgr -v` shows them), then plan again"
+            .into(),
+    }
+}
+
+/// Whole configurations on the ESP: no stubs, no links to /boot/grub2.
+enum Whole {
+    None,
+    /// In the directory of this distribution.
+    Own(String),
+    /// In that of another vendor, or of none.
+    Other(String),
+    Several(Vec<String>),
+}
+
+fn whole_on_esp(reader: &dyn Reader) -> Result<Whole, Obstacle> {
+    let mut names = match reader.list(ESP) {
+        Ok(names) => names,
+        Err(error) if error.is_absent() => return Ok(Whole::None),
+        Err(error) => return Err(files::unreadable(&error)),
+    };
+    let path = |name: &String| format!("{ESP}/{name}/grub.cfg");
+    names.retain(|name| reader.exists(&path(name)) == Ok(true));
+    let vendor = vendor(reader);
+    if let Some(own) = names.iter().find(|name| vendor.eq_ignore_ascii_case(name)) {
+        return Ok(if is_whole(reader, &path(own))? { Whole::Own(path(own)) } else { Whole::None });
+    }
+    let mut whole = Vec::new();
+    for name in &names {
+        if is_whole(reader, &path(name))? {
+            whole.push(path(name));
+        }
+    }
+    Ok(match whole.len() {
+        0 => Whole::None,
+        1 => Whole::Other(whole.remove(0)),
+        _ => Whole::Several(whole),
+    })
+}
+
+/// Name of the distribution's directory on the ESP (efi-rpm-macros): os-release `ID`, but `redhat` for RHEL and its
+/// rebuild by Oracle.
+fn vendor(reader: &dyn Reader) -> String {
+    let id = release_value(reader, "ID").unwrap_or_default();
+    match id.as_str() {
+        "rhel" | "ol" => "redhat".to_owned(),
+        _ => id,
+    }
+}
+
+/// Whether a configuration makes a menu itself. A stub only sets the place of another one and reads that.
+fn is_whole(reader: &dyn Reader, path: &str) -> Result<bool, Obstacle> {
+    if reader.link(path).is_ok_and(|target| target.contains("grub2/grub.cfg")) {
+        return Ok(false);
+    }
+    let text = raw(reader, path).map_err(|error| files::unreadable(&error))?;
+    let begins = |command: &str| {
+        text.lines().any(|line| line.trim_start().split([' ', '\t']).next() == Some(command))
+    };
+    let menu = ["menuentry", "submenu", "blscfg", "linux", "linuxefi"].into_iter().any(begins);
+    Ok(menu || !begins("configfile"))
+}
