@@ -207,8 +207,6 @@ impl Action {
 pub enum WayBack {
     /// It makes its files from others (`update-grub`): it runs again once those are back.
     Repeat,
-    /// It edits its files in place (`grubby`): their bytes are put back.
-    Files,
     /// It keeps its state where no file shows it (`rpm-ostree kargs`): this runs instead.
     Run {
         /// Program and arguments.

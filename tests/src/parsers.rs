@@ -86,9 +86,8 @@ fn bls(bytes: &[u8]) {
     let entries = [entry, BlsEntry::parse("two.conf", &text)];
     let _ = (bls::grub_order(&entries), bls::systemd_order(&entries));
     let _ = (bls::grub_choice(&entries, &text), bls::systemd_default(&entries, &[&text]));
-    for reader in [bls::Reader::Grub, bls::Reader::SystemdBoot] {
-        let _ = entries[0].edited(reader, &edit());
-    }
+    let _ = entries[0].edited(&edit(), &|_| None);
+    let _ = entries[0].edited(&edit(), &|_| Some(text.clone()));
 }
 
 fn edit() -> Edit {

@@ -6,7 +6,7 @@
 use super::NotUnderstood;
 use super::grub_quote::{self, GrubQuoteError};
 use super::version::{rpm_file_order, uapi_order};
-use crate::cmdline::{ApplyError, CommandLine, Edit};
+use crate::cmdline::Edit;
 
 /// Who reads the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,15 +42,18 @@ pub enum BlsError {
         /// What was to be written.
         argument: String,
     },
-    /// The options cannot be edited.
-    #[error("the options of boot entry {id} cannot be edited")]
-    Apply {
+    /// No `options`, and no `default_kernelopts` either: what is added would be the whole line.
+    #[error(
+        "boot entry {id} has no kernel arguments, not even root=, so nothing can be added to them"
+    )]
+    NoOptions {
         /// The entry.
         id: String,
-        /// Why not.
-        source: ApplyError,
     },
 }
+
+/// The variable whose value GRUB takes for the options of an entry that has none.
+const DEFAULT_OPTIONS: &str = "default_kernelopts";
 
 /// A line `key value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,17 +166,15 @@ impl BlsEntry {
         &self,
         lookup: &dyn Fn(&str) -> Option<String>,
     ) -> Result<GrubBoot, NotUnderstood> {
-        let options = match self.all("options").collect::<Vec<_>>().as_slice() {
-            [] => lookup("default_kernelopts").unwrap_or_default(),
-            [only] => {
-                self.check_read_to(only)?;
-                self.text[only.value.clone()].to_owned()
-            }
+        match self.all("options").collect::<Vec<_>>().as_slice() {
+            [] => {}
+            [only] => self.check_read_to(only)?,
             [_, second, ..] => {
                 let why = "GRUB reads only one `options` line; join them";
                 return Err(NotUnderstood::at(&self.text, second.line.start, why));
             }
-        };
+        }
+        let options = self.effective_options(lookup);
         let here = |why| {
             let at = self.all("options").next().map_or(0, |field| field.value.start);
             NotUnderstood::at(&self.text, at, why)
@@ -186,48 +187,62 @@ impl BlsEntry {
         Ok(GrubBoot { image: self.linux().unwrap_or_default().to_owned(), cmdline, unresolved })
     }
 
-    /// The entry's text with its options as an edit wants them; everything else keeps every byte. With GRUB, what is in
-    /// variables is not touched: it has to be edited where they are set (`kernelopts` in grubenv).
-    ///
-    /// # Errors
-    /// [`BlsError`].
-    pub fn edited(&self, reader: Reader, edit: &Edit) -> Result<String, BlsError> {
-        let fields: Vec<&Field> = self.all("options").collect();
-        match (reader, fields.as_slice()) {
-            (Reader::Grub, [_, _, ..]) => Err(BlsError::SeveralOptions { id: self.id.clone() }),
-            (Reader::Grub, fields) => {
-                let old = fields.first().map_or("", |field| &self.text[field.value.clone()]);
-                let grub = |source| BlsError::Grub { id: self.id.clone(), source };
-                let new = grub_quote::edit_text(old, edit).map_err(grub)?;
-                if new.matches('$').count() > old.matches('$').count() {
-                    return Err(BlsError::Dollar { argument: new });
-                }
-                Ok(self.with_options(fields, old, &new))
-            }
-            (Reader::SystemdBoot, fields) => {
-                let old = self.systemd_cmdline();
-                let new = edit
-                    .apply(&CommandLine::parse(&old))
-                    .map_err(|source| BlsError::Apply { id: self.id.clone(), source })?;
-                Ok(self.with_options(fields, &old, &new.to_string()))
-            }
+    /// The text that GRUB expands: the first `options` line, or `default_kernelopts` where expanding that line brings
+    /// nothing at all (`blscfg.c`, `create_entry` and `expand_val`). A default that `lookup` does not know stands as a
+    /// variable.
+    fn effective_options(&self, lookup: &dyn Fn(&str) -> Option<String>) -> String {
+        let own = self.options().first().copied().unwrap_or_default();
+        let unset = |name: &str| lookup(name).is_some_and(|value| value.is_empty());
+        let is_void = |piece: &str| variable_len(piece) == piece.len() && unset(piece);
+        let mut pieces = own.split('$');
+        let takes_default = pieces.next() == Some("") && pieces.all(is_void);
+        match takes_default {
+            true => lookup(DEFAULT_OPTIONS).unwrap_or_else(|| format!("${DEFAULT_OPTIONS}")),
+            false => own.to_owned(),
         }
     }
 
-    /// The text with other options: in the place of the first line, further lines go.
-    fn with_options(&self, fields: &[&Field], old: &str, new: &str) -> String {
+    /// The entry's text with its options as an edit wants them, for Red Hat's GRUB; everything else keeps every byte.
+    /// Variables are not touched: their values have to be edited where they are set (`kernelopts` in grubenv). An entry
+    /// without options of its own gets those that GRUB takes in their place, since GRUB then takes them no longer.
+    ///
+    /// # Errors
+    /// [`BlsError`].
+    pub fn edited(
+        &self,
+        edit: &Edit,
+        lookup: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<String, BlsError> {
+        let fields: Vec<&Field> = self.all("options").collect();
+        if fields.len() > 1 {
+            return Err(BlsError::SeveralOptions { id: self.id.clone() });
+        }
+        let own = fields.first().map_or("", |field| &self.text[field.value.clone()]);
+        let old = self.effective_options(lookup);
+        let line = expand(&old, lookup).unwrap_or_else(|| old.clone());
+        if line.trim().is_empty() {
+            return Err(BlsError::NoOptions { id: self.id.clone() });
+        }
+        let grub = |source| BlsError::Grub { id: self.id.clone(), source };
+        let new = grub_quote::edit_text(&old, edit).map_err(grub)?;
+        if new.matches('$').count() > old.matches('$').count() {
+            return Err(BlsError::Dollar { argument: new });
+        }
+        let text = if new == old { own } else { &new };
+        Ok(self.with_options(fields.first().copied(), own, text))
+    }
+
+    /// The text with other options, in the place of the line that has them.
+    fn with_options(&self, field: Option<&Field>, old: &str, new: &str) -> String {
         if old == new {
             return self.text.clone();
         }
-        let Some((first, others)) = fields.split_first() else {
+        let Some(field) = field else {
             let gap = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
             return format!("{}{gap}options {new}\n", self.text);
         };
         let mut text = self.text.clone();
-        for field in others.iter().rev() {
-            text.replace_range(field.line.clone(), "");
-        }
-        text.replace_range(first.value.clone(), new);
+        text.replace_range(field.value.clone(), new);
         text
     }
 

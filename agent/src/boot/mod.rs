@@ -5,6 +5,7 @@
 //! never a guess.
 
 pub mod bls;
+pub mod grub_bls;
 pub mod grub_cfg;
 pub mod grub_default;
 pub mod grub_files;

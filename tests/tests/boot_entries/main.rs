@@ -2,5 +2,6 @@
 //! refuses, and what `revert` gives back. A tool of a distribution is the real one where this machine has it, and a short
 //! script that does the same to the files where it has not; each test says which.
 
+mod bls;
 mod rhel_grub;
 mod root;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::super::bls::{
-    BlsEntry, BlsError, Reader, grub_choice, grub_order, systemd_default, systemd_order,
+    BlsEntry, BlsError, grub_choice, grub_order, systemd_default, systemd_order,
 };
 use super::edit;
-use crate::cmdline::CommandLine;
+use crate::cmdline::{CommandLine, Edit};
 
 const EL9: &str = "title Rocky Linux (5.14.0-503.11.1.el9_5.x86_64) 9.5 (Blue Onyx)
 version 5.14.0-503.11.1.el9_5.x86_64
@@ -33,6 +33,11 @@ const ARCH: &str = "# made by kernel-install\ntitle      Arch Linux\nsort-key   
 
 fn entry(text: &str) -> BlsEntry {
     BlsEntry::parse("m-1.conf", text)
+}
+
+/// Edited where no variable is set.
+fn edited(text: &str, wish: &Edit) -> Result<String, BlsError> {
+    entry(text).edited(wish, &|_| Some(String::new()))
 }
 
 fn grub(text: &str, variables: &[(&str, &str)]) -> (String, Vec<String>) {
@@ -88,30 +93,46 @@ fn systemd_takes_the_text_as_it_is() {
 #[test]
 fn edits_change_the_options_only() {
     let wish = edit(&["iommu=pt", "pci=config_acs=a;b"], &["crashkernel"]);
-    let new = entry(EL9).edited(Reader::Grub, &wish).expect("editable");
+    let new = edited(EL9, &wish).expect("editable");
     let expected = EL9.replace(
         "ro crashkernel=1G-4G:192M,4G-64G:256M,64G-:512M $tuned_params",
         "ro $tuned_params iommu=pt pci=config_acs=\"a;b\"",
     );
     assert_eq!(new, expected);
-    assert_eq!(entry(&new).edited(Reader::Grub, &wish).as_deref(), Ok(new.as_str()));
-    let new = entry(ARCH).edited(Reader::SystemdBoot, &edit(&["iommu=pt"], &[])).expect("editable");
-    let expected =
-        ARCH.replace("rw\noptions    quiet a=\"b;c\"\n", "rw quiet a=\"b;c\" iommu=pt\n");
-    assert_eq!(new, expected);
-    let same = entry(ARCH).edited(Reader::SystemdBoot, &edit(&["quiet"], &[])).expect("editable");
-    assert_eq!(same, ARCH);
-    let none = entry("linux /x").edited(Reader::SystemdBoot, &edit(&["quiet"], &[]));
-    assert_eq!(none.as_deref(), Ok("linux /x\noptions quiet\n"));
+    assert_eq!(edited(&new, &wish).as_deref(), Ok(new.as_str()));
+}
+
+#[test]
+fn entry_without_options_starts_from_the_default() {
+    let wish = edit(&["iommu=pt"], &["quiet"]);
+    let lookup = |name: &str| match name {
+        "default_kernelopts" => Some("root=UUID=1 ro quiet".to_owned()),
+        _ => Some(String::new()),
+    };
+    for options in ["", "options \n", "options $kernelopts\n"] {
+        let text = format!("linux /x\n{options}initrd /i\n");
+        let new = entry(&text).edited(&wish, &lookup).expect("editable");
+        assert_eq!(entry(&new).options(), ["root=UUID=1 ro iommu=pt"], "{options}");
+        let before = entry(&text).grub_cmdline(&lookup).expect("readable").0;
+        assert_eq!(before, "root=UUID=1 ro quiet", "{options}");
+    }
+    // Expanding two variables that are not set brings a blank, which is not nothing (`expand_val`).
+    let blank = entry("linux /x\noptions $kernelopts $tuned_params\n");
+    assert_eq!(blank.grub_cmdline(&lookup).expect("readable").0, "");
+    assert!(matches!(blank.edited(&wish, &lookup), Err(BlsError::NoOptions { .. })));
+    let none = entry("linux /x\n").edited(&wish, &|_| Some(String::new()));
+    assert!(matches!(none, Err(BlsError::NoOptions { .. })));
+    let (_, unknown) = entry("linux /x\n").grub_cmdline(&|_| None).expect("readable");
+    assert_eq!(unknown, ["default_kernelopts"]);
 }
 
 #[test]
 fn edits_that_grub_would_not_carry_are_refused() {
-    let dollar = entry(EL9).edited(Reader::Grub, &edit(&["a=$b"], &[]));
+    let dollar = edited(EL9, &edit(&["a=$b"], &[]));
     assert!(matches!(dollar, Err(BlsError::Dollar { .. })));
-    let several = entry(ARCH).edited(Reader::Grub, &edit(&["a"], &[]));
+    let several = edited(ARCH, &edit(&["a"], &[]));
     assert!(matches!(several, Err(BlsError::SeveralOptions { .. })));
-    let broken = entry("linux /x\noptions a;b\n").edited(Reader::Grub, &edit(&["a"], &[]));
+    let broken = edited("linux /x\noptions a;b\n", &edit(&["a"], &[]));
     assert!(matches!(broken, Err(BlsError::Grub { .. })));
 }
 

@@ -94,6 +94,16 @@ pub fn unreadable(error: &ReadError) -> Obstacle {
     Obstacle { reason: error.to_string(), remedy }
 }
 
+/// A file that holds the whole line of kernels to come, and is empty: whatever is added would be all that they get.
+pub fn blank_line(path: &str) -> Obstacle {
+    Obstacle {
+        reason: format!("{path} is empty, and new kernels take their whole line from it"),
+        remedy: format!(
+            "write the whole line, with root=, to {path}, or remove the file; then plan again"
+        ),
+    }
+}
+
 /// A place that should hold something.
 pub fn nothing_to_edit(path: &str) -> Obstacle {
     Obstacle {

@@ -59,7 +59,6 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
     ("/usr/bin/ukify", RecordMode::Presence),
     ("/usr/sbin/grub-mkconfig", RecordMode::Presence),
     ("/usr/sbin/grub2-mkconfig", RecordMode::Presence),
-    ("/usr/sbin/grubby", RecordMode::Presence),
     ("/usr/sbin/update-bootloader", RecordMode::Presence),
     ("/usr/sbin/update-grub", RecordMode::Presence),
 ];
@@ -85,7 +84,6 @@ pub const OWNS: Owns = Owns {
         &["grub-mkconfig", "-o", "/boot/grub/grub.cfg"],
         &["grub2-mkconfig", "-o", "/boot/grub2/grub.cfg"],
         &["grub2-mkconfig", "-o", "/boot/efi/EFI/*/grub.cfg"],
-        &["grubby", "--no-etc-grub-update", "--update-kernel=ALL", "--*"],
         &["kernel-install", "add", "*", "/boot/vmlinuz-*"],
         &["kernel-install", "add", "*", "/usr/lib/modules/*/vmlinuz"],
         &["rpm-ostree", "kargs", "--*"],

@@ -99,7 +99,7 @@ fn cpu(facts: &Facts) -> String {
 fn boot_loader(boot: &BootLoader) -> String {
     match boot {
         BootLoader::GrubDebian => "GRUB, Debian family (/etc/default/grub)".to_owned(),
-        BootLoader::GrubBls => "GRUB with boot loader entries (grubby)".to_owned(),
+        BootLoader::GrubBls => "GRUB with boot loader entries".to_owned(),
         BootLoader::GrubRhel => "GRUB, RHEL family without boot loader entries".to_owned(),
         BootLoader::GrubSuse => "GRUB, SUSE family (/etc/default/grub)".to_owned(),
         BootLoader::SystemdBoot { uki: false } => "systemd-boot".to_owned(),

@@ -1,0 +1,173 @@
+//! All that GRUB reads on a BLS system to make its menu: the configuration, the environment block, and the entry files.
+
+use super::{ENTRIES, EntryFile, entry_files};
+use crate::boot::bls::{BlsEntry, grub_order};
+use crate::boot::grub_bls::value_at_blscfg;
+use crate::boot::grub_cfg::{Entry, default_entry};
+use crate::boot::grub_files::GrubFiles;
+use crate::boot::grubenv::Grubenv;
+use crate::cmdline::CommandLine;
+use crate::host::{ReadError, Reader, Reading, Reason};
+use crate::kind::cmdline::files::{raw, readable};
+
+/// Files that decide which entry boots, and with which line.
+#[derive(Clone)]
+pub struct Loader {
+    /// Entry files, in directory order.
+    pub entries: Vec<EntryFile>,
+    /// The configuration and what lies beside it.
+    pub config: Config,
+}
+
+/// `grub.cfg` with its environment block.
+#[derive(Clone)]
+pub struct Config {
+    path: String,
+    /// `None`: not made yet, as in an image that has never booted.
+    text: Option<String>,
+    /// Path of the environment block.
+    pub environment_path: String,
+    /// Text of the environment block; `None`: not there, or not a block to GRUB, which then sets nothing.
+    pub environment: Option<(String, Grubenv)>,
+    /// Names of the files in its directory.
+    names: Vec<String>,
+}
+
+/// The default entry: as GRUB's configuration makes it, or the file itself where there is no configuration yet.
+enum Chosen<'a> {
+    Menu(Entry),
+    File(&'a BlsEntry),
+}
+
+impl Loader {
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// When the entry directory is absent, or one of the files cannot be read.
+    pub fn read(reader: &dyn Reader, cfg: &str) -> Result<Loader, ReadError> {
+        Ok(Loader { entries: entry_files(reader, ENTRIES)?, config: Config::read(reader, cfg)? })
+    }
+
+    /// The command line of the default entry.
+    pub fn line(&self) -> Reading<CommandLine> {
+        let line = self.default(|chosen| match chosen {
+            Chosen::Menu(entry) => resolved(entry.cmdline, &entry.unresolved),
+            Chosen::File(entry) => {
+                let lookup = |name: &str| self.config.value(name).ok();
+                let (line, unresolved) = entry
+                    .grub_cmdline(&lookup)
+                    .map_err(|error| format!("{}: {error}", entry.id()))?;
+                resolved(line, &unresolved)
+            }
+        });
+        match line {
+            Ok(line) => readable(ENTRIES, &line),
+            Err(why) => Reading::Unknown(why.into()),
+        }
+    }
+
+    /// The kernel image of the default entry, as GRUB names it.
+    pub fn image(&self) -> Reading<String> {
+        let image = self.default(|chosen| match chosen {
+            Chosen::Menu(entry) => Ok(entry.image),
+            Chosen::File(entry) => Ok(entry.linux().unwrap_or_default().to_owned()),
+        });
+        image.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
+    }
+
+    fn default(
+        &self,
+        look: impl FnOnce(Chosen<'_>) -> Result<String, String>,
+    ) -> Result<String, String> {
+        let entries: Vec<BlsEntry> = self.entries.iter().map(|file| file.entry.clone()).collect();
+        match &self.config.text {
+            Some(text) => {
+                let entry = self
+                    .config
+                    .around(&entries, |around| default_entry(text, around))
+                    .map_err(|error| format!("{}: {error}", self.config.path))?;
+                look(Chosen::Menu(entry))
+            }
+            // An image that has never booted may have entries and no grub.cfg yet: the newest entry will be the default.
+            None => look(Chosen::File(self.config.newest(&entries)?)),
+        }
+    }
+}
+
+impl Config {
+    fn read(reader: &dyn Reader, path: &str) -> Result<Config, ReadError> {
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let optional = |path: &str| match raw(reader, path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.is_absent() => Ok(None),
+            Err(error) => Err(error),
+        };
+        let environment_path = environment_path(reader, directory);
+        let block = optional(&environment_path)?;
+        Ok(Config {
+            path: path.to_owned(),
+            text: optional(path)?,
+            environment: block.and_then(|text| Grubenv::parse(&text).ok().map(|env| (text, env))),
+            environment_path,
+            names: reader.list(directory).unwrap_or_default(),
+        })
+    }
+
+    /// Path of `grub.cfg`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn around<T>(&self, entries: &[BlsEntry], look: impl FnOnce(&GrubFiles<'_>) -> T) -> T {
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        let grubenv = self.environment.as_ref().map(|(_, environment)| environment);
+        look(&GrubFiles { grubenv, files: &names, bls: entries })
+    }
+
+    /// A variable's value when GRUB reads the entries; one that nobody sets is empty.
+    ///
+    /// # Errors
+    /// With the reason why it is not known.
+    pub fn value(&self, name: &str) -> Result<String, String> {
+        let stored = self.environment.as_ref().and_then(|(_, environment)| environment.get(name));
+        let Some(text) = &self.text else {
+            return stored.map(str::to_owned).ok_or_else(|| {
+                format!("{} is not there, and may set ${name} once it is made", self.path)
+            });
+        };
+        self.around(&[], |around| value_at_blscfg(text, around, name))
+            .map_err(|error| format!("{}:{}: {}", self.path, error.line, error.why))?
+            .ok_or_else(|| format!("{} sets ${name} to something that only GRUB knows", self.path))
+    }
+
+    fn newest<'a>(&self, entries: &'a [BlsEntry]) -> Result<&'a BlsEntry, String> {
+        let ordered = grub_order(entries);
+        let environment = self.environment.as_ref().map(|(_, environment)| environment);
+        let saved = environment.and_then(|environment| environment.get("saved_entry"));
+        let chosen =
+            saved.and_then(|id| ordered.iter().find(|entry| entry.id() == id)).or(ordered.first());
+        chosen.copied().ok_or_else(|| format!("{ENTRIES} holds no entry with a kernel"))
+    }
+}
+
+/// RHEL 8 has a link to the block on the EFI system partition beside the configuration for BIOS.
+fn environment_path(reader: &dyn Reader, directory: &str) -> String {
+    let own = format!("{directory}/grubenv");
+    let target = reader.link(&own).ok();
+    let on_esp = target.as_deref().and_then(|target| target.split_once("efi/EFI/"));
+    on_esp.map_or(own, |(_, rest)| format!("/boot/efi/EFI/{rest}"))
+}
+
+/// A variable that nobody can fill in could hold anything.
+fn resolved(line: String, unresolved: &[String]) -> Result<String, String> {
+    // tuned_params is optional by design: an unset one is empty.
+    let open: Vec<&String> = unresolved
+        .iter()
+        .filter(|name| !matches!(name.as_str(), "tuned_params" | "early_params"))
+        .collect();
+    if open.is_empty() {
+        Ok(line)
+    } else {
+        Err(format!("the entry uses GRUB variables that are not known: {open:?}"))
+    }
+}

@@ -1,0 +1,148 @@
+//! RHEL family with entry files that GRUB reads. Real tools: none (Debian has neither grubby nor `blscfg`); grubby is a
+//! script after the upstream one.
+
+use crate::root::Root;
+
+const ROCKY: &str = "ID=rocky\nID_LIKE=\"rhel fedora\"\n";
+const NORMAL: &str = "boot/loader/entries/0123-5.14.0.conf";
+const RESCUE: &str = "boot/loader/entries/0123-0-rescue.conf";
+const HEADER: &str = "load_env\nset default=\"${saved_entry}\"\n";
+/// As RHEL 8's 10_linux writes it.
+const FALLBACK: &str =
+    "if [ -z \"${kernelopts}\" ]; then\n  set kernelopts=\"root=/dev/mapper/r-root ro\"\nfi\n";
+
+fn block(variables: &str) -> String {
+    format!("{:#<1024}", format!("# GRUB Environment Block\n{variables}"))
+}
+
+fn entry(kernel: &str, options: &str) -> String {
+    format!(
+        "title Rocky ({kernel})\nversion {kernel}\nlinux /vmlinuz-{kernel}\ninitrd /initramfs-{kernel}.img\n{options}"
+    )
+}
+
+/// A root whose only normal entry has this `options` line, and whose grub.cfg has these commands before `blscfg`.
+fn rocky(options: &str, commands: &str) -> Root {
+    let root = Root::new(ROCKY, &["iommu=pt"], &["quiet"]);
+    root.put("etc/default/grub", "GRUB_CMDLINE_LINUX=\"rhgb\"\nGRUB_ENABLE_BLSCFG=true\n");
+    root.put(NORMAL, &entry("5.14.0", options));
+    root.put("boot/grub2/grubenv", &block("saved_entry=0123-5.14.0\n"));
+    root.put("boot/grub2/grub.cfg", &format!("{HEADER}{commands}blscfg\n"));
+    root
+}
+
+fn assert_refused(root: &Root, reason: &str) {
+    let before = root.files();
+    let plan = root.plan();
+    assert_eq!(plan.code, Some(4), "{}", plan.text);
+    let json = root.plan_json();
+    let reasons: Vec<&str> = json["blockers"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|blocker| blocker["reason"].as_str())
+        .collect();
+    assert!(reasons.iter().any(|text| text.contains(reason)), "{reasons:?}");
+    let applied = root.apply(&[]);
+    assert_eq!(applied.code, Some(4), "{}", applied.text);
+    assert_eq!(root.files(), before, "{}", applied.text);
+}
+
+#[test]
+fn stored_kernelopts_start_from_the_fallback() {
+    let root = rocky("options $kernelopts $tuned_params\n", FALLBACK);
+    let done = root.apply(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    let environment = root.text("boot/grub2/grubenv");
+    assert!(
+        environment.contains("\nkernelopts=root=/dev/mapper/r-root ro iommu=pt\n"),
+        "{environment}"
+    );
+    assert_eq!(environment.len(), 1024);
+    assert_eq!(root.plan().code, Some(0));
+    let before = block("saved_entry=0123-5.14.0\n");
+    assert_eq!(root.image("revert", &["--yes"]).code, Some(0));
+    assert_eq!(root.text("boot/grub2/grubenv"), before);
+}
+
+#[test]
+fn kernelopts_without_a_known_value_are_refused() {
+    let root = rocky(
+        "options $kernelopts\n",
+        "if [ $grub_platform = efi ]; then set kernelopts=\"root=a\"; fi\n",
+    );
+    assert_refused(&root, "only GRUB knows");
+    let root = rocky("options $kernelopts $tuned_params\n", "");
+    assert_refused(&root, "not even root=");
+    let root = rocky("options $kernelopts $tuned_params\n", "");
+    std::fs::remove_file(root.at("boot/grub2/grub.cfg")).expect("ours");
+    assert_refused(&root, "is not there");
+}
+
+#[test]
+fn kernelopts_that_the_configuration_overrides_are_refused() {
+    let root = rocky("options $kernelopts\n", "set kernelopts=\"root=/dev/r ro\"\n");
+    assert_refused(&root, "does not take its arguments from");
+}
+
+#[test]
+fn entry_without_options_starts_from_the_default() {
+    let root = rocky("", "set default_kernelopts=\"root=UUID=1 ro quiet\"\n");
+    let done = root.apply(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    assert!(
+        root.text(NORMAL).ends_with("options root=UUID=1 ro iommu=pt\n"),
+        "{}",
+        root.text(NORMAL)
+    );
+    let root = rocky("", "");
+    assert_refused(&root, "not even root=");
+}
+
+#[test]
+fn blank_kernel_cmdline_is_refused() {
+    let root = rocky("options root=/dev/r ro\n", "");
+    root.put("etc/kernel/cmdline", "\n");
+    assert_refused(&root, "/etc/kernel/cmdline is empty");
+}
+
+#[test]
+fn rescue_entry_stays_as_it_is() {
+    let root = rocky("options root=/dev/r ro\n", "");
+    root.put(RESCUE, &entry("0-rescue", "options root=/dev/r ro\n"));
+    let grubby = "#!/bin/sh\nfor one in \"$@\"; do case $one in --args=*) args=${one#--args=};; esac; done\n\
+                  for entry in /boot/loader/entries/*.conf; do sed -i \"s/^options.*/& $args/\" \"$entry\"; done\n";
+    root.tool("usr/sbin/grubby", grubby);
+    let before = root.files();
+    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    assert_eq!(done.code, Some(3), "{}", done.text);
+    assert!(root.text(NORMAL).contains("options root=/dev/r ro iommu=pt\n"), "{}", done.text);
+    assert!(root.text(RESCUE).contains("options root=/dev/r ro\n"), "{}", done.text);
+    let back = root.live(&["revert", "--yes"]).expect("as before");
+    assert!(matches!(back.code, Some(0 | 3)), "{}", back.text);
+    let after = root.files();
+    for (path, bytes) in &before {
+        assert_eq!(after.get(path), Some(bytes), "{}", path.display());
+    }
+}
+
+#[test]
+fn configuration_on_the_esp_is_read() {
+    let root = rocky("options $kernelopts\n", "");
+    root.put("etc/os-release", "ID=\"rhel\"\nVERSION_ID=\"8.10\"\n");
+    std::fs::remove_file(root.at("boot/grub2/grub.cfg")).expect("ours");
+    std::fs::remove_file(root.at("boot/grub2/grubenv")).expect("ours");
+    let esp = "boot/efi/EFI/redhat";
+    root.put(&format!("{esp}/grub.cfg"), &format!("{HEADER}{FALLBACK}blscfg\n"));
+    root.put(&format!("{esp}/grubenv"), &block("saved_entry=0123-5.14.0\n"));
+    std::os::unix::fs::symlink("../efi/EFI/redhat/grubenv", root.at("boot/grub2/grubenv"))
+        .expect("ours");
+    let done = root.apply(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    let environment = root.text(&format!("{esp}/grubenv"));
+    assert!(
+        environment.contains("\nkernelopts=root=/dev/mapper/r-root ro iommu=pt\n"),
+        "{environment}"
+    );
+    assert!(root.at("boot/grub2/grubenv").is_symlink());
+}
