@@ -88,7 +88,7 @@ fn target_that_follows_the_verdict_ends_with_the_daemon() {
     for line in ["BindsTo=bedplate.service", "After=bedplate.service", &condition] {
         assert!(unit.lines().any(|own| own == line), "{line} is not in\n{unit}");
     }
-    // It is nobody's to enable: that would start it before the verdict.
+    // Enabled, it would start before the verdict.
     assert!(!unit.contains("[Install]"), "{unit}");
     if let Some(analyze) = fixtures::tool("systemd-analyze") {
         let root = format!("--root={}", root.path().display());

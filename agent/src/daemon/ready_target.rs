@@ -36,30 +36,30 @@ trait Units {
     fn stop_unit(&self, name: &str, mode: &str) -> zbus::Result<zbus::OwnedObjectPath>;
 }
 
-/// State that the target is to have.
+/// State that the target should have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum TargetState {
     Active,
     /// An observation is under way: inactive from then on.
     ActiveUntil(Instant),
     Inactive,
 }
 
-impl Wanted {
+impl TargetState {
     /// After this status.
     fn after(self, status: &Status, now: Instant) -> Self {
         match (status.verdict, status.state, self) {
-            (Verdict::Ready, ..) => Wanted::Active,
-            (_, State::Working, Wanted::Active) => Wanted::ActiveUntil(now + GRACE),
+            (Verdict::Ready, ..) => TargetState::Active,
+            (_, State::Working, TargetState::Active) => TargetState::ActiveUntil(now + GRACE),
             (_, State::Working, already) => already,
-            _ => Wanted::Inactive,
+            _ => TargetState::Inactive,
         }
     }
 }
 
 #[derive(Clone)]
 struct Request {
-    wanted: Wanted,
+    wanted: TargetState,
     bus: Option<Connection>,
 }
 
@@ -72,7 +72,7 @@ pub struct ReadyTarget {
 impl ReadyTarget {
     /// For the host below `root`, without a bus yet.
     pub fn new(root: &Path) -> Self {
-        let (to, requests) = watch::channel(Request { wanted: Wanted::Inactive, bus: None });
+        let (to, requests) = watch::channel(Request { wanted: TargetState::Inactive, bus: None });
         tokio::spawn(follow(requests));
         ReadyTarget { marker: root.join(MARKER.trim_start_matches('/')), to }
     }
@@ -85,7 +85,7 @@ impl ReadyTarget {
     /// Has the target follow this status.
     ///
     /// # Errors
-    /// The marker cannot be written or removed. The target follows all the same.
+    /// The marker cannot be written or removed. The target follows in any case.
     pub fn publish(&self, status: &Status) -> std::io::Result<()> {
         let ready = status.verdict == Verdict::Ready;
         let marked = match (ready, self.marker.exists()) {
@@ -106,12 +106,12 @@ async fn follow(mut requests: watch::Receiver<Request>) {
         let Request { wanted, bus } = requests.borrow_and_update().clone();
         let mut again = None;
         let active = match wanted {
-            Wanted::ActiveUntil(end) if end > Instant::now() => {
+            TargetState::ActiveUntil(end) if end > Instant::now() => {
                 again = Some(end);
                 None
             }
-            Wanted::Active => Some(true),
-            Wanted::ActiveUntil(_) | Wanted::Inactive => Some(false),
+            TargetState::Active => Some(true),
+            TargetState::ActiveUntil(_) | TargetState::Inactive => Some(false),
         };
         // What PID 1 has already costs it nothing. Another program that has stopped the target is answered, too.
         if let (Some(bus), Some(active)) = (bus, active) {
@@ -190,10 +190,10 @@ mod tests {
         let now = Instant::now();
         let ready = status(State::Converged, Verdict::Ready);
         let working = status(State::Working, Verdict::NotReady);
-        let until = Wanted::Active.after(&working, now);
-        assert_eq!(until, Wanted::ActiveUntil(now + GRACE));
+        let until = TargetState::Active.after(&working, now);
+        assert_eq!(until, TargetState::ActiveUntil(now + GRACE));
         assert_eq!(until.after(&working, now + RETRY), until, "the grace begins once");
-        assert_eq!(until.after(&ready, now), Wanted::Active);
+        assert_eq!(until.after(&ready, now), TargetState::Active);
     }
 
     #[test]
@@ -205,12 +205,14 @@ mod tests {
             (State::Error, Verdict::CannotTell),
             (State::Stopped, Verdict::NotReady),
         ] {
-            for before in [Wanted::Active, Wanted::ActiveUntil(now), Wanted::Inactive] {
-                assert_eq!(before.after(&status(state, verdict), now), Wanted::Inactive);
+            for before in
+                [TargetState::Active, TargetState::ActiveUntil(now), TargetState::Inactive]
+            {
+                assert_eq!(before.after(&status(state, verdict), now), TargetState::Inactive);
             }
         }
         let working = status(State::Working, Verdict::NotReady);
-        assert_eq!(Wanted::Inactive.after(&working, now), Wanted::Inactive);
+        assert_eq!(TargetState::Inactive.after(&working, now), TargetState::Inactive);
     }
 
     #[tokio::test(flavor = "current_thread")]
