@@ -124,10 +124,26 @@ pub fn text(text: &str) -> String {
     userinfo(&clean)
 }
 
+/// Assignments in commands that bedplate tells operators to run. Its source has them, so that they hold no secret.
+const OWN: [(&str, &str); 1] = [("d", "/etc/systemd/system/bedplate-$unit@.service.d")];
+
 fn is_shown(name: &str, value: &str) -> bool {
-    let bare = value.trim_matches(|c| matches!(c, '"' | '\'' | '.' | ',' | ';' | ':' | ')'));
-    // `root=…` and `REASON` are bedplate's own words for "some value".
-    bare == MASKED || bare == "REASON" || is_harmless(name.trim_start_matches('-'), bare)
+    let bare = value.trim_matches(|c| matches!(c, '"' | '\'' | '.' | ',' | ';' | ':' | ')' | ']'));
+    // A password may look like a variable.
+    (is_template(bare) && !(bare.starts_with('$') && sounds_secret(name)))
+        || OWN.contains(&(name, bare))
+        || is_harmless(name.trim_start_matches('-'), bare)
+}
+
+/// Whether a value only stands for others, as in bedplate's own remedies: `…`, `REASON`, `$GRUB_CMDLINE_LINUX …`.
+fn is_template(value: &str) -> bool {
+    let stands_for_others = |word: &str| {
+        let variable = word.strip_prefix('$').unwrap_or_default();
+        let is_variable = variable.starts_with(|c: char| c.is_ascii_uppercase())
+            && variable.bytes().all(|c| c.is_ascii_uppercase() || c == b'_');
+        word == MASKED || word == "REASON" || is_variable
+    };
+    !value.is_empty() && value.split(' ').all(stands_for_others)
 }
 
 /// Where a value ends: at a blank that is not in quotes, at the end of the quotation that it stands in.

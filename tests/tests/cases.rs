@@ -12,7 +12,7 @@ use bedplate::host::Reader;
 use bedplate::host::snapshot::Snapshot;
 use bedplate::kind;
 use bedplate::ledger::{Author, FileState, Ledger, OwedTool, RegisterKey, UndoTool, VfKey};
-use bedplate::plan::{Action, Plan, WayBack};
+use bedplate::plan::{Action, Blocker, Plan, WayBack};
 use bedplate::profile::{LayerText, Loaded, load, render_all, shipped};
 use bedplate::report::{diff, json, style, text};
 use bedplate_tests::expected;
@@ -108,6 +108,13 @@ fn invariants(loaded: &Loaded, host: &Snapshot, plan: &Plan, facts: &Facts) -> R
     }
     if let Some(what) = kind::foreign(&ledger_of(plan)) {
         return Err(format!("a kind's row does not own what its change does: {what}"));
+    }
+    // The daemon masks what may be a secret. Nothing in a remedy is, or nobody could follow it.
+    for Blocker { remedy, .. } in &plan.body.blockers {
+        let masked = bedplate::mask::text(remedy);
+        if masked != *remedy {
+            return Err(format!("masking destroys a remedy: {remedy}\n{masked}"));
+        }
     }
     match plan.body.changes.iter().find(|change| change.items.is_empty()) {
         Some(change) => Err(format!("change {} says nothing", change.id)),

@@ -14,7 +14,10 @@ fn arguments_keep_their_names_and_harmless_values() {
         "`--allow-lint 'amd-iommu-on=REASON'`",
         "a <= b, c == d",
         "write the current line (with root=) to /etc/kernel/cmdline",
-        "mlxconfig -d 0000:18:00.0 set NUM_OF_VFS=8 SRIOV_EN=1",
+        "mlxconfig -d 0000:18:00.0 set NUM_OF_VFS=1024 SRIOV_EN=1",
+        "in /etc/default/grub.d/z.cfg, write GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT …\", or rename it",
+        "`for unit in worker loader; do d=/etc/systemd/system/bedplate-$unit@.service.d; mkdir -p $d && cp /x $d/; done`",
+        "`args = [\"pci=pcie_bus_safe\"]` in [cmdline] of the profile",
     ] {
         assert_eq!(text(shown), shown);
     }
@@ -33,6 +36,10 @@ fn everything_else_is_masked() {
         ("BOOT_IMAGE=/hunter2/vmlinuz-6.8", "BOOT_IMAGE=…"),
         ("root=UUID=6a4d3b2c-1f0e-4d5c-8b7a-990011223344", "root=…"),
         ("run grubby --args=rd.luks.key=hunter2", "run grubby --args=…"),
+        ("write X=\"$GRUB_CMDLINE_LINUX hunter2\"", "write X=…"),
+        ("d=/etc/hunter2", "d=…"),
+        ("password=$HUNTER", "password=…"),
+        ("x=$hunter2 y=$(HUNTER)", "x=… y=…"),
         ("see http://me:word@lock.example/x", "see http://…@lock.example/x"),
     ] {
         assert_eq!(text(given), clean, "{given}");
