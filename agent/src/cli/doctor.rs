@@ -126,6 +126,7 @@ fn read(mut log: impl Read) -> std::io::Result<Recognised> {
 
 fn one(args: &DoctorArgs, opened: &Opened, asked: &Asked) -> Result<Answer, CliError> {
     let verified = verify::verified(opened, args.profile.as_deref(), &Selection::default())?;
+    verify::warn_of_profile(&verified);
     if let Some(loaded) = &verified.loaded {
         output::lints(loaded);
     }

@@ -4,8 +4,9 @@ use clap::Args;
 
 use super::host::{self, Opened};
 use super::{CliError, Exit, HostArgs, output};
-use crate::engine::profile_source::Choice;
-use crate::engine::{self, Request, Verified};
+use crate::engine::profile_source::{Choice, SourceError};
+use crate::engine::{self, EngineError, Request, Verified};
+use crate::error_chain::chain;
 use crate::host::HostKind;
 use crate::profile::nearest;
 use crate::report::{json, verify as text};
@@ -95,6 +96,21 @@ pub fn verified(
     Ok(engine::verify(reader, &request, selection)?)
 }
 
+/// Reports what is wrong with the profile on the host, and that the host was judged without it.
+pub fn warn_of_profile(verified: &Verified) {
+    match &verified.unusable {
+        Some(EngineError::Profile(SourceError::Invalid(findings))) => {
+            output::diagnostics(&output::findings(findings));
+            output::warn("the profile on this host cannot be used: the host is judged without it");
+        }
+        Some(error) => {
+            let why = chain(error);
+            output::warn(&format!("this host is judged without its profile: {why}"));
+        }
+        None => {}
+    }
+}
+
 /// Why an image is not judged.
 pub fn not_running() -> CliError {
     let what = "an image is not running: it has no registers, no IOMMU groups and no drivers that could be verified";
@@ -103,7 +119,9 @@ pub fn not_running() -> CliError {
 }
 
 fn one(args: &VerifyArgs, opened: &Opened, selection: &Selection) -> Result<Answer, CliError> {
-    let Verified { facts, loaded, report } = verified(opened, args.profile.as_deref(), selection)?;
+    let verified = verified(opened, args.profile.as_deref(), selection)?;
+    warn_of_profile(&verified);
+    let Verified { facts, loaded, report, .. } = verified;
     if let Some(loaded) = &loaded {
         output::lints(loaded);
     }

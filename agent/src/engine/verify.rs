@@ -26,6 +26,8 @@ pub struct Verified {
     pub loaded: Option<Loaded>,
     /// What was found.
     pub report: Report,
+    /// Why the profile on the host was not used, though there is one.
+    pub unusable: Option<EngineError>,
 }
 
 /// All that is to be said of a host.
@@ -39,20 +41,26 @@ pub struct Whole {
     pub plan: Result<Option<Plan>, NoPlan>,
 }
 
-/// Judges a host by the checks that are selected.
+/// Judges a host by the checks that are selected. A profile on the host that cannot be used is itself a finding; the host
+/// is judged without it.
 ///
 /// # Errors
-/// [`EngineError`]: there is a profile, and it cannot be used.
+/// [`EngineError`]: a profile was named, and it cannot be used.
 pub fn verify(
     reader: &dyn Reader,
     request: &Request<'_>,
     selection: &Selection,
 ) -> Result<Verified, EngineError> {
     let mut facts = observe(reader, Depth::Thorough);
-    let planned = own_plan(reader, &mut facts, request)?;
+    let (planned, unusable) = match own_plan(reader, &mut facts, request) {
+        Ok(planned) => (planned, None),
+        Err(error) if matches!(request.choice, Choice::HostOnly) => (None, Some(error)),
+        Err(error) => return Err(error),
+    };
+    let asked = unusable.as_ref().map_or(Ok(planned.as_ref()), |error| Err(no_plan(error)));
     let log = Reading::from_result(reader.kernel_log(kernel_log::kept));
-    let report = report(reader, &facts, Ok(planned.as_ref()), log, selection);
-    Ok(Verified { facts, loaded: planned.map(|planned| planned.loaded), report })
+    let report = report(reader, &facts, asked, log, selection);
+    Ok(Verified { facts, loaded: planned.map(|planned| planned.loaded), report, unusable })
 }
 
 /// Judges a host by every check and plans by the profile on it, whatever state that is in.
