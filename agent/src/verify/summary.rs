@@ -6,6 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::outcome::Seen;
+use crate::kind::cmdline;
+use crate::plan::Change;
+
 use super::{CHECKS, Check, Evidence, Group, Outcome, Selection, Severity, Verdict};
 
 /// What the profile says of a check's severity.
@@ -119,9 +122,41 @@ pub fn judge(
     let wanted = CHECKS.iter().filter(|check| selection.has(check));
     let outcome = |check: &'static Check| {
         let (Ok(outcome) | Err(outcome)) = (check.judge)(evidence);
+        let outcome = with_due_remedy(outcome, check.group, evidence);
         Judged::new(check, outcome, overrides.get(check.id))
     };
     conclude(wanted.map(outcome).collect(), selection.is_partial())
+}
+
+/// Replaces a remedy that asks for a setting which the profile has already: what is missing is its effect.
+fn with_due_remedy(outcome: Outcome, group: Group, evidence: &Evidence<'_>) -> Outcome {
+    let Ok(Some(in_effect)) = &evidence.profile else { return outcome };
+    if !outcome.remedy.as_ref().is_some_and(|remedy| remedy.contains("] of the profile")) {
+        return outcome;
+    }
+    let is_due = |kind: &str, subject: &str| match group {
+        Group::Acs => kind == "acs",
+        Group::Modules => kind == "modules",
+        Group::Iommu => kind == cmdline::NAME && subject.contains("iommu"),
+        _ => false,
+    };
+    let body = &in_effect.plan.body;
+    let is_planned = |change: &Change| {
+        let mut subjects = change.items.iter().map(|item| &item.subject).chain([&change.subject]);
+        subjects.any(|subject| is_due(change.kind, subject))
+    };
+    if body.changes.iter().any(is_planned) {
+        return outcome.remedy(
+            "the profile has the setting, and it is not in effect: `bedplate apply`; where a daemon enforces the profile, \
+             `bedplate status` says why it is not",
+        );
+    }
+    match body.pending.iter().any(|pending| is_due(pending.kind, &pending.subject)) {
+        true => outcome.remedy(
+            "the profile has the setting, which waits for a boot: `bedplate reboot status`",
+        ),
+        false => outcome,
+    }
 }
 
 /// The order of the table is the order of worth: what comes first is in the way of what comes later.

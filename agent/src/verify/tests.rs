@@ -69,3 +69,35 @@ fn what_is_not_known_is_never_ready_unless_it_could_only_warn() {
     let both = report(host, &["pcie.mps", "pcie.mrrs"]);
     assert!(both.next.unwrap().contains("as root"));
 }
+
+#[test]
+fn remedy_asks_for_no_setting_that_the_profile_has() {
+    let remedy = |profile: &str| {
+        let file = "[files]\n\"/etc/bedplate/profile.toml\"";
+        let report =
+            report(&format!("machine = \"hgx\"\n{file} = '''{profile}'''\n"), &["acs.path"]);
+        assert_eq!(report.answer, Answer::NotReady);
+        report.checks[0].remedy.clone().unwrap()
+    };
+    let asks = "`policy = \"direct-p2p\"` in [acs] of the profile";
+    assert!(remedy("schema = 1\n[acs]\npolicy = \"keep\"\n").starts_with(asks));
+    let due = remedy("schema = 1\n[acs]\npolicy = \"direct-p2p\"\n");
+    assert!(!due.contains(asks) && due.contains("`bedplate apply`"), "{due}");
+}
+
+/// A mistake in the profile is a finding, and everything else is judged.
+#[test]
+fn unusable_profile_is_a_finding() {
+    let wrong =
+        "machine = \"hgx\"\n[files]\n\"/etc/bedplate/profile.toml\" = 'schema = 1 [iommu'\n";
+    let all = report(wrong, &[]);
+    assert_eq!(verdicts(&all)["profile.in-effect"], Verdict::Fail);
+    let bare = report("machine = \"hgx\"\n", &[]);
+    let others = |report: &Report| {
+        let mut found = report.checks.clone();
+        found.retain(|judged| judged.id != "profile.in-effect");
+        found
+    };
+    assert_eq!(others(&all), others(&bare));
+    assert_eq!(report(wrong, &["pcie.mps"]).answer, Answer::Ready, "as asked for");
+}
