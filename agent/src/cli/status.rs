@@ -60,7 +60,7 @@ fn limit(text: &str) -> Result<Limit, String> {
         .ok_or_else(|| "it is not a length of time such as `10m`".to_owned())
 }
 
-/// Shows where the host stands. Exit status: 0 ready, 3 waiting for a boot, 4 not ready or cannot tell.
+/// Shows where the host stands. Exit status: 0 ready, 3 waiting for a boot, 4 not ready, 5 cannot tell.
 pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     if let Some(Limit(asked)) = args.wait {
         return wait(asked, args.worker.as_deref());
@@ -100,7 +100,8 @@ pub(super) fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliE
     Ok(match (status.verdict, status.state) {
         (Verdict::Ready, _) => Exit::Done,
         (_, State::WaitingForBoot) => Exit::RebootPending,
-        _ => Exit::Blocked,
+        (Verdict::CannotTell, _) => Exit::CannotTell,
+        (Verdict::NotReady, _) => Exit::Blocked,
     })
 }
 

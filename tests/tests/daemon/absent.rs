@@ -49,7 +49,7 @@ fn nothing_is_forgotten_while_the_pci_devices_cannot_be_read() {
     assert!(known.contains("0000:18:00.0"), "{known}");
     rig.look(&right(&rig));
     let (status, said) = rig.run(&["reconcile"]);
-    assert_eq!(status, Some(4), "{said}");
+    assert_eq!(status, Some(5), "{said}");
     assert!(said.contains("PCI devices could not be read"), "{said}");
     let (status, said) = rig.run(&["reconcile", "--forget-missing"]);
     assert_eq!(status, Some(1), "{said}");
