@@ -78,6 +78,12 @@ pub fn relevant(message: &[u8]) -> Option<Trigger> {
     (counts && !virtual_net).then(|| Trigger { what: format!("uevent {head}"), profile: false })
 }
 
+/// Files of a directory come, go and are written.
+const FILES: AddWatchFlags = AddWatchFlags::IN_CLOSE_WRITE
+    .union(AddWatchFlags::IN_MOVED_TO)
+    .union(AddWatchFlags::IN_MOVED_FROM)
+    .union(AddWatchFlags::IN_DELETE);
+
 /// An inotify instance, as the runtime takes it.
 struct Instance(Inotify);
 
@@ -108,13 +114,17 @@ impl Files {
 
     /// Watches all of these, whatever was watched before. What cannot be watched is left to the slow re-check.
     pub fn set(&self, watch: &Watch) {
-        let files = AddWatchFlags::IN_CLOSE_WRITE
-            | AddWatchFlags::IN_MOVED_TO
-            | AddWatchFlags::IN_MOVED_FROM
-            | AddWatchFlags::IN_DELETE;
-        let wanted = watch.directories.iter().map(|path| (path, files));
-        let wanted =
-            wanted.chain(watch.attributes.iter().map(|path| (path, AddWatchFlags::IN_MODIFY)));
+        let attributes = watch.attributes.iter().map(|path| (path, AddWatchFlags::IN_MODIFY));
+        self.add(watch.directories.iter().map(|path| (path, FILES)).chain(attributes));
+    }
+
+    /// Watches directories of which owner and mode count as well as the files in them.
+    pub fn set_trusted(&self, directories: &[String]) {
+        let mask = FILES | AddWatchFlags::IN_ATTRIB;
+        self.add(directories.iter().map(|path| (path, mask)));
+    }
+
+    fn add<'a>(&self, wanted: impl Iterator<Item = (&'a String, AddWatchFlags)>) {
         let mut watched = lock(&self.watched);
         for (path, mask) in wanted {
             // Watching a file twice gives the same number again.

@@ -226,13 +226,10 @@ impl Daemon {
     fn watch_own_files(&self) {
         let Some(files) = &self.files else { return };
         let at = |path: &str| self.options.root.join(path).display().to_string();
-        let directories = [
-            "etc/bedplate",
-            "etc/bedplate/profile.d",
-            "etc/bedplate/profiles",
-            "var/lib/bedplate",
-            "run/systemd/shutdown",
-        ];
+        // A profile that others may write is refused: a `chmod` is all that such a profile needs.
+        let of_profiles = ["etc/bedplate", "etc/bedplate/profile.d", "etc/bedplate/profiles"];
+        files.set_trusted(&of_profiles.map(at));
+        let directories = ["var/lib/bedplate", "run/systemd/shutdown"];
         files.set(&Watch { directories: directories.map(at).to_vec(), ..Watch::default() });
     }
 

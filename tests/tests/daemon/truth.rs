@@ -2,7 +2,7 @@
 //! others read does not outlive the daemon, and who calls a reboot off is heard.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bedplate::daemon::status::{State, Verdict};
 use bedplate::plan::RebootNeed;
@@ -288,6 +288,33 @@ fn the_bus_goes_and_comes_back() {
     rig.inhibit(&["backup"]);
     until("logind is heard again", || !announced(&rig));
     assert_eq!(schedules(&rig), 1);
+}
+
+/// A profile that others may write is refused, and `chmod` is the advice: both are noticed at once.
+#[test]
+fn profile_mode_change_is_noticed() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged);
+    let set = |path: &str, mode: u32| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(rig.path(path), mode).expect("ours");
+    };
+    for (path, wrong, good) in
+        [("etc/bedplate/profile.toml", 0o666, 0o644), ("etc/bedplate", 0o777, 0o755)]
+    {
+        let begun = Instant::now();
+        rig.write("fails", "it may be written by others");
+        set(path, wrong);
+        rig.until("error", |status| status.state == State::Error);
+        let (code, said) = rig.run(&["status"]);
+        assert_eq!(code, Some(5), "{said}");
+        std::fs::remove_file(rig.path("fails")).expect("ours");
+        set(path, good);
+        rig.until("converged", |status| status.state == State::Converged);
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    }
 }
 
 // ---- devices ------------------------------------------------------------------------------------------------------------
