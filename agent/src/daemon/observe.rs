@@ -255,17 +255,19 @@ fn watch(profile: &Profile, facts: &Facts, reader: &dyn Reader) -> Watch {
     let kinds = KINDS.iter().map(|kind| (kind.watch)(profile, facts));
     let (mut directories, mut attributes, mut interfaces) =
         (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut links: BTreeSet<String> = links(facts, reader).into_iter().collect();
     for watch in std::iter::once(Watch::directories(&own)).chain(kinds) {
         directories.extend(watch.directories);
         attributes.extend(watch.attributes);
         interfaces.extend(watch.interfaces);
+        links.extend(watch.links);
     }
     let directories = directories.into_iter().filter(|path| reader.exists(path) == Ok(true));
     Watch {
         directories: directories.collect(),
         attributes: attributes.into_iter().collect(),
         interfaces: interfaces.into_iter().collect(),
-        links: links(facts, reader),
+        links: links.into_iter().collect(),
     }
 }
 

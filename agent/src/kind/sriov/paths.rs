@@ -35,15 +35,24 @@ pub const OWNS: Owns = Owns {
     ..Owns::NONE
 };
 
-/// VF counts, and resets, which take VFs away; attributes of VFs, where the profile has some.
+/// VF counts, and resets, which take VFs away; attributes of VFs, where the profile has some; interfaces of VFs, which block
+/// their removal as long as they are up.
 pub fn watch(profile: &dyn Declared, facts: &Facts) -> Watch {
     let Some(tree) = facts.pci.known() else { return Watch::default() };
     let pfs = tree.functions.values().filter(|function| function.sriov.known().is_some());
     let paths = pfs.flat_map(|pf| ["sriov_numvfs", "reset"].map(|name| pf.attribute(name)));
     let wanted = profile.get::<Sriov>().map(|section| resolve(section, facts).vfs);
+    let named = wanted.iter().flatten().filter_map(|wanted| tree.get(wanted.pf));
+    let of_vfs = named.filter_map(|pf| pf.sriov.known()).flat_map(|sriov| &sriov.vfs);
+    let links = of_vfs.filter_map(|vf| tree.get(*vf)).flat_map(|vf| vf.net.clone()).collect();
     let set = wanted.iter().flatten().filter(|wanted| wanted.vf != WantedAttributes::default());
     let interfaces = set.filter_map(|wanted| tree.get(wanted.pf)).flat_map(|pf| pf.net.clone());
-    Watch { attributes: paths.collect(), interfaces: interfaces.collect(), ..Watch::default() }
+    Watch {
+        attributes: paths.collect(),
+        interfaces: interfaces.collect(),
+        links,
+        ..Watch::default()
+    }
 }
 
 /// How many VFs there are.

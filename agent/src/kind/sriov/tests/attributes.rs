@@ -118,6 +118,21 @@ fn the_daemon_hears_of_pfs_with_attributes_alone() {
     assert_eq!(interfaces(""), Vec::<String>::new());
 }
 
+/// An interface that is up blocks the removal of its VF, and no uevent tells that it went down.
+#[test]
+fn daemon_hears_of_interfaces_of_vfs() {
+    let facts = with_vfs(2, Some("mlx5_core")).0.facts();
+    let tree = facts.pci.known().unwrap();
+    let vfs = tree.functions.values().filter(|one| one.is_vf());
+    let nets: Vec<String> = vfs.flat_map(|vf| vf.net.clone()).collect();
+    assert_eq!(nets.len(), 2);
+    assert_eq!(paths::watch(&of_text("schema = 1\n"), &facts).links, Vec::<String>::new());
+    let rule = format!(
+        "schema = 1\n[[sriov.devices]]\nname = \"x\"\nselect = {{ address = \"{PF}\" }}\nvfs = 4\n"
+    );
+    assert_eq!(paths::watch(&of_text(&rule), &facts).links, nets);
+}
+
 /// Killed between making VFs, or taking their drivers, and starting those: the ledger knows which VFs wait for that.
 #[test]
 fn a_run_that_was_cut_short_is_finished() {
