@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 use zbus::Connection;
@@ -99,6 +100,8 @@ struct Daemon {
     own_bus: Option<Connection>,
     /// While there is no bus: when to try again, and how long to wait after that.
     bus_again: Option<(Instant, Duration)>,
+    /// A message has arrived on either.
+    message: Arc<Notify>,
     /// Says what is no longer heard: apart from triggers, of which one may be dropped.
     to_lost: Sender<Lost>,
     lost: Receiver<Lost>,
@@ -176,6 +179,7 @@ impl Daemon {
             bus: None,
             own_bus: None,
             bus_again: None,
+            message: Arc::default(),
             to_lost,
             lost,
             logind: None,
@@ -237,6 +241,7 @@ impl Daemon {
         let mut told = Told::new()?;
         let mut hangup = signal(SignalKind::hangup()).map_err(RunError::SetUp)?;
         tokio::spawn(watchdog::watch(self.busy.clone()));
+        tokio::spawn(release_memory::after_bursts(self.message.clone()));
         notify(&[NotifyState::Ready, NotifyState::Status("observing the host")]);
         let steps = self.restart.steps();
         let mut happened = Happened::Begun;

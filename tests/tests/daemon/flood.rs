@@ -85,9 +85,18 @@ fn while_processors_are_busy<T>(run: impl FnOnce() -> T) -> T {
 
 /// The most memory it had so far, in KiB.
 fn peak(rig: &Rig) -> u64 {
+    memory(rig, "VmHWM:")
+}
+
+/// Memory that it has now, in KiB.
+fn resident(rig: &Rig) -> u64 {
+    memory(rig, "VmRSS:")
+}
+
+fn memory(rig: &Rig, what: &str) -> u64 {
     let pid = rig.daemon.as_ref().expect("it was started").id();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+    let line = status.lines().find_map(|line| line.strip_prefix(what)).expect("a line");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
@@ -184,4 +193,21 @@ fn looks_that_anybody_asks_for_are_few_and_change_nothing() {
         assert_eq!(plan(), "{\"bedplate_plan\":1}\n");
     }
     assert_eq!(looks(), before, "it was looked at when the daemon started");
+}
+
+/// Reads do not wake the loop, and the memory that they cost goes back.
+#[test]
+fn memory_goes_back_after_a_burst_of_reads() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    rig.until("converged", |status| status.state == State::Converged);
+    std::thread::sleep(Duration::from_secs(5));
+    let quiet = resident(&rig);
+    for _ in 0..300 {
+        assert!(rig.status().is_some());
+    }
+    let busy = resident(&rig);
+    assert!(busy > quiet + 1024, "{quiet} KiB, and {busy} KiB after the reads");
+    until("it goes back", || resident(&rig) < quiet + 1024);
 }

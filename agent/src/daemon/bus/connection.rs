@@ -1,7 +1,9 @@
 //! The daemon's connections to the system bus, and a client's way to it.
 
+use std::sync::Arc;
+
 use nix::unistd::geteuid;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use zbus::Connection;
 use zbus::fdo::{self, RequestNameFlags};
 use zbus::proxy::CacheProperties;
@@ -83,15 +85,13 @@ pub enum Lost {
     LogindSignals,
 }
 
-/// Waits until the connection has ended, and says so.
-pub async fn watch(connection: Connection, to: mpsc::Sender<Lost>) {
+/// Notifies of each message that arrives, until the connection has ended, which goes to `to`.
+pub async fn watch(connection: Connection, message: Arc<Notify>, to: mpsc::Sender<Lost>) {
     let mut messages = zbus::MessageStream::from(&connection);
     // Nothing may keep the connection but what uses it.
     drop(connection);
-    while let Some(message) = logind::next(&mut messages).await {
-        if message.is_err() {
-            break;
-        }
+    while let Some(Ok(_)) = logind::next(&mut messages).await {
+        message.notify_one();
     }
     // The loop listens for as long as it lives.
     let _ = to.send(Lost::Bus).await;

@@ -44,7 +44,8 @@ impl Daemon {
             .await
             .unwrap_or_else(|_| Err(zbus::Error::Failure("it does not answer".into())))?;
         for connection in [&bus, &own] {
-            tokio::spawn(bus::watch(connection.clone(), self.to_lost.clone()));
+            let message = self.message.clone();
+            tokio::spawn(bus::watch(connection.clone(), message, self.to_lost.clone()));
         }
         self.listen(logind);
         self.ready_target.connected(Some(own.clone()));
