@@ -2,6 +2,7 @@
 //! the daemon: it has to be possible when that does not run, and the daemon sees the file by itself.
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 use super::exit::AS_ROOT;
 use super::{CliError, Exit, daemon_client, output};
 use crate::daemon::export;
+use crate::daemon::status::{State, Status};
 use crate::enforce_hold::{EnforceHold, HOLD};
 use crate::host::dir::DirReader;
 use crate::profile::model::AgentMode;
@@ -29,21 +31,47 @@ pub struct ReleaseArgs {}
 
 /// Gives the host back to its daemon.
 pub fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
+    let unusable = settled_status().as_ref().and_then(unusable_profile);
     let released = EnforceHold::release(Path::new(HOST)).map_err(|error| {
         CliError::while_doing(format!("cannot remove {HOLD}"), error).hinting(AS_ROOT)
     })?;
     let reboots =
         || Hold::load(&DirReader::live()).is_some_and(|hold| hold.is_in_force(Timestamp::now()));
-    let said = match (released, enforcing_daemon()) {
+    let said = match (released, unusable) {
         (false, _) if reboots() => {
-            "enforcement is not held; reboots are held: `bedplate reboot release`"
+            "enforcement is not held; reboots are held: `bedplate reboot release`".to_owned()
         }
-        (false, _) => "nothing is held",
-        (true, Some(_)) => "released: bedplate.service makes this host what its profile says again",
-        (true, None) => "released; no daemon that enforces a profile runs now",
+        (false, _) => "nothing is held".to_owned(),
+        (true, Some(why)) => {
+            format!(
+                "released; bedplate.service enforces nothing until there is a profile that it can use: {why}"
+            )
+        }
+        (true, None) => match enforcing_daemon() {
+            Some(_) => "released: bedplate.service makes this host what its profile says again",
+            None => "released; no daemon that enforces a profile runs now",
+        }
+        .to_owned(),
     };
     output::report(&format!("{said}\n"))?;
     Ok(Exit::Done)
+}
+
+/// The daemon's status once it is not at work, which says nothing of the profile; at most two seconds later.
+fn settled_status() -> Option<Status> {
+    for _ in 0..10 {
+        let status = daemon_client::status().ok()?;
+        if status.state != State::Working {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    None
+}
+
+/// Why the daemon has no profile to enforce.
+fn unusable_profile(status: &Status) -> Option<String> {
+    matches!(status.state, State::Error | State::NoProfile).then(|| status.reason.clone())
 }
 
 /// Whether a running daemon would undo a revert; if so, who that is, in words.
@@ -123,4 +151,23 @@ pub fn operator() -> String {
     let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
     let name = name("SUDO_USER").or_else(|| name("USER")).unwrap_or_else(|| "root".into());
     brief(&name, LONGEST_NAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profile_that_cannot_be_used_is_not_enforced() {
+        let mut status = Status::starting("b".into());
+        status.fail("profile.toml:3:1: expected a table".into());
+        assert_eq!(
+            unusable_profile(&status).as_deref(),
+            Some("profile.toml:3:1: expected a table")
+        );
+        status.without_profile("there is no profile".into());
+        assert!(unusable_profile(&status).is_some());
+        status.state = State::Drifted;
+        assert_eq!(unusable_profile(&status), None);
+    }
 }
