@@ -5,12 +5,18 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{CliError, Exit, HostArgs, host, output};
-use crate::engine::profile_source;
+use crate::desired::AcsPolicy;
+use crate::engine::profile_source::{self, Choice};
+use crate::engine::{self, Request, Verified};
 use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
 use crate::host::write::DirWriter;
-use crate::host::{HostKind, Writer as _};
-use crate::profile::{self, Ports};
+use crate::host::{HostKind, Reader, Writer as _};
+use crate::profile::{self, Ask, Ports};
+use crate::verify::Selection;
+
+/// The shipped profile for hosts whose guests get GPUs and NICs.
+const GUESTS: &str = "vfio";
 
 /// `profile init`.
 #[derive(Debug, Args)]
@@ -62,7 +68,8 @@ pub fn run(args: &InitArgs) -> Result<Exit, CliError> {
         Some(name) => name.clone(),
         None => best(&facts)?,
     };
-    let text = profile::for_host(&facts.label(), &base, &ports(&facts));
+    let asks = asks(host.reader.as_ref(), &base)?;
+    let text = profile::for_host(&facts.label(), &base, &ports(&facts), &asks);
     let Target::File(mut writer, path) = target else {
         output::data(&text)?;
         return Ok(Exit::Done);
@@ -116,6 +123,34 @@ fn best(facts: &Facts) -> Result<String, CliError> {
         CliError::while_doing("cannot tell which shipped profile is for this host", error)
             .hinting("name one with --extends")
     })
+}
+
+/// The settings that checks ask for on a host that runs, and that the shipped profile leaves as they are.
+fn asks(reader: &dyn Reader, base: &str) -> Result<Vec<Ask>, CliError> {
+    if reader.kind() == HostKind::Image {
+        return Ok(Vec::new());
+    }
+    let choice = Choice::Named(base);
+    let request =
+        Request { choice, cpu: None, live_only: false, needs_ledger: false, allowed: &[] };
+    let Verified { facts, loaded, report, .. } =
+        engine::verify(reader, &request, &Selection::default())?;
+    let fails = |id: &str| report.checks.iter().any(|judged| judged.id == id && judged.fails());
+    let profile = loaded.map(|loaded| loaded.profile);
+    // `vfio` keeps ACS on for its guests.
+    let keeps = profile
+        .is_some_and(|profile| profile.acs.policy == AcsPolicy::Keep && profile.name != GUESTS);
+    let mut asks = Vec::new();
+    if keeps && fails("acs.path") {
+        asks.push(Ask::DirectTraffic);
+    }
+    let functions = facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
+    let has_nouveau =
+        functions.filter(|one| one.is_gpu()).any(|gpu| gpu.driver.as_deref() == Some("nouveau"));
+    if has_nouveau && fails("modules.driver") {
+        asks.push(Ask::NoNouveau);
+    }
+    Ok(asks)
 }
 
 /// The models of NIC ports that can have virtual functions, most ports first.

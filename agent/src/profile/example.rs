@@ -10,6 +10,9 @@ const NAME: &str = "name = \"site-hgx-h100\"\n";
 const EXTENDS: &str = "extends = \"hgx-h100\"\n";
 const RULE: &str = "#[[sriov.devices]]\n#name = \"fabric\"\n#select = { vendor = \"15b3\", device = \"1021\" }\n#vfs = 8\n";
 
+/// Where sections are put in that a host needs beside it.
+const REBOOT: &str = "[reboot]\n";
+
 /// NIC ports of one model that can have virtual functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports {
@@ -25,7 +28,7 @@ pub struct Ports {
 
 /// A profile for one host: `host` describes it in a line, `extends` is the shipped profile it starts from, `ports` are the
 /// NIC ports for which rules are proposed. Nothing but `extends` differs in what it asks for: rules stay comments.
-pub fn for_host(host: &str, extends: &str, ports: &[Ports]) -> String {
+pub fn for_host(host: &str, extends: &str, ports: &[Ports], asks: &[Ask]) -> String {
     // The host's own words must not leave the comment.
     let host = crate::visible::one_line(host);
     let rules: Vec<String> =
@@ -36,6 +39,34 @@ pub fn for_host(host: &str, extends: &str, ports: &[Ports]) -> String {
         .replacen(NAME, &format!("name = \"site-{extends}\"\n"), 1)
         .replacen(EXTENDS, &format!("extends = \"{extends}\"\n"), 1)
         .replacen(RULE, &rules, 1)
+        .replacen(REBOOT, &(asks.iter().map(|ask| ask.section()).collect::<String>() + REBOOT), 1)
+}
+
+/// A setting that `bedplate verify` asks for on a host, and that the shipped profile leaves to the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// Redirection between GPUs and NICs, off (`acs.path`).
+    DirectTraffic,
+    /// nouveau, kept off the GPUs (`modules.driver`).
+    NoNouveau,
+}
+
+impl Ask {
+    /// As comments with a setting to switch on.
+    fn section(self) -> &'static str {
+        match self {
+            Ask::DirectTraffic => {
+                "# `bedplate verify` finds traffic between GPUs and NICs that ACS sends through the root complex (acs.path).\n\
+                 # Where no guest gets a device below their switches, this lets it pass directly.\n\
+                 #[acs]\n#policy = \"direct-p2p\"\n\n"
+            }
+            Ask::NoNouveau => {
+                "# `bedplate verify` finds GPUs with the driver nouveau (modules.driver). Beside NVIDIA's own driver this keeps\n\
+                 # it away.\n\
+                 #[modules]\n#blacklist = [\"nouveau\"]\n\n"
+            }
+        }
+    }
 }
 
 fn rule(number: usize, ports: &Ports) -> String {
@@ -64,9 +95,11 @@ mod tests {
         Ports { vendor: vendor.into(), device: device.into(), count: 2, total: Some(4) }
     }
 
+    const ASKS: [Ask; 2] = [Ask::DirectTraffic, Ask::NoNouveau];
+
     #[test]
     fn every_part_of_a_host_stands_once_in_the_sample() {
-        for part in [HEAD, NAME, EXTENDS, RULE] {
+        for part in [HEAD, NAME, EXTENDS, RULE, REBOOT] {
             assert_eq!(EXAMPLE.matches(part).count(), 1, "{part}");
         }
     }
@@ -78,7 +111,7 @@ mod tests {
         texts.extend(
             shipped()
                 .iter()
-                .map(|shipped| for_host("a host", shipped.name, &[ports("15b3", "1021")])),
+                .map(|shipped| for_host("a host", shipped.name, &[ports("15b3", "1021")], &ASKS)),
         );
         for text in texts {
             let loaded = loaded(&text);
@@ -99,7 +132,8 @@ mod tests {
     #[test]
     fn it_asks_for_what_the_shipped_profile_asks_for() {
         for shipped in shipped() {
-            let own = loaded(&for_host("a host", shipped.name, &[ports("15b3", "1021")])).profile;
+            let own =
+                loaded(&for_host("a host", shipped.name, &[ports("15b3", "1021")], &ASKS)).profile;
             let base = loaded(&format!("schema = 1\nextends = \"{}\"\n", shipped.name)).profile;
             assert_eq!(own.name, format!("site-{}", shipped.name));
             assert_eq!(
@@ -112,8 +146,12 @@ mod tests {
     /// A setting that is switched on as it stands there is valid, too.
     #[test]
     fn settings_in_comments_are_valid() {
-        let text =
-            for_host("a host", "generic-intel", &[ports("8086", "1572"), ports("15b3", "1021")]);
+        let text = for_host(
+            "a host",
+            "generic-intel",
+            &[ports("8086", "1572"), ports("15b3", "1021")],
+            &ASKS,
+        );
         let on: String = text
             .lines()
             .filter(|line| !line.starts_with("windows"))
@@ -128,6 +166,8 @@ mod tests {
             .collect();
         let profile = loaded(&on).profile;
         assert_eq!(profile.sriov.rules.len(), 2, "{on}");
+        assert_eq!(profile.acs.policy, crate::desired::AcsPolicy::DirectP2p);
+        assert!(on.contains("\n[modules]\nblacklist = [\"nouveau\"]\n"), "{on}");
         assert_eq!(profile.cmdline.args.len(), 3);
         assert!(profile.reboot.fleetlock.is_some() && !profile.reboot.busy_command.is_empty());
         assert_eq!(profile.reboot.windows, ["Sat,Sun 02:00-05:00 Europe/Amsterdam"]);
@@ -135,7 +175,7 @@ mod tests {
 
     #[test]
     fn the_hosts_words_stay_a_comment() {
-        let text = for_host("evil\nname = \"x\"\r\x1b[31m", "vfio", &[]);
+        let text = for_host("evil\nname = \"x\"\r\x1b[31m", "vfio", &[], &[]);
         assert_eq!(loaded(&text).profile.name, "site-vfio");
         assert!(!text.contains(['\x1b', '\r']));
     }

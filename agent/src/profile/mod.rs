@@ -22,7 +22,7 @@ mod syntax;
 mod window;
 
 pub use crate::section::{Diagnostic, Origin, ProfileErrors, Severity, render_all};
-pub use example::{EXAMPLE, Ports, for_host};
+pub use example::{Ask, EXAMPLE, Ports, for_host};
 pub use explain::{Explained, about, explain, explained, explained_keys, similar_key};
 pub use lints::lint_ids;
 pub use load::{LayerText, Loaded, load};
