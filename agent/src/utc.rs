@@ -6,3 +6,19 @@ use jiff::Timestamp;
 pub fn shown(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
+
+/// The same, of a time as files hold it (RFC 3339). Any other text stays as it is.
+pub fn shown_text(at: &str) -> String {
+    at.parse().map_or_else(|_| at.to_owned(), shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_files_become_the_one_form() {
+        assert_eq!(shown_text("2026-03-01T12:00:00.9Z"), "2026-03-01 12:00:00 UTC");
+        assert_eq!(shown_text("yesterday"), "yesterday");
+    }
+}

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration;
 use crate::host::Reader;
+use crate::utc::shown;
 use crate::visible::{brief, one_line};
 
 /// Where the hold is kept, inside the host. Beside the ledger: it must outlive a reboot.
@@ -68,7 +69,7 @@ pub enum HoldError {
     #[error("`{0}` is longer than 90 days; a hold without an end says so better")]
     TooLong(String),
     /// The clock is so far off that the end has no date.
-    #[error("a hold of this length from {0} has no end that could be written as a date")]
+    #[error("a hold of this length from {at} has no end that could be written as a date", at = shown(*.0))]
     NoEnd(Timestamp),
 }
 
@@ -152,11 +153,11 @@ impl Hold {
             Some(until) if now < until => {
                 format!(
                     "held until {} ({} left)",
-                    to_second(until),
+                    shown(until),
                     duration::rough(until.duration_since(now))
                 )
             }
-            Some(until) => format!("was held until {}", to_second(until)),
+            Some(until) => format!("was held until {}", shown(until)),
         };
         let reason = |why: &str| {
             if why.trim().is_empty() {
@@ -180,11 +181,6 @@ pub fn parse_length(text: &str) -> Result<SignedDuration, HoldError> {
         Some(length) if length > LONGEST => Err(HoldError::TooLong(one_line(text))),
         Some(length) => Ok(length),
     }
-}
-
-/// A time of day nobody counts in nanoseconds.
-fn to_second(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 #[cfg(test)]
@@ -242,7 +238,7 @@ mod tests {
         // Lapsed, then the clock is set back: it holds again, which can be fixed; a reboot cannot.
         assert!(!hold.is_in_force(at("2026-03-01T12:00:01Z")));
         assert!(hold.is_in_force(at("2026-03-01T11:00:00Z")));
-        assert!(hold.describe(Timestamp::MIN).starts_with("held until 2026-03-01T12:00:00Z ("));
+        assert!(hold.describe(Timestamp::MIN).starts_with("held until 2026-03-01 12:00:00 UTC ("));
     }
 
     #[test]
@@ -324,16 +320,16 @@ mod tests {
         let says = |now| hold.describe(at(now));
         assert_eq!(
             says("2026-03-01T10:29:30.5Z"),
-            "held until 2026-03-01T12:00:00Z (1h 30m left) by ada: training run 7"
+            "held until 2026-03-01 12:00:00 UTC (1h 30m left) by ada: training run 7"
         );
         assert_eq!(
             says("2026-02-27T09:00:00Z"),
-            "held until 2026-03-01T12:00:00Z (2d 3h left) by ada: training run 7"
+            "held until 2026-03-01 12:00:00 UTC (2d 3h left) by ada: training run 7"
         );
         assert!(says("2026-03-01T11:59:59Z").contains("(1m left)"));
         assert_eq!(
             says("2026-03-01T12:00:00Z"),
-            "was held until 2026-03-01T12:00:00Z by ada: training run 7"
+            "was held until 2026-03-01 12:00:00 UTC by ada: training run 7"
         );
         let evil = Hold { until: None, why: "\x1b[2J\nok".into(), by: "e\u{202e}ve".into() };
         let line = evil.describe(at("2026-03-01T12:00:00Z"));

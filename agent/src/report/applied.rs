@@ -8,6 +8,7 @@ use crate::apply::{ApplyReport, ChangeReport, Outcome};
 use crate::ledger::Ledger;
 use crate::plan::{Change, Note, Plan};
 use crate::revert::{RevertPlan, RevertReport, Step, StepOutcome};
+use crate::utc::shown_text;
 use crate::value::AcsBits;
 
 /// The report of an apply; `after` is the plan made afterwards.
@@ -260,7 +261,8 @@ pub fn history(ledger: &Ledger) -> String {
     for entry in &ledger.history {
         let profile =
             entry.profile.as_ref().map(|profile| format!(" {profile}")).unwrap_or_default();
-        let _ = writeln!(out, "{}  {}{profile}", paint(HEAD, &entry.at), entry.command);
+        let _ =
+            writeln!(out, "{}  {}{profile}", paint(HEAD, &shown_text(&entry.at)), entry.command);
         for result in &entry.results {
             let why = result.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             let _ = writeln!(out, "    {} {}{why}", result.result, result.subject);
