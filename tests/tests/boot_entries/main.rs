@@ -5,3 +5,4 @@
 mod bls;
 mod rhel_grub;
 mod root;
+mod systemd_boot;

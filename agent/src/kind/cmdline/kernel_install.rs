@@ -1,6 +1,8 @@
 //! systemd-boot with kernel-install: /etc/kernel/cmdline is the whole line of every kernel to come; entries (or unified
 //! kernel images) of the installed ones are made again by `kernel-install add` (handbook §10.3, §10.4).
 
+mod made;
+
 use super::bls::{EntryFile, entry_files};
 use super::files::{self, raw, readable, replace, verify};
 use super::{Context, Observed, Obstacle, Steps, chosen};
@@ -8,7 +10,7 @@ use crate::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
 use crate::boot::{kernel_cmdline, uki, version};
 use crate::cmdline::{CommandLine, Edit};
 use crate::facts::{BootLoader, Facts};
-use crate::host::{HostKind, Reader, Reading, Reason};
+use crate::host::{Reader, Reading, Reason};
 use crate::plan::{Action, WayBack};
 
 const CMDLINE: &str = "/etc/kernel/cmdline";
@@ -123,6 +125,7 @@ pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
 
 /// What makes both states satisfy the edit.
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
+    let kernels = made::kernels(context)?;
     let old = match raw(context.reader, CMDLINE) {
         Ok(text) => Some(text),
         Err(error) if error.is_absent() => None,
@@ -134,10 +137,16 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     };
     let edited = kernel_cmdline::edited(&base, BlsReader::SystemdBoot, edit)
         .map_err(|error| files::cannot(CMDLINE, &error))?;
+    let next = observe(context.reader, context.facts).next;
+    keeps_root(&next, &edited)?;
     let mut actions: Vec<Action> =
         replace(CMDLINE, old.as_deref(), Some(&edited)).into_iter().collect();
-    let touches = entry_paths(context.reader);
-    for release in &context.facts.os.installed_kernels {
+    // A kernel without an entry gets none: it would be the new default.
+    let mut touches = entry_paths(context.reader);
+    touches.extend(made::possible_entries(context.reader, &kernels));
+    touches.sort();
+    touches.dedup();
+    for release in &kernels {
         actions.push(Action::RunTool {
             argv: ["kernel-install", "add", release, &image(context.reader, release)]
                 .map(str::to_owned)
@@ -148,10 +157,25 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
             limit_s: LIMIT_S,
         });
     }
-    if context.facts.host != HostKind::Image {
+    if !matches!(next, Reading::Absent) {
         actions.push(verify(context));
     }
     Ok(Steps { subject: CMDLINE.into(), actions, disrupts: Vec::new() })
+}
+
+/// Refuses a file that would take root= from the default entry: kernel-install makes whole lines of it.
+fn keeps_root(next: &Reading<CommandLine>, edited: &str) -> Result<(), Obstacle> {
+    let has = |line: &CommandLine| line.named("root").next().is_some();
+    let loses = next.known().is_some_and(has) && !has(&CommandLine::parse(edited.trim_end()));
+    match loses {
+        true => Err(Obstacle {
+            reason: format!(
+                "{CMDLINE} has no root=, and the default boot entry has one: made again, it would not find its root file system"
+            ),
+            remedy: format!("write the whole line, with root=, to {CMDLINE}, then plan again"),
+        }),
+        false => Ok(()),
+    }
 }
 
 /// The kernel's image: beside its modules where kernel-install's own documentation has it, in /boot where Debian's

@@ -1,0 +1,135 @@
+//! systemd-boot. kernel-install is this machine's own where a test says so, else a script that writes one entry.
+
+use crate::root::{Ran, Root};
+
+const ARCH: &str = "ID=arch\n";
+const CMDLINE: &str = "etc/kernel/cmdline";
+/// Writes an entry with the token `new` instead of the one that the entries have, and fails for the second kernel.
+const FAILS: &str = "#!/bin/sh\nread -r line < /etc/kernel/cmdline\n\
+                     echo \"options $line\" > /boot/loader/entries/new-$2.conf\n[ $2 != 6.2.0 ]\n";
+const WRITES: &str = "#!/bin/sh\nread -r line < /etc/kernel/cmdline\n\
+                      printf 'version %s\\noptions %s\\nlinux /x\\n' \"$2\" \"$line\" > /boot/loader/entries/0123-$2.conf\n";
+
+fn entry(kernel: &str) -> String {
+    format!(
+        "title Arch\nversion {kernel}\nlinux /linux-{kernel}\noptions root=/dev/vda2 rw quiet\n"
+    )
+}
+
+/// Two installed kernels, an entry for each of `kernels`, and this kernel-install.
+fn arch(kernels: &[&str], tool: Option<&str>) -> Root {
+    let root = Root::new(ARCH, &["iommu=pt"], &["quiet"]);
+    root.put("boot/loader/loader.conf", "timeout 3\n");
+    root.put("etc/kernel/entry-token", "new\n");
+    root.put(CMDLINE, "root=/dev/vda2 rw quiet\n");
+    for kernel in ["6.1.0", "6.2.0"] {
+        root.put(&format!("usr/lib/modules/{kernel}/vmlinuz"), "");
+    }
+    std::os::unix::fs::symlink("usr/lib", root.at("lib")).expect("ours");
+    for kernel in kernels {
+        root.put(&format!("boot/loader/entries/0123-{kernel}.conf"), &entry(kernel));
+    }
+    if let Some(script) = tool {
+        root.tool("usr/bin/kernel-install", script);
+    }
+    root
+}
+
+fn assert_blocked(ran: &Ran, text: &str) {
+    assert_eq!(ran.code, Some(4), "{}", ran.text);
+    assert!(ran.text.contains(text), "{}", ran.text);
+}
+
+/// As an image and as the running system: refused at plan time, and nothing is written.
+fn assert_refused(root: &Root, text: &str) {
+    let before = root.files();
+    assert_blocked(&root.plan(), text);
+    assert_blocked(&root.apply(&[]), text);
+    assert_eq!(root.files(), before);
+    if let Some(plan) = root.live(&["plan", "--exit-code"]) {
+        let before = root.files();
+        assert_blocked(&plan, text);
+        assert_blocked(&root.live(&["apply", "--yes"]).expect("as before"), text);
+        assert_eq!(root.files(), before);
+    }
+}
+
+#[test]
+fn failed_kernel_install_leaves_no_new_entry() {
+    let root = arch(&["6.1.0", "6.2.0"], Some(FAILS));
+    let before = root.files();
+    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    assert_eq!(done.code, Some(1), "{}", done.text);
+    assert!(!root.has("boot/loader/entries/new-6.1.0.conf"), "{}", done.text);
+    let after = root.files();
+    for (path, bytes) in &before {
+        assert_eq!(after.get(path), Some(bytes), "{}", path.display());
+    }
+}
+
+#[test]
+fn kernel_without_an_entry_gets_none() {
+    let root = arch(&["6.1.0"], Some(WRITES));
+    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    assert_eq!(done.code, Some(3), "{}", done.text);
+    assert!(
+        root.text("boot/loader/entries/0123-6.1.0.conf").contains("root=/dev/vda2 rw iommu=pt")
+    );
+    assert!(!root.has("boot/loader/entries/0123-6.2.0.conf"), "{}", done.text);
+}
+
+#[test]
+fn entries_that_nothing_makes_are_refused() {
+    let root = arch(&[], Some(WRITES));
+    root.put("boot/loader/entries/arch.conf", &entry("linux"));
+    assert_refused(&root, "kernel-install add");
+    let root = arch(&["6.1.0"], None);
+    assert_refused(&root, "kernel-install is not installed");
+    let root = arch(&[], None);
+    root.put("etc/os-release", "ID=nixos\n");
+    root.put("boot/loader/entries/nixos-generation-6.conf", &entry("Generation 6"));
+    assert_refused(&root, "boot.kernelParams");
+}
+
+#[test]
+fn kernel_cmdline_without_root_is_refused() {
+    for text in ["\n", "rw quiet\n"] {
+        let root = arch(&["6.1.0"], Some(WRITES));
+        root.put(CMDLINE, text);
+        assert_refused(&root, "/etc/kernel/cmdline has no root=");
+    }
+}
+
+/// With kernel-install of this machine's systemd, and its plug-in that writes entries.
+#[test]
+fn real_kernel_install_makes_the_entry_again() {
+    const TOOL: &str = "/usr/bin/kernel-install";
+    const PLUGIN: &str = "/usr/lib/kernel/install.d/90-loaderentry.install";
+    let script = |path: &str| std::fs::read_to_string(path).ok();
+    let (Some(tool), Some(plugin)) = (script(TOOL), script(PLUGIN)) else {
+        return bedplate_tests::fixtures::unchecked(
+            "no kernel-install that is a script, or no 90-loaderentry.install",
+        );
+    };
+    if !nix::unistd::geteuid().is_root() {
+        return bedplate_tests::fixtures::unchecked("chroot needs root");
+    }
+    let root = arch(&["6.1.0"], Some(&tool));
+    root.tool(PLUGIN.trim_start_matches('/'), &plugin);
+    root.put("etc/machine-id", "01234567012345670123456701234567\n");
+    root.put("etc/kernel/entry-token", "0123\n");
+    root.put("boot/0123/6.1.0/linux", "");
+    root.put("tmp/x", "");
+    let programs = [
+        "sh", "cat", "stat", "install", "tr", "grep", "mktemp", "rm", "mkdir", "ls", "chown",
+        "sort", "basename",
+    ];
+    let programs: Vec<String> = programs.iter().map(|name| format!("/usr/bin/{name}")).collect();
+    root.programs(&programs.iter().map(String::as_str).collect::<Vec<_>>());
+    std::os::unix::fs::symlink("usr/bin", root.at("bin")).expect("ours");
+    let done = root.apply(&["--chroot-tools"]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    let entry = root.text("boot/loader/entries/0123-6.1.0.conf");
+    assert!(entry.contains("options    root=/dev/vda2 rw iommu=pt\n"), "{entry}");
+    assert!(!root.has("boot/loader/entries/0123-6.2.0.conf"));
+}
