@@ -231,7 +231,9 @@ fn every_loader_is_recognised() {
         assert_eq!(image.boot, family, "{loader} as an image");
     }
     assert!(matches!(facts("loader = \"talos\"").boot, BootLoader::Unmanaged { .. }));
-    let BootLoader::Unknown { reason } = facts("loader = \"none\"").boot else { panic!("guessed") };
+    let BootLoader::Unknown { reason, .. } = facts("loader = \"none\"").boot else {
+        panic!("guessed")
+    };
     assert!(reason.contains("/etc/default/grub") && reason.contains("debian"), "{reason}");
     let no_bls = facts(
         "loader = \"rhel9\"\n[files]\n\"/etc/default/grub\" = \"GRUB_ENABLE_BLSCFG=false\\n\"",

@@ -10,8 +10,13 @@ const LOADER_GUID: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 /// One way to tell; `None` = this look does not know.
 type Look = fn(&Host) -> Option<BootLoader>;
 
-const LOOKS: [Look; 6] = [talos, ostree, running_systemd_boot, suse, red_hat, debian];
-const LAST_LOOKS: [Look; 2] = [configured_systemd_boot, unknown_grub];
+const LOOKS: [Look; 8] =
+    [talos, physical_root, ostree, proxmox, running_systemd_boot, suse, red_hat, debian];
+const LAST_LOOKS: [Look; 3] = [configured_systemd_boot, grub_by_tools, unknown_grub];
+
+/// Way to change the kernel arguments where nothing is known about the boot loader.
+pub const BY_HAND: &str = "add the arguments to the kernel command line by hand, where this machine's boot loader keeps it, and \
+                           reboot; `bedplate verify` then judges the running kernel's";
 
 struct Host<'a> {
     reader: &'a dyn Reader,
@@ -21,11 +26,9 @@ struct Host<'a> {
 /// The family.
 pub fn family(reader: &dyn Reader, os: &Os) -> BootLoader {
     let host = Host { reader, os };
-    LOOKS
-        .iter()
-        .chain(&LAST_LOOKS)
-        .find_map(|look| look(&host))
-        .unwrap_or_else(|| BootLoader::Unknown { reason: host.nothing_found() })
+    LOOKS.iter().chain(&LAST_LOOKS).find_map(|look| look(&host)).unwrap_or_else(|| {
+        BootLoader::Unknown { reason: host.nothing_found(), remedy: BY_HAND.to_owned() }
+    })
 }
 
 impl Host<'_> {
@@ -102,12 +105,32 @@ fn talos(host: &Host) -> Option<BootLoader> {
         reason: "Talos keeps its kernel arguments in the machine configuration or Image Factory schematic: \
                  use `bedplate render talos`"
             .to_owned(),
+        remedy: "render the profile for the image: `bedplate render`".to_owned(),
+    })
+}
+
+/// The file system that holds OSTree deployments, mounted by itself: below each deployment /ostree leads to it.
+fn physical_root(host: &Host) -> Option<BootLoader> {
+    let itself = host.has("/ostree/repo")
+        && host.reader.link("/ostree").is_err()
+        && (host.has("/ostree/deploy") || host.has_entries());
+    (itself && !host.has("/run/ostree-booted")).then(|| BootLoader::Unmanaged {
+        reason: "this is the physical root of an OSTree system (/ostree/repo): its deployments own the boot entries".to_owned(),
+        remedy: "change the arguments in the booted system (`rpm-ostree kargs --append-if-missing=…`), or here by \
+                 `ostree admin --sysroot=DIR kargs edit-in-place --append-if-missing=…`"
+            .to_owned(),
     })
 }
 
 fn ostree(host: &Host) -> Option<BootLoader> {
     let running = host.has("/run/ostree-booted");
-    let image = host.reader.kind() == HostKind::Image && host.has("/sysroot/ostree");
+    // A container that will be a bootable image has the link of every deployment, which leads nowhere as yet.
+    let link = || {
+        host.reader
+            .link("/ostree")
+            .is_ok_and(|target| target.trim_start_matches('/') == "sysroot/ostree")
+    };
+    let image = host.reader.kind() == HostKind::Image && (host.has("/sysroot/ostree") || link());
     if !running && !image {
         return None;
     }
@@ -122,6 +145,8 @@ fn ostree(host: &Host) -> Option<BootLoader> {
             reason:
                 "this is an OSTree deployment, but neither rpm-ostree nor bootc is installed to change it"
                     .to_owned(),
+            remedy: "change the arguments by `ostree admin kargs edit-in-place --append-if-missing=…`, or install rpm-ostree"
+                .to_owned(),
         },
     })
 }
@@ -169,12 +194,53 @@ fn configured_systemd_boot(host: &Host) -> Option<BootLoader> {
         .then_some(BootLoader::SystemdBoot { uki: layout == Some("uki") })
 }
 
+/// Proxmox keeps copies of kernels and boot loader configuration on EFI system partitions that are not mounted, and only its
+/// own tool writes there (proxmox-boot-tool, `ESP_LIST`).
+fn proxmox(host: &Host) -> Option<BootLoader> {
+    const LIST: &str = "/etc/kernel/proxmox-boot-uuids";
+    let is_blank = || host.reader.read(LIST).is_ok_and(|list| list.trim_ascii().is_empty());
+    let used = host.has(LIST) && !is_blank();
+    used.then(|| BootLoader::Unmanaged {
+        reason: format!(
+            "proxmox-boot-tool ({LIST}) makes this host's boot entries, on partitions that are not mounted"
+        ),
+        remedy: "add the arguments to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, or, where `proxmox-boot-tool status` \
+                 names systemd-boot, to the line in /etc/kernel/cmdline; then run `proxmox-boot-tool refresh` and reboot"
+            .to_owned(),
+    })
+}
+
+/// Distributions whose os-release names no family: openEuler, Kylin and Azure Linux have Red Hat's names of GRUB's tools,
+/// derivatives of Debian its package of GRUB. A configuration that grub-mkconfig has not made must not be overwritten.
+fn grub_by_tools(host: &Host) -> Option<BootLoader> {
+    if !host.has("/etc/default/grub") {
+        return None;
+    }
+    let made = |path: &str| match host.reader.read(path) {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            text.trim().is_empty() || text.contains("### BEGIN /etc/grub.d/")
+        }
+        Err(error) => error.is_absent(),
+    };
+    let debian = host.has("/etc/debian_version") && host.has("/usr/sbin/update-grub");
+    if debian && made("/boot/grub/grub.cfg") {
+        return Some(BootLoader::GrubDebian);
+    }
+    let red_hat = host.has("/usr/sbin/grub2-mkconfig") && made("/boot/grub2/grub.cfg");
+    red_hat.then(|| if host.grub_blscfg() { BootLoader::GrubBls } else { BootLoader::GrubRhel })
+}
+
 fn unknown_grub(host: &Host) -> Option<BootLoader> {
     let id = host.os.id.known().map_or("unknown", String::as_str);
     host.has("/etc/default/grub").then(|| BootLoader::Unknown {
         reason: format!(
             "/etc/default/grub is there, but how distribution {id:?} regenerates its GRUB configuration is not known: \
-             it is neither of the Debian, Red Hat nor SUSE family by os-release"
+             it is neither of the Debian, Red Hat nor SUSE family, by os-release or by its tools"
         ),
+        remedy: "add the arguments to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, make the configuration again as this \
+                 distribution does (`grub-mkconfig -o /boot/grub/grub.cfg` with GRUB's own names; the `linux` lines themselves \
+                 where that file is kept by hand), and reboot"
+            .to_owned(),
     })
 }

@@ -157,13 +157,17 @@ pub enum BootLoader {
     Bootc,
     /// Known, but nothing on the host can own it (Talos, a container …): the reason.
     Unmanaged {
-        /// Why, and what to do instead.
+        /// Reason.
         reason: String,
+        /// Way to change the kernel arguments without bedplate.
+        remedy: String,
     },
     /// Cannot tell: the reason. Never skipped silently.
     Unknown {
-        /// What was looked for and not found.
+        /// Signs that were looked for and not found.
         reason: String,
+        /// Way to change the kernel arguments without bedplate.
+        remedy: String,
     },
 }
 
@@ -317,7 +321,10 @@ impl Facts {
                 installed_kernels: Vec::new(),
                 lockdown: unknown(),
             },
-            boot: BootLoader::Unknown { reason: "no machine was looked at".into() },
+            boot: BootLoader::Unknown {
+                reason: "no machine was looked at".into(),
+                remedy: boot::BY_HAND.into(),
+            },
             iommu: IommuFacts::unknown(),
             gpu: gpu::GpuStack {
                 nvidia: unknown(),

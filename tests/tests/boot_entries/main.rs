@@ -3,6 +3,8 @@
 //! script that does the same to the files where it has not; each test says which.
 
 mod bls;
+mod families;
+mod ostree;
 mod rhel_grub;
 mod root;
 mod systemd_boot;

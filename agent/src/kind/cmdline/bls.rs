@@ -63,7 +63,7 @@ pub fn observe(reader: &dyn Reader, _: &Facts) -> Observed {
     Observed { configured, next: next(reader), remarks }
 }
 
-/// What GRUB reads, by each configuration that may start this system.
+/// Reads GRUB's files, once for each configuration that may start this system.
 fn loaders(reader: &dyn Reader) -> Result<Reading<Vec<Loader>>, Obstacle> {
     let paths = grub::configurations(reader)?;
     let loaders: Result<Vec<Loader>, ReadError> =

@@ -104,9 +104,6 @@ pub struct Backend {
 
 /// The table of back ends.
 fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
-    let refused = |reason: &str, remedy: &str| {
-        Err(Obstacle { reason: reason.to_owned(), remedy: remedy.to_owned() })
-    };
     match boot {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
             Ok(Backend { observe: grub::observe, steps: grub::steps })
@@ -118,13 +115,9 @@ fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
         BootLoader::RpmOstree | BootLoader::Bootc => {
             Ok(Backend { observe: ostree::observe, steps: ostree::steps })
         }
-        BootLoader::Unmanaged { reason } => {
-            refused(reason, "render the profile for the image: `bedplate render`")
+        BootLoader::Unmanaged { reason, remedy } | BootLoader::Unknown { reason, remedy } => {
+            Err(Obstacle { reason: reason.clone(), remedy: remedy.clone() })
         }
-        BootLoader::Unknown { reason } => refused(
-            reason,
-            "say how this machine boots, or render the profile for its boot loader: `bedplate render`",
-        ),
     }
 }
 

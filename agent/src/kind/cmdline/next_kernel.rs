@@ -27,8 +27,8 @@ pub fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
         BootLoader::RpmOstree | BootLoader::Bootc => {
             return of_entry(ostree::first_entry(reader), facts);
         }
-        BootLoader::Unmanaged { reason } => return only_kernel(facts, reason),
-        BootLoader::Unknown { reason } => return Reading::unknown(reason.clone()),
+        BootLoader::Unmanaged { reason, .. } => return only_kernel(facts, reason),
+        BootLoader::Unknown { reason, .. } => return Reading::unknown(reason.clone()),
     };
     match image {
         Reading::Known(image) => named(&image, facts),

@@ -10,10 +10,10 @@ use super::files::{self, replace, verify};
 use super::{Context, Observed, Obstacle, Steps};
 use crate::boot::bls::{BlsEntry, grub_order};
 use crate::boot::grub_quote::{self, GrubQuoteError, grub_token};
-use crate::cmdline::{CommandLine, Edit};
+use crate::cmdline::{CommandLine, Edit, KernelDefaults, Status};
 use crate::facts::boot::started_by_systemd_boot;
 use crate::facts::{BootLoader, Facts};
-use crate::host::{HostKind, Reader, Reading};
+use crate::host::{HostKind, Reader, Reading, Reason};
 use crate::plan::{Action, WayBack};
 
 const ENTRIES: &str = "/boot/loader/entries";
@@ -101,30 +101,39 @@ pub fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
     }
 }
 
+const KARGS_DIRECTORY: &str = "/usr/lib/bootc/kargs.d";
+
 /// All `kargs` of the image, in file order.
 fn image_kargs(reader: &dyn Reader) -> Reading<CommandLine> {
-    let directory = "/usr/lib/bootc/kargs.d";
-    let names = match reader.list(directory) {
-        Ok(names) => names,
-        Err(error) if error.is_absent() => Vec::new(),
-        Err(error) => return Reading::from_result(Err(error)),
-    };
-    let mut words = Vec::new();
-    for name in names.iter().filter(|name| name.ends_with(".toml")) {
-        let path = format!("{directory}/{name}");
-        let text = match reader.text(&path) {
-            Ok(text) => text,
-            Err(error) => return Reading::unknown(error),
-        };
-        match toml::from_str::<toml::Table>(&text) {
-            Ok(table) => words.extend(strings(table.get("kargs"))),
-            Err(error) => return Reading::unknown(format!("{path}: {}", error.message())),
-        }
+    match kargs_files(reader) {
+        Ok(files) => Reading::Known(kargs_line(files.into_iter().flat_map(|(_, words)| words))),
+        Err(why) => Reading::Unknown(why),
     }
-    let line = words.join(" ");
+}
+
+fn kargs_line(words: impl Iterator<Item = String>) -> CommandLine {
+    let line = words.collect::<Vec<_>>().join(" ");
     // An image for systemd-boot may have what GRUB would not read to the end: that is taken as it stands.
     let line = grub_quote::kernel_line(&line).unwrap_or(line);
-    Reading::Known(CommandLine::parse(&line))
+    CommandLine::parse(&line)
+}
+
+/// Each file with its arguments, as written.
+fn kargs_files(reader: &dyn Reader) -> Result<Vec<(String, Vec<String>)>, Reason> {
+    let names = match reader.list(KARGS_DIRECTORY) {
+        Ok(names) => names,
+        Err(error) if error.is_absent() => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let mut files = Vec::new();
+    for name in names.iter().filter(|name| name.ends_with(".toml")) {
+        let path = format!("{KARGS_DIRECTORY}/{name}");
+        let text = reader.text(&path)?;
+        let table = toml::from_str::<toml::Table>(&text)
+            .map_err(|error| Reason::from(format!("{path}: {}", error.message())))?;
+        files.push((path, strings(table.get("kargs"))));
+    }
+    Ok(files)
 }
 
 fn strings(value: Option<&toml::Value>) -> Vec<String> {
@@ -136,6 +145,9 @@ fn strings(value: Option<&toml::Value>) -> Vec<String> {
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     if context.facts.host == HostKind::Image && context.facts.boot == BootLoader::Bootc {
         return image(context, edit);
+    }
+    if context.facts.host == HostKind::Image {
+        return Err(unbooted(edit));
     }
     if context.reader.exists(RPM_OSTREE) != Ok(true) {
         return Err(Obstacle {
@@ -184,6 +196,20 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     })
 }
 
+/// An image of rpm-ostree's: only a booted system has a deployment whose arguments can be changed.
+fn unbooted(edit: &Edit) -> Obstacle {
+    let wanted = edit.rendered().unwrap_or_default();
+    let options: Vec<String> =
+        wanted.tokens().map(|token| format!("--append-if-missing={}", token.as_str())).collect();
+    Obstacle {
+        reason: "this image has rpm-ostree and no bootc: kernel arguments belong to the deployment, which only the booted system changes".into(),
+        remedy: format!(
+            "run `bedplate apply` on the booted system, or there `rpm-ostree kargs {}`",
+            options.join(" ")
+        ),
+    }
+}
+
 fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let rendered = edit.rendered().map_err(|error| files::cannot(KARGS_FILE, &error))?;
     let words: Result<Vec<String>, _> = rendered.tokens().map(grub_token).collect();
@@ -194,15 +220,44 @@ fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         Err(error) if error.is_absent() => None,
         Err(error) => return Err(files::unreadable(&error)),
     };
+    undisturbed(context.reader, edit, &kargs.kargs)?;
     let actions: Vec<Action> =
         replace(KARGS_FILE, before.as_deref(), Some(&text)).into_iter().collect();
-    if actions.is_empty() {
-        return Err(Obstacle {
-            reason: "another file in /usr/lib/bootc/kargs.d says otherwise".into(),
-            remedy:
-                "take the argument out of that file: bootc cannot remove what another file of the image adds"
-                    .into(),
-        });
-    }
     Ok(Steps { subject: KARGS_FILE.into(), actions, disrupts: Vec::new() })
+}
+
+/// Refuses where another file of the image has an argument that the profile does not want: bootc adds the arguments of all
+/// files, and has no way to take one away.
+fn undisturbed(reader: &dyn Reader, edit: &Edit, own: &[String]) -> Result<(), Obstacle> {
+    let unreadable = |reason: Reason| Obstacle {
+        reason: reason.to_string(),
+        remedy: format!("correct the files of {KARGS_DIRECTORY}, then plan again"),
+    };
+    let mut files = kargs_files(reader).map_err(unreadable)?;
+    files.retain(|(path, _)| path != KARGS_FILE);
+    files.push((KARGS_FILE.to_owned(), own.to_vec()));
+    files.sort();
+    let line = kargs_line(files.iter().flat_map(|(_, words)| words).cloned());
+    let findings = edit.satisfied_by(&line, &KernelDefaults::default());
+    let Some(wrong) = findings.iter().find(|finding| !finding.status.is_satisfied()) else {
+        return Ok(());
+    };
+    let found = match &wrong.status {
+        Status::Lingering { found } | Status::Other { found } | Status::Reordered { found, .. } => {
+            found.clone()
+        }
+        _ => wrong.entries.join(" "),
+    };
+    let holds = |words: &[String]| {
+        let line = kargs_line(words.iter().cloned());
+        line.tokens().any(|token| found.split(' ').any(|one| one == token.as_str()))
+    };
+    let holder = files.iter().find(|(path, words)| path != KARGS_FILE && holds(words));
+    let path = holder.map_or(KARGS_DIRECTORY, |(path, _)| path);
+    Err(Obstacle {
+        reason: format!("{path} adds {found} to the kernel arguments of the image"),
+        remedy: format!(
+            "take {found} out of {path}: bootc cannot remove what another file of the image adds"
+        ),
+    })
 }

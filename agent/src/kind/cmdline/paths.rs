@@ -10,6 +10,7 @@ use crate::section::Declared;
 pub const RECORDED: &[(&str, RecordMode)] = &[
     // Which shell reads /etc/default/grub.
     ("/bin/sh", RecordMode::Presence),
+    ("/etc/debian_version", RecordMode::Presence),
     ("/etc/default/grub", RecordMode::Whole),
     ("/etc/default/grub.d/*", RecordMode::Whole),
     ("/etc/grub.d", RecordMode::Names),
@@ -41,6 +42,7 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
     ("/sys/firmware/efi/efivars/LoaderEntry*", RecordMode::Whole),
     ("/etc/kernel", RecordMode::Names),
     ("/etc/kernel/cmdline", RecordMode::Whole),
+    ("/etc/kernel/proxmox-boot-uuids", RecordMode::Presence),
     ("/etc/kernel/install.conf", RecordMode::Whole),
     ("/etc/kernel/tries", RecordMode::Whole),
     ("/usr/lib/kernel/cmdline", RecordMode::Whole),

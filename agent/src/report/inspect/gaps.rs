@@ -78,7 +78,7 @@ impl Groups {
         self.reading("NVIDIA driver", None, &facts.gpu.nvidia);
         self.reading("peer-memory symbols", None, &facts.gpu.peer_memory_symbols);
         self.reading("PCI functions", None, &facts.pci);
-        if let BootLoader::Unknown { reason } = &facts.boot {
+        if let BootLoader::Unknown { reason, .. } = &facts.boot {
             self.add("boot loader", None, &reason.as_str().into());
         }
     }

@@ -106,7 +106,7 @@ fn boot_loader(boot: &BootLoader) -> String {
         BootLoader::SystemdBoot { uki: true } => "systemd-boot, unified kernel image".to_owned(),
         BootLoader::RpmOstree => "rpm-ostree".to_owned(),
         BootLoader::Bootc => "bootc".to_owned(),
-        BootLoader::Unmanaged { reason } => format!("not ours to manage: {}", clean(reason)),
+        BootLoader::Unmanaged { reason, .. } => format!("not ours to manage: {}", clean(reason)),
         BootLoader::Unknown { .. } => UNKNOWN.to_owned(),
     }
 }

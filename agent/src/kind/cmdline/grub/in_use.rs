@@ -20,7 +20,7 @@ const BOOTED_BY_UEFI: &str = "/sys/firmware/efi";
 pub fn configurations(reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
     let whole = whole_on_esp(reader)?;
     let boot = reader.exists(BOOT).map_err(|error| files::unreadable(&error))?;
-    // A link to the file on the ESP is no second configuration.
+    // A link to the file on the ESP does not count as a second configuration.
     let boot = boot && reader.link(BOOT).map_or(true, |target| !target.contains("/EFI/"));
     let uefi = match reader.kind() {
         HostKind::Image => None,
@@ -28,15 +28,15 @@ pub fn configurations(reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
     };
     let on_boot = || vec![BOOT.to_owned()];
     match (boot, whole) {
-        (_, Whole::None) => Ok(on_boot()),
+        (_, OnEsp::None) => Ok(on_boot()),
         (true, _) if uefi == Some(false) => Ok(on_boot()),
-        (false, Whole::Own(path) | Whole::Other(path)) => Ok(vec![path]),
-        (true, Whole::Own(path)) => match uefi {
+        (false, OnEsp::Own(path) | OnEsp::Other(path)) => Ok(vec![path]),
+        (true, OnEsp::Own(path)) => match uefi {
             Some(_) => Ok(vec![path]),
             None => Ok(vec![BOOT.to_owned(), path]),
         },
-        (true, Whole::Other(path)) => Err(several(&[BOOT.to_owned(), path])),
-        (_, Whole::Several(paths)) => Err(several(&paths)),
+        (true, OnEsp::Other(path)) => Err(several(&[BOOT.to_owned(), path])),
+        (_, OnEsp::Several(paths)) => Err(several(&paths)),
     }
 }
 
@@ -49,7 +49,7 @@ fn several(paths: &[String]) -> Obstacle {
 }
 
 /// Whole configurations on the ESP: no stubs, no links to /boot/grub2.
-enum Whole {
+enum OnEsp {
     None,
     /// In the directory of this distribution.
     Own(String),
@@ -58,17 +58,17 @@ enum Whole {
     Several(Vec<String>),
 }
 
-fn whole_on_esp(reader: &dyn Reader) -> Result<Whole, Obstacle> {
+fn whole_on_esp(reader: &dyn Reader) -> Result<OnEsp, Obstacle> {
     let mut names = match reader.list(ESP) {
         Ok(names) => names,
-        Err(error) if error.is_absent() => return Ok(Whole::None),
+        Err(error) if error.is_absent() => return Ok(OnEsp::None),
         Err(error) => return Err(files::unreadable(&error)),
     };
     let path = |name: &String| format!("{ESP}/{name}/grub.cfg");
     names.retain(|name| reader.exists(&path(name)) == Ok(true));
     let vendor = vendor(reader);
     if let Some(own) = names.iter().find(|name| vendor.eq_ignore_ascii_case(name)) {
-        return Ok(if is_whole(reader, &path(own))? { Whole::Own(path(own)) } else { Whole::None });
+        return Ok(if is_whole(reader, &path(own))? { OnEsp::Own(path(own)) } else { OnEsp::None });
     }
     let mut whole = Vec::new();
     for name in &names {
@@ -77,9 +77,9 @@ fn whole_on_esp(reader: &dyn Reader) -> Result<Whole, Obstacle> {
         }
     }
     Ok(match whole.len() {
-        0 => Whole::None,
-        1 => Whole::Other(whole.remove(0)),
-        _ => Whole::Several(whole),
+        0 => OnEsp::None,
+        1 => OnEsp::Other(whole.remove(0)),
+        _ => OnEsp::Several(whole),
     })
 }
 

@@ -1,0 +1,94 @@
+//! Distributions whose os-release names no family, and those that nothing here can manage. GRUB's tools are short scripts.
+
+use crate::root::Root;
+
+const DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT=\"rhgb\"\nGRUB_CMDLINE_LINUX=\"\"\n";
+const MADE: &str = "### BEGIN /etc/grub.d/10_linux ###\nset default=0\nmenuentry 'A' --id a {\n linux /vmlinuz root=/dev/vda1 ro rhgb\n}\n### END /etc/grub.d/10_linux ###\n";
+
+fn script(target: &str) -> String {
+    format!(
+        "#!/bin/sh\nset -e\n. /etc/default/grub\nfor f in /etc/default/grub.d/*.cfg; do [ ! -e \"$f\" ] || . \"$f\"; done\n\
+         cat > {target} <<X\n### BEGIN /etc/grub.d/10_linux ###\nset default=0\nmenuentry 'A' --id a {{\n \
+         linux /vmlinuz root=/dev/vda1 ro $GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT\n}}\nX\n"
+    )
+}
+
+fn root(id: &str) -> Root {
+    let root = Root::new(&format!("ID={id}\n"), &["iommu=pt"], &["quiet"]);
+    root.put("etc/default/grub", DEFAULT);
+    root
+}
+
+fn assert_refused(root: &Root, remedy: &str) {
+    let before = root.files();
+    for ran in [root.plan(), root.apply(&[])] {
+        assert_eq!(ran.code, Some(4), "{}", ran.text);
+        assert!(ran.text.contains(remedy), "{}", ran.text);
+    }
+    assert_eq!(root.files(), before);
+}
+
+#[test]
+fn tools_with_red_hats_names_tell_the_family() {
+    if !nix::unistd::geteuid().is_root() {
+        return bedplate_tests::fixtures::unchecked("chroot needs root");
+    }
+    for (id, cfg) in [
+        ("openEuler", "boot/efi/EFI/openEuler/grub.cfg"),
+        ("kylin", "boot/efi/EFI/kylin/grub.cfg"),
+        ("azurelinux", "boot/grub2/grub.cfg"),
+    ] {
+        let root = root(id);
+        root.put(cfg, MADE);
+        root.tool("usr/sbin/grub2-mkconfig", &script("\"$2\""));
+        root.programs(&["/bin/sh", "/bin/cat"]);
+        let done = root.apply(&["--chroot-tools"]);
+        assert_eq!(done.code, Some(0), "{id}: {}", done.text);
+        assert!(root.text(cfg).contains("iommu=pt"), "{id}: {}", done.text);
+    }
+}
+
+#[test]
+fn debians_package_of_grub_tells_the_family() {
+    let root = root("pve");
+    root.put("etc/debian_version", "12.5\n");
+    root.put("boot/grub/grub.cfg", MADE);
+    root.tool("usr/sbin/update-grub", &script("/boot/grub/grub.cfg"));
+    let plan = root.plan();
+    assert_eq!(plan.code, Some(2), "{}", plan.text);
+    assert!(plan.text.contains("update-grub"), "{}", plan.text);
+}
+
+#[test]
+fn unknown_family_gets_a_remedy_that_can_be_followed() {
+    assert_refused(&root("gentoo"), "grub-mkconfig -o /boot/grub/grub.cfg");
+    let by_hand = root("azurelinux");
+    by_hand.put(
+        "boot/grub2/grub.cfg",
+        "set default=0\nmenuentry A {\n linux /vmlinuz root=/dev/r\n}\n",
+    );
+    by_hand.tool("usr/sbin/grub2-mkconfig", "#!/bin/sh\n");
+    assert_refused(&by_hand, "the `linux` lines themselves");
+    let nothing = Root::new("ID=azurelinux\n", &["iommu=pt"], &["quiet"]);
+    assert_refused(&nothing, "by hand");
+}
+
+#[test]
+fn proxmox_boot_tool_is_named() {
+    let root = root("debian");
+    root.put("etc/kernel/proxmox-boot-uuids", "1234-5678\n");
+    root.put("boot/grub/grub.cfg", MADE);
+    assert_refused(&root, "proxmox-boot-tool refresh");
+}
+
+#[test]
+fn image_without_the_tool_is_refused_with_a_remedy() {
+    let root = root("debian");
+    root.put("boot/grub/grub.cfg", MADE);
+    let before = root.files();
+    let done = root.apply(&["--chroot-tools"]);
+    assert_eq!(done.code, Some(1), "{}", done.text);
+    assert!(done.text.contains("update-grub is not installed in the image"), "{}", done.text);
+    assert!(done.text.contains("without --chroot-tools"), "{}", done.text);
+    assert_eq!(root.files(), before);
+}
