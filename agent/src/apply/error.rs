@@ -197,6 +197,15 @@ pub(crate) enum StepError {
         /// What it says, or what was found.
         source: Box<StepError>,
     },
+    /// An image has no such tool.
+    #[error(
+        "{program} is not installed in the image: install its package there, or apply without --chroot-tools and run \
+         {program} in the image build"
+    )]
+    NotInImage {
+        /// Its name.
+        program: String,
+    },
     /// A tool did not succeed.
     #[error("{}: {end}", argv.join(" "))]
     Tool {

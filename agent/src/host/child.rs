@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 /// Where programs are looked for, and the PATH they get, whatever that of the caller.
-const STANDARD: [&str; 6] =
+pub const STANDARD: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// How long to wait for output once the program has ended: something it left in the background may hold the pipe.
 const AFTERMATH: Duration = Duration::from_millis(500);

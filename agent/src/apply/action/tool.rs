@@ -1,7 +1,8 @@
 //! Running one of the host's own tools. The files that it may rewrite are saved first.
 
 use super::{Operation, StepError, Store, Task, Undo, UndoList, file};
-use crate::host::{ToolEnd, ToolOutput};
+use crate::host::child::STANDARD;
+use crate::host::{HostKind, ToolEnd, ToolOutput};
 use crate::ledger::{Author, Generator, Ledger, Sha, UndoTool, Unfinished};
 use crate::plan::{Action, WayBack};
 
@@ -51,6 +52,28 @@ impl Operation for RunTool<'_> {
         match files.next() {
             Some(first) => first && files.all(|settled| settled),
             None => change.actions.iter().any(|action| matches!(action, Action::Verify(_))),
+        }
+    }
+
+    /// Refuses a tool that an image lacks before anything is written; on a running host the plan has looked.
+    fn record(
+        &self,
+        store: &mut Store,
+        _ledger: &mut Ledger,
+        _task: Task,
+        _first: bool,
+    ) -> Result<(), StepError> {
+        let Some(program) = self.argv.first().filter(|name| !name.contains('/')) else {
+            return Ok(());
+        };
+        let is_in = |directory: &&str| {
+            // A directory that cannot be read may hold it.
+            store.reader.exists(&format!("{directory}/{program}")) != Ok(false)
+        };
+        let runs_in_image = store.reader.kind() == HostKind::Image && store.writer.runs_tools();
+        match runs_in_image && !STANDARD.iter().any(|directory| is_in(&directory)) {
+            true => Err(StepError::NotInImage { program: program.clone() }),
+            false => Ok(()),
         }
     }
 
