@@ -195,6 +195,7 @@ pub fn apply(
         watch(Event::Ended(&ended));
         report.changes.push(ended);
     }
+    report.warnings.extend(newly_edited(&found, store.ledger));
     if let Err(error) = finish_cut_short(&mut store, plan) {
         report.warnings.push(format!("the ledger was not brought up to date: {}", chain(&error)));
     }
@@ -209,6 +210,18 @@ pub fn apply(
     }
     report.warnings.extend(store.remove_surplus_contents());
     report
+}
+
+/// Files of finished changes that another program has edited meanwhile.
+fn newly_edited(before: &Ledger, after: &Ledger) -> Vec<String> {
+    let is_edited = |ledger: &Ledger, path: &str| {
+        ledger.files.get(path).is_some_and(|record| record.edited && record.unfinished.is_none())
+    };
+    let new = after.files.keys().filter(|path| is_edited(after, path) && !is_edited(before, path));
+    new.map(|path| {
+        format!("another program has changed {path}: `bedplate revert` leaves it as it is, unless forced")
+    })
+    .collect()
 }
 
 /// Changes that were cut short when all was done but the bookkeeping: nothing of them is left to plan. Where a tool is

@@ -131,8 +131,12 @@ pub struct Fuse(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     blows_at: Option<usize>,
+    meddles: Option<(usize, Meddling)>,
     trail: Vec<String>,
 }
+
+/// Another program's work, done once.
+type Meddling = Box<dyn FnOnce() + Send>;
 
 impl Fuse {
     /// One that never blows.
@@ -142,7 +146,13 @@ impl Fuse {
 
     /// One that blows before the step with this number, counted from 0.
     pub fn at(step: usize) -> Self {
-        Fuse(Arc::new(Mutex::new(State { blows_at: Some(step), trail: Vec::new() })))
+        Fuse(Arc::new(Mutex::new(State { blows_at: Some(step), ..State::default() })))
+    }
+
+    /// One that never blows, and lets another program do its work before the step with this number.
+    pub fn meddling(step: usize, work: impl FnOnce() + Send + 'static) -> Self {
+        let meddles = Some((step, Box::new(work) as Meddling));
+        Fuse(Arc::new(Mutex::new(State { meddles, ..State::default() })))
     }
 
     /// A step is about to be made. Once blown, it lets nothing pass any more.
@@ -150,6 +160,10 @@ impl Fuse {
         let mut state = self.0.lock().expect("nobody panics with it");
         if state.blows_at.is_some_and(|at| state.trail.len() >= at) {
             return Err(io::Error::other("killed"));
+        }
+        let now = state.trail.len();
+        if let Some((_, work)) = state.meddles.take_if(|(at, _)| *at <= now) {
+            work();
         }
         state.trail.push(what.to_owned());
         Ok(())

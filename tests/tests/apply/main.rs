@@ -8,6 +8,7 @@ mod failures;
 mod guests;
 mod images;
 mod kill;
+mod meddling;
 mod namespace;
 mod nic;
 mod places;

@@ -1,6 +1,6 @@
 //! Running one of the host's own tools. The files that it may rewrite are saved first.
 
-use super::{Operation, StepError, Store, Task, Undo, UndoList, file};
+use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file};
 use crate::host::child::STANDARD;
 use crate::host::{HostKind, ToolEnd, ToolOutput};
 use crate::ledger::{Author, Generator, Ledger, Sha, UndoTool, Unfinished};
@@ -138,7 +138,6 @@ fn save_touched(
     generator: Option<&Generator>,
 ) -> Result<(), StepError> {
     let mut before = Vec::new();
-    store.written.extend(touches.iter().cloned());
     for path in touches {
         let found = store.file(path)?;
         store.save_content(&found)?;
@@ -148,7 +147,13 @@ fn save_touched(
         for (path, state) in &before {
             ledger.begin_tool_file(path, author, state, generator.cloned());
         }
-    })
+    })?;
+    // An edit that a tool works into its own cannot be told from it afterwards. What is generated holds none.
+    for (path, state) in before.iter().filter(|_| generator.is_none()) {
+        expect(store.file(path)?.state.sha() == state.sha(), path, "something else")?;
+    }
+    store.written.extend(touches.iter().cloned());
+    Ok(())
 }
 
 /// Runs a tool, and notes what it left in the files that it may rewrite, whatever came of it. Later contents are another
