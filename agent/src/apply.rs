@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error_chain::chain;
 use crate::host::{Reader, Writer};
-use crate::ledger::{Entry, EntryResult, Ledger};
-use crate::plan::{Action, Change, Check, Effect, Plan};
+use crate::ledger::{Entry, EntryResult, FileRecord, Ledger};
+use crate::plan::{Action, Change, Check, Effect, PaidTool, Plan};
 
 pub(crate) use error::StepError;
 pub(crate) use store::{Store, find_file, saved_content};
@@ -177,6 +177,15 @@ pub fn apply(
     let found = store.ledger.clone();
     let mut report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
     report.warnings.extend(store.sweep(replaced_paths(plan)));
+    // Before anything is changed: a change that fails goes back to what these tools were run on.
+    let has_run = |tool: &PaidTool| tool.after.is_none();
+    let has_paid =
+        |kind: &str| plan.body.paid.iter().any(|tool| tool.kind == kind && has_run(tool));
+    let paid = pay(&mut store, plan, has_run)
+        .and_then(|()| finish(&mut store, |record, _| has_paid(&record.kind)));
+    if let Err(error) = paid {
+        report.warnings.push(not_noted(&error));
+    }
     for change in &plan.body.changes {
         watch(Event::Change(change));
         let ended = match waits_for(change, &report.changes) {
@@ -193,12 +202,20 @@ pub fn apply(
             }
         };
         watch(Event::Ended(&ended));
+        let is_replaced = |tool: &PaidTool| tool.after.as_ref() == Some(&ended.id);
+        if matches!(ended.outcome, Outcome::Done | Outcome::AlreadyDone)
+            && let Err(error) = pay(&mut store, plan, is_replaced)
+        {
+            report.warnings.push(not_noted(&error));
+        }
         report.changes.push(ended);
     }
-    report.warnings.extend(newly_edited(&found, store.ledger));
-    if let Err(error) = finish_cut_short(&mut store, plan) {
-        report.warnings.push(format!("the ledger was not brought up to date: {}", chain(&error)));
+    // What is planned has been settled with its change.
+    let is_planned = |change: &str| plan.body.changes.iter().any(|planned| planned.id == change);
+    if let Err(error) = finish(&mut store, |_, change| !is_planned(change)) {
+        report.warnings.push(not_noted(&error));
     }
+    report.warnings.extend(newly_edited(&found, store.ledger));
     // A run that did nothing and tried nothing leaves no trace.
     let tried =
         |change: &ChangeReport| matches!(change.outcome, Outcome::Done | Outcome::Failed { .. });
@@ -224,15 +241,31 @@ fn newly_edited(before: &Ledger, after: &Ledger) -> Vec<String> {
     .collect()
 }
 
-/// Changes that were cut short when all was done but the bookkeeping: nothing of them is left to plan. Where a tool is
-/// still owed there is.
-fn finish_cut_short(store: &mut Store, plan: &Plan) -> Result<(), StepError> {
+fn not_noted(error: &StepError) -> String {
+    format!("the ledger was not brought up to date: {}", chain(error))
+}
+
+/// Enters that owed tools need not run any more.
+fn pay(
+    store: &mut Store,
+    plan: &Plan,
+    is_paid: impl Fn(&PaidTool) -> bool,
+) -> Result<(), StepError> {
+    store.update_ledger(|ledger| {
+        for tool in plan.body.paid.iter().filter(|tool| is_paid(tool)) {
+            ledger.paid(tool.kind, &tool.argv);
+        }
+    })
+}
+
+/// Settles changes that were cut short when all was done but the bookkeeping. Where a tool is still owed something is left
+/// to do. `is_over` is asked of a file's record and the change that began it.
+fn finish(store: &mut Store, is_over: impl Fn(&FileRecord, &str) -> bool) -> Result<(), StepError> {
     let mut done = Vec::new();
     for (path, record) in &store.ledger.files {
         let Some(unfinished) = &record.unfinished else { continue };
-        let planned = plan.body.changes.iter().any(|change| change.id == unfinished.change);
         let owed = store.ledger.owed.iter().any(|tool| tool.kind == record.kind);
-        if !planned && !owed {
+        if !owed && is_over(record, &unfinished.change) {
             done.push((path.clone(), store.file(path)?.state));
         }
     }

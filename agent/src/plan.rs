@@ -364,6 +364,20 @@ pub struct KindPlan {
     /// What the changes bring only with the next boot and nothing on the running host shows until then.
     #[serde(skip)]
     pub unseen: Vec<PendingInvisible>,
+    /// Tools that the ledger has as owed and that need not run any more.
+    #[serde(skip)]
+    pub paid: Vec<PaidTool>,
+}
+
+/// A tool that an earlier run owes, and that need not run any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaidTool {
+    /// The kind whose change promised it.
+    pub kind: KindName,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Id of the change that replaces it; `None`: it shows to have run.
+    pub after: Option<String>,
 }
 
 /// The whole dry run.
@@ -385,5 +399,23 @@ impl Plan {
     /// No change that this host could take.
     pub fn is_empty(&self) -> bool {
         self.body.changes.iter().all(|change| change.deferred.is_some())
+    }
+
+    /// Whether the only thing that this host could do is to run tools of which `is_owed` says that they are left to the
+    /// image build.
+    pub fn waits_for_tools(&self, is_owed: impl Fn(KindName, &[String]) -> bool) -> bool {
+        let is_waiting = |change: &Change| {
+            let mut tools = 0;
+            change.actions.iter().all(|action| match action {
+                Action::RunTool { argv, .. } => {
+                    tools += 1;
+                    is_owed(change.kind, argv)
+                }
+                Action::Verify(_) => true,
+                _ => false,
+            }) && tools > 0
+        };
+        let mut doable = self.body.changes.iter().filter(|change| change.deferred.is_none());
+        !self.is_empty() && doable.all(is_waiting)
     }
 }

@@ -182,17 +182,31 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
     }
     let mut tools: BTreeMap<Generator, BTreeSet<String>> = BTreeMap::new();
     for (path, record) in &ledger.files {
-        let made_by = record.generator.as_ref().filter(|_| record.original != FileState::Absent);
-        match made_by {
-            Some(tool) if writer.runs_tools() => {
-                tools.entry(tool.clone()).or_default().insert(path.clone());
-            }
-            _ => plan_file(&mut plan, (reader, writer), path, record, force),
+        match record.generator.as_ref().filter(|_| writer.runs_tools()) {
+            Some(tool) => _ = tools.entry(tool.clone()).or_default().insert(path.clone()),
+            None => plan_file(&mut plan, (reader, writer), path, record, force),
         }
         for tool in &record.readers {
             tools.entry(tool.clone()).or_default();
         }
     }
+    tools.retain(|_, makes| {
+        let was_there = |path: &String| ledger.files[path].original != FileState::Absent;
+        if makes.is_empty() || makes.iter().any(was_there) {
+            return true;
+        }
+        let is_live = reader.kind() == HostKind::Live;
+        for path in makes.iter() {
+            match is_live {
+                true => plan.notes.push(format!("{path} {MENU_STAYS}")),
+                // The tool would make it again.
+                false => {
+                    plan_file(&mut plan, (reader, writer), path, &ledger.files[path], force);
+                }
+            }
+        }
+        is_live
+    });
     if writer.runs_tools() {
         plan.steps.extend(tools.into_iter().map(|(tool, makes)| Step::Tool {
             argv: tool.argv,
@@ -229,6 +243,7 @@ impl RevertPlan {
 const FORCE: &str = "look at it, and run bedplate revert --force to put it back nevertheless";
 const GUESTS: &str = "stop the guest, unbind the function from its driver and run bedplate revert again; --force puts the bits back \
                       under the guest";
+const MENU_STAYS: &str = "was not there before, and is made again: the machine boots by it";
 const GONE: &str = "was written in an earlier boot; the reboot took it away";
 
 /// `without_vfs`: what is put back at a PF while it has no VFs.

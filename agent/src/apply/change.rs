@@ -161,10 +161,10 @@ fn settled(
     outcome: Outcome,
 ) -> Outcome {
     let mut ledger = store.ledger.clone();
-    if let Some(owns) = &change.owns {
-        ledger.settle_owning(change.kind, owns);
-    }
     let settle = |ledger: &mut Ledger| -> Result<(), StepError> {
+        if let Some(owns) = &change.owns {
+            ledger.settle_owning(change.kind, owns);
+        }
         for action in &parts.now {
             action::operation_for(action).settle(store, ledger)?;
         }
@@ -189,7 +189,10 @@ fn settled(
             action: "write down what was done (it is done, and stays)".into(),
             why: chain(&error),
             output: None,
-            restored: Restored::default(),
+            restored: Restored {
+                back: Vec::new(),
+                left: vec![Left { subject: change.subject.clone(), why: "it is done".into() }],
+            },
         },
     }
 }

@@ -11,7 +11,7 @@ use crate::apply::{self, ApplyReport, Event};
 use crate::engine::{self, EngineError, Planned, Request, Target, profile_source};
 use crate::facts::names::Names;
 use crate::host::Reader;
-use crate::plan::{Action, Plan, RebootNeed};
+use crate::plan::{Action, RebootNeed};
 use crate::report::{applied, json, text};
 
 /// Which host to change.
@@ -85,7 +85,8 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     output::lints(&first.loaded);
     first.may_be_applied()?;
     // What was cut short is finished all the same, whatever is left to plan of it.
-    if first.plan.is_empty() && !first.ledger.was_cut_short() {
+    let is_settled = first.plan.body.paid.is_empty() && !first.ledger.was_cut_short();
+    if first.plan.is_empty() && is_settled {
         return nothing(args, host.reader.as_ref(), &first);
     }
     engine::may_change(&target)?;
@@ -149,28 +150,30 @@ fn nothing(args: &ApplyArgs, reader: &dyn Reader, planned: &Planned) -> Result<E
     } else {
         output::report(&shown(args, reader, planned))?;
     }
-    Ok(exit(&report, &planned.plan))
+    Ok(exit(&report, planned))
 }
 
 fn finish(args: &ApplyArgs, report: &ApplyReport, after: &Planned) -> Result<Exit, CliError> {
     if args.json {
         output::data(&json::applied(report, &after.plan)?)?;
     } else {
-        output::report(&applied::text(report, &after.plan, args.verbose))?;
+        let is_owed = exit(report, after) == Exit::Owed;
+        output::report(&applied::text(report, &after.plan, is_owed, args.verbose))?;
     }
     for warning in &report.warnings {
         output::warn(warning);
     }
-    Ok(exit(report, &after.plan))
+    Ok(exit(report, after))
 }
 
 /// Blockers and waiting boots count after a successful apply; failures count before all.
-fn exit(report: &ApplyReport, after: &Plan) -> Exit {
+fn exit(report: &ApplyReport, after: &Planned) -> Exit {
+    let Planned { plan, .. } = after;
     if !report.succeeded() {
         Exit::Failed
-    } else if !after.body.blockers.is_empty() {
+    } else if !plan.body.blockers.is_empty() {
         Exit::Blocked
-    } else if after.reboot != RebootNeed::None {
+    } else if plan.reboot != RebootNeed::None {
         Exit::RebootPending
     } else {
         match plan_command::status(after) {

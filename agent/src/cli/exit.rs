@@ -23,6 +23,8 @@ pub enum Exit {
     Blocked,
     /// 5: something could not be read, or whether a reboot is due is not known yet.
     CannotTell,
+    /// 6: done, and the image build still has to run tools.
+    Owed,
     /// 75: of the daemon only: it was replaced by another build and has to be started again (EX_TEMPFAIL of sysexits.h).
     Replaced,
     /// 78: of the daemon's worker only: the operator has put no profile on this host (EX_CONFIG of sysexits.h).
@@ -40,6 +42,7 @@ impl Exit {
             Exit::RebootPending => 3,
             Exit::Blocked => 4,
             Exit::CannotTell => 5,
+            Exit::Owed => 6,
             Exit::Replaced => 75,
             Exit::NoProfile => 78,
         }

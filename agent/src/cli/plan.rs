@@ -7,7 +7,8 @@ use super::lints::LintArgs;
 use super::{CliError, Exit, HostArgs, ProfileArgs, output};
 use crate::engine::{self, Planned, Request};
 use crate::facts::names::Names;
-use crate::plan::{Plan, RebootNeed};
+use crate::host::HostKind;
+use crate::plan::RebootNeed;
 use crate::report::{diff, json, text};
 
 /// `bedplate plan`.
@@ -34,8 +35,8 @@ pub struct PlanArgs {
     /// Say on stderr what reading cost: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
-    /// Exit with 2 if there are changes, 4 if something is in the way, 3 if only a reboot is pending, 5 if something
-    /// could not be read.
+    /// Exit with 2 if there are changes, 4 if something is in the way, 3 if only a reboot is pending, 6 if the image build
+    /// still has to run tools, 5 if something could not be read.
     #[arg(long)]
     exit_code: bool,
 }
@@ -48,8 +49,8 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
     }
     let mut worst = Exit::Done;
     let all_good = host::each(&args.host, |host| {
-        let plan = one(args, host)?;
-        worst = worse(worst, status(&plan));
+        let planned = one(args, host)?;
+        worst = worse(worst, status(&planned));
         Ok(())
     })?;
     Ok(match (all_good, args.exit_code) {
@@ -59,21 +60,22 @@ pub fn run(args: &PlanArgs) -> Result<Exit, CliError> {
     })
 }
 
-fn one(args: &PlanArgs, host: &Opened) -> Result<Plan, CliError> {
+fn one(args: &PlanArgs, host: &Opened) -> Result<Planned, CliError> {
     let reader = host.reader.as_ref();
     let request = Request { allowed: &args.lints.allow_lint, ..args.profile.request() };
-    let Planned { facts, loaded, plan, .. } = engine::prepare(reader, &request)?;
-    output::lints(&loaded);
+    let planned = engine::prepare(reader, &request)?;
+    let Planned { facts, loaded, plan, .. } = &planned;
+    output::lints(loaded);
     let label = facts.label();
     if args.json {
-        output::data(&json::plan_from(host.file.as_deref(), &plan, &label)?)?;
+        output::data(&json::plan_from(host.file.as_deref(), plan, &label)?)?;
     } else {
         let text = match args.diff {
-            true => diff::plan(&plan),
+            true => diff::plan(plan),
             false => {
-                let names = Names::new(host.reader.as_ref(), &facts);
+                let names = Names::new(host.reader.as_ref(), facts);
                 let detail = text::Detail { verbose: args.verbose };
-                text::with_names(&plan, &label, detail, Some(&names))
+                text::with_names(plan, &label, detail, Some(&names))
             }
         };
         let text = format!("{}{text}", host.heading());
@@ -83,15 +85,20 @@ fn one(args: &PlanArgs, host: &Opened) -> Result<Plan, CliError> {
         }
     }
     if args.cost {
-        output::cost(host.reader.cost(), &facts);
+        output::cost(host.reader.cost(), facts);
     }
-    Ok(plan)
+    Ok(planned)
 }
 
-/// What a plan's exit status is under `--exit-code`.
-pub fn status(plan: &Plan) -> Exit {
+/// The exit status of a plan under `--exit-code`.
+pub fn status(planned: &Planned) -> Exit {
+    let Planned { facts, ledger, plan, .. } = planned;
+    let is_owed =
+        facts.host == HostKind::Image && plan.waits_for_tools(|kind, argv| ledger.owes(kind, argv));
     if !plan.body.blockers.is_empty() {
         Exit::Blocked
+    } else if is_owed {
+        Exit::Owed
     } else if !plan.is_empty() {
         Exit::Changes
     } else if plan.reboot != RebootNeed::None {
@@ -109,9 +116,10 @@ fn worse(one: Exit, other: Exit) -> Exit {
         Exit::Done => 0,
         Exit::RebootPending => 1,
         Exit::CannotTell => 2,
-        Exit::Changes => 3,
-        Exit::Replaced | Exit::NoProfile | Exit::Blocked => 4,
-        Exit::Failed => 5,
+        Exit::Owed => 3,
+        Exit::Changes => 4,
+        Exit::Replaced | Exit::NoProfile | Exit::Blocked => 5,
+        Exit::Failed => 6,
     };
     if rank(other) > rank(one) { other } else { one }
 }

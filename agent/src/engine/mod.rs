@@ -98,6 +98,7 @@ fn append(body: &mut KindPlan, more: KindPlan) {
     body.notes.extend(more.notes);
     body.pending.extend(more.pending);
     body.unseen.extend(more.unseen);
+    body.paid.extend(more.paid);
 }
 
 /// An image is not running: what only a running machine has is shown, and left for its first boot.

@@ -4,26 +4,63 @@ use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use super::text::{FEW, count, folded, summary};
-use crate::apply::{ApplyReport, ChangeReport, Outcome};
+use crate::apply::{ApplyReport, ChangeReport, Outcome, Restored};
 use crate::ledger::Ledger;
-use crate::plan::{Change, Note, Plan};
+use crate::plan::{Action, Change, Note, Plan};
 use crate::revert::{RevertPlan, RevertReport, Step, StepOutcome};
 use crate::utc::shown_text;
 use crate::value::AcsBits;
 
-/// The report of an apply; `after` is the plan made afterwards.
-pub fn text(report: &ApplyReport, after: &Plan, verbose: bool) -> String {
-    let end =
-        if report.succeeded() { summary(after) } else { failed(report, after.body.pending.len()) };
+/// The report of an apply; `after` is the plan made afterwards, and `is_owed` whether only tools of the image build are left.
+pub fn text(report: &ApplyReport, after: &Plan, is_owed: bool, verbose: bool) -> String {
+    let end = match report.succeeded() {
+        true if is_owed => owed(report, after),
+        true => format!("{}{}", left_to_do(after), summary(after)),
+        false => failed(report, after.body.pending.len()),
+    };
     format!("{}\n{end}", changes(report, verbose))
+}
+
+/// The last line where only the image build's tools are left.
+fn owed(report: &ApplyReport, after: &Plan) -> String {
+    let mut commands: Vec<String> = Vec::new();
+    let reported = report.changes.iter().flat_map(|change| match &change.outcome {
+        Outcome::Owed { commands } => commands.as_slice(),
+        _ => &[],
+    });
+    let planned = after.body.changes.iter().flat_map(|change| &change.actions);
+    let planned = planned.filter_map(|action| match action {
+        Action::RunTool { argv, .. } => Some(argv),
+        _ => None,
+    });
+    for argv in reported.chain(planned) {
+        let command = argv.join(" ");
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
+    let still = paint(WARN, "the image build still has to run");
+    format!("done, and {still}: {}\n", commands.join("; "))
+}
+
+/// Changes that everything was done for, and that the plan made afterwards asks for again.
+fn left_to_do(after: &Plan) -> String {
+    let doable = after.body.changes.iter().filter(|change| change.deferred.is_none());
+    let line = |change: &Change| {
+        let items: Vec<&str> = change.items.iter().map(|item| item.subject.as_str()).collect();
+        let mark = paint(BAD, "✗");
+        format!("{mark} {} {}  still differs: {}\n", change.kind, change.subject, items.join(", "))
+    };
+    doable.map(line).collect()
 }
 
 /// The last line where something failed. What a change that was undone would have needed is not said: only what waits for a
 /// boot already.
 fn failed(report: &ApplyReport, waiting: usize) -> String {
-    let (mut undone, mut stays, mut blocked, mut done) = (0, 0, 0, 0);
+    let (mut untouched, mut undone, mut stays, mut blocked, mut done) = (0, 0, 0, 0, 0);
     for change in &report.changes {
         match &change.outcome {
+            Outcome::Failed { restored, .. } if *restored == Restored::default() => untouched += 1,
             Outcome::Failed { restored, .. } if restored.left.is_empty() => undone += 1,
             Outcome::Failed { .. } => stays += 1,
             Outcome::Blocked { .. } => blocked += 1,
@@ -35,6 +72,7 @@ fn failed(report: &ApplyReport, waiting: usize) -> String {
     let was = |n| if n == 1 { "was" } else { "were" };
     let parts = [
         (undone, paint(BAD, &format!("{} failed and {} undone", changes(undone), was(undone)))),
+        (untouched, paint(BAD, &format!("{} failed, with nothing written", changes(untouched)))),
         (stays, paint(BAD, &format!("{} failed and could not be undone whole", changes(stays)))),
         (blocked, paint(BAD, &format!("{blocked} not tried"))),
         (done, format!("{done} done")),
@@ -121,7 +159,7 @@ fn one(out: &mut String, change: &ChangeReport) {
             for left in &restored.left {
                 let _ = writeln!(
                     out,
-                    "    {} {} could not be taken back: {}",
+                    "    {} {} stays as it is: {}",
                     paint(BAD, "!"),
                     left.subject,
                     left.why
@@ -300,7 +338,7 @@ mod tests {
             action: "run update-grub".into(),
             why: "it failed".into(),
             output: None,
-            restored: crate::apply::Restored::default(),
+            restored: Restored { back: vec!["/etc/x".into()], left: Vec::new() },
         };
         let blocked = Outcome::Blocked { by: vec!["c".into()] };
         let changes = vec![change(one), change(blocked), change(Outcome::Done)];

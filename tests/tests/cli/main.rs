@@ -14,6 +14,7 @@ mod init;
 mod json;
 mod nccl;
 mod nccl_log;
+mod owed;
 mod redacted;
 mod report;
 mod session;

@@ -3,7 +3,7 @@
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file};
 use crate::host::child::STANDARD;
 use crate::host::{HostKind, ToolEnd, ToolOutput};
-use crate::ledger::{Author, Generator, Ledger, Sha, UndoTool, Unfinished};
+use crate::ledger::{Author, FileState, Generator, Ledger, Sha, UndoTool, Unfinished};
 use crate::plan::{Action, WayBack};
 
 /// [`Action::RunTool`].
@@ -193,7 +193,7 @@ pub(crate) fn repeat(
 ) -> Result<(), StepError> {
     save_touched(store, Author { kind: "", change: "revert" }, makes, Some(tool))?;
     let Err(mut failure) = run_touching(store, &tool.argv, tool.limit_s, makes) else {
-        return Ok(());
+        return remove_surplus(store, makes);
     };
     for path in makes {
         if let Err(why) = put_back(store, path) {
@@ -207,11 +207,30 @@ pub(crate) fn repeat(
     Err(failure)
 }
 
+/// Removes files that were not there before bedplate came. Where none was there the machine needs what the tool makes.
+fn remove_surplus(store: &mut Store, made: &[String]) -> Result<(), StepError> {
+    let was_absent = |path: &&String| {
+        store.ledger.files.get(*path).is_some_and(|record| record.original == FileState::Absent)
+    };
+    let surplus: Vec<String> = made.iter().filter(was_absent).cloned().collect();
+    if surplus.len() == made.len() {
+        return Ok(());
+    }
+    for path in &surplus {
+        let found = store.file(path)?;
+        store.restore_file(path, &found, &FileState::Absent)?;
+    }
+    Ok(())
+}
+
 /// Puts back a file that a tool which failed has left. Where another program has made it again since, it stays.
 fn put_back(store: &mut Store, path: &str) -> Result<(), StepError> {
     let Some(record) = store.ledger.files.get(path) else { return Ok(()) };
     let Some(Unfinished { before, wrote, .. }) = record.unfinished.clone() else { return Ok(()) };
-    let to = if record.knows(before.sha()) { record.original.clone() } else { before };
+    // A menu that was empty or missing before bedplate came would not boot the machine.
+    let had_content = record.original.sha().is_some_and(|sha| *sha != Sha::of(b""));
+    let is_ours = had_content && record.knows(before.sha());
+    let to = if is_ours { record.original.clone() } else { before };
     let found = store.file(path)?;
     match wrote.contains(&found.state.sha().cloned()) {
         true => store.restore_file(path, &found, &to),

@@ -21,6 +21,7 @@ mod next_kernel;
 mod no_iommu;
 mod once;
 mod ostree;
+mod owed;
 mod owned;
 mod paths;
 mod resolve;
@@ -48,6 +49,7 @@ use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{Reader, Reading};
 use crate::plan::{Action, Blocker, Change, Effect, KindPlan, Pending};
 use diagnosis::{Cause, Seen};
+use owed::Owed;
 use wanted_edit::{edit, needed};
 
 /// The row of the table of kinds.
@@ -151,14 +153,21 @@ fn plan(context: &Context) -> KindPlan {
     let comparison = states::compare(context, &edit, &observed);
     states::report(context, &edit, &comparison, &mut section);
     effective::report(context, &mut section);
+    let owed = Owed::read(context, &comparison);
+    section.paid = owed.paid(None);
     if let Some(obstacle) = too_many_hugepages(wanted, arch, context.facts) {
         block(&mut section, obstacle);
-    } else if !refused && comparison.needs_change() {
+    } else if !refused && (owed.is_due() || comparison.needs_change()) {
         // What a kernel default already satisfies is not written: the plan must not do what it does not show.
         let steps = needed(wanted, arch, context, &comparison)
             .and_then(|edit| (backend.steps)(context, &edit));
         match steps {
-            Ok(steps) => section.changes.push(change(wanted, context, &comparison, steps)),
+            Ok(steps) => {
+                section.paid = owed.paid(Some((&change_id(&steps), &steps)));
+                let mut change = change(wanted, context, &comparison, steps);
+                change.items.extend(owed.items());
+                section.changes.push(change);
+            }
             Err(obstacle) => block(&mut section, obstacle),
         }
     }
@@ -216,7 +225,7 @@ fn change(
 ) -> Change {
     let items = comparison.items(wanted);
     Change {
-        id: format!("{NAME}/{}", steps.subject.trim_start_matches('/')),
+        id: change_id(&steps),
         kind: NAME,
         subject: steps.subject,
         effect: comparison.effect(),
@@ -225,8 +234,12 @@ fn change(
         disrupts: steps.disrupts,
         needs: Vec::new(),
         owns: Some(owned::owns(wanted, context)),
-        deferred: states::deferred(context, comparison),
+        deferred: None,
     }
+}
+
+fn change_id(steps: &Steps) -> String {
+    format!("{NAME}/{}", steps.subject.trim_start_matches('/'))
 }
 
 /// The class of boot that arguments wait for, one table. An IOMMU that a kexec leaves running is carried over by the next

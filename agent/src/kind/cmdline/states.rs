@@ -9,7 +9,7 @@ use crate::desired::DesiredCmdline;
 use crate::facts::Facts;
 use crate::host::{HostKind, Reader, Reading};
 use crate::kind::{Context, dropped};
-use crate::plan::{Deferred, Effect, Item, KindPlan, Note, Pending, Settled, Unknown, Why};
+use crate::plan::{Effect, Item, KindPlan, Note, Pending, Settled, Unknown, Why};
 
 /// How every wanted and unwanted thing stands in each state. All lists have the edit's order.
 pub struct Comparison {
@@ -99,6 +99,18 @@ impl Comparison {
                 findings.iter().any(|finding| !finding.status.is_satisfied())
             })
         })
+    }
+
+    /// Whether the default boot entry has everything that the configuration has: it was generated since.
+    pub fn is_regenerated(&self) -> bool {
+        let Reading::Known(next) = &self.next else { return false };
+        let is_asked = |index: usize| {
+            let configured = self.configured.known().and_then(|findings| findings.get(index));
+            configured.is_none_or(|finding| finding.status.is_satisfied())
+        };
+        let is_right =
+            |(index, finding): (usize, &Finding)| !is_asked(index) || finding.status.is_satisfied();
+        next.iter().enumerate().all(is_right)
     }
 
     /// What the change of configuration and boot entry waits for. What the running kernel was booted with already waits
@@ -350,14 +362,4 @@ pub fn running_only(context: &Context, edit: &Edit, section: &mut KindPlan) {
         };
         section.notes.push(Note { kind: NAME, subject: finding.entries.join(" "), text });
     }
-}
-
-/// In an image, a stale boot entry is the image build's to regenerate.
-pub fn deferred(context: &Context, comparison: &Comparison) -> Option<Deferred> {
-    let configured_is_right = comparison
-        .configured
-        .known()
-        .is_some_and(|findings| findings.iter().all(|finding| finding.status.is_satisfied()));
-    (context.facts.host == HostKind::Image && configured_is_right)
-        .then(|| Deferred { until: "the image build regenerates the boot configuration".into() })
 }

@@ -1,0 +1,190 @@
+//! Tools that an image build still has to run: they are run when asked for, reported by an exit status of their own while
+//! they are owed, and paid once the boot entry is right.
+
+use std::path::Path;
+use std::process::Command;
+
+use bedplate_tests::fixtures::unchecked;
+
+use crate::session::{Session, set_mode, text};
+
+const DEFAULT: &str =
+    "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\"\nGRUB_CMDLINE_LINUX=\"\"\n";
+const PROFILE: &str =
+    "schema = 1\nname = \"t\"\n[cmdline]\nargs = [\"iommu=pt\"]\nabsent = [\"quiet\"]\n";
+/// With the shell's own words only: the image has no other programs.
+const UPDATE_GRUB: &str = "#!/bin/sh\nset -e\n. /etc/default/grub\n\
+    for f in /etc/default/grub.d/*.cfg; do if [ -e \"$f\" ]; then . \"$f\"; fi; done\n\
+    {\necho 'set default=\"0\"'\necho \"menuentry 'A' --id a {\"\n\
+    echo \" linux /vmlinuz-6.1.0 root=/dev/vda1 ro $GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT\"\n\
+    echo '}'\n} > /boot/grub/grub.cfg\n";
+const TOOL: &str = "img/usr/sbin/update-grub";
+
+/// An image in which update-grub can run; `None`: no chroot here.
+fn image() -> Option<Session> {
+    if !nix::unistd::geteuid().is_root() {
+        unchecked("chroot needs root");
+        return None;
+    }
+    let session = Session::new();
+    session
+        .file("img/etc/os-release", "ID=debian\n")
+        .file("img/etc/default/grub", DEFAULT)
+        .file("img/etc/default/grub.d/.keep", "")
+        .file("img/boot/grub/.keep", "")
+        .file("img/dev/.keep", "")
+        .file("img/etc/bedplate/profile.toml", PROFILE);
+    tool(&session, UPDATE_GRUB);
+    let listed = Command::new("ldd").arg("/bin/sh").output().expect("ldd");
+    let listed = text(&listed.stdout);
+    let libraries = listed.split_whitespace().filter(|word| word.starts_with('/'));
+    for path in libraries.chain(["/bin/sh"]) {
+        session.file(&format!("img{path}"), std::fs::read(path).expect("a library"));
+        set_mode(&session.path(&format!("img{path}")), 0o755);
+    }
+    update_grub(&session);
+    Some(session)
+}
+
+fn tool(session: &Session, script: &str) {
+    session.file(TOOL, script);
+    set_mode(&session.path(TOOL), 0o755);
+}
+
+/// The image build runs it by hand.
+fn update_grub(session: &Session) {
+    let root = session.path("img");
+    let run = Command::new("chroot").arg(root).args(["/bin/sh", "/usr/sbin/update-grub"]).status();
+    assert!(run.expect("chroot").success());
+}
+
+fn command<'a>(name: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec![name, "--root", "img", "--cpu", "intel"];
+    args.extend(more);
+    args
+}
+
+fn apply(session: &Session, more: &[&str]) -> (i32, String) {
+    let output = session.run(&command("apply", &[&["--yes"], more].concat()));
+    (output.status.code().expect("a status"), text(&output.stdout) + &text(&output.stderr))
+}
+
+fn menu(session: &Session) -> String {
+    std::fs::read_to_string(session.path("img/boot/grub/grub.cfg")).unwrap_or_default()
+}
+
+fn ledger(session: &Session) -> serde_json::Value {
+    let text = std::fs::read(session.path("img/var/lib/bedplate/ledger.json")).expect("a ledger");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+fn is_settled(session: &Session) -> bool {
+    let ledger = ledger(session);
+    let owed = ledger["owed"].as_array().expect("a list").len();
+    owed == 0 && !ledger.to_string().contains("\"unfinished\"")
+}
+
+#[test]
+fn owed_tool_runs_once_chroot_tools_is_given() {
+    let Some(session) = image() else { return };
+    let (status, said) = apply(&session, &[]);
+    assert_eq!(status, 6, "{said}");
+    assert!(said.contains("done, and the image build still has to run: update-grub\n"), "{said}");
+    assert_eq!(session.status(&command("plan", &["--exit-code"])), 6);
+    let (status, said) = apply(&session, &[]);
+    assert_eq!(status, 6, "{said}");
+    assert!(menu(&session).contains("quiet splash"));
+
+    let (status, said) = apply(&session, &["--chroot-tools"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(menu(&session).contains("iommu=pt") && !menu(&session).contains("quiet"));
+    assert!(is_settled(&session), "{}", ledger(&session));
+    assert_eq!(session.status(&command("plan", &["--exit-code"])), 0);
+}
+
+#[test]
+fn tool_that_the_image_build_ran_is_paid() {
+    let Some(session) = image() else { return };
+    assert_eq!(apply(&session, &[]).0, 6);
+    update_grub(&session);
+    let (status, said) = apply(&session, &[]);
+    assert_eq!(status, 0, "{said}");
+    assert!(is_settled(&session), "{}", ledger(&session));
+    assert_fails_back_to_the_build(&session);
+}
+
+/// The profile asks for more before bedplate has seen that the tool ran.
+#[test]
+fn tool_that_ran_is_paid_by_the_next_change() {
+    let Some(session) = image() else { return };
+    assert_eq!(apply(&session, &[]).0, 6);
+    update_grub(&session);
+    assert_fails_back_to_the_build(&session);
+}
+
+/// A change that fails goes back to what the image build left, not to what was there before it.
+fn assert_fails_back_to_the_build(session: &Session) {
+    session.file(
+        "img/etc/bedplate/profile.toml",
+        PROFILE.replace("iommu=pt\"", "iommu=pt\", \"nosmt\""),
+    );
+    let drop_in = session.path("img/etc/default/grub.d/zz-bedplate.cfg");
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let main = session.path("img/etc/default/grub");
+    let before = (read(&main), read(&drop_in), menu(session));
+    assert!(before.1.contains("iommu=pt") && !before.0.contains("quiet"));
+    tool(session, "#!/bin/sh\nexit 1\n");
+    let (status, said) = apply(session, &["--chroot-tools"]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("1 change failed and was undone"), "{said}");
+    assert_eq!((read(&main), read(&drop_in), menu(session)), before);
+    tool(session, UPDATE_GRUB);
+    assert_eq!(apply(session, &["--chroot-tools"]).0, 0);
+    assert!(menu(session).contains("nosmt") && is_settled(session));
+}
+
+/// The first boot entry was written, and the tool was killed before the rest.
+#[test]
+fn tool_that_was_cut_short_runs_again_although_the_entry_is_right() {
+    let Some(session) = image() else { return };
+    assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
+    let mut record = ledger(&session);
+    let before = record["files"]["/boot/grub/grub.cfg"]["original"].clone();
+    record["owed"] = serde_json::json!([
+        { "kind": "cmdline", "argv": ["update-grub"], "purpose": "regenerate" }
+    ]);
+    record["files"]["/boot/grub/grub.cfg"]["unfinished"] =
+        serde_json::json!({ "change": "cmdline/x", "before": before });
+    session.file("img/var/lib/bedplate/ledger.json", record.to_string());
+    let whole = menu(&session);
+    session.file("img/boot/grub/grub.cfg", format!("{whole}menuentry 'half"));
+    let (status, said) = apply(&session, &["--chroot-tools"]);
+    assert_eq!(status, 0, "{said}");
+    assert_eq!(menu(&session), whole);
+    assert!(is_settled(&session), "{}", ledger(&session));
+}
+
+#[test]
+fn reverted_image_without_a_menu_has_none_again() {
+    let Some(session) = image() else { return };
+    std::fs::remove_file(session.path("img/boot/grub/grub.cfg")).expect("the menu");
+    assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
+    assert!(menu(&session).contains("iommu=pt"));
+    let args = ["revert", "--root", "img", "--chroot-tools", "--yes"];
+    let output = session.run(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(!session.path("img/boot/grub/grub.cfg").exists());
+    assert!(!text(&output.stderr).contains("run update-grub"), "{}", text(&output.stderr));
+    let main = std::fs::read_to_string(session.path("img/etc/default/grub"));
+    assert_eq!(main.expect("the file"), DEFAULT);
+}
+
+#[test]
+fn failure_with_nothing_written_says_so() {
+    let Some(session) = image() else { return };
+    std::fs::create_dir_all(session.path("img/etc/default/grub.d/zz-bedplate.cfg"))
+        .expect("a directory");
+    let (status, said) = apply(&session, &["--chroot-tools"]);
+    assert_eq!(status, 1, "{said}");
+    assert!(!said.contains("undone"), "{said}");
+}
