@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::edit::Edit;
-use super::key::{Key, in_sequence};
+use super::key::{Form, Key, Wanted};
 use super::lex::Token;
 use super::line::CommandLine;
 
@@ -34,16 +34,13 @@ impl Edit {
     /// What to take off `old` and to put behind the rest, so that it says what `new` says. A sequence of which something
     /// has to come before what stays goes whole: what is put behind cannot come first.
     pub fn difference(&self, old: &CommandLine, new: &CommandLine) -> LineDiff {
-        let moved: Vec<&[String]> = self
-            .wanted()
-            .iter()
-            .filter_map(|wanted| match wanted.key() {
-                Key::Sequence(params) => Some(params.as_slice()),
-                _ => None,
+        let moved: Vec<&Key> = self
+            .sequences()
+            .filter(|key| {
+                !extends(&members(key, old), &members(key, new)) || key.is_overtaken(old, self.arch)
             })
-            .filter(|params| !extends(&members(params, old), &members(params, new)))
             .collect();
-        let stays = |token: &&Token| !moved.iter().any(|params| in_sequence(params, token));
+        let stays = |token: &&Token| !moved.iter().any(|key| key.holds(token));
         let rest =
             |line: &CommandLine| CommandLine::from_tokens(line.tokens().filter(stays).cloned());
         LineDiff { removed: without(old, &rest(new)), added: without(new, &rest(old)) }
@@ -51,10 +48,10 @@ impl Edit {
 
     /// Sequences that `old` has in another order than `new`, as `new` has them.
     pub fn reordered(&self, old: &CommandLine, new: &CommandLine) -> Vec<Vec<Token>> {
-        let sequences = self.wanted().iter().filter_map(|wanted| match wanted.key() {
-            Key::Sequence(params) => Some((members(params, old), members(params, new))),
-            _ => None,
-        });
+        let sequences = self
+            .sequences()
+            .filter(|key| !key.is_overtaken(old, self.arch))
+            .map(|key| (members(key, old), members(key, new)));
         let sorted = |tokens: &[Token]| {
             let mut tokens = tokens.to_vec();
             tokens.sort();
@@ -65,10 +62,16 @@ impl Edit {
             .map(|(_, new)| new)
             .collect()
     }
+
+    /// Keys of parameters that are read in order.
+    fn sequences(&self) -> impl Iterator<Item = &Key> {
+        let is_sequence = |wanted: &&Wanted| matches!(wanted.form, Form::Tokens(_));
+        self.wanted().iter().filter(is_sequence).map(|wanted| &wanted.key)
+    }
 }
 
-fn members(params: &[String], line: &CommandLine) -> Vec<Token> {
-    line.tokens().filter(|token| in_sequence(params, token)).cloned().collect()
+fn members(key: &Key, line: &CommandLine) -> Vec<Token> {
+    line.tokens().filter(|token| key.holds(token)).cloned().collect()
 }
 
 /// Whether `new` is what stays of `old` with the rest behind it.

@@ -6,7 +6,7 @@ use crate::facts::Arch;
 use super::absent::{lingering, remove_unwanted};
 use super::error::{ApplyError, EditError, unwritable};
 use super::key::{Absent, Form, Key, Meaning, Unwanted, Wanted};
-use super::key::{in_sequence, sequence_key, unwanted_of, wanted_of};
+use super::key::{sequence_key, unwanted_of, wanted_of};
 use super::lex::Token;
 use super::line::CommandLine;
 use super::list::{list_positions, merge_arguments, push_part, replace_part, take_out};
@@ -64,8 +64,11 @@ impl Edit {
     /// # Errors
     /// [`ApplyError`] when the line is one that cannot be edited safely, or the result would be too long.
     pub fn apply(&self, line: &CommandLine) -> Result<CommandLine, ApplyError> {
-        line.check_characters()?;
-        let mut out = line.clone();
+        line.try_map(|line| self.apply_to_one(line))
+    }
+
+    fn apply_to_one(&self, mut out: CommandLine) -> Result<CommandLine, ApplyError> {
+        out.check_characters()?;
         for unwanted in &self.absent {
             remove_unwanted(&mut out, unwanted, self.arch)?;
         }
@@ -89,7 +92,8 @@ impl Edit {
 
     /// The first argument on the line in which something that the edit takes away is left.
     pub fn lingering(&self, line: &CommandLine) -> Option<String> {
-        self.unwanted().iter().find_map(|unwanted| lingering(line, unwanted, self.arch))
+        let on = |line| self.unwanted().iter().find_map(|one| lingering(line, one, self.arch));
+        line.possible().find_map(on)
     }
 
     fn want(&mut self, wanted: Wanted) -> Result<(), EditError> {
@@ -158,15 +162,17 @@ fn gather(tokens: &[Token], arch: Arch) -> Result<Vec<Wanted>, EditError> {
     let mut gathered: Vec<Wanted> = Vec::new();
     for token in tokens {
         let name = token.folded_name();
-        let member = |sequence: &&&Sequence| {
-            sequence.params.contains(&name.as_str()) || sequence.joined.contains(&name.as_str())
+        let own = match shape_of(&name, arch) {
+            Shape::Sequence(sequence) => Some(sequence),
+            _ => None,
         };
-        if let Some(sequence) = sequences.iter().find(member) {
+        let joins = |sequence: &&&Sequence| sequence.joined.contains(&name.as_str());
+        if let Some(sequence) = own.or_else(|| sequences.iter().find(joins).copied()) {
             let given =
                 |joined: &&&str| tokens.iter().any(|token| token.folded_name() == ***joined);
             let joined: Vec<String> =
                 sequence.joined.iter().filter(given).map(|j| (*j).to_owned()).collect();
-            join(&mut gathered, sequence_key(sequence, &joined), token);
+            join(&mut gathered, sequence_key(sequence, &joined, token), token);
             continue;
         }
         let wanted = wanted_of(token, arch);
@@ -184,24 +190,27 @@ fn gather(tokens: &[Token], arch: Arch) -> Result<Vec<Wanted>, EditError> {
 
 fn join(gathered: &mut Vec<Wanted>, key: Key, token: &Token) {
     let text = token.as_str().to_owned();
-    match gathered.iter_mut().find(|wanted| wanted.key == key) {
-        Some(Wanted { form: Form::Tokens(tokens), tokens: texts, .. }) => {
-            tokens.push(token.clone());
-            texts.push(text);
-        }
-        _ => gathered.push(Wanted {
-            key,
-            meaning: Meaning::Nothing,
-            form: Form::Tokens(vec![token.clone()]),
-            tokens: vec![text],
-        }),
+    let same = |wanted: &&mut Wanted| match (&wanted.key, &key) {
+        (Key::Units { param, .. }, Key::Units { param: own, .. }) => param == own,
+        (one, other) => one == other,
+    };
+    let Some(wanted) = gathered.iter_mut().find(same) else {
+        let form = Form::Tokens(vec![token.clone()]);
+        return gathered.push(Wanted { key, meaning: Meaning::Nothing, form, tokens: vec![text] });
+    };
+    if let Form::Tokens(tokens) = &mut wanted.form {
+        tokens.push(token.clone());
+    }
+    wanted.tokens.push(text);
+    if let (Key::Units { units, .. }, Key::Units { units: more, .. }) = (&mut wanted.key, key) {
+        units.extend(more);
     }
 }
 
 /// Makes the line say what is wanted, if it does not say it already.
 fn settle(line: &mut CommandLine, wanted: &Wanted, arch: Arch) -> Result<(), ApplyError> {
-    if let (Key::Sequence(params), Form::Tokens(tokens)) = (&wanted.key, &wanted.form) {
-        settle_sequence(line, params, tokens);
+    if let Form::Tokens(tokens) = &wanted.form {
+        settle_sequence(line, &wanted.key, tokens, arch);
         return Ok(());
     }
     let all = occurrences(line, &wanted.key, arch);
@@ -235,16 +244,23 @@ fn shape_of_form(form: &Form, arch: Arch) -> Option<Shape> {
 }
 
 /// The whole set of a sequence's arguments, contiguous, where the first of them was.
-fn settle_sequence(line: &mut CommandLine, params: &[String], tokens: &[Token]) {
-    let member = |token: &Token| in_sequence(params, token);
-    let there: Vec<usize> =
-        (0..line.len()).filter(|at| line.token(*at).is_some_and(member)).collect();
-    let same = there.len() == tokens.len()
-        && there
-            .iter()
-            .zip(tokens)
-            .all(|(at, token)| line.token(*at).is_some_and(|old| old.same_for_kernel(token)));
-    if same {
+fn settle_sequence(line: &mut CommandLine, key: &Key, tokens: &[Token], arch: Arch) {
+    if key.is_met(line, tokens, arch) {
+        return;
+    }
+    let positions = |line: &CommandLine, member: &dyn Fn(&Token) -> bool| -> Vec<usize> {
+        (0..line.len()).filter(|at| line.token(*at).is_some_and(member)).collect()
+    };
+    let there = positions(line, &|token| key.holds(token));
+    if key.is_overtaken(line, arch) {
+        for at in there.iter().rev() {
+            line.remove(*at);
+        }
+        let behind =
+            positions(line, &|token| key.leaves(token)).last().map_or(line.len(), |at| at + 1);
+        for (offset, token) in tokens.iter().enumerate() {
+            line.insert(behind + offset, token.clone());
+        }
         return;
     }
     // The first keeps its blanks; the rest of the old ones go, the rest of the new ones follow it.

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::facts::Arch;
 
-use super::lex::{Token, fold_name};
+use super::lex::Token;
+use super::line::CommandLine;
 use super::shape::{OptionList, PASSTHROUGH, Sequence, Shape, kernel_bool, shape_of};
 
 /// One thing that is owned whole: its owner decides everything on the line that speaks of it.
@@ -32,6 +33,13 @@ pub enum Key {
     },
     /// All occurrences of parameters that are read in order (`hugepagesz=`, `hugepages=`).
     Sequence(Vec<String>),
+    /// Some units of a parameter whose occurrences are read in order (one output of `video=`).
+    Units {
+        /// Folded parameter name.
+        param: String,
+        /// The units, in profile order.
+        units: Vec<String>,
+    },
 }
 
 impl fmt::Display for Key {
@@ -41,6 +49,7 @@ impl fmt::Display for Key {
             Key::Option { param, group } => write!(f, "{param}={}", group.join("|")),
             Key::Item { param, item } => write!(f, "{param}={item}"),
             Key::Sequence(params) => f.write_str(&params.join(", ")),
+            Key::Units { param, .. } => f.write_str(param),
         }
     }
 }
@@ -173,7 +182,7 @@ pub(super) fn wanted_of(token: &Token, arch: Arch) -> Vec<Wanted> {
         }
         (Shape::Sequence(sequence), _) => {
             let form = Form::Tokens(vec![token.clone()]);
-            let key = sequence_key(sequence, &[]);
+            let key = sequence_key(sequence, &[], token);
             vec![Wanted { key, meaning: Meaning::Nothing, form, tokens }]
         }
         (Shape::Bool, value) => vec![whole(Key::Param(name), bool_meaning(value.as_deref()))],
@@ -218,8 +227,12 @@ pub(super) fn option_key(list: &OptionList, option: &str) -> (Key, Meaning) {
     (Key::Option { param: list.param.to_owned(), group }, Meaning::Text(Some(meaning)))
 }
 
-/// The key of a sequence, with the joined parameters that the profile gives.
-pub(super) fn sequence_key(sequence: &Sequence, joined: &[String]) -> Key {
+/// The key of an argument of a sequence, with the joined parameters that the profile gives.
+pub(super) fn sequence_key(sequence: &Sequence, joined: &[String], token: &Token) -> Key {
+    if let Some(units) = sequence.units {
+        let units = units.of(&token.value().unwrap_or_default());
+        return Key::Units { param: token.folded_name(), units };
+    }
     let core = sequence.params.iter().map(|param| (*param).to_owned());
     Key::Sequence(core.chain(joined.iter().cloned()).collect())
 }
@@ -240,7 +253,49 @@ pub(super) fn names_option(listed: &Listed, list: &OptionList, option: &str) -> 
     }
 }
 
-/// Whether a parameter name belongs to the sequence parameters listed in a key.
-pub(super) fn in_sequence(params: &[String], token: &Token) -> bool {
-    params.contains(&fold_name(&token.name()))
+impl Key {
+    /// Whether an argument is one of the sequence that this owns; of no other key.
+    pub(super) fn holds(&self, token: &Token) -> bool {
+        match self {
+            Key::Sequence(params) => params.contains(&token.folded_name()),
+            Key::Units { param, units } => {
+                token.folded_name() == *param
+                    && unit_of(token).is_some_and(|unit| units.contains(&unit))
+            }
+            Key::Param(_) | Key::Option { .. } | Key::Item { .. } => false,
+        }
+    }
+
+    /// Whether an argument of the same parameter is not among those that this owns.
+    pub(super) fn leaves(&self, token: &Token) -> bool {
+        matches!(self, Key::Units { param, .. } if token.folded_name() == *param)
+            && !self.holds(token)
+    }
+
+    /// Whether a line has these arguments, in their order; where the last one counts, behind the rest of the parameter.
+    pub(super) fn is_met(&self, line: &CommandLine, wanted: &[Token], arch: Arch) -> bool {
+        let own: Vec<&Token> = line.tokens().filter(|token| self.holds(token)).collect();
+        own.len() == wanted.len()
+            && own.iter().zip(wanted).all(|(a, b)| a.same_for_kernel(b))
+            && !self.is_overtaken(line, arch)
+    }
+
+    /// Whether an unmanaged argument takes the last place, where that counts.
+    pub(super) fn is_overtaken(&self, line: &CommandLine, arch: Arch) -> bool {
+        let Key::Units { param, .. } = self else { return false };
+        let last_counts =
+            matches!(shape_of(param, arch), Shape::Sequence(sequence) if sequence.last_counts);
+        last_counts
+            && line.tokens().any(|token| self.holds(token))
+            && line.named(param).next_back().is_some_and(|last| self.leaves(last))
+    }
+}
+
+/// The unit of an argument whose parameter has some.
+fn unit_of(token: &Token) -> Option<String> {
+    // The table is the same on every architecture for what has units.
+    let Shape::Sequence(sequence) = shape_of(&token.folded_name(), Arch::X86_64) else {
+        return None;
+    };
+    sequence.units?.of(&token.value().unwrap_or_default()).into_iter().next()
 }

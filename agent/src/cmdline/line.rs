@@ -61,6 +61,8 @@ pub struct CommandLine {
     pieces: Vec<Piece>,
     /// What follows the last kernel argument: trailing blanks, or `--` with the blanks before it and all after it.
     tail: String,
+    /// Further lines that the kernel may get instead of this one.
+    others: Vec<CommandLine>,
 }
 
 impl CommandLine {
@@ -74,7 +76,7 @@ impl CommandLine {
             let (raw, after) = after_gap.split_at(token_end(after_gap));
             let token = Token::lexed(raw);
             if raw.is_empty() || token.ends_kernel_part() {
-                return CommandLine { pieces, tail: rest.to_owned() };
+                return CommandLine { pieces, tail: rest.to_owned(), others: Vec::new() };
             }
             pieces.push(Piece { gap: gap.to_owned(), token });
             rest = after;
@@ -88,6 +90,28 @@ impl CommandLine {
             line.push(token);
         }
         line
+    }
+
+    /// The same line, with others of which the machine may choose one instead.
+    pub fn or(mut self, others: impl IntoIterator<Item = CommandLine>) -> CommandLine {
+        self.others.extend(others);
+        self
+    }
+
+    /// Every line that the kernel may get: this one and those given to [`CommandLine::or`].
+    pub fn possible(&self) -> impl Iterator<Item = &CommandLine> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// Changes every line that the kernel may get.
+    pub(super) fn try_map<E>(
+        &self,
+        change: impl Fn(CommandLine) -> Result<CommandLine, E>,
+    ) -> Result<CommandLine, E> {
+        let mut alone = self.clone();
+        let others = std::mem::take(&mut alone.others);
+        let others = others.into_iter().map(&change).collect::<Result<Vec<_>, E>>()?;
+        Ok(change(alone)?.or(others))
     }
 
     /// The kernel's arguments in order; what follows a bare `--` is not among them.

@@ -24,6 +24,7 @@ mod partly;
 mod repeated;
 mod shape;
 mod status;
+mod units;
 
 pub use defaults::KernelDefaults;
 pub use diff::{LineDiff, appended};
@@ -34,7 +35,7 @@ pub use key::{Key, Unwanted, Wanted};
 pub use lex::{Token, TokenError, fold_name, is_blank, quote_token};
 pub use line::{CommandLine, LineError, MAX_LINE_BYTES};
 pub use repeated::{Repeated, repeated};
-pub use status::{Finding, Status};
+pub use status::{Finding, Status, worst};
 
 #[cfg(test)]
 mod tests;

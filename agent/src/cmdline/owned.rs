@@ -34,6 +34,10 @@ impl Key {
             (Key::Sequence(params), Key::Sequence(others)) => {
                 others.iter().all(|name| params.contains(name))
             }
+            // Units that an old value excluded were not its own.
+            (Key::Units { param, units }, Key::Units { param: other, units: old }) => {
+                param == other && old.first().is_some_and(|unit| units.contains(unit))
+            }
             _ => self == other,
         }
     }

@@ -18,6 +18,10 @@ impl Edit {
     /// What of an argument is to be added to a line on which, of a list, some options stand already, in the same order.
     pub fn missing(&self, token: &Token, line: &CommandLine) -> Option<Token> {
         let Some(parts) = self.parts(token) else { return Some(token.clone()) };
+        // Where only the last argument counts, it has to hold everything.
+        if matches!(self.shape(token), Shape::Items(list) if list.last_wins) {
+            return Some(token.clone());
+        }
         let there = self.parts_of(&token.folded_name(), line);
         let mut rest = there.as_slice();
         let mut missing = Vec::new();
@@ -32,7 +36,11 @@ impl Edit {
 
     /// Whether what is wanted of this parameter is written as a single argument.
     pub fn is_merged(&self, token: &Token) -> bool {
-        matches!(self.shape(token), Shape::Options(list) if list.one_argument)
+        match self.shape(token) {
+            Shape::Options(list) => list.one_argument,
+            Shape::Items(list) => list.last_wins,
+            _ => false,
+        }
     }
 
     fn shape(&self, token: &Token) -> Shape {

@@ -7,6 +7,7 @@
 use crate::facts::Arch;
 
 use super::lex::fold_name;
+use super::units::Units;
 
 /// The parameter that shares one kernel variable with `iommu=pt` and `iommu=nopt`.
 pub(super) const PASSTHROUGH: &str = "iommu.passthrough";
@@ -40,6 +41,8 @@ pub(super) struct OptionList {
     pub one_argument: bool,
     /// Options after which the kernel stops reading this occurrence.
     pub stops: &'static [&'static str],
+    /// Character between the name of an option and its value.
+    pub separator: char,
 }
 
 /// A collection of items.
@@ -62,6 +65,10 @@ pub(super) struct Sequence {
     pub params: &'static [&'static str],
     /// Parameters that join it when the profile gives them together with the others.
     pub joined: &'static [&'static str],
+    /// The unit of a value, where each unit is owned alone; `None`: all occurrences are owned together.
+    pub units: Option<Units>,
+    /// The last occurrence means something of its own, so that what the profile has last comes last on the line.
+    pub last_counts: bool,
     /// What the order decides.
     pub rule: &'static str,
     /// Where that stands.
@@ -84,6 +91,7 @@ static PCI: OptionList = OptionList {
     whole: &[&["bfsort", "nobfsort"]],
     one_argument: true,
     stops: &[],
+    separator: '=',
 };
 
 /// `arch/x86/kernel/pci-dma.c` `iommu_setup`. `usedac` makes the handler return at once.
@@ -103,6 +111,7 @@ static IOMMU: OptionList = OptionList {
     whole: &[],
     one_argument: false,
     stops: &["usedac"],
+    separator: '=',
 };
 
 /// `drivers/iommu/intel/iommu.c` `intel_iommu_setup`.
@@ -120,6 +129,7 @@ static INTEL_IOMMU: OptionList = OptionList {
     whole: &[],
     one_argument: false,
     stops: &[],
+    separator: '=',
 };
 
 /// `drivers/iommu/amd/init.c` `parse_amd_iommu_options`. Nothing undoes `off`; `on` is no option (handbook §1.3).
@@ -138,6 +148,27 @@ static AMD_IOMMU: OptionList = OptionList {
     whole: &[],
     one_argument: false,
     stops: &[],
+    separator: '=',
+};
+
+/// `drivers/video/fbdev/core/fbcon.c` `fb_console_setup`.
+static FBCON: OptionList = OptionList {
+    param: "fbcon",
+    by_prefix: &[],
+    whole: &[],
+    one_argument: false,
+    stops: &[],
+    separator: ':',
+};
+
+/// `drivers/iommu/irq_remapping.c` `setup_irqremap`.
+static INTREMAP: OptionList = OptionList {
+    param: "intremap",
+    by_prefix: &[&["on", "off"], &["nosid"], &["no_x2apic_optout"], &["nopost"]],
+    whole: &[],
+    one_argument: false,
+    stops: &[],
+    separator: '=',
 };
 
 const fn items(param: &'static str, commas: bool, modules: bool) -> ItemList {
@@ -183,6 +214,7 @@ static ITEMS: &[ItemList] = &[
     items("systemd.set_credential", false, false),
     items("systemd.set_credential_binary", false, false),
     items("cgroup_disable", true, false),
+    items("cgroup_no_v1", true, false),
     items("acpi_osi", false, false),
     items("memmap", true, false),
     ItemList { param: "module_blacklist", commas: true, modules: true, last_wins: true },
@@ -190,10 +222,11 @@ static ITEMS: &[ItemList] = &[
 
 const fn sequence(
     param: &'static [&'static str],
+    units: Units,
     rule: &'static str,
     source: &'static str,
 ) -> Sequence {
-    Sequence { params: param, joined: &[], rule, source }
+    Sequence { params: param, joined: &[], units: Some(units), last_counts: false, rule, source }
 }
 
 /// What may be given more than once, each occurrence read after the one before it.
@@ -201,35 +234,65 @@ static SEQUENCES: &[Sequence] = &[
     Sequence {
         params: &["hugepagesz", "hugepages"],
         joined: &["default_hugepagesz"],
+        units: None,
+        last_counts: false,
         rule: "`hugepages=` counts pages of the size that stands before it",
         source: "linux mm/hugetlb.c",
     },
-    sequence(
-        &["console"],
-        "the last `console=` becomes /dev/console",
-        "linux kernel/printk/printk.c",
-    ),
+    Sequence {
+        params: &["console"],
+        joined: &[],
+        units: Some(Units::Device),
+        last_counts: true,
+        rule: "the last `console=` becomes /dev/console",
+        source: "linux kernel/printk/printk.c",
+    },
     sequence(
         &["earlycon"],
+        Units::Device,
         "consoles are set up in this order",
         "linux drivers/tty/serial/earlycon.c",
     ),
-    sequence(&["earlyprintk"], "the first one counts", "linux arch/x86/kernel/early_printk.c"),
-    sequence(&["video"], "the last one for an output counts", "linux drivers/video/cmdline.c"),
+    Sequence {
+        params: &["earlyprintk"],
+        joined: &[],
+        units: None,
+        last_counts: false,
+        rule: "the first one counts",
+        source: "linux arch/x86/kernel/early_printk.c",
+    },
     sequence(
-        &["fbcon"],
-        "later ones add to earlier ones",
-        "linux drivers/video/fbdev/core/fbcon.c",
+        &["video"],
+        Units::Output,
+        "the last one for an output counts",
+        "linux drivers/video/cmdline.c",
     ),
-    sequence(&["dyndbg"], "queries run in this order", "linux lib/dynamic_debug.c"),
+    DYNDBG,
     sequence(
         &["crashkernel"],
-        "the last one counts; `,high` and `,low` go together",
+        Units::CrashKernel,
+        "the last of each kind counts; a plain one switches `,high` and `,low` off",
         "linux kernel/crash_reserve.c",
     ),
-    sequence(&["ip"], "dracut sets interfaces up in this order", "dracut.cmdline(7)"),
-    sequence(&["nameserver"], "servers are asked in this order", "dracut.cmdline(7)"),
+    sequence(
+        &["ip"],
+        Units::Interface,
+        "dracut sets interfaces up in this order",
+        "dracut.cmdline(7)",
+    ),
+    sequence(
+        &["nameserver"],
+        Units::Itself,
+        "servers are asked in this order",
+        "dracut.cmdline(7)",
+    ),
+    sequence(&["tsc"], Units::Tsc, "each one is carried out", "linux arch/x86/kernel/tsc.c"),
 ];
+
+/// Also of a module: `nvme.dyndbg=`.
+const DYNDBG: Sequence =
+    sequence(&["dyndbg"], Units::Query, "queries run in this order", "linux lib/dynamic_debug.c");
+static MODULE_DYNDBG: Sequence = DYNDBG;
 
 /// The shape of a parameter, by folded name.
 pub(super) fn shape_of(folded_name: &str, arch: Arch) -> Shape {
@@ -240,12 +303,17 @@ pub(super) fn shape_of(folded_name: &str, arch: Arch) -> Shape {
         "iommu" if x86 => return Shape::Options(&IOMMU),
         "intel_iommu" => return Shape::Options(&INTEL_IOMMU),
         "amd_iommu" => return Shape::Options(&AMD_IOMMU),
+        "fbcon" => return Shape::Options(&FBCON),
+        "intremap" if x86 => return Shape::Options(&INTREMAP),
         // `drivers/iommu/iommu.c`.
         PASSTHROUGH | "iommu.strict" => return Shape::Bool,
         _ => {}
     }
     if let Some(list) = ITEMS.iter().find(|list| list.param == folded_name) {
         return Shape::Items(list);
+    }
+    if folded_name.ends_with(".dyndbg") {
+        return Shape::Sequence(&MODULE_DYNDBG);
     }
     match SEQUENCES.iter().find(|sequence| sequence.params.contains(&folded_name)) {
         Some(sequence) => Shape::Sequence(sequence),
@@ -279,7 +347,7 @@ impl OptionList {
             return format!("realloc={}", known.unwrap_or(value));
         }
         let name = self.name(option);
-        let has_value = option.contains('=');
+        let has_value = option.contains(self.separator);
         if has_value { option.to_owned() } else { name.to_owned() }
     }
 
@@ -290,7 +358,7 @@ impl OptionList {
 
     /// The option's name in the table, or what stands before its `=`.
     fn name<'a>(&self, option: &'a str) -> &'a str {
-        let plain = option.split_once('=').map_or(option, |(name, _)| name);
+        let plain = option.split_once(self.separator).map_or(option, |(name, _)| name);
         // The longest one: `forcesac` is not `force`.
         let known =
             self.by_prefix.iter().copied().flatten().filter(|known| option.starts_with(**known));

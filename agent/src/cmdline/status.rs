@@ -8,7 +8,7 @@ use super::absent::lingering;
 use super::defaults::KernelDefaults;
 use super::edit::Edit;
 use super::effective::{default_intel_iommu, default_passthrough};
-use super::key::{Form, Key, Meaning, Wanted, in_sequence};
+use super::key::{Form, Key, Meaning, Wanted};
 use super::lex::Token;
 use super::line::CommandLine;
 use super::list::list_positions;
@@ -83,8 +83,13 @@ pub struct Finding {
 
 impl Edit {
     /// How every wanted, then every unwanted thing stands on a line that the kernel would get, or got, from its
-    /// loader. A kernel default counts only where nothing on the line has a say in the matter.
+    /// loader. A kernel default counts only where nothing on the line has a say in the matter. Where the kernel may get
+    /// one of several lines, each finding is the worst of all.
     pub fn satisfied_by(&self, line: &CommandLine, defaults: &KernelDefaults) -> Vec<Finding> {
+        worst(line.possible().map(|line| self.satisfied_by_one(line, defaults)))
+    }
+
+    fn satisfied_by_one(&self, line: &CommandLine, defaults: &KernelDefaults) -> Vec<Finding> {
         let wanted = self.set.iter().map(|wanted| Finding {
             key: Some(wanted.key.clone()),
             entries: wanted.tokens.clone(),
@@ -99,6 +104,19 @@ impl Edit {
         });
         wanted.chain(unwanted).collect()
     }
+}
+
+/// The worst of several lists of findings, one by one. Without a list: none.
+pub fn worst(mut all: impl Iterator<Item = Vec<Finding>>) -> Vec<Finding> {
+    let mut worst = all.next().unwrap_or_default();
+    for other in all {
+        for (kept, new) in worst.iter_mut().zip(other) {
+            if kept.status.is_satisfied() && !new.status.is_satisfied() {
+                *kept = new;
+            }
+        }
+    }
+    worst
 }
 
 fn wanted_status(
@@ -155,14 +173,17 @@ fn default_status(
 
 /// The standing on the line alone.
 fn line_status(wanted: &Wanted, line: &CommandLine, arch: Arch) -> Status {
-    if let (Key::Sequence(params), Form::Tokens(tokens)) = (&wanted.key, &wanted.form) {
-        let there: Vec<_> = line.tokens().filter(|token| in_sequence(params, token)).collect();
-        let same = there.len() == tokens.len()
-            && there.iter().zip(tokens).all(|(a, b)| a.same_for_kernel(b));
-        return match (there.is_empty(), same) {
+    if let Form::Tokens(tokens) = &wanted.form {
+        let own: Vec<_> = line.tokens().filter(|token| wanted.key.holds(token)).collect();
+        return match (own.is_empty(), wanted.key.is_met(line, tokens, arch)) {
             (_, true) => Status::Present,
             (true, _) => Status::Missing,
-            _ => unlike(params, &there, tokens, arch),
+            // What takes the last place belongs to what is found.
+            _ if wanted.key.is_overtaken(line, arch) => {
+                let of_param = |token: &&Token| wanted.key.holds(token) || wanted.key.leaves(token);
+                unlike(&own, &line.tokens().filter(of_param).collect::<Vec<_>>(), tokens, arch)
+            }
+            _ => unlike(&own, &own, tokens, arch),
         };
     }
     let all = occurrences(line, &wanted.key, arch);
@@ -183,9 +204,9 @@ fn line_status(wanted: &Wanted, line: &CommandLine, arch: Arch) -> Status {
     }
 }
 
-/// A sequence that is not as wanted: other arguments, or the same in another order.
-fn unlike(params: &[String], there: &[&Token], wanted: &[Token], arch: Arch) -> Status {
-    let found = join(there.iter().map(|token| token.as_str()));
+/// A sequence that is not as wanted: other arguments, or the same in another order. `found`: what is shown of the line.
+fn unlike(own: &[&Token], found: &[&Token], wanted: &[Token], arch: Arch) -> Status {
+    let found = join(found.iter().map(|token| token.as_str()));
     let sorted = |tokens: &mut dyn Iterator<Item = &Token>| {
         let mut all: Vec<_> = tokens
             .map(|token| (token.folded_name(), token.value().map(|value| value.into_owned())))
@@ -193,10 +214,10 @@ fn unlike(params: &[String], there: &[&Token], wanted: &[Token], arch: Arch) -> 
         all.sort();
         all
     };
-    let shape = params.first().map(|param| shape_of(param, arch));
+    let shape = wanted.first().map(|token| shape_of(&token.folded_name(), arch));
     match shape {
         Some(Shape::Sequence(sequence))
-            if sorted(&mut there.iter().copied()) == sorted(&mut wanted.iter()) =>
+            if sorted(&mut own.iter().copied()) == sorted(&mut wanted.iter()) =>
         {
             Status::Reordered { found, rule: sequence.rule, source: sequence.source }
         }

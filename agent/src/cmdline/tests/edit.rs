@@ -224,7 +224,8 @@ fn an_earlier_profiles_arguments_are_taken_back_part_by_part() {
     assert_eq!(disowned(&[], &pages), pages);
     assert_eq!(disowned(&["pci=realloc=off"], &["pci=realloc,noats"]), ["pci=noats"]);
     assert_eq!(disowned(&["iommu.passthrough=0"], &["iommu=pt", "iommu=soft,pt"]), ["iommu=soft"]);
-    assert_eq!(disowned(&["video=VGA-1:d"], &["video=HDMI-A-1:d"]), [""; 0]);
+    assert_eq!(disowned(&["video=VGA-1:d"], &["video=VGA-1:e"]), [""; 0]);
+    assert_eq!(disowned(&["video=VGA-1:d"], &["video=HDMI-A-1:d"]), ["video=HDMI-A-1:d"]);
     assert_eq!(disowned(&["quiet"], &["iommu", "\"open"]), [""; 0], "never written");
 }
 
@@ -249,13 +250,21 @@ fn what_comes_before_what_stays_cannot_be_appended() {
         difference(&set, "console=x console=tty0", "console=tty0 console=ttyS0"),
         (text("console=x"), text("console=ttyS0"))
     );
+    // An unmanaged argument would stay last.
+    assert_eq!(
+        difference(
+            &set,
+            "console=tty0 console=ttyS0 console=x",
+            "console=x console=tty0 console=ttyS0"
+        ),
+        (text("console=tty0 console=ttyS0"), text("console=tty0 console=ttyS0"))
+    );
 }
 
 #[test]
 fn what_may_stand_there_more_than_once_can_be_wanted_more_than_once() {
     for [one, other] in [
         ["video=VGA-1:d", "video=VGA-2:d"],
-        ["fbcon=map:1", "fbcon=font:VGA8x8"],
         ["dyndbg=\"file a +p\"", "dyndbg=\"func b -p\""],
         ["earlycon=uart8250,mmio,0x1", "earlycon"],
         ["crashkernel=512M,high", "crashkernel=128M,low"],
@@ -266,6 +275,84 @@ fn what_may_stand_there_more_than_once_can_be_wanted_more_than_once() {
         assert_eq!(edited("ro", &[one, other], &[]), format!("ro {one} {other}"));
     }
     assert!(matches!(refused(&["root=a", "root=b"], &[]), EditError::Contradiction { .. }));
+}
+
+/// Every parameter whose occurrences add up: unmanaged arguments of another unit stay.
+#[test]
+fn other_units_of_a_parameter_stay() {
+    for (before, wish, after) in [
+        (
+            "video=DP-1:d video=efifb:off",
+            "video=DP-2:d",
+            "video=DP-1:d video=efifb:off video=DP-2:d",
+        ),
+        (
+            "video=DP-1:d video=DP-2:e a",
+            "video=DP-1:1024x768",
+            "video=DP-1:1024x768 video=DP-2:e a",
+        ),
+        ("video=640x480 video=DP-1:d", "video=800x600", "video=800x600 video=DP-1:d"),
+        (
+            "crashkernel=1G,high crashkernel=256M,low",
+            "crashkernel=2G,high",
+            "crashkernel=2G,high crashkernel=256M,low",
+        ),
+        (
+            "crashkernel=1G,high crashkernel=256M,low",
+            "crashkernel=128M,low",
+            "crashkernel=1G,high crashkernel=128M,low",
+        ),
+        ("crashkernel=1G-4G:192M,4G-:512M", "crashkernel=1G", "crashkernel=1G"),
+        // The kernel reads `,high` only without a plain one.
+        ("crashkernel=1G-4G:192M,4G-:512M a", "crashkernel=2G,high", "crashkernel=2G,high a"),
+        ("crashkernel=64M,cma", "crashkernel=1G", "crashkernel=64M,cma crashkernel=1G"),
+        (
+            "dyndbg=\"file a +p\"",
+            "dyndbg=\"file b +p\"",
+            "dyndbg=\"file a +p\" dyndbg=\"file b +p\"",
+        ),
+        (
+            "dyndbg=\"file a +p\" dyndbg=\"func f +p\"",
+            "dyndbg=\"file a -p\"",
+            "dyndbg=\"file a -p\" dyndbg=\"func f +p\"",
+        ),
+        (
+            "nvme.dyndbg=\"func a +p\"",
+            "nvme.dyndbg=\"func b +p\"",
+            "nvme.dyndbg=\"func a +p\" nvme.dyndbg=\"func b +p\"",
+        ),
+        ("igb.dyndbg=+p", "nvme.dyndbg=+p", "igb.dyndbg=+p nvme.dyndbg=+p"),
+        ("ip=eth0:dhcp ip=eth1:dhcp", "ip=eth1:on", "ip=eth0:dhcp ip=eth1:on"),
+        (
+            "ip=10.0.0.2::10.0.0.1:255.255.255.0:n:eth0:none",
+            "ip=eth1:dhcp",
+            "ip=10.0.0.2::10.0.0.1:255.255.255.0:n:eth0:none ip=eth1:dhcp",
+        ),
+        ("ip=10.0.0.2::10.0.0.1:255.255.255.0:n:eth0:none", "ip=eth0:dhcp", "ip=eth0:dhcp"),
+        ("ip=[2001:db8::2]::[2001:db8::1]:64:n:eth0:none", "ip=eth0:auto6", "ip=eth0:auto6"),
+        ("ip=dhcp", "ip=on", "ip=on"),
+        ("nameserver=10.0.0.1", "nameserver=10.0.0.2", "nameserver=10.0.0.1 nameserver=10.0.0.2"),
+        ("fbcon=map:1 fbcon=font:VGA8x8", "fbcon=map:0", "fbcon=map:0 fbcon=font:VGA8x8"),
+        ("fbcon=nodefer", "fbcon=rotate:1", "fbcon=nodefer,rotate:1"),
+        ("console=tty0 a", "console=ttyS0,115200", "console=tty0 a console=ttyS0,115200"),
+        (
+            "console=ttyS0,9600 console=tty0 a",
+            "console=ttyS0,115200",
+            "console=tty0 console=ttyS0,115200 a",
+        ),
+        (
+            "earlycon=pl011,0x1",
+            "earlycon=uart8250,mmio,0x1",
+            "earlycon=pl011,0x1 earlycon=uart8250,mmio,0x1",
+        ),
+        ("memmap=1G!4G", "memmap=2G!8G", "memmap=1G!4G memmap=2G!8G"),
+        ("tsc=reliable tsc=watchdog", "tsc=nowatchdog", "tsc=reliable tsc=nowatchdog"),
+        ("intremap=nosid,off", "intremap=on", "intremap=nosid,on"),
+        ("cgroup_no_v1=memory", "cgroup_no_v1=pids", "cgroup_no_v1=memory cgroup_no_v1=pids"),
+        ("pci=noaer", "pci=realloc", "pci=noaer,realloc"),
+    ] {
+        assert_eq!(edited(before, &[wish], &[]), after, "{wish}");
+    }
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn keys(text: &str) -> Result<Vec<Key>, EditError> {
 fn one(key: &Key, token: &str) -> Owned {
     let param = param_of(key);
     let key = match key {
-        Key::Param(_) | Key::Sequence(_) => param.clone(),
+        Key::Param(_) | Key::Sequence(_) | Key::Units { .. } => param.clone(),
         Key::Option { .. } | Key::Item { .. } => key.to_string(),
     };
     Owned { param, key, token: token.to_owned() }
@@ -90,7 +90,9 @@ fn param_of(key: &Key) -> String {
         // `absent = ["hugepages"]` speaks of the sequence of sizes and counts.
         Key::Param(name) if name == "hugepages" => "hugepagesz".to_owned(),
         Key::Param(name) => name.clone(),
-        Key::Option { param, .. } | Key::Item { param, .. } => param.clone(),
+        Key::Option { param, .. } | Key::Item { param, .. } | Key::Units { param, .. } => {
+            param.clone()
+        }
         Key::Sequence(params) => params.first().cloned().unwrap_or_default(),
     }
 }

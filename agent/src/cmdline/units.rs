@@ -1,0 +1,106 @@
+//! Units of parameters that accumulate: one output of `video=`, one interface of `ip=`. Arguments of one unit replace each
+//! other, and leave those of other units alone.
+
+/// How the values of a parameter fall into units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Units {
+    /// One output of `video=`.
+    Output,
+    /// Plain, `,high`, `,low` or `,cma` of `crashkernel=`.
+    CrashKernel,
+    /// One query of `dyndbg=`.
+    Query,
+    /// One interface of `ip=`.
+    Interface,
+    /// The text before the first comma.
+    Device,
+    /// Each value alone.
+    Itself,
+    /// One word of `tsc=`, or two that exclude each other.
+    Tsc,
+}
+
+impl Units {
+    /// The unit that a value belongs to, and after it those that it excludes.
+    pub fn of(self, value: &str) -> Vec<String> {
+        match self {
+            Units::Output => output(value),
+            Units::CrashKernel => crash_kernel(value),
+            Units::Query => query(value),
+            Units::Interface => interface(value),
+            // `kernel/printk/printk.c` `console_setup`, `drivers/tty/serial/earlycon.c`.
+            Units::Device => one(value.split(',').next().unwrap_or_default()),
+            Units::Itself => one(value),
+            Units::Tsc => tsc(value),
+        }
+    }
+}
+
+/// `drivers/video/cmdline.c` `video_setup`: a value without `:` is for every output that has none of its own.
+fn output(value: &str) -> Vec<String> {
+    one(value.split_once(':').map_or("", |(output, _)| output))
+}
+
+/// `kernel/crash_reserve.c` `parse_crashkernel`: with a plain value, `,high` and `,low` are not read.
+fn crash_kernel(value: &str) -> Vec<String> {
+    let suffix = value.rsplit_once(',').map_or("", |(_, suffix)| suffix);
+    match suffix {
+        "high" | "low" => vec![suffix.to_owned(), String::new()],
+        "cma" => one(suffix),
+        _ => one(""),
+    }
+}
+
+/// `lib/dynamic_debug.c`: a query is what it matches and then flags.
+fn query(value: &str) -> Vec<String> {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    match words.as_slice() {
+        _ if value.contains([';', '\n']) => one(value),
+        [matched @ .., flags] if flags.starts_with(['+', '-', '=']) => vec![matched.join(" ")],
+        _ => one(value),
+    }
+}
+
+/// dracut.cmdline(7), and `net/ipv4/ipconfig.c` for the long form: the interface.
+fn interface(value: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut in_brackets = false;
+    for c in value.chars() {
+        match c {
+            '[' => in_brackets = true,
+            ']' => in_brackets = false,
+            ':' if !in_brackets => {
+                fields.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(field) = fields.last_mut() {
+            field.push(c);
+        }
+    }
+    let methods = |field: &String| {
+        let word = |c: char| c.is_ascii_lowercase() || c == '-' || c == '6';
+        field.split(',').all(|method| method.starts_with(|c: char| c.is_ascii_lowercase()))
+            && field.chars().all(|c| word(c) || c == ',')
+    };
+    match fields.as_slice() {
+        // `INTERFACE:METHOD…`.
+        [interface, method, ..] if methods(method) => one(interface),
+        [_, _, _, _, _, interface, ..] => one(interface),
+        _ => one(""),
+    }
+}
+
+/// `arch/x86/kernel/tsc.c` `tsc_setup`: one word each, of which `watchdog` and `nowatchdog` exclude each other.
+fn tsc(value: &str) -> Vec<String> {
+    one(match value {
+        "nowatchdog" => "watchdog",
+        "unstable" => "reliable",
+        other => other,
+    })
+}
+
+fn one(unit: &str) -> Vec<String> {
+    vec![unit.to_owned()]
+}
