@@ -3,6 +3,8 @@
 //! The choice is made as GRUB makes it: the header sets `default` (once from `next_entry`, else the configured value or
 //! `saved_entry`), then `grub-core/normal/menu.c` looks it up by id, title or position, `>` leading into submenus.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::NotUnderstood;
@@ -11,6 +13,7 @@ use super::grub_files::GrubFiles;
 use super::grub_run::{Item, ItemKind, Run};
 use super::grub_script::parse;
 use super::grub_vars::{State, Value};
+use crate::cmdline::CommandLine;
 
 /// A boot entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,10 +26,22 @@ pub struct Entry {
     pub image: String,
     /// The arguments after the image, as the kernel sees them. GRUB puts `BOOT_IMAGE=…` before them.
     pub cmdline: String,
+    /// The same with other values of variables that the machine chooses (`$vt_handoff` of Ubuntu).
+    pub others: Vec<String>,
+    /// Values of the variables in it, as far as they are known; of an entry file none.
+    pub variables: BTreeMap<String, String>,
     /// Variables in it that only GRUB can fill in; they stand as `$name`.
     pub unresolved: Vec<String>,
     /// Line in `grub.cfg` (the `linux` line, or `blscfg`).
     pub line: usize,
+}
+
+impl Entry {
+    /// The command line, with every other one that the machine may choose.
+    pub fn line(&self) -> CommandLine {
+        let parse = |text: &String| CommandLine::parse(text);
+        parse(&self.cmdline).or(self.others.iter().map(parse))
+    }
 }
 
 /// The entry that boots if nobody touches the keyboard.
@@ -231,7 +246,17 @@ fn entry(
             let boot = entry.grub_boot(&lookup)?;
             let line = line_number(run.text, *at);
             let bls::GrubBoot { image, cmdline, unresolved } = boot;
-            return Ok(Some(Entry { title, id, image, cmdline, unresolved, line }));
+            let (others, variables) = (Vec::new(), BTreeMap::new());
+            return Ok(Some(Entry {
+                title,
+                id,
+                image,
+                cmdline,
+                others,
+                variables,
+                unresolved,
+                line,
+            }));
         }
         Line::Item(item) => item,
     };
@@ -248,6 +273,8 @@ fn entry(
         id,
         image: linux.image,
         cmdline: linux.cmdline,
+        others: linux.others,
+        variables: linux.variables,
         unresolved: linux.unresolved,
         line: line_number(run.text, linux.at),
     }))

@@ -3,7 +3,11 @@
 //!
 //! Source: `grub-core/script/execute.c`, `grub-core/normal/menu.c`, `grub-core/normal/main.c` (features).
 
+mod call;
+mod linux;
+
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::NotUnderstood;
 use super::grub_files::GrubFiles;
@@ -36,7 +40,11 @@ pub(super) enum ItemKind {
 pub(super) struct Linux {
     /// The arguments after the image, as the kernel gets them.
     pub cmdline: String,
+    /// The same with other values of variables that the machine chooses.
+    pub others: Vec<String>,
     pub image: String,
+    /// Values of the variables in it, as far as they are known.
+    pub variables: BTreeMap<String, String>,
     /// Variables that only GRUB can fill in; they stand as `$name`.
     pub unresolved: Vec<String>,
     pub certain: bool,
@@ -50,7 +58,9 @@ pub(super) struct Run<'a> {
     pub state: State,
     pub items: Vec<Item>,
     pub linux: Vec<Linux>,
-    pub functions: BTreeMap<String, Vec<Command>>,
+    pub functions: BTreeMap<String, Rc<Vec<Command>>>,
+    /// Functions that are being followed.
+    running: Vec<String>,
     certain: bool,
     /// Bytes that may still be made of variables.
     left: usize,
@@ -74,6 +84,7 @@ impl<'a> Run<'a> {
             items: Vec::new(),
             linux: Vec::new(),
             functions: BTreeMap::new(),
+            running: Vec::new(),
             certain: true,
             left: MOST_WORK,
             depth: 0,
@@ -106,7 +117,7 @@ impl<'a> Run<'a> {
             Command::Simple { words, block, at } => self.simple(words, block.as_deref(), *at),
             Command::If { arms, otherwise } => self.conditional(arms, otherwise),
             Command::Function { name, body } => {
-                self.functions.insert(name.clone(), body.clone());
+                self.functions.insert(name.clone(), Rc::clone(body));
                 Ok(Some(true))
             }
             Command::Loop { body, variable } => {
@@ -191,9 +202,7 @@ impl<'a> Run<'a> {
                 self.sourced(words, at)?
             }
             name if self.functions.contains_key(name) => {
-                let body = self.functions[name].clone();
-                self.forget_assigned(&body)?;
-                return Ok(None);
+                return self.call(name, &words[1..]);
             }
             name if name.contains('=') => self.assign(words.first()),
             _ => {
@@ -291,17 +300,6 @@ impl<'a> Run<'a> {
         self.items.push(Item { kind, title, id, certain: self.certain, at });
     }
 
-    fn load(&mut self, words: &[Word], at: usize) {
-        let mut unresolved = Vec::new();
-        let mut arguments = words.iter().flat_map(|word| self.kernel_words(word, &mut unresolved));
-        let image = arguments.next().unwrap_or_default();
-        let cmdline: Vec<String> =
-            arguments.map(|text| super::grub_quote::join_argument(&text)).collect();
-        let linux =
-            Linux { cmdline: cmdline.join(" "), image, unresolved, certain: self.certain, at };
-        self.linux.push(linux);
-    }
-
     /// Other files: their absence is known from the surroundings, their content is not followed.
     fn sourced(&mut self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
         let path =
@@ -320,81 +318,6 @@ impl<'a> Run<'a> {
                 at,
                 "another file is read here, which may change the menu",
             )),
-        }
-    }
-
-    fn kernel_words(&self, word: &Word, unresolved: &mut Vec<String>) -> Vec<String> {
-        for part in &word.parts {
-            if let Part::Var { name, .. } = part
-                && self.state.get(name).is_none()
-                && !unresolved.contains(name)
-            {
-                unresolved.push(name.clone());
-            }
-        }
-        self.state.expand(std::slice::from_ref(word)).into_iter().map(|word| word.shown).collect()
-    }
-
-    /// What runs with unknown arguments or an unknown number of times may set its variables to anything.
-    fn forget_assigned(&mut self, commands: &[Command]) -> Result<(), NotUnderstood> {
-        for command in commands {
-            match command {
-                Command::Simple { words, at, .. } => self.forget_by(words, *at)?,
-                Command::If { arms, otherwise } => {
-                    for (condition, body) in arms {
-                        self.forget_assigned(condition)?;
-                        self.forget_assigned(body)?;
-                    }
-                    self.forget_assigned(otherwise)?;
-                }
-                Command::Loop { body, variable } => {
-                    if let Some(variable) = variable {
-                        self.state.set(variable, None);
-                    }
-                    self.forget_assigned(body)?;
-                }
-                Command::Function { .. } => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn forget_by(&mut self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
-        let text = |word: &Word| match word.parts.first() {
-            Some(Part::Text(text)) => text.clone(),
-            _ => String::new(),
-        };
-        let Some(first) = words.first().map(text) else { return Ok(()) };
-        self.afford(words, at)?;
-        match first.as_str() {
-            "menuentry" | "submenu" | "blscfg" | "bls_import" | "linux" | "linuxefi"
-            | "linux16" | "source" | "configfile" | "." | "load_env" => {
-                let why = "a function or loop does this, and those are not followed";
-                Err(NotUnderstood::at(self.text, at, why))
-            }
-            "set" | "unset" | "read" => {
-                for word in &words[1..] {
-                    let name = text(word);
-                    self.state.set(name.split('=').next().unwrap_or_default(), None);
-                }
-                Ok(())
-            }
-            assignment if assignment.contains('=') => {
-                self.state.set(assignment.split('=').next().unwrap_or_default(), None);
-                Ok(())
-            }
-            name => match self.functions.get(name).cloned() {
-                // GRUB would recurse for ever as well; the name is taken away so that this ends.
-                Some(body) => {
-                    let own = self.functions.remove_entry(name);
-                    self.depth += 1;
-                    let done = self.forget_assigned(&body);
-                    self.depth -= 1;
-                    self.functions.extend(own);
-                    done
-                }
-                None => Ok(()),
-            },
         }
     }
 }

@@ -6,6 +6,8 @@
 
 mod lex;
 
+use std::rc::Rc;
+
 use super::NotUnderstood;
 use lex::tokens;
 
@@ -37,7 +39,7 @@ pub(super) enum Command {
     /// `if`/`elif` conditions with their bodies, and the `else` body.
     If { arms: Vec<(Vec<Command>, Vec<Command>)>, otherwise: Vec<Command> },
     /// A function definition.
-    Function { name: String, body: Vec<Command> },
+    Function { name: String, body: Rc<Vec<Command>> },
     /// `while`, `until`, `for`: run an unknown number of times.
     Loop { body: Vec<Command>, variable: Option<String> },
 }
@@ -178,7 +180,7 @@ impl Parser<'_> {
                 let name = name.ok_or_else(|| self.confused(at, "this function has no name"))?;
                 self.next += 1;
                 self.skip_ends();
-                Ok(Command::Function { name, body: self.block(at)? })
+                Ok(Command::Function { name, body: Rc::new(self.block(at)?) })
             }
             Some("case" | "select" | "then" | "else" | "elif" | "fi" | "do" | "done" | "esac") => {
                 Err(self.confused(at, "this construct is not followed"))

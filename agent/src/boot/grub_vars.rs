@@ -40,10 +40,15 @@ const MACHINE: &[&str] = &[
 /// What a word costs beside its characters.
 const OVERHEAD: usize = 64;
 
+/// Values of one variable, and lines of one entry, that are kept apart where the machine chooses between them.
+pub(super) const MOST_CHOICES: usize = 8;
+
 /// Known variables, and which of them a submenu sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct State {
     variables: BTreeMap<String, Value>,
+    /// Values of which the machine chooses one, of variables that are `None`.
+    choices: BTreeMap<String, BTreeSet<String>>,
     exported: BTreeSet<String>,
 }
 
@@ -64,7 +69,70 @@ impl State {
     }
 
     pub fn set(&mut self, name: &str, value: Value) {
+        self.choices.remove(name);
         self.variables.insert(name.to_owned(), value);
+    }
+
+    /// Every value that a variable may have; `None` when it may be any.
+    fn possible(&self, name: &str) -> Option<BTreeSet<String>> {
+        match self.get(name) {
+            Some(value) => Some(BTreeSet::from([value])),
+            None => self.choices.get(name).cloned(),
+        }
+    }
+
+    /// This state once for each way in which the machine may choose the values of these variables, as far as they are known.
+    pub fn chosen<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<State> {
+        let mut states = vec![self.clone()];
+        for name in names {
+            let Some(values) = self.choices.get(name) else { continue };
+            if states.len() * values.len() > MOST_CHOICES {
+                continue;
+            }
+            let with = |state: &State, value: &String| {
+                let mut state = state.clone();
+                state.set(name, Some(value.clone()));
+                state
+            };
+            states = values
+                .iter()
+                .flat_map(|value| states.iter().map(move |state| with(state, value)))
+                .collect();
+        }
+        states
+    }
+
+    /// Sets what a function finds as its arguments, and returns what they were. Behind a word that may be split, none is known.
+    pub fn enter(
+        &mut self,
+        arguments: &[Shown],
+        split: Option<usize>,
+    ) -> Vec<(String, Option<Value>)> {
+        let known = |at: usize| split.is_none_or(|split| at < split);
+        let mut values: Vec<(String, Value)> = (1..=9)
+            .map(|nth: usize| {
+                let argument = arguments.get(nth - 1);
+                let value = argument.map_or_else(|| Some(String::new()), |one| one.value.clone());
+                (nth.to_string(), value.filter(|_| known(nth - 1)))
+            })
+            .collect();
+        values.push(("#".to_owned(), split.is_none().then(|| arguments.len().to_string())));
+        let set = |(name, value): (String, Value)| {
+            let before = self.variables.insert(name.clone(), value);
+            (name, before)
+        };
+        values.into_iter().map(set).collect()
+    }
+
+    /// Puts back what [`State::enter`] returned.
+    pub fn leave(&mut self, before: Vec<(String, Option<Value>)>) {
+        for (name, value) in before {
+            self.choices.remove(&name);
+            match value {
+                Some(value) => self.variables.insert(name, value),
+                None => self.variables.remove(&name),
+            };
+        }
     }
 
     /// Lets submenus see a variable.
@@ -76,6 +144,7 @@ impl State {
     pub fn for_submenu(&self) -> State {
         let mut state = self.clone();
         state.variables.retain(|name, _| self.exported.contains(name));
+        state.choices.retain(|name, _| self.exported.contains(name));
         state
     }
 
@@ -84,8 +153,15 @@ impl State {
         let names: BTreeSet<String> =
             self.variables.keys().chain(other.variables.keys()).cloned().collect();
         for name in names {
-            if self.get(&name) != other.get(&name) {
-                self.variables.insert(name, None);
+            let (own, others) = (self.possible(&name), other.possible(&name));
+            if own.is_some() && own == others {
+                continue;
+            }
+            let either: Option<BTreeSet<String>> =
+                own.zip(others).map(|(own, others)| own.union(&others).cloned().collect());
+            self.set(&name, None);
+            if let Some(values) = either.filter(|values| values.len() <= MOST_CHOICES) {
+                self.choices.insert(name, values);
             }
         }
         self.exported.extend(other.exported.iter().cloned());
@@ -96,7 +172,11 @@ impl State {
         let one = |(name, value): (&String, &Value)| {
             8 * (OVERHEAD + name.len()) + value.as_ref().map_or(0, String::len)
         };
-        self.variables.iter().map(one).sum()
+        let of_choices = |(name, values): (&String, &BTreeSet<String>)| {
+            OVERHEAD + name.len() + values.iter().map(|value| OVERHEAD + value.len()).sum::<usize>()
+        };
+        self.variables.iter().map(one).sum::<usize>()
+            + self.choices.iter().map(of_choices).sum::<usize>()
     }
 
     /// What the words of a command come to, in bytes, about.

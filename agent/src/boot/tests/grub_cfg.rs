@@ -131,8 +131,12 @@ fn saved_entries_and_unresolved_variables() {
     assert_eq!(saved.id.join(">"), advanced);
     assert_eq!(saved.cmdline, "root=/dev/mapper/ubuntu--vg-lv ro");
     let first = default(UBUNTU, "");
-    assert_eq!(first.cmdline, "root=/dev/mapper/ubuntu--vg-lv ro quiet splash $vt_handoff");
-    assert_eq!(first.unresolved, ["vt_handoff"]);
+    let line = "root=/dev/mapper/ubuntu--vg-lv ro quiet splash";
+    assert_eq!(first.cmdline, format!("{line} vt.handoff=7"));
+    assert!(first.others.is_empty() && first.unresolved.is_empty());
+    let by_hardware = with(UBUNTU, "", &["gfxblacklist.txt"], &[]).expect("followed");
+    assert_eq!((by_hardware.cmdline, by_hardware.others), (line.into(), vec![first.cmdline]));
+    assert!(by_hardware.unresolved.is_empty());
     // A failed initrd sends the machine back to the entry before.
     let back =
         "initrdfail=1\nprev_entry=gnulinux-advanced-77>gnulinux-6.8.0-40-generic-advanced-77\n";
@@ -216,10 +220,11 @@ fn tiny(script: &str) -> Result<Entry, NotUnderstood> {
 fn branches_that_depend_on_the_machine_make_values_unknown() {
     let entry =
         tiny("if [ \"$grub_platform\" = efi ]; then set x=1; fi; set y=2").expect("followed");
-    assert_eq!(
-        (entry.cmdline.as_str(), entry.unresolved.as_slice()),
-        ("x$x2", &["x".to_owned()][..])
-    );
+    assert_eq!((entry.cmdline.as_str(), entry.others.as_slice()), ("x2", &["x12".to_owned()][..]));
+    assert!(entry.unresolved.is_empty());
+    let any = tiny("if [ \"$grub_platform\" = efi ]; then set x=$lang; fi").expect("followed");
+    assert_eq!((any.cmdline.as_str(), any.others.len()), ("x$x", 0));
+    assert_eq!(any.unresolved, ["x"]);
     let same =
         tiny("if [ \"$grub_platform\" = efi ]; then set x=1; else x=1; fi").expect("followed");
     assert_eq!(same.cmdline, "x1");
@@ -232,9 +237,38 @@ fn branches_that_depend_on_the_machine_make_values_unknown() {
     assert_eq!(tiny("if ! true; then set default=1; fi").expect("followed").image, "/a");
     assert_eq!(tiny("if ! false; then set default=1; fi").expect("followed").image, "/b");
     let calls = tiny("function f { set x=1; g; }\nfunction g { y=2 }\nf").expect("followed");
-    assert_eq!(calls.unresolved, ["x", "y"]);
+    assert_eq!(calls.cmdline, "x12");
     let looped = tiny("for i in 1 2; do x=$i; done").expect("followed");
     assert_eq!(looped.unresolved, ["x"]);
+}
+
+#[test]
+fn functions_run_with_their_arguments() {
+    let line = |script: &str| {
+        let entry = tiny(script).expect("followed");
+        (entry.cmdline, entry.others, entry.unresolved)
+    };
+    let known = |text: &str| (text.to_owned(), Vec::new(), Vec::new());
+    assert_eq!(line("function f { set x=\"${1}\"; y=$2 }\nf 'a b' c"), known("xa bc"));
+    assert_eq!(
+        line("function f { if [ \"${1}\" = keep ]; then x=1; else x=; fi }\nf keep"),
+        known("x1")
+    );
+    // Which number the second word has depends on whether the first is none, one or several.
+    let (_, _, unresolved) = line("function f { set x=$2 }\nf $lang a");
+    assert_eq!(unresolved, ["x"]);
+    let (_, _, unresolved) = line("function f { x=$1; return; x=2 }\nf a");
+    assert_eq!(unresolved, ["x"], "a function that ends early is not followed");
+    let (_, _, unresolved) = line("function f { set x=1; f }\nf");
+    assert_eq!(unresolved, ["x"], "nor one that calls itself");
+    let entry = with("function f { menuentry q { linux /q $x } }\nx=1\nf", "", &[], &[]);
+    assert_eq!(entry.expect("followed").cmdline, "1");
+    // Nine ways are more than are kept apart.
+    let nine = "if [ $lang = 1 ]; then v=1; else v=2; fi";
+    let nine: String = ["a", "b", "c", "d"].iter().map(|v| nine.replace('v', v) + "\n").collect();
+    let entry = with(&format!("{nine}menuentry m {{ linux /m $a $b $c $d }}"), "", &[], &[])
+        .expect("followed");
+    assert_eq!((entry.others.len(), entry.unresolved.as_slice()), (7, &["d".to_owned()][..]));
 }
 
 #[test]
@@ -257,7 +291,7 @@ fn what_is_not_followed_is_named() {
     assert_eq!(line("case x in y) ;; esac"), 1);
     assert_eq!(line("}"), 1);
     assert_eq!(line("set x='"), 1);
-    assert_eq!(line("function f {\n menuentry q { true }\n}\nf"), 2);
+    assert_eq!(line("for q in a; do\n menuentry $q { true }\ndone"), 2);
     let doubtful =
         with("menuentry a { if cpuid; then linux /a x; else linux /b y; fi }", "", &[], &[]);
     assert!(doubtful.expect_err("either").why.contains("which kernel"));

@@ -1,0 +1,116 @@
+//! Functions: run with their arguments, or, like loops, noted for what they may set.
+
+use std::rc::Rc;
+
+use super::super::NotUnderstood;
+use super::super::grub_script::{Command, Part, Word};
+use super::super::grub_test::Outcome;
+use super::Run;
+
+impl Run<'_> {
+    /// A function, with its arguments (`grub_script_function_call`).
+    pub(super) fn call(&mut self, name: &str, words: &[Word]) -> Result<Outcome, NotUnderstood> {
+        let body = Rc::clone(&self.functions[name]);
+        if self.running.iter().any(|running| running == name) || leaves_early(&body) {
+            self.forget_assigned(&body)?;
+            return Ok(None);
+        }
+        let splits = |word: &Word| {
+            word.parts.iter().any(|part| {
+                matches!(part, Part::Var { name, quoted: false } if self.state.get(name).is_none())
+            })
+        };
+        let split = words.iter().position(splits);
+        let arguments = self.state.expand(words);
+        let before = self.state.enter(&arguments, split);
+        self.running.push(name.to_owned());
+        self.depth += 1;
+        let outcome = self.commands(&body);
+        self.depth -= 1;
+        self.running.pop();
+        self.state.leave(before);
+        outcome
+    }
+
+    /// What runs with unknown arguments or an unknown number of times may set its variables to anything.
+    pub(super) fn forget_assigned(&mut self, commands: &[Command]) -> Result<(), NotUnderstood> {
+        for command in commands {
+            match command {
+                Command::Simple { words, at, .. } => self.forget_by(words, *at)?,
+                Command::If { arms, otherwise } => {
+                    for (condition, body) in arms {
+                        self.forget_assigned(condition)?;
+                        self.forget_assigned(body)?;
+                    }
+                    self.forget_assigned(otherwise)?;
+                }
+                Command::Loop { body, variable } => {
+                    if let Some(variable) = variable {
+                        self.state.set(variable, None);
+                    }
+                    self.forget_assigned(body)?;
+                }
+                Command::Function { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_by(&mut self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
+        let text = |word: &Word| match word.parts.first() {
+            Some(Part::Text(text)) => text.clone(),
+            _ => String::new(),
+        };
+        let Some(first) = words.first().map(text) else { return Ok(()) };
+        self.afford(words, at)?;
+        match first.as_str() {
+            "menuentry" | "submenu" | "blscfg" | "bls_import" | "linux" | "linuxefi"
+            | "linux16" | "source" | "configfile" | "." | "load_env" => {
+                let why = "a function or loop does this, and those are not followed";
+                Err(NotUnderstood::at(self.text, at, why))
+            }
+            "set" | "unset" | "read" => {
+                for word in &words[1..] {
+                    let name = text(word);
+                    self.state.set(name.split('=').next().unwrap_or_default(), None);
+                }
+                Ok(())
+            }
+            assignment if assignment.contains('=') => {
+                self.state.set(assignment.split('=').next().unwrap_or_default(), None);
+                Ok(())
+            }
+            name => match self.functions.get(name).cloned() {
+                // GRUB would recurse for ever as well; the name is taken away so that this ends.
+                Some(body) => {
+                    let own = self.functions.remove_entry(name);
+                    self.depth += 1;
+                    let done = self.forget_assigned(&body);
+                    self.depth -= 1;
+                    self.functions.extend(own);
+                    done
+                }
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+/// Whether a function may end or count its arguments in a way that is not followed.
+fn leaves_early(commands: &[Command]) -> bool {
+    const LEAVE: [&str; 5] = ["return", "break", "continue", "shift", "setparams"];
+    commands.iter().any(|command| match command {
+        Command::Simple { words, .. } => {
+            words.first().is_some_and(|word| match word.parts.as_slice() {
+                [Part::Text(name)] => LEAVE.contains(&name.as_str()),
+                _ => false,
+            })
+        }
+        Command::If { arms, otherwise } => {
+            arms.iter().any(|(condition, body)| leaves_early(condition) || leaves_early(body))
+                || leaves_early(otherwise)
+        }
+        Command::Loop { body, .. } => leaves_early(body),
+        Command::Function { .. } => false,
+    })
+}
