@@ -1,13 +1,15 @@
 //! `/etc/default/grub` and its drop-ins: shell scripts that grub-mkconfig sources. They are read without being run
 //! (handbook §10.1): plain assignments are understood, everything else that could matter is refused with its place.
 
+mod parts;
 mod variables;
 
 use super::NotUnderstood;
 use super::grub_quote::{self, GrubQuoteError};
-use super::shell::{Assignment, Event, Piece, Quote, Shell, scan};
+use super::shell::{Event, Quote, Shell, scan};
 use crate::cmdline::{Token, TokenError};
 
+pub use parts::Part;
 use variables::Variables;
 
 /// What to do where a file cannot be followed.
@@ -100,6 +102,18 @@ impl GrubDefault {
         variables.get(name).map_err(|unknown| unknown.described(&self.text))
     }
 
+    /// The line, from 1, on which a variable is made read-only, also in a function.
+    pub fn read_only_at(&self, name: &str) -> Option<usize> {
+        fn find(events: &[Event], name: &str) -> Option<usize> {
+            events.iter().find_map(|event| match event {
+                Event::ReadOnly { name: own, at } if own == name => Some(*at),
+                Event::Function { body, .. } => find(body, name),
+                _ => None,
+            })
+        }
+        find(&self.events, name).map(|at| self.text[..at].matches('\n').count() + 1)
+    }
+
     /// The lines, from 1, on which one of these variables is given a word that `is_meant`.
     pub fn lines_with(&self, variables: &[&str], is_meant: &dyn Fn(&str) -> bool) -> Vec<usize> {
         let ends_word = |c: char| c.is_whitespace() || matches!(c, '"' | '\'');
@@ -125,69 +139,19 @@ impl GrubDefault {
         value: &str,
         inherited: Option<&str>,
     ) -> Result<String, NotUnderstood> {
-        if value.contains(['\n', '\r', '\0']) {
-            return Err(NotUnderstood::at(
-                &self.text,
-                0,
-                format!("the new value of {name} has a line end in it"),
-            ));
-        }
         if self.value(name, inherited)?.as_deref() == Some(value) {
             return Ok(self.text.clone());
         }
-        let mut before = Variables::inheriting(name, inherited);
-        let mut last: Option<(&Assignment, Option<String>)> = None;
-        for event in &self.events {
-            if let Event::Assign(assignment) = event
-                && assignment.name == name
-            {
-                last = Some((assignment, before.get(name).ok().flatten()));
+        let parts = self.parts(name, inherited)?;
+        let Some(last) = parts.last() else {
+            if value.contains(['\n', '\r', '\0']) {
+                let why = format!("the new value of {name} has a line end in it");
+                return Err(NotUnderstood::at(&self.text, 0, why));
             }
-            before.happen(0, self, event);
-        }
-        let Some((assignment, was)) = last else {
             let gap = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
             return Ok(format!("{}{gap}{name}={}\n", self.text, in_double_quotes(value)));
         };
-        let new = self.rewritten(assignment, value, &was.unwrap_or_default())?;
-        let mut text = self.text.clone();
-        text.replace_range(assignment.value.clone(), &new);
-        Ok(text)
-    }
-
-    /// A new right-hand side. A reference to the variable's own earlier value in front stays.
-    fn rewritten(&self, old: &Assignment, value: &str, was: &str) -> Result<String, NotUnderstood> {
-        let builds_on_others = || {
-            let why = format!("the value is put together from other variables; {REMEDY}");
-            NotUnderstood::at(&self.text, old.value.start, why)
-        };
-        let plain = old.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)));
-        if old.appends {
-            let more = value.strip_prefix(was).filter(|_| plain).ok_or_else(builds_on_others)?;
-            return Ok(written(more, old.quote));
-        }
-        let rest = match (plain, old.pieces.as_slice()) {
-            (true, _) => return Ok(written(value, old.quote)),
-            (false, [Piece::Text(empty), Piece::Var { name, .. }, rest @ ..])
-                if empty.is_empty() =>
-            {
-                (name, rest)
-            }
-            (false, [Piece::Var { name, .. }, rest @ ..]) => (name, rest),
-            _ => return Err(builds_on_others()),
-        };
-        let (name, rest) = rest;
-        let only_text = rest.iter().all(|piece| matches!(piece, Piece::Text(_)));
-        match value.strip_prefix(was) {
-            Some(more) if *name == old.name && only_text => {
-                // The reference keeps its spelling where the text behind it allows.
-                let bare = !self.text[old.value.clone()].contains("${")
-                    && !more.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-                let reference = if bare { format!("${name}") } else { format!("${{{name}}}") };
-                Ok(format!("\"{reference}{}\"", escaped(more)))
-            }
-            _ => Err(builds_on_others()),
-        }
+        Ok(self.with(vec![self.with_part(last, last.rest_of(value, &self.text)?)?]))
     }
 }
 

@@ -73,6 +73,11 @@ pub(super) enum Event {
         at: usize,
         why: &'static str,
     },
+    /// From here on, an assignment to this variable ends the script.
+    ReadOnly {
+        name: String,
+        at: usize,
+    },
     /// A command that may change any variable.
     Anything {
         at: usize,
@@ -94,6 +99,9 @@ pub(super) enum Event {
         why: &'static str,
     },
 }
+
+/// Why a value is not read that holds bytes of another encoding.
+pub const NOT_UTF8: &str = "a byte that is not UTF-8 is part of the value";
 
 const NEVER_CLOSED: &str = "this quote or bracket is never closed";
 

@@ -22,6 +22,9 @@ const FROM_MKCONFIG: [&str; 8] = [
     "GRUB_EARLY_INITRD_LINUX_STOCK",
 ];
 
+const READ_ONLY: &str =
+    "a variable is made read-only here, and set again later, where the shell stops";
+
 /// The longest value that is followed. The kernel takes 4 KiB; `A=$A$A`, forty times, would take a terabyte.
 const LONGEST_VALUE: usize = 64 << 10;
 
@@ -57,6 +60,8 @@ pub(super) struct Variables {
     functions: BTreeMap<String, Vec<Event>>,
     /// Something may have set every variable that is not assigned since.
     anything: Option<Unknown>,
+    /// Variables that can no longer be set, and since where.
+    read_only: BTreeMap<String, Unknown>,
     /// Nothing after this place is known.
     lost: Option<Unknown>,
     /// Bytes of values that were put together so far.
@@ -79,6 +84,10 @@ impl Variables {
     pub fn happen(&mut self, file: usize, default: &GrubDefault, event: &Event) {
         let found = |at: usize, why: &str| Unknown { file, at, why: why.to_owned() };
         match event {
+            Event::Assign(assignment) if self.read_only.contains_key(&assignment.name) => {
+                let place = self.read_only.get(&assignment.name).cloned();
+                self.lost = self.lost.take().or(place);
+            }
             Event::Assign(assignment) => {
                 let appends = assignment.appends;
                 let doubtful = assignment.doubtful.or((appends && default.shell != Shell::Bash)
@@ -104,6 +113,7 @@ impl Variables {
             Event::Touch { name, at, why } => {
                 self.known.insert(name.clone(), Err(found(*at, why)));
             }
+            Event::ReadOnly { name, at } => self.freeze(name, found(*at, READ_ONLY)),
             Event::Anything { at, why } => {
                 self.known.clear();
                 self.anything = Some(found(*at, why));
@@ -142,6 +152,7 @@ impl Variables {
                         self.known.clear();
                         self.anything = Some(found(&why));
                     }
+                    Event::ReadOnly { name, .. } => self.freeze(&name, found(READ_ONLY)),
                     Event::Lost { why, .. } => {
                         self.lost.get_or_insert(found(why));
                     }
@@ -156,6 +167,10 @@ impl Variables {
                 }
             }
         }
+    }
+
+    fn freeze(&mut self, name: &str, place: Unknown) {
+        self.read_only.entry(name.to_owned()).or_insert(place);
     }
 
     pub fn get(&self, name: &str) -> Result<Option<String>, Unknown> {

@@ -269,6 +269,9 @@ impl Scanner<'_> {
                         None => self.touch(word, at),
                     }
                 }
+                if name == "readonly" {
+                    self.read_only(arguments, at);
+                }
             }
             "eval" | "." | "source" => {
                 self.events.push(Event::Anything { at, why: "this may set anything" });
@@ -286,8 +289,26 @@ impl Scanner<'_> {
                 for word in arguments {
                     self.touch(word, at);
                 }
+                let makes_read_only = |word: &Word| {
+                    word.fixed().is_some_and(|text| text.starts_with('-') && text.contains('r'))
+                };
+                if matches!(name, "declare" | "typeset") && arguments.iter().any(makes_read_only) {
+                    self.read_only(arguments, at);
+                }
             }
             _ => self.events.push(Event::Call { name: name.to_owned(), at }),
+        }
+    }
+
+    /// Variables that can no longer be set.
+    fn read_only(&mut self, arguments: &[Word], at: usize) {
+        for word in arguments {
+            let text = &self.text[word.range.clone()];
+            let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
+            if end > 0 {
+                let name = text[..end].to_owned();
+                self.events.push(Event::ReadOnly { name, at });
+            }
         }
     }
 

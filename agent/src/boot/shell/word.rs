@@ -2,7 +2,9 @@
 
 use crate::raw_text::is_raw;
 
-use super::{DEEPEST, Event, NEVER_CLOSED, Piece, Quote, Scanned, Scanner, Word, is_name};
+use super::{
+    DEEPEST, Event, NEVER_CLOSED, NOT_UTF8, Piece, Quote, Scanned, Scanner, Word, is_name,
+};
 
 impl Scanner<'_> {
     /// The word that starts here.
@@ -47,8 +49,7 @@ impl Scanner<'_> {
 
     fn plain(&mut self, c: char, pieces: &mut Vec<Piece>) {
         if is_raw(c) {
-            let why = "a byte that is not UTF-8 is part of the value";
-            pieces.push(Piece::Opaque { at: self.at, why });
+            pieces.push(Piece::Opaque { at: self.at, why: NOT_UTF8 });
             self.at += c.len_utf8();
             return;
         }

@@ -6,6 +6,8 @@ mod in_use;
 mod refused;
 mod sources;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::files::{self, replace, verify};
 use super::menu::Menu;
 use super::{Context, Observed, Obstacle, Steps};
@@ -19,7 +21,7 @@ use crate::plan::{Action, WayBack};
 
 use cut::Cut;
 pub use in_use::configurations;
-use refused::in_the_way;
+use refused::{in_the_way, read_only};
 pub use sources::read;
 use sources::{Sourced, line, sources};
 
@@ -134,6 +136,15 @@ fn of_default<T: PartialEq>(
     }
 }
 
+/// Values of the variables in the line of the same entry, as far as they are known.
+pub fn variables(reader: &dyn Reader, facts: &Facts) -> BTreeMap<String, String> {
+    let variables = |menu: &Menu| Reading::Known(menu.variables());
+    match of_default(reader, family(&facts.boot), variables) {
+        Reading::Known(variables) => variables,
+        Reading::Absent | Reading::Unknown(_) => BTreeMap::new(),
+    }
+}
+
 /// What makes both states satisfy the edit.
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     files::carried_by_grub(context)?;
@@ -153,10 +164,13 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
 
 /// Refused here, because the check after the regeneration would refuse it each time.
 fn passed_over(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<(), Obstacle> {
-    let Reading::Known(configured) = read(reader, family, &mut Vec::new()) else { return Ok(()) };
+    let configured = read(reader, family, &mut Vec::new());
     for path in family.configurations(reader)? {
         let Ok(menu) = Menu::read(reader, &path) else { continue };
-        let found = menu.passed_over(&configured, edit).or_else(|| menu.by_variable(edit));
+        let found = menu.undecided().or_else(|| menu.by_chance(edit)).or_else(|| {
+            let configured = configured.known()?;
+            menu.passed_over(configured, edit).or_else(|| menu.by_variable(edit))
+        });
         found.map_or(Ok(()), Err)?;
     }
     Ok(())
@@ -187,6 +201,40 @@ fn regenerate(context: &Context, family: &Family, configuration: &str) -> Result
     })
 }
 
+/// Path of bedplate's own file and a remark, where it holds what bedplate did not write.
+pub fn edited_by_hand(context: &Context, edit: &Edit) -> Option<(String, String)> {
+    let family = family(&context.facts.boot);
+    let path = family.own()?;
+    let text = files::raw(context.reader, &path).ok()?;
+    by_hand(context, family, edit, &text).map(|remark| (path, remark))
+}
+
+fn by_hand(context: &Context, family: &Family, edit: &Edit, text: &str) -> Option<String> {
+    let Ok(tokens) = grub_default::parse_drop_in(text, family.variable) else {
+        return Some(format!("changed by hand: {OVERWRITTEN}"));
+    };
+    let own = context.ledger.owned.get(super::NAME).map(Vec::as_slice).unwrap_or_default();
+    let wanted = edit.wanted().iter().flat_map(|wanted| wanted.tokens());
+    let names: BTreeSet<String> = own.iter().chain(wanted).map(|token| name_of(token)).collect();
+    let foreign: Vec<String> =
+        tokens.iter().map(Token::folded_name).filter(|name| !names.contains(name)).collect();
+    if !foreign.is_empty() {
+        return Some(format!(
+            "`{}` was added by hand and stays; move it to a file of its own in {}",
+            foreign.join("`, `"),
+            family.drop_ins?
+        ));
+    }
+    let written = grub_default::write_drop_in(family.variable, &tokens, NOTE).ok()?;
+    (written != text).then(|| format!("changed by hand: {OVERWRITTEN}"))
+}
+
+const OVERWRITTEN: &str = "the next change of this file drops what bedplate did not write there";
+
+fn name_of(token: &str) -> String {
+    Token::new(token).map_or_else(|_| token.to_owned(), |token| token.folded_name())
+}
+
 /// The file replacements that make the configured line satisfy the edit; none when it does.
 pub fn edit_files(
     reader: &dyn Reader,
@@ -196,6 +244,12 @@ pub fn edit_files(
     let sources = sources(reader, family).map_err(|error| files::unreadable(&error))?;
     let old = match line(&sources) {
         Ok(line) => line,
+        Err(error) if error.is_not_text() => {
+            return Err(Obstacle {
+                reason: error.to_string(),
+                remedy: "write the value in ASCII".into(),
+            });
+        }
         Err(error) => return blind(reader, &sources, family, edit, &error.to_string()),
     };
     let target = edit.apply(&old).map_err(|error| files::cannot(MAIN, &error))?;
@@ -237,6 +291,7 @@ fn with_drop_in(
     added: &[Token],
 ) -> Result<Vec<Sourced>, Obstacle> {
     if !added.is_empty() {
+        read_only(&sources, family.variable)?;
         // bedplate's own file is at no fault: what cannot be written stands in one of the others.
         let text = grub_default::write_drop_in(family.variable, added, NOTE)
             .map_err(|error| files::cannot(MAIN, &error))?;
@@ -330,6 +385,9 @@ fn blind(
     }
     let rendered = edit.rendered().map_err(|error| files::cannot(&own, &error))?;
     let tokens: Vec<Token> = rendered.tokens().cloned().collect();
+    if !tokens.is_empty() {
+        read_only(sources, family.variable)?;
+    }
     let text = grub_default::write_drop_in(family.variable, &tokens, NOTE)
         .map_err(|error| files::cannot(&own, &error))?;
     let text = (!tokens.is_empty()).then_some(text.as_str());

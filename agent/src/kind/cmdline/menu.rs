@@ -2,7 +2,7 @@
 //! variables that bedplate writes. An entry that an operator wrote by hand does not, and neither does a recovery entry: no
 //! regeneration ever brings an argument there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Obstacle;
 use super::files::{raw, readable};
@@ -11,7 +11,7 @@ use crate::boot::grub_cfg::{Entry, default_entry, entries};
 use crate::boot::grub_files::GrubFiles;
 use crate::boot::grub_quote;
 use crate::boot::grubenv::Grubenv;
-use crate::cmdline::{CommandLine, Edit, KernelDefaults, Status};
+use crate::cmdline::{CommandLine, Edit, KernelDefaults, Status, Token};
 use crate::host::{ReadError, Reader, Reading};
 
 /// A generated configuration with what lies beside it.
@@ -57,7 +57,11 @@ impl Menu {
         let path = &self.path;
         match self.around(default_entry) {
             Ok(entry) if entry.unresolved.is_empty() => {
-                readable(&format!("{path}:{}", entry.line), &entry.cmdline)
+                let place = format!("{path}:{}", entry.line);
+                match readable(&place, &entry.cmdline) {
+                    Reading::Known(_) => Reading::Known(entry.line()),
+                    other => other,
+                }
             }
             Ok(entry) => Reading::unknown(format!(
                 "{path}: the default entry uses variables that only GRUB knows: {:?}",
@@ -65,6 +69,45 @@ impl Menu {
             )),
             Err(error) => Reading::unknown(format!("{path}:{}: {}", error.line, error.why)),
         }
+    }
+
+    /// Why the result of a regeneration could not be checked: the menu leaves open which line boots.
+    pub fn undecided(&self) -> Option<Obstacle> {
+        match self.next() {
+            Reading::Unknown(why) if !self.text.trim().is_empty() => Some(Obstacle {
+                reason: format!("the next boot's command line is unknown: {why}"),
+                remedy: format!(
+                    "write that place of {}, or what makes it in /etc/grub.d, without what only GRUB can decide",
+                    self.path
+                ),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Why no change can be sure to last: the machine chooses between values of a variable behind the arguments, and one of
+    /// them says something else than the edit.
+    pub fn by_chance(&self, edit: &Edit) -> Option<Obstacle> {
+        let default = self.around(default_entry).ok()?;
+        let line = default.line();
+        let is_chosen =
+            |token: &Token| line.possible().any(|one| !one.tokens().any(|other| other == token));
+        let chosen = line.possible().flat_map(CommandLine::tokens).filter(|token| is_chosen(token));
+        let chosen = CommandLine::from_tokens(chosen.cloned());
+        let findings = edit.satisfied_by(&chosen, &KernelDefaults::default());
+        let found = findings.into_iter().find_map(|finding| match finding.status {
+            Status::Other { found }
+            | Status::Reordered { found, .. }
+            | Status::Lingering { found } => Some(found),
+            _ => None,
+        })?;
+        Some(Obstacle {
+            reason: format!(
+                "`{found}` is on the line of the default boot entry ({}:{}) or not, as GRUB finds the hardware",
+                self.path, default.line
+            ),
+            remedy: "drop the argument from [cmdline] of the profile, or take that variable out of /etc/grub.d".into(),
+        })
     }
 
     /// The kernel image of the same entry, as GRUB names it.
@@ -75,15 +118,19 @@ impl Menu {
         }
     }
 
+    /// Values of the variables in the line of the same entry, as far as they are known.
+    pub fn variables(&self) -> BTreeMap<String, String> {
+        self.around(default_entry).map(|entry| entry.variables).unwrap_or_default()
+    }
+
     /// Why regenerating cannot help: the default entry lacks what the edit asks for and does not get its arguments from
     /// the configuration, other entries do. `configured` is the line that grub-mkconfig puts at the end of every normal
     /// entry (10_linux), as it was when the menu was made; without any such entry nothing can be said.
     pub fn passed_over(&self, configured: &CommandLine, edit: &Edit) -> Option<Obstacle> {
         let default = self.around(default_entry).ok()?;
         let all = self.around(entries).ok()?;
-        let line = CommandLine::parse(&default.cmdline);
         let lacks = edit
-            .satisfied_by(&line, &KernelDefaults::default())
+            .satisfied_by(&default.line(), &KernelDefaults::default())
             .iter()
             .any(|finding| !finding.status.is_satisfied());
         if !lacks
@@ -105,8 +152,8 @@ impl Menu {
         })
     }
 
-    /// Why regenerating cannot help: as it is written the default entry is right, and what GRUB puts in for a variable
-    /// (TuneD's `$tuned_params`) is not.
+    /// Why regenerating cannot help: as it is written the default entry is right, and what GRUB puts in for a variable is
+    /// not.
     pub fn by_variable(&self, edit: &Edit) -> Option<Obstacle> {
         let default = self.around(default_entry).ok()?;
         let words =
@@ -114,15 +161,16 @@ impl Menu {
         let variables: BTreeSet<String> =
             words.iter().flat_map(|word| &word.variables).map(|name| format!("${name}")).collect();
         let written: Vec<&str> = words.iter().map(|word| word.kernel.as_str()).collect();
-        let wrong = |line: &str| {
-            let findings = edit.satisfied_by(&CommandLine::parse(line), &KernelDefaults::default());
+        let wrong = |line: &CommandLine| {
+            let findings = edit.satisfied_by(line, &KernelDefaults::default());
             findings
                 .into_iter()
                 .filter(|finding| !finding.status.is_satisfied())
                 .collect::<Vec<_>>()
         };
-        let boots = wrong(&default.cmdline);
-        if variables.is_empty() || boots.is_empty() || !wrong(&written.join(" ")).is_empty() {
+        let boots = wrong(&default.line());
+        let written = CommandLine::parse(&written.join(" "));
+        if variables.is_empty() || boots.is_empty() || !wrong(&written).is_empty() {
             return None;
         }
         let found = boots.iter().map(|finding| match &finding.status {
@@ -132,12 +180,6 @@ impl Menu {
             _ => format!("something instead of {}", finding.entries.join(" ")),
         });
         let variables = variables.into_iter().collect::<Vec<_>>().join(" ");
-        let tuned = match variables.as_str() {
-            "$tuned_params" => {
-                ": `cmdline_bootloader` of TuneD's profile (`tuned-adm active` names it)"
-            }
-            _ => "",
-        };
         Some(Obstacle {
             reason: format!(
                 "{variables} in the default boot entry ({}:{}) brings {}; the configuration does not ask for that",
@@ -145,7 +187,7 @@ impl Menu {
                 default.line,
                 found.collect::<Vec<_>>().join(", "),
             ),
-            remedy: format!("take it out where {variables} is set{tuned}"),
+            remedy: format!("take it out where {variables} is set"),
         })
     }
 
@@ -169,8 +211,7 @@ impl Menu {
 }
 
 fn carries(entry: &Entry, configured: &CommandLine) -> bool {
-    let line = CommandLine::parse(&entry.cmdline);
     let words =
         |line: &CommandLine| line.tokens().map(|token| token.to_string()).collect::<Vec<_>>();
-    words(&line).ends_with(&words(configured))
+    entry.line().possible().any(|line| words(line).ends_with(&words(configured)))
 }

@@ -26,34 +26,27 @@ impl Cut<'_> {
     pub fn apply(mut self, sources: &[Sourced]) -> Result<Vec<Sourced>, Obstacle> {
         let mut result: Vec<Sourced> = Vec::new();
         for source in sources {
-            let mut default = source.default.clone();
+            let mut changes = Vec::new();
+            let own = |error| files::cannot(&source.path, &error);
             for variable in [CMDLINE, CMDLINE_DEFAULT] {
-                let own = |error| files::cannot(&source.path, &error);
-                let before = value(&sources[..result.len()], variable)
-                    .ok()
-                    .zip(value(&result, variable).ok());
-                let after = before
-                    .as_ref()
-                    .and_then(|(was, _)| source.default.value(variable, Some(was)).ok());
                 // A value that cannot be followed here is left alone: a later file sets the variable again, or else the
                 // line as a whole could not have been read.
-                let (Some((was, is)), Some(after)) = (before, after) else { continue };
-                let after = after.unwrap_or_default();
-                // What this file adds: all of it where the variable is set again, the rest where it builds on itself.
-                let (base, part) = match after.strip_prefix(was.as_str()) {
-                    Some(part) if !was.is_empty() => (is.as_str(), part),
-                    _ => ("", after.as_str()),
-                };
-                // The place of this error is one within the value, not one of the file.
-                let words = grub_quote::split(part)
-                    .map_err(|error| files::cannot(&source.path, &GrubQuoteError::from(error)))?;
-                if let Some(left) = self.left(&words, variable, base.is_empty())? {
-                    let text = default
-                        .edited(variable, &format!("{base}{left}"), Some(&is))
-                        .map_err(own)?;
-                    default = default.with_text(&text);
+                let Ok(before) = value(&result, variable) else { continue };
+                let Ok(parts) = source.default.parts(variable, Some(&before)) else { continue };
+                for part in &parts {
+                    // The place of this error is one within the value, not one of the file.
+                    let words = grub_quote::split(&part.text).map_err(|error| {
+                        files::cannot(&source.path, &GrubQuoteError::from(error))
+                    })?;
+                    if let Some(left) = self.left(&words, variable, part.is_first())? {
+                        changes.push(source.default.with_words(part, &left).map_err(own)?);
+                    }
                 }
             }
+            let default = match changes.is_empty() {
+                true => source.default.clone(),
+                false => source.default.with_text(&source.default.with(changes)),
+            };
             result.push(Sourced { path: source.path.clone(), default });
         }
         Ok(result)

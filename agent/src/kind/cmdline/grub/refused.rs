@@ -50,6 +50,24 @@ pub(super) fn in_the_way(
     }
 }
 
+/// Refuses to set a variable again that a file has made read-only: the shell would stop there, and so would
+/// grub-mkconfig.
+pub(super) fn read_only(sources: &[Sourced], variable: &str) -> Result<(), Obstacle> {
+    let place = sources.iter().find_map(|source| {
+        let line = source.default.read_only_at(variable)?;
+        Some(format!("{}:{line}", source.path))
+    });
+    match place {
+        None => Ok(()),
+        Some(place) => Err(Obstacle {
+            reason: format!(
+                "{place} makes {variable} read-only, so that grub-mkconfig fails in a file that adds to it"
+            ),
+            remedy: format!("take the `readonly` of {variable} out of {place}"),
+        }),
+    }
+}
+
 /// The first file behind `own` after which the variable no longer holds what `own` put in.
 fn overrider<'a>(sources: &'a [Sourced], own: &str) -> Option<&'a Sourced> {
     let at = sources.iter().position(|source| source.path == own)?;

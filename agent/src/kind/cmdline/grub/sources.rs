@@ -3,7 +3,7 @@
 use super::Family;
 use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault, MAIN};
 use crate::boot::grub_quote;
-use crate::boot::shell::Shell;
+use crate::boot::shell::{NOT_UTF8, Shell};
 use crate::cmdline::CommandLine;
 use crate::host::{ReadError, Reader, Reading};
 use crate::kind::cmdline::files::raw;
@@ -62,6 +62,13 @@ pub(super) struct Unfollowed {
     /// File, line and, where it is known, column.
     place: String,
     why: String,
+}
+
+impl Unfollowed {
+    /// Whether the value holds bytes of another encoding, which no regeneration makes readable.
+    pub fn is_not_text(&self) -> bool {
+        self.why.starts_with(NOT_UTF8)
+    }
 }
 
 pub(super) fn value(sources: &[Sourced], variable: &str) -> Result<String, Unfollowed> {
@@ -143,6 +150,9 @@ pub fn read(
 
 fn own_line(sources: &[Sourced], family: &Family) -> Option<CommandLine> {
     let own = family.own()?;
+    if sources.iter().any(|source| source.default.read_only_at(family.variable).is_some()) {
+        return None;
+    }
     let at = sources.iter().position(|source| source.path == own);
     if at.is_some_and(|at| at + 1 < sources.len()) {
         return None;

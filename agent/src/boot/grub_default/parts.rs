@@ -1,0 +1,211 @@
+//! The assignments that together make the value of a variable: which text each of them adds, and another text in its place.
+
+use std::ops::Range;
+
+use super::super::NotUnderstood;
+use super::super::shell::{Assignment, Event, Piece};
+use super::variables::Variables;
+use super::{GrubDefault, REMEDY, escaped, written};
+
+/// One assignment and the text that it adds to the value before it.
+#[derive(Debug, Clone)]
+pub struct Part<'a> {
+    assignment: &'a Assignment,
+    /// Its reference to the value before it, as written; `None` where it sets the variable again.
+    head: Option<String>,
+    /// Whether its text is written out, so that other text can take its place.
+    is_plain: bool,
+    /// Whether its first or last word goes on in another part.
+    is_glued: bool,
+    /// The value that the reference stands for.
+    base: String,
+    /// The text that follows it.
+    pub text: String,
+}
+
+impl Part<'_> {
+    /// Whether this assignment does without the value before it.
+    pub fn is_first(&self) -> bool {
+        self.head.is_none() && !self.assignment.appends
+    }
+
+    /// The text behind the value before it, of a value that begins with that.
+    pub(super) fn rest_of<'v>(&self, value: &'v str, file: &str) -> Result<&'v str, NotUnderstood> {
+        value.strip_prefix(self.base.as_str()).ok_or_else(|| self.put_together(file))
+    }
+
+    fn put_together(&self, file: &str) -> NotUnderstood {
+        let why = format!("the value is put together from other variables; {REMEDY}");
+        NotUnderstood::at(file, self.assignment.value.start, why)
+    }
+}
+
+impl GrubDefault {
+    /// The assignments whose texts together are the value of a variable after this file, which finds it at `inherited`.
+    ///
+    /// # Errors
+    /// [`NotUnderstood`] with the place on which the value depends and which is not followed.
+    pub fn parts(
+        &self,
+        name: &str,
+        inherited: Option<&str>,
+    ) -> Result<Vec<Part<'_>>, NotUnderstood> {
+        self.value(name, inherited)?;
+        let mut variables = Variables::inheriting(name, inherited);
+        let mut parts: Vec<Part<'_>> = Vec::new();
+        for event in &self.events {
+            let was = variables.get(name).ok().flatten();
+            variables.happen(0, self, event);
+            let Event::Assign(assignment) = event else { continue };
+            if assignment.name != name {
+                continue;
+            }
+            let value = variables.get(name).ok().flatten().unwrap_or_default();
+            let part = self.part(assignment, was.as_deref(), &value);
+            if part.is_first() {
+                parts.clear();
+            }
+            if let Some(before) = parts.last_mut().filter(|_| part.is_glued) {
+                before.is_glued = true;
+            }
+            parts.push(part);
+        }
+        Ok(parts)
+    }
+
+    fn part<'a>(&self, assignment: &'a Assignment, was: Option<&str>, value: &str) -> Part<'a> {
+        let pieces = assignment.pieces.as_slice();
+        let (head, rest) = match self.head(assignment, was) {
+            Some((head, base)) => (Some((head, base)), self.behind_head(pieces)),
+            None => (None, pieces),
+        };
+        let is_plain = rest.iter().all(|piece| matches!(piece, Piece::Text(_)));
+        let (head, base) = match head {
+            Some((head, base)) => (Some(head), base),
+            None if assignment.appends => (None, was.unwrap_or_default().to_owned()),
+            None => (None, String::new()),
+        };
+        let text = value.strip_prefix(base.as_str()).unwrap_or(value).to_owned();
+        let is_glued = is_glued(&base, &text);
+        Part { assignment, head, is_plain, is_glued, base, text }
+    }
+
+    /// A reference to the variable's own earlier value in front, as written, and its value.
+    fn head(&self, assignment: &Assignment, was: Option<&str>) -> Option<(String, String)> {
+        let (own, value) = (&assignment.name, was.unwrap_or_default());
+        match self.behind_quote(&assignment.pieces).first()? {
+            Piece::Var { name, .. } if name == own => {
+                Some((format!("${{{name}}}"), value.to_owned()))
+            }
+            Piece::Choice { name, operator, word, at } if name == own => {
+                let is_set = was.is_some() && !(operator.starts_with(':') && value.is_empty());
+                let base = match (operator.trim_start_matches(':'), is_set) {
+                    ("+", true) | ("-", false) => of_own(word, own, value)?,
+                    ("+", false) => String::new(),
+                    ("-", true) => value.to_owned(),
+                    _ => return None,
+                };
+                of_own(word, own, value)?;
+                Some((self.text[*at..self.end_of_braces(*at)?].to_owned(), base))
+            }
+            _ => None,
+        }
+    }
+
+    /// Without the empty text that an opening quote leaves.
+    fn behind_quote<'a>(&self, pieces: &'a [Piece]) -> &'a [Piece] {
+        match pieces {
+            [Piece::Text(empty), rest @ ..] if empty.is_empty() => rest,
+            _ => pieces,
+        }
+    }
+
+    fn behind_head<'a>(&self, pieces: &'a [Piece]) -> &'a [Piece] {
+        self.behind_quote(pieces).get(1..).unwrap_or_default()
+    }
+
+    fn end_of_braces(&self, start: usize) -> Option<usize> {
+        let mut depth = 0;
+        for (at, c) in self.text.get(start..)?.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' if depth == 1 => return Some(start + at + 1),
+                '}' => depth -= 1,
+                // Nothing that distributions or TuneD write; what it means depends on what is around it.
+                '\\' | '\'' | '"' => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Where and how an assignment is written so that it adds other words.
+    ///
+    /// # Errors
+    /// [`NotUnderstood`] when its text is not written out, or shares a word with another part.
+    pub fn with_words(
+        &self,
+        part: &Part<'_>,
+        text: &str,
+    ) -> Result<(Range<usize>, String), NotUnderstood> {
+        match part.is_glued {
+            true => Err(part.put_together(&self.text)),
+            false => self.with_part(part, text),
+        }
+    }
+
+    /// The same for any text.
+    pub(super) fn with_part(
+        &self,
+        part: &Part<'_>,
+        text: &str,
+    ) -> Result<(Range<usize>, String), NotUnderstood> {
+        let value = &part.assignment.value;
+        if text.contains(['\n', '\r', '\0']) {
+            let why = format!("the new value of {} has a line end in it", part.assignment.name);
+            return Err(NotUnderstood::at(&self.text, value.start, why));
+        }
+        if !part.is_plain {
+            return Err(part.put_together(&self.text));
+        }
+        let new = match &part.head {
+            None => written(text, part.assignment.quote),
+            Some(head) => {
+                // The reference keeps its spelling where the text behind it allows.
+                let name = &part.assignment.name;
+                let bare = !self.text[value.clone()].contains("${")
+                    && !text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                let head = if bare { format!("${name}") } else { head.clone() };
+                format!("\"{head}{}\"", escaped(text))
+            }
+        };
+        Ok((value.clone(), new))
+    }
+
+    /// The text with these changes, which [`GrubDefault::with_part`] made.
+    pub fn with(&self, mut changes: Vec<(Range<usize>, String)>) -> String {
+        changes.sort_by_key(|(range, _)| range.start);
+        let mut text = self.text.clone();
+        for (range, new) in changes.into_iter().rev() {
+            text.replace_range(range, &new);
+        }
+        text
+    }
+}
+
+/// Whether a text continues the last word of the value before it.
+fn is_glued(base: &str, text: &str) -> bool {
+    let blank = |c: char| matches!(c, ' ' | '\t');
+    !base.is_empty() && !text.is_empty() && !base.ends_with(blank) && !text.starts_with(blank)
+}
+
+/// Value of a word that holds nothing but text and the variable itself.
+fn of_own(word: &[Piece], own: &str, value: &str) -> Option<String> {
+    word.iter()
+        .map(|piece| match piece {
+            Piece::Text(text) => Some(text.as_str()),
+            Piece::Var { name, .. } if name == own => Some(value),
+            _ => None,
+        })
+        .collect()
+}
