@@ -132,6 +132,11 @@ impl BlsEntry {
         self.field("linux")
     }
 
+    /// `initrd` lines, in file order.
+    pub fn initrds(&self) -> Vec<&str> {
+        self.all("initrd").map(|field| &self.text[field.value.clone()]).collect()
+    }
+
     /// `options` lines, as written.
     pub fn options(&self) -> Vec<&str> {
         self.all("options").map(|field| &self.text[field.value.clone()]).collect()

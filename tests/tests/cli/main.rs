@@ -22,4 +22,5 @@ mod special_files;
 mod streams;
 mod topology;
 mod transcripts;
+mod tuned;
 mod verify;

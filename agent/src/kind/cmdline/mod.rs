@@ -16,6 +16,7 @@ mod iommu;
 mod iommu_after;
 mod iommu_off;
 mod kernel_install;
+mod length;
 mod menu;
 mod next_kernel;
 mod no_iommu;
@@ -30,6 +31,7 @@ pub mod show;
 mod situation;
 mod soundness;
 mod states;
+mod tuned;
 mod wanted_edit;
 
 pub use check_line::{WrongLine, check_line};
@@ -47,7 +49,7 @@ use crate::cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthr
 use crate::desired::DesiredCmdline;
 use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{Reader, Reading};
-use crate::plan::{Action, Blocker, Change, Effect, KindPlan, Pending};
+use crate::plan::{Action, Blocker, Change, Effect, KindPlan, Note, Pending};
 use diagnosis::{Cause, Seen};
 use owed::Owed;
 use wanted_edit::{edit, needed};
@@ -150,17 +152,33 @@ fn plan(context: &Context) -> KindPlan {
         }
     };
     let observed = (backend.observe)(context.reader, context.facts);
-    let comparison = states::compare(context, &edit, &observed);
+    let mut comparison = states::compare(context, &edit, &observed);
+    let tuned = tuned::read(context);
+    if let Some(tuned) = &tuned {
+        comparison.credit(tuned, &edit, context);
+    }
     states::report(context, &edit, &comparison, &mut section);
     effective::report(context, &mut section);
     let owed = Owed::read(context, &comparison);
     section.paid = owed.paid(None);
+    if context.facts.boot == BootLoader::GrubDebian
+        && let Some((subject, text)) = grub::edited_by_hand(context, &edit)
+    {
+        section.notes.push(Note { kind: NAME, subject, text });
+    }
     if let Some(obstacle) = too_many_hugepages(wanted, arch, context.facts) {
         block(&mut section, obstacle);
-    } else if !refused && (owed.is_due() || comparison.needs_change()) {
+    } else if !owed.is_due() && !comparison.needs_change() {
+        if let Err(obstacle) = length::check_unchanged(context, &edit, &observed) {
+            block(&mut section, obstacle);
+        }
+    } else if !refused {
         // What a kernel default already satisfies is not written: the plan must not do what it does not show.
-        let steps = needed(wanted, arch, context, &comparison)
-            .and_then(|edit| (backend.steps)(context, &edit));
+        let steps = needed(wanted, arch, context, &comparison).and_then(|edit| {
+            tuned.as_ref().map_or(Ok(()), |tuned| tuned.check(&edit, context))?;
+            length::check_changed(context, &edit, &observed)?;
+            (backend.steps)(context, &edit)
+        });
         match steps {
             Ok(steps) => {
                 section.paid = owed.paid(Some((&change_id(&steps), &steps)));

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::groups::groups;
+use super::tuned::Tuned;
 use super::{NAME, Observed};
-use crate::cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status};
+use crate::cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status, worst};
 use crate::desired::DesiredCmdline;
 use crate::facts::Facts;
 use crate::host::{HostKind, Reader, Reading};
@@ -17,6 +18,8 @@ pub struct Comparison {
     next: Reading<Vec<Finding>>,
     running: Reading<Vec<Finding>>,
     remarks: Vec<String>,
+    /// Where arguments come from that [`Comparison::credit`] takes for configured.
+    brought: Option<String>,
 }
 
 /// Reads /proc/cmdline and compares all three lines.
@@ -32,6 +35,7 @@ pub fn compare(context: &Context, edit: &Edit, observed: &Observed) -> Compariso
         next: findings(&observed.next),
         running: findings(&running(context)),
         remarks: observed.remarks.clone(),
+        brought: None,
     }
 }
 
@@ -41,18 +45,10 @@ pub(super) fn findings(
     line: &CommandLine,
     defaults: &[KernelDefaults],
 ) -> Vec<Finding> {
-    let mut all = defaults.iter().map(|defaults| edit.satisfied_by(line, defaults));
-    let Some(mut worst) = all.next() else {
+    if defaults.is_empty() {
         return edit.satisfied_by(line, &KernelDefaults::default());
-    };
-    for other in all {
-        for (kept, new) in worst.iter_mut().zip(other) {
-            if kept.status.is_satisfied() && !new.status.is_satisfied() {
-                *kept = new;
-            }
-        }
     }
-    worst
+    worst(defaults.iter().map(|defaults| edit.satisfied_by(line, defaults)))
 }
 
 /// Build-time defaults of the kernels that may boot: the running one and the default boot entry's, or the newest
@@ -159,7 +155,52 @@ impl Comparison {
         if !configured.is_empty() {
             return configured;
         }
-        items_of(&self.next, wanted, Some(&stale))
+        // Without a configuration there is none that could have the arguments.
+        let is_stale = self.configured.known().is_some();
+        items_of(&self.next, wanted, is_stale.then_some(&stale))
+    }
+}
+
+impl Comparison {
+    /// Takes into account that TuneD brings arguments that no configuration has, and goes on bringing others that bedplate
+    /// has taken out of its own.
+    pub fn credit(&mut self, tuned: &Tuned, edit: &Edit, context: &Context) {
+        let is_meant_to_go = |finding: &Finding| {
+            let absent = &context.desired.cmdline.absent;
+            finding.entries.iter().any(|entry| absent.iter().any(|arg| arg.token == *entry))
+        };
+        for (index, status) in tuned.statuses(edit).iter().enumerate() {
+            if let Reading::Known(configured) = &mut self.configured
+                && let Some(finding) = configured.get_mut(index)
+                && finding.status == Status::Missing
+                && status.is_satisfied()
+            {
+                finding.status = Status::Equivalent { by: tuned.source() };
+            }
+            if let Reading::Known(next) = &mut self.next
+                && let Some(finding) = next.get_mut(index)
+                && matches!(status, Status::Lingering { .. })
+                && !is_meant_to_go(finding)
+            {
+                finding.status = Status::Gone;
+            }
+        }
+        self.brought = Some(tuned.source());
+    }
+
+    /// Profile entries of which TuneD brings everything and the configuration has nothing.
+    pub fn by_tuned(&self) -> BTreeSet<String> {
+        let is_brought = |finding: &&Finding| match (&finding.status, &self.brought) {
+            (Status::Equivalent { by }, Some(source)) => by == source,
+            _ => false,
+        };
+        let configured = self.configured.known().map(Vec::as_slice).unwrap_or_default();
+        let (brought, others): (Vec<&Finding>, Vec<&Finding>) =
+            configured.iter().partition(is_brought);
+        let entries = |findings: Vec<&Finding>| -> BTreeSet<String> {
+            findings.into_iter().flat_map(|finding| finding.entries.clone()).collect()
+        };
+        entries(brought).difference(&entries(others)).cloned().collect()
     }
 }
 

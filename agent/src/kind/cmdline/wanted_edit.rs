@@ -18,14 +18,15 @@ pub(super) fn edit(
     edit_of(&set, wanted, arch, context)
 }
 
-/// The same without what every state has by kernel default.
+/// The same without what every state has by kernel default, or the next boot from TuneD.
 pub(super) fn needed(
     wanted: &DesiredCmdline,
     arch: Arch,
     context: &Context,
     comparison: &Comparison,
 ) -> Result<Edit, Obstacle> {
-    let by_default = comparison.by_default();
+    let mut by_default = comparison.by_default();
+    by_default.extend(comparison.by_tuned());
     let set: Vec<&str> = wanted
         .set
         .iter()
