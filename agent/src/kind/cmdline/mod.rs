@@ -332,6 +332,9 @@ pub fn gone_at_next_boot(reader: &dyn Reader, facts: &Facts, tokens: &[String]) 
 }
 
 #[cfg(test)]
+mod simulated;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::demo::HostSpec;
