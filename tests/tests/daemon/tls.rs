@@ -177,9 +177,8 @@ fn a_certificate_for_another_server_is_not_this_ones() {
 #[test]
 fn a_certificate_counts_in_its_time_only() {
     let authority = Authority::new("Fleet CA");
-    let expired =
-        "it expired at 2021-01-01T00:00:00Z; renew it, or set this host's clock if that is wrong";
-    let early = "it is not valid before 2119-01-01T00:00:00Z; set this host's clock if that is wrong, or have the \
+    let expired = "it expired at 2021-01-01 00:00:00 UTC; renew it, or set this host's clock if that is wrong";
+    let early = "it is not valid before 2119-01-01 00:00:00 UTC; set this host's clock if that is wrong, or have the \
                  certificate reissued";
     for (years, fault) in [((2020, 2021), expired), ((2119, 2120), early)] {
         let server = authority.server(&HERE, years);

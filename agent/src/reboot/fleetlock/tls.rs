@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use rustls::{CertificateError, Error};
 
 use super::line::one_line;
+use crate::utc::shown;
 
 /// What is wrong with TLS. Names of a certificate are in one line, without characters that steer a terminal.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -140,8 +141,8 @@ fn names(presented: &[String]) -> String {
     one_line(presented.iter().map(bare).collect::<Vec<_>>().join(", ").as_bytes())
 }
 
-/// A time of a certificate, as RFC 3339 has it.
+/// A time of a certificate, as operators read it.
 fn time(seconds: u64) -> String {
     let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.map_or_else(|| format!("second {seconds} of the epoch"), |time| time.to_string())
+    time.map_or_else(|| format!("second {seconds} of the epoch"), shown)
 }
