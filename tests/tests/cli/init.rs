@@ -114,3 +114,25 @@ fn the_installed_sample_is_a_profile() {
     let check = session.run(&["profile", "check", sample]);
     assert_eq!(check.status.code(), Some(0), "{}", text(&check.stderr));
 }
+
+/// Where the shipped profile leaves ACS alone and verify asks for direct traffic, the profile has it to switch on.
+#[test]
+fn settings_that_checks_ask_for_are_proposed() {
+    let session = Session::new();
+    let made = |args: &[&str]| {
+        let output = session.run(&[&["profile", "init", "-o", "-"], args].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let acs = "\n#[acs]\n#policy = \"direct-p2p\"\n";
+    let hgx = ["--demo", "hgx", "--extends"];
+    assert!(made(&[&hgx[..], &["generic-intel"]].concat()).contains(acs));
+    // It has the setting, or wants another.
+    for base in ["hgx-h100", "vfio"] {
+        assert!(!made(&[&hgx[..], &[base]].concat()).contains("#[acs]"), "{base}");
+    }
+    let nouveau = "machine = \"epyc-l40s\"\n[[pci]]\nat = \"0000:01:00.0\"\ndriver = \"nouveau\"\n";
+    session.host("nouveau.bp", nouveau);
+    let profile = made(&["--snapshot", "nouveau.bp", "--extends", "l40s"]);
+    assert!(profile.contains("\n#[modules]\n#blacklist = [\"nouveau\"]\n"), "{profile}");
+}
