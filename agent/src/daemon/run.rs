@@ -216,14 +216,19 @@ impl Daemon {
         daemon.watch_own_files();
         // Before anything is known: what an earlier daemon said is nobody's word any more.
         daemon.publish().await;
-        if let Err(error) = daemon.connect().await {
-            if matches!(error, zbus::Error::NameTaken) {
-                return Err(RunError::Name);
-            }
-            say(journal::IMPAIRED, &format!("{NO_BUS}: {error}"));
-            daemon.bus_again = Some((Instant::now() + link::BUS_AGAIN.0, link::BUS_AGAIN.0));
-        }
+        daemon.connect_first().await?;
         Ok(daemon)
+    }
+
+    /// Goes on the bus. Where there is none, it is tried again.
+    async fn connect_first(&mut self) -> Result<(), RunError> {
+        let Err(error) = self.connect().await else { return Ok(()) };
+        if matches!(error, zbus::Error::NameTaken) {
+            return Err(RunError::Name);
+        }
+        say(journal::IMPAIRED, &format!("{NO_BUS}: {error}"));
+        self.bus_again = Some((Instant::now() + link::BUS_AGAIN.0, link::BUS_AGAIN.0));
+        Ok(())
     }
 
     /// The files that ask for a look whatever the profile says. A directory that comes back has to be watched again.
