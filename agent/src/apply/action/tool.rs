@@ -66,12 +66,12 @@ impl Operation for RunTool<'_> {
         let Some(program) = self.argv.first().filter(|name| !name.contains('/')) else {
             return Ok(());
         };
-        let is_in = |directory: &&str| {
+        let is_in = |directory: &str| {
             // A directory that cannot be read may hold it.
             store.reader.exists(&format!("{directory}/{program}")) != Ok(false)
         };
         let runs_in_image = store.reader.kind() == HostKind::Image && store.writer.runs_tools();
-        match runs_in_image && !STANDARD.iter().any(|directory| is_in(&directory)) {
+        match runs_in_image && !STANDARD.iter().any(|directory| is_in(directory)) {
             true => Err(StepError::NotInImage { program: program.clone() }),
             false => Ok(()),
         }

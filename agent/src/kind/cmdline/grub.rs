@@ -20,7 +20,7 @@ use crate::host::{HostKind, Reader, Reading};
 use crate::plan::{Action, WayBack};
 
 use cut::Cut;
-pub use in_use::configurations;
+pub use in_use::{configurations, vendor};
 use refused::{in_the_way, read_only};
 pub use sources::read;
 use sources::{Sourced, line, sources};

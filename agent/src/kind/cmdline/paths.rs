@@ -1,7 +1,8 @@
 //! Where the kernel command line is kept and shows: what a snapshot records, what the daemon watches, what labels say.
 
 use super::groups::{NO_GROUP, groups};
-use crate::facts::Facts;
+use super::grub;
+use crate::facts::{BootLoader, Facts};
 use crate::host::Reader;
 use crate::kind::{Owns, RecordMode, Watch};
 use crate::section::Declared;
@@ -95,8 +96,8 @@ pub const OWNS: Owns = Owns {
 };
 
 /// Where boot loaders keep their configuration and entries.
-pub fn watch(_: &dyn Declared, _: &Facts) -> Watch {
-    Watch::directories(&[
+pub fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
+    let mut watch = Watch::directories(&[
         "/etc/default",
         "/etc/default/grub.d",
         "/etc/grub.d",
@@ -105,7 +106,13 @@ pub fn watch(_: &dyn Declared, _: &Facts) -> Watch {
         "/boot/grub2",
         "/boot/loader/entries",
         "/boot/efi/loader/entries",
-    ])
+    ]);
+    if let (BootLoader::GrubRhel | BootLoader::GrubBls, Some(id)) =
+        (&facts.boot, facts.os.id.known())
+    {
+        watch.directories.push(format!("/boot/efi/EFI/{}", grub::vendor(id)));
+    }
+    watch
 }
 
 /// How the IOMMU treats the devices of this host, by their groups.

@@ -66,7 +66,8 @@ fn whole_on_esp(reader: &dyn Reader) -> Result<OnEsp, Obstacle> {
     };
     let path = |name: &String| format!("{ESP}/{name}/grub.cfg");
     names.retain(|name| reader.exists(&path(name)) == Ok(true));
-    let vendor = vendor(reader);
+    let id = release_value(reader, "ID").unwrap_or_default();
+    let vendor = vendor(&id);
     if let Some(own) = names.iter().find(|name| vendor.eq_ignore_ascii_case(name)) {
         return Ok(if is_whole(reader, &path(own))? { OnEsp::Own(path(own)) } else { OnEsp::None });
     }
@@ -85,10 +86,9 @@ fn whole_on_esp(reader: &dyn Reader) -> Result<OnEsp, Obstacle> {
 
 /// Name of the distribution's directory on the ESP (efi-rpm-macros): os-release `ID`, but `redhat` for RHEL and its
 /// rebuild by Oracle.
-fn vendor(reader: &dyn Reader) -> String {
-    let id = release_value(reader, "ID").unwrap_or_default();
-    match id.as_str() {
-        "rhel" | "ol" => "redhat".to_owned(),
+pub fn vendor(id: &str) -> &str {
+    match id {
+        "rhel" | "ol" => "redhat",
         _ => id,
     }
 }
