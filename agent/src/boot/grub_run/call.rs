@@ -32,7 +32,7 @@ impl Run<'_> {
         outcome
     }
 
-    /// What runs with unknown arguments or an unknown number of times may set its variables to anything.
+    /// Forgets what commands set that run with unknown arguments or an unknown number of times.
     pub(super) fn forget_assigned(&mut self, commands: &[Command]) -> Result<(), NotUnderstood> {
         for command in commands {
             match command {
