@@ -10,9 +10,14 @@ use crate::value::{ModuleName, NotAValue};
 /// Whether the check holds.
 pub fn check(reader: &dyn Reader, facts: &Facts, check: &Check) -> Answer {
     match check {
-        Check::NextBoot { present, absent } => match cmdline::next_boot(reader, facts) {
+        Check::NextBoot { present, absent, before } => match cmdline::next_boot(reader, facts) {
             Reading::Known(line) => {
-                match cmdline::check_line(reader, facts, &line, present, absent) {
+                let carried = cmdline::check_line(reader, facts, &line, present, absent)
+                    .map_err(|wrong| wrong.to_string());
+                // Tools may have made another kernel the default.
+                let mut facts = facts.clone();
+                facts.os.next_kernel = cmdline::next_kernel(reader, &facts);
+                match carried.and_then(|()| cmdline::check_entry(reader, &facts, before.as_ref())) {
                     Ok(()) => Answer::Holds,
                     Err(wrong) => Answer::Not(format!(
                         "the default boot entry is not as it should be: {wrong}"

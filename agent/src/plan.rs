@@ -13,7 +13,7 @@ use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
 
 pub use content::FileContent;
-pub use next_boot::NextBoot;
+pub use next_boot::{EntryBefore, NextBoot};
 pub use waiting::{Pending, PendingInvisible};
 
 /// The name of a kind, as its row in the table says it. (A name of its own keeps serde from borrowing it.)
@@ -69,6 +69,9 @@ pub enum Check {
         present: Vec<String>,
         /// Keys (`name` or `pci=suboption`) that must not be there.
         absent: Vec<String>,
+        /// The entry before the change; `None`: none was known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<EntryBefore>,
     },
     /// The module is live (`/sys/module/NAME/initstate`) or built in.
     ModuleLive {

@@ -80,6 +80,7 @@ pub(super) struct GrubBoot {
     pub image: String,
     pub cmdline: String,
     pub unresolved: Vec<String>,
+    pub initrds: Vec<String>,
 }
 
 impl BlsEntry {
@@ -132,9 +133,18 @@ impl BlsEntry {
         self.field("linux")
     }
 
-    /// `initrd` lines, in file order.
-    pub fn initrds(&self) -> Vec<&str> {
-        self.all("initrd").map(|field| &self.text[field.value.clone()]).collect()
+    /// `efi` or `uki`: a program for the firmware, which may hold a kernel with all that it needs.
+    pub fn efi(&self) -> Option<&str> {
+        self.field("efi").or_else(|| self.field("uki"))
+    }
+
+    /// Files of all `initrd` lines. A variable that is not set is empty (`$tuned_initrd`).
+    pub fn initrds(&self, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+        let lines = self.all("initrd").map(|field| &self.text[field.value.clone()]);
+        let expanded = lines.filter_map(|line| expand(line, lookup));
+        let words = expanded
+            .flat_map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<String>>());
+        words.filter(|word| !word.starts_with('$')).collect()
     }
 
     /// `options` lines, as written.
@@ -189,7 +199,8 @@ impl BlsEntry {
         let words = grub_quote::split(&expanded).map_err(|found| here(found.why))?;
         let unresolved = words.iter().flat_map(|word| word.variables.clone()).collect();
         let cmdline = words.into_iter().map(|word| word.kernel).collect::<Vec<_>>().join(" ");
-        Ok(GrubBoot { image: self.linux().unwrap_or_default().to_owned(), cmdline, unresolved })
+        let image = self.linux().unwrap_or_default().to_owned();
+        Ok(GrubBoot { image, cmdline, unresolved, initrds: self.initrds(lookup) })
     }
 
     /// The text that GRUB expands: the first `options` line, or `default_kernelopts` where expanding that line brings

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::NotUnderstood;
 use super::bls::{self, BlsEntry};
+pub use super::grub_device::Device;
 use super::grub_files::GrubFiles;
 use super::grub_run::{Item, ItemKind, Run};
 use super::grub_script::parse;
@@ -32,6 +33,10 @@ pub struct Entry {
     pub variables: BTreeMap<String, String>,
     /// Variables in it that only GRUB can fill in; they stand as `$name`.
     pub unresolved: Vec<String>,
+    /// Files that are loaded as its initial file system, as GRUB names them.
+    pub initrds: Vec<String>,
+    /// Where image and initial file system are. Of entries from files: where those files are.
+    pub device: Device,
     /// Line in `grub.cfg` (the `linux` line, or `blscfg`).
     pub line: usize,
 }
@@ -152,8 +157,7 @@ fn descend(
     title.push(line.title().unwrap_or_default());
     id.push(line.id().unwrap_or_default());
     if let Line::Item(Item { kind: ItemKind::Submenu(body), .. }) = line {
-        let mut inner = Run::new(run.text, run.around, run.state.for_submenu());
-        inner.functions.clone_from(&run.functions);
+        let mut inner = run.inner(run.state.for_submenu());
         inner.commands(body)?;
         let lines = expand(&inner.items, run.text, run.around)?;
         // Without a rest nothing is chosen inside: `default` is not exported, so a submenu does not see it.
@@ -245,8 +249,9 @@ fn entry(
             let lookup = |name: &str| state.get(name);
             let boot = entry.grub_boot(&lookup)?;
             let line = line_number(run.text, *at);
-            let bls::GrubBoot { image, cmdline, unresolved } = boot;
+            let bls::GrubBoot { image, cmdline, unresolved, initrds } = boot;
             let (others, variables) = (Vec::new(), BTreeMap::new());
+            let device = Device::Own;
             return Ok(Some(Entry {
                 title,
                 id,
@@ -255,14 +260,15 @@ fn entry(
                 others,
                 variables,
                 unresolved,
+                initrds,
+                device,
                 line,
             }));
         }
         Line::Item(item) => item,
     };
     let ItemKind::Entry(body) = &item.kind else { return Ok(None) };
-    let mut inner = Run::new(run.text, run.around, run.state.clone());
-    inner.functions.clone_from(&run.functions);
+    let mut inner = run.inner(run.state.clone());
     inner.commands(body)?;
     if let Some(doubtful) = inner.linux.iter().find(|linux| !linux.certain) {
         let why = "which kernel this entry loads depends on the machine";
@@ -276,6 +282,8 @@ fn entry(
         others: linux.others,
         variables: linux.variables,
         unresolved: linux.unresolved,
+        initrds: linux.initrds,
+        device: linux.device,
         line: line_number(run.text, linux.at),
     }))
 }
@@ -295,8 +303,7 @@ fn collect(
         };
         let (title, id) = (with(titles, line.title()), with(ids, line.id()));
         if let Line::Item(Item { kind: ItemKind::Submenu(body), .. }) = line {
-            let mut inner = Run::new(run.text, run.around, run.state.for_submenu());
-            inner.functions.clone_from(&run.functions);
+            let mut inner = run.inner(run.state.for_submenu());
             inner.commands(body)?;
             collect(&inner, &expand(&inner.items, run.text, run.around)?, &title, &id, all)?;
         } else {

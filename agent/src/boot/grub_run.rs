@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::NotUnderstood;
+use super::grub_device::Device;
 use super::grub_files::GrubFiles;
 use super::grub_script::{Command, DEEPEST, Part, Word};
 use super::grub_test::{Outcome, evaluate};
@@ -47,6 +48,10 @@ pub(super) struct Linux {
     pub variables: BTreeMap<String, String>,
     /// Variables that only GRUB can fill in; they stand as `$name`.
     pub unresolved: Vec<String>,
+    /// Files of the `initrd` commands behind it.
+    pub initrds: Vec<String>,
+    /// Where its files are.
+    pub device: Device,
     pub certain: bool,
     pub at: usize,
 }
@@ -61,6 +66,7 @@ pub(super) struct Run<'a> {
     pub functions: BTreeMap<String, Rc<Vec<Command>>>,
     /// Functions that are being followed.
     running: Vec<String>,
+    pub device: Device,
     certain: bool,
     /// Bytes that may still be made of variables.
     left: usize,
@@ -85,9 +91,19 @@ impl<'a> Run<'a> {
             linux: Vec::new(),
             functions: BTreeMap::new(),
             running: Vec::new(),
+            device: Device::Own,
             certain: true,
             left: MOST_WORK,
             depth: 0,
+        }
+    }
+
+    /// The run of an entry's or submenu's body: functions and device are those of the script around it.
+    pub fn inner(&self, state: State) -> Run<'a> {
+        Run {
+            functions: self.functions.clone(),
+            device: self.device.clone(),
+            ..Run::new(self.text, self.around, state)
         }
     }
 
@@ -198,6 +214,11 @@ impl<'a> Run<'a> {
                 self.push(ItemKind::Bls(self.state.clone()), None, None, at);
             }
             "linux" | "linuxefi" | "linux16" => self.load(&words[1..], at),
+            "initrd" | "initrdefi" | "initrd16" => self.load_initrds(&words[1..]),
+            "search" | "search.fs_uuid" | "search.fs_label" | "search.file" => {
+                self.search(name, &known);
+                return Ok(None);
+            }
             "source" | "configfile" | "." | "normal" | "extract_entries_source" => {
                 self.sourced(words, at)?
             }
@@ -228,6 +249,14 @@ impl<'a> Run<'a> {
         }
     }
 
+    fn search(&mut self, command: &str, arguments: &[&str]) {
+        self.forget_set(arguments);
+        if let Some(device) = Device::searched(command, arguments) {
+            self.state.set("root", None);
+            self.device = if self.certain { device } else { Device::Other };
+        }
+    }
+
     /// `set name=value` or `name=value`.
     fn assign(&mut self, word: Option<&Word>) {
         let Some(word) = word else { return };
@@ -242,6 +271,9 @@ impl<'a> Run<'a> {
             // Doubled forty times, it would take a terabyte.
             let joined = value.zip(more).map(|(value, more)| value + &more);
             value = joined.filter(|value| value.len() <= LONGEST_VALUE);
+        }
+        if name == "root" {
+            self.device = Device::Other;
         }
         self.state.set(name, value);
     }

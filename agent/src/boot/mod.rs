@@ -8,6 +8,7 @@ pub mod bls;
 pub mod grub_bls;
 pub mod grub_cfg;
 pub mod grub_default;
+mod grub_device;
 pub mod grub_files;
 pub mod grub_quote;
 mod grub_run;

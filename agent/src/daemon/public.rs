@@ -153,8 +153,10 @@ fn action(action: &mut Action) {
                 masked(argv);
             }
         }
-        Action::Verify(crate::plan::Check::NextBoot { present, absent }) => {
+        Action::Verify(crate::plan::Check::NextBoot { present, absent, before }) => {
             masked(present.iter_mut().chain(absent));
+            // What others put on the line.
+            *before = None;
         }
         _ => {}
     }

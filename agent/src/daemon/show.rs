@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::daemon::backoff::{CLEARS, Contested, Failed};
 use crate::daemon::checks::{Checked, counted};
 use crate::daemon::status::{RebootStatus, State, Status, Verdict};
+use crate::kind::cmdline::NEXT_KERNEL;
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootPolicy};
 use crate::reboot::state::{CALLED_OFF, Reason, RebootState};
@@ -150,6 +151,9 @@ pub fn reboot(status: &Status) -> String {
             pending.subject,
             when(pending.effect)
         );
+    }
+    if let Some(kernel) = status.facts.get(NEXT_KERNEL) {
+        let _ = writeln!(out, "  starts  Linux {kernel}, not the running kernel");
     }
     let policy = match reboot.policy {
         Some(RebootPolicy::Never) => "never: an operator reboots this host",

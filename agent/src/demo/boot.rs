@@ -164,6 +164,7 @@ fn rhel(spec: &HostSpec, snapshot: &mut Snapshot, kernelopts: bool) -> String {
              grub_arg --unrestricted\ngrub_class rhel\n"
         );
         put(snapshot, &format!("/boot/loader/entries/{MACHINE_ID}-{kernel}.conf"), &entry);
+        snapshot.insert(&format!("/boot/initramfs-{kernel}.img"), Node::Present);
     }
     let kernelopts = if kernelopts { format!("kernelopts={line}\n") } else { String::new() };
     let saved = format!("saved_entry={MACHINE_ID}-{}\n{kernelopts}boot_success=0\n", spec.kernel);
@@ -231,6 +232,9 @@ fn systemd_boot(spec: &HostSpec, snapshot: &mut Snapshot, uki: bool) -> String {
              linux /{MACHINE_ID}/{kernel}/linux\ninitrd /{MACHINE_ID}/{kernel}/initrd.img-{kernel}\n"
         );
         put(snapshot, &format!("/boot/efi/loader/entries/{MACHINE_ID}-{kernel}.conf"), &entry);
+        for file in ["linux".to_owned(), format!("initrd.img-{kernel}")] {
+            snapshot.insert(&format!("/boot/efi/{MACHINE_ID}/{kernel}/{file}"), Node::Present);
+        }
     }
     tools(snapshot, &["bin/bootctl", "bin/kernel-install", "sbin/update-initramfs"]);
     if spec.running {
@@ -264,6 +268,9 @@ fn ostree(spec: &HostSpec, snapshot: &mut Snapshot, tool: &str) -> String {
         join(&usual, &spec.cmdline)
     );
     put(snapshot, "/boot/loader.1/entries/ostree-1.conf", &entry);
+    for file in [format!("vmlinuz-{kernel}"), format!("initramfs-{kernel}.img")] {
+        snapshot.insert(&format!("/boot/ostree/{system}/{file}"), Node::Present);
+    }
     snapshot.insert("/boot/loader", Node::Link("loader.1".to_owned()));
     snapshot.insert("/sysroot/ostree", Node::Dir(None));
     snapshot.insert("/usr/lib/bootc/kargs.d", Node::Dir(None));

@@ -9,8 +9,8 @@ use std::path::Path;
 use crate::host::snapshot::{Node, Snapshot};
 
 /// Write every node below `directory`, which must exist. Config space becomes a file of its full length, zero where
-/// nothing was recorded. What was denied, failed or absent is left out; a file of which only the start or the
-/// presence is known holds that much.
+/// nothing was recorded. What was denied, failed or absent is left out; a file of which only the start is
+/// known holds that much, and one of which only the presence is known an empty line.
 pub fn write_tree(snapshot: &Snapshot, directory: &Path) -> io::Result<()> {
     for (path, node) in snapshot.nodes() {
         let target = directory.join(path.trim_start_matches('/'));
@@ -27,7 +27,8 @@ pub fn write_tree(snapshot: &Snapshot, directory: &Path) -> io::Result<()> {
                 }
                 fs::write(&target, bytes)?;
             }
-            Node::Present => fs::write(&target, b"")?,
+            // An empty file would be another one: an empty kernel image does not boot.
+            Node::Present => fs::write(&target, b"\n")?,
             Node::Absent | Node::Denied | Node::Failed(_) => {}
         }
     }

@@ -13,7 +13,7 @@ use crate::host::write::DirWriter;
 use crate::host::{HostKind, Reader, Writer};
 use crate::kind::cmdline;
 use crate::ledger::{self, Ledger};
-use crate::plan::Check;
+use crate::plan::{Check, NextBoot};
 use crate::revert::{self, RevertPlan, RevertReport, Step};
 
 /// The host that is changed.
@@ -110,7 +110,8 @@ pub fn apply(
     let reader = target.reader();
     let after = prepare(&reader, request).map(|mut after| {
         still_in_effect = in_effect_until_boot(&reader, &after.facts, &owned);
-        if !still_in_effect.is_empty() {
+        let is_unsound = matches!(after.plan.next_boot, NextBoot::Unsound { .. });
+        if !still_in_effect.is_empty() && !is_unsound {
             after.plan.reboot = after.plan.reboot.max(before.plan.reboot);
         }
         after

@@ -22,7 +22,7 @@ use crate::facts::{CpuVendor, Depth, Facts};
 use crate::host::{HostKind, Reader, Reading};
 use crate::kind::{self, Context, KINDS, cmdline};
 use crate::ledger::Ledger;
-use crate::plan::{Change, Deferred, Effect, KindPlan, Plan, RebootNeed};
+use crate::plan::{Change, Deferred, Effect, KindPlan, NextBoot, Plan, RebootNeed};
 use crate::profile::model::Profile;
 
 /// What planning came to.
@@ -85,8 +85,14 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
     if facts.host != HostKind::Live {
         defer_live_changes(facts.host, &mut body.changes);
     }
-    let reboot = reboot_need(facts.host, &body);
-    let next_boot = cmdline::soundness(reader, facts);
+    let found = cmdline::soundness(reader, facts);
+    let next_boot = found.next_boot();
+    let need = reboot_need(facts.host, &body);
+    cmdline::report_soundness(&found, facts, need != RebootNeed::None, &mut body);
+    let reboot = match may_ask_for_reboot(&next_boot, reader, facts) {
+        true => need,
+        false => RebootNeed::None,
+    };
     Outcome { plan: Plan { profile: profile.name.clone(), body, reboot, next_boot }, desired }
 }
 
@@ -126,6 +132,16 @@ fn reboot_need(host: HostKind, body: &KindPlan) -> RebootNeed {
         body.changes.iter().filter(|change| change.deferred.is_none()).map(|change| change.effect);
     let pending = body.pending.iter().map(|pending| pending.effect);
     planned.chain(pending).map(need_of).max().unwrap_or(RebootNeed::None)
+}
+
+/// Whether a plan may ask for a reboot: not into an entry that is known to fail, and not while a loader whose entries bedplate
+/// reads does not show which line it starts.
+fn may_ask_for_reboot(next_boot: &NextBoot, reader: &dyn Reader, facts: &Facts) -> bool {
+    match next_boot {
+        NextBoot::Sound => true,
+        NextBoot::Unknown { .. } => !cmdline::is_line_lost(reader, facts),
+        NextBoot::Unsound { .. } => false,
+    }
 }
 
 /// What the host waits for now: what is written already and counts with the next boot. What is still to be written asks for

@@ -277,6 +277,11 @@ impl Reader for DirReader {
         Ok(links)
     }
 
+    fn is_locked(&self, path: &str) -> Result<bool, ReadError> {
+        let (fd, _) = self.open_file(path)?;
+        file::is_locked(&fd).map_err(|errno| error(path, errno))
+    }
+
     fn exists(&self, path: &str) -> Result<bool, ReadError> {
         let found = match self.root {
             Root::Live => {

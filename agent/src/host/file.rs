@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::fcntl::{AT_FDCWD, FcntlArg, OFlag, fcntl, openat};
+use nix::libc::{F_RDLCK, F_UNLCK, SEEK_SET, flock};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 
 /// Why what is there is not opened.
@@ -18,6 +19,21 @@ pub(super) enum NotOpened<E> {
     Directory,
     /// It is a pipe, a socket or a device.
     Special,
+}
+
+/// Whether another process holds a lock for writing. The lock is asked about and never taken: a package manager that finds it
+/// taken gives up.
+pub(super) fn is_locked(file: &OwnedFd) -> std::result::Result<bool, Errno> {
+    let narrow = |value: i32| i16::try_from(value).map_err(|_| Errno::EINVAL);
+    let mut lock = flock {
+        l_type: narrow(F_RDLCK)?,
+        l_whence: narrow(SEEK_SET)?,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    fcntl(file, FcntlArg::F_GETLK(&mut lock))?;
+    Ok(i32::from(lock.l_type) != F_UNLCK)
 }
 
 /// Opens a regular file for reading: what was looked at is what is opened, whatever has its name by then. `open` opens the

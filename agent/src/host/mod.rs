@@ -152,6 +152,12 @@ pub trait Reader {
     /// Whether something is there (symlinks followed inside the host).
     fn exists(&self, path: &str) -> Result<bool, ReadError>;
 
+    /// Whether another process holds a lock for writing on a file (fcntl(2)); a recording knows of none.
+    fn is_locked(&self, path: &str) -> Result<bool, ReadError> {
+        let _ = path;
+        Ok(false)
+    }
+
     /// Open one function's config space for positioned reads.
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError>;
 

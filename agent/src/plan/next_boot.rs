@@ -21,6 +21,17 @@ pub enum NextBoot {
     },
 }
 
+/// The default boot entry before a change, as far as the change must not lose it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct EntryBefore {
+    /// Arguments that stay.
+    pub arguments: Vec<String>,
+    /// `root=`.
+    pub root: Option<String>,
+    /// Whether an initial file system is loaded.
+    pub initrd: bool,
+}
+
 impl NextBoot {
     /// Whether the machine can be expected to come back from a reboot.
     pub fn is_sound(&self) -> bool {

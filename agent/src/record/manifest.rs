@@ -12,8 +12,8 @@ use crate::facts::{
 };
 use crate::host::{Reader, module, old_copy};
 use crate::kernel_log;
-use crate::kind::KINDS;
 use crate::kind::RecordMode::{self, Names, Presence, Whole};
+use crate::kind::{KINDS, cmdline};
 use crate::ledger::Ledger;
 use crate::nccl::library::Library;
 
@@ -74,6 +74,10 @@ pub fn read_all(recorder: &Recorder) {
         ledger.unfinished().for_each(|path| drop(recorder.exists(&old_copy::path(path))));
     }
     let _ = recorder.default_routes();
+    // What the default boot entry loads.
+    let mut booting = facts.clone();
+    booting.os.next_kernel = cmdline::next_kernel(recorder, &booting);
+    let _ = cmdline::soundness(recorder, &booting);
     // What is near to what (`topology`).
     let _ = placement::nodes(recorder);
     of_kernel_log(recorder);

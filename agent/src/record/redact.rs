@@ -104,8 +104,11 @@ pub fn snapshot(snapshot: &Snapshot, with_identifiers: bool) -> (Snapshot, Redac
             Node::File(bytes) | Node::Start(bytes) => {
                 let kept = file(bytes, &mut words, &mut serials);
                 redactions.note(path, bytes, kept.as_deref(), &words);
-                // What is kept of a beginning is all that is read of it.
-                kept.map_or(Node::Present, Node::File)
+                // Readers read no more of a beginning than is kept. An empty file has nothing to hide.
+                match kept {
+                    None if bytes.is_empty() => Node::File(Vec::new()),
+                    kept => kept.map_or(Node::Present, Node::File),
+                }
             }
             Node::Link(text) => Node::Link(words.identities(text)),
             Node::Dir(Some(entries)) => {

@@ -11,7 +11,7 @@ use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
 use crate::apply::plan_line;
 use crate::facts::names::Names;
 use crate::plan::allowed::PROFILE;
-use crate::plan::{Change, Effect, Item, Plan, RebootNeed, Why};
+use crate::plan::{Change, Effect, Item, NextBoot, Plan, RebootNeed, Why};
 use crate::visible::one_line;
 
 /// How much to say.
@@ -228,6 +228,20 @@ pub(super) fn count(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
+/// No reboot is asked for: nothing needs one, or the machine may not come back from it.
+fn no_reboot(plan: &Plan) -> String {
+    let is_reported = plan.body.unknowns.iter().any(|unknown| {
+        ["boot entry", "next boot's command line"].contains(&unknown.subject.as_str())
+    });
+    match &plan.next_boot {
+        NextBoot::Unsound { .. } => paint(BAD, "do not reboot: the default boot entry is broken"),
+        NextBoot::Unknown { .. } if is_reported => {
+            paint(WARN, "do not reboot: the default boot entry is not known")
+        }
+        _ => "no reboot needed".to_owned(),
+    }
+}
+
 /// The last line: counts, blockers, the reboot.
 pub fn summary(plan: &Plan) -> String {
     let body = &plan.body;
@@ -258,7 +272,7 @@ pub fn summary(plan: &Plan) -> String {
         parts.push(paint(WARN, &format!("{} unknown", body.unknowns.len())));
     }
     let reboot = match plan.reboot {
-        RebootNeed::None => "no reboot needed".to_owned(),
+        RebootNeed::None => no_reboot(plan),
         RebootNeed::Reboot => paint(WARN, "a reboot is needed"),
         RebootNeed::Cold => paint(
             WARN,

@@ -15,6 +15,7 @@ use crate::host::{Cause, KernelLog, Reader, Reading, Reason, module};
 use crate::kernel_log;
 use crate::kind::acs::Resolved;
 use crate::kind::cmdline::show::Shown;
+use crate::kind::cmdline::{self, Soundness};
 use crate::nccl::library::Library;
 use crate::plan::Plan;
 use crate::topology::Topology;
@@ -27,6 +28,8 @@ const MELLANOX: u16 = 0x15b3;
 pub struct Observed {
     /// The kernel command line in its states.
     pub command_line: Shown,
+    /// Whether the default boot entry can be expected to boot.
+    pub boot_entry: Soundness,
     /// Arguments of the running kernel and of the next boot that a lint knows.
     pub suspect: Vec<Suspect>,
     /// Errors that GPUs, RDMA NICs and the ports above them have reported; `Absent`: not counted.
@@ -82,6 +85,7 @@ impl Observed {
             modules.map(|module| (module.clone(), is_loaded(reader, &module))).collect();
         let mut observed = Observed {
             command_line,
+            boot_entry: cmdline::soundness(reader, facts),
             suspect,
             aer: BTreeMap::new(),
             window: BTreeMap::new(),

@@ -50,6 +50,7 @@ pub static CHECKS: &[Check] = &[
     firmware::ARI,
     pcie::RELAXED_ORDERING,
     pcie::MRRS,
+    cmdline::BOOT_ENTRY,
     cmdline::STATES,
     cmdline::HARMFUL,
     modules::LEFTOVERS,

@@ -117,7 +117,7 @@ fn keep(token: &str, verified: bool) -> Change {
     change(
         "cmdline",
         token,
-        vec![tool, Action::Verify(Check::NextBoot { present, absent: Vec::new() })],
+        vec![tool, Action::Verify(Check::NextBoot { present, absent: Vec::new(), before: None })],
     )
 }
 

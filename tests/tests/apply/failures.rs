@@ -165,6 +165,7 @@ fn a_failed_change_blocks_only_what_needs_it() {
     first.actions.push(Action::Verify(Check::NextBoot {
         present: vec!["not=there".into()],
         absent: vec![],
+        before: None,
     }));
     let mut second = change("cmdline", "second", write("/etc/second"));
     second.needs = vec![first.id.clone()];

@@ -109,7 +109,11 @@ pub fn update_grub() -> Action {
 }
 
 pub fn next_boot() -> Action {
-    Action::Verify(Check::NextBoot { present: vec![TOKEN.into()], absent: vec!["pci".into()] })
+    Action::Verify(Check::NextBoot {
+        present: vec![TOKEN.into()],
+        absent: vec!["pci".into()],
+        before: None,
+    })
 }
 
 /// The replacement of one file, if it is not as wanted.
@@ -149,7 +153,7 @@ pub fn plan(machine: &Machine, ledger: &Ledger) -> Plan {
 }
 
 fn boot_check() -> Check {
-    Check::NextBoot { present: vec![TOKEN.into()], absent: vec!["pci".into()] }
+    Check::NextBoot { present: vec![TOKEN.into()], absent: vec!["pci".into()], before: None }
 }
 
 fn vfs(machine: &Machine) -> Option<Change> {
@@ -189,7 +193,7 @@ pub fn register(machine: &Machine) -> u16 {
 pub fn check(check: &Check, reader: &dyn Reader) -> Answer {
     let holds = |so: bool, why: &str| if so { Answer::Holds } else { Answer::Not(why.to_owned()) };
     match check {
-        Check::NextBoot { present, absent } => {
+        Check::NextBoot { present, absent, .. } => {
             let text = reader.text(GRUB_CFG).unwrap_or_default();
             let right = present.iter().all(|token| text.contains(token.as_str()))
                 && !absent.iter().any(|key| text.contains(&format!("{key}=")));

@@ -18,7 +18,7 @@ pub const PENDING: &str =
 pub const BLOCKED: &str = "machine = \"plain\"\nloader = \"none\"\n";
 /// All is as it should be, as far as an ordinary user can see.
 pub const UNSEEN: &str = "machine = \"plain\"\niommu = \"passthrough\"\ncmdline = \"intel_iommu=on iommu=pt\"\n\
-                          remove = [\"/boot/grub/grub.cfg\"]\n";
+                          denied = [\"/boot/grub/grub.cfg\"]\n";
 
 /// Commands named in a help text.
 fn subcommands(help: &str) -> Vec<String> {

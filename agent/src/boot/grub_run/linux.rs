@@ -29,9 +29,20 @@ impl Run<'_> {
             image,
             variables: known_variables(&self.state, words),
             unresolved: open,
+            initrds: Vec::new(),
+            device: self.device.clone(),
             certain: self.certain,
             at,
         });
+    }
+
+    /// Notes the files that are handed to the kernel as its initial file system.
+    pub(super) fn load_initrds(&mut self, words: &[Word]) {
+        let files = self.state.expand(words).into_iter().map(|word| word.shown);
+        let files: Vec<String> = files.filter(|file| !file.is_empty()).collect();
+        if let Some(linux) = self.linux.last_mut() {
+            linux.initrds.extend(files);
+        }
     }
 }
 

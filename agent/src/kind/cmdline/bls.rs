@@ -17,7 +17,7 @@ use crate::plan::Action;
 use loader::Loader;
 
 /// Entry directory (Boot Loader Specification, $BOOT is /boot on these systems).
-const ENTRIES: &str = "/boot/loader/entries";
+pub const ENTRIES: &str = "/boot/loader/entries";
 const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
 const DEFAULT_GRUB: &str = "/etc/default/grub";
 
@@ -100,6 +100,11 @@ fn next(reader: &dyn Reader) -> Reading<CommandLine> {
 /// The kernel image of the entry that boots by default, as GRUB names it.
 pub fn image(reader: &dyn Reader) -> Reading<String> {
     of_default(reader, Loader::image)
+}
+
+/// Image and initial file systems of the same entry, as GRUB names them.
+pub fn loaded_files(reader: &dyn Reader) -> Reading<(String, Vec<String>)> {
+    of_default(reader, Loader::files)
 }
 
 /// What makes both states satisfy the edit.

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::files::{self, replace, verify};
 use super::menu::Menu;
-use super::{Context, Observed, Obstacle, Steps};
+use super::{Context, NAME, Observed, Obstacle, Steps};
+use crate::boot::grub_cfg::Device;
 use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, MAIN};
 use crate::boot::grub_quote;
 use crate::boot::shell::Shell;
@@ -79,9 +80,19 @@ pub const RHEL: Family = Family {
 fn family(boot: &BootLoader) -> &'static Family {
     match boot {
         BootLoader::GrubSuse => &SUSE,
-        BootLoader::GrubRhel => &RHEL,
+        BootLoader::GrubRhel | BootLoader::GrubBls => &RHEL,
         _ => &DEBIAN,
     }
+}
+
+/// The menus that GRUB reads; none where no tool generates them or they cannot be told apart.
+pub fn menu_paths(reader: &dyn Reader, boot: &BootLoader) -> Vec<String> {
+    let is_grub = matches!(
+        boot,
+        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse | BootLoader::GrubBls
+    );
+    let paths = is_grub.then(|| family(boot).configurations(reader).unwrap_or_default());
+    paths.unwrap_or_default()
 }
 
 impl Family {
@@ -112,7 +123,17 @@ fn next(reader: &dyn Reader, family: &Family) -> Reading<CommandLine> {
 
 /// The kernel image of the entry that boots by default, as GRUB names it.
 pub fn image(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
-    of_default(reader, family(&facts.boot), Menu::image)
+    of_default(reader, family(&facts.boot), |menu| menu.entry().map(|entry| entry.image))
+}
+
+/// Image, initial file systems and device of the same entry, and whether some entry of its menu has an initial file system.
+pub fn loaded_files(
+    reader: &dyn Reader,
+    facts: &Facts,
+) -> Reading<(String, Vec<String>, Device, bool)> {
+    of_default(reader, family(&facts.boot), |menu| {
+        menu.entry().map(|entry| (entry.image, entry.initrds, entry.device, menu.has_initrds()))
+    })
 }
 
 /// A property of the default entry, by every configuration that counts.
@@ -149,25 +170,29 @@ pub fn variables(reader: &dyn Reader, facts: &Facts) -> BTreeMap<String, String>
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     files::carried_by_grub(context)?;
     let family = family(&context.facts.boot);
-    passed_over(context.reader, family, edit)?;
+    passed_over(context, family, edit)?;
     let mut actions = edit_files(context.reader, family, edit)?;
     let subject = match actions.as_slice() {
         [] => "boot configuration".to_owned(),
         _ => family.own().unwrap_or_else(|| MAIN.to_owned()),
     };
     for configuration in family.configurations(context.reader)? {
-        actions.push(regenerate(context, family, &configuration)?);
+        actions.push(regenerate(context, &configuration)?);
     }
     actions.push(verify(context));
     Ok(Steps { subject, actions, disrupts: Vec::new() })
 }
 
 /// Refused here, because the check after the regeneration would refuse it each time.
-fn passed_over(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<(), Obstacle> {
+fn passed_over(context: &Context, family: &Family, edit: &Edit) -> Result<(), Obstacle> {
+    let reader = context.reader;
+    // What a tool of an earlier run left half done says nothing of what it makes when it runs to its end.
+    let is_owed = context.ledger.owed.iter().any(|tool| tool.kind == NAME);
     let configured = read(reader, family, &mut Vec::new());
     for path in family.configurations(reader)? {
         let Ok(menu) = Menu::read(reader, &path) else { continue };
-        let found = menu.undecided().or_else(|| menu.by_chance(edit)).or_else(|| {
+        let undecided = menu.undecided().filter(|_| !is_owed);
+        let found = undecided.or_else(|| menu.by_chance(edit)).or_else(|| {
             let configured = configured.known()?;
             menu.passed_over(configured, edit).or_else(|| menu.by_variable(edit))
         });
@@ -176,7 +201,12 @@ fn passed_over(reader: &dyn Reader, family: &Family, edit: &Edit) -> Result<(), 
     Ok(())
 }
 
-fn regenerate(context: &Context, family: &Family, configuration: &str) -> Result<Action, Obstacle> {
+/// The tool that makes a menu from the configuration.
+///
+/// # Errors
+/// When it is not installed.
+pub fn regenerate(context: &Context, configuration: &str) -> Result<Action, Obstacle> {
+    let family = family(&context.facts.boot);
     let there = family.tools.iter().find(|(proof, _)| context.reader.exists(proof) == Ok(true));
     let (_, argv) = match (there, family.tools.first()) {
         (Some(tool), _) => tool,

@@ -55,6 +55,11 @@ fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
 
 /// The entry that systemd-boot starts by default.
 pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
+    placed_entry(reader).map(|(_, entry)| entry)
+}
+
+/// The same, with the mount point of the partition that its paths are on.
+pub fn placed_entry(reader: &dyn Reader) -> Reading<(&'static str, BlsEntry)> {
     for mount in BOOT_MOUNTS {
         let files = match entry_files(reader, &format!("{mount}/loader/entries")) {
             Ok(files) if files.is_empty() => continue,
@@ -70,7 +75,7 @@ pub fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
         };
         let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
         return match systemd_default(&entries, &patterns) {
-            Some(entry) => Reading::Known(entry.clone()),
+            Some(entry) => Reading::Known((mount, entry.clone())),
             None => {
                 Reading::unknown(format!("no entry of {mount}/loader/entries can be the default"))
             }

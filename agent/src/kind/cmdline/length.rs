@@ -208,7 +208,8 @@ fn device(context: &Context) -> String {
 }
 
 fn initrds(entry: &BlsEntry) -> String {
-    let each = entry.initrds().into_iter().map(|path| format!("initrd={path}"));
+    let each =
+        entry.initrds(&|_| Some(String::new())).into_iter().map(|path| format!("initrd={path}"));
     each.collect::<Vec<_>>().join(" ")
 }
 

@@ -110,10 +110,10 @@ impl Menu {
         })
     }
 
-    /// The kernel image of the same entry, as GRUB names it.
-    pub fn image(&self) -> Reading<String> {
+    /// The same entry, whole.
+    pub fn entry(&self) -> Reading<Entry> {
         match self.around(default_entry) {
-            Ok(entry) => Reading::Known(entry.image),
+            Ok(entry) => Reading::Known(entry),
             Err(error) => Reading::unknown(format!("{}:{}: {}", self.path, error.line, error.why)),
         }
     }
@@ -121,6 +121,12 @@ impl Menu {
     /// Values of the variables in the line of the same entry, as far as they are known.
     pub fn variables(&self) -> BTreeMap<String, String> {
         self.around(default_entry).map(|entry| entry.variables).unwrap_or_default()
+    }
+
+    /// Whether some entry loads an initial file system; `false` where the menu cannot be followed.
+    pub fn has_initrds(&self) -> bool {
+        let all = self.around(entries).unwrap_or_default();
+        all.iter().any(|entry| !entry.initrds.is_empty())
     }
 
     /// Why regenerating cannot help: the default entry lacks what the edit asks for and does not get its arguments from

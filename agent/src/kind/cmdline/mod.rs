@@ -3,11 +3,15 @@
 //! here the two meet the host. One file a back end, one row each in `backend`.
 
 mod bls;
+mod boot_entry;
+mod change;
 mod check_line;
 mod chosen;
 pub mod diagnosis;
 pub mod effective;
+mod entry_before;
 mod files;
+mod generated;
 mod grace;
 mod groups;
 mod grub;
@@ -17,15 +21,21 @@ mod iommu_after;
 mod iommu_off;
 mod kernel_install;
 mod length;
+mod loader_path;
 mod menu;
+mod mounts;
+mod next_drivers;
 mod next_kernel;
 mod no_iommu;
 mod once;
 mod ostree;
 mod owed;
 mod owned;
+mod package_lock;
 mod paths;
+mod repair;
 mod resolve;
+mod root_device;
 pub(crate) mod section;
 pub mod show;
 mod situation;
@@ -35,24 +45,30 @@ mod tuned;
 mod wanted_edit;
 
 pub use check_line::{WrongLine, check_line};
+pub use entry_before::check as check_entry;
 pub use grace::{Superchip, superchip};
 pub use hugepages::asked as huge_pages;
 pub use iommu_after::{iommu_after, iommu_now};
 pub use iommu_off::{iommu_off, iommu_off_by_others};
-pub use next_kernel::next_kernel;
+pub use mounts::{FSTAB, MOUNTINFO, recorded_fstab, recorded_mount};
+pub use next_kernel::{next_kernel, other_kernel};
 pub use once::lasting_kernel;
 pub use ostree::KARGS_FILE as BOOTC_KARGS;
-pub use soundness::soundness;
+pub use paths::NEXT_KERNEL;
+pub use soundness::{
+    BOOT_PARAMS, Soundness, recorded_boot_params, report as report_soundness, soundness,
+};
 
 use super::{Context, Kind};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, fold_name, iommu_passthrough};
 use crate::desired::DesiredCmdline;
 use crate::facts::{Arch, BootLoader, Facts};
-use crate::host::{Reader, Reading};
-use crate::plan::{Action, Blocker, Change, Effect, KindPlan, Note, Pending};
+use crate::host::{self, Reader, Reading};
+use crate::plan::{Action, Blocker, Effect, KindPlan, Note, Pending};
 use diagnosis::{Cause, Seen};
+use generated::Generated;
 use owed::Owed;
-use wanted_edit::{edit, needed};
+use wanted_edit::edit;
 
 /// The row of the table of kinds.
 pub const KIND: Kind = Kind {
@@ -168,26 +184,29 @@ fn plan(context: &Context) -> KindPlan {
     }
     if let Some(obstacle) = too_many_hugepages(wanted, arch, context.facts) {
         block(&mut section, obstacle);
-    } else if !owed.is_due() && !comparison.needs_change() {
+        return section;
+    }
+    let lost = match generated::state(context, &observed, owed.is_due()) {
+        Generated::Usable => None,
+        Generated::Lost(lost) => Some(lost),
+        Generated::Blocked(obstacle) => {
+            block(&mut section, obstacle);
+            return section;
+        }
+    };
+    if lost.is_none() && !owed.is_due() && !comparison.needs_change() {
         if let Err(obstacle) = length::check_unchanged(context, &edit, &observed) {
             block(&mut section, obstacle);
         }
     } else if !refused {
-        // What a kernel default already satisfies is not written: the plan must not do what it does not show.
-        let steps = needed(wanted, arch, context, &comparison).and_then(|edit| {
-            tuned.as_ref().map_or(Ok(()), |tuned| tuned.check(&edit, context))?;
-            length::check_changed(context, &edit, &observed)?;
-            (backend.steps)(context, &edit)
-        });
-        match steps {
-            Ok(steps) => {
-                section.paid = owed.paid(Some((&change_id(&steps), &steps)));
-                let mut change = change(wanted, context, &comparison, steps);
-                change.items.extend(owed.items());
-                section.changes.push(change);
-            }
-            Err(obstacle) => block(&mut section, obstacle),
-        }
+        let due = change::Due {
+            comparison: &comparison,
+            observed: &observed,
+            tuned: tuned.as_ref(),
+            lost: lost.as_ref(),
+            owed: &owed,
+        };
+        change::plan(context, &due, &backend, &mut section);
     }
     section
 }
@@ -235,31 +254,6 @@ pub fn arch(facts: &Facts) -> Arch {
     facts.arch.known().copied().unwrap_or(Arch::X86_64)
 }
 
-fn change(
-    wanted: &DesiredCmdline,
-    context: &Context,
-    comparison: &states::Comparison,
-    steps: Steps,
-) -> Change {
-    let items = comparison.items(wanted);
-    Change {
-        id: change_id(&steps),
-        kind: NAME,
-        subject: steps.subject,
-        effect: comparison.effect(),
-        items,
-        actions: steps.actions,
-        disrupts: steps.disrupts,
-        needs: Vec::new(),
-        owns: Some(owned::owns(wanted, context)),
-        deferred: None,
-    }
-}
-
-fn change_id(steps: &Steps) -> String {
-    format!("{NAME}/{}", steps.subject.trim_start_matches('/'))
-}
-
 /// The class of boot that arguments wait for, one table. An IOMMU that a kexec leaves running is carried over by the next
 /// kernel, translation tables and all, and so are bridge windows, ACS bits and VFs (handbook §2.4): arguments of the IOMMU
 /// and of PCI count for certain only when the machine has gone through its firmware. Others need no more than a kernel
@@ -282,6 +276,17 @@ pub fn next_boot(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
     match backend(&facts.boot) {
         Ok(backend) => (backend.observe)(reader, facts).next,
         Err(obstacle) => Reading::unknown(obstacle.reason),
+    }
+}
+
+/// Whether bedplate reads the entries of this machine's loader and does not know the default one's line. A line that a
+/// recording lacks is not lost: its host knows it.
+pub fn is_line_lost(reader: &dyn Reader, facts: &Facts) -> bool {
+    let Ok(backend) = backend(&facts.boot) else { return false };
+    match (backend.observe)(reader, facts).next {
+        Reading::Known(_) => false,
+        Reading::Absent => true,
+        Reading::Unknown(why) => why.cause != host::Cause::NotRecorded,
     }
 }
 

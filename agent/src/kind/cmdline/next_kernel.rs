@@ -5,7 +5,7 @@ use super::{bls, grub, kernel_install, ostree};
 use crate::boot::bls::BlsEntry;
 use crate::boot::uki;
 use crate::facts::{BootLoader, Facts};
-use crate::host::{Reader, Reading};
+use crate::host::{HostKind, Reader, Reading};
 
 /// What kernel images are called before their release.
 const IMAGES: [&str; 6] = ["vmlinuz-", "vmlinux-", "Image-", "linux-", "kernel-", "bzImage-"];
@@ -34,6 +34,12 @@ pub fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
         Reading::Known(image) => named(&image, facts),
         other => other,
     }
+}
+
+/// The kernel of the next boot and the running one, where they differ.
+pub fn other_kernel(facts: &Facts) -> Option<(&str, &str)> {
+    let (next, running) = (facts.os.next_kernel.known()?, facts.os.kernel.known()?);
+    (next != running && facts.host != HostKind::Image).then_some((next, running))
 }
 
 /// Systems that come as one image (Talos) have one kernel: where that is what runs, it is what boots.

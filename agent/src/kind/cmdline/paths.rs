@@ -16,6 +16,9 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
     ("/etc/default/grub.d/*", RecordMode::Whole),
     ("/etc/grub.d", RecordMode::Names),
     ("/etc/sysconfig/bootloader", RecordMode::Whole),
+    ("/etc/fstab", RecordMode::Whole),
+    ("/etc/systemd/system/*.mount", RecordMode::Presence),
+    ("/proc/self/mountinfo", RecordMode::Whole),
     ("/boot", RecordMode::Names),
     ("/boot/grub", RecordMode::Names),
     ("/boot/grub/*.cfg", RecordMode::Whole),
@@ -95,6 +98,9 @@ pub const OWNS: Owns = Owns {
     ..Owns::NONE
 };
 
+/// The label of the kernel that the next boot starts, where another one runs.
+pub const NEXT_KERNEL: &str = "next-kernel";
+
 /// Where boot loaders keep their configuration and entries.
 pub fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
     let mut watch = Watch::directories(&[
@@ -106,6 +112,7 @@ pub fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
         "/boot/grub2",
         "/boot/loader/entries",
         "/boot/efi/loader/entries",
+        "/boot",
     ]);
     if let (BootLoader::GrubRhel | BootLoader::GrubBls, Some(id)) =
         (&facts.boot, facts.os.id.known())
@@ -115,10 +122,14 @@ pub fn watch(_: &dyn Declared, facts: &Facts) -> Watch {
     watch
 }
 
-/// How the IOMMU treats the devices of this host, by their groups.
+/// How the IOMMU treats the devices of this host, by their groups, and the kernel of the next boot where it is another one.
 pub fn labels(facts: &Facts, reader: &dyn Reader) -> Vec<(&'static str, String)> {
+    let mut labels = Vec::new();
+    if let Some((next, _)) = super::other_kernel(facts) {
+        labels.push((NEXT_KERNEL, next.to_owned()));
+    }
     if facts.pci.known().is_none() {
-        return Vec::new();
+        return labels;
     }
     let groups = groups(reader, facts);
     let mode = match (groups.unread, groups.types.keys().collect::<Vec<_>>().as_slice()) {
@@ -128,5 +139,6 @@ pub fn labels(facts: &Facts, reader: &dyn Reader) -> Vec<(&'static str, String)>
         (_, []) => "unknown",
         _ => "mixed",
     };
-    vec![("iommu", mode.to_owned())]
+    labels.push(("iommu", mode.to_owned()));
+    labels
 }

@@ -324,16 +324,14 @@ fn one(context: &Context, comparison: &Comparison, index: usize, section: &mut K
     };
     match (satisfied(&configured), satisfied(&next), satisfied(&running)) {
         (Some(false), ..) | (_, Some(false), _) => {}
-        // Files are right (or not there, or not readable) and the kernel is older than they are.
-        (Some(true), _, Some(false)) | (_, Some(true), Some(false)) => {
-            section.pending.push(Pending {
-                kind: NAME,
-                effect: super::effect_of(shown.entries.iter().map(String::as_str)),
-                running: running.and_then(|finding| found(&finding.status)),
-                next: next.or(configured).and_then(|finding| shown_as(&finding)),
-                subject,
-            })
-        }
+        // Files are right and the kernel is older than they are. An entry that is not known promises nothing.
+        (_, Some(true), Some(false)) => section.pending.push(Pending {
+            kind: NAME,
+            effect: super::effect_of(shown.entries.iter().map(String::as_str)),
+            running: running.and_then(|finding| found(&finding.status)),
+            next: next.or(configured).and_then(|finding| shown_as(&finding)),
+            subject,
+        }),
         (_, _, Some(false)) => {}
         // Nothing is claimed to be gone from a configuration that cannot be followed.
         _ if shown.key.is_none() && comparison.in_part() => {}

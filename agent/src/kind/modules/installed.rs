@@ -39,6 +39,11 @@ pub fn installed(reader: &dyn Reader, facts: &Facts, module: &ModuleName) -> Ins
         }
         return Installed::Unknown("no kernel is known whose modules could be looked up".into());
     };
+    installed_for(reader, release, module)
+}
+
+/// The same for the kernel of a release.
+pub fn installed_for(reader: &dyn Reader, release: &str, module: &ModuleName) -> Installed {
     for (index, found) in [("modules.dep", Installed::Yes), ("modules.builtin", Installed::BuiltIn)]
     {
         match reader.text(&format!("/lib/modules/{release}/{index}")) {

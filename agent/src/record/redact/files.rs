@@ -7,6 +7,7 @@ use super::words::{Style, Words};
 use super::{kernel_log, profile};
 use crate::facts::{flow_control, limits};
 use crate::host::recorded;
+use crate::kind::cmdline;
 use crate::mask;
 use crate::raw_text;
 
@@ -23,6 +24,9 @@ pub(super) fn kept(path: &str, bytes: &[u8], words: &mut Words) -> Option<Vec<u8
     }
     if bytes.starts_with(b"\x7fELF") {
         return (bytes.len() <= 64).then(|| bytes.to_vec());
+    }
+    if path == cmdline::BOOT_PARAMS {
+        return Some(cmdline::recorded_boot_params(bytes));
     }
     let text = raw_text::decode(bytes);
     let kept = of_text(path, &text, words)?;
@@ -47,6 +51,10 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
         "/proc/net/ipv6_route" => routes(text, 0, 4, words),
         crate::facts::cufile::PATH => super::cufile::kept(text, words),
         limits::MOUNTS => lines(text, shared_memory),
+        cmdline::MOUNTINFO => {
+            lines(text, |line| cmdline::recorded_mount(line).map(|line| words.identities(&line)))
+        }
+        cmdline::FSTAB => lines(text, cmdline::recorded_fstab),
         flow_control::NCCL_CONF | flow_control::RCCL_CONF => {
             lines(text, |line| Some(super::nccl::line(line, words)))
         }

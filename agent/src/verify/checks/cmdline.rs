@@ -31,6 +31,23 @@ pub const STATES: Check = Check {
     judge: states,
 };
 
+/// `cmdline.boot-entry`.
+pub const BOOT_ENTRY: Check = Check {
+    id: "cmdline.boot-entry",
+    group: Group::CommandLine,
+    proves: "the default boot entry loads files that are there, and starts from the root that runs",
+    severity: Severity::Warn,
+    needs_root: true,
+    explain: Explain {
+        what: "Kernel image, initial file system and modules of the default boot entry are there and not empty, its root= is \
+               that of the running kernel, and the kernel that it starts has the drivers of GPUs and NICs.",
+        why: "A node whose boot entry is broken works until it is rebooted, and does not come back then.",
+        source: "handbook §10.5",
+        how: "the boot loader's entries, /boot, /lib/modules and the mounts; of these /boot often belongs to root",
+    },
+    judge: boot_entry,
+};
+
 /// `cmdline.harmful`.
 pub const HARMFUL: Check = Check {
     id: "cmdline.harmful",
@@ -149,6 +166,20 @@ fn states(evidence: &Evidence<'_>) -> Judgement {
         }
     };
     Ok(Outcome::warn(first.what.clone()).all_seen(parts).remedy(remedy))
+}
+
+fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
+    let found = &evidence.observed.boot_entry;
+    if let Some(first) = found.faults.first() {
+        let seen =
+            found.faults.iter().map(|fault| Seen { what: fault.reason.clone(), at: NEXT.into() });
+        return Ok(Outcome::fail(first.reason.clone()).all_seen(seen).remedy(&first.remedy));
+    }
+    Ok(match found.unknown.first() {
+        Some(why) => unread("whether the default boot entry boots", why),
+        None => Outcome::pass("its files are there, and its root is the running one")
+            .seen("sound", NEXT),
+    })
 }
 
 fn harmful(evidence: &Evidence<'_>) -> Judgement {

@@ -75,10 +75,19 @@ impl Loader {
         image.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
     }
 
-    fn default(
-        &self,
-        look: impl FnOnce(Chosen<'_>) -> Result<String, String>,
-    ) -> Result<String, String> {
+    /// Image and initial file systems of the default entry, as GRUB names them.
+    pub fn files(&self) -> Reading<(String, Vec<String>)> {
+        let files = self.default(|chosen| match chosen {
+            Chosen::Menu(entry) => Ok((entry.image, entry.initrds)),
+            Chosen::File(entry) => {
+                let lookup = |name: &str| self.config.value(name).ok();
+                Ok((entry.linux().unwrap_or_default().to_owned(), entry.initrds(&lookup)))
+            }
+        });
+        files.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
+    }
+
+    fn default<T>(&self, look: impl FnOnce(Chosen<'_>) -> Result<T, String>) -> Result<T, String> {
         let entries: Vec<BlsEntry> = self.entries.iter().map(|file| file.entry.clone()).collect();
         match &self.config.text {
             Some(text) => {

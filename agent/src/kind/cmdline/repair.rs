@@ -1,0 +1,77 @@
+//! Commands that make a boot entry sound again, by the family of the boot loader.
+
+use crate::facts::{BootLoader, Facts};
+
+/// The command that makes the entries again.
+fn entries(facts: &Facts, release: &str) -> String {
+    match &facts.boot {
+        BootLoader::GrubDebian => "update-grub".into(),
+        BootLoader::GrubRhel | BootLoader::GrubSuse => {
+            "grub2-mkconfig -o /boot/grub2/grub.cfg".into()
+        }
+        BootLoader::RpmOstree => "rpm-ostree kargs".into(),
+        _ => format!("kernel-install add {release} /usr/lib/modules/{release}/vmlinuz"),
+    }
+}
+
+/// Where the kernel image is missing.
+pub fn kernel(facts: &Facts, release: &str) -> String {
+    match &facts.boot {
+        BootLoader::RpmOstree | BootLoader::Bootc => {
+            "boot the previous deployment: `rpm-ostree rollback` or `bootc rollback`".into()
+        }
+        _ => format!(
+            "install the package of Linux {release} again, or take that kernel off the menu: `{}`",
+            entries(facts, release)
+        ),
+    }
+}
+
+/// Where the initial file system is missing.
+pub fn initrd(facts: &Facts, release: &str) -> String {
+    match &facts.boot {
+        BootLoader::GrubDebian => {
+            let kernel = if release.is_empty() { "all" } else { release };
+            format!(
+                "check the free space of /boot, then `update-initramfs -c -k {kernel} && update-grub`"
+            )
+        }
+        BootLoader::GrubRhel | BootLoader::GrubSuse => format!(
+            "check the free space of /boot, then `dracut --force --kver {release} && {}`",
+            entries(facts, release)
+        ),
+        BootLoader::GrubBls => {
+            format!("check the free space of /boot, then `dracut --force --kver {release}`")
+        }
+        BootLoader::RpmOstree | BootLoader::Bootc => kernel(facts, release),
+        _ => format!(
+            "check the free space of the boot partition, then `{}`",
+            entries(facts, release)
+        ),
+    }
+}
+
+/// Where the modules are missing.
+pub fn modules(facts: &Facts, release: &str) -> String {
+    let again = match &facts.boot {
+        BootLoader::GrubDebian => {
+            format!("apt-get install --reinstall linux-modules-{release} linux-image-{release}")
+        }
+        BootLoader::GrubRhel | BootLoader::GrubBls => format!("dnf reinstall 'kernel*-{release}'"),
+        BootLoader::GrubSuse => "zypper install --force kernel-default".into(),
+        _ => return format!("install the modules of Linux {release}, or choose another entry"),
+    };
+    format!("`{again}`, or choose another entry")
+}
+
+/// Where the root file system is another one.
+pub fn root(facts: &Facts, root: &str) -> String {
+    match &facts.boot {
+        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => format!(
+            "make the menu again with `{}` and check that the entry has root={root}; if the new root is meant, reboot by \
+             hand",
+            entries(facts, "")
+        ),
+        _ => format!("put root={root} into the entry; if the new root is meant, reboot by hand"),
+    }
+}
