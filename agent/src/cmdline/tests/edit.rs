@@ -277,81 +277,72 @@ fn what_may_stand_there_more_than_once_can_be_wanted_more_than_once() {
     assert!(matches!(refused(&["root=a", "root=b"], &[]), EditError::Contradiction { .. }));
 }
 
+/// Lines before, what is wanted of a parameter whose occurrences add up, lines after.
+const UNITS: &[(&str, &str, &str)] = &[
+    ("video=DP-1:d video=efifb:off", "video=DP-2:d", "video=DP-1:d video=efifb:off video=DP-2:d"),
+    ("video=DP-1:d video=DP-2:e a", "video=DP-1:1024x768", "video=DP-1:1024x768 video=DP-2:e a"),
+    ("video=640x480 video=DP-1:d", "video=800x600", "video=800x600 video=DP-1:d"),
+    (
+        "crashkernel=1G,high crashkernel=256M,low",
+        "crashkernel=2G,high",
+        "crashkernel=2G,high crashkernel=256M,low",
+    ),
+    (
+        "crashkernel=1G,high crashkernel=256M,low",
+        "crashkernel=128M,low",
+        "crashkernel=1G,high crashkernel=128M,low",
+    ),
+    ("crashkernel=1G-4G:192M,4G-:512M", "crashkernel=1G", "crashkernel=1G"),
+    // The kernel reads `,high` only without a plain one.
+    ("crashkernel=1G-4G:192M,4G-:512M a", "crashkernel=2G,high", "crashkernel=2G,high a"),
+    ("crashkernel=64M,cma", "crashkernel=1G", "crashkernel=64M,cma crashkernel=1G"),
+    ("dyndbg=\"file a +p\"", "dyndbg=\"file b +p\"", "dyndbg=\"file a +p\" dyndbg=\"file b +p\""),
+    (
+        "dyndbg=\"file a +p\" dyndbg=\"func f +p\"",
+        "dyndbg=\"file a -p\"",
+        "dyndbg=\"file a -p\" dyndbg=\"func f +p\"",
+    ),
+    (
+        "nvme.dyndbg=\"func a +p\"",
+        "nvme.dyndbg=\"func b +p\"",
+        "nvme.dyndbg=\"func a +p\" nvme.dyndbg=\"func b +p\"",
+    ),
+    ("igb.dyndbg=+p", "nvme.dyndbg=+p", "igb.dyndbg=+p nvme.dyndbg=+p"),
+    ("ip=eth0:dhcp ip=eth1:dhcp", "ip=eth1:on", "ip=eth0:dhcp ip=eth1:on"),
+    (
+        "ip=10.0.0.2::10.0.0.1:255.255.255.0:n:eth0:none",
+        "ip=eth1:dhcp",
+        "ip=10.0.0.2::10.0.0.1:255.255.255.0:n:eth0:none ip=eth1:dhcp",
+    ),
+    ("ip=10.0.0.2::10.0.0.1:255.255.255.0:n:eth0:none", "ip=eth0:dhcp", "ip=eth0:dhcp"),
+    ("ip=[2001:db8::2]::[2001:db8::1]:64:n:eth0:none", "ip=eth0:auto6", "ip=eth0:auto6"),
+    ("ip=dhcp", "ip=on", "ip=on"),
+    ("nameserver=10.0.0.1", "nameserver=10.0.0.2", "nameserver=10.0.0.1 nameserver=10.0.0.2"),
+    ("fbcon=map:1 fbcon=font:VGA8x8", "fbcon=map:0", "fbcon=map:0 fbcon=font:VGA8x8"),
+    ("fbcon=nodefer", "fbcon=rotate:1", "fbcon=nodefer,rotate:1"),
+    ("console=tty0 a", "console=ttyS0,115200", "console=tty0 a console=ttyS0,115200"),
+    (
+        "console=ttyS0,9600 console=tty0 a",
+        "console=ttyS0,115200",
+        "console=tty0 console=ttyS0,115200 a",
+    ),
+    (
+        "earlycon=pl011,0x1",
+        "earlycon=uart8250,mmio,0x1",
+        "earlycon=pl011,0x1 earlycon=uart8250,mmio,0x1",
+    ),
+    ("memmap=1G!4G", "memmap=2G!8G", "memmap=1G!4G memmap=2G!8G"),
+    ("tsc=reliable tsc=watchdog", "tsc=nowatchdog", "tsc=reliable tsc=nowatchdog"),
+    ("intremap=nosid,off", "intremap=on", "intremap=nosid,on"),
+    ("cgroup_no_v1=memory", "cgroup_no_v1=pids", "cgroup_no_v1=memory cgroup_no_v1=pids"),
+    ("pci=noaer", "pci=realloc", "pci=noaer,realloc"),
+];
+
 /// Every parameter whose occurrences add up: unmanaged arguments of another unit stay.
 #[test]
 fn other_units_of_a_parameter_stay() {
-    for (before, wish, after) in [
-        (
-            "video=DP-1:d video=efifb:off",
-            "video=DP-2:d",
-            "video=DP-1:d video=efifb:off video=DP-2:d",
-        ),
-        (
-            "video=DP-1:d video=DP-2:e a",
-            "video=DP-1:1024x768",
-            "video=DP-1:1024x768 video=DP-2:e a",
-        ),
-        ("video=640x480 video=DP-1:d", "video=800x600", "video=800x600 video=DP-1:d"),
-        (
-            "crashkernel=1G,high crashkernel=256M,low",
-            "crashkernel=2G,high",
-            "crashkernel=2G,high crashkernel=256M,low",
-        ),
-        (
-            "crashkernel=1G,high crashkernel=256M,low",
-            "crashkernel=128M,low",
-            "crashkernel=1G,high crashkernel=128M,low",
-        ),
-        ("crashkernel=1G-4G:192M,4G-:512M", "crashkernel=1G", "crashkernel=1G"),
-        // The kernel reads `,high` only without a plain one.
-        ("crashkernel=1G-4G:192M,4G-:512M a", "crashkernel=2G,high", "crashkernel=2G,high a"),
-        ("crashkernel=64M,cma", "crashkernel=1G", "crashkernel=64M,cma crashkernel=1G"),
-        (
-            "dyndbg=\"file a +p\"",
-            "dyndbg=\"file b +p\"",
-            "dyndbg=\"file a +p\" dyndbg=\"file b +p\"",
-        ),
-        (
-            "dyndbg=\"file a +p\" dyndbg=\"func f +p\"",
-            "dyndbg=\"file a -p\"",
-            "dyndbg=\"file a -p\" dyndbg=\"func f +p\"",
-        ),
-        (
-            "nvme.dyndbg=\"func a +p\"",
-            "nvme.dyndbg=\"func b +p\"",
-            "nvme.dyndbg=\"func a +p\" nvme.dyndbg=\"func b +p\"",
-        ),
-        ("igb.dyndbg=+p", "nvme.dyndbg=+p", "igb.dyndbg=+p nvme.dyndbg=+p"),
-        ("ip=eth0:dhcp ip=eth1:dhcp", "ip=eth1:on", "ip=eth0:dhcp ip=eth1:on"),
-        (
-            "ip=10.0.0.2::10.0.0.1:255.255.255.0:n:eth0:none",
-            "ip=eth1:dhcp",
-            "ip=10.0.0.2::10.0.0.1:255.255.255.0:n:eth0:none ip=eth1:dhcp",
-        ),
-        ("ip=10.0.0.2::10.0.0.1:255.255.255.0:n:eth0:none", "ip=eth0:dhcp", "ip=eth0:dhcp"),
-        ("ip=[2001:db8::2]::[2001:db8::1]:64:n:eth0:none", "ip=eth0:auto6", "ip=eth0:auto6"),
-        ("ip=dhcp", "ip=on", "ip=on"),
-        ("nameserver=10.0.0.1", "nameserver=10.0.0.2", "nameserver=10.0.0.1 nameserver=10.0.0.2"),
-        ("fbcon=map:1 fbcon=font:VGA8x8", "fbcon=map:0", "fbcon=map:0 fbcon=font:VGA8x8"),
-        ("fbcon=nodefer", "fbcon=rotate:1", "fbcon=nodefer,rotate:1"),
-        ("console=tty0 a", "console=ttyS0,115200", "console=tty0 a console=ttyS0,115200"),
-        (
-            "console=ttyS0,9600 console=tty0 a",
-            "console=ttyS0,115200",
-            "console=tty0 console=ttyS0,115200 a",
-        ),
-        (
-            "earlycon=pl011,0x1",
-            "earlycon=uart8250,mmio,0x1",
-            "earlycon=pl011,0x1 earlycon=uart8250,mmio,0x1",
-        ),
-        ("memmap=1G!4G", "memmap=2G!8G", "memmap=1G!4G memmap=2G!8G"),
-        ("tsc=reliable tsc=watchdog", "tsc=nowatchdog", "tsc=reliable tsc=nowatchdog"),
-        ("intremap=nosid,off", "intremap=on", "intremap=nosid,on"),
-        ("cgroup_no_v1=memory", "cgroup_no_v1=pids", "cgroup_no_v1=memory cgroup_no_v1=pids"),
-        ("pci=noaer", "pci=realloc", "pci=noaer,realloc"),
-    ] {
-        assert_eq!(edited(before, &[wish], &[]), after, "{wish}");
+    for (before, wish, after) in UNITS {
+        assert_eq!(edited(before, &[*wish], &[]), *after, "{wish}");
     }
 }
 

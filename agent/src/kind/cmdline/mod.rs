@@ -177,11 +177,7 @@ fn plan(context: &Context) -> KindPlan {
     effective::report(context, &mut section);
     let owed = Owed::read(context, &comparison);
     section.paid = owed.paid(None);
-    if context.facts.boot == BootLoader::GrubDebian
-        && let Some((subject, text)) = grub::edited_by_hand(context, &edit)
-    {
-        section.notes.push(Note { kind: NAME, subject, text });
-    }
+    note_hand_edits(context, &edit, &mut section);
     if let Some(obstacle) = too_many_hugepages(wanted, arch, context.facts) {
         block(&mut section, obstacle);
         return section;
@@ -209,6 +205,14 @@ fn plan(context: &Context) -> KindPlan {
         change::plan(context, &due, &backend, &mut section);
     }
     section
+}
+
+fn note_hand_edits(context: &Context, edit: &Edit, section: &mut KindPlan) {
+    if context.facts.boot == BootLoader::GrubDebian
+        && let Some((subject, text)) = grub::edited_by_hand(context, edit)
+    {
+        section.notes.push(Note { kind: NAME, subject, text });
+    }
 }
 
 /// Whether a plan writes nothing to the command line because something stands in the way.

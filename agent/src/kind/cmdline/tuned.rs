@@ -79,10 +79,9 @@ impl Tuned {
             reason: format!(
                 "{source} brings `{found}` into the boot entry, and bedplate's profile {wish}"
             ),
-            remedy: format!(
-                "take it out of [bootloader] of that profile (`tuned-adm active` names it), choose another one by \
-                 `tuned-adm profile`, or drop the argument from [cmdline]"
-            ),
+            remedy: "take it out of [bootloader] of that profile (`tuned-adm active` names it), choose another one by \
+                     `tuned-adm profile`, or drop the argument from [cmdline]"
+                .into(),
         })
     }
 }

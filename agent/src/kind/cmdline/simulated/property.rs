@@ -133,109 +133,111 @@ fn in_shell(text: &str) -> String {
 /// A host that has these arguments, in two lots.
 fn host(layout: Layout, first: &[String], second: &[String]) -> Host {
     let (one, two) = (in_grub(first), in_grub(second));
-    let all = [one.as_str(), two.as_str()].join(" ");
-    let plain: Vec<String> = first.iter().chain(second).flat_map(|one| tokens(one)).collect();
-    let plain = format!("{ROOT} {}", plain.join(" "));
-    let (shell_one, shell_two) = (in_shell(&one), in_shell(&two));
-    let name = "GRUB_CMDLINE_LINUX_DEFAULT";
     match layout {
-        Layout::Debian(style) => {
-            let mut host = Host::new(
-                "loader = 'debian'\nremove = ['/etc/default/grub.d/50-cloudimg-settings.cfg']",
-            );
-            let (main, extra) = match style {
-                0 => {
-                    (format!("GRUB_CMDLINE_LINUX=\"{shell_one}\"\n{name}=\"{shell_two}\"\n"), None)
-                }
-                1 => (
-                    format!("{name}=\"{shell_one}\"\n"),
-                    Some(format!("{name}=\"${name} {shell_two}\"\n")),
-                ),
-                2 => (
-                    format!(
-                        "{name}=\"{shell_one}\"\n{name}=\"${{{name}:+${name} }}{shell_two}\"\n"
-                    ),
-                    None,
-                ),
-                3 => (format!("{name}='{one}'\nexport {name}=\"${{{name}}} {shell_two}\"\n"), None),
-                4 => (
-                    format!("GRUB_CMDLINE_LINUX=\"{shell_one}\"\n"),
-                    Some(format!(
-                        "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {shell_two}\"\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX z=1\"\n"
-                    )),
-                ),
-                _ => (
-                    format!("GRUB_CMDLINE_LINUX=\"{shell_one}\" # first\n{name}=\n"),
-                    Some(format!("{name}=\"{shell_two}\"\n")),
-                ),
-            };
-            host.put("/etc/default/grub", main.as_bytes());
-            if let Some(extra) = extra {
-                host.put("/etc/default/grub.d/40.cfg", extra.as_bytes());
-            }
-            host.regenerate_grub("/bin/sh", "/boot/grub/grub.cfg");
-            host
-        }
-        Layout::Suse => {
-            let mut host = Host::new("loader = 'suse'");
-            let text = format!("GRUB_CMDLINE_LINUX=\"{shell_one}\"\n{name}=\"{shell_two}\"\n");
-            host.put("/etc/default/grub", text.as_bytes());
-            host.regenerate_grub("/bin/bash", "/boot/grub2/grub.cfg");
-            host
-        }
-        Layout::Rhel => {
-            let mut host = Host::new(
-                "loader = 'rhel9'\nremove = ['/boot/loader', '/usr/sbin/grubby', '/etc/kernel/cmdline']",
-            );
-            let text = format!(
-                "GRUB_CMDLINE_LINUX=\"{shell_one}\"\nGRUB_CMDLINE_LINUX+=\" {shell_two}\"\n"
-            );
-            host.put("/etc/default/grub", text.as_bytes());
-            host.regenerate_grub("/bin/bash", "/boot/grub2/grub.cfg");
-            host
-        }
-        Layout::Entries | Layout::Kernelopts => {
-            let loader = if layout == Layout::Entries { "rhel9" } else { "rhel8" };
-            let mut host =
-                Host::new(&format!("loader = '{loader}'\nremove = ['/usr/sbin/grubby']"));
-            let text = format!(
-                "GRUB_CMDLINE_LINUX=\"{shell_one} {shell_two}\"\nGRUB_ENABLE_BLSCFG=true\n"
-            );
-            host.put("/etc/default/grub", text.as_bytes());
-            host.put("/etc/kernel/cmdline", format!("{ROOT} {all}\n").as_bytes());
-            if layout == Layout::Entries {
-                let path = host.entry("/boot/loader/entries").unwrap();
-                host.write_options(&path, &format!("{ROOT} {all}"));
-            } else {
-                let block = format!(
-                    "# GRUB Environment Block\nkernelopts={ROOT} {}\n",
-                    all.replace('\\', "\\\\")
-                );
-                host.put("/boot/grub2/grubenv", format!("{block:#<8192}").as_bytes());
-            }
-            host
-        }
+        Layout::Debian(style) => debian(style, &one, &two),
+        Layout::Suse => suse(&in_shell(&one), &in_shell(&two)),
+        Layout::Rhel => rhel(&in_shell(&one), &in_shell(&two)),
+        Layout::Entries | Layout::Kernelopts => entries(layout, &one, &two),
         Layout::SystemdBoot | Layout::Unified => {
-            let loader = if layout == Layout::SystemdBoot { "systemd-boot" } else { "uki" };
-            let mut host = Host::new(&format!("loader = '{loader}'"));
-            host.put("/etc/kernel/cmdline", format!("{plain}\n").as_bytes());
-            if layout == Layout::Unified {
-                let old: Vec<String> =
-                    host.files.nodes().map(|(path, _)| path.to_owned()).collect();
-                old.iter()
-                    .filter(|path| path.ends_with(".efi"))
-                    .for_each(|path| host.files.remove(path));
-            }
-            host.regenerate_entry();
-            host
+            let plain = first.iter().chain(second).flat_map(|one| tokens(one));
+            kernel_install(layout, &plain.collect::<Vec<_>>().join(" "))
         }
-        Layout::Ostree => {
-            let mut host = Host::new("loader = 'rpm-ostree'");
-            let path = host.entry("/boot/loader/entries").unwrap();
-            host.write_options(&path, &format!("{ROOT} {all}"));
-            host
-        }
+        Layout::Ostree => ostree(&format!("{one} {two}")),
     }
+}
+
+const NAME_DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
+
+fn debian(style: u8, one: &str, two: &str) -> Host {
+    let (shell_one, shell_two) = (in_shell(one), in_shell(two));
+    let name = NAME_DEFAULT;
+    let mut host =
+        Host::new("loader = 'debian'\nremove = ['/etc/default/grub.d/50-cloudimg-settings.cfg']");
+    let (main, extra) = match style {
+        0 => (format!("GRUB_CMDLINE_LINUX=\"{shell_one}\"\n{name}=\"{shell_two}\"\n"), None),
+        1 => {
+            (format!("{name}=\"{shell_one}\"\n"), Some(format!("{name}=\"${name} {shell_two}\"\n")))
+        }
+        2 => {
+            (format!("{name}=\"{shell_one}\"\n{name}=\"${{{name}:+${name} }}{shell_two}\"\n"), None)
+        }
+        3 => (format!("{name}='{one}'\nexport {name}=\"${{{name}}} {shell_two}\"\n"), None),
+        4 => (
+            format!("GRUB_CMDLINE_LINUX=\"{shell_one}\"\n"),
+            Some(format!(
+                "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {shell_two}\"\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX z=1\"\n"
+            )),
+        ),
+        _ => (
+            format!("GRUB_CMDLINE_LINUX=\"{shell_one}\" # first\n{name}=\n"),
+            Some(format!("{name}=\"{shell_two}\"\n")),
+        ),
+    };
+    host.put("/etc/default/grub", main.as_bytes());
+    if let Some(extra) = extra {
+        host.put("/etc/default/grub.d/40.cfg", extra.as_bytes());
+    }
+    host.regenerate_grub("/bin/sh", "/boot/grub/grub.cfg");
+    host
+}
+
+fn suse(shell_one: &str, shell_two: &str) -> Host {
+    let name = NAME_DEFAULT;
+    let mut host = Host::new("loader = 'suse'");
+    let text = format!("GRUB_CMDLINE_LINUX=\"{shell_one}\"\n{name}=\"{shell_two}\"\n");
+    host.put("/etc/default/grub", text.as_bytes());
+    host.regenerate_grub("/bin/bash", "/boot/grub2/grub.cfg");
+    host
+}
+
+fn rhel(shell_one: &str, shell_two: &str) -> Host {
+    let mut host = Host::new(
+        "loader = 'rhel9'\nremove = ['/boot/loader', '/usr/sbin/grubby', '/etc/kernel/cmdline']",
+    );
+    let text =
+        format!("GRUB_CMDLINE_LINUX=\"{shell_one}\"\nGRUB_CMDLINE_LINUX+=\" {shell_two}\"\n");
+    host.put("/etc/default/grub", text.as_bytes());
+    host.regenerate_grub("/bin/bash", "/boot/grub2/grub.cfg");
+    host
+}
+
+fn entries(layout: Layout, one: &str, two: &str) -> Host {
+    let (shell_one, shell_two) = (in_shell(one), in_shell(two));
+    let all = format!("{one} {two}");
+    let loader = if layout == Layout::Entries { "rhel9" } else { "rhel8" };
+    let mut host = Host::new(&format!("loader = '{loader}'\nremove = ['/usr/sbin/grubby']"));
+    let text = format!("GRUB_CMDLINE_LINUX=\"{shell_one} {shell_two}\"\nGRUB_ENABLE_BLSCFG=true\n");
+    host.put("/etc/default/grub", text.as_bytes());
+    host.put("/etc/kernel/cmdline", format!("{ROOT} {all}\n").as_bytes());
+    if layout == Layout::Entries {
+        let path = host.entry("/boot/loader/entries").unwrap();
+        host.write_options(&path, &format!("{ROOT} {all}"));
+    } else {
+        let block =
+            format!("# GRUB Environment Block\nkernelopts={ROOT} {}\n", all.replace('\\', "\\\\"));
+        host.put("/boot/grub2/grubenv", format!("{block:#<8192}").as_bytes());
+    }
+    host
+}
+
+fn kernel_install(layout: Layout, arguments: &str) -> Host {
+    let plain = format!("{ROOT} {arguments}");
+    let loader = if layout == Layout::SystemdBoot { "systemd-boot" } else { "uki" };
+    let mut host = Host::new(&format!("loader = '{loader}'"));
+    host.put("/etc/kernel/cmdline", format!("{plain}\n").as_bytes());
+    if layout == Layout::Unified {
+        let old: Vec<String> = host.files.nodes().map(|(path, _)| path.to_owned()).collect();
+        old.iter().filter(|path| path.ends_with(".efi")).for_each(|path| host.remove(path));
+    }
+    host.regenerate_entry();
+    host
+}
+
+fn ostree(all: &str) -> Host {
+    let mut host = Host::new("loader = 'rpm-ostree'");
+    let path = host.entry("/boot/loader/entries").unwrap();
+    host.write_options(&path, &format!("{ROOT} {all}"));
+    host
 }
 
 /// Everything on a line, lists taken apart, in no order.
