@@ -13,6 +13,7 @@ use crate::error_chain::chain;
 use crate::host::{Reader, Writer};
 use crate::ledger::{Entry, EntryResult, FileRecord, Ledger};
 use crate::plan::{Action, Change, Check, Effect, PaidTool, Plan};
+use crate::visible::brief;
 
 pub(crate) use error::StepError;
 pub(crate) use store::{Store, find_file, saved_content};
@@ -186,6 +187,9 @@ pub fn apply(
     if let Err(error) = paid {
         report.warnings.push(not_noted(&error));
     }
+    if let Err(error) = adopt(&mut store, plan) {
+        report.warnings.push(not_noted(&error));
+    }
     for change in &plan.body.changes {
         watch(Event::Change(change));
         let ended = match waits_for(change, &report.changes) {
@@ -243,6 +247,11 @@ fn newly_edited(before: &Ledger, after: &Ledger) -> Vec<String> {
 
 fn not_noted(error: &StepError) -> String {
     format!("the ledger was not brought up to date: {}", chain(error))
+}
+
+/// Enters the files of bedplate's that the ledger has lost, as they were planned.
+fn adopt(store: &mut Store, plan: &Plan) -> Result<(), StepError> {
+    store.update_ledger(|ledger| plan.body.orphans.iter().for_each(|orphan| ledger.adopt(orphan)))
 }
 
 /// Enters that owed tools need not run any more.
@@ -316,6 +325,15 @@ fn waits_for(change: &Change, earlier: &[ChangeReport]) -> Option<Outcome> {
     })
 }
 
+/// The last lines that a tool printed, as one: they mostly say why it failed.
+fn last_lines(output: &str) -> String {
+    const LINES: usize = 5;
+    const LONGEST: usize = 160;
+    let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(LINES)..].iter();
+    last.map(|line| format!(" | {}", brief(line, LONGEST))).collect()
+}
+
 fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
     let allowed = plan.body.allowed.iter().map(|lint| EntryResult {
         subject: format!("lint {}", lint.id),
@@ -331,7 +349,10 @@ fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
                 ("owed", Some(format!("to be run in the image: {}", commands.join("; "))))
             }
             Outcome::Deferred { until } => ("deferred", Some(until.clone())),
-            Outcome::Failed { action, why, .. } => ("failed", Some(format!("{action}: {why}"))),
+            Outcome::Failed { action, why, output, .. } => {
+                let said = output.as_deref().map(last_lines).unwrap_or_default();
+                ("failed", Some(format!("{action}: {why}{said}")))
+            }
             Outcome::Blocked { by } => ("blocked", Some(format!("by {}", by.join(", ")))),
         };
         EntryResult { subject: change.id.clone(), result: result.into(), why }

@@ -3,6 +3,7 @@
 pub mod allowed;
 mod content;
 mod form;
+mod ledger_news;
 mod next_boot;
 mod waiting;
 
@@ -13,6 +14,7 @@ use crate::value::PciAddress;
 use crate::value::vf::{EswitchMode, VfAttributes};
 
 pub use content::FileContent;
+pub use ledger_news::{Orphan, PaidTool};
 pub use next_boot::{EntryBefore, NextBoot};
 pub use waiting::{Pending, PendingInvisible};
 
@@ -370,17 +372,9 @@ pub struct KindPlan {
     /// Tools that the ledger has as owed and that need not run any more.
     #[serde(skip)]
     pub paid: Vec<PaidTool>,
-}
-
-/// A tool that an earlier run owes, and that need not run any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PaidTool {
-    /// The kind whose change promised it.
-    pub kind: KindName,
-    /// Program and arguments.
-    pub argv: Vec<String>,
-    /// Id of the change that replaces it; `None`: it shows to have run.
-    pub after: Option<String>,
+    /// Files of bedplate's that the ledger does not know.
+    #[serde(skip)]
+    pub orphans: Vec<Orphan>,
 }
 
 /// The whole dry run.

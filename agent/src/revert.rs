@@ -3,6 +3,7 @@
 //! each thing by itself, unless it is forced.
 
 mod nic;
+mod orphan;
 mod run;
 
 use std::cell::OnceCell;
@@ -15,6 +16,7 @@ use crate::apply::{find_file, saved_content};
 use crate::error_chain::chain;
 use crate::facts::{Depth, Facts, observe};
 use crate::host::{HostKind, Reader, Writer, boot_id};
+use crate::kind::orphans::orphans;
 use crate::kind::{acs, sriov};
 use crate::ledger::{
     AttributeRecord, FileRecord, FileState, Generator, Ledger, RegisterKey, RegisterRecord, VfKey,
@@ -188,6 +190,12 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
         }
         for tool in &record.readers {
             tools.entry(tool.clone()).or_default();
+        }
+    }
+    for orphan in orphans(reader, ledger) {
+        orphan::plan(&mut plan, reader, &orphan, force);
+        if force && let Some(tool) = orphan.reader {
+            tools.entry(tool).or_default();
         }
     }
     tools.retain(|_, makes| {

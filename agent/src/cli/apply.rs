@@ -85,7 +85,9 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     output::lints(&first.loaded);
     first.may_be_applied()?;
     // What was cut short is finished all the same, whatever is left to plan of it.
-    let is_settled = first.plan.body.paid.is_empty() && !first.ledger.was_cut_short();
+    let body = &first.plan.body;
+    let is_adopted = body.orphans.iter().all(|orphan| orphan.content.is_none());
+    let is_settled = body.paid.is_empty() && is_adopted && !first.ledger.was_cut_short();
     if first.plan.is_empty() && is_settled {
         return nothing(args, host.reader.as_ref(), &first);
     }

@@ -14,7 +14,7 @@ pub const TITLE: &str = "bedplate manual";
 /// Stands in a page's foot.
 pub const SOURCE: &str = concat!("bedplate ", env!("CARGO_PKG_VERSION"));
 
-const EXIT_STATUS: [(&str, &str); 7] = [
+const EXIT_STATUS: [(&str, &str); 8] = [
     ("0", "Done, or nothing to do. Of `status`: this host is ready."),
     ("1", "Something failed; what, and what to do, stands on standard error."),
     (
@@ -32,6 +32,10 @@ const EXIT_STATUS: [(&str, &str); 7] = [
         "5",
         "Nothing else, and something could not be read (`plan --exit-code`, `apply`); `reboot status`: it is not known yet \
          whether a reboot is due.",
+    ),
+    (
+        "6",
+        "The files of an image are written, and the image build still has to run tools (`apply`, `plan --exit-code`).",
     ),
     ("64", "The command line was not understood."),
 ];

@@ -169,7 +169,7 @@ pub fn failure(outcome: &Outcome) -> Option<String> {
     if let Outcome::Failed { output, .. } = &mut outcome
         && output.take().is_some()
     {
-        printed = "; `bedplate apply`, as root, shows what it prints";
+        printed = "; `bedplate history`, as root, shows what it printed";
     }
     outcome.failure().map(|why| mask::text(&why) + printed)
 }
@@ -223,7 +223,7 @@ mod tests {
         };
         let said = failure(&failed).unwrap();
         assert!(!said.contains("hunter2"), "{said}");
-        assert!(said.contains("exit status 1") && said.contains("`bedplate apply`"), "{said}");
+        assert!(said.contains("exit status 1") && said.contains("`bedplate history`"), "{said}");
         assert_eq!(failure(&Outcome::Done), None);
     }
 

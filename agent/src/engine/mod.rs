@@ -105,6 +105,7 @@ fn append(body: &mut KindPlan, more: KindPlan) {
     body.pending.extend(more.pending);
     body.unseen.extend(more.unseen);
     body.paid.extend(more.paid);
+    body.orphans.extend(more.orphans);
 }
 
 /// An image is not running: what only a running machine has is shown, and left for its first boot.

@@ -160,6 +160,11 @@ pub(super) fn planned(
     let (ledger, unknown) = ledger(reader, request.needs_ledger)?;
     let Chosen { loaded, files } = chosen;
     let Outcome { mut plan, desired } = plan(&loaded.profile, &facts, reader, &ledger);
+    // Without the ledger every file of bedplate's would look like one.
+    if unknown.is_none() {
+        plan.body.orphans = kind::orphans::orphans(reader, &ledger);
+        plan.body.notes.extend(plan.body.orphans.iter().map(kind::orphans::note));
+    }
     plan.body.unknowns.extend(unknown);
     plan.body.notes.extend(put_back_first(reader, &ledger));
     let judged = Judged::new(&loaded, request.allowed);

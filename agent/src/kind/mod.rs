@@ -8,6 +8,7 @@ pub mod cufile;
 mod drop_in;
 pub mod modules;
 pub mod nccl;
+pub mod orphans;
 mod owned;
 pub mod sriov;
 pub mod sysctl;

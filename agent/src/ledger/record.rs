@@ -5,6 +5,7 @@ use super::{
     AttributeRecord, FileRecord, FileState, Generator, Ledger, OwedTool, RegisterRecord, Sha,
     UndoTool, Unfinished,
 };
+use crate::plan::Orphan;
 use crate::value::PciAddress;
 
 /// Who is about to write something.
@@ -91,6 +92,21 @@ impl Ledger {
             _ => Unfinished::new(author.change, now.clone()),
         });
         record
+    }
+
+    /// A file of bedplate's that the ledger did not know is taken over: before it there was none.
+    pub fn adopt(&mut self, orphan: &Orphan) {
+        let Some(content) = &orphan.content else { return };
+        let record = FileRecord {
+            kind: orphan.kind.to_owned(),
+            original: FileState::Absent,
+            ours: vec![Some(content.clone())],
+            unfinished: None,
+            edited: false,
+            generator: None,
+            readers: orphan.reader.iter().cloned().collect(),
+        };
+        self.files.entry(orphan.path.clone()).or_insert(record);
     }
 
     /// A tool of a change has ended, whatever came of it; `now` is what it left in a file that it may rewrite.

@@ -352,6 +352,28 @@ mod tests {
     }
 
     #[test]
+    fn failure_that_wrote_nothing_is_not_called_undone() {
+        let outcome = Outcome::Failed {
+            action: "write /etc/x".into(),
+            why: "it has changed since".into(),
+            output: None,
+            restored: Restored::default(),
+        };
+        let change = ChangeReport {
+            id: "c".into(),
+            kind: "cmdline".into(),
+            subject: "c".into(),
+            effect: crate::plan::Effect::Now,
+            outcome,
+            deferred: Vec::new(),
+        };
+        let report = ApplyReport { changes: vec![change], warnings: Vec::new() };
+        let text = super::super::style::terminal(&failed(&report, 0));
+        let text = anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(text, "1 change failed, with nothing written\n");
+    }
+
+    #[test]
     fn what_stays_of_an_item_that_went_is_said_after_the_apply() {
         let item = |subject: &str, after: Option<&str>| crate::plan::Item {
             subject: subject.into(),

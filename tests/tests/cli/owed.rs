@@ -179,12 +179,50 @@ fn reverted_image_without_a_menu_has_none_again() {
     assert_eq!(main.expect("the file"), DEFAULT);
 }
 
+fn drop_in(session: &Session) -> std::path::PathBuf {
+    session.path("img/etc/default/grub.d/zz-bedplate.cfg")
+}
+
+/// Applies, and loses the state directory.
+fn applied_and_forgotten() -> Option<Session> {
+    let session = image()?;
+    assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
+    std::fs::remove_dir_all(session.path("img/var/lib/bedplate")).expect("the state");
+    let plan = text(&session.run(&command("plan", &[])).stdout);
+    assert!(plan.contains("/etc/default/grub.d/zz-bedplate.cfg: bedplate wrote it"), "{plan}");
+    assert!(plan.contains("revert --force"), "{plan}");
+    for more in ["--dry-run", "--yes"] {
+        let output = session.run(&["revert", "--root", "img", more]);
+        assert_eq!(output.status.code(), Some(4), "{more}");
+        let said = text(&output.stdout);
+        assert!(
+            said.contains("zz-bedplate.cfg") && !said.contains("nothing to put back"),
+            "{said}"
+        );
+    }
+    assert!(drop_in(&session).exists());
+    Some(session)
+}
+
 #[test]
-fn failure_with_nothing_written_says_so() {
-    let Some(session) = image() else { return };
-    std::fs::create_dir_all(session.path("img/etc/default/grub.d/zz-bedplate.cfg"))
-        .expect("a directory");
+fn forgotten_file_is_removed_by_a_forced_revert() {
+    let Some(session) = applied_and_forgotten() else { return };
+    let args = ["revert", "--root", "img", "--chroot-tools", "--yes", "--force"];
+    let output = session.run(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(!drop_in(&session).exists());
+    assert!(!menu(&session).contains("iommu=pt"), "{}", menu(&session));
+}
+
+#[test]
+fn forgotten_file_is_adopted_by_an_apply() {
+    let Some(session) = applied_and_forgotten() else { return };
     let (status, said) = apply(&session, &["--chroot-tools"]);
-    assert_eq!(status, 1, "{said}");
-    assert!(!said.contains("undone"), "{said}");
+    assert_eq!(status, 0, "{said}");
+    let plan = text(&session.run(&command("plan", &[])).stdout);
+    assert!(!plan.contains("bedplate wrote it"), "{plan}");
+    let args = ["revert", "--root", "img", "--chroot-tools", "--yes"];
+    assert_eq!(session.status(&args), 0);
+    assert!(!drop_in(&session).exists());
+    assert!(!menu(&session).contains("iommu=pt"), "{}", menu(&session));
 }

@@ -322,6 +322,21 @@ fn what_is_still_applied_is_named_and_can_go_back() {
     assert!(!list.exists(), "{said}");
     assert!(script(&["--destdir", &dir]).status.success());
     assert!(!uninstall(&[]).contains("--revert"));
+    // The record of what was changed is lost: what is there is named, and nothing claims to be put back.
+    set_up();
+    std::fs::remove_dir_all(root.path().join("var/lib/bedplate")).expect("ours");
+    let done = script(&["--uninstall", "--revert", "--destdir", &dir]);
+    let said =
+        String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(4), "{said}");
+    for part in ["/etc/modules-load.d/bedplate.conf", "bedplate revert --force", "stays installed"]
+    {
+        assert!(said.contains(part), "{part} is not in\n{said}");
+    }
+    assert!(list.exists() && program.exists());
+    let forced = program::run(&["revert", "--root", &dir, "--force", "--yes"]);
+    assert!(forced.status.success() && !list.exists());
+    uninstall(&["--revert"]);
 }
 
 /// /etc/bedplate may be on a read-only file system, or another tool's.

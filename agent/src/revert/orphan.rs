@@ -1,0 +1,26 @@
+//! Files of bedplate's that the ledger does not know: they go only when forced, for an image may have brought them.
+
+use super::{RevertPlan, Step};
+use crate::host::Reader;
+use crate::kind::orphans::{UNKNOWN, ways};
+use crate::ledger::FileState;
+use crate::plan::{FileContent, Orphan};
+
+/// Plans the removal of one, or refuses it.
+pub(super) fn plan(plan: &mut RevertPlan, reader: &dyn Reader, orphan: &Orphan, force: bool) {
+    let path = orphan.path.as_str();
+    if !force || orphan.content.is_none() {
+        return plan.refuse(path, UNKNOWN, ways(orphan));
+    }
+    match reader.read(path) {
+        Ok(bytes) => plan.steps.push(Step::File {
+            path: path.to_owned(),
+            before: Some(FileContent::new(bytes)),
+            after: None,
+            to: FileState::Absent,
+        }),
+        Err(error) => {
+            plan.refuse(path, error.to_string(), "see to it, and run bedplate revert again");
+        }
+    }
+}
