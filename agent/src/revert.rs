@@ -182,39 +182,7 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
             false => plan.owed.push(tool.argv.clone()),
         }
     }
-    let mut tools: BTreeMap<Generator, BTreeSet<String>> = BTreeMap::new();
-    for (path, record) in &ledger.files {
-        match record.generator.as_ref().filter(|_| writer.runs_tools()) {
-            Some(tool) => _ = tools.entry(tool.clone()).or_default().insert(path.clone()),
-            None => plan_file(&mut plan, (reader, writer), path, record, force),
-        }
-        for tool in &record.readers {
-            tools.entry(tool.clone()).or_default();
-        }
-    }
-    for orphan in orphans(reader, ledger) {
-        orphan::plan(&mut plan, reader, &orphan, force);
-        if force && let Some(tool) = orphan.reader {
-            tools.entry(tool).or_default();
-        }
-    }
-    tools.retain(|_, makes| {
-        let was_there = |path: &String| ledger.files[path].original != FileState::Absent;
-        if makes.is_empty() || makes.iter().any(was_there) {
-            return true;
-        }
-        let is_live = reader.kind() == HostKind::Live;
-        for path in makes.iter() {
-            match is_live {
-                true => plan.notes.push(format!("{path} {MENU_STAYS}")),
-                // The tool would make it again.
-                false => {
-                    plan_file(&mut plan, (reader, writer), path, &ledger.files[path], force);
-                }
-            }
-        }
-        is_live
-    });
+    let tools = plan_files(&mut plan, (reader, writer), ledger, force);
     if writer.runs_tools() {
         plan.steps.extend(tools.into_iter().map(|(tool, makes)| Step::Tool {
             argv: tool.argv,
@@ -231,6 +199,49 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
     let deepest_first = ledger.directories.iter().rev();
     plan.steps.extend(deepest_first.map(|path| Step::Directory { path: path.clone() }));
     plan
+}
+
+/// Plans the files; returns the tools to run once they are back, each with the files that it makes.
+fn plan_files(
+    plan: &mut RevertPlan,
+    (reader, writer): (&dyn Reader, &dyn Writer),
+    ledger: &Ledger,
+    force: bool,
+) -> BTreeMap<Generator, BTreeSet<String>> {
+    let mut tools: BTreeMap<Generator, BTreeSet<String>> = BTreeMap::new();
+    for (path, record) in &ledger.files {
+        match record.generator.as_ref().filter(|_| writer.runs_tools()) {
+            Some(tool) => _ = tools.entry(tool.clone()).or_default().insert(path.clone()),
+            None => plan_file(plan, (reader, writer), path, record, force),
+        }
+        for tool in &record.readers {
+            tools.entry(tool.clone()).or_default();
+        }
+    }
+    for orphan in orphans(reader, ledger) {
+        orphan::plan(plan, reader, &orphan, force);
+        if force && let Some(tool) = orphan.reader {
+            tools.entry(tool).or_default();
+        }
+    }
+    tools.retain(|_, makes| {
+        let was_there = |path: &String| ledger.files[path].original != FileState::Absent;
+        if makes.is_empty() || makes.iter().any(was_there) {
+            return true;
+        }
+        let is_live = reader.kind() == HostKind::Live;
+        for path in makes.iter() {
+            match is_live {
+                true => plan.notes.push(format!("{path} {MENU_STAYS}")),
+                // The tool would make it again.
+                false => {
+                    plan_file(plan, (reader, writer), path, &ledger.files[path], force);
+                }
+            }
+        }
+        is_live
+    });
+    tools
 }
 
 impl RevertPlan {

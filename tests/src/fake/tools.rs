@@ -32,12 +32,7 @@ pub enum Mood {
 pub struct Tools {
     /// `update-grub`: joins `/etc/default/grub` and its drop-ins into [`GRUB_CFG`].
     pub update_grub: Mood,
-    /// `grubby WORD`: adds a word to every boot entry, in place.
-    pub grubby: Mood,
 }
-
-/// Where boot entries are.
-pub const ENTRIES: &str = "/boot/loader/entries";
 
 impl Tools {
     /// Run one.
@@ -45,7 +40,6 @@ impl Tools {
         let words: Vec<&str> = argv.iter().map(String::as_str).collect();
         match words[..] {
             ["update-grub"] => self.update_grub(root, fuse),
-            ["grubby", word] => self.grubby(root, fuse, word),
             ["modprobe", "--", module] => {
                 let directory = super::at(root, &format!("/sys/module/{module}"));
                 let made = fs::create_dir_all(&directory);
@@ -67,31 +61,6 @@ impl Tools {
             }
             _ => not_installed(words[0]),
         }
-    }
-
-    fn grubby(&self, root: &Path, fuse: &Fuse, word: &str) -> ToolOutput {
-        let entries = fs::read_dir(super::at(root, ENTRIES)).map(|entries| {
-            let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-            paths.sort();
-            paths
-        });
-        for path in entries.unwrap_or_default() {
-            if fuse.step("the next boot entry").is_err() {
-                return ToolOutput { end: ToolEnd::Signal(9), output: String::new() };
-            }
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            let lines = text.lines().map(|line| match line.starts_with("options ") {
-                true => format!("{line} {word}\n"),
-                false => format!("{line}\n"),
-            });
-            if let Err(error) = fs::write(&path, lines.collect::<String>()) {
-                return result(Err(error));
-            }
-            if self.grubby == Mood::Fails {
-                return exited(1, "grubby: no space left on device\n");
-            }
-        }
-        exited(0, "done\n")
     }
 
     fn update_grub(&self, root: &Path, fuse: &Fuse) -> ToolOutput {
