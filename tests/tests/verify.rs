@@ -1,7 +1,7 @@
 //! Every directory in `tests/verify` is a case: a host, made up (`host.toml`, see `bedplate::demo`; a profile would be among
 //! its files) or recorded (`host.bp`), and what `bedplate verify -v` says of it (`verify.txt`).
 //!
-//! `BLESS=1 cargo test -p bedplate-tests --test verify` rewrites the expected files, and docs/checks.md.
+//! `BLESS=1 cargo test -p bedplate-tests --test verify` rewrites the expected files, docs/checks.md and docs/reboot.md.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -103,6 +103,13 @@ fn ids_are_unique_and_begin_with_their_group() {
         assert!(fits, "{} is in group {}", check.id, check.group.name());
         assert!(check.explain.source.contains("handbook \u{a7}"), "{} names no section", check.id);
     }
+}
+
+#[test]
+fn reboot_document_is_generated_from_the_tables() {
+    let text = bedplate::reboot::docs::markdown();
+    expect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reboot.md"), &text)
+        .expect("docs/reboot.md");
 }
 
 #[test]

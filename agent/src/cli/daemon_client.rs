@@ -148,7 +148,18 @@ pub fn status() -> Result<Status, NoAnswer> {
     serde_json::from_str(&text).map_err(|_| NoAnswer::OtherVersion)
 }
 
-/// Has the daemon do something.
+/// Has the daemon do something, within a limit if there is one.
+///
+/// # Errors
+/// Why it did not.
+pub fn ask<T, F: Future<Output = zbus::Result<T>>>(
+    limit: Option<Duration>,
+    act: impl FnOnce(Agent1Proxy<'static>) -> F,
+) -> Result<T, NoAnswer> {
+    with(limit, act)
+}
+
+/// The same, for a command that can do nothing without it.
 ///
 /// # Errors
 /// What it said, with what to do when it is not there; `undone` comes first where it was never asked.

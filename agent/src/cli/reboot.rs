@@ -1,12 +1,15 @@
 //! `bedplate reboot`: what is due, and the operator's word on it.
 
-use std::path::Path;
+pub(super) mod without_daemon;
+
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 
+use super::daemon_client::{self, NoAnswer};
 use super::exit::AS_ROOT;
-use super::{CliError, Exit, daemon_client, output};
+use super::{CliError, Exit, output};
 use crate::daemon::show as text;
 use crate::daemon::status::Status;
 use crate::duration;
@@ -17,7 +20,9 @@ use crate::reboot::busy;
 use crate::reboot::hold::{self, Hold, HoldError};
 use crate::reboot::method::bmc;
 use crate::reboot::method::ipmi::Device;
+use crate::reboot::state::RebootState;
 use crate::report::{holders, json};
+use crate::utc::shown;
 
 /// `bedplate reboot`.
 #[derive(Debug, Subcommand)]
@@ -27,11 +32,11 @@ pub enum RebootCommand {
     /// Reboot this host the way its profile says. Holds, busy devices, inhibitors and the fleet's lock still apply.
     Schedule(ScheduleArgs),
     /// Cancel a reboot that bedplate has announced.
-    Cancel,
+    Cancel(HostArgs),
     /// Keep bedplate from rebooting this host.
     Hold(HoldArgs),
     /// Lift a hold.
-    Release,
+    Release(HostArgs),
     /// Have the BMC cycle the power: the last step of a shutdown that the daemon announced so.
     #[command(hide = true)]
     PowerCycle,
@@ -43,6 +48,16 @@ pub struct StatusArgs {
     /// Machine-readable.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+/// Where the host's files are.
+#[derive(Debug, Args)]
+pub struct HostArgs {
+    /// Where the daemon keeps its files.
+    #[arg(long, value_name = "DIR", default_value = "/", value_parser = super::absolute(), hide = true)]
+    state_root: PathBuf,
 }
 
 /// `bedplate reboot schedule`.
@@ -57,6 +72,9 @@ pub struct ScheduleArgs {
     /// Why: shown to everybody who is logged in.
     #[arg(long, value_name = "TEXT", default_value = "an operator asked for it", value_parser = short)]
     why: String,
+    /// Reboot also where the next boot entry is not known to be sound: the host may not come back. For this request only.
+    #[arg(long)]
+    force: bool,
 }
 
 /// `bedplate reboot hold`.
@@ -68,6 +86,8 @@ pub struct HoldArgs {
     /// Why: shown in the status and the log.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     why: String,
+    #[command(flatten)]
+    host: HostArgs,
 }
 
 /// Does it.
@@ -75,22 +95,26 @@ pub fn run(command: &RebootCommand) -> Result<Exit, CliError> {
     match command {
         RebootCommand::Status(args) => status(args),
         RebootCommand::Schedule(args) => schedule(args),
-        RebootCommand::Cancel => {
-            let said = daemon_client::call("nothing was cancelled", |agent| async move {
-                agent.cancel_reboot().await
-            })?;
-            output::report(&format!("{said}\n"))?;
-            Ok(Exit::Done)
-        }
+        RebootCommand::Cancel(args) => cancel(&args.state_root),
         RebootCommand::Hold(args) => hold(args),
-        RebootCommand::Release => release(),
+        RebootCommand::Release(args) => release(&args.state_root),
         RebootCommand::PowerCycle => power_cycle(),
     }
 }
 
 fn status(args: &StatusArgs) -> Result<Exit, CliError> {
-    let status = daemon_client::status()
-        .map_err(|why| why.kept_from("the daemon decides about reboots, and "))?;
+    let status = match daemon_client::status() {
+        Ok(status) => status,
+        Err(why) => match without_daemon::status(&args.host.state_root)? {
+            Some(status) => {
+                output::status(&format!(
+                    "no daemon answers ({why}): this is what bedplate has kept"
+                ));
+                status
+            }
+            None => return Err(why.kept_from("the daemon decides about reboots, and ")),
+        },
+    };
     if args.json {
         output::data(&json::document(&status.reboot)?)?;
     } else {
@@ -99,7 +123,11 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
         output::report(&holders(&status))?;
     }
     Ok(match status.reboot.need {
+        None if status.reboot.state.is_coming() => Exit::RebootPending,
         None => Exit::CannotTell,
+        Some(RebootNeed::None) if status.reboot.state == RebootState::Converging => {
+            Exit::RebootPending
+        }
         Some(RebootNeed::None) => Exit::Done,
         Some(_) => Exit::RebootPending,
     })
@@ -117,11 +145,21 @@ fn holders(status: &Status) -> String {
 }
 
 fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
-    let at = args.after.map(|after| Timestamp::now() + after).or(args.at);
+    let now = Timestamp::now();
+    if let Some(past) = args.at.filter(|at| *at <= now) {
+        return Err(CliError::request(format!(
+            "{} has passed: nothing was scheduled",
+            shown(past)
+        )));
+    }
+    let at = args.after.map(|after| now + after).or(args.at);
     let usec = at.map_or(0, crate::daemon::logind::usec);
-    let why = args.why.clone();
+    let (why, force) = (args.why.clone(), args.force);
     let (state, said) = daemon_client::call("nothing was scheduled", move |agent| async move {
-        agent.schedule_reboot(&why, usec).await
+        match force {
+            true => agent.force_reboot(&why, usec).await,
+            false => agent.schedule_reboot(&why, usec).await,
+        }
     })?;
     output::report(&format!("{said}\n"))?;
     // For `--in 0` its time may have come by now.
@@ -157,7 +195,23 @@ fn short(text: &str) -> Result<String, String> {
     }
 }
 
-/// Not by way of the daemon: a hold has to be possible when it does not run, and it sees the file by itself.
+/// By the daemon, or where none runs at logind itself.
+fn cancel(root: &Path) -> Result<Exit, CliError> {
+    let said = match daemon_client::ask(None, |agent| async move { agent.cancel_reboot().await }) {
+        Err(why @ (NoAnswer::NoBus | NoAnswer::NotRunning)) => {
+            match without_daemon::cancel(root)? {
+                Some(said) => said,
+                None => return Err(why.kept_from("nothing was cancelled: ")),
+            }
+        }
+        said => said?,
+    };
+    output::report(&format!("{said}\n"))?;
+    Ok(Exit::Done)
+}
+
+/// A hold has to be possible when no daemon runs, and comes before whatever a daemon does: the file first, then logind is asked
+/// and its answer read back, then the daemon decides again.
 fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     let now = Timestamp::now();
     let hold = Hold::starting(now, args.length, &args.why, &super::release::operator())
@@ -167,10 +221,21 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     };
     let json =
         hold.to_json().map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
+    let root = &args.host.state_root;
     // The directory as apply makes it: copies of other files are in there.
-    replace_own_file(Path::new(hold::HOLD), json.as_bytes(), 0o644, 0o700).map_err(failed)?;
+    replace_own_file(&below(root), json.as_bytes(), 0o644, 0o700).map_err(failed)?;
+    let cancelled = without_daemon::settle(root)?;
+    without_daemon::tell_daemon();
+    if let Some(at) = cancelled {
+        output::status(&format!("the reboot announced for {} is cancelled", shown(at)));
+    }
     output::report(&format!("{}\n", hold.describe(now)))?;
     Ok(Exit::Done)
+}
+
+/// The hold's file below `root`.
+fn below(root: &Path) -> PathBuf {
+    root.join(hold::HOLD.trim_start_matches('/'))
 }
 
 /// For the shutdown hook alone: while services run and file systems are mounted it would be as good as pulling the plug.
@@ -184,10 +249,16 @@ fn power_cycle() -> Result<Exit, CliError> {
     Err(CliError::while_doing("the BMC did not cycle the power", failed))
 }
 
-fn release() -> Result<Exit, CliError> {
-    let removed = remove_own_file(Path::new(hold::HOLD)).map_err(|error| {
+/// A reboot that logind kept against the hold does not come by its release.
+fn release(root: &Path) -> Result<Exit, CliError> {
+    let file = below(root);
+    if file.exists() {
+        without_daemon::settle(root)?;
+    }
+    let removed = remove_own_file(&file).map_err(|error| {
         CliError::while_doing(format!("cannot remove {}", hold::HOLD), error).hinting(AS_ROOT)
     })?;
+    without_daemon::tell_daemon();
     output::report(if removed { "the hold is released\n" } else { "there is no hold\n" })?;
     Ok(Exit::Done)
 }

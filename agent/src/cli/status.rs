@@ -83,7 +83,11 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
                         output::status(&format!("  {remedy}"));
                     }
                 }
-                (look(&args.state_root)?, false)
+                let mut status = look(&args.state_root)?;
+                if let Some(state) = super::reboot::without_daemon::line(&args.state_root) {
+                    status.reboot.state = state;
+                }
+                (status, false)
             }
         },
     };

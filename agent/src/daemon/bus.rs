@@ -22,10 +22,12 @@ use crate::reboot::state::RebootState;
 use crate::visible;
 
 mod authority;
+mod client;
 mod connection;
 
 pub use authority::{Authority, has_left};
-pub use connection::{Lost, agent, connect, serve, serve_operators, watch};
+pub use client::Agent1Proxy;
+pub use connection::{CONNECT_LIMIT, Lost, agent, connect, serve, serve_operators, watch};
 
 /// Its name on the bus.
 pub const NAME: &str = "org.bedplate.Agent1";
@@ -59,6 +61,8 @@ pub enum Request {
         why: String,
         /// Not before.
         not_before: Option<Timestamp>,
+        /// Whether it overrides a boot entry that is not known to be sound.
+        force: bool,
         /// The state of the reboot then, and what it means for the request.
         reply: Reply<(RebootState, String)>,
     },
@@ -69,6 +73,8 @@ pub enum Request {
         /// What was taken back.
         reply: Reply<String>,
     },
+    /// Decide about the reboot again.
+    UpdateReboot(Reply<RebootState>),
     /// Take the devices that are there now for all there are to be.
     ForgetMissing(Reply<String>),
 }
@@ -175,6 +181,25 @@ impl Agent {
         let answer = answered.await.map_err(|_| gone(()))?;
         answer.map_err(|error| fdo::Error::Failed(error.to_string()))
     }
+
+    async fn schedule(
+        &self,
+        why: String,
+        not_before: u64,
+        force: bool,
+        header: &Header<'_>,
+    ) -> fdo::Result<(String, String)> {
+        // Before anybody is asked: it is kept, logged, and shown to everybody who is logged in.
+        if why.chars().count() > LONGEST_REASON {
+            let text = format!("the reason is longer than {LONGEST_REASON} characters");
+            return Err(fdo::Error::InvalidArgs(text));
+        }
+        let (caller, _) = self.authority.allows(header, "org.bedplate.schedule-reboot").await?;
+        let not_before = (not_before != 0).then(|| logind::time(not_before));
+        let request = |reply| Request::ScheduleReboot { why, not_before, force, reply };
+        let (state, text) = self.ask(caller, request).await?;
+        Ok((state.name().to_owned(), text))
+    }
 }
 
 // zbus makes XML comments of these docs for those who introspect: no two hyphens in a row, so no long options.
@@ -212,16 +237,24 @@ impl Agent {
         not_before: u64,
         #[zbus(header)] header: Header<'_>,
     ) -> fdo::Result<(String, String)> {
-        // Before anybody is asked: it is kept, logged, and shown to everybody who is logged in.
-        if why.chars().count() > LONGEST_REASON {
-            let text = format!("the reason is longer than {LONGEST_REASON} characters");
-            return Err(fdo::Error::InvalidArgs(text));
-        }
-        let (caller, _) = self.authority.allows(&header, "org.bedplate.schedule-reboot").await?;
-        let not_before = (not_before != 0).then(|| logind::time(not_before));
-        let (state, text) =
-            self.ask(caller, |reply| Request::ScheduleReboot { why, not_before, reply }).await?;
-        Ok((state.name().to_owned(), text))
+        self.schedule(why, not_before, false, &header).await
+    }
+
+    /// The same, also into a boot entry that is not known to be sound: the machine may not come back.
+    #[zbus(out_args("state", "text"))]
+    async fn force_reboot(
+        &self,
+        why: String,
+        not_before: u64,
+        #[zbus(header)] header: Header<'_>,
+    ) -> fdo::Result<(String, String)> {
+        self.schedule(why, not_before, true, &header).await
+    }
+
+    /// Decides about the reboot again, and returns its state once it is published. For commands that have set or lifted a hold.
+    async fn update_reboot(&self, #[zbus(header)] header: Header<'_>) -> fdo::Result<String> {
+        let (caller, _) = self.authority.allows(&header, "org.bedplate.reconcile").await?;
+        Ok(self.ask(caller, Request::UpdateReboot).await?.name().to_owned())
     }
 
     /// Takes back a reboot that bedplate announced. Nobody else's.
@@ -343,36 +376,4 @@ pub async fn signal_changes(
         agent.plan_json_invalidate(emitter).await?;
     }
     Ok(())
-}
-
-/// The daemon, as a client sees it.
-#[zbus::proxy(
-    interface = "org.bedplate.Agent1",
-    default_service = "org.bedplate.Agent1",
-    default_path = "/org/bedplate/Agent1"
-)]
-pub trait Agent1 {
-    /// See [`Agent`].
-    fn plan(&self) -> zbus::Result<String>;
-    /// See [`Agent`].
-    #[zbus(allow_interactive_auth)]
-    fn reconcile(&self) -> zbus::Result<String>;
-    /// See [`Agent`].
-    #[zbus(allow_interactive_auth)]
-    fn reload(&self) -> zbus::Result<()>;
-    /// See [`Agent`].
-    #[zbus(allow_interactive_auth)]
-    fn schedule_reboot(&self, why: &str, not_before: u64) -> zbus::Result<(String, String)>;
-    /// See [`Agent`].
-    #[zbus(allow_interactive_auth)]
-    fn cancel_reboot(&self) -> zbus::Result<String>;
-    /// See [`Agent`].
-    #[zbus(allow_interactive_auth)]
-    fn forget_missing(&self) -> zbus::Result<String>;
-    /// See [`Agent`].
-    #[zbus(property(emits_changed_signal = "invalidates"))]
-    fn checks(&self) -> zbus::Result<Vec<(String, String, String)>>;
-    /// See [`Agent`].
-    #[zbus(property(emits_changed_signal = "invalidates"))]
-    fn status_json(&self) -> zbus::Result<String>;
 }

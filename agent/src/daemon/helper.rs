@@ -16,7 +16,7 @@ use crate::error_chain::chain;
 use crate::host::dir::DirReader;
 use crate::host::process;
 use crate::host::write::DirWriter;
-use crate::plan::RebootNeed;
+use crate::plan::{NextBoot, RebootNeed};
 use crate::profile::model::{Reboot, RebootMethod};
 use crate::reboot::busy::{self, Busy};
 use crate::reboot::last_boot::{BmcAnswer, BmcSilent};
@@ -25,6 +25,8 @@ use crate::reboot::method::{Prepared, command, undo};
 
 /// The operator's busy check.
 const BUSY_LIMIT: Duration = Duration::from_secs(60);
+/// An observation without checks.
+const INSPECT_LIMIT: Duration = Duration::from_secs(60);
 /// Longer than any task bounds itself: the operator's commands, a BMC that is asked several times.
 const LIMIT: Duration = Duration::from_secs(180);
 /// Early in a boot a BMC may be busy, and its driver still looking for it: it is asked again after so long, so many times.
@@ -187,6 +189,14 @@ impl Helpers {
     /// Whether another build has answered: this daemon is about to end, and to be started as that one.
     pub fn is_replaced(&self) -> bool {
         self.launch.is_replaced()
+    }
+
+    /// Observes the boot entry afresh. What cannot be observed is not known to be sound.
+    pub async fn inspect_entry(&self) -> NextBoot {
+        match worker::observe_unjudged(&self.launch, INSPECT_LIMIT).await {
+            Ok(observation) => observation.next_boot,
+            Err(error) => NextBoot::Unknown { reasons: vec![chain(&error)] },
+        }
     }
 
     /// Who holds a GPU or RDMA device open, in one line. What cannot be found out counts as in use.

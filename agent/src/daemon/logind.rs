@@ -3,15 +3,14 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::Sender;
 use zbus::fdo::{PropertiesChanged, PropertiesChangedStream, PropertiesProxy};
 use zbus::proxy::{CacheProperties, OwnerChangedStream};
 use zbus::{Connection, OwnedFd};
 
 use super::events::Trigger;
-use crate::reboot::method::Prepared;
+
+pub use crate::reboot::phase::{time, usec};
 
 /// `org.freedesktop.login1.Manager`.
 #[zbus::proxy(
@@ -62,6 +61,29 @@ trait ShutdownTarget {
     fn job(&self) -> zbus::Result<(u32, zbus::OwnedObjectPath)>;
 }
 
+/// `sysinit.target` of PID 1: every start of a userspace reaches it, and nothing else starts it again.
+#[zbus::proxy(
+    interface = "org.freedesktop.systemd1.Unit",
+    default_service = "org.freedesktop.systemd1",
+    default_path = "/org/freedesktop/systemd1/unit/sysinit_2etarget"
+)]
+trait Sysinit {
+    /// When it was reached, in microseconds of the monotonic clock; 0: not yet.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn active_enter_timestamp_monotonic(&self) -> zbus::Result<u64>;
+}
+
+/// When this userspace started, which a soft-reboot changes within a boot; `None`: PID 1 does not tell.
+pub async fn userspace(bus: &Connection) -> Option<u64> {
+    let asked = async {
+        let target =
+            SysinitProxy::builder(bus).cache_properties(CacheProperties::No).build().await?;
+        target.active_enter_timestamp_monotonic().await
+    };
+    let answer = tokio::time::timeout(ANSWER_LIMIT, asked).await.ok()?.ok()?;
+    (answer != 0).then_some(answer)
+}
+
 /// What PID 1 may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
@@ -77,130 +99,6 @@ pub async fn machine_stops(bus: &Connection) -> bool {
         .is_ok_and(|job| job.is_ok_and(|(id, _)| id != 0))
 }
 
-/// What logind is asked to do (man org.freedesktop.login1, `ScheduleShutdown`); others may have it do more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Shutdown {
-    /// Reboot.
-    Reboot,
-    /// Switch off: the clock's alarm wakes the machine.
-    Poweroff,
-    /// Announce a reboot, and do nothing when its time has come.
-    DryReboot,
-}
-
-impl Shutdown {
-    /// logind's name of it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Shutdown::Reboot => "reboot",
-            Shutdown::Poweroff => "poweroff",
-            Shutdown::DryReboot => "dry-reboot",
-        }
-    }
-}
-
-/// What bedplate has scheduled, kept in /run so that a daemon that starts again knows its own schedule, and that a boot
-/// forgets it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Kept")]
-pub struct Announced {
-    /// What logind was asked to do.
-    pub kind: Shutdown,
-    /// Microseconds since 1970, as given to logind.
-    pub usec: u64,
-    /// Name of what it is for.
-    pub plan: String,
-    /// What has become of it.
-    pub stage: Stage,
-    /// What was made ready for it, and is undone when it does not come.
-    pub prepared: Option<Prepared>,
-}
-
-/// The file's form, of earlier versions too: it outlives an upgrade of the daemon.
-#[derive(Deserialize)]
-struct Kept {
-    kind: Shutdown,
-    usec: u64,
-    plan: String,
-    stage: Option<Stage>,
-    #[serde(default)]
-    prepared: Option<Prepared>,
-    /// Before `stage`.
-    #[serde(default)]
-    called_off: bool,
-    #[serde(default)]
-    called_off_by: Option<String>,
-}
-
-impl From<Kept> for Announced {
-    fn from(kept: Kept) -> Self {
-        let Kept { kind, usec, plan, stage, prepared, called_off, called_off_by } = kept;
-        let before = || match (called_off, called_off_by, &prepared) {
-            (false, _, _) => Stage::Announced,
-            (true, Some(by), _) => Stage::CalledOff { by },
-            // Only the operator's command left what was made ready for it behind.
-            (true, None, Some(_)) => Stage::CommandRun,
-            (true, None, None) => Stage::DidNotCome,
-        };
-        let stage = stage.unwrap_or_else(before);
-        Announced { kind, usec, plan, stage, prepared }
-    }
-}
-
-/// What has become of an announcement. All but the first end it; after all but [`Stage::TakenBack`] nothing is announced
-/// again in this boot unless an operator asks.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "stage", rename_all = "kebab-case")]
-pub enum Stage {
-    /// It stands; after its time the machine is going down.
-    #[default]
-    Announced,
-    /// It was called off.
-    CalledOff {
-        /// By whom or what, and when, in words.
-        by: String,
-    },
-    /// Its time has passed, and the machine did not go down.
-    DidNotCome,
-    /// bedplate has taken it back itself, or logind did not take it: it may be announced again. Kept only for what is still
-    /// armed.
-    TakenBack,
-    /// The operator's command that cycles the power was started.
-    CommandRun,
-}
-
-impl Announced {
-    /// Whether this is what logind has scheduled.
-    pub fn is(&self, kind: &str, usec: u64) -> bool {
-        self.kind.name() == kind && self.usec == usec
-    }
-
-    /// Whether logind is to carry it out, or is about to.
-    pub fn stands(&self) -> bool {
-        self.stage == Stage::Announced
-    }
-
-    /// What was made ready and is to be undone, since the reboot does not come.
-    pub fn armed(&self) -> Option<&Prepared> {
-        match self.stage {
-            Stage::CalledOff { .. } | Stage::DidNotCome | Stage::TakenBack => {
-                self.prepared.as_ref()
-            }
-            Stage::Announced | Stage::CommandRun => None,
-        }
-    }
-
-    /// What there is to remember of it.
-    pub fn to_remember(self) -> Option<Self> {
-        let undo = self.prepared.as_ref().is_some_and(|prepared| !prepared.undo.is_empty());
-        (self.stage != Stage::TakenBack || undo).then_some(self)
-    }
-}
-
-/// Where that is kept.
-pub const ANNOUNCED: &str = "/run/bedplate/announced.json";
-
 /// Block inhibitors on shutdown that are not for sleep or keys only, for people.
 pub fn in_the_way(inhibitors: &[(String, String, String, String, u32, u32)]) -> Vec<String> {
     let blocks = |what: &str, mode: &str| {
@@ -214,19 +112,6 @@ pub fn in_the_way(inhibitors: &[(String, String, String, String, u32, u32)]) -> 
         .collect();
     lines.sort();
     lines
-}
-
-/// Microseconds, as logind counts.
-pub fn usec(at: Timestamp) -> u64 {
-    u64::try_from(at.as_microsecond()).unwrap_or_default()
-}
-
-/// The same back.
-pub fn time(usec: u64) -> Timestamp {
-    i64::try_from(usec)
-        .ok()
-        .and_then(|usec| Timestamp::from_microsecond(usec).ok())
-        .unwrap_or(Timestamp::MAX)
 }
 
 /// Name of the trigger that asks for a decision only, not for a look.
@@ -323,19 +208,5 @@ mod tests {
             one("shutdown", "soft", "block-weak"),
         ];
         assert_eq!(in_the_way(&all), ["apt (process 7): why", "backup (process 7): why"]);
-    }
-
-    #[test]
-    fn the_file_has_the_names_of_logind() {
-        for kind in [Shutdown::Reboot, Shutdown::Poweroff, Shutdown::DryReboot] {
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
-        }
-    }
-
-    #[test]
-    fn microseconds() {
-        let at: Timestamp = "2026-03-03T03:00:00.123456Z".parse().unwrap();
-        assert_eq!(time(usec(at)), at);
-        assert_eq!(time(u64::MAX), Timestamp::MAX);
     }
 }

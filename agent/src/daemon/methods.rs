@@ -1,16 +1,15 @@
-//! The profile's reboot methods, as the daemon uses them: what they work with, which is taken, what logind is asked for.
+//! The profile's reboot methods, as the daemon uses them: what they work with, and which is taken.
 
 use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::logind::Shutdown;
 use crate::plan::RebootNeed;
 use crate::profile::model::{Reboot, RebootMethod};
 use crate::reboot::method::choose::choose;
 use crate::reboot::method::command::Command;
 use crate::reboot::method::ipmi::Device;
-use crate::reboot::method::{self, Env, MethodError, Next, Prepared, prepare, probe};
+use crate::reboot::method::{self, Env, MethodError, Prepared, prepare, probe};
 
 /// Seconds that an orderly shutdown may take before a wake-up alarm rings: one that rings too early is lost, and the
 /// machine stays off. systemd gives each unit 90.
@@ -97,15 +96,4 @@ pub fn ready(
 ) -> Result<Prepared, MethodError> {
     promised(method, settings)?;
     with(root, settings, plan, at, |env| prepare(method, env))
-}
-
-/// What logind is asked for. The operator's command runs when its time has come; until then logind tells everybody, and
-/// rehearses.
-pub fn kind(prepared: Option<&Prepared>) -> Shutdown {
-    match prepared.map(|prepared| prepared.next) {
-        Some(Next::LogindReboot) => Shutdown::Reboot,
-        Some(Next::LogindPoweroff) => Shutdown::Poweroff,
-        // Rehearsed: there is nothing to be ready.
-        Some(Next::RunCommand) | None => Shutdown::DryReboot,
-    }
 }

@@ -346,6 +346,7 @@ impl Daemon {
     /// Sees to the reboot, and tells everybody where the host stands.
     async fn decide(&mut self) {
         self.held();
+        self.restart.show(&mut self.status);
         if let Some(observation) = &self.observation
             && self.unusable.is_none()
             // What was decided on a profile that may be gone does not act.

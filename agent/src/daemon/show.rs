@@ -10,6 +10,7 @@ use crate::daemon::status::{RebootStatus, State, Status, Verdict};
 use crate::kind::cmdline::NEXT_KERNEL;
 use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootPolicy};
+use crate::reboot::decide::entry_veto;
 use crate::reboot::state::{CALLED_OFF, Reason, RebootState};
 use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
 use crate::report::text::when;
@@ -65,8 +66,13 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     }
     lists(status, &mut out);
     checks(status, &mut out);
-    if live && (status.reboot.is_needed() || status.state == State::Stuck) {
-        let _ = writeln!(out, "\nreboot: {} (`bedplate reboot status`)", status.reboot.state);
+    let coming = status.reboot.state.is_coming();
+    if coming || live && (status.reboot.is_needed() || status.state == State::Stuck) {
+        let hint = match live {
+            true => "`bedplate reboot status`",
+            false => "`bedplate reboot cancel` cancels it",
+        };
+        let _ = writeln!(out, "\nreboot: {} ({hint})", status.reboot.state);
     }
     out
 }
@@ -133,7 +139,11 @@ pub fn reboot(status: &Status) -> String {
     let mut out = String::new();
     let reboot = &status.reboot;
     let need = match reboot.need {
+        None if reboot.state.is_coming() => "scheduled",
         None => "cannot tell yet",
+        Some(RebootNeed::None) if reboot.state == RebootState::Converging => {
+            "not needed yet: changes that need a boot are still to be written"
+        }
         Some(RebootNeed::None) => "not needed",
         Some(RebootNeed::Reboot) => "needed: the kernel has to start again",
         Some(RebootNeed::Cold) => {
@@ -165,7 +175,13 @@ pub fn reboot(status: &Status) -> String {
     if let Some(hold) = &reboot.hold {
         let _ = writeln!(out, "hold      {hold}; {RELEASES}");
     }
+    if let Some(held) = &status.held {
+        let _ = writeln!(out, "held      {}", held.describe());
+    }
     where_it_stands(reboot, &mut out);
+    if let Some(veto) = reboot.next_boot.as_ref().and_then(entry_veto) {
+        let _ = writeln!(out, "next boot {}", veto.text);
+    }
     how(reboot, &mut out);
     let hint = match (&reboot.state, reboot.need) {
         (RebootState::Announced { .. }, _) => "`bedplate reboot cancel` takes it back",

@@ -14,7 +14,7 @@ use super::backoff::{Contested, Failed};
 use super::checks::{self, Checked};
 use super::observation::{Difference, Observation};
 use crate::enforce_hold::EnforceHold;
-use crate::plan::{Blocker, Pending, RebootNeed, Unknown};
+use crate::plan::{Blocker, NextBoot, Pending, RebootNeed, Unknown};
 use crate::profile::model::{AgentMode, RebootMethod, RebootPolicy};
 use crate::reboot::last_boot::LastBoot;
 use crate::reboot::record::Held;
@@ -142,6 +142,9 @@ pub struct RebootStatus {
     /// Which reboot this boot follows, where there is something to say of it.
     #[serde(default)]
     pub came: Option<LastBoot>,
+    /// Soundness of the entry that boots next; `None`: not known yet.
+    #[serde(default)]
+    pub next_boot: Option<NextBoot>,
 }
 
 impl Default for RebootStatus {
@@ -161,6 +164,7 @@ impl Default for RebootStatus {
             called_off: None,
             hold: None,
             came: None,
+            next_boot: None,
         }
     }
 }
@@ -218,6 +222,7 @@ impl Status {
         self.reboot.need = Some(observation.need);
         self.reboot.policy = Some(observation.reboot.policy);
         self.reboot.plan.clone_from(&observation.hash);
+        self.reboot.next_boot = Some(observation.next_boot.clone());
         if observation.need == RebootNeed::None {
             // What was decided about a reboot that is no longer needed says nothing of the host any more.
             self.reboot.state = RebootState::Idle;

@@ -1,12 +1,15 @@
-//! The daemon's few small files: the record of reboots and what it has announced. Each is replaced whole; the record is on
-//! the disk before anything is done that it has to remember.
+//! The daemon's few small files: the record of reboots and the known devices. Each is replaced whole. Commands beside the daemon
+//! change the record too: who reads it to write it holds its lock.
 
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io::{Error, ErrorKind};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::sys::statfs::{FsType, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, statfs};
 
 use super::devices::{self, KnownDevices};
-use super::logind::{ANNOUNCED, Announced};
 use crate::host::file;
 use crate::host::write::replace_own_file;
 use crate::reboot::record::{RECORD, Record, RecordError};
@@ -39,7 +42,19 @@ pub enum StoreError {
         /// What the system says.
         error: std::io::Error,
     },
+    /// Its lock cannot be had.
+    #[error("cannot lock {STATE}: {0}")]
+    Lock(std::io::Error),
 }
+
+/// The right to change the record, until it is dropped.
+#[derive(Debug)]
+pub struct RecordLock(#[allow(dead_code)] File);
+
+/// Longest wait for the lock: it is held over one request to logind at most.
+const LOCK_LIMIT: Duration = Duration::from_secs(30);
+/// Wait between two tries.
+const LOCK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Where the record lies.
 const STATE: &str = "/var/lib/bedplate";
@@ -76,6 +91,33 @@ impl Store {
         ))
     }
 
+    /// Waits for the right to change the record. The lock is on the directory, which only root can open.
+    ///
+    /// # Errors
+    /// [`StoreError::Lock`].
+    pub async fn lock(&self) -> Result<RecordLock, StoreError> {
+        let path = self.at(STATE);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        let directory = made.and_then(|()| File::open(&path)).map_err(StoreError::Lock)?;
+        let begun = Instant::now();
+        loop {
+            match directory.try_lock() {
+                Ok(()) => return Ok(RecordLock(directory)),
+                Err(TryLockError::Error(error)) => return Err(StoreError::Lock(error)),
+                Err(TryLockError::WouldBlock) if begun.elapsed() > LOCK_LIMIT => {
+                    let why = "another bedplate has it";
+                    return Err(StoreError::Lock(Error::new(ErrorKind::WouldBlock, why)));
+                }
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_AGAIN).await,
+            }
+        }
+    }
+
+    /// Whether there is a record.
+    pub fn has_record(&self) -> bool {
+        self.at(RECORD).symlink_metadata().is_ok()
+    }
+
     /// The record. One that is not there is empty.
     ///
     /// # Errors
@@ -88,11 +130,11 @@ impl Store {
         }
     }
 
-    /// Keeps the record.
+    /// Keeps the record; it is on the disk when this returns.
     ///
     /// # Errors
     /// [`StoreError::Write`].
-    pub fn keep(&self, record: &Record) -> Result<(), StoreError> {
+    pub fn keep(&self, _: &RecordLock, record: &Record) -> Result<(), StoreError> {
         replace(&self.at(RECORD), record.render().as_bytes())
             .map_err(|error| StoreError::Write { path: RECORD, error })
     }
@@ -111,29 +153,6 @@ impl Store {
         replace(&self.at(devices::FILE), known.render().as_bytes())
             .map_err(|error| StoreError::Write { path: devices::FILE, error })
     }
-
-    /// What was announced in this boot. A file that cannot be understood says nothing.
-    pub fn announced(&self) -> Option<Announced> {
-        serde_json::from_str(&file::text(&self.at(ANNOUNCED)).ok()?).ok()
-    }
-
-    /// Keeps what was announced.
-    ///
-    /// # Errors
-    /// [`StoreError::Write`].
-    pub fn announce(&self, announced: Option<&Announced>) -> Result<(), StoreError> {
-        let path = self.at(ANNOUNCED);
-        let done = match announced {
-            Some(announced) => {
-                replace(&path, serde_json::to_string(announced).unwrap_or_default().as_bytes())
-            }
-            None => match std::fs::remove_file(&path) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-                done => done,
-            },
-        };
-        done.map_err(|error| StoreError::Write { path: ANNOUNCED, error })
-    }
 }
 
 /// Only root may read it; the directory is the ledger's, with copies of other files in it.
@@ -144,8 +163,6 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::logind::Shutdown;
-    use crate::daemon::logind::Stage;
 
     #[test]
     fn a_record_in_memory_is_known() {
@@ -154,35 +171,28 @@ mod tests {
         assert_eq!(Store::new(Path::new("/dev/shm")).is_forgotten(), None, "a test's");
     }
 
-    #[test]
-    fn what_is_kept_reads_back_and_what_is_damaged_is_an_error() {
+    #[tokio::test(flavor = "current_thread")]
+    async fn kept_record_reads_back_and_damaged_one_is_error() {
         let root = tempfile::tempdir().unwrap();
         let store = Store::new(root.path());
         assert_eq!(store.record().unwrap(), Record::default());
-        let at = jiff::Timestamp::UNIX_EPOCH;
-        let asked = crate::reboot::record::Asked {
-            why: "w".into(),
-            boot_id: "b".into(),
-            at,
-            waited: false,
-        };
-        let record = Record { asked: Some(asked), ..Record::default() };
-        store.keep(&record).unwrap();
+        let record = Record { waiting: Some("b".into()), ..Record::default() };
+        let lock = store.lock().await.unwrap();
+        store.keep(&lock, &record).unwrap();
         assert_eq!(store.record().unwrap(), record);
-        std::fs::write(root.path().join("var/lib/bedplate/reboot.json"), "{\"version\":1,")
+        std::fs::write(root.path().join("var/lib/bedplate/reboot.json"), "{\"version\":2,")
             .unwrap();
         assert!(matches!(store.record(), Err(StoreError::Record(RecordError::Damaged(_)))));
-        let announced = Announced {
-            kind: Shutdown::Reboot,
-            usec: 7,
-            plan: "p".into(),
-            stage: Stage::Announced,
-            prepared: None,
-        };
-        store.announce(Some(&announced)).unwrap();
-        assert_eq!(store.announced(), Some(announced));
-        store.announce(None).unwrap();
-        store.announce(None).unwrap();
-        assert_eq!(store.announced(), None);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn record_lock_is_held_by_one_at_a_time() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::new(root.path());
+        let lock = store.lock().await.unwrap();
+        let soon = Duration::from_millis(100);
+        assert!(tokio::time::timeout(soon, store.lock()).await.is_err());
+        drop(lock);
+        store.lock().await.unwrap();
     }
 }

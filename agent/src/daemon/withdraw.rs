@@ -2,23 +2,16 @@
 //! daemon's files in /run; what others have written stays. Used when bedplate is uninstalled, with the daemon stopped.
 
 use std::path::Path;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::logind::{self, Announced};
-use super::store::{Store, StoreError};
+use super::restart::{AtLogind, Offline, RestartError};
 use super::{export, reboot_required};
-use crate::error_chain::chain;
 use crate::host::write::{remove_own_directory, remove_own_file};
-use crate::profile::model::RebootMethod;
-use crate::reboot::method::{MethodError, undo};
+use crate::reboot::phase::Phase;
 use crate::utc::shown;
 
-/// logind answers at once, or not at all.
-const LOGIND_LIMIT: Duration = Duration::from_secs(5);
-
-/// Why an announced reboot may still come: the file that says whose it is has to stay.
+/// Why an announced reboot may still come: the record that says whose it is has to stay.
 #[derive(Debug, thiserror::Error)]
 pub enum CallOffError {
     /// logind does not take it back.
@@ -31,33 +24,14 @@ pub enum CallOffError {
         /// When it is due.
         at: Timestamp,
         /// Why not.
-        why: LogindError,
+        why: RestartError,
     },
     /// The machine would still go through its firmware, or off, at its next reboot.
-    #[error(
-        "cannot undo what was prepared for the announced reboot ({method}): {}. Nothing was removed; try again",
-        chain(.error)
-    )]
-    Undo {
-        /// What was prepared.
-        method: RebootMethod,
-        /// Which step failed.
-        error: MethodError,
-    },
-    /// The file that says whose it is cannot be removed.
+    #[error("{0}. Nothing was removed; try again")]
+    Undo(String),
+    /// The record cannot be read.
     #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// Why logind did not answer.
-#[derive(Debug, thiserror::Error)]
-pub enum LogindError {
-    /// Not in time.
-    #[error("it does not answer")]
-    Silent(#[from] tokio::time::error::Elapsed),
-    /// It said no, or there is no bus.
-    #[error(transparent)]
-    Bus(#[from] zbus::Error),
+    Record(#[from] RestartError),
 }
 
 /// Calls off the reboot that bedplate has announced on the running machine, whose files are below `root`, and undoes what
@@ -66,30 +40,28 @@ pub enum LogindError {
 /// # Errors
 /// [`CallOffError`].
 pub async fn call_off(root: &Path) -> Result<Option<Timestamp>, CallOffError> {
-    let store = Store::new(root);
-    let Some(announced) = store.announced() else { return Ok(None) };
-    let at = logind::time(announced.usec);
-    let cancelled = announced.stands()
-        && cancel(&announced).await.map_err(|why| CallOffError::Logind { at, why })?;
-    if let Some(prepared) = &announced.prepared {
-        let method = prepared.method;
-        undo(prepared, root).map_err(|error| CallOffError::Undo { method, error })?;
+    let mut offline = Offline::connect(root).await;
+    let (record, found) = offline.find().await?;
+    if record.phase == Phase::Rest {
+        return Ok(None);
     }
-    store.announce(None)?;
-    Ok(cancelled.then_some(at))
-}
-
-/// Takes back what logind has scheduled if it is this; whether it was.
-async fn cancel(announced: &Announced) -> Result<bool, LogindError> {
-    let ask = async {
-        let logind = logind::manager(&zbus::Connection::system().await?).await?;
-        let (kind, usec) = logind.scheduled_shutdown().await?;
-        if !announced.is(&kind, usec) {
-            return Ok(false);
+    let by = format!("by `bedplate withdraw`, at {}", shown(Timestamp::now()));
+    let cancelled = offline.cancel(by).await;
+    let at = match found {
+        AtLogind::Scheduled { at } | AtLogind::Unknown { at, .. } => at,
+        AtLogind::Nothing | AtLogind::GoingDown => {
+            return match cancelled {
+                Err(RestartError::Armed(text)) => Err(CallOffError::Undo(text)),
+                // There was nothing, or another shutdown.
+                _ => Ok(None),
+            };
         }
-        logind.cancel_scheduled_shutdown().await
     };
-    Ok(tokio::time::timeout(LOGIND_LIMIT, ask).await??)
+    cancelled.map_err(|why| CallOffError::Logind { at, why })?;
+    match offline.find().await?.0.phase.is_open() {
+        true => Err(CallOffError::Undo("what was prepared for the reboot is not undone".into())),
+        false => Ok(Some(at)),
+    }
 }
 
 /// Removes all of it below `root`. What could not be removed, in words; the rest is gone.
@@ -117,7 +89,7 @@ pub fn withdraw(root: &Path) -> Vec<String> {
         check(&path, remove_own_file(&at(&format!("{directory}/.{name}.tmp"))).map(drop));
     }
     check(reboot_required::REQUIRED, reboot_required::set(root, false));
-    // Nobody else's: status, metrics, what was announced.
+    // Nobody else's: status, metrics, the request for a power cycle.
     check(DIRECTORY, remove_own_directory(&at(DIRECTORY)));
     wrong
 }
@@ -176,7 +148,7 @@ mod tests {
         status.reboot.policy = Some(RebootPolicy::Mark);
         assert_eq!(export::write(root.path(), &status, &mut export::Written::new()), [""; 0]);
         reboot_required::set(root.path(), true).unwrap();
-        put("run/bedplate/announced.json", "{}");
+        put("run/bedplate/power-cycle", "{}");
         assert!(files(root.path()).len() > theirs.len() + 2, "{:?}", files(root.path()));
         assert_eq!(withdraw(root.path()), [""; 0]);
         assert_eq!(files(root.path()), theirs);

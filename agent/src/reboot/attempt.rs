@@ -20,6 +20,9 @@ pub struct Attempt {
     pub due: Option<Timestamp>,
     /// How.
     pub method: RebootMethod,
+    /// Subject, for display.
+    #[serde(default)]
+    pub subject: String,
     /// Only rehearsed: it never counts.
     #[serde(default)]
     pub rehearsal: bool,

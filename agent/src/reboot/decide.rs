@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{Asked, MOST_IN_A_ROW, Record};
 use super::state::{Reason, RebootState, UNFINISHED, WaitsFor};
-use crate::plan::RebootNeed;
+use crate::plan::{NextBoot, RebootNeed};
 use crate::profile::Window;
-use crate::profile::model::{Reboot, RebootPolicy};
+use crate::profile::model::{Reboot, RebootMethod, RebootPolicy};
 use crate::utc::shown;
 
 /// Everything that counts, at one moment.
@@ -19,6 +19,8 @@ pub struct Situation<'a> {
     pub plan: &'a str,
     /// Whether anything is still to be written before a boot would help.
     pub unfinished: bool,
+    /// Whether any of that takes effect only after a boot.
+    pub planned: bool,
     /// Whether the kernel was booted with all that was asked for and does not do it: no further boot would help.
     pub refused: bool,
     /// This boot.
@@ -31,6 +33,12 @@ pub struct Situation<'a> {
     pub record: Result<&'a Record, &'a str>,
     /// What forbids a reboot now: an operator's hold, busy devices, a busy command, a loaded kexec kernel.
     pub vetoes: &'a [Reason],
+    /// An operator's hold on enforcement, where nobody asks for a reboot.
+    pub held: Option<&'a Reason>,
+    /// Soundness of the entry that boots next.
+    pub entry: &'a NextBoot,
+    /// The method by which this host would be restarted; `None`: none works.
+    pub method: Option<RebootMethod>,
     /// Whether what was announced in this boot was called off, or did not come.
     pub called_off: bool,
     /// Block inhibitors, by who and why, and for how long they have been in the way.
@@ -50,7 +58,12 @@ pub enum Scheduled {
     /// Nothing.
     Nothing,
     /// bedplate's own reboot.
-    Ours(Timestamp),
+    Ours {
+        /// For when.
+        at: Timestamp,
+        /// Identity of the operator's request that it is for.
+        request: Option<Timestamp>,
+    },
     /// bedplate's own reboot, whose time has come: the machine is going down.
     Underway(Timestamp),
     /// A shutdown that is not bedplate's.
@@ -68,6 +81,15 @@ const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
 /// What is said after one boot that did not help.
 const NO_HELP: &str = "the host was rebooted for this, and it is not in effect";
 
+/// Text of the veto after a rehearsal.
+const REHEARSED: &str = "it was rehearsed in this boot; `rehearse = false` in [reboot] does it";
+
+/// Text of the veto where no method works.
+pub const NO_METHOD: &str = "no method of the profile can restart this host";
+
+/// Reason to take a reboot back that was scheduled before the operator asked for another time.
+pub const MOVED: &str = "an operator asked for another time";
+
 /// What is said where the profile's windows are still to be chosen.
 const NO_WINDOW: &str = "no window of the profile ever opens: write one in [reboot] `windows`, or run `bedplate \
     reboot schedule`";
@@ -78,7 +100,7 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
     if let Scheduled::Underway(at) = situation.scheduled {
         return RebootState::UnderWay { at };
     }
-    let ours = matches!(situation.scheduled, Scheduled::Ours(_));
+    let ours = matches!(situation.scheduled, Scheduled::Ours { .. });
     let call_off = |why: String, otherwise: RebootState| match ours {
         true => RebootState::CallingOff { why: vec![why] },
         false => otherwise,
@@ -90,22 +112,14 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
             return call_off(why.to_owned(), RebootState::waiting(WaitsFor::Record, why));
         }
     };
-    let asked = record.asked.as_ref().filter(|asked| asked.boot_id == situation.boot_id);
+    let asked = record.request(situation.boot_id);
     if asked.is_none()
         && let Some((why, state)) = at_rest(situation, record)
     {
         return call_off(why, state);
     }
     let window = if asked.is_some() { Ok(None) } else { window(situation) };
-    let mut why: Vec<Reason> = situation.vetoes.to_vec();
-    if let Scheduled::Foreign { kind, at } = &situation.scheduled {
-        let text =
-            format!("a shutdown that is not bedplate's is scheduled: {kind} at {}", shown(*at));
-        why.push(Reason::new(WaitsFor::OtherShutdown, text));
-    }
-    let inhibitor =
-        |who: &String| Reason::new(WaitsFor::Inhibitor, format!("a block inhibitor: {who}"));
-    why.extend(situation.inhibitors.iter().map(inhibitor));
+    let mut why = obstacles(situation, record, asked);
     let until = match &window {
         Ok(_) => None,
         Err((reason, until)) => {
@@ -125,8 +139,11 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
         let overdue = !situation.inhibitors.is_empty() && situation.inhibited_for >= bound;
         return RebootState::Waiting { why, until, overdue };
     }
-    if let Scheduled::Ours(at) = situation.scheduled {
-        return RebootState::Announced { at };
+    if let Scheduled::Ours { at, request } = situation.scheduled {
+        return match asked.filter(|asked| request != Some(asked.since)) {
+            Some(_) => RebootState::CallingOff { why: vec![MOVED.into()] },
+            None => RebootState::Announced { at },
+        };
     }
     let at = match time(situation, asked, window.ok().flatten()) {
         Ok(at) => at,
@@ -138,13 +155,54 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
     RebootState::Announcing { at }
 }
 
+/// Everything that forbids a reboot now but a closed window.
+fn obstacles(situation: &Situation<'_>, record: &Record, asked: Option<&Asked>) -> Vec<Reason> {
+    let mut why = situation.vetoes.to_vec();
+    why.extend(situation.held.cloned());
+    let rehearsed = record.rehearsed(situation.boot_id, situation.plan);
+    if situation.settings.rehearse && situation.scheduled == Scheduled::Nothing && rehearsed {
+        // Before a slot is asked for that nothing would come of.
+        why.push(Reason::new(WaitsFor::Rehearsal, REHEARSED));
+    }
+    if situation.method.is_none() {
+        why.push(Reason::new(WaitsFor::Method, NO_METHOD));
+    }
+    if let Scheduled::Foreign { kind, at } = &situation.scheduled {
+        let text =
+            format!("a shutdown that is not bedplate's is scheduled: {kind} at {}", shown(*at));
+        why.push(Reason::new(WaitsFor::OtherShutdown, text));
+    }
+    let inhibitor =
+        |who: &String| Reason::new(WaitsFor::Inhibitor, format!("a block inhibitor: {who}"));
+    why.extend(situation.inhibitors.iter().map(inhibitor));
+    if !asked.is_some_and(|asked| asked.force) {
+        why.extend(entry_veto(situation.entry));
+    }
+    why
+}
+
+/// The veto of a boot entry that is not known to be sound.
+pub fn entry_veto(entry: &NextBoot) -> Option<Reason> {
+    let head = match entry {
+        NextBoot::Sound => return None,
+        NextBoot::Unknown { .. } => "the next boot entry is not known to be sound",
+        NextBoot::Unsound { .. } => "the next boot entry would not boot",
+    };
+    let text = format!("{head}: {}", entry.reasons().join("; "));
+    Some(Reason::new(WaitsFor::BootEntry, text))
+}
+
 /// Why there is no reboot that nobody has asked for, and the state of it; `None`: there may be one.
 fn at_rest(situation: &Situation<'_>, record: &Record) -> Option<(String, RebootState)> {
     if situation.need == RebootNeed::None {
         if situation.refused && record.was_for_passthrough(situation.boot_id) {
             return Some((NO_HELP.into(), RebootState::Stuck { why: NO_HELP.into() }));
         }
-        return Some(("nothing waits for a boot any more".into(), RebootState::Idle));
+        let state = match situation.planned {
+            true => unwritten(situation),
+            false => RebootState::Idle,
+        };
+        return Some(("nothing waits for a boot any more".into(), state));
     }
     match situation.settings.policy {
         RebootPolicy::Never => {
@@ -158,7 +216,17 @@ fn at_rest(situation: &Situation<'_>, record: &Record) -> Option<(String, Reboot
     if let Some(why) = stuck(situation, record) {
         return Some((why.clone(), RebootState::Stuck { why }));
     }
-    situation.unfinished.then(|| (UNFINISHED.to_owned(), RebootState::Converging))
+    situation.unfinished.then(|| (UNFINISHED.to_owned(), unwritten(situation)))
+}
+
+/// The state while changes that a boot is for are still to be written.
+fn unwritten(situation: &Situation<'_>) -> RebootState {
+    // A held change is written once the hold ends; a change may fail because of the entry.
+    let why = situation.held.cloned().or_else(|| entry_veto(situation.entry));
+    match why {
+        Some(why) => RebootState::Waiting { why: vec![why], until: None, overdue: false },
+        None => RebootState::Converging,
+    }
 }
 
 /// The loop guard.

@@ -1,11 +1,13 @@
 //! The operator's hold: "no reboot of this host until …", as a file. Text and arithmetic: the time is an argument, and
 //! writing the file is the caller's. Whatever cannot be understood holds.
 
+use std::path::Path;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::duration;
-use crate::host::Reader;
+use crate::host::{Reader, file};
 use crate::utc::shown;
 use crate::visible::{brief, one_line};
 
@@ -93,6 +95,15 @@ impl Hold {
         match reader.read(HOLD) {
             Ok(content) => Some(Hold::of_content(&content)),
             Err(error) if error.is_absent() => None,
+            Err(error) => Some(Hold::unreadable(&error.to_string())),
+        }
+    }
+
+    /// The hold of the host below `root`, read as [`Hold::load`] reads it.
+    pub fn below(root: &Path) -> Option<Hold> {
+        match file::state(&root.join(HOLD.trim_start_matches('/'))) {
+            Ok(content) => Some(Hold::of_content(&content)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => Some(Hold::unreadable(&error.to_string())),
         }
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attempt::Attempt;
 use super::method::ipmi::RestartCause;
+use super::method::row;
 use crate::profile::model::RebootMethod;
 use crate::utc::shown;
 
@@ -52,8 +53,7 @@ pub struct LastBoot {
     pub asked_for: Option<RebootMethod>,
     /// The time that was announced.
     pub announced_for: Option<Timestamp>,
-    /// The same in a sentence. Records of earlier versions call it `words`.
-    #[serde(alias = "words")]
+    /// The same in a sentence.
     pub summary: String,
 }
 
@@ -100,13 +100,7 @@ pub fn classify(
 }
 
 fn of_announced(announced: &Attempt, began: Option<Timestamp>, bmc: &BmcAnswer) -> (By, String) {
-    let what = match announced.method {
-        RebootMethod::Ordinary => "an ordinary reboot",
-        RebootMethod::Firmware => "a reset by the firmware",
-        RebootMethod::Bmc => "a power cycle by the BMC",
-        RebootMethod::Rtc => "a power-off with wake-up by the real-time clock",
-        RebootMethod::Command => "a power cycle by the profile's command",
-    };
+    let what = row(announced.method).subject;
     let Some((due, began)) = announced.due.zip(began) else {
         return (
             By::Unknown,

@@ -1,16 +1,20 @@
-//! Restarting the machine the right way, once. `decide` is pure: everything that counts at one moment goes in, one
-//! decision comes out. What was asked for is in the `record`, before it is asked for; `came` tells which reboot a
-//! boot follows, `stuck` why it did not help; `hold`, `busy` and `fleetlock` are what may stand in the way. If anything fails
-//! on the way to a decision, nothing is rebooted (design §8.4).
+//! Restarting the machine the right way, once. `step` is a pure state machine over the persisted `record`: everything that
+//! counts at one moment goes in, the next state and one effect come out. `decide` holds the rules, `phase` the reboot that is
+//! arranged, `facts` the input, `state` the states that are shown. `hold`, `busy`, `kexec` and `fleetlock` are what may stand in
+//! the way. If anything fails on the way to a decision, nothing is rebooted (design §8.4).
 
 pub mod attempt;
 pub mod busy;
 pub mod decide;
+pub mod docs;
+pub mod facts;
 pub mod fleetlock;
 pub mod hold;
 pub mod identity;
 pub mod kexec;
 pub mod last_boot;
 pub mod method;
+pub mod phase;
 pub mod record;
 pub mod state;
+pub mod step;

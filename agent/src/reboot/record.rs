@@ -1,6 +1,6 @@
-//! What bedplate asked for, kept on disk across boots: every reboot with the plan it was for and the boot it was asked
-//! from, and the fleet's lock. Pure data and its text form. Times are for people: what decides are boot ids, which no
-//! clock can confuse.
+//! The persisted state of reboots, in one file: the phase of the arranged reboot, and the parts that outlive it (attempts, the
+//! operator's request, the slot of the lock server, the last boot). Pure data and its text form. Times are for display: boot
+//! ids decide, which no clock can confuse.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use super::attempt::Attempt;
 use super::last_boot::LastBoot;
+use super::phase::Phase;
 use crate::profile::model::FleetLock;
 
 /// Where it is kept.
 pub const RECORD: &str = "/var/lib/bedplate/reboot.json";
 
 /// The format this program reads and writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Reboots without the host ever being right in between, for whatever plans, after which bedplate stops: a plan that is
 /// another one after every boot must not make a loop either.
@@ -27,6 +28,9 @@ pub const MOST_IN_A_ROW: usize = 3;
 pub struct Record {
     /// Format version, [`VERSION`].
     pub version: u32,
+    /// State of the reboot that is arranged.
+    #[serde(default)]
+    pub phase: Phase,
     /// Reboots asked for since the host was last right, oldest first.
     #[serde(default)]
     pub attempts: Vec<Attempt>,
@@ -48,6 +52,7 @@ impl Default for Record {
     fn default() -> Self {
         Record {
             version: VERSION,
+            phase: Phase::Rest,
             attempts: Vec::new(),
             lock: None,
             asked: None,
@@ -83,8 +88,13 @@ pub struct Asked {
     pub why: String,
     /// The boot in which it was asked: another boot fulfils it.
     pub boot_id: String,
+    /// When it was asked: its identity.
+    pub since: Timestamp,
     /// Not before.
     pub at: Timestamp,
+    /// Whether it overrides a boot entry that is not known to be sound.
+    #[serde(default)]
+    pub force: bool,
     /// Something was in its way: once that is gone it is announced with the profile's whole delay.
     #[serde(default)]
     pub waited: bool,
@@ -98,9 +108,17 @@ pub enum RecordError {
         "{RECORD} cannot be parsed: fix it, or remove it to forget every reboot that was asked for"
     )]
     Damaged(#[source] serde_json::Error),
-    /// Written by a later version.
-    #[error("{RECORD} has version {0}: it was written by a later bedplate")]
+    /// Written by another version.
+    #[error(
+        "{RECORD} has version {0}, and this bedplate knows version {VERSION}: remove it to forget every reboot that was asked for"
+    )]
     Version(u32),
+}
+
+/// The part that every version has.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
 }
 
 impl Record {
@@ -109,12 +127,12 @@ impl Record {
     /// # Errors
     /// [`RecordError`]; without a record nothing must be rebooted, since nobody would count.
     pub fn parse(text: &str) -> Result<Self, RecordError> {
-        let record: Record = serde_json::from_str(text).map_err(RecordError::Damaged)?;
-        if record.version == VERSION {
-            Ok(record)
-        } else {
-            Err(RecordError::Version(record.version))
+        // First, as another version has other fields.
+        let Version { version } = serde_json::from_str(text).map_err(RecordError::Damaged)?;
+        if version != VERSION {
+            return Err(RecordError::Version(version));
         }
+        serde_json::from_str(text).map_err(RecordError::Damaged)
     }
 
     /// Its text form.
@@ -197,11 +215,9 @@ impl Record {
         self.waiting.iter().chain(requested).any(|waited_in| waited_in != boot_id)
     }
 
-    /// Forgets an operator's request that another boot has fulfilled.
-    pub fn booted(&mut self, boot_id: &str) {
-        if self.asked.as_ref().is_some_and(|asked| asked.boot_id != boot_id) {
-            self.asked = None;
-        }
+    /// The operator's request of this boot.
+    pub fn request(&self, boot_id: &str) -> Option<&Asked> {
+        self.asked.as_ref().filter(|asked| asked.boot_id == boot_id)
     }
 }
 
@@ -209,6 +225,12 @@ impl Record {
 mod tests {
     use super::*;
     use crate::profile::model::RebootMethod;
+
+    fn request(boot: &str) -> Asked {
+        let at = Timestamp::UNIX_EPOCH;
+        let (why, boot_id) = ("w".into(), boot.into());
+        Asked { why, boot_id, since: at, at, force: false, waited: false }
+    }
 
     fn attempt(plan: &str, boot: &str) -> Attempt {
         let at = Timestamp::UNIX_EPOCH;
@@ -221,6 +243,7 @@ mod tests {
             rehearsal: false,
             passthrough: false,
             followed: false,
+            subject: String::new(),
         }
     }
 
@@ -264,8 +287,7 @@ mod tests {
         assert!(!record.has_waited("1") && record.has_waited("2"));
         record.note_waiting("1", false);
         assert!(!record.has_waited("2"));
-        let at = Timestamp::UNIX_EPOCH;
-        record.asked = Some(Asked { why: "w".into(), boot_id: "1".into(), at, waited: false });
+        record.asked = Some(request("1"));
         assert!(!record.has_waited("1") && record.has_waited("2"));
     }
 
@@ -283,26 +305,17 @@ mod tests {
             record.attempt(attempt("p", &boot.to_string()));
         }
         assert_eq!(record.attempts.len(), 16);
-        record.asked = Some(Asked {
-            why: "w".into(),
-            boot_id: "1".into(),
-            at: Timestamp::UNIX_EPOCH,
-            waited: false,
-        });
+        record.asked = Some(request("1"));
         assert_eq!(Record::parse(&record.render()).unwrap(), record);
-        record.booted("2");
-        assert_eq!(record.asked, None);
-        assert!(matches!(Record::parse("{\"version\":2}"), Err(RecordError::Version(2))));
-        for bad in ["", "{", "{\"version\":1,\"more\":1}", "[]"] {
+        assert_eq!((record.request("1").is_some(), record.request("2")), (true, None));
+        for other in [1, 3] {
+            let text = format!("{{\"version\":{other},\"more\":1}}");
+            let refused = Record::parse(&text).unwrap_err();
+            assert!(matches!(refused, RecordError::Version(version) if version == other));
+            assert!(refused.to_string().contains("remove it"), "{refused}");
+        }
+        for bad in ["", "{", "{\"version\":2,\"more\":1}", "[]"] {
             assert!(matches!(Record::parse(bad), Err(RecordError::Damaged(_))), "{bad}");
         }
-    }
-
-    #[test]
-    fn what_came_is_read_from_records_of_earlier_versions() {
-        let came =
-            r#"{"boot_id":"b","by":"bmc","asked_for":null,"announced_for":null,"words":"w"}"#;
-        let record = Record::parse(&format!("{{\"version\":1,\"came\":{came}}}")).unwrap();
-        assert_eq!(record.came.unwrap().summary, "w");
     }
 }

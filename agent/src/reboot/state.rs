@@ -1,22 +1,6 @@
-//! The state of the reboot: one value, which the status, the metrics, the journal and the commands show, and the steps
-//! between its states. [`decide`](super::decide) says which state follows from the facts of a moment; nobody else does.
-//!
-//! ```text
-//!            ┌───────────────── at rest: any of these may follow any other ─────────────────┐
-//!            │ unknown   idle   left-to-people   left-to-others   converging   waiting       │
-//!            │ called-off   stuck                                                            │
-//!            └──┬────────────────────────────────────────────────────────────────▲──────────┘
-//!   nothing in  │                                                                │ refused, or taken back
-//!   the way     ▼                                                                │
-//!          taking-lock ──────► announcing ──────► announced ───────► calling-off ┘
-//!          (with a server)                            │ its time comes
-//!                                                     ▼
-//!                                                 under-way ───────► boot, or at rest when it did not come
-//! ```
-//!
-//! What is kept in files is what a state rests on: the record counts boots and keeps requests and the slot of the lock
-//! (`waiting`, `stuck`), /run/bedplate/announced.json what bedplate has announced in this boot and how that ended
-//! (`announced`, `under-way`, `called-off`).
+//! The state of the reboot as it is shown: one value for the status, the metrics, the journal and the commands. It follows from
+//! the persisted [`Record`](super::record::Record) and the facts of a moment; [`step`](super::step) decides it. docs/reboot.md
+//! is generated from the tables here.
 
 use std::fmt;
 
@@ -126,6 +110,69 @@ pub enum WaitsFor {
     Record,
     /// The end of `rehearse`.
     Rehearsal,
+    /// A next boot entry that was read and found sound.
+    BootEntry,
+}
+
+impl WaitsFor {
+    /// Every one, in order.
+    pub const ALL: [WaitsFor; 15] = [
+        WaitsFor::Window,
+        WaitsFor::Lock,
+        WaitsFor::Inhibitor,
+        WaitsFor::Hold,
+        WaitsFor::EnforceHold,
+        WaitsFor::OtherShutdown,
+        WaitsFor::Devices,
+        WaitsFor::BusyCommand,
+        WaitsFor::Kexec,
+        WaitsFor::PowerCommand,
+        WaitsFor::Method,
+        WaitsFor::Logind,
+        WaitsFor::Record,
+        WaitsFor::Rehearsal,
+        WaitsFor::BootEntry,
+    ];
+
+    /// As JSON names it.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The condition that ends the wait.
+    pub fn meaning(self) -> &'static str {
+        self.row().1
+    }
+
+    fn row(self) -> (&'static str, &'static str) {
+        match self {
+            WaitsFor::Window => ("window", "an open window with room for the delay"),
+            WaitsFor::Lock => ("lock", "a slot of the lock server"),
+            WaitsFor::Inhibitor => ("inhibitor", "the end of a block inhibitor"),
+            WaitsFor::Hold => ("hold", "the end of an operator's hold on reboots"),
+            WaitsFor::EnforceHold => {
+                ("enforce-hold", "the end of an operator's hold on enforcement")
+            }
+            WaitsFor::OtherShutdown => {
+                ("other-shutdown", "the end of a shutdown that bedplate did not schedule")
+            }
+            WaitsFor::Devices => ("devices", "the end of processes that use a GPU or RDMA device"),
+            WaitsFor::BusyCommand => ("busy-command", "a `busy_command` that succeeds"),
+            WaitsFor::Kexec => ("kexec", "no kernel loaded for kexec"),
+            WaitsFor::PowerCommand => {
+                ("power-command", "the power, which the profile's command is about to cycle")
+            }
+            WaitsFor::Method => {
+                ("method", "a method that works, and the end of what an earlier one has armed")
+            }
+            WaitsFor::Logind => ("logind", "an answer of systemd-logind"),
+            WaitsFor::Record => ("record", "a record that can be read and written"),
+            WaitsFor::Rehearsal => ("rehearsal", "the end of `rehearse`"),
+            WaitsFor::BootEntry => {
+                ("boot-entry", "a next boot entry that was read and found sound")
+            }
+        }
+    }
 }
 
 impl Reason {
@@ -159,7 +206,7 @@ const AT_REST: [&str; 8] = [
 ];
 
 /// Which states may follow which, besides staying. A table and not a rule: what is missing here must not happen.
-pub const TRANSITIONS: [(&[&str], &[&str]); 8] = [
+pub const TRANSITIONS: [(&[&str], &[&str]); 9] = [
     (&AT_REST, &AT_REST),
     // A daemon that starts finds what an earlier one has announced.
     (&["unknown"], &["announced", "under-way", "calling-off"]),
@@ -172,6 +219,25 @@ pub const TRANSITIONS: [(&[&str], &[&str]); 8] = [
     // At rest: called off through logind, by `bedplate reboot cancel`, or rehearsed.
     (&["announced", "under-way", "calling-off"], &AT_REST),
     (&["announced"], &["under-way", "calling-off"]),
+    // Another shutdown has come to nothing before the reboot's own time.
+    (&["under-way"], &["announced", "calling-off"]),
+];
+
+/// Meaning of every state, in the order of [`NAMES`].
+pub const MEANINGS: [&str; 13] = [
+    "not observed yet, no profile, an error, or being decided: whether a reboot is due is not known",
+    "nothing waits for a boot",
+    "due, and the policy is `never`",
+    "due, and the policy is `mark`",
+    "the boots that were given did not help: no more of them",
+    "called off in this boot, or it did not come: announced again only when an operator asks",
+    "changes that the boot is for are still to be written",
+    "due, and something forbids it: `why` lists each thing with `waits_for` and a `text`",
+    "the lock server is asked for a slot; over in seconds",
+    "the method is armed and logind is asked; over in seconds",
+    "logind has it; `bedplate reboot cancel` cancels it",
+    "its time has come, or another reboot has come first: the machine goes down",
+    "logind is asked to forget it, or what was armed is undone; over in seconds",
 ];
 
 /// Every state by name, in order: what metrics count.
@@ -273,6 +339,13 @@ impl fmt::Display for RebootState {
 mod tests {
     use super::*;
 
+    #[test]
+    fn reasons_have_the_names_of_the_json() {
+        for waits_for in WaitsFor::ALL {
+            assert_eq!(serde_json::to_value(waits_for).unwrap(), waits_for.name());
+        }
+    }
+
     /// Names are what JSON says, and each has its place in the table.
     #[test]
     fn names_are_those_of_the_json() {
@@ -307,8 +380,6 @@ mod tests {
             ("announced", "announcing"),
             ("announced", "taking-lock"),
             ("under-way", "announcing"),
-            ("under-way", "announced"),
-            ("under-way", "calling-off"),
             ("idle", "announced"),
             ("stuck", "under-way"),
             ("waiting", "calling-off"),

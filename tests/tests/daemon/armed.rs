@@ -5,18 +5,17 @@ use bedplate::reboot::state::RebootState;
 use bedplate_tests::program;
 use serde_json::{Value, json};
 
-use super::rig::{Rig, right, until, waiting};
+use super::rig::{RECORD, Rig, right, until, waiting};
 use super::sockets::{ALL, rig, serve};
 
 const MODE: &str = "sys/kernel/reboot/mode";
-const ANNOUNCED: &str = "run/bedplate/announced.json";
 
 fn kept(rig: &Rig) -> Value {
-    serde_json::from_str(&rig.read(ANNOUNCED)).unwrap_or_default()
+    rig.record()["phase"].clone()
 }
 
 fn goes_back_to_warm(kept: &Value) -> bool {
-    let steps = kept["prepared"]["undo"].as_array().cloned().unwrap_or_default();
+    let steps = kept["arranged"]["prepared"]["undo"].as_array().cloned().unwrap_or_default();
     steps.iter().any(|step| step["write"]["value"] == "warm")
 }
 
@@ -57,7 +56,7 @@ fn what_cannot_be_undone_is_said_and_kept_for_the_next_daemon() {
     assert!(said.contains("bedplate-worker.socket"), "{said}");
     for _ in 0..2 {
         let kept = kept(&rig);
-        assert_eq!(kept["stage"]["stage"], "called-off", "{kept}");
+        assert_eq!(kept["ending"]["ending"], "called-off", "{kept}");
         assert!(goes_back_to_warm(&kept), "{kept}");
         // Not even an operator gets another one meanwhile: it would be made ready from what is not the host's own.
         let (_, said) = rig.run(&["reboot", "cancel"]);
@@ -69,7 +68,7 @@ fn what_cannot_be_undone_is_said_and_kept_for_the_next_daemon() {
     std::fs::rename(rig.path("stopped"), rig.path("helpers")).expect("ours");
     rig.start();
     until("undone", || rig.read(MODE) == "warm");
-    until("forgotten", || kept(&rig)["prepared"].is_null());
+    until("forgotten", || kept(&rig)["arranged"].is_null());
     rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
 }
 
@@ -88,7 +87,7 @@ fn nothing_is_announced_over_what_is_still_armed() {
             && status.reboot.vetoes.iter().any(|veto| veto.contains("not undone yet"))
     });
     assert!(!status.reboot.vetoes.iter().any(|veto| veto.contains("apt")), "{status:#?}");
-    assert_eq!(kept(&rig)["stage"]["stage"], "taken-back");
+    assert_eq!(kept(&rig)["ending"]["ending"], "taken-back");
     rig.stop();
     std::fs::remove_dir_all(rig.path(MODE)).expect("ours");
     rig.write(MODE, "cold\n");
@@ -105,19 +104,23 @@ fn a_request_for_a_power_cycle_is_removed_without_any_unit() {
     rig.look(&right(&rig));
     rig.write("run/bedplate/power-cycle", "{}");
     rig.write(MODE, "cold\n");
-    let kept_as = json!({
-        "kind": "reboot", "usec": 4_000_000_000_000_000_u64, "plan": "waits",
+    let arranged = json!({
+        "boot_id": "boot-1", "kind": "reboot", "usec": 4_000_000_000_000_000_u64, "plan": "waits", "method": "bmc",
+        "request": null, "userspace": null,
         "prepared": { "method": "bmc", "next": "logind-reboot", "undo": [
             { "write": { "path": format!("/{MODE}"), "value": "warm" } },
             { "remove": { "path": "/run/bedplate/power-cycle" } },
         ]},
     });
-    rig.write(ANNOUNCED, &kept_as.to_string());
+    let record = json!({ "version": 2, "phase": { "phase": "scheduled", "arranged": arranged } });
+    rig.write(RECORD, &record.to_string());
     rig.start();
     rig.until("nobody looks", |status| status.state == State::Error);
     until("removed", || !rig.path("run/bedplate/power-cycle").exists());
-    until("kept", || kept(&rig)["prepared"]["undo"].as_array().is_some_and(|undo| undo.len() == 1));
-    assert_eq!(kept(&rig)["stage"]["stage"], "called-off");
+    until("kept", || {
+        kept(&rig)["arranged"]["prepared"]["undo"].as_array().is_some_and(|undo| undo.len() == 1)
+    });
+    assert_eq!(kept(&rig)["ending"]["ending"], "called-off");
     assert_eq!(rig.read(MODE), "cold\n");
 }
 
@@ -129,8 +132,8 @@ fn what_is_armed_is_not_for_the_reboot_of_others() {
     rig.login.lock().expect("not poisoned").scheduled.clone_from(&theirs);
     rig.inhibit(&[]);
     until("undone", || rig.read(MODE) == "warm");
-    until("forgotten", || kept(&rig)["prepared"].is_null());
-    assert_eq!(kept(&rig)["stage"]["stage"], "called-off");
+    until("forgotten", || kept(&rig)["arranged"].is_null());
+    assert_eq!(kept(&rig)["ending"]["ending"], "called-off");
     let status = rig.until("said", |status| status.reboot.called_off.is_some());
     let said = status.reboot.called_off.unwrap_or_default();
     assert!(said.contains("another shutdown that took its place: reboot at 2096"), "{said}");
@@ -148,12 +151,12 @@ fn what_is_armed_is_not_for_the_reboot_of_others() {
 #[test]
 fn what_is_armed_is_undone_although_the_record_is_damaged() {
     let Some(rig) = by_firmware() else { return };
-    rig.write("var/lib/bedplate/reboot.json", "{");
+    rig.write(RECORD, "{");
     rig.login.lock().expect("not poisoned").scheduled =
         Some(("reboot".into(), 4_000_000_000_000_000));
     rig.inhibit(&[]);
     until("undone", || rig.read(MODE) == "warm");
-    assert_eq!(rig.read("var/lib/bedplate/reboot.json"), "{");
+    assert_eq!(rig.read(RECORD), "{");
 }
 
 /// It fails half-way, and so does taking it back: the host's own mode is written again as soon as that can be done.
@@ -173,7 +176,7 @@ fn what_was_prepared_half_way_is_undone() {
     assert!(status.reboot.state.to_string().contains("undoing it failed too"), "{status:#?}");
     assert!(goes_back_to_warm(&kept(&rig)), "{}", rig.read("log"));
     assert!(rig.logged("is not undone yet"), "{}", rig.read("log"));
-    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"attempts\": []"));
+    assert!(rig.read(RECORD).contains("\"attempts\": []"));
     // Not even by the next daemon is anything prepared from that.
     rig.stop();
     rig.start();

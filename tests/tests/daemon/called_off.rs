@@ -8,7 +8,7 @@ use bedplate::daemon::status::State;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::rig::{Rig, right, until, waiting};
+use super::rig::{RECORD, Rig, right, until, waiting};
 
 const HELD: &str = "{\"version\":1,\"until\":null,\"why\":\"a demo\",\"by\":\"ops\"}";
 
@@ -86,15 +86,11 @@ fn called_off_while_nobody_looked_it_stays_called_off() {
     rig.kill();
     nothing_scheduled(&rig);
     // Sixteen minutes after the time.
-    let mut kept: Value =
-        serde_json::from_str(&rig.read("run/bedplate/announced.json")).expect("JSON");
-    kept["usec"] = json!(later(-16 * 60));
-    rig.write("run/bedplate/announced.json", &kept.to_string());
-    let mut record: Value =
-        serde_json::from_str(&rig.read("var/lib/bedplate/reboot.json")).expect("JSON");
-    record["asked"]["at"] =
-        json!((Timestamp::now() - SignedDuration::from_secs(16 * 60)).to_string());
-    rig.write("var/lib/bedplate/reboot.json", &record.to_string());
+    rig.edit_record(|record| {
+        record["phase"]["arranged"]["usec"] = json!(later(-16 * 60));
+        record["asked"]["at"] =
+            json!((Timestamp::now() - SignedDuration::from_secs(16 * 60)).to_string());
+    });
     rig.start();
     rig.settle();
     assert_eq!(schedules(&rig), 1, "{:?}\n{}", rig.asked_of_logind(), rig.read("log"));
@@ -225,12 +221,13 @@ fn a_command_whose_time_passed_without_a_bus_is_called_off() {
     rig.stop_bus();
     let usec = bedplate::daemon::logind::usec(jiff::Timestamp::now()) - 130_000_000;
     let prepared = json!({ "method": "command", "next": "run-command", "undo": [] });
-    let announced =
-        json!({ "kind": "dry-reboot", "usec": usec, "plan": "waits", "prepared": prepared });
-    rig.write("run/bedplate/announced.json", &announced.to_string());
+    let arranged = json!({ "boot_id": "boot-1", "kind": "dry-reboot", "usec": usec, "plan": "waits", "method": "command",
+        "request": null, "userspace": null, "prepared": prepared });
+    let record = json!({ "version": 2, "phase": { "phase": "scheduled", "arranged": arranged } });
+    rig.write(RECORD, &record.to_string());
     rig.start_blindly();
     until("called off", || rig.logged("the command that cycles this host's power was not run"));
-    let kept = rig.read("run/bedplate/announced.json");
+    let kept = rig.read(RECORD);
     assert!(
         kept.contains("could not check whether it had been called off")
             && rig.read("ran").is_empty(),

@@ -49,7 +49,7 @@ fn after(rig: &mut Rig, method: &str) -> LastBoot {
         json!({ "plan": "p", "boot_id": "boot-0", "at": due, "due": due, "method": method });
     rig.write(
         "var/lib/bedplate/reboot.json",
-        &json!({ "version": 1, "attempts": [attempt] }).to_string(),
+        &json!({ "version": 2, "attempts": [attempt] }).to_string(),
     );
     began(rig, due + SignedDuration::from_secs(50));
     rig.look(&right(rig));

@@ -7,9 +7,8 @@ use bedplate_tests::program;
 use serde_json::json;
 
 use super::node::Node;
-use super::rig::{Rig, difference, drifted, fixed, right, until, waiting};
+use super::rig::{RECORD, Rig, difference, drifted, fixed, right, until, waiting};
 
-const ANNOUNCED: &str = "run/bedplate/announced.json";
 const HOLD: &str = "var/lib/bedplate/enforce-hold.json";
 const TEXT: &str = r#"{"version":1,"since":"2026-03-01T12:00:00Z","why":"broken NIC","by":"ada"}"#;
 const SAID: &str = "enforcement is held since 2026-03-01 12:00:00 UTC by ada: broken NIC; `bedplate release` ends it";
@@ -104,8 +103,12 @@ fn what_is_withdrawn_calls_its_reboot_off() {
         rig.write(RESET, "bios\n");
         let undo = json!([{ "write": { "path": format!("/{RESET}"), "value": "acpi" } }]);
         let prepared = json!({ "method": "firmware", "next": "logind-reboot", "undo": undo });
-        let text = json!({ "kind": "reboot", "usec": usec, "plan": "p", "prepared": prepared });
-        rig.write(ANNOUNCED, &text.to_string());
+        let arranged = json!({ "boot_id": "boot-1", "kind": "reboot", "usec": usec, "plan": "p", "method": "firmware",
+            "request": null, "userspace": null, "prepared": prepared });
+        let record =
+            json!({ "version": 2, "phase": { "phase": "scheduled", "arranged": arranged } });
+        rig.write(RECORD, &record.to_string());
+        rig.write("run/bedplate/status.json", "{}");
         let mut login = rig.login.lock().expect("not poisoned");
         login.scheduled = scheduled.map(|(kind, usec)| (kind.to_owned(), usec));
         login.calls.clear();
@@ -130,7 +133,7 @@ fn what_is_withdrawn_calls_its_reboot_off() {
     rig.stop_bus();
     let (code, said) = rig.run(&withdraw);
     assert!(code == Some(1) && said.contains("it may still come. Nothing was removed"), "{said}");
-    assert!(rig.path(ANNOUNCED).exists() && rig.read(RESET) == "bios\n", "{said}");
+    assert!(rig.path("run/bedplate").exists() && rig.read(RESET) == "bios\n", "{said}");
 }
 
 #[test]

@@ -22,6 +22,10 @@ pub struct Login {
     pub stops: bool,
     /// A shutdown is under way.
     pub preparing: bool,
+    /// How often userspace was started again within the boot.
+    pub soft_reboots: u64,
+    /// Takes a cancellation and forgets nothing.
+    pub keeps: bool,
     /// How long it takes to answer what changes something.
     pub slow: Duration,
     /// It has its name and fails every call.
@@ -68,6 +72,17 @@ impl FakeManager {
     }
 }
 
+/// `sysinit.target` of PID 1.
+pub struct FakeSysinit(pub Arc<Mutex<Login>>);
+
+#[interface(name = "org.freedesktop.systemd1.Unit")]
+impl FakeSysinit {
+    #[zbus(property)]
+    fn active_enter_timestamp_monotonic(&self) -> u64 {
+        1_000_000 + self.0.lock().expect("not poisoned").soft_reboots
+    }
+}
+
 pub struct FakeLogind(pub Arc<Mutex<Login>>);
 
 #[interface(name = "org.freedesktop.login1.Manager")]
@@ -86,7 +101,8 @@ impl FakeLogind {
         let (was, slow) = {
             let mut login = self.0.lock().expect("not poisoned");
             login.calls.push("cancel".into());
-            (login.scheduled.take(), login.slow)
+            let was = if login.keeps { None } else { login.scheduled.take() };
+            (was, login.slow)
         };
         tokio::time::sleep(slow).await;
         was.is_some()
@@ -139,6 +155,10 @@ pub fn serve(
             .serve_at(
                 "/org/freedesktop/systemd1/unit/shutdown_2etarget",
                 FakeShutdownTarget(login.clone()),
+            )
+            .serve_at(
+                "/org/freedesktop/systemd1/unit/sysinit_2etarget",
+                FakeSysinit(login.clone()),
             );
         if !login.lock().expect("not poisoned").starting {
             builder = builder.serve_at(PATH, FakeLogind(login.clone()));

@@ -118,7 +118,7 @@ fn an_event_while_the_machine_goes_down_costs_nothing() {
     rig.inhibit(&["late"]);
     rig.settle();
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
-    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"boot_id\": \"boot-1\""));
+    assert_eq!(rig.record()["attempts"][0]["boot_id"], "boot-1");
     rig.inhibit(&[]);
     rig.reboot("boot-2");
     rig.until("stuck", |status| status.state == State::Stuck);
@@ -133,10 +133,7 @@ fn a_reboot_that_does_not_come_has_an_end() {
     until("announced", || announced(&rig));
     rig.kill();
     let usec = bedplate::daemon::logind::usec(jiff::Timestamp::now()) - 16 * 60 * 1_000_000;
-    let mut kept: serde_json::Value =
-        serde_json::from_str(&rig.read("run/bedplate/announced.json")).expect("JSON");
-    kept["usec"] = json!(usec);
-    rig.write("run/bedplate/announced.json", &kept.to_string());
+    rig.edit_record(|record| record["phase"]["arranged"]["usec"] = json!(usec));
     {
         let mut login = rig.login.lock().expect("not poisoned");
         login.scheduled = Some(("reboot".into(), usec));
@@ -163,7 +160,7 @@ fn a_reboot_that_does_not_come_has_an_end() {
     let said = status.reboot.called_off.unwrap_or_default();
     assert!(said.contains("the machine did not go down"), "{said}");
     assert!(rig.logged("the announced reboot did not happen"), "{}", rig.read("log"));
-    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"boot_id\": \"boot-1\""));
+    assert_eq!(rig.record()["attempts"][0]["boot_id"], "boot-1");
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
     // What logind had kept is not taken for another's.
     let asked = async { rig.agent().await?.schedule_reboot("an operator", 0).await };

@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The trust store of the daemon; not there until a test writes it.
 pub const AUTHORITIES: &str = "etc/authorities.pem";
 
+/// The persisted state of reboots.
+pub const RECORD: &str = "var/lib/bedplate/reboot.json";
+
 /// The host's profile.
 const PROFILE: &str = "etc/bedplate/profile.toml";
 
@@ -281,6 +284,23 @@ impl Rig {
             assert!(begun.elapsed() < PATIENCE, "not so: {what}\n{status:#?}\nlog:\n{log}");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// The persisted state of reboots.
+    pub fn record(&self) -> Value {
+        serde_json::from_str(&self.read(RECORD)).unwrap_or_default()
+    }
+
+    /// Changes the persisted state.
+    pub fn edit_record(&self, change: impl FnOnce(&mut Value)) {
+        let mut record = self.record();
+        change(&mut record);
+        self.write(RECORD, &record.to_string());
+    }
+
+    /// The phase of the arranged reboot, by name.
+    pub fn phase(&self) -> String {
+        self.record()["phase"]["phase"].as_str().unwrap_or_default().to_owned()
     }
 
     /// An event that makes the daemon look.

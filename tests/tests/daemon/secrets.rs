@@ -106,7 +106,7 @@ fn public(rig: &Rig) -> BTreeMap<String, String> {
     for (name, value) in properties {
         found.insert(name, format!("{:?}", value));
     }
-    for file in ["status.json", "bedplate.prom", "announced.json"] {
+    for file in ["status.json", "bedplate.prom"] {
         found.insert(file.to_owned(), rig.read(&format!("run/bedplate/{file}")));
     }
     let features = "etc/kubernetes/node-feature-discovery/features.d/bedplate";

@@ -7,11 +7,8 @@ use bedplate_tests::program;
 use serde_json::{Value, json};
 
 use super::reboots::{announced, schedules};
-use super::rig::{Rig, right, until, waiting};
+use super::rig::{RECORD, Rig, right, until, waiting};
 use super::sockets::{rig, serve};
-
-const ANNOUNCED: &str = "run/bedplate/announced.json";
-const RECORD: &str = "var/lib/bedplate/reboot.json";
 
 fn slow(rig: &Rig, seconds: u64) {
     rig.login.lock().expect("not poisoned").slow = Duration::from_secs(seconds);
@@ -46,7 +43,7 @@ fn an_announcement_is_taken_back_whole() {
     rig.inhibit(&["apt"]);
     until("logind is asked", || called(&rig, "cancel"));
     rig.stop();
-    assert_eq!(rig.read(ANNOUNCED), "", "it is not announced any more");
+    assert_eq!(rig.phase(), "rest", "it is not announced any more");
     slow(&rig, 0);
     rig.inhibit(&[]);
     rig.start();
@@ -88,7 +85,7 @@ fn its_time_comes(rig: &Rig) {
 
 /// Starts what a unit does in another way while the command is to be run: the file says that it was.
 fn relay(rig: &Rig, then: &str) {
-    let (kept, program) = (rig.path(ANNOUNCED), program::path());
+    let (kept, program) = (rig.path(RECORD), program::path());
     let (kept, program) = (kept.display(), program.display());
     let text = format!(
         "#!/bin/sh\nif grep -q command-run {kept} 2>/dev/null; then {then}; fi\nexec {program} \"$@\"\n"
@@ -105,7 +102,7 @@ fn a_command_that_counts_as_run_is_run() {
     rig.look(&by_command(&rig, waiting(&rig)));
     rig.start();
     its_time_comes(&rig);
-    until("it counts as run", || rig.read(ANNOUNCED).contains("command-run"));
+    until("it counts as run", || rig.phase() == "command-run");
     rig.stop();
     assert_eq!(rig.read("ran"), "ran\n", "{}", rig.read("log"));
     rig.start();
@@ -131,8 +128,8 @@ fn a_command_that_another_build_refuses_is_announced_again() {
     rig.daemon.take().expect("it was started").wait().expect("it can be waited for");
     assert_eq!(rig.read("ran"), "", "{}", rig.read("log"));
     assert!(rig.logged("it is announced again"), "{}", rig.read("log"));
-    assert_eq!(rig.read(ANNOUNCED), "");
-    let record: Value = serde_json::from_str(&rig.read(RECORD)).expect("JSON");
+    assert_eq!(rig.phase(), "rest");
+    let record = rig.record();
     assert_eq!((&record["asked"]["why"], &record["attempts"]), (&json!("an operator"), &json!([])));
     relay(&rig, "true");
     rig.start();
@@ -157,9 +154,11 @@ fn a_command_that_cannot_be_started_does_not_count_as_run() {
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.inhibit(&[]);
     until("said", || {
-        rig.logged("the command that cycles this host's power was not run: cannot start")
+        rig.logged(
+            "host's power was not run: the next boot entry is not known to be sound: cannot start",
+        )
     });
     std::fs::rename(rig.path("stopped"), rig.path("helpers")).expect("ours");
     rig.until("called off", |status| matches!(status.reboot.state, RebootState::Idle));
-    assert!(rig.read(ANNOUNCED).contains("called-off"), "{}", rig.read(ANNOUNCED));
+    assert!(rig.read(RECORD).contains("called-off"), "{}", rig.read(RECORD));
 }

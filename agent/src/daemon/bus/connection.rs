@@ -15,6 +15,9 @@ use crate::daemon::logind;
 /// What logind or polkit may take to answer: polkit asks people, who take their time.
 const METHOD_LIMIT: std::time::Duration = std::time::Duration::from_secs(25);
 
+/// A bus that is there takes a connection at once.
+pub const CONNECT_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// On the system bus, for what the daemon itself asks: logind, polkit, the bus. Its answers do not wait in one queue with
 /// what others ask the daemon.
 ///

@@ -9,23 +9,27 @@ use crate::reboot::last_boot::{BmcSilent, LastBoot, began, classify};
 use crate::reboot::record::Record;
 
 impl Restart {
-    /// What is known of the reboot that this boot follows. Before the record is settled: a host that is right forgets
-    /// what was announced.
-    pub(super) async fn came(
-        &mut self,
-        record: &mut Record,
-        observation: &Observation,
-    ) -> Option<LastBoot> {
+    /// The reboot that this boot follows, as far as it is known. Called before a converged host forgets its attempts.
+    pub(super) async fn came(&mut self, observation: &Observation) -> Option<LastBoot> {
+        // Without a record nothing is known of it.
+        let mut record = self.record().ok()?;
         let before = record.clone();
         let news = match self.came.is_some() {
             true => None,
-            false => self.find_out(record).await,
+            false => self.find_out(&mut record).await,
         };
         record.note_waiting(&self.boot_id, observation.need != RebootNeed::None);
-        if *record != before
-            && let Err(error) = self.store.keep(record)
-        {
-            say(journal::IMPAIRED, &error.to_string());
+        if record != before {
+            let Record { attempts, came, waiting, .. } = record;
+            // What has changed meanwhile stays.
+            let kept = self.update(|now| {
+                now.came = came;
+                now.waiting = waiting;
+                now.attempts = attempts;
+            });
+            if let Err(error) = kept.await {
+                say(journal::IMPAIRED, &error.to_string());
+            }
         }
         if let Some(came) = news {
             say(journal::REBOOT_CAME, &format!("the last reboot: {}", came.summary));

@@ -10,10 +10,8 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::obstacles::GOING_DOWN_US;
 use super::{LOOK_AGAIN, Restart, RestartError};
 use crate::daemon::journal::{self, say};
-use crate::daemon::logind::{self, Stage};
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
 use crate::error_chain::chain;
@@ -21,9 +19,9 @@ use crate::host::file;
 use crate::mask;
 use crate::plan::RebootNeed;
 use crate::profile::model::FleetLock;
-use crate::reboot::decide::Scheduled;
 use crate::reboot::fleetlock::{self, Client, Released};
 use crate::reboot::identity;
+use crate::reboot::phase::{GOING_DOWN_US, Phase};
 use crate::reboot::record::{Held, Record};
 use crate::reboot::state::RebootState;
 
@@ -140,21 +138,21 @@ impl Restart {
         asked.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// `Ok(true)`: held; decide again.
+    /// Takes a slot.
     pub(super) async fn take_lock(
         &mut self,
-        record: &mut Record,
         observation: &Observation,
-    ) -> Result<bool, RestartError> {
-        let Some(server) = observation.reboot.fleetlock.clone() else { return Ok(false) };
+    ) -> Result<(), RestartError> {
+        let Some(server) = observation.reboot.fleetlock.clone() else { return Ok(()) };
         if self.lock.take.left().is_some() {
             return Err(RestartError::Lock(self.lock.take.why.clone()));
         }
         // The record has room for one slot: that of a server that the profile no longer names would be forgotten.
+        let mut record = self.record()?;
         if let Some(old) =
             record.lock.as_ref().map(|held| held.server.clone()).filter(|old| *old != server)
         {
-            self.release(record, &old, false).await.map_err(|why| {
+            self.release(&mut record, &old, false).await.map_err(|why| {
                 RestartError::Lock(format!(
                     "the slot of {} must be given back before {} is asked: {why}",
                     shown(&old),
@@ -162,7 +160,7 @@ impl Restart {
                 ))
             })?;
         }
-        // Kept first: an answer that gets lost may have been yes, and such a slot has to be given back.
+        // RecordCache first: an answer that gets lost may have been yes, and such a slot has to be given back.
         let held = Held {
             server: server.clone(),
             certain: false,
@@ -170,15 +168,13 @@ impl Restart {
             boot_id: self.boot_id.clone(),
             before: troubles(observation),
         };
-        record.lock = Some(held.clone());
-        self.store.keep(record)?;
+        self.update(|record| record.lock = Some(held.clone())).await?;
         match self.ask(&server, Client::pre_reboot).await {
             Ok(()) => {
-                record.lock = Some(Held { certain: true, ..held });
-                self.store.keep(record)?;
+                self.update(|record| record.lock = Some(Held { certain: true, ..held })).await?;
                 self.lock.said = Some(format!("{} gave this host a slot", shown(&server)));
                 say(journal::LOCK, &format!("{} gave this host a slot to reboot", shown(&server)));
-                Ok(true)
+                Ok(())
             }
             Err(why) => {
                 let waits = format!("no slot of the fleet's lock yet: {why}");
@@ -205,7 +201,7 @@ impl Restart {
             observation.is_some_and(|observation| is_well(status, observation, before))
         };
         let (mut unused, mut well, mut again) = (None, false, None);
-        let kept = match self.store.record() {
+        let kept = match self.record() {
             Ok(record) => record.lock,
             Err(error) => return self.cannot_keep(status, observation, &error.to_string()),
         };
@@ -228,7 +224,7 @@ impl Restart {
             None => {}
         }
         // Read again: that a reboot was called off may have been found out only now.
-        let mut record = match self.store.record() {
+        let mut record = match self.record() {
             Ok(record) => record,
             Err(error) => return self.cannot_keep(status, observation, &error.to_string()),
         };
@@ -257,9 +253,10 @@ impl Restart {
         }
         let held = record.lock.is_some();
         if let Some(held) = record.lock.as_mut().filter(|held| held.certain) {
-            // Kept first: an answer that gets lost may have been yes, and without a slot there is no reboot.
+            // RecordCache first: an answer that gets lost may have been yes, and without a slot there is no reboot.
             held.certain = false;
-            if let Err(error) = self.store.keep(record) {
+            let uncertain = record.lock.clone();
+            if let Err(error) = self.update(|record| record.lock = uncertain).await {
                 let why = error.to_string();
                 self.lock.not_given_back(server, true, &why);
                 return Err(why);
@@ -273,7 +270,7 @@ impl Restart {
                 let (journal, status) = words(&released, &shown(server), well);
                 say(journal::LOCK, &journal);
                 self.lock.said = Some(status);
-                if held && let Err(error) = self.store.keep(record) {
+                if held && let Err(error) = self.update(|record| record.lock = None).await {
                     say(journal::IMPAIRED, &error.to_string());
                 }
                 Ok(())
@@ -287,22 +284,23 @@ impl Restart {
 
     /// Whether this host is about to boot, as far as is known: then its slot is not to be given to another one.
     async fn goes_down(&mut self) -> bool {
-        match self.scheduled().await {
-            Err(_) | Ok(Scheduled::Ours(_) | Scheduled::Underway(_)) => return true,
-            // Who asked for it, this host will be away; of a poweroff nobody knows for how long.
-            Ok(Scheduled::Foreign { kind, .. }) => {
-                return ["reboot", "kexec", "soft-reboot"].contains(&kind.as_str());
-            }
-            Ok(Scheduled::Nothing) => {}
+        let seen = self.see(None).await;
+        let phase = self.record().map(|record| record.phase).unwrap_or_default();
+        let at_logind = phase.at_logind().is_some();
+        if at_logind && seen.goes_down {
+            return true;
         }
-        let Some(announced) = self.store.announced() else { return false };
-        let waited = logind::usec(Timestamp::now()).saturating_sub(announced.usec);
-        match announced.stage {
-            // The power may be cycled at any moment.
-            Stage::CommandRun => waited < GOING_DOWN_US.unsigned_abs(),
+        match (&seen.schedule, &phase) {
+            (_, Phase::GoingDown { .. } | Phase::Scheduling { .. }) => true,
+            (_, Phase::CommandRun { arranged, .. }) => arranged.late(seen.now) < GOING_DOWN_US,
             // It is not known what has become of it: there is no logind to ask.
-            Stage::Announced => self.logind.is_none(),
-            Stage::CalledOff { .. } | Stage::DidNotCome | Stage::TakenBack => false,
+            (Err(_), _) => at_logind || self.logind.is_some(),
+            (Ok(Some((kind, usec))), phase) => {
+                // Who asked for it, this host will be away; of a poweroff nobody knows for how long.
+                let ours = phase.at_logind().is_some_and(|arranged| arranged.is(kind, *usec));
+                ours || ["reboot", "kexec", "soft-reboot"].contains(&kind.as_str())
+            }
+            (Ok(None), _) => false,
         }
     }
 }

@@ -1,15 +1,20 @@
-//! What people ask for: a reboot, or none; and what is taken back when nobody can tell any more whether it is right.
+//! Requests and cancellations of operators, and the end of a reboot that cannot be judged any more.
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::fire::waits;
+use super::drive::Driven;
 use super::{Restart, RestartError};
 use crate::daemon::journal::{self, say};
-use crate::daemon::logind::{self, Announced, Stage};
+use crate::daemon::logind;
 use crate::daemon::status::Status;
-use crate::reboot::decide::Scheduled;
-use crate::reboot::record::Asked;
+use crate::reboot::facts::FastFacts;
+use crate::reboot::phase::{Ending, Phase};
+use crate::reboot::record::{Asked, Record};
+use crate::reboot::step::Event;
 use crate::utc::shown;
+
+/// A request for a time that is longer ago is refused. A shorter one was on its way here.
+const ON_ITS_WAY: SignedDuration = SignedDuration::from_secs(60);
 
 impl Restart {
     /// Whether the machine goes down, whatever logind has scheduled. Asked only before something is taken back because of it:
@@ -24,13 +29,11 @@ impl Restart {
     /// The host cannot be compared with its profile any more: what was announced is taken back, since nobody can tell
     /// whether it is still right.
     pub async fn give_up(&mut self, status: &mut Status, why: &str) {
-        if matches!(self.scheduled().await, Ok(Scheduled::Ours(_))) {
-            let mut record = self.store.record().ok();
-            if let Err(error) = self.cancel(record.as_mut(), why, Stage::TakenBack).await {
-                say(journal::REBOOT_FAILED, &error.to_string());
-            }
+        let seen = self.see(None).await;
+        let driven = self.drive(Event::Looked(&seen, Err(why))).await;
+        if let Err(error) = driven {
+            self.log_failure(&error.to_string());
         }
-        self.disarm().await;
         // It fails: the next look comes by itself, and with it the next try.
         self.give_back(status, None, false).await;
     }
@@ -39,66 +42,94 @@ impl Restart {
     ///
     /// # Errors
     /// Why it cannot even be noted.
-    pub fn request(
-        &self,
+    pub async fn request(
+        &mut self,
         why: String,
         not_before: Option<Timestamp>,
+        force: bool,
         delay_s: u32,
     ) -> Result<(), RestartError> {
-        let mut record = self.store.record()?;
-        let soon = Timestamp::now().saturating_add(SignedDuration::from_secs(i64::from(delay_s)));
-        let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
-        record.asked = Some(Asked { why, boot_id: self.boot_id.clone(), at, waited: false });
-        // What others took back before does not count against an operator who asks now.
-        if let Some(old) = self.store.announced().filter(|announced| !announced.stands()) {
-            // Only what is still armed for it counts.
-            let old = Announced { stage: Stage::TakenBack, ..old };
-            self.store.announce(old.to_remember().as_ref())?;
+        let now = Timestamp::now();
+        if let Some(past) = not_before.filter(|at| now.duration_since(*at) > ON_ITS_WAY) {
+            return Err(RestartError::Past(past));
         }
-        Ok(self.store.keep(&record)?)
+        let soon = now.saturating_add(SignedDuration::from_secs(i64::from(delay_s)));
+        let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
+        let boot_id = self.boot_id.clone();
+        let asked = Asked { why, boot_id, since: now, at, force, waited: false };
+        let driven = self.drive(Event::Requested(asked)).await?;
+        match driven.unkept {
+            Some(_) => self.update(|_| ()).await.map(drop),
+            None => Ok(()),
+        }
     }
 
-    /// An operator withdraws a request, or bedplate's own announcement.
+    /// An operator withdraws a request, or bedplate's own announcement. `by`: who and when, for display.
     ///
     /// # Errors
     /// Why nothing was taken back.
-    pub async fn withdraw(&mut self, uid: u32) -> Result<String, RestartError> {
-        let _step = self.steps.begin();
-        let was_armed = self.is_armed();
-        let said = self.call_off(uid).await;
-        match (said, self.disarm().await) {
-            (Ok(said), Some(armed)) => Ok(format!("{said}, but {armed}")),
-            (Err(RestartError::NothingAnnounced), Some(armed)) => Err(RestartError::Armed(armed)),
-            (Err(RestartError::NothingAnnounced), None) if was_armed => {
-                Ok("what was prepared for the reboot that was taken back is undone".into())
-            }
-            (said, _) => said,
-        }
+    pub async fn withdraw(&mut self, by: String) -> Result<String, RestartError> {
+        let before = self.record()?;
+        let seen = self.see(None).await;
+        let driven = self.drive(Event::Cancelled(&seen, by.clone())).await?;
+        answer(&before, &seen, &driven, &by)
     }
 
-    async fn call_off(&mut self, uid: u32) -> Result<String, RestartError> {
-        let mut record = self.store.record()?;
-        let requested = record.asked.take().is_some();
-        self.store.keep(&record)?;
-        match self.scheduled().await? {
-            Scheduled::Ours(at) => {
-                let when = shown(Timestamp::now());
-                let by = format!("by user {uid} with `bedplate reboot cancel`, at {when}");
-                let stage = Stage::CalledOff { by };
-                self.cancel(Some(&mut record), "`bedplate reboot cancel`", stage).await?;
-                Ok(format!("the reboot announced for {} is taken back", shown(at)))
-            }
-            Scheduled::Underway(_) => Err(RestartError::GoingDown),
-            Scheduled::Foreign { kind, at } => Err(RestartError::NotOurs { kind, at }),
-            Scheduled::Nothing if self.store.announced().as_ref().is_some_and(waits) => {
-                let announced = self.store.announced().ok_or(RestartError::NothingAnnounced)?;
-                self.call_off_command(announced, &format!("user {uid}, `bedplate reboot cancel`"))?;
-                Ok("the command that cycles the power is not run".into())
-            }
-            Scheduled::Nothing if requested => {
-                Ok("the request is taken back; nothing was announced yet".into())
-            }
-            Scheduled::Nothing => Err(RestartError::NothingAnnounced),
+    pub(super) fn log_failure(&mut self, text: &str) {
+        if self.logged_failures.insert(text.to_owned()) {
+            say(journal::REBOOT_FAILED, text);
         }
+    }
+}
+
+/// Answer to a cancellation.
+fn answer(
+    before: &Record,
+    seen: &FastFacts,
+    driven: &Driven,
+    by: &str,
+) -> Result<String, RestartError> {
+    let after = &driven.record.phase;
+    if matches!(after, Phase::GoingDown { .. }) {
+        return Err(RestartError::GoingDown);
+    }
+    let left = driven.failed.as_ref().map(|why| why.text.clone());
+    if let (Phase::Cancelling { .. }, Some(why)) = (after, &driven.failed) {
+        return Err(RestartError::Failed(why.clone()));
+    }
+    let with_rest = |said: String| match &left {
+        Some(left) => format!("{said}, but {left}"),
+        None => said,
+    };
+    let is_ours = matches!(after.ending(), Some(Ending::CalledOff { by: named }) if named == by);
+    match &before.phase {
+        Phase::Scheduling { arranged }
+        | Phase::Scheduled { arranged }
+        | Phase::Cancelling { arranged, .. }
+            if is_ours =>
+        {
+            let is_due = arranged.runs_command() && arranged.late(seen.now) >= 0;
+            return Ok(with_rest(match is_due {
+                true => "the command that cycles the power is not run".into(),
+                false => format!("the reboot announced for {} is taken back", shown(arranged.at())),
+            }));
+        }
+        _ => {}
+    }
+    match (&seen.schedule, &left) {
+        (Err(why), _) if before.asked.is_none() && before.phase.is_open() => {
+            Err(RestartError::Failed(why.clone()))
+        }
+        (Ok(Some((kind, usec))), _) => {
+            Err(RestartError::NotOurs { kind: kind.clone(), at: logind::time(*usec) })
+        }
+        (_, Some(left)) if before.asked.is_none() => Err(RestartError::Armed(left.clone())),
+        _ if before.asked.is_some() => {
+            Ok(with_rest("the request is taken back; nothing was announced yet".into()))
+        }
+        _ if matches!(before.phase, Phase::Disarming { .. } | Phase::Arming { .. }) => {
+            Ok("what was prepared for the reboot that was taken back is undone".into())
+        }
+        _ => Err(RestartError::NothingAnnounced),
     }
 }

@@ -6,7 +6,9 @@ use jiff::Timestamp;
 
 use super::Daemon;
 use crate::daemon::bus::{self, Asked, Request, RequestError};
+use crate::reboot::decide::entry_veto;
 use crate::reboot::state::RebootState;
+use crate::utc::shown;
 
 /// Who asked no longer ago than this is not looked for first.
 const JUST_NOW: Duration = Duration::from_millis(500);
@@ -33,17 +35,24 @@ impl Daemon {
                 self.reload().await;
                 let _ = reply.send(self.usable());
             }
-            Request::ScheduleReboot { why, not_before, reply } => {
-                let _ = reply.send(self.schedule(why, not_before).await);
+            Request::ScheduleReboot { why, not_before, force, reply } => {
+                let _ = reply.send(self.schedule(why, not_before, force).await);
             }
             Request::CancelReboot { uid, reply } => {
-                let taken_back = self.restart.withdraw(uid).await;
-                // What follows from it needs more questions on the bus, each of which takes long while others flood it. What
-                // was said before does not count meanwhile.
+                let when = shown(Timestamp::now());
+                let by = format!("by user {uid} with `bedplate reboot cancel`, at {when}");
+                let taken_back = self.restart.withdraw(by).await;
+                // What follows from it needs more questions on the bus, each of which takes long while others flood it. The
+                // status tells of the cancellation before that.
+                self.restart.show_at_once(&mut self.status);
                 self.working_on("deciding about the reboot").await;
                 let _ = reply.send(taken_back.map_err(RequestError::from));
                 self.work = None;
                 self.decide().await;
+            }
+            Request::UpdateReboot(reply) => {
+                self.decide().await;
+                let _ = reply.send(Ok(self.status.reboot.state.clone()));
             }
             Request::ForgetMissing(reply) => {
                 let _ = reply.send(self.forget_missing().await);
@@ -71,13 +80,15 @@ impl Daemon {
         &mut self,
         why: String,
         at: Option<Timestamp>,
+        force: bool,
     ) -> Result<(RebootState, String), RequestError> {
         let refused = |why| RequestError::NotKept(Box::new(why));
         self.usable().map_err(refused)?;
         let Some(observation) = &self.observation else {
             return Err(refused(RequestError::NotObserved));
         };
-        self.restart.request(why, at, observation.reboot.delay_s)?;
+        let delay_s = observation.reboot.delay_s;
+        self.restart.request(why, at, force, delay_s).await?;
         self.decide().await;
         let state = self.status.reboot.state.clone();
         let text = match state {
@@ -86,6 +97,12 @@ impl Daemon {
                  profile's whole delay. `bedplate reboot cancel` withdraws it."
             ),
             _ => state.to_string(),
+        };
+        let text = match self.status.reboot.next_boot.as_ref().and_then(entry_veto) {
+            Some(risk) if force && state.is_coming() => {
+                format!("{text}\nForced: {risk}. This host may not come back from the reboot.")
+            }
+            _ => text,
         };
         Ok((state, text))
     }

@@ -90,6 +90,11 @@ impl Daemon {
             let text = "a process that looks at this host or changes it does not end: `systemctl list-units 'bedplate-*'`";
             say(journal::IMPAIRED, text);
         }
+        if !launch.is_replaced()
+            && let Some(text) = self.restart.outlives()
+        {
+            say(journal::REBOOT_SCHEDULED, &text);
+        }
         self.status.stop();
         self.work = None;
         self.publish().await;

@@ -168,6 +168,7 @@ impl Daemon {
             self.recheck = Instant::now() + self.interval();
         }
         self.observation = Some(observation);
+        self.restart.observed();
         self.seen = fingerprint::of(
             &self.options.root,
             self.observation.as_ref().map(|observation| &observation.watch),

@@ -29,6 +29,12 @@ fn now() -> Timestamp {
     "2026-03-03T03:00:00Z".parse().unwrap()
 }
 
+/// A request of this boot, for now.
+fn request() -> Asked {
+    let (why, boot_id) = ("me".into(), BOOT.into());
+    Asked { why, boot_id, since: now(), at: now(), force: false, waited: false }
+}
+
 fn tried(plan: &str, boot: &str) -> Attempt {
     let (plan, boot_id) = (plan.into(), boot.into());
     Attempt {
@@ -40,6 +46,7 @@ fn tried(plan: &str, boot: &str) -> Attempt {
         rehearsal: false,
         passthrough: true,
         followed: false,
+        subject: String::new(),
     }
 }
 
@@ -49,12 +56,16 @@ fn free<'a>(settings: &'a Reboot, record: &'a Record) -> Situation<'a> {
         need: RebootNeed::Cold,
         plan: "p",
         unfinished: false,
+        planned: false,
         refused: false,
         boot_id: BOOT,
         now: now(),
         settings,
         record: Ok(record),
         vetoes: &[],
+        held: None,
+        entry: &NextBoot::Sound,
+        method: Some(RebootMethod::Ordinary),
         called_off: false,
         inhibitors: &[],
         inhibited_for: SignedDuration::ZERO,
@@ -86,10 +97,11 @@ struct Moment {
     readable: bool,
     refused: bool,
     called_off: bool,
+    unsound: bool,
 }
 
 impl Moment {
-    const ALL: std::ops::Range<usize> = 0..(3 * 2 * 2 * 2 * 4 * 3 * 2 * 2 * 2);
+    const ALL: std::ops::Range<usize> = 0..(3 * 2 * 2 * 2 * 4 * 3 * 2 * 2 * 2 * 2);
 
     fn number(number: usize) -> Moment {
         let mut digits = number;
@@ -105,7 +117,7 @@ impl Moment {
             inhibited: digit(2) == 1,
             scheduled: match digit(4) {
                 0 => Scheduled::Nothing,
-                1 => Scheduled::Ours(now()),
+                1 => Scheduled::Ours { at: now(), request: None },
                 2 => Scheduled::Foreign { kind: "poweroff".into(), at: now() },
                 _ => Scheduled::Underway(now()),
             },
@@ -113,6 +125,7 @@ impl Moment {
             readable: digit(2) == 0,
             refused: digit(2) == 1,
             called_off: digit(2) == 1,
+            unsound: digit(2) == 1,
         };
         // What is scheduled was not called off.
         moment.called_off &= !moment.is_ours() && !moment.is_underway();
@@ -120,7 +133,7 @@ impl Moment {
     }
 
     fn is_ours(&self) -> bool {
-        matches!(self.scheduled, Scheduled::Ours(_))
+        matches!(self.scheduled, Scheduled::Ours { .. })
     }
 
     fn is_underway(&self) -> bool {
@@ -133,7 +146,8 @@ impl Moment {
 
     /// Whether a reboot may be announced, or stay so.
     fn allows(&self, given: &Given<'_>) -> bool {
-        let free = self.readable && !self.vetoed && !self.inhibited && !self.is_foreign();
+        let sound = !self.unsound;
+        let free = self.readable && !self.vetoed && !self.inhibited && !self.is_foreign() && sound;
         let by_itself = self.need != RebootNeed::None
             && given.settings.policy == RebootPolicy::Schedule
             && given.settings.windows != [TOO_SHORT]
@@ -184,14 +198,22 @@ impl Moment {
 fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
     let vetoes = [Reason::new(WaitsFor::Devices, "busy")];
     let inhibitors = ["backup".to_owned()];
+    let scheduled = match &moment.scheduled {
+        Scheduled::Ours { at, .. } => {
+            Scheduled::Ours { at: *at, request: given.requested.then(|| request().since) }
+        }
+        other => other.clone(),
+    };
+    let entry = NextBoot::Unknown { reasons: vec!["empty".into()] };
     let situation = Situation {
+        entry: if moment.unsound { &entry } else { &NextBoot::Sound },
         need: moment.need,
         unfinished: moment.unfinished,
         refused: moment.refused,
         called_off: moment.called_off,
         vetoes: if moment.vetoed { &vetoes } else { &[] },
         inhibitors: if moment.inhibited { &inhibitors } else { &[] },
-        scheduled: moment.scheduled.clone(),
+        scheduled,
         locked: moment.locked,
         record: if moment.readable { Ok(given.record) } else { Err("damaged") },
         ..free(given.settings, given.record)
@@ -226,12 +248,7 @@ fn past(number: usize, requested: bool) -> Record {
         3 => record.attempt(tried("p", BOOT)),
         _ => {}
     }
-    record.asked = requested.then(|| Asked {
-        why: "me".into(),
-        boot_id: BOOT.into(),
-        at: now(),
-        waited: false,
-    });
+    record.asked = requested.then(request);
     record
 }
 
@@ -300,7 +317,10 @@ fn a_closed_window_says_when_the_next_one_opens() {
 fn a_clock_that_jumps_takes_the_announcement_back() {
     let record = Record::default();
     let settings = settings(RebootPolicy::Schedule, &["Tue 02:00-05:00 UTC"]);
-    let ours = Situation { scheduled: Scheduled::Ours(now()), ..free(&settings, &record) };
+    let ours = Situation {
+        scheduled: Scheduled::Ours { at: now(), request: None },
+        ..free(&settings, &record)
+    };
     assert!(matches!(decide(&ours), RebootState::Announced { .. }));
     let jumped = Situation { now: "2027-01-01T03:00:00Z".parse().unwrap(), ..ours };
     assert!(matches!(decide(&jumped), RebootState::CallingOff { .. }));
@@ -341,7 +361,7 @@ fn an_inhibitor_that_stays_is_reported_and_not_forced() {
 /// A request of an earlier boot was fulfilled by this one.
 #[test]
 fn a_request_is_for_one_boot() {
-    let asked = Asked { why: "me".into(), boot_id: "b-1".into(), at: now(), waited: false };
+    let asked = Asked { boot_id: "b-1".into(), ..request() };
     let record = Record { asked: Some(asked), ..Record::default() };
     let settings = settings(RebootPolicy::Never, &[]);
     assert_eq!(decide(&free(&settings, &record)), RebootState::LeftToPeople);
@@ -354,7 +374,7 @@ fn a_request_that_waited_is_announced_with_the_whole_delay() {
     let mut record = Record::default();
     for (waited, hours, after) in [(false, 0, 0), (true, 0, 900), (false, 4, 900)] {
         let at = now() - SignedDuration::from_hours(hours);
-        record.asked = Some(Asked { why: "me".into(), boot_id: BOOT.into(), at, waited });
+        record.asked = Some(Asked { at, waited, ..request() });
         assert_eq!(
             decide(&free(&settings, &record)),
             RebootState::Announcing { at: now() + SignedDuration::from_secs(after) }
@@ -371,7 +391,63 @@ fn a_window_that_is_not_chosen_never_opens() {
         panic!("no wait")
     };
     assert!(why[0].text.contains("write one in [reboot] `windows`"), "{why:?}");
-    let asked = Asked { why: "w".into(), boot_id: BOOT.into(), at: now(), waited: false };
-    let record = Record { asked: Some(asked), ..Record::default() };
+    let record = Record { asked: Some(request()), ..Record::default() };
     assert_eq!(decide(&free(&settings, &record)), RebootState::Announcing { at: now() });
+}
+
+/// A request that is forced overrules the entry and nothing else.
+#[test]
+fn entry_that_is_not_sound_forbids_unless_forced() {
+    let settings = settings(RebootPolicy::Schedule, &[]);
+    let reasons = || vec!["/boot/grub/grub.cfg is empty".to_owned()];
+    for entry in
+        [NextBoot::Unknown { reasons: reasons() }, NextBoot::Unsound { reasons: reasons() }]
+    {
+        for asked in [None, Some(request())] {
+            let record = Record { asked, ..Record::default() };
+            let situation = Situation { entry: &entry, ..free(&settings, &record) };
+            let RebootState::Waiting { why, .. } = decide(&situation) else { panic!("no wait") };
+            assert_eq!(why[0].waits_for, WaitsFor::BootEntry);
+            assert!(why[0].text.ends_with(": /boot/grub/grub.cfg is empty"), "{why:?}");
+            let request = record.asked.as_ref().map(|asked| asked.since);
+            let scheduled = Scheduled::Ours { at: now(), request };
+            let ours = Situation { scheduled, ..situation };
+            assert!(matches!(decide(&ours), RebootState::CallingOff { .. }));
+        }
+        let record =
+            Record { asked: Some(Asked { force: true, ..request() }), ..Record::default() };
+        let forced = Situation { entry: &entry, ..free(&settings, &record) };
+        assert!(matches!(decide(&forced), RebootState::Announcing { .. }));
+        let busy = [Reason::new(WaitsFor::Devices, "busy")];
+        let busy = Situation { vetoes: &busy, ..forced };
+        assert!(matches!(decide(&busy), RebootState::Waiting { .. }));
+    }
+}
+
+/// `schedule --in now` while one is scheduled for later.
+#[test]
+fn request_moves_scheduled_reboot() {
+    let settings = settings(RebootPolicy::Schedule, &[]);
+    let record = Record { asked: Some(request()), ..Record::default() };
+    for (of, moves) in [(None, true), (Some(Timestamp::UNIX_EPOCH), true), (Some(now()), false)] {
+        let scheduled = Scheduled::Ours { at: now(), request: of };
+        let state = decide(&Situation { scheduled, ..free(&settings, &record) });
+        let moved = RebootState::CallingOff { why: vec![MOVED.into()] };
+        let expected = if moves { moved } else { RebootState::Announced { at: now() } };
+        assert_eq!(state, expected);
+    }
+}
+
+/// Changes that a boot is for are still to be written, or held.
+#[test]
+fn unwritten_changes_keep_need_from_idle() {
+    let settings = settings(RebootPolicy::Never, &[]);
+    let record = Record::default();
+    let none = Situation { need: RebootNeed::None, planned: true, ..free(&settings, &record) };
+    assert_eq!(decide(&none), RebootState::Converging);
+    let held = Reason::new(WaitsFor::EnforceHold, "enforcement is held");
+    let RebootState::Waiting { why, .. } = decide(&Situation { held: Some(&held), ..none }) else {
+        panic!("no wait")
+    };
+    assert_eq!(why, [held]);
 }

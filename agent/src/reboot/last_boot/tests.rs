@@ -24,6 +24,7 @@ fn announced(method: RebootMethod) -> Attempt {
         rehearsal: false,
         passthrough: false,
         followed: true,
+        subject: String::new(),
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ipmi::{Code, Ipmi, IpmiError};
 use super::unusable::Unusable;
-use super::{Env, MethodError, Undo, attribute, ipmi, under};
+use super::{Env, Method, MethodError, Next, Row, Undo, attribute, ipmi, under};
 use crate::error_chain::chain;
 use crate::host::boot_id::PATH as BOOT_ID;
 use crate::host::write::replace_own_file;
@@ -54,8 +54,20 @@ pub enum PowerCycleError {
     StillOn(u64),
 }
 
+/// Its entry in the table.
+pub(super) const ROW: Row = Row {
+    method: Method::Bmc,
+    subject: "a power cycle by the BMC",
+    next: Next::LogindReboot,
+    probe,
+    way_back: |_| Ok(way_back()),
+    prepare,
+    undoes,
+    survives_boot: false,
+};
+
 /// Whether it can be promised.
-pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
+fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     for path in [HOOK, PROGRAM] {
         let runs =
             |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
@@ -75,12 +87,12 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
 }
 
 /// Without the request the reboot is an ordinary one.
-pub(super) fn way_back() -> Vec<Undo> {
+fn way_back() -> Vec<Undo> {
     vec![Undo::Remove { path: REQUEST.into() }]
 }
 
 /// Leave the request, whole or not at all.
-pub(super) fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
+fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
     let failed = |source| MethodError::Request { path: REQUEST.into(), source };
     let boot_id = boot_id(env.root)?;
     let request =
@@ -91,7 +103,7 @@ pub(super) fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
 }
 
 /// Whether this takes the request back.
-pub(super) fn undoes(step: &Undo) -> bool {
+fn undoes(step: &Undo) -> bool {
     matches!(step, Undo::Remove { path } if path == REQUEST)
 }
 

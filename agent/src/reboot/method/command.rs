@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::unusable::Unusable;
-use super::{Env, MethodError, under};
+use super::{Env, Method, MethodError, Next, Row, under};
 use crate::host::{ToolEnd, Writer};
 
 /// The operator's command.
@@ -22,8 +22,20 @@ pub struct Command {
     pub grace_s: u32,
 }
 
+/// Its entry in the table.
+pub(super) const ROW: Row = Row {
+    method: Method::Command,
+    subject: "a power cycle by the profile's command",
+    next: Next::RunCommand,
+    probe,
+    way_back: |_| Ok(Vec::new()),
+    prepare: |_| Ok(()),
+    undoes: |_| false,
+    survives_boot: false,
+};
+
 /// Whether it can be promised.
-pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
+fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     let command = env.command.ok_or(Unusable::NoCommand)?;
     let program = command.argv.first().ok_or(Unusable::EmptyCommand)?;
     if !Path::new(program).is_absolute() {
@@ -63,8 +75,8 @@ pub fn run(command: &Command, host: &mut dyn Writer) -> Result<Duration, MethodE
 mod tests {
     use std::time::Instant;
 
+    use super::super::prepare;
     use super::super::tests::{Tree, cannot, works};
-    use super::super::{Method, Next, prepare};
     use super::*;
     use crate::host::write::DirWriter;
 
@@ -98,7 +110,7 @@ mod tests {
         let env = Env { command: Some(&command), ..tree.env() };
         works(Method::Command, &env);
         let prepared = prepare(Method::Command, &env).unwrap();
-        assert_eq!((prepared.next, prepared.next.logind()), (Next::RunCommand, None));
+        assert_eq!(prepared.next, Next::RunCommand);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! a cycle of the power rails on Intel platforms.
 
 use super::unusable::Unusable;
-use super::{Env, MethodError, Undo, attribute, under};
+use super::{Env, Method, MethodError, Next, Row, Undo, attribute, under};
 use crate::host::capability::{self, STATUS};
 
 const DIRECTORY: &str = "/sys/kernel/reboot";
@@ -19,8 +19,20 @@ const COLD: &str = "cold";
 const MODES: [&str; 5] = ["cold", "warm", "hard", "soft", "gpio"];
 const TYPES: [&str; 6] = ["bios", "acpi", "kbd", "triple", "efi", "pci"];
 
+/// Its entry in the table.
+pub(super) const ROW: Row = Row {
+    method: Method::Firmware,
+    subject: "a reset by the firmware",
+    next: Next::LogindReboot,
+    probe,
+    way_back,
+    prepare,
+    undoes,
+    survives_boot: false,
+};
+
 /// Whether it can be promised.
-pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
+fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     if !under(env.root, DIRECTORY).is_dir() {
         let why = "the kernel must be 5.11 or newer, and /sys mounted";
         return Err(Unusable::Missing { path: DIRECTORY, why });
@@ -44,14 +56,14 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
 }
 
 /// Both as they are now, the one that is written last first.
-pub(super) fn way_back(env: &Env<'_>) -> Result<Vec<Undo>, MethodError> {
+fn way_back(env: &Env<'_>) -> Result<Vec<Undo>, MethodError> {
     let step =
         |path: &str| Ok(Undo::Write { path: path.into(), value: attribute::read(env.root, path)? });
     [TYPE, MODE].into_iter().map(step).collect()
 }
 
 /// Write both.
-pub(super) fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
+fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
     for (path, value) in [(MODE, COLD), (TYPE, reset(env))] {
         attribute::write_and_check(env.root, path, value)?;
     }
@@ -59,7 +71,7 @@ pub(super) fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
 }
 
 /// Whether this puts one of the two back.
-pub(super) fn undoes(step: &Undo) -> bool {
+fn undoes(step: &Undo) -> bool {
     match step {
         Undo::Write { path, value } => [(MODE, MODES.as_slice()), (TYPE, TYPES.as_slice())]
             .iter()
@@ -85,7 +97,7 @@ fn capable(env: &Env<'_>) -> Result<(), Unusable> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{Tree, cannot, works};
-    use super::super::{Method, Next, prepare, undo};
+    use super::super::{prepare, undo};
     use super::*;
 
     fn tree(name: &str) -> Tree {

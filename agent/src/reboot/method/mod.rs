@@ -1,6 +1,6 @@
-//! How a machine is made to go through its firmware: one small file a method. A method is probed before it is
-//! promised, prepared just before the shutdown is asked for, and undone when the shutdown does not come. Asking
-//! logind, and deciding whether to reboot at all, is not done here.
+//! How a machine is made to go through its firmware: each method has a small file with its entry of [`METHODS`]. A method is
+//! probed before it is promised, prepared just before the shutdown is asked for, and undone when the shutdown does not come.
+//! Asking logind, and deciding whether to reboot at all, is not done here.
 
 pub mod attribute;
 pub mod bmc;
@@ -8,6 +8,7 @@ pub mod choose;
 pub mod command;
 pub mod firmware;
 pub mod ipmi;
+pub mod ordinary;
 pub mod rtc;
 #[cfg(test)]
 pub(super) mod tests;
@@ -41,6 +42,49 @@ pub struct Env<'a> {
     pub now: jiff::Timestamp,
 }
 
+/// A reboot method.
+pub struct Row {
+    /// The method.
+    pub method: Method,
+    /// The reboot that it makes, for a sentence: `an ordinary reboot`.
+    pub subject: &'static str,
+    /// What to do once it is prepared.
+    pub next: Next,
+    /// Whether it can be promised, and how it goes. Reads only.
+    probe: fn(&Env<'_>) -> Result<String, unusable::Unusable>,
+    /// The steps that undo `prepare`, the last change first. Reads only.
+    way_back: fn(&Env<'_>) -> Result<Vec<Undo>, MethodError>,
+    /// Makes it ready.
+    prepare: fn(&Env<'_>) -> Result<(), MethodError>,
+    /// Whether the method leaves this step.
+    undoes: fn(&Undo) -> bool,
+    /// Whether a boot leaves its preparation in place.
+    survives_boot: bool,
+}
+
+impl Row {
+    /// Whether a boot leaves its preparation in place.
+    pub fn survives_boot(&self) -> bool {
+        self.survives_boot
+    }
+}
+
+/// Every method.
+pub const METHODS: [Row; 5] = [ordinary::ROW, firmware::ROW, bmc::ROW, rtc::ROW, command::ROW];
+
+/// The entry of a method.
+pub fn row(method: Method) -> &'static Row {
+    const TABLE: &[Row; 5] = &METHODS;
+    let [ordinary, firmware, bmc, rtc, command] = TABLE;
+    match method {
+        Method::Ordinary => ordinary,
+        Method::Firmware => firmware,
+        Method::Bmc => bmc,
+        Method::Rtc => rtc,
+        Method::Command => command,
+    }
+}
+
 /// Whether a method can be promised. Both texts are for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
@@ -58,19 +102,8 @@ pub enum Next {
     LogindReboot,
     /// Ask logind for `poweroff`.
     LogindPoweroff,
-    /// Ask logind for nothing: [`command::run`] has the machine cycled from outside.
+    /// Ask logind for an announcement only: [`command::run`] has the machine cycled from outside.
     RunCommand,
-}
-
-impl Next {
-    /// The type that logind's `ScheduleShutdown` takes; `None` = logind is not asked.
-    pub fn logind(self) -> Option<&'static str> {
-        match self {
-            Next::LogindReboot => Some("reboot"),
-            Next::LogindPoweroff => Some("poweroff"),
-            Next::RunCommand => None,
-        }
-    }
 }
 
 /// A method that is ready. It can be stored, so that a daemon that starts again after a crash can still [`undo`] it.
@@ -82,6 +115,13 @@ pub struct Prepared {
     pub next: Next,
     /// The way back, last change first.
     pub undo: Vec<Undo>,
+}
+
+impl Prepared {
+    /// The part that a boot leaves in place; `None`: there is none.
+    pub fn survives(&self) -> Option<Prepared> {
+        (row(self.method).survives_boot && !self.undo.is_empty()).then(|| self.clone())
+    }
 }
 
 /// One step back. Paths are those of the machine, without the root directory.
@@ -193,15 +233,7 @@ fn last_words(said: &str) -> String {
 
 /// Whether `method` can be promised now. Reads only.
 pub fn probe(method: Method, env: &Env<'_>) -> Probe {
-    let answer = match method {
-        Method::Ordinary => {
-            Ok("an ordinary reboot through logind; firmware runs, the power stays on".to_owned())
-        }
-        Method::Firmware => firmware::probe(env),
-        Method::Bmc => bmc::probe(env),
-        Method::Rtc => rtc::probe(env),
-        Method::Command => command::probe(env),
-    };
+    let answer = (row(method).probe)(env);
     answer.map_or_else(|error| Probe::Cannot(chain(&error)), Probe::Works)
 }
 
@@ -215,14 +247,8 @@ pub fn way_back(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> 
     if let Probe::Cannot(why) = probe(method, env) {
         return Err(MethodError::Cannot { method, why });
     }
-    let (next, undo) = match method {
-        Method::Ordinary => (Next::LogindReboot, Vec::new()),
-        Method::Firmware => (Next::LogindReboot, firmware::way_back(env)?),
-        Method::Bmc => (Next::LogindReboot, bmc::way_back()),
-        Method::Rtc => (Next::LogindPoweroff, rtc::way_back()),
-        Method::Command => (Next::RunCommand, Vec::new()),
-    };
-    Ok(Prepared { method, next, undo })
+    let undo = (row(method).way_back)(env)?;
+    Ok(Prepared { method, next: row(method).next, undo })
 }
 
 /// Make `method` ready. The shutdown must be asked for right after: what this writes changes the next reboot of the
@@ -232,13 +258,7 @@ pub fn way_back(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> 
 /// [`MethodError`]: `Cannot` when a fresh probe says no, else the step that failed.
 pub fn prepare(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
     let prepared = way_back(method, env)?;
-    let done = match method {
-        Method::Ordinary | Method::Command => Ok(()),
-        Method::Firmware => firmware::prepare(env),
-        Method::Bmc => bmc::prepare(env),
-        Method::Rtc => rtc::prepare(env),
-    };
-    let Err(failed) = done else { return Ok(prepared) };
+    let Err(failed) = (row(method).prepare)(env) else { return Ok(prepared) };
     match undo(&prepared, env.root) {
         Ok(()) => Err(failed),
         Err(stuck) => {
@@ -247,10 +267,10 @@ pub fn prepare(method: Method, env: &Env<'_>) -> Result<Prepared, MethodError> {
     }
 }
 
-/// Whether one of the methods leaves this step. Steps are stored in /run and come back from the daemon, and are done with
+/// Whether one of the methods leaves this step. Steps are stored and come back from the daemon, and are done with
 /// rights that neither of them has.
 fn is_known(step: &Undo) -> bool {
-    firmware::undoes(step) || bmc::undoes(step) || rtc::undoes(step)
+    METHODS.iter().any(|row| (row.undoes)(step))
 }
 
 /// Take a preparation back: the shutdown was cancelled, or failed. Every step is tried; one that was never taken, or is undone

@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use super::unusable::Unusable;
-use super::{Env, MethodError, Undo, attribute, under};
+use super::{Env, Method, MethodError, Next, Row, Undo, attribute, under};
 
 const CLOCK: &str = "/sys/class/rtc/rtc0";
 const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
@@ -19,8 +19,20 @@ const SINCE_EPOCH: &str = "/sys/class/rtc/rtc0/since_epoch";
 /// (`drivers/rtc/rtc-cmos.c`).
 pub const AFTER_S: RangeInclusive<u32> = 300..=86_399;
 
+/// Its entry in the table.
+pub(super) const ROW: Row = Row {
+    method: Method::Rtc,
+    subject: "a power-off with wake-up by the real-time clock",
+    next: Next::LogindPoweroff,
+    probe,
+    way_back: |_| Ok(way_back()),
+    prepare,
+    undoes,
+    survives_boot: true,
+};
+
 /// Whether it can be promised.
-pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
+fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     if !env.rtc_wakes {
         return Err(Unusable::WakesUnknown);
     }
@@ -55,12 +67,12 @@ pub(super) fn probe(env: &Env<'_>) -> Result<String, Unusable> {
 }
 
 /// There was no alarm, or the method could not be used.
-pub(super) fn way_back() -> Vec<Undo> {
+fn way_back() -> Vec<Undo> {
     vec![Undo::Write { path: ALARM.into(), value: NONE.into() }]
 }
 
 /// Set the alarm. Only when the shutdown starts: the alarm counts from here.
-pub(super) fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
+fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
     let at = now(env)?.saturating_add(env.rtc_after_s.into());
     // Over an active alarm the kernel answers EBUSY (`drivers/rtc/sysfs.c`).
     attribute::write(env.root, ALARM, NONE)?;
@@ -68,7 +80,7 @@ pub(super) fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
 }
 
 /// Whether this takes the alarm back.
-pub(super) fn undoes(step: &Undo) -> bool {
+fn undoes(step: &Undo) -> bool {
     matches!(step, Undo::Write { path, value } if path == ALARM && value == NONE)
 }
 
@@ -85,7 +97,7 @@ fn now(env: &Env<'_>) -> Result<u64, MethodError> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{Tree, cannot, works};
-    use super::super::{Method, Next, prepare, undo};
+    use super::super::{prepare, undo};
     use super::*;
 
     fn tree(name: &str) -> Tree {
@@ -103,10 +115,7 @@ mod tests {
         works(Method::Rtc, &env);
         assert_eq!(tree.get(ALARM), "", "probing wrote");
         let prepared = prepare(Method::Rtc, &env).unwrap();
-        assert_eq!(
-            (prepared.next, prepared.next.logind()),
-            (Next::LogindPoweroff, Some("poweroff"))
-        );
+        assert_eq!(prepared.next, Next::LogindPoweroff);
         assert_eq!(tree.get(ALARM), "1795205846");
         undo(&prepared, &tree.0).unwrap();
         assert_eq!(tree.get(ALARM), "0");

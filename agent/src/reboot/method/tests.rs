@@ -118,7 +118,7 @@ fn an_ordinary_reboot_always_works_and_changes_nothing() {
     let tree = Tree::new("reboot");
     works(Method::Ordinary, &tree.env());
     let prepared = prepare(Method::Ordinary, &tree.env()).unwrap();
-    assert_eq!((prepared.next.logind(), prepared.undo.len()), (Some("reboot"), 0));
+    assert_eq!((prepared.next, prepared.undo.len()), (Next::LogindReboot, 0));
     undo(&prepared, &tree.0).unwrap();
 }
 

@@ -292,7 +292,7 @@ fn a_host_that_goes_down_keeps_its_slot() {
     rig.touch();
     // People ask in vain.
     let (_, text) = rig.run(&["reboot", "cancel"]);
-    assert!(text.contains("going down already"), "{text}");
+    assert!(text.contains("already going down"), "{text}");
     rig.settle();
     assert_eq!(server.asked(), [TAKE]);
 }

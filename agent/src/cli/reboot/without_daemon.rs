@@ -1,0 +1,102 @@
+//! Reboots for commands that do not depend on a daemon: they read the record and ask logind themselves.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::super::exit::AS_ROOT;
+use super::super::{CliError, daemon_client, output, release};
+use super::NoAnswer;
+use crate::daemon::restart::{AtLogind, Offline, RestartError};
+use crate::daemon::status::Status;
+use crate::host::boot_id;
+use crate::reboot::hold::Hold;
+use crate::reboot::record::Record;
+use crate::reboot::state::RebootState;
+use crate::utc::shown;
+
+/// Longest wait for a daemon that may be in the middle of a change. What was asked of logind holds without it.
+const DECISION_LIMIT: Duration = Duration::from_secs(30);
+/// The command that cancels any shutdown.
+const CANCELS: &str = "`shutdown -c` cancels what systemd-logind has scheduled";
+
+fn run<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    Ok(done)
+}
+
+fn failed(error: &RestartError) -> CliError {
+    let failed = CliError::host(error.to_string());
+    match error {
+        RestartError::GoingDown | RestartError::NothingAnnounced => failed,
+        RestartError::Store(_) if !nix::unistd::geteuid().is_root() => failed.hinting(AS_ROOT),
+        _ => failed.hinting(CANCELS),
+    }
+}
+
+/// Has logind forget what a hold forbids; returns only once logind is known not to have it.
+pub(super) fn settle(root: &Path) -> Result<Option<Timestamp>, CliError> {
+    run(async { Offline::connect(root).await.settle().await })?.map_err(|error| failed(&error))
+}
+
+/// Cancels what bedplate has scheduled; `None`: nothing is.
+pub(super) fn cancel(root: &Path) -> Result<Option<String>, CliError> {
+    let when = shown(Timestamp::now());
+    let by = format!("by {} with `bedplate reboot cancel`, at {when}", release::operator());
+    match run(async { Offline::connect(root).await.cancel(by).await })? {
+        Ok(said) => Ok(Some(said)),
+        Err(RestartError::NothingAnnounced) => Ok(None),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// Has a daemon that runs decide again, and publish that.
+pub(super) fn tell_daemon() {
+    let decided =
+        daemon_client::ask(
+            Some(DECISION_LIMIT),
+            |agent| async move { agent.update_reboot().await },
+        );
+    match decided {
+        Ok(_) | Err(NoAnswer::NoBus | NoAnswer::NotRunning) => {}
+        Err(why) => output::warn(&format!("the daemon has not confirmed it: {why}")),
+    }
+}
+
+/// The reboot that is scheduled, as far as the record and logind tell; `None`: none is, or this user cannot read the record.
+pub(super) fn status(root: &Path) -> Result<Option<Status>, CliError> {
+    let found = run(async { Offline::connect(root).await.find().await })?;
+    let Ok((record, found)) = found else { return Ok(None) };
+    let state = match found {
+        AtLogind::Nothing => return Ok(None),
+        AtLogind::Scheduled { at } => RebootState::Announced { at },
+        AtLogind::GoingDown => RebootState::UnderWay { at: due(&record) },
+        AtLogind::Unknown { at, why } => RebootState::Unknown {
+            why: format!("a reboot was announced for {}, and {why}", shown(at)),
+        },
+    };
+    let mut status = Status::starting(boot_id::below(root));
+    (status.daemon, status.pid) = (false, 0);
+    status.reboot.state = state;
+    status.reboot.attempts = record.in_a_row(&status.boot_id);
+    status.reboot.method = record.phase.arranged().map(|arranged| arranged.method);
+    let now = Timestamp::now();
+    status.reboot.hold =
+        Hold::below(root).filter(|hold| hold.is_in_force(now)).map(|hold| hold.describe(now));
+    Ok(Some(status))
+}
+
+fn due(record: &Record) -> Timestamp {
+    record.phase.arranged().map_or(Timestamp::UNIX_EPOCH, |arranged| arranged.at())
+}
+
+/// State of a scheduled reboot, for `bedplate status`.
+pub(in crate::cli) fn line(root: &Path) -> Option<RebootState> {
+    Some(status(root).ok()??.reboot.state)
+}

@@ -1,0 +1,182 @@
+//! Effects on the host. Each reads the current state first, and its own result afterwards.
+
+use jiff::SignedDuration;
+
+use super::see::{goes_down, hold};
+use super::{Restart, RestartError};
+use crate::daemon::journal::{self, say};
+use crate::daemon::logind;
+use crate::daemon::worker::WorkError;
+use crate::error_chain::chain;
+use crate::reboot::method::{Prepared, Undo, undo};
+use crate::reboot::phase::{Arranged, Ending, Phase};
+use crate::reboot::state::{Reason, WaitsFor};
+use crate::reboot::step::{Cleared, Effect, Event, Ran};
+use crate::utc::shown;
+
+/// The daemon's own directory, where it needs no unit to remove a file.
+const OWN: &str = "/run/bedplate/";
+
+fn method(error: &WorkError) -> Reason {
+    Reason::new(WaitsFor::Method, chain(error))
+}
+
+impl Restart {
+    /// Carries out an effect: its result, and why it failed.
+    pub(super) async fn perform(&mut self, effect: &Effect) -> (Event<'static>, Option<Reason>) {
+        match effect {
+            Effect::FindWayBack { method: by, at } => {
+                let found = self.helpers.way_back(*by, *at).await.map_err(|error| method(&error));
+                let failed = found.as_ref().err().cloned();
+                (Event::WayBack(found), failed)
+            }
+            Effect::Arm { method: by, plan, at } => {
+                let armed =
+                    self.helpers.prepare(*by, plan, *at).await.map_err(|error| method(&error));
+                let failed = armed.as_ref().err().cloned();
+                (Event::Armed(armed), failed)
+            }
+            Effect::Schedule { arranged, why } => {
+                let set = self.schedule(arranged, why).await.map_err(|error| error.reason());
+                let failed = set.as_ref().err().cloned();
+                (Event::Set(set), failed)
+            }
+            Effect::Cancel(arranged) => {
+                let cleared = self.clear(arranged).await.map_err(|error| error.reason());
+                let failed = cleared.as_ref().err().cloned();
+                (Event::Cleared(cleared), failed)
+            }
+            Effect::Disarm(prepared) => self.disarm(prepared).await,
+            Effect::RunCommand => (Event::Ran(self.run_command().await), None),
+        }
+    }
+
+    /// Has logind schedule it. The record's lock is held meanwhile: a hold comes before it, or finds it at logind.
+    async fn schedule(&mut self, arranged: &Arranged, why: &str) -> Result<(), RestartError> {
+        let Some(logind) = self.logind.clone() else {
+            return Err(RestartError::NoLogind);
+        };
+        let lock = self.store.lock().await?;
+        let current = self.kept.current(&self.store)?.record;
+        if !matches!(&current.phase, Phase::Scheduling { arranged: now } if now == arranged) {
+            return Err(RestartError::Overtaken);
+        }
+        if let Some(hold) = hold(&self.root, jiff::Timestamp::now()) {
+            return Err(RestartError::Held(hold));
+        }
+        let read = || async { logind.scheduled_shutdown().await.map_err(RestartError::schedule) };
+        let (kind, usec) = read().await?;
+        if arranged.is(&kind, usec) {
+            return Ok(());
+        }
+        if !kind.is_empty() {
+            return Err(RestartError::NotOurs { kind, at: logind::time(usec) });
+        }
+        let at = shown(arranged.at());
+        let wall = format!("bedplate reboots this host at {at}: {why} (`bedplate reboot status`)");
+        let asked = async {
+            logind.set_wall_message(&wall, true).await?;
+            logind.schedule_shutdown(arranged.kind.name(), arranged.usec).await
+        };
+        asked.await.map_err(|error| RestartError::Logind {
+            doing: "logind does not schedule the reboot",
+            error,
+        })?;
+        let (kind, usec) = read().await?;
+        drop(lock);
+        // One that is due at once may be on its way down already.
+        match arranged.is(&kind, usec) || arranged.late(jiff::Timestamp::now()) >= 0 {
+            true => {
+                self.last_ours = Some(jiff::Timestamp::now());
+                Ok(())
+            }
+            false => Err(RestartError::NotTaken),
+        }
+    }
+
+    /// Has logind forget it, if logind has it.
+    async fn clear(&mut self, arranged: &Arranged) -> Result<Cleared, RestartError> {
+        let Some(logind) = self.logind.clone() else {
+            return Err(RestartError::NoLogind);
+        };
+        let has = || async {
+            let read = logind.scheduled_shutdown().await.map_err(RestartError::schedule);
+            read.map(|(kind, usec)| arranged.is(&kind, usec))
+        };
+        let phase = self.kept.current(&self.store)?.record.phase;
+        let by_operator = matches!(phase.ending(), Some(Ending::CalledOff { .. }));
+        // An operator is answered with fewer questions, and gets the same answer.
+        if !by_operator && !arranged.is_dry() && goes_down(&logind).await? {
+            return Ok(Cleared::GoingDown);
+        }
+        // Under a flood each question takes long: what was seen a moment ago is not asked for again.
+        let just_seen = |at: jiff::Timestamp| {
+            jiff::Timestamp::now().duration_since(at).abs() < SignedDuration::from_secs(1)
+        };
+        if self.last_ours.take().is_some_and(just_seen) || has().await? {
+            logind.cancel_scheduled_shutdown().await.map_err(|error| RestartError::Logind {
+                doing: "logind does not take the reboot back",
+                error,
+            })?;
+        }
+        let (has, goes_down) = tokio::join!(has(), goes_down(&logind));
+        match (has?, goes_down?) {
+            (_, true) if !arranged.is_dry() => Ok(Cleared::GoingDown),
+            (true, _) => Err(RestartError::NotForgotten { at: arranged.at() }),
+            (false, _) => Ok(Cleared::Gone),
+        }
+    }
+
+    /// Undoes what was armed. It takes a unit, which may not be had just then, and until it is undone any reboot is made that
+    /// way.
+    async fn disarm(&self, prepared: &Prepared) -> (Event<'static>, Option<Reason>) {
+        let steps = prepared.undo.iter().filter(|step| !self.remove_own(prepared, step));
+        let prepared = Prepared { undo: steps.cloned().collect(), ..prepared.clone() };
+        match self.helpers.take_back(&prepared).await {
+            Ok(()) => (Event::Disarmed(Vec::new()), None),
+            Err(error) => {
+                let text = describe(&prepared, &chain(&error));
+                let failed = Some(Reason::new(WaitsFor::Method, text));
+                (Event::Disarmed(prepared.undo), failed)
+            }
+        }
+    }
+
+    /// Whether this step removes a file of the daemon's own, and has succeeded.
+    fn remove_own(&self, prepared: &Prepared, step: &Undo) -> bool {
+        let one = Prepared { undo: vec![step.clone()], ..prepared.clone() };
+        matches!(step, Undo::Remove { path } if path.starts_with(OWN))
+            && undo(&one, &self.root).is_ok()
+    }
+
+    /// A hold that was set since the decision comes before it, or finds that the command was started.
+    async fn run_command(&self) -> Ran {
+        if let Some(hold) = hold(&self.root, jiff::Timestamp::now()) {
+            return Ran::NotStarted(hold);
+        }
+        match self.helpers.power_command().await {
+            Ok(grace) => Ran::Done(grace.as_secs()),
+            Err(WorkError::Replaced) => Ran::Replaced,
+            Err(error @ (WorkError::Start { .. } | WorkError::Connect { .. })) => {
+                Ran::NotStarted(chain(&error))
+            }
+            Err(error) => {
+                say(journal::REBOOT_FAILED, &chain(&error));
+                Ran::Failed(chain(&error))
+            }
+        }
+    }
+}
+
+fn describe(prepared: &Prepared, why: &str) -> String {
+    let paths = prepared.undo.iter().map(|step| match step {
+        Undo::Write { path, .. } | Undo::Remove { path } => path.as_str(),
+    });
+    let paths: Vec<&str> = paths.collect();
+    format!(
+        "what was prepared for the reboot is not undone yet ({}): until it is, any reboot is one by the method `{}`. It is \
+         tried again: {why}",
+        paths.join(", "),
+        prepared.method
+    )
+}

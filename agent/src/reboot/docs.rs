@@ -1,0 +1,32 @@
+//! docs/reboot.md, from the tables of the code.
+
+use std::fmt::Write as _;
+
+use super::method::METHODS;
+use super::state::{MEANINGS, NAMES, WaitsFor, may_follow};
+
+const HEAD: &str = include_str!("docs/head.md");
+const TAIL: &str = include_str!("docs/tail.md");
+
+/// The whole document.
+pub fn markdown() -> String {
+    let mut out = HEAD.to_owned();
+    out.push_str("\n| state | meaning | may be followed by |\n|---|---|---|\n");
+    for (name, meaning) in NAMES.into_iter().zip(MEANINGS) {
+        let next: Vec<&str> =
+            NAMES.into_iter().filter(|next| *next != name && may_follow(name, next)).collect();
+        let _ = writeln!(out, "| `{name}` | {meaning} | {} |", next.join(", "));
+    }
+    out.push_str("\n`waits_for` is one of:\n\n");
+    for waits_for in WaitsFor::ALL {
+        let _ = writeln!(out, "- `{}`: {}", waits_for.name(), waits_for.meaning());
+    }
+    out.push_str("\n## Methods\n\n| method | reboot | a boot leaves its preparation in place |\n|---|---|---|\n");
+    for row in &METHODS {
+        let stays = if row.survives_boot() { "yes" } else { "no" };
+        let _ = writeln!(out, "| `{}` | {} | {stays} |", row.method, row.subject);
+    }
+    out.push('\n');
+    out.push_str(TAIL);
+    out
+}

@@ -1,0 +1,15 @@
+//! The `ordinary` method: logind's reboot, for which nothing is prepared.
+
+use super::{Method, Next, Row};
+
+/// Its entry in the table.
+pub(super) const ROW: Row = Row {
+    method: Method::Ordinary,
+    subject: "an ordinary reboot",
+    next: Next::LogindReboot,
+    probe: |_| Ok("an ordinary reboot through logind; firmware runs, the power stays on".to_owned()),
+    way_back: |_| Ok(Vec::new()),
+    prepare: |_| Ok(()),
+    undoes: |_| false,
+    survives_boot: false,
+};

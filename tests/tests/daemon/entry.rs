@@ -1,0 +1,179 @@
+//! No reboot into a boot entry that is not known to be sound; and reboots that are moved, lost or forbidden late.
+
+use bedplate::reboot::state::{RebootState, WaitsFor};
+use serde_json::{Value, json};
+
+use super::reboots::{announced, schedules};
+use super::rig::{Rig, failed, right, until, waiting};
+
+fn empty() -> Value {
+    json!({ "state": "unknown", "reasons": ["the menu has no entry"] })
+}
+
+/// The observation of a host whose menu is empty.
+fn without_entry(mut seen: Value) -> Value {
+    seen["next_boot"] = empty();
+    seen
+}
+
+/// The next observation finds this; no event tells of it.
+fn quietly(rig: &Rig, seen: &Value) {
+    rig.write("look.json", &seen.to_string());
+}
+
+fn waits_for_entry(rig: &Rig) {
+    let status = rig.until("waits", |status| {
+        matches!(&status.reboot.state, RebootState::Waiting { why, .. }
+            if why.iter().any(|why| why.waits_for == WaitsFor::BootEntry))
+    });
+    let text = status.reboot.state.to_string();
+    assert!(text.contains("the menu has no entry"), "{text}");
+}
+
+fn asks(rig: &Rig, args: &[&str]) -> (Option<i32>, String) {
+    rig.run(&[&["reboot", "schedule", "--in", "1h"], args].concat())
+}
+
+#[test]
+fn unsound_entry_forbids_policy_and_request_unless_forced() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&without_entry(waiting(&rig)));
+    rig.start();
+    waits_for_entry(&rig);
+    let (code, said) = asks(&rig, &[]);
+    assert!(code == Some(4) && said.contains("the menu has no entry"), "{said}");
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+    let (code, said) = asks(&rig, &["--force"]);
+    assert!(code == Some(0) && said.contains("may not come back"), "{said}");
+    assert_eq!(rig.record()["asked"]["force"], true);
+    // It is for that request only.
+    let (code, said) = rig.run(&["reboot", "cancel"]);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = asks(&rig, &[]);
+    assert_eq!((code, schedules(&rig)), (Some(4), 1), "{said}");
+    let (_, said) = rig.run(&["reboot", "status"]);
+    assert!(said.contains("next boot the next boot entry is not known to be sound"), "{said}");
+}
+
+/// The menu was emptied after the last observation, and nothing has told of it.
+#[test]
+fn entry_is_read_again_before_logind_is_asked() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.inhibit(&["backup"]);
+    rig.look(&waiting(&rig));
+    rig.start();
+    rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+    quietly(&rig, &without_entry(waiting(&rig)));
+    rig.inhibit(&[]);
+    waits_for_entry(&rig);
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+    quietly(&rig, &waiting(&rig));
+    rig.touch();
+    until("announced", || announced(&rig));
+}
+
+#[test]
+fn reboot_is_cancelled_when_its_entry_is_lost() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.look(&without_entry(waiting(&rig)));
+    rig.touch();
+    until("cancelled", || rig.login.lock().expect("not poisoned").scheduled.is_none());
+    waits_for_entry(&rig);
+}
+
+/// A reboot that is due in seconds is looked at again, whether or not anything has happened.
+#[test]
+fn last_seconds_find_a_lost_entry_and_a_kexec_kernel() {
+    for kexec in [false, true] {
+        let Some(mut rig) = Rig::new() else { return };
+        let mut seen = waiting(&rig);
+        seen["reboot"]["delay_s"] = json!(18);
+        rig.look(&seen);
+        rig.start();
+        until("announced", || announced(&rig));
+        match kexec {
+            true => std::fs::write(rig.path("sys/kernel/kexec_loaded"), "1\n").expect("ours"),
+            false => quietly(&rig, &without_entry(seen)),
+        }
+        let due = std::time::Instant::now() + std::time::Duration::from_secs(16);
+        until("cancelled", || rig.login.lock().expect("not poisoned").scheduled.is_none());
+        assert!(std::time::Instant::now() < due, "{}", rig.read("log"));
+    }
+}
+
+#[test]
+fn schedule_moves_a_scheduled_reboot() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    let left = |rig: &Rig| {
+        let scheduled = rig.login.lock().expect("not poisoned").scheduled.clone().expect("one");
+        let at = bedplate::daemon::logind::time(scheduled.1);
+        at.duration_since(jiff::Timestamp::now()).as_secs()
+    };
+    let (code, said) = rig.run(&["reboot", "schedule", "--in", "30m"]);
+    assert!(code == Some(0) && left(&rig) > 1700, "{said}");
+    let (code, said) = rig.run(&["reboot", "schedule", "--in", "1m"]);
+    assert!(code == Some(0) && left(&rig) < 61, "{said}");
+}
+
+/// It discards logind's schedule, and nobody has called anything off.
+#[test]
+fn soft_reboot_schedules_again() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    let (code, said) = rig.run(&["reboot", "schedule", "--in", "30m"]);
+    assert_eq!(code, Some(0), "{said}");
+    rig.stop();
+    {
+        let mut login = rig.login.lock().expect("not poisoned");
+        (login.scheduled, login.soft_reboots) = (None, 1);
+    }
+    rig.start();
+    until("announced again", || announced(&rig));
+    assert!(!rig.logged("called off"), "{}", rig.read("log"));
+    assert!(rig.logged("a soft-reboot has discarded it"), "{}", rig.read("log"));
+}
+
+#[test]
+fn failing_changes_and_hold_are_named_before_a_reboot_is_due() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut seen = failed(&rig);
+    seen["changes"][0]["effect"] = json!("cold-boot");
+    seen["done"] = json!([]);
+    rig.look(&seen);
+    rig.after(&seen);
+    // The unit's StateDirectory=.
+    rig.write("var/lib/bedplate/README", "");
+    rig.start();
+    rig.until("converging", |status| status.reboot.state == RebootState::Converging);
+    let (code, said) = rig.run(&["reboot", "status"]);
+    assert!(code == Some(3) && said.contains("not needed yet"), "{said}");
+    rig.write(
+        "var/lib/bedplate/enforce-hold.json",
+        r#"{"version":1,"since":"2026-03-01T12:00:00Z","why":"broken NIC","by":"ada"}"#,
+    );
+    rig.until("held", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+    let (_, said) = rig.run(&["reboot", "status"]);
+    assert!(said.contains("held      enforcement is held since"), "{said}");
+}
+
+#[test]
+fn record_of_another_version_is_refused_with_the_way_out() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.write("var/lib/bedplate/reboot.json", "{\"version\":1,\"attempts\":[]}");
+    rig.look(&waiting(&rig));
+    rig.start();
+    let status =
+        rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+    let text = status.reboot.state.to_string();
+    assert!(text.contains("has version 1") && text.contains("remove it"), "{text}");
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+    std::fs::remove_file(rig.path("var/lib/bedplate/reboot.json")).expect("ours");
+    rig.touch();
+    until("announced", || announced(&rig));
+}

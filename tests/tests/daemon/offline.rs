@@ -1,0 +1,174 @@
+//! Holds, cancellations and releases: they work without a daemon, ask logind themselves, and return when it has answered.
+
+use bedplate::reboot::state::RebootState;
+use bedplate_tests::program;
+
+use super::reboots::{announced, schedules};
+use super::rig::{RECORD, Rig, right, until, waiting};
+
+const WHY: [&str; 2] = ["--why", "training run 7"];
+
+impl Rig {
+    /// `bedplate reboot …` on this host.
+    fn reboot_command(&self, args: &[&str]) -> (Option<i32>, String) {
+        let root = format!("--state-root={}", self.dir.path().display());
+        self.run(&[&["reboot"], args, &[root.as_str()]].concat())
+    }
+
+    fn has_schedule(&self) -> bool {
+        self.login.lock().expect("not poisoned").scheduled.is_some()
+    }
+}
+
+/// A host with a scheduled reboot, and no daemon.
+fn left_behind() -> Option<Rig> {
+    let mut rig = Rig::new()?;
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.stop();
+    assert!(rig.has_schedule(), "an upgrade restarts the daemon");
+    Some(rig)
+}
+
+#[test]
+fn stopped_daemon_leaves_a_reboot_that_everybody_sees() {
+    let Some(rig) = left_behind() else { return };
+    assert!(rig.logged("systemd-logind keeps the reboot scheduled for 20"), "{}", rig.read("log"));
+    assert!(rig.logged("`shutdown -c` cancels it"), "{}", rig.read("log"));
+    let (code, said) = rig.reboot_command(&["status"]);
+    assert!(code == Some(3) && said.contains("announced for 20"), "{said}");
+    let (code, said) = rig.reboot_command(&["status", "--json"]);
+    assert!(code == Some(3) && said.contains("\"state\": \"announced\""), "{said}");
+    let root = format!("--state-root={}", rig.dir.path().display());
+    let (_, said) = rig.run(&["status", &root]);
+    assert!(said.contains("reboot: announced for 20"), "{said}");
+}
+
+#[test]
+fn hold_without_daemon_cancels_at_logind() {
+    let Some(mut rig) = left_behind() else { return };
+    let (code, said) = rig.reboot_command(&[&["hold"][..], &WHY].concat());
+    assert!(code == Some(0) && said.contains("is cancelled"), "{said}");
+    assert!(!rig.has_schedule());
+    assert_eq!(rig.phase(), "rest");
+    // The next daemon does not take it for a word of other people's.
+    rig.start();
+    rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+    let (code, said) = rig.reboot_command(&["release"]);
+    assert!(code == Some(0) && said.contains("released"), "{said}");
+    assert!(announced(&rig), "published before the command returns");
+}
+
+#[test]
+fn cancel_without_daemon_cancels_at_logind() {
+    let Some(mut rig) = left_behind() else { return };
+    let (code, said) = rig.reboot_command(&["cancel"]);
+    assert!(code == Some(0) && said.contains("is taken back"), "{said}");
+    assert!(!rig.has_schedule());
+    rig.start();
+    rig.until("called off", |status| matches!(status.reboot.state, RebootState::CalledOff { .. }));
+    rig.settle();
+    assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
+}
+
+/// Exit 0 means that logind does not have it any more.
+#[test]
+fn hold_fails_loudly_where_logind_may_keep_the_reboot() {
+    for bus in [true, false] {
+        let Some(mut rig) = left_behind() else { return };
+        match bus {
+            true => rig.login.lock().expect("not poisoned").keeps = true,
+            false => rig.stop_bus(),
+        }
+        for args in [&[&["hold"][..], &WHY].concat()[..], &["cancel"], &["release"]] {
+            let (code, said) = rig.reboot_command(args);
+            assert!(code == Some(1) && said.contains("shutdown -c"), "{args:?}: {said}");
+        }
+        assert!(rig.path("var/lib/bedplate/hold.json").exists(), "it holds for the next daemon");
+    }
+}
+
+#[test]
+fn hold_fails_loudly_when_the_machine_goes_down() {
+    for daemon in [true, false] {
+        let Some(mut rig) = left_behind() else { return };
+        rig.login.lock().expect("not poisoned").preparing = true;
+        if daemon {
+            rig.start();
+        }
+        let (code, said) = rig.reboot_command(&[&["hold"][..], &WHY].concat());
+        assert!(code == Some(1) && said.contains("already going down"), "{said}");
+        assert_eq!(rig.record()["attempts"][0]["boot_id"], "boot-1", "it counts");
+    }
+}
+
+/// A command returns when the status shows its result.
+#[test]
+fn status_after_a_command_is_the_new_one() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    until("announced", || announced(&rig));
+    for _ in 0..3 {
+        let (code, said) = rig.reboot_command(&[&["hold"][..], &WHY].concat());
+        assert_eq!(code, Some(0), "{said}");
+        assert!(!rig.has_schedule());
+        let status = rig.status().expect("it answers");
+        assert!(status.reboot.hold.is_some(), "{:?}", status.reboot);
+        assert!(matches!(status.reboot.state, RebootState::Waiting { .. }), "{:?}", status.reboot);
+        let (code, said) = rig.reboot_command(&["release"]);
+        assert_eq!(code, Some(0), "{said}");
+        let status = rig.status().expect("it answers");
+        assert!(status.reboot.hold.is_none(), "{:?}", status.reboot);
+        assert!(announced(&rig), "{:?}", status.reboot);
+    }
+    let (code, said) = rig.reboot_command(&["cancel"]);
+    assert_eq!(code, Some(0), "{said}");
+    let status = rig.status().expect("it answers");
+    assert!(matches!(status.reboot.state, RebootState::CalledOff { .. }), "{:?}", status.reboot);
+    let (code, said) = rig.run(&["reboot", "schedule", "--in", "2h"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(announced(&rig));
+}
+
+/// Nobody can tell whose reboot logind has.
+#[test]
+fn hold_with_a_damaged_record_does_not_claim_success() {
+    let Some(rig) = left_behind() else { return };
+    rig.write(RECORD, "{");
+    let (code, said) = rig.reboot_command(&[&["hold"][..], &WHY].concat());
+    assert!(code == Some(1) && said.contains("it may be bedplate's"), "{said}");
+    rig.login.lock().expect("not poisoned").scheduled = None;
+    let (code, said) = rig.reboot_command(&[&["hold"][..], &WHY].concat());
+    assert_eq!(code, Some(0), "{said}");
+}
+
+/// Another program's schedule is not bedplate's to cancel.
+#[test]
+fn hold_leaves_another_shutdown_alone() {
+    let Some(rig) = left_behind() else { return };
+    let theirs = Some(("poweroff".to_owned(), 4_000_000_000_000_000));
+    rig.login.lock().expect("not poisoned").scheduled.clone_from(&theirs);
+    let (code, said) = rig.reboot_command(&[&["hold"][..], &WHY].concat());
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(rig.login.lock().expect("not poisoned").scheduled, theirs);
+}
+
+#[test]
+fn times_in_the_past_are_refused() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&right(&rig));
+    rig.start();
+    let output = program::bedplate(&["reboot", "schedule", "--at", "2026-03-03T03:00Z"])
+        .env("DBUS_SYSTEM_BUS_ADDRESS", rig.address())
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("has passed"), "{said}");
+    let past = 1_700_000_000_000_000;
+    let asked = async { rig.agent().await?.schedule_reboot("an operator", past).await };
+    assert!(rig.runtime.block_on(asked).is_err());
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+    assert_eq!(rig.record()["asked"], serde_json::Value::Null);
+}
