@@ -66,7 +66,8 @@ impl Restart {
             self.last_ours = Some(now);
         }
         let is_early = arranged.is_none_or(|arranged| arranged.late(now) < 0);
-        if arranged.is_some() && !(is_ours && is_early) {
+        let goes_down_already = matches!(phase, Phase::GoingDown { .. });
+        if arranged.is_some() && (goes_down_already || !(is_ours && is_early)) {
             // After the schedule, which logind forgets when another shutdown begins.
             seen.goes_down = goes_down(&logind).await?;
         }
