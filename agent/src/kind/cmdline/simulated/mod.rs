@@ -152,7 +152,7 @@ impl Host {
         let arguments = source(shell, directory.path());
         let (head, tail) = (self.menu_head, self.menu_tail);
         let text = format!(
-            "set default=\"0\"\n{head}menuentry 'A' --id a {{\n\tlinux\t/boot/vmlinuz-{KERNEL} {ROOT} {arguments}{tail}\n}}\n"
+            "set default=\"0\"\n{head}menuentry 'A' --id a {{\n\tlinux\t/boot/vmlinuz-{KERNEL} {ROOT} {arguments}{tail}\n\tinitrd\t/boot/initrd.img-{KERNEL}\n}}\n"
         );
         self.put(menu, &crate::raw_text::encode(&text));
     }
