@@ -5,7 +5,7 @@ use super::owed::Owed;
 use super::tuned::Tuned;
 use super::wanted_edit::needed;
 use super::{
-    Backend, Context, NAME, Observed, Steps, arch, block, length, owned, package_lock, soundness,
+    Backend, Context, NAME, Observed, Steps, arch, block, entry_before, length, owned, package_lock, soundness,
     states,
 };
 use crate::desired::DesiredCmdline;
@@ -49,7 +49,8 @@ pub fn plan(context: &Context, due: &Due<'_>, backend: &Backend, section: &mut K
             None => Ok(steps),
         });
     match steps {
-        Ok(steps) => {
+        Ok(mut steps) => {
+            entry_before::note(context, due.observed, &mut steps);
             section.paid = due.owed.paid(Some((&id(&steps), &steps)));
             let mut change = change(wanted, context, due.comparison, steps);
             change.items.splice(0..0, due.lost.map(LostMenu::item));

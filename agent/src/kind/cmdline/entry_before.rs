@@ -3,30 +3,38 @@
 
 use super::boot_entry::{self, BootEntry};
 use super::root_device::{self, SameRoot};
-use super::{Context, Observed, arch, backend, soundness, wanted_edit};
+use super::{Context, Observed, Steps, arch, soundness, wanted_edit};
 use crate::cmdline::{CommandLine, Token};
 use crate::facts::Facts;
 use crate::host::{Reader, Reading};
-use crate::plan::EntryBefore;
+use crate::plan::{Action, Check, EntryBefore};
 
 /// Arguments that differ between entries by nature: the image, and the deployment of ostree.
 const OF_THE_ENTRY: [&str; 3] = ["boot_image", "initrd", "ostree"];
 /// Arguments that find or mount the root file system, which generators add to what is configured.
 const OF_THE_ROOT: [&str; 6] = ["rootflags", "rootfstype", "ro", "rw", "cryptdevice", "cryptkey"];
 
+/// Notes the entry in the check that closes the steps.
+pub fn note(context: &Context, observed: &Observed, steps: &mut Steps) {
+    for action in &mut steps.actions {
+        if let Action::Verify(Check::NextBoot { before, .. }) = action {
+            *before = read(context, observed);
+        }
+    }
+}
+
 /// Reads the entry; `None` where none is known, so that nothing can be compared.
-pub fn read(context: &Context) -> Option<EntryBefore> {
-    let backend = backend(&context.facts.boot).ok()?;
-    let Observed { configured, next, .. } = (backend.observe)(context.reader, context.facts);
+fn read(context: &Context, observed: &Observed) -> Option<EntryBefore> {
+    let Observed { configured, next, .. } = observed;
     let Reading::Known(line) = next else { return None };
-    let entry = boot_entry::with_line(context.reader, context.facts, line);
+    let entry = boot_entry::with_line(context.reader, context.facts, line.clone());
     let Reading::Known(entry) = entry else { return None };
     let wanted = &context.desired.cmdline;
     let edit = wanted_edit::edit(wanted, arch(context.facts), context).ok()?;
     let target = edit.apply(&entry.line).ok()?;
     let stays = |token: &&Token| {
         let name = token.folded_name();
-        let is_configured = match &configured {
+        let is_configured = match configured {
             // An argument that an operator has taken out of the configuration goes with the next regeneration.
             Reading::Known(line) => has(line, token),
             Reading::Absent | Reading::Unknown(_) => true,
@@ -106,7 +114,6 @@ mod tests {
     use crate::engine;
     use crate::facts::Depth;
     use crate::host::snapshot::{Node, Snapshot};
-    use crate::plan::{Action, Check};
     use crate::profile::{LayerText, load, shipped};
 
     const KERNEL: &str = "6.8.0-45-generic";

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use super::{Context, Obstacle, entry_before};
+use super::{Context, Obstacle};
 use crate::boot::{NotUnderstood, grub_quote};
 use crate::cmdline::{CommandLine, Token};
 use crate::error_chain::chain;
@@ -40,14 +40,14 @@ pub fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> Option<
     })
 }
 
-/// The check that the default boot entry carries what the profile wants, nothing that it does not want, and all else that it
-/// had.
+/// The check that the default boot entry carries what the profile wants, and nothing that it does not want.
 pub fn verify(context: &Context) -> Action {
     let wanted = &context.desired.cmdline;
     Action::Verify(Check::NextBoot {
         present: wanted.set.iter().map(|arg| arg.token.clone()).collect(),
         absent: wanted.absent.iter().map(|arg| arg.token.clone()).collect(),
-        before: entry_before::read(context),
+        // `entry_before::note` fills it in.
+        before: None,
     })
 }
 

@@ -65,13 +65,13 @@ pub fn modules(facts: &Facts, release: &str) -> String {
 }
 
 /// Where the root file system is another one.
-pub fn root(facts: &Facts, root: &str) -> String {
+pub fn root(facts: &Facts) -> String {
+    let by_hand = "if the new root is meant, reboot by hand";
     match &facts.boot {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => format!(
-            "make the menu again with `{}` and check that the entry has root={root}; if the new root is meant, reboot by \
-             hand",
+            "make the menu again with `{}` and compare its root with that of /proc/cmdline; {by_hand}",
             entries(facts, "")
         ),
-        _ => format!("put root={root} into the entry; if the new root is meant, reboot by hand"),
+        _ => format!("put the root of /proc/cmdline into the entry; {by_hand}"),
     }
 }

@@ -208,7 +208,6 @@ impl Host<'_> {
             return;
         }
         let beside = self.initrd_beside(entry);
-        let root = root.map_or_else(String::new, |root| format!(" with root={root}"));
         let why = match beside {
             Some(path) => format!(", though {path} is there"),
             None if had == Some(true) => ", and the running kernel was booted with one".to_owned(),
@@ -224,7 +223,7 @@ impl Host<'_> {
             None => ", and no kernel finds that root by itself".to_owned(),
         };
         found.fault(
-            format!("the default boot entry{root} loads no initial file system{why}"),
+            format!("the default boot entry loads no initial file system{why}"),
             repair::initrd(self.facts, self.release()),
         );
     }
@@ -263,11 +262,11 @@ impl Host<'_> {
                 .push(format!("the default boot entry has no root=; the running kernel has root={before}").into()),
             SameRoot::Lost => found.fault(
                 format!("the default boot entry has no root=; the running kernel has root={before}"),
-                repair::root(self.facts, &before),
+                repair::root(self.facts),
             ),
             SameRoot::No => found.fault(
                 format!("the default boot entry has root={after}; the running kernel has root={before}"),
-                repair::root(self.facts, &before),
+                repair::root(self.facts),
             ),
             SameRoot::Unknown => found.unknown.push(
                 format!(
