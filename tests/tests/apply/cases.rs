@@ -122,7 +122,7 @@ fn all(as_image: bool) -> [u32; 4] {
         let name = directory.file_name().unwrap().to_string_lossy().into_owned();
         let Some(case) = Case::open(&directory, as_image) else { continue };
         let before = files(&case);
-        let (_, report) = case.apply();
+        let (planned, report) = case.apply();
         applied += 1;
         for change in &report.changes {
             match &change.outcome {
@@ -158,7 +158,10 @@ fn all(as_image: bool) -> [u32; 4] {
         }
         let plan = case.revert();
         assert!(plan.refused.is_empty(), "{name}: {:?}", plan.refused);
-        assert_eq!(files(&case), before, "{name}");
+        // Files of a bedplate whose ledger is gone are adopted, so they go, and menus are made without them.
+        if planned.body.orphans.is_empty() {
+            assert_eq!(files(&case), before, "{name}");
+        }
     }
     [applied, done, failed, owed]
 }

@@ -188,7 +188,8 @@ fn a_plan_needs_no_rights_where_bedplate_has_been_at_work() {
     assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stderr));
     let shown = text(&plan.stdout);
     assert!(shown.contains("? what bedplate did here before: unknown"), "{shown}");
-    assert!(shown.contains("nothing to do in what could be read"), "{shown}");
+    // The boot entry is still to be made again, which does not depend on the ledger.
+    assert!(shown.contains("boot configuration"), "{shown}");
     for command in [
         ["apply", "--root", "image", "--profile", "generic-intel"].as_slice(),
         &["revert", "--root", "image"],
