@@ -8,7 +8,7 @@ use bedplate::demo::{HostSpec, write_tree};
 use bedplate_tests::{fixtures, program};
 
 /// Functions of the made-up host: enough that what a start costs does not count.
-const FUNCTIONS: usize = 1_000;
+const FUNCTIONS: usize = 2_000;
 
 /// System calls of a command on it, by strace, and what it says itself that its reader made; `None`: there is no strace.
 fn calls(root: &Path, command: &[&str]) -> Option<(f64, f64)> {
