@@ -5,8 +5,8 @@ use super::owed::Owed;
 use super::tuned::Tuned;
 use super::wanted_edit::needed;
 use super::{
-    Backend, Context, NAME, Observed, Steps, arch, block, entry_before, length, owned, package_lock, soundness,
-    states,
+    Backend, Context, NAME, Observed, Steps, arch, block, entry_before, length, owned,
+    package_lock, soundness, states,
 };
 use crate::desired::DesiredCmdline;
 use crate::plan::{Change, KindPlan};

@@ -35,7 +35,7 @@ pub struct Config {
 
 /// The default entry: as GRUB's configuration makes it, or the file itself where there is no configuration yet.
 enum Chosen<'a> {
-    Menu(Entry),
+    Menu(Box<Entry>),
     File(&'a BlsEntry),
 }
 
@@ -95,7 +95,7 @@ impl Loader {
                     .config
                     .around(&entries, |around| default_entry(text, around))
                     .map_err(|error| format!("{}: {error}", self.config.path))?;
-                look(Chosen::Menu(entry))
+                look(Chosen::Menu(Box::new(entry)))
             }
             // An image that has never booted may have entries and no grub.cfg yet: the newest entry will be the default.
             None => look(Chosen::File(self.config.newest(&entries)?)),
