@@ -18,6 +18,20 @@ pub enum Generated {
     Blocked(Obstacle),
 }
 
+impl Generated {
+    /// The menu to generate, if it is lost.
+    ///
+    /// # Errors
+    /// Why it must not be generated.
+    pub fn lost(self) -> Result<Option<LostMenu>, Obstacle> {
+        match self {
+            Generated::Usable => Ok(None),
+            Generated::Lost(lost) => Ok(Some(lost)),
+            Generated::Blocked(obstacle) => Err(obstacle),
+        }
+    }
+}
+
 /// A menu that has to be generated.
 pub struct LostMenu {
     path: String,

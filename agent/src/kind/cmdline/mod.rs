@@ -66,7 +66,6 @@ use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{self, Reader, Reading};
 use crate::plan::{Action, Blocker, Effect, KindPlan, Note, Pending};
 use diagnosis::{Cause, Seen};
-use generated::Generated;
 use owed::Owed;
 use wanted_edit::edit;
 
@@ -178,14 +177,10 @@ fn plan(context: &Context) -> KindPlan {
     let owed = Owed::read(context, &comparison);
     section.paid = owed.paid(None);
     note_hand_edits(context, &edit, &mut section);
-    if let Some(obstacle) = too_many_hugepages(wanted, arch, context.facts) {
-        block(&mut section, obstacle);
-        return section;
-    }
-    let lost = match generated::state(context, &observed, owed.is_due()) {
-        Generated::Usable => None,
-        Generated::Lost(lost) => Some(lost),
-        Generated::Blocked(obstacle) => {
+    let menu = || generated::state(context, &observed, owed.is_due()).lost();
+    let lost = match too_many_hugepages(wanted, arch, context.facts).map_or_else(menu, Err) {
+        Ok(lost) => lost,
+        Err(obstacle) => {
             block(&mut section, obstacle);
             return section;
         }
