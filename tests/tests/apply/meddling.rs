@@ -48,8 +48,10 @@ fn machine(fails: Fails) -> Machine {
     let mut machine = Machine::new();
     furnish(&mut machine);
     std::fs::create_dir_all(machine.at(DROP_IN).parent().unwrap()).unwrap();
-    let mood = |tool| if fails == tool { Mood::Fails } else { Mood::Works };
-    machine.tools.update_grub = mood(Fails::UpdateGrub);
+    machine.tools.update_grub = match fails {
+        Fails::Nothing => Mood::Works,
+        Fails::UpdateGrub => Mood::Fails,
+    };
     machine
 }
 

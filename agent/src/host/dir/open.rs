@@ -20,9 +20,9 @@ impl DirReader {
             flags |= OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         }
         let Root::Image { root, foreign } = &self.root else {
-            self.count(2);
-            return openat(AT_FDCWD, path, flags, Mode::empty())
-                .map_err(|errno| error(path, errno));
+            let opened = openat(AT_FDCWD, path, flags, Mode::empty());
+            self.count(1 + closes(&opened));
+            return opened.map_err(|errno| error(path, errno));
         };
         if foreign.iter().any(|mount| super::is_below(path, mount.path)) {
             return Err(ReadError::NotFound { path: path.to_owned() });
@@ -30,11 +30,11 @@ impl DirReader {
         if let Some(opened) =
             self.functions.borrow_mut().as_mut().and_then(|known| known.open(path, flags))
         {
-            self.count(2);
+            self.count(1 + closes(&opened));
             return opened.map_err(|errno| error(path, errno));
         }
         let (fd, calls) = root.inside(path, flags, Mode::empty());
-        self.count(calls + 1);
+        self.count(calls + closes(&fd));
         let fd = fd.map_err(|errno| error(path, errno))?;
         if !foreign.is_empty()
             && foreign.iter().any(|mount| self.device_of(&fd) == Some(mount.device))
@@ -72,4 +72,9 @@ impl DirReader {
             NotOpened::Special => refused(path, "it is not a regular file"),
         })
     }
+}
+
+/// How many descriptors are closed later.
+fn closes<T, E>(opened: &Result<T, E>) -> u64 {
+    u64::from(opened.is_ok())
 }

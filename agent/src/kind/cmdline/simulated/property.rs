@@ -240,7 +240,8 @@ fn ostree(all: &str) -> Host {
     host
 }
 
-/// Everything on a line, lists taken apart, in no order.
+/// Everything on a line, lists taken apart, in no order. A word that two variables give is there once or twice: the kernel
+/// reads the same either way.
 fn contents(line: &CommandLine) -> Vec<String> {
     const LISTS: [&str; 7] = [
         "pci",
@@ -264,6 +265,7 @@ fn contents(line: &CommandLine) -> Vec<String> {
         })
         .collect();
     all.sort();
+    all.dedup();
     all
 }
 
