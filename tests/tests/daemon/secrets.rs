@@ -52,11 +52,12 @@ password_pbkdf2 root grub.pbkdf2.sha512.hunter2-hash
 set default="0"
 menuentry 'hunter2-title' --class debian $menuentry_id_option 'hunter2-id' {
 	linux /boot/vmlinuz-6.1.0-13-amd64 root=UUID=hunter2-root ro password=hunter2-token ip=hunter2-ip iommu=off
+	initrd /boot/initrd.img-6.1.0-13-amd64
 }
 "#;
 
-const BLS: &str = "title hunter2-title\nversion 6.1.0\nlinux /vmlinuz-6.1.0\n# hunter2-comment\n\
-    options root=hunter2-root password=hunter2-token ip=hunter2-ip iommu=off\n";
+const BLS: &str = "title hunter2-title\nversion 6.1.0\nlinux /vmlinuz-6.1.0\ninitrd /initrd-6.1.0\n\
+    # hunter2-comment\noptions root=hunter2-root password=hunter2-token ip=hunter2-ip iommu=off\n";
 
 const NCCL_CONF: &str = "# BEGIN bedplate\n# hunter2-comment\nNCCL_NET=hunter2-old\n# END bedplate\nNCCL_NET=hunter2-theirs\n";
 
