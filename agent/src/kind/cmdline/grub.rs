@@ -256,7 +256,9 @@ fn by_hand(context: &Context, family: &Family, edit: &Edit, text: &str) -> Optio
         ));
     }
     let written = grub_default::write_drop_in(family.variable, &tokens, NOTE).ok()?;
-    (written != text).then(|| format!("changed by hand: {OVERWRITTEN}"))
+    // A recording has no comments.
+    let code = |text: &str| text.lines().filter(|line| !line.starts_with('#')).collect::<String>();
+    (code(&written) != code(text)).then(|| format!("changed by hand: {OVERWRITTEN}"))
 }
 
 const OVERWRITTEN: &str = "the next change of this file drops what bedplate did not write there";

@@ -53,6 +53,7 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
     ("/usr/lib/kernel/install.conf", RecordMode::Whole),
     ("/usr/lib/bootc/kargs.d/*", RecordMode::Whole),
     ("/etc/tuned/active_profile", RecordMode::Whole),
+    ("/etc/tuned/active_profile", RecordMode::Whole),
     ("/proc/cmdline", RecordMode::Whole),
     ("/proc/vmcore", RecordMode::Presence),
     ("/proc/xen/capabilities", RecordMode::Whole),

@@ -73,6 +73,9 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
             fields(text, '=', &["layout"], words)
         }
         "/etc/sysconfig/bootloader" => fields(text, '=', &["LOADER_TYPE"], words),
+        "/etc/tuned/active_profile" => {
+            lines(text, |line| TUNED.contains(&line).then(|| line.to_owned()))
+        }
         "/etc/default/grub" => words.text(text, Style::Script),
         "/etc/modules" => lines(text, |line| Some(listed_module(line, words))),
         "/var/lib/bedplate/ledger.json" => ledger(text, words)?,
@@ -144,6 +147,19 @@ const CPU: [&str; 8] = [
 ];
 const OS: [&str; 7] =
     ["NAME", "ID", "ID_LIKE", "VERSION", "VERSION_ID", "PRETTY_NAME", "VARIANT_ID"];
+
+/// Profiles that TuneD ships with arguments for the kernel command line (TuneD, `profiles/`). Others are the operator's names.
+const TUNED: [&str; 9] = [
+    "accelerator-performance",
+    "cpu-partitioning",
+    "cpu-partitioning-powersave",
+    "hpc-compute",
+    "latency-performance",
+    "network-latency",
+    "realtime",
+    "realtime-virtual-host",
+    "throughput-performance",
+];
 
 /// Lines that `keep` makes something of.
 fn lines(text: &str, mut keep: impl FnMut(&str) -> Option<String>) -> String {
