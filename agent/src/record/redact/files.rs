@@ -370,7 +370,13 @@ fn environment(text: &str, words: &mut Words) -> String {
         "# GRUB Environment Block" => Some(line.to_owned()),
         _ if line.starts_with("##") || line.is_empty() => Some(line.to_owned()),
         _ if line.starts_with('#') => Some("#".to_owned()),
-        _ => Some(words.text(line, Style::Line)),
+        _ => match line.split_once('=') {
+            // The value is a line itself: its words are masked as those of other lines are.
+            Some((name @ ("kernelopts" | "tuned_params"), value)) => {
+                Some(format!("{name}={}", words.text(value, Style::Line)))
+            }
+            _ => Some(words.text(line, Style::Line)),
+        },
     })
 }
 
