@@ -182,7 +182,7 @@ impl GrubDefault {
         Ok((value.clone(), new))
     }
 
-    /// The text with these changes, which [`GrubDefault::with_part`] made.
+    /// The text with these changes, which `GrubDefault::with_part` made.
     pub fn with(&self, mut changes: Vec<(Range<usize>, String)>) -> String {
         changes.sort_by_key(|(range, _)| range.start);
         let mut text = self.text.clone();
