@@ -48,7 +48,8 @@ fn ready_target_follows_verdict(case: &mut Case) -> Result<()> {
     node.put(PROFILE_PATH, format!("{profile}[agent]\nmode = \"observe\"\n"))?;
     node.expect(3, "bedplate apply --yes")?;
     node.reboot()?;
-    node.run("bedplate apply --yes")?;
+    // The driver of the PFs may still be on its way.
+    until(&node, "applied", "bedplate apply --yes")?;
     node.ok("systemctl enable --now bedplate-boot.service bedplate.service && systemctl start bedplate-ready.target")?;
     until(&node, "ready", "bedplate status")?;
     until(&node, "the target follows", IS_READY)?;
