@@ -94,7 +94,33 @@ pub fn plan(plan: &Plan, words: &Words) -> Plan {
     }
     body.allowed.iter_mut().for_each(|one| MASKED.clone_into(&mut one.reason));
     masked(plan.next_boot.reasons_mut());
+    let of_blockers = plan.body.blockers.iter_mut().map(|one| (&one.subject, &mut one.reason));
+    let of_unknowns = plan.body.unknowns.iter_mut().map(|one| (&one.subject, &mut one.reason));
+    let of_entry = of_blockers.chain(of_unknowns).filter(|(subject, _)| *subject == BOOT_ENTRY);
+    let reasons = of_entry.map(|(_, reason)| reason).chain(plan.next_boot.reasons_mut());
+    reasons.for_each(|reason| *reason = without_file_names(reason));
     plan
+}
+
+/// Subject of findings about the default boot entry.
+const BOOT_ENTRY: &str = "boot entry";
+
+/// Hides file names that a boot entry chooses freely: the menu may be for root alone to read.
+fn without_file_names(text: &str) -> String {
+    const USUAL: [&str; 6] = ["vmlinuz", "initrd", "initramfs", "linux", "grub.cfg", "Image"];
+    let shown = |word: &str| {
+        let name = word.rsplit('/').next().unwrap_or_default();
+        let is_path =
+            word.contains('/') && !word.starts_with("/etc/") && !word.starts_with("/lib/");
+        let is_usual = USUAL.iter().any(|usual| name.starts_with(usual))
+            || word.starts_with("/boot/loader/entries")
+            || matches!(
+                word.trim_end_matches([',', ';', ':']),
+                "/" | "/boot" | "/boot/efi" | "/efi"
+            );
+        if is_path && !is_usual { MASKED.to_owned() } else { word.to_owned() }
+    };
+    text.split(' ').map(shown).collect::<Vec<_>>().join(" ")
 }
 
 fn masked<'a>(texts: impl IntoIterator<Item = &'a mut String>) {

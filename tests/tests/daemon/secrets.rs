@@ -56,7 +56,7 @@ menuentry 'hunter2-title' --class debian $menuentry_id_option 'hunter2-id' {
 }
 "#;
 
-const BLS: &str = "title hunter2-title\nversion 6.1.0\nlinux /vmlinuz-6.1.0\ninitrd /initrd-6.1.0\n\
+const BLS: &str = "title hunter2-title\nversion 6.1.0\nlinux (hd0,gpt2)/vmlinuz-6.1.0\ninitrd (hd0,gpt2)/initrd-6.1.0\n\
     # hunter2-comment\noptions root=hunter2-root password=hunter2-token ip=hunter2-ip iommu=off\n";
 
 const NCCL_CONF: &str = "# BEGIN bedplate\n# hunter2-comment\nNCCL_NET=hunter2-old\n# END bedplate\nNCCL_NET=hunter2-theirs\n";
@@ -207,9 +207,9 @@ fn boot_entries_show_none() {
     };
     shown(&host(BLS), &["/boot/loader/entries"]);
     let broken = BLS.replace("options root", "options $hunter2 \"root");
-    shown(&host(&broken), &["/boot/loader/entries/a.conf"]);
+    shown(&host(&broken), &["/boot/grub2/grub.cfg"]);
     let twice = BLS.to_owned() + "options hunter2-second\nlinux /hunter2\n";
-    shown(&host(&twice), &["/boot/loader/entries/a.conf"]);
+    shown(&host(&twice), &["/boot/grub2/grub.cfg"]);
 }
 
 #[test]
