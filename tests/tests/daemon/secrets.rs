@@ -207,9 +207,9 @@ fn boot_entries_show_none() {
     };
     shown(&host(BLS), &["/boot/loader/entries"]);
     let broken = BLS.replace("options root", "options $hunter2 \"root");
-    shown(&host(&broken), &["/boot/grub2/grub.cfg"]);
+    shown(&host(&broken), &["/boot/loader/entries/a.conf"]);
     let twice = BLS.to_owned() + "options hunter2-second\nlinux /hunter2\n";
-    shown(&host(&twice), &["/boot/grub2/grub.cfg"]);
+    shown(&host(&twice), &["/boot/loader/entries/a.conf"]);
 }
 
 #[test]

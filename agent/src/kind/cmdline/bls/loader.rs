@@ -1,6 +1,7 @@
 //! All that GRUB reads on a BLS system to make its menu: the configuration, the environment block, and the entry files.
 
 use super::{ENTRIES, EntryFile, entry_files};
+use crate::boot::NotUnderstood;
 use crate::boot::bls::{BlsEntry, grub_order};
 use crate::boot::grub_bls::value_at_blscfg;
 use crate::boot::grub_cfg::{Entry, default_entry};
@@ -87,6 +88,14 @@ impl Loader {
         files.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
     }
 
+    /// The file that an error of [`default_entry`] is about: an entry file that has it by itself, or the configuration.
+    fn place_of(&self, error: &NotUnderstood) -> &str {
+        let nothing = |_: &str| None;
+        let has =
+            |file: &&EntryFile| file.entry.grub_cmdline(&nothing).err().as_ref() == Some(error);
+        self.entries.iter().find(has).map_or(&self.config.path, |file| &file.path)
+    }
+
     fn default<T>(&self, look: impl FnOnce(Chosen<'_>) -> Result<T, String>) -> Result<T, String> {
         let entries: Vec<BlsEntry> = self.entries.iter().map(|file| file.entry.clone()).collect();
         match &self.config.text {
@@ -94,7 +103,7 @@ impl Loader {
                 let entry = self
                     .config
                     .around(&entries, |around| default_entry(text, around))
-                    .map_err(|error| format!("{}: {error}", self.config.path))?;
+                    .map_err(|error| format!("{}: {error}", self.place_of(&error)))?;
                 look(Chosen::Menu(Box::new(entry)))
             }
             // An image that has never booted may have entries and no grub.cfg yet: the newest entry will be the default.
