@@ -326,7 +326,7 @@ fn waits_for(change: &Change, earlier: &[ChangeReport]) -> Option<Outcome> {
 }
 
 /// The last lines that a tool printed, as one: they mostly say why it failed.
-fn last_lines(output: &str) -> String {
+pub(crate) fn last_lines(output: &str) -> String {
     const LINES: usize = 5;
     const LONGEST: usize = 160;
     let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

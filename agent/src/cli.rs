@@ -54,7 +54,7 @@ pub use exit::{CliError, Exit};
     after_help = "Exit status: 0 done, nothing to do, or ready; 1 error; 2 plan --exit-code found changes, render --check \
 different files, revert --dry-run --exit-code something applied, topology --import a disagreement; 3 waits for a reboot; \
 4 blocked or not ready, doctor found a cause, render --strict something that cannot be expressed, or a lint of level error; \
-5 cannot tell: something could not be read, and nothing above holds; 6 the image build still has to run tools; 64 usage."
+5 cannot tell: something could not be read, and no other status holds; 6 the image build still has to run tools; 64 usage."
 )]
 pub struct Cli {
     /// Colour: on a terminal (unless NO_COLOR is set), always, or never.

@@ -3,6 +3,7 @@
 
 pub mod identity;
 mod known;
+pub mod printed;
 
 use std::fmt::Write as _;
 

@@ -33,9 +33,9 @@ pub struct Entry {
     pub variables: BTreeMap<String, String>,
     /// Variables in it that only GRUB can fill in; they stand as `$name`.
     pub unresolved: Vec<String>,
-    /// Files that are loaded as its initial file system, as GRUB names them.
+    /// Files that are loaded as its initrd, as GRUB names them.
     pub initrds: Vec<String>,
-    /// Where image and initial file system are. Of entries from files: where those files are.
+    /// Where image and initrd are. Of entries from files: where those files are.
     pub device: Device,
     /// Line in `grub.cfg` (the `linux` line, or `blscfg`).
     pub line: usize,

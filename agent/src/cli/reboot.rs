@@ -198,12 +198,7 @@ fn short(text: &str) -> Result<String, String> {
 /// By the daemon, or where none runs at logind itself.
 fn cancel(root: &Path) -> Result<Exit, CliError> {
     let said = match daemon_client::ask(None, |agent| async move { agent.cancel_reboot().await }) {
-        Err(why @ (NoAnswer::NoBus | NoAnswer::NotRunning)) => {
-            match without_daemon::cancel(root)? {
-                Some(said) => said,
-                None => return Err(why.kept_from("nothing was cancelled: ")),
-            }
-        }
+        Err(NoAnswer::NoBus | NoAnswer::NotRunning) => without_daemon::cancel(root)?,
         said => said?,
     };
     output::report(&format!("{said}\n"))?;
@@ -224,7 +219,7 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     let root = &args.host.state_root;
     // The directory as apply makes it: copies of other files are in there.
     replace_own_file(&below(root), json.as_bytes(), 0o644, 0o700).map_err(failed)?;
-    let cancelled = without_daemon::settle(root)?;
+    let cancelled = without_daemon::settle(root, "the hold is in force for bedplate")?;
     without_daemon::tell_daemon();
     if let Some(at) = cancelled {
         output::status(&format!("the reboot announced for {} is cancelled", shown(at)));
@@ -253,7 +248,7 @@ fn power_cycle() -> Result<Exit, CliError> {
 fn release(root: &Path) -> Result<Exit, CliError> {
     let file = below(root);
     if file.exists() {
-        without_daemon::settle(root)?;
+        without_daemon::settle(root, "the hold stays")?;
     }
     let removed = remove_own_file(&file).map_err(|error| {
         CliError::while_doing(format!("cannot remove {}", hold::HOLD), error).hinting(AS_ROOT)

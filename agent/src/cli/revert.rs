@@ -86,6 +86,7 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     Ok(match (done.report.succeeded(), done.plan.refused.is_empty()) {
         (false, _) => Exit::Failed,
         (true, false) => Exit::Blocked,
+        (true, true) if !done.report.owed.is_empty() => Exit::Owed,
         (true, true) if !done.still_in_effect.is_empty() => Exit::RebootPending,
         (true, true) => Exit::Done,
     })

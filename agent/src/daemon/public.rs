@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use toml::{Table, Value};
 
-use crate::apply::Outcome;
+use crate::apply::{Outcome, last_lines};
 use crate::engine::EngineError;
 use crate::engine::profile_source::SourceError;
 use crate::error_chain::chain;
@@ -188,16 +188,17 @@ fn action(action: &mut Action) {
     }
 }
 
-/// Why a change did not come about. What a tool printed is left out: it may quote the files that it read.
+/// Why a change did not come about, with the last lines that a tool printed, of which what could come from a file is masked.
 pub fn failure(outcome: &Outcome) -> Option<String> {
     let mut outcome = outcome.clone();
-    let mut printed = "";
+    let mut printed = String::new();
     if let Outcome::Failed { output, .. } = &mut outcome
-        && output.take().is_some()
+        && let Some(output) = output.take()
     {
-        printed = "; `bedplate history`, as root, shows what it printed";
+        printed = last_lines(&mask::printed::masked(&output))
+            + "; `bedplate history`, as root, shows all that it printed";
     }
-    outcome.failure().map(|why| mask::text(&why) + printed)
+    outcome.failure().map(|why| mask::text(&why) + &printed)
 }
 
 /// Why what waits is not in effect.
@@ -240,7 +241,7 @@ mod tests {
 
     /// Tools quote the lines that they cannot read.
     #[test]
-    fn what_a_tool_printed_is_left_out() {
+    fn of_what_a_tool_printed_the_message_is_shown() {
         let failed = Outcome::Failed {
             action: "run grubby --remove-args=password=hunter2".into(),
             why: "grubby --remove-args=password=hunter2: exit status 1".into(),
@@ -249,7 +250,8 @@ mod tests {
         };
         let said = failure(&failed).unwrap();
         assert!(!said.contains("hunter2"), "{said}");
-        assert!(said.contains("exit status 1") && said.contains("`bedplate history`"), "{said}");
+        assert!(said.contains("exit status 1 | /etc/default/grub: 3: …: not found;"), "{said}");
+        assert!(said.contains("`bedplate history`"), "{said}");
         assert_eq!(failure(&Outcome::Done), None);
     }
 

@@ -1,7 +1,7 @@
 //! Files that carry bedplate's heading and are not in the ledger: the state directory was lost, or an image brought them.
 //! What was there before them is not known. Pure, but for the reader.
 
-use crate::host::Reader;
+use crate::host::{HostKind, Reader};
 use crate::ledger::{Generator, Ledger, Sha};
 use crate::plan::{KindName, Note, Orphan};
 
@@ -77,7 +77,10 @@ pub fn orphans(reader: &dyn Reader, ledger: &Ledger) -> Vec<Orphan> {
 
 fn tool(reader: &dyn Reader, row: &Row) -> Option<Generator> {
     let is_there = |(proof, ..): &&(&str, &[&str], u32)| reader.exists(proof) == Ok(true);
-    let (_, argv, limit_s) = row.tools.iter().find(is_there)?;
+    // An image build may have the tool elsewhere. Which one makes its initrds is not known without it.
+    let is_elsewhere = reader.kind() == HostKind::Image && row.kind == "cmdline";
+    let first = || row.tools.first().filter(|_| is_elsewhere);
+    let (_, argv, limit_s) = row.tools.iter().find(is_there).or_else(first)?;
     Some(Generator {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
         purpose: format!("make what is made from {}", row.path),
@@ -95,13 +98,13 @@ pub fn note(orphan: &Orphan) -> Note {
 }
 
 /// Why the file is reported.
-pub const UNKNOWN: &str = "bedplate wrote it, and its ledger does not know the file: the state directory was lost, or an image brought the file";
+pub const UNKNOWN: &str = "bedplate wrote this file and has no record of it: /var/lib/bedplate was lost, or an image brought the file";
 
 /// The ways to remove it or to adopt it.
 pub fn ways(orphan: &Orphan) -> &'static str {
     match orphan.content {
         Some(_) => {
-            "`bedplate apply` adopts it, so that `bedplate revert` removes it; `bedplate revert --force` removes it now"
+            "`bedplate apply` takes it over, so that `bedplate revert` removes it; `bedplate revert --force` removes it now"
         }
         None => {
             "remove bedplate's lines by hand, or leave them to the profile, which keeps them as they are"

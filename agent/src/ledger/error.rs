@@ -11,8 +11,8 @@ pub enum LedgerError {
     Unreadable(#[source] ReadError),
     /// It is not what bedplate writes.
     #[error(
-        "the ledger {path} is damaged: {reason}; restore it from a backup, or move it away, \
-         and bedplate forgets what it found there (revert is no longer possible)"
+        "the ledger {path} is damaged: {reason}; restore it from a backup, or move it away: \
+         then `bedplate apply` takes over the files that bedplate wrote, and what else it changed cannot be put back"
     )]
     Damaged {
         /// The file, with the root that it is in.
@@ -23,7 +23,7 @@ pub enum LedgerError {
     /// It holds what no bedplate writes down: another program wrote it, and nothing of it is done.
     #[error(
         "the ledger {path} was not written by this bedplate: {what}. Nothing was changed: if a newer bedplate wrote it, use \
-         that one; else look at it, and restore it from a backup or move it away (revert is no longer possible then)"
+         that one; else look at it, and restore it from a backup or move it away: then what bedplate changed cannot be put back"
     )]
     Foreign {
         /// The file, with the root that it is in.

@@ -28,7 +28,7 @@ pub struct EntryBefore {
     pub arguments: Vec<String>,
     /// `root=`.
     pub root: Option<String>,
-    /// Whether an initial file system is loaded.
+    /// Whether an initrd is loaded.
     pub initrd: bool,
 }
 

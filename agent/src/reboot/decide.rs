@@ -87,6 +87,9 @@ const REHEARSED: &str = "it was rehearsed in this boot; `rehearse = false` in [r
 /// Text of the veto where no method works.
 pub const NO_METHOD: &str = "no method of the profile can restart this host";
 
+/// Reason to take a reboot back that is not needed any more.
+const NOTHING_WAITS: &str = "nothing waits for a boot any more";
+
 /// Reason to take a reboot back that was scheduled before the operator asked for another time.
 pub const MOVED: &str = "an operator asked for another time";
 
@@ -198,11 +201,12 @@ fn at_rest(situation: &Situation<'_>, record: &Record) -> Option<(String, Reboot
         if situation.refused && record.was_for_passthrough(situation.boot_id) {
             return Some((NO_HELP.into(), RebootState::Stuck { why: NO_HELP.into() }));
         }
-        let state = match situation.planned {
-            true => unwritten(situation),
-            false => RebootState::Idle,
-        };
-        return Some(("nothing waits for a boot any more".into(), state));
+        let veto = entry_veto(situation.entry).map(|veto| veto.to_string());
+        return Some(match situation.planned {
+            true => (veto.unwrap_or_else(|| UNFINISHED.into()), unwritten(situation)),
+            // What waits for a boot is not known without the entry.
+            false => (veto.unwrap_or_else(|| NOTHING_WAITS.into()), RebootState::Idle),
+        });
     }
     match situation.settings.policy {
         RebootPolicy::Never => {

@@ -189,25 +189,26 @@ pub fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
         let _ = writeln!(out, "{} {}: {}", paint(BAD, "✗"), refused.subject, refused.reason);
         let _ = writeln!(out, "    {} {}", paint(HEAD, "do:"), refused.remedy);
     }
-    for command in &plan.owed {
-        let _ = writeln!(
-            out,
-            "{} then the image build has to run: {}",
-            paint(WARN, "!"),
-            command.join(" ")
-        );
-    }
+    out += &to_run(&plan.owed);
     for note in &plan.notes {
         let _ = writeln!(out, "{} {note}", paint(FAINT, "·"));
     }
     if plan.steps.is_empty() && plan.refused.is_empty() {
         let _ = writeln!(
             out,
-            "{}: bedplate has changed nothing here",
+            "{}: bedplate has no record of a change here",
             paint(GOOD, "nothing to put back")
         );
     }
     out
+}
+
+/// Tools that the image build has to run.
+fn to_run(owed: &[Vec<String>]) -> String {
+    let line = |command: &Vec<String>| {
+        format!("{} then the image build has to run: {}\n", paint(WARN, "!"), command.join(" "))
+    };
+    owed.iter().map(line).collect()
 }
 
 fn step_subject(step: &Step) -> String {
@@ -290,7 +291,7 @@ pub fn reverted(report: &RevertReport, verbose: bool) -> String {
             }
         };
     }
-    out
+    out + &to_run(&report.owed)
 }
 
 /// The ledger's history, newest last.

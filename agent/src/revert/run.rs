@@ -48,6 +48,8 @@ pub struct StepReport {
 pub struct RevertReport {
     /// Every step of the plan, in its order.
     pub steps: Vec<StepReport>,
+    /// Tools that the image build has to run, since they are not run from here.
+    pub owed: Vec<Vec<String>>,
     /// What went wrong beside the steps.
     pub warnings: Vec<String>,
 }
@@ -69,7 +71,8 @@ pub fn run(
     now: jiff::Timestamp,
 ) -> RevertReport {
     let mut store = Store::new(reader, writer, ledger);
-    let mut report = RevertReport { steps: Vec::new(), warnings: store.sweep(std::iter::empty()) };
+    let warnings = store.sweep(std::iter::empty());
+    let mut report = RevertReport { steps: Vec::new(), owed: plan.owed.clone(), warnings };
     let begun = begin(&mut store, plan).map_err(|error| chain(&error));
     for step in &plan.steps {
         watch(step);

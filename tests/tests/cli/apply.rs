@@ -93,13 +93,19 @@ fn the_whole_round_in_an_image() {
     let dry = session.run(&["revert", "--root", "image", "--dry-run"]);
     assert!(text(&dry.stdout).contains("/etc/default/grub.d/zz-bedplate.cfg: removed"));
     assert!(drop_in.exists());
-    assert_eq!(session.status(&["revert", "--root", "image"]), 0);
+    let reverted = session.run(&["revert", "--root", "image"]);
+    assert_eq!(reverted.status.code(), Some(6));
+    let said = text(&reverted.stdout);
+    assert!(said.contains("the image build has to run: update-grub"), "{said}");
     let state = image.join("var").display().to_string();
     let after: Vec<String> =
         listing(&image).into_iter().filter(|path| !path.starts_with(&state)).collect();
     assert_eq!(after, before);
     let nothing = session.run(&["revert", "--root", "image"]);
-    assert_eq!(text(&nothing.stdout), "nothing to put back: bedplate has changed nothing here\n");
+    assert_eq!(
+        text(&nothing.stdout),
+        "nothing to put back: bedplate has no record of a change here\n"
+    );
 }
 
 /// A power cut right behind the last write leaves nothing to plan, and a record that says so.

@@ -189,7 +189,10 @@ fn applied_and_forgotten() -> Option<Session> {
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
     std::fs::remove_dir_all(session.path("img/var/lib/bedplate")).expect("the state");
     let plan = text(&session.run(&command("plan", &[])).stdout);
-    assert!(plan.contains("/etc/default/grub.d/zz-bedplate.cfg: bedplate wrote it"), "{plan}");
+    assert!(
+        plan.contains("/etc/default/grub.d/zz-bedplate.cfg: bedplate wrote this file"),
+        "{plan}"
+    );
     assert!(plan.contains("revert --force"), "{plan}");
     for more in ["--dry-run", "--yes"] {
         let output = session.run(&["revert", "--root", "img", more]);
@@ -220,7 +223,7 @@ fn forgotten_file_is_adopted_by_an_apply() {
     let (status, said) = apply(&session, &["--chroot-tools"]);
     assert_eq!(status, 0, "{said}");
     let plan = text(&session.run(&command("plan", &[])).stdout);
-    assert!(!plan.contains("bedplate wrote it"), "{plan}");
+    assert!(!plan.contains("bedplate wrote this file"), "{plan}");
     let args = ["revert", "--root", "img", "--chroot-tools", "--yes"];
     assert_eq!(session.status(&args), 0);
     assert!(!drop_in(&session).exists());

@@ -120,7 +120,7 @@ fn without_initrd(case: &mut Case, machine: Machine) -> Result<()> {
     let before = guest::grub_lines(&node)?;
     start(&node)?;
     until(&node, "observed", "[ -s /run/bedplate/status.json ]")?;
-    until(&node, "the change has failed", "bedplate status --json | grep -q 'initrd'")?;
+    until(&node, "the change has failed", "bedplate status --json | grep -q 'loads no initrd'")?;
     stays_up(&node, &boot, "the default entry would have no initrd")?;
     same!(guest::grub_lines(&node)?, before, "entries after the change was undone");
     let status = node.expect(4, "bedplate status")?;
@@ -149,7 +149,7 @@ fn kernel_without_driver(case: &mut Case) -> Result<()> {
     node.put(
         PROFILE_PATH,
         profile(
-            "[iommu]\nmode = \"passthrough\"\n[[sriov.devices]]\nselect = { driver = \"igb\" }\nvfs = 1",
+            "[iommu]\nmode = \"passthrough\"\n[[sriov.devices]]\nname = \"nics\"\nselect = { driver = \"igb\" }\nvfs = 1",
         ),
     )?;
     let boot = node.boot_id()?;

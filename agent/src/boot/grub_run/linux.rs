@@ -36,7 +36,7 @@ impl Run<'_> {
         });
     }
 
-    /// Notes the files that are handed to the kernel as its initial file system.
+    /// Notes the files that are handed to the kernel as its initrd.
     pub(super) fn load_initrds(&mut self, words: &[Word]) {
         let files = self.state.expand(words).into_iter().map(|word| word.shown);
         let files: Vec<String> = files.filter(|file| !file.is_empty()).collect();

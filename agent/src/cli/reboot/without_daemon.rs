@@ -18,6 +18,8 @@ use crate::utc::shown;
 
 /// Longest wait for a daemon that may be in the middle of a change. What was asked of logind holds without it.
 const DECISION_LIMIT: Duration = Duration::from_secs(30);
+/// Why it is not known whether a reboot is due.
+const NO_DAEMON: &str = "bedplate.service does not run; bedplate has no reboot scheduled";
 /// The command that cancels any shutdown.
 const CANCELS: &str = "`shutdown -c` cancels what systemd-logind has scheduled";
 
@@ -31,29 +33,28 @@ fn run<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
     Ok(done)
 }
 
-fn failed(error: &RestartError) -> CliError {
-    let failed = CliError::host(error.to_string());
+fn failed(error: &RestartError, head: &str) -> CliError {
+    let failed = CliError::host(format!("{head}{error}"));
     match error {
-        RestartError::GoingDown | RestartError::NothingAnnounced => failed,
+        RestartError::GoingDown => failed,
         RestartError::Store(_) if !nix::unistd::geteuid().is_root() => failed.hinting(AS_ROOT),
         _ => failed.hinting(CANCELS),
     }
 }
 
-/// Has logind forget what a hold forbids; returns only once logind is known not to have it.
-pub(super) fn settle(root: &Path) -> Result<Option<Timestamp>, CliError> {
-    run(async { Offline::connect(root).await.settle().await })?.map_err(|error| failed(&error))
+/// Has logind forget what a hold forbids; returns only once logind is known not to have it. An error begins with `state`, that
+/// of the hold.
+pub(super) fn settle(root: &Path, state: &str) -> Result<Option<Timestamp>, CliError> {
+    run(async { Offline::connect(root).await.settle().await })?
+        .map_err(|error| failed(&error, &format!("{state}: ")))
 }
 
-/// Cancels what bedplate has scheduled; `None`: nothing is.
-pub(super) fn cancel(root: &Path) -> Result<Option<String>, CliError> {
+/// Cancels what bedplate has scheduled.
+pub(super) fn cancel(root: &Path) -> Result<String, CliError> {
     let when = shown(Timestamp::now());
     let by = format!("by {} with `bedplate reboot cancel`, at {when}", release::operator());
-    match run(async { Offline::connect(root).await.cancel(by).await })? {
-        Ok(said) => Ok(Some(said)),
-        Err(RestartError::NothingAnnounced) => Ok(None),
-        Err(error) => Err(failed(&error)),
-    }
+    run(async { Offline::connect(root).await.cancel(by).await })?
+        .map_err(|error| failed(&error, ""))
 }
 
 /// Has a daemon that runs decide again, and publish that.
@@ -69,12 +70,12 @@ pub(super) fn tell_daemon() {
     }
 }
 
-/// The reboot that is scheduled, as far as the record and logind tell; `None`: none is, or this user cannot read the record.
+/// The reboot that is scheduled and an operator's hold, as far as record and logind tell; `None`: the record cannot be read.
 pub(super) fn status(root: &Path) -> Result<Option<Status>, CliError> {
     let found = run(async { Offline::connect(root).await.find().await })?;
     let Ok((record, found)) = found else { return Ok(None) };
     let state = match found {
-        AtLogind::Nothing => return Ok(None),
+        AtLogind::Nothing => RebootState::Unknown { why: NO_DAEMON.into() },
         AtLogind::Scheduled { at } => RebootState::Announced { at },
         AtLogind::GoingDown => RebootState::UnderWay { at: due(&record) },
         AtLogind::Unknown { at, why } => RebootState::Unknown {
@@ -96,7 +97,8 @@ fn due(record: &Record) -> Timestamp {
     record.phase.arranged().map_or(Timestamp::UNIX_EPOCH, |arranged| arranged.at())
 }
 
-/// State of a scheduled reboot, for `bedplate status`.
+/// State of a scheduled reboot, for `bedplate status`; `None`: none is, or that is not known.
 pub(in crate::cli) fn line(root: &Path) -> Option<RebootState> {
-    Some(status(root).ok()??.reboot.state)
+    let state = status(root).ok()??.reboot.state;
+    (state != RebootState::Unknown { why: NO_DAEMON.into() }).then_some(state)
 }

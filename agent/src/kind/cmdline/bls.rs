@@ -102,7 +102,7 @@ pub fn image(reader: &dyn Reader) -> Reading<String> {
     of_default(reader, Loader::image)
 }
 
-/// Image and initial file systems of the same entry, as GRUB names them.
+/// Image and initrds of the same entry, as GRUB names them.
 pub fn loaded_files(reader: &dyn Reader) -> Reading<(String, Vec<String>)> {
     of_default(reader, Loader::files)
 }

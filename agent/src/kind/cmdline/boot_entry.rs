@@ -30,13 +30,13 @@ pub struct BootEntry {
     pub line: CommandLine,
     /// The image, as the loader names it.
     pub image: String,
-    /// Initial file systems, as the loader names them.
+    /// Initrds, as the loader names them.
     pub initrds: Vec<String>,
     /// Where both are.
     pub place: Place,
-    /// Whether the image holds its initial file system.
+    /// Whether the image holds its initrd.
     pub is_whole: bool,
-    /// Whether other entries load an initial file system.
+    /// Whether other entries load an initrd.
     pub others_have_initrd: bool,
 }
 

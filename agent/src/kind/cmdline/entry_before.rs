@@ -102,7 +102,7 @@ fn lost(reader: &dyn Reader, entry: &BootEntry, before: &EntryBefore) -> Vec<Str
         }
     }
     if before.initrd && !has_initrd(entry) {
-        wrong.push("the entry loaded an initial file system before and loads none now".into());
+        wrong.push("the entry loaded an initrd before and loads none now".into());
     }
     wrong
 }
@@ -190,7 +190,7 @@ mod tests {
         assert!(wrong(&format!("{image} ro site=a"), &initrd).contains("root=UUID=6a4d3b2c"));
         assert!(wrong(&format!("{image} root=UUID=b ro site=a"), &initrd).contains("root=UUID=b"));
         assert!(wrong(&format!("{image} {ROOT} ro site=a"), "").contains("loads none now"));
-        // Another kernel, whose initial file system was never made.
+        // Another kernel, whose initrd was never made.
         let other = wrong("/boot/vmlinuz-6.12.200 root=/dev/vda3 ro site=a", "");
         assert!(other.contains("loads none now"), "{other}");
     }

@@ -126,7 +126,7 @@ pub fn image(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
     of_default(reader, family(&facts.boot), |menu| menu.entry().map(|entry| entry.image))
 }
 
-/// Image, initial file systems and device of the same entry, and whether some entry of its menu has an initial file system.
+/// Image, initrds and device of the same entry, and whether some entry of its menu has an initrd.
 pub fn loaded_files(
     reader: &dyn Reader,
     facts: &Facts,

@@ -8,45 +8,62 @@ use crate::host::Reading;
 use crate::plan::{Blocker, Unknown, Why};
 use crate::section::Declared;
 
-/// Adds the arguments that the mode needs on this CPU.
+/// Adds the arguments that the mode needs on this CPU. Where these are not known, those on the line stay.
 pub fn resolve(profile: &dyn Declared, iommu: &Iommu, facts: &Facts, desired: &mut Desired) {
-    let (mode, because) = match grace::mode(profile, iommu, facts, &mut desired.cmdline) {
-        Ok(decided) => decided,
-        Err(blocker) => return desired.blockers.push(blocker),
-    };
+    if let Err(obstacle) = add(profile, iommu, facts, desired) {
+        no_iommu::leave(&mut desired.cmdline);
+        match obstacle {
+            Obstacle::Blocker(blocker) => desired.blockers.push(blocker),
+            Obstacle::Unknown(unknown) => desired.unknowns.push(unknown),
+        }
+    }
+}
+
+/// Why the arguments are not known.
+enum Obstacle {
+    Blocker(Blocker),
+    Unknown(Unknown),
+}
+
+impl From<Blocker> for Obstacle {
+    fn from(blocker: Blocker) -> Self {
+        Obstacle::Blocker(blocker)
+    }
+}
+
+fn add(
+    profile: &dyn Declared,
+    iommu: &Iommu,
+    facts: &Facts,
+    desired: &mut Desired,
+) -> Result<(), Obstacle> {
+    let (mode, because) = grace::mode(profile, iommu, facts, &mut desired.cmdline)?;
     if mode == IommuMode::Keep {
-        return;
+        return Ok(());
     }
     let vendor = match (&facts.cpu.vendor, &facts.arch) {
         (Reading::Known(vendor), _) => *vendor,
         (_, Reading::Known(Arch::Aarch64)) => CpuVendor::Arm,
         (Reading::Absent | Reading::Unknown(_), _) => {
-            desired.unknowns.push(Unknown {
+            return Err(Obstacle::Unknown(Unknown {
                 kind: NAME,
                 subject: "IOMMU parameters".into(),
                 reason: "the CPU vendor is not known here: say --cpu intel, amd or arm, or give the profile [match] cpu_vendor"
                     .into(),
-            });
-            return;
-        }
-    };
-    match no_iommu::is_settled(mode, profile, vendor, facts, &mut desired.cmdline) {
-        Ok(true) => return,
-        Ok(false) => {}
-        Err(blocker) => return desired.blockers.push(blocker),
-    }
-    match arguments(mode, vendor) {
-        Ok(arguments) => {
-            desired.cmdline.set.extend(arguments.iter().map(|(token, reason, source)| {
-                let mut why = vec![Why::new(*reason, *source)];
-                why.extend(because.clone());
-                why.extend(iommu.why.iter().cloned());
-                WantedArg { token: (*token).into(), why, from: "iommu" }
             }));
         }
-        Err(blocker) => desired.blockers.push(blocker),
+    };
+    if no_iommu::is_settled(mode, profile, vendor, facts, &mut desired.cmdline)? {
+        return Ok(());
     }
     contradictions(mode, vendor, &mut desired.cmdline);
+    desired.cmdline.set.extend(arguments(mode, vendor)?.iter().map(|(token, reason, source)| {
+        let mut why = vec![Why::new(*reason, *source)];
+        why.extend(because.clone());
+        why.extend(iommu.why.iter().cloned());
+        WantedArg { token: (*token).into(), why, from: "iommu" }
+    }));
+    Ok(())
 }
 
 /// A token, why the mode needs it, and the source.

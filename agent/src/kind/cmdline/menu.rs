@@ -123,7 +123,7 @@ impl Menu {
         self.around(default_entry).map(|entry| entry.variables).unwrap_or_default()
     }
 
-    /// Whether some entry loads an initial file system; `false` where the menu cannot be followed.
+    /// Whether some entry loads an initrd; `false` where the menu cannot be followed.
     pub fn has_initrds(&self) -> bool {
         let all = self.around(entries).unwrap_or_default();
         all.iter().any(|entry| !entry.initrds.is_empty())

@@ -16,6 +16,11 @@ const KIND: &str = "cmdline";
 /// What bedplate may have put on the line for an IOMMU: harmless without one, and no reason for a reboot.
 const LEFT_AS_THEY_ARE: [&str; 4] = ["intel_iommu", "amd_iommu", "iommu", "iommu.passthrough"];
 
+/// Leaves the IOMMU's arguments as they are: those that bedplate put on the line stay its own.
+pub fn leave(cmdline: &mut DesiredCmdline) {
+    cmdline.keep.extend(LEFT_AS_THEY_ARE.map(str::to_owned));
+}
+
 /// Whether the mode is what it should be without any argument.
 ///
 /// # Errors
@@ -49,7 +54,7 @@ pub fn is_settled(
         }
         _ => return Ok(false),
     };
-    cmdline.keep.extend(LEFT_AS_THEY_ARE.map(str::to_owned));
+    leave(cmdline);
     cmdline.settled.push(Settled { kind: KIND, subject: "IOMMU".to_owned(), state });
     Ok(true)
 }

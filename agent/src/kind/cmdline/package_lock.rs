@@ -1,5 +1,5 @@
 //! Package managers that run now. They make boot entries in several steps, and an entry that is read or made again in
-//! between may lack its initial file system.
+//! between may lack its initrd.
 
 use super::Obstacle;
 use crate::host::{HostKind, Reader};

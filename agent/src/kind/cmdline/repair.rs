@@ -27,7 +27,7 @@ pub fn kernel(facts: &Facts, release: &str) -> String {
     }
 }
 
-/// Where the initial file system is missing.
+/// Where the initrd is missing.
 pub fn initrd(facts: &Facts, release: &str) -> String {
     match &facts.boot {
         BootLoader::GrubDebian => {

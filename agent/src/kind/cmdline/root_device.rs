@@ -73,7 +73,7 @@ fn device(reader: &dyn Reader, root: &str) -> Option<String> {
 }
 
 /// Whether the kernel mounts this root without help: partitions by number, name or GPT id (init/do_mounts.c,
-/// block/early-lookup.c). File systems by UUID or label, LVM, RAID and encryption are found by an initial file system.
+/// block/early-lookup.c). File systems by UUID or label, LVM, RAID and encryption are found by an initrd.
 pub fn is_found_by_kernel(root: &str) -> bool {
     let by_helper = ["/dev/mapper/", "/dev/disk/", "/dev/md/", "/dev/vg", "/dev/ubuntu-vg/"];
     match kind(root) {

@@ -165,18 +165,14 @@ impl Host<'_> {
             match locate(self.reader, &entry.place, path) {
                 Located::There(path) => match is_empty(self.reader, &path) {
                     Ok(true) if !is_microcode(&path) => found.fault(
-                        format!(
-                            "the initial file system of the default boot entry, {path}, is empty"
-                        ),
+                        format!("the initrd of the default boot entry, {path}, is empty"),
                         remedy(),
                     ),
                     Ok(_) => {}
                     Err(why) => found.unknown.push(why),
                 },
                 Located::Missing(path) => found.fault(
-                    format!(
-                        "the initial file system of the default boot entry, {path}, is not there"
-                    ),
+                    format!("the initrd of the default boot entry, {path}, is not there"),
                     remedy(),
                 ),
                 Located::Unknown(why) => found.unknown.push(why),
@@ -188,7 +184,7 @@ impl Host<'_> {
         }
     }
 
-    /// An entry that loads no initial file system. Kernels that were built to do without boot like that for good; those of
+    /// An entry that loads no initrd. Kernels that were built to do without boot like that for good; those of
     /// distributions cannot mount their root.
     fn without_initrd(&self, entry: &BootEntry, found: &mut Soundness) {
         let root = root_device::root(&entry.line);
@@ -215,20 +211,23 @@ impl Host<'_> {
             None if by_kernel => return,
             None if same && had.is_none() => {
                 found.unknown.push(
-                    format!("whether Linux {} finds its root without an initial file system is not known", self.release())
-                        .into(),
+                    format!(
+                        "whether Linux {} finds its root without an initrd is not known",
+                        self.release()
+                    )
+                    .into(),
                 );
                 return;
             }
             None => ", and no kernel finds that root by itself".to_owned(),
         };
         found.fault(
-            format!("the default boot entry loads no initial file system{why}"),
+            format!("the default boot entry loads no initrd{why}"),
             repair::initrd(self.facts, self.release()),
         );
     }
 
-    /// An initial file system that was made for the kernel of the entry, whether the entry loads it or not.
+    /// An initrd that was made for the kernel of the entry, whether the entry loads it or not.
     fn initrd_beside(&self, entry: &BootEntry) -> Option<String> {
         let release = self.release();
         let directory = match &entry.place {
@@ -325,12 +324,12 @@ impl Host<'_> {
     }
 }
 
-/// Early microcode is an archive of its own in front of the initial file system.
+/// Early microcode is an archive of its own in front of the initrd.
 fn is_microcode(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.contains("ucode") || name.contains("microcode"))
 }
 
-/// Whether the running kernel was given an initial file system: `ramdisk_size` of the x86 boot protocol
+/// Whether the running kernel was given an initrd: `ramdisk_size` of the x86 boot protocol
 /// (Documentation/arch/x86/boot.rst; arch/x86/kernel/ksysfs.c). Other architectures do not show it.
 fn had_initrd(reader: &dyn Reader) -> Option<bool> {
     let bytes = reader.read_start(BOOT_PARAMS, RAMDISK_SIZE.end).ok()?;

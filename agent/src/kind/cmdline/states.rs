@@ -117,9 +117,13 @@ impl Comparison {
                 state.known().and_then(|findings| findings.get(index)).cloned()
             };
             let wrong = |finding: &Finding| !finding.status.is_satisfied();
-            let found =
-                at(&self.configured).filter(wrong).or_else(|| at(&self.next).filter(wrong))?;
-            at(&self.running).is_none_or(|running| wrong(&running)).then_some(found)
+            let running = at(&self.running);
+            let found = at(&self.configured).filter(wrong).or_else(|| match &self.next {
+                Reading::Known(_) => at(&self.next).filter(wrong),
+                // The entry is still to be made.
+                Reading::Absent | Reading::Unknown(_) => running.clone(),
+            })?;
+            running.is_none_or(|running| wrong(&running)).then_some(found)
         };
         let states = [&self.configured, &self.next].into_iter().filter_map(Reading::known);
         let waiting: Vec<Finding> =

@@ -39,7 +39,7 @@ pub const BOOT_ENTRY: Check = Check {
     severity: Severity::Warn,
     needs_root: true,
     explain: Explain {
-        what: "Kernel image, initial file system and modules of the default boot entry are there and not empty, its root= is \
+        what: "Kernel image, initrd and modules of the default boot entry are there and not empty, its root= is \
                that of the running kernel, and the kernel that it starts has the drivers of GPUs and NICs.",
         why: "A node whose boot entry is broken works until it is rebooted, and does not come back then.",
         source: "handbook §10.5",

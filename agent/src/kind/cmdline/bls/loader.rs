@@ -76,7 +76,7 @@ impl Loader {
         image.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
     }
 
-    /// Image and initial file systems of the default entry, as GRUB names them.
+    /// Image and initrds of the default entry, as GRUB names them.
     pub fn files(&self) -> Reading<(String, Vec<String>)> {
         let files = self.default(|chosen| match chosen {
             Chosen::Menu(entry) => Ok((entry.image, entry.initrds)),

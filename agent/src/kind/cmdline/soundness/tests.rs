@@ -184,7 +184,7 @@ fn kernel_built_for_no_initrd_is_sound() {
             .running(&format!("BOOT_IMAGE=/boot/vmlinuz-{KERNEL} {root} ro"));
         assert_sound(root, case);
     }
-    // The initial file system of the package is there, and never loaded.
+    // The initrd of the package is there, and never loaded.
     let root = "root=PARTUUID=0123-02 ro";
     let case = Case::menu(&linux("/boot/vmlinuz", root)).had_initrd(false).running(root);
     assert_sound("booted without one", case);
@@ -246,7 +246,7 @@ fn missing_or_empty_files_are_faults() {
 
 #[test]
 fn lost_initrd_is_a_fault() {
-    // A kernel whose initial file system could not be made: update-grub names the root by its device.
+    // A kernel whose initrd could not be made: update-grub names the root by its device.
     let entry = "\tlinux\t/boot/vmlinuz-6.12.200 root=/dev/vda3 ro\n}\nmenuentry 'old' {\n\tlinux /boot/vmlinuz-6.8.0-45-generic root=UUID=6a4d3b2c-1f0e-4d5c-8b7a-990011223344\n\tinitrd /boot/initrd.img-6.8.0-45-generic";
     let new = || {
         Case::menu(entry)
