@@ -62,7 +62,9 @@ pub enum HoldError {
     #[error("the hold cannot be written as JSON")]
     Serialise(#[source] serde_json::Error),
     /// Not a length of time.
-    #[error("`{0}` is not a length of time; write `30m`, `4h`, `2d` or `1h30m`")]
+    #[error(
+        "`{0}` is not a length of time; write a number with a unit: `30s`, `30m`, `4h`, `2d` or `1h30m`"
+    )]
     Duration(String),
     /// No time at all.
     #[error("`{0}` is no time at all")]
@@ -160,7 +162,7 @@ impl Hold {
     /// One line for people: until when, how long that is, who and why.
     pub fn describe(&self, now: Timestamp) -> String {
         let until = match self.until {
-            None => "held without an end".to_owned(),
+            None => "held until released,".to_owned(),
             Some(until) if now < until => {
                 format!(
                     "held until {} ({} left)",
@@ -344,7 +346,7 @@ mod tests {
         );
         let evil = Hold { until: None, why: "\x1b[2J\nok".into(), by: "e\u{202e}ve".into() };
         let line = evil.describe(at("2026-03-01T12:00:00Z"));
-        assert_eq!(line, "held without an end by e\\u{202e}ve: \\u{1b}[2J\\nok");
+        assert_eq!(line, "held until released, by e\\u{202e}ve: \\u{1b}[2J\\nok");
         let silent = Hold { why: " ".into(), ..evil };
         assert!(silent.describe(at("2026-03-01T12:00:00Z")).ends_with(": no reason given"));
     }

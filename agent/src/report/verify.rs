@@ -147,7 +147,10 @@ fn conclusion(out: &mut String, report: &Report) {
     };
     let _ = match report.answer {
         Answer::Ready if report.partial => {
-            let none = format!("none of the {} checks asked for fails", report.checks.len());
+            let none = match report.checks.len() {
+                1 => "the check asked for does not fail".to_owned(),
+                count => format!("none of the {count} checks asked for fails"),
+            };
             writeln!(
                 out,
                 "{}{}; there are {} in all",

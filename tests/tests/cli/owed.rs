@@ -229,3 +229,45 @@ fn forgotten_file_is_adopted_by_an_apply() {
     assert!(!drop_in(&session).exists());
     assert!(!menu(&session).contains("iommu=pt"), "{}", menu(&session));
 }
+
+#[test]
+fn forced_revert_names_a_tool_that_the_image_lacks() {
+    let Some(session) = applied_and_forgotten() else { return };
+    std::fs::remove_file(session.path(TOOL)).expect("the tool");
+    let output = session.run(&["revert", "--root", "img", "--yes", "--force", "--json"]);
+    assert_eq!(output.status.code(), Some(6), "{}", text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["owed"], serde_json::json!([["update-grub"]]));
+}
+
+/// The configuration has the arguments, and the menu was generated before: nothing has to be written, only run.
+#[test]
+fn stale_menu_is_owed_without_a_record() {
+    let Some(session) = image() else { return };
+    let stale = menu(&session);
+    assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
+    std::fs::remove_dir_all(session.path("img/var/lib/bedplate")).expect("the state");
+    session.file("img/boot/grub/grub.cfg", stale);
+    for _ in 0..2 {
+        let (status, said) = apply(&session, &[]);
+        assert_eq!(status, 6, "{said}");
+        assert!(said.contains("the image build still has to run:\n    update-grub\n"), "{said}");
+    }
+    update_grub(&session);
+    assert_eq!(apply(&session, &[]).0, 0);
+}
+
+/// Without the CPU vendor the arguments of `[iommu] mode` are not known: those on the line stay.
+#[test]
+fn arguments_that_are_not_known_stay() {
+    let Some(session) = image() else { return };
+    session.file(
+        "img/etc/bedplate/profile.toml",
+        "schema = 1\nname = \"t\"\n[iommu]\nmode = \"passthrough\"\n",
+    );
+    assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
+    let written = std::fs::read(drop_in(&session)).expect("the drop-in");
+    let output = session.run(&["apply", "--root", "img", "--yes", "--chroot-tools"]);
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stdout));
+    assert_eq!(std::fs::read(drop_in(&session)).expect("the drop-in"), written);
+}

@@ -68,7 +68,7 @@ fn a_hold_on_reboots_is_always_shown() {
     rig.start();
     for command in [&["status"][..], &["reboot", "status"]] {
         let (code, said) = rig.run(command);
-        let hold = "held without an end by ada: training run 7; `bedplate reboot release` ends it";
+        let hold = "held until released, by ada: training run 7; `bedplate reboot release` ends it";
         assert!(code == Some(0) && said.contains(hold), "{said}");
     }
     std::fs::remove_file(rig.path("var/lib/bedplate/hold.json")).expect("ours");
