@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
@@ -11,6 +12,7 @@ use crate::apply::{self, ApplyReport, Event};
 use crate::engine::{self, EngineError, Planned, Request, Target, profile_source};
 use crate::facts::names::Names;
 use crate::host::Reader;
+use crate::host::lock::LockError;
 use crate::plan::{Action, RebootNeed};
 use crate::report::{applied, json, text};
 
@@ -116,7 +118,7 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     };
     let mut watch = |event: Event<'_>| progress(args.json, &event);
     let now = jiff::Timestamp::now();
-    let done = engine::apply(&target, &request, &mut as_agreed, &mut watch, now)?;
+    let done = patiently(|| engine::apply(&target, &request, &mut as_agreed, &mut watch, now))?;
     let after = done.after.inspect_err(|_| {
         // The host was changed, whatever became of looking at it: that must not go unsaid.
         output::status(applied::changes(&done.report, args.verbose).trim_end());
@@ -127,6 +129,30 @@ pub fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         output::status(&line);
     }
     finish(args, &done.report, &after)
+}
+
+/// Longest wait for another bedplate: a daemon that retries a change which runs a tool has the lock every few seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Tries again while another bedplate has the host's lock.
+///
+/// # Errors
+/// Those of `act`; of the lock once [`PATIENCE`] is over.
+pub fn patiently<T>(mut act: impl FnMut() -> Result<T, EngineError>) -> Result<T, EngineError> {
+    let began = Instant::now();
+    let mut is_said = false;
+    loop {
+        match act() {
+            Err(EngineError::Lock(LockError::Held { by })) if began.elapsed() < PATIENCE => {
+                if !std::mem::replace(&mut is_said, true) {
+                    let by = by.map(|by| format!(" ({by})")).unwrap_or_default();
+                    output::status(&format!("… waits for another bedplate on this host{by}"));
+                }
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            done => return done,
+        }
+    }
 }
 
 /// Says which arguments that were taken off the command line are still in effect.

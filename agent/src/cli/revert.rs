@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::apply::{TargetArgs, agreed, still_running};
+use super::apply::{TargetArgs, agreed, patiently, still_running};
 use super::{CliError, Exit, host, output, release};
 use crate::engine::{self, Reverted};
 use crate::report::{applied, json};
@@ -73,7 +73,7 @@ pub fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         }
     };
     let now = jiff::Timestamp::now();
-    let done = engine::revert(&target, args.force, &mut locked, &mut watch, now)?;
+    let done = patiently(|| engine::revert(&target, args.force, &mut locked, &mut watch, now))?;
     if args.json {
         output::data(&json::document(&done.report)?)?;
     } else {

@@ -108,6 +108,30 @@ fn the_whole_round_in_an_image() {
     );
 }
 
+/// A daemon that retries a failing change has the lock every few seconds.
+#[test]
+fn an_apply_waits_for_another() {
+    let session = Session::new();
+    let image = session.image("image");
+    let apply = ["apply", "--root", "image", "--profile", "generic-intel", "--yes"];
+    assert_eq!(session.status(&apply), 6);
+    let other = std::fs::File::open(image.join("var/lib/bedplate/lock")).expect("the lock");
+    other.lock().expect("nobody has it");
+    let revert = std::thread::scope(|scope| {
+        let revert = scope.spawn(|| session.run(&["revert", "--root", "image", "--yes"]));
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        assert!(!revert.is_finished(), "it does not wait");
+        other.unlock().expect("held");
+        revert.join().expect("it ends")
+    });
+    assert_eq!(revert.status.code(), Some(6), "{}", text(&revert.stderr));
+    assert!(
+        text(&revert.stderr).contains("waits for another bedplate"),
+        "{}",
+        text(&revert.stderr)
+    );
+}
+
 /// A power cut right behind the last write leaves nothing to plan, and a record that says so.
 #[test]
 fn what_was_cut_short_is_finished_although_nothing_differs() {
