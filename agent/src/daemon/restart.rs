@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
-use self::drive::Driven;
+use self::drive::{Driven, Trigger};
 use super::helper::Helpers;
 use super::journal::{self, say};
 use super::logind::ManagerProxy;
@@ -37,7 +37,7 @@ use crate::reboot::last_boot::LastBoot;
 use crate::reboot::phase::Phase;
 use crate::reboot::record::Record;
 use crate::reboot::state::{Reason, RebootState, WaitsFor};
-use crate::reboot::step::{Event, FINAL, Missing};
+use crate::reboot::step::{FINAL, Missing};
 
 /// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -119,18 +119,17 @@ impl Restart {
         status.reboot.came = self.came(observation).await;
         self.forget_attempts(status, observation).await;
         // What a small file forbids is cancelled before slow questions are asked.
-        let seen = self.see(None).await;
-        let mut failed = match self.drive(Event::Polled(&seen)).await {
-            Ok(driven) => driven.failed,
+        let mut failed = match self.drive(Trigger::Polled, None).await {
+            Ok((driven, _)) => driven.failed,
             // Said below.
             Err(_) => None,
         };
         let (mut again, mut taking, mut fresh) = (None, false, false);
         for _ in 0..LOOKS {
             let (wanted, closely) = self.gather(status, observation, fresh).await;
-            let seen = self.see(failed.clone()).await;
-            let driven = match self.drive(Event::Looked(&seen, Ok(&wanted))).await {
-                Ok(driven) => driven,
+            let decided = self.drive(Trigger::Looked(Ok(&wanted)), failed.clone()).await;
+            let (driven, seen) = match decided {
+                Ok(decided) => decided,
                 Err(error) => {
                     status.reboot.state =
                         RebootState::waiting(error.waits_for(), error.to_string());

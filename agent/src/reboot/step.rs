@@ -262,6 +262,9 @@ fn requested(mut step: Step, asked: Asked) -> Step {
 
 /// logind's schedule is judged first: a reboot that has ended by itself is not cancelled.
 fn cancelled(step: Step, seen: &FastFacts, by: String) -> Step {
+    // A daemon beside this command has begun to arrange it, and would begin again.
+    let arranging = matches!(&step.record.phase, Phase::Arming { arranged } | Phase::Scheduling { arranged }
+        if arranged.boot_id == seen.boot_id);
     let mut step = reconcile::seen(step, seen);
     step.record.asked = None;
     let ending = Ending::CalledOff { by };
@@ -278,6 +281,10 @@ fn cancelled(step: Step, seen: &FastFacts, by: String) -> Step {
         Phase::Cancelling { arranged, .. } => step.cancel(arranged, ending),
         Phase::Disarming { arranged, ending: Ending::TakenBack { .. } } => {
             step.record.phase = Phase::Disarming { arranged, ending };
+            step
+        }
+        Phase::Rest if arranging => {
+            step.record.phase = over(seen.boot_id.clone(), ending);
             step
         }
         _ => step,

@@ -28,6 +28,8 @@ pub struct Login {
     pub keeps: bool,
     /// How long it takes to answer what changes something.
     pub slow: Duration,
+    /// How long it takes until it has scheduled what it was asked for.
+    pub slow_schedule: Duration,
     /// It has its name and fails every call.
     pub starting: bool,
     /// Units of PID 1 that are active.
@@ -87,13 +89,17 @@ pub struct FakeLogind(pub Arc<Mutex<Login>>);
 
 #[interface(name = "org.freedesktop.login1.Manager")]
 impl FakeLogind {
-    fn schedule_shutdown(&self, kind: &str, usec: u64) -> zbus::fdo::Result<()> {
-        let mut login = self.0.lock().expect("not poisoned");
-        login.calls.push(format!("schedule {kind}"));
-        if login.refuses {
-            return Err(zbus::fdo::Error::Failed("not now".into()));
-        }
-        login.scheduled = Some((kind.to_owned(), usec));
+    async fn schedule_shutdown(&self, kind: &str, usec: u64) -> zbus::fdo::Result<()> {
+        let slow = {
+            let mut login = self.0.lock().expect("not poisoned");
+            login.calls.push(format!("schedule {kind}"));
+            if login.refuses {
+                return Err(zbus::fdo::Error::Failed("not now".into()));
+            }
+            login.slow_schedule
+        };
+        tokio::time::sleep(slow).await;
+        self.0.lock().expect("not poisoned").scheduled = Some((kind.to_owned(), usec));
         Ok(())
     }
 

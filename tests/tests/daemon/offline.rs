@@ -1,7 +1,11 @@
 //! Holds, cancellations and releases: they work without a daemon, ask logind themselves, and return when it has answered.
 
+use std::time::Duration;
+
+use bedplate::daemon::logind;
 use bedplate::reboot::state::RebootState;
 use bedplate_tests::program;
+use serde_json::json;
 
 use super::reboots::{announced, schedules};
 use super::rig::{RECORD, Rig, right, until, waiting};
@@ -101,6 +105,73 @@ fn hold_fails_loudly_when_the_machine_goes_down() {
         assert!(code == Some(1) && said.contains("already going down"), "{said}");
         assert_eq!(rig.record()["attempts"][0]["boot_id"], "boot-1", "it counts");
     }
+}
+
+/// A daemon that has looked for a hold, and whose request logind answers after seconds.
+#[test]
+fn hold_waits_for_a_daemon_that_asks_logind() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.login.lock().expect("not poisoned").slow_schedule = Duration::from_secs(2);
+    rig.look(&waiting(&rig));
+    rig.start_blindly();
+    until("logind is asked", || schedules(&rig) == 1);
+    let (code, said) = rig.reboot_command(&[&["hold"][..], &WHY].concat());
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!rig.has_schedule(), "{:?}\n{}", rig.asked_of_logind(), rig.read("log"));
+    rig.settle();
+    assert!(!rig.has_schedule(), "{:?}\n{}", rig.asked_of_logind(), rig.read("log"));
+    assert_eq!(rig.phase(), "rest");
+    rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+}
+
+/// The same without a daemon that would notice: it has asked logind and died, or it goes on. The command reads logind once it
+/// has the lock, however long it waits for that.
+#[test]
+fn commands_read_logind_under_the_record_lock() {
+    for args in [&[&["hold"][..], &WHY].concat()[..], &["cancel"], &["release"]] {
+        let Some(rig) = Rig::new() else { return };
+        let usec = logind::usec(jiff::Timestamp::now()) + 600_000_000;
+        let arranged = json!({ "boot_id": "boot-1", "kind": "reboot", "usec": usec, "plan": "p", "method": "ordinary",
+            "request": null, "userspace": null, "prepared": null });
+        let attempt = json!({ "plan": "p", "boot_id": "boot-1", "at": "2026-03-03T03:00:00Z", "method": "ordinary" });
+        let record = json!({ "version": 2, "attempts": [attempt],
+            "phase": { "phase": "scheduling", "arranged": arranged } });
+        rig.write(RECORD, &record.to_string());
+        if args == ["release"] {
+            rig.write(
+                "var/lib/bedplate/hold.json",
+                "{\"version\":1,\"until\":null,\"why\":\"w\",\"by\":\"ada\"}",
+            );
+        }
+        let lock = std::fs::File::open(rig.path("var/lib/bedplate")).expect("ours");
+        lock.lock().expect("nobody else has it");
+        let (code, said) = std::thread::scope(|scope| {
+            let command = scope.spawn(|| rig.reboot_command(args));
+            std::thread::sleep(Duration::from_secs(1));
+            let scheduled = Some(("reboot".to_owned(), usec));
+            rig.login.lock().expect("not poisoned").scheduled = scheduled;
+            drop(lock);
+            command.join().expect("it ends")
+        });
+        assert_eq!((code, rig.has_schedule()), (Some(0), false), "{args:?}: {said}");
+        assert_eq!(rig.record()["attempts"], json!([]), "{args:?}: {said}");
+    }
+}
+
+/// Where another process may have logind schedule it while a command decides, nothing but logind's own word counts.
+#[test]
+fn cancel_while_logind_is_about_to_be_asked_lasts() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.login.lock().expect("not poisoned").slow = Duration::from_secs(2);
+    rig.look(&waiting(&rig));
+    rig.start_blindly();
+    until("it is about to be asked", || {
+        rig.asked_of_logind().iter().any(|one| one.starts_with("wall"))
+    });
+    let (code, said) = rig.reboot_command(&["cancel"]);
+    assert_eq!(code, Some(0), "{said}");
+    rig.settle();
+    assert!(!rig.has_schedule(), "{:?}\n{}", rig.asked_of_logind(), rig.read("log"));
 }
 
 /// A command returns when the status shows its result.

@@ -1,17 +1,68 @@
 //! The interpreter of the state machine: an event is applied to the record, the record is kept, the effect is carried out, and
-//! its result is the next event.
+//! its result is the next event. The record's lock is taken before logind is read for an event and kept until the record is
+//! written: in between, no other process of bedplate changes the record or asks logind for anything.
 
+use super::kept::Current;
 use super::{Restart, RestartError};
 use crate::daemon::journal::{self, Message, say};
-use crate::daemon::store::StoreError;
+use crate::daemon::store::{RecordLock, StoreError};
+use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::phase::Phase;
 use crate::reboot::record::Record;
 use crate::reboot::state::{Reason, RebootState};
-use crate::reboot::step::{Effect, Event, Missing, Note, NoteKind, step};
+use crate::reboot::step::{Cleared, Effect, Event, Missing, Note, NoteKind, step};
+
+/// An event without the facts of logind, which are read under the record's lock.
+#[derive(Debug)]
+pub(super) enum Trigger<'a> {
+    /// [`Event::Polled`].
+    Polled,
+    /// [`Event::Held`].
+    Held,
+    /// [`Event::Looked`].
+    Looked(Result<&'a SlowFacts<'a>, &'a str>),
+    /// [`Event::Cancelled`].
+    Cancelled(String),
+}
+
+impl<'a> Trigger<'a> {
+    fn event(self, seen: &'a FastFacts) -> Event<'a> {
+        match self {
+            Trigger::Polled => Event::Polled(seen),
+            Trigger::Held => Event::Held(seen),
+            Trigger::Looked(wanted) => Event::Looked(seen, wanted),
+            Trigger::Cancelled(by) => Event::Cancelled(seen, by),
+        }
+    }
+}
+
+/// The record under its lock.
+pub(super) struct Locked {
+    lock: RecordLock,
+    current: Current,
+}
+
+impl Locked {
+    /// The record.
+    pub(super) fn record(&self) -> &Record {
+        &self.current.record
+    }
+
+    /// # Errors
+    /// The record is from memory: its file cannot be read.
+    pub(super) fn readable(self) -> Result<Self, StoreError> {
+        match self.current.lost {
+            Some(error) => Err(error),
+            None => Ok(self),
+        }
+    }
+}
 
 /// Result of an event and of the effects that followed.
 #[derive(Debug, Default)]
 pub(super) struct Driven {
+    /// The record before the event.
+    pub(super) before: Record,
     /// The record.
     pub(super) record: Record,
     /// Input that the decision lacks.
@@ -22,6 +73,8 @@ pub(super) struct Driven {
     pub(super) failed: Option<Reason>,
     /// Whether that was one on the way to a reboot.
     pub(super) in_vain: bool,
+    /// Whether logind was asked to forget the reboot, and read back without it.
+    pub(super) cleared: bool,
     /// Whether anything was done.
     pub(super) acted: bool,
     /// Why the record cannot be read or written.
@@ -29,12 +82,46 @@ pub(super) struct Driven {
 }
 
 impl Restart {
+    /// Takes the record's lock and reads the record.
+    pub(super) async fn locked(&mut self) -> Result<Locked, RestartError> {
+        let lock = self.store.lock().await?;
+        let current = self.kept.current(&self.store)?;
+        self.kept.note(&current);
+        Ok(Locked { lock, current })
+    }
+
+    /// Reads logind, decides, and carries out what follows. `failed`: why the last effect failed.
+    pub(super) async fn drive(
+        &mut self,
+        trigger: Trigger<'_>,
+        failed: Option<Reason>,
+    ) -> Result<(Driven, FastFacts), RestartError> {
+        let locked = self.locked().await?;
+        self.drive_locked(locked, trigger, failed).await
+    }
+
+    /// [`drive`](Self::drive) under a lock that the caller has taken.
+    pub(super) async fn drive_locked(
+        &mut self,
+        locked: Locked,
+        trigger: Trigger<'_>,
+        failed: Option<Reason>,
+    ) -> Result<(Driven, FastFacts), RestartError> {
+        let seen = self.see(&locked.current.record.phase, failed).await;
+        let driven = self.run(locked, trigger.event(&seen)).await?;
+        Ok((driven, seen))
+    }
+
     /// Applies an event, and carries out what follows from it.
-    pub(super) async fn drive(&mut self, event: Event<'_>) -> Result<Driven, RestartError> {
+    pub(super) async fn run(
+        &mut self,
+        locked: Locked,
+        event: Event<'_>,
+    ) -> Result<Driven, RestartError> {
         // Once begun, a chain of effects is run to its end.
         let _step = self.steps.begin();
-        let mut driven = Driven::default();
-        let mut effect = self.apply(event, &mut driven).await?;
+        let mut driven = Driven { before: locked.record().clone(), ..Driven::default() };
+        let mut effect = self.apply(locked, event, &mut driven)?;
         loop {
             let Some(next) = effect else {
                 if driven.acted && driven.failed.is_none() {
@@ -49,20 +136,20 @@ impl Restart {
                 driven.in_vain |= is_on_the_way(&next);
                 driven.failed.get_or_insert(why);
             }
-            effect = self.apply(outcome, &mut driven).await?;
+            driven.cleared |= matches!(outcome, Event::Cleared(Ok(Cleared::Gone)));
+            let locked = self.locked().await?;
+            effect = self.apply(locked, outcome, &mut driven)?;
         }
     }
 
     /// The record is on the disk before an effect that leads to a reboot. Effects that lead away from one are carried out also
     /// where it cannot be written.
-    async fn apply(
+    fn apply(
         &mut self,
+        Locked { lock, current }: Locked,
         event: Event<'_>,
         driven: &mut Driven,
     ) -> Result<Option<Effect>, RestartError> {
-        let lock = self.store.lock().await?;
-        let current = self.kept.current(&self.store)?;
-        self.kept.note(&current);
         let lost = current.lost.as_ref().map(StoreError::to_string);
         let event = match (event, &lost) {
             (Event::Looked(seen, _), Some(why)) => Event::RecordLost(seen, why),
@@ -108,12 +195,7 @@ impl Restart {
         &mut self,
         change: impl FnOnce(&mut Record),
     ) -> Result<Record, RestartError> {
-        let lock = self.store.lock().await?;
-        let current = self.kept.current(&self.store)?;
-        self.kept.note(&current);
-        if let Some(error) = current.lost {
-            return Err(error.into());
-        }
+        let Locked { lock, current } = self.locked().await?.readable()?;
         let mut record = current.record;
         change(&mut record);
         self.kept.write(&self.store, &lock, record.clone(), true)?;

@@ -20,12 +20,13 @@ impl Restart {
         };
         record.note_waiting(&self.boot_id, observation.need != RebootNeed::None);
         if record != before {
-            let Record { attempts, came, waiting, .. } = record;
-            // What has changed meanwhile stays.
+            let Record { came, waiting, .. } = record;
+            let boot_id = self.boot_id.clone();
+            // A command may have changed the rest meanwhile, the attempts included.
             let kept = self.update(|now| {
                 now.came = came;
                 now.waiting = waiting;
-                now.attempts = attempts;
+                now.follow(&boot_id);
             });
             if let Err(error) = kept.await {
                 say(journal::IMPAIRED, &error.to_string());

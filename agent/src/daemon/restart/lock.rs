@@ -284,8 +284,8 @@ impl Restart {
 
     /// Whether this host is about to boot, as far as is known: then its slot is not to be given to another one.
     async fn goes_down(&mut self) -> bool {
-        let seen = self.see(None).await;
         let phase = self.record().map(|record| record.phase).unwrap_or_default();
+        let seen = self.see(&phase, None).await;
         let at_logind = phase.at_logind().is_some();
         if at_logind && seen.goes_down {
             return true;

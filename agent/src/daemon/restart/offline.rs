@@ -4,17 +4,17 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::drive::Driven;
+use super::drive::{Driven, Trigger};
 use super::{Restart, RestartError};
 use crate::daemon::bus;
 use crate::daemon::helper::Helpers;
 use crate::daemon::launch::Launch;
 use crate::daemon::logind;
+use crate::daemon::store::StoreError;
 use crate::host::boot_id;
 use crate::reboot::phase::{Arranged, Phase};
 use crate::reboot::record::Record;
 use crate::reboot::state::Reason;
-use crate::reboot::step::Event;
 
 /// A way to the record and to logind.
 pub struct Offline(Restart);
@@ -59,45 +59,36 @@ impl Offline {
     /// # Errors
     /// logind may still have it, or the machine goes down already.
     pub async fn settle(&mut self) -> Result<Option<Timestamp>, RestartError> {
-        let seen = self.0.see(None).await;
-        let before = match self.0.record() {
-            Ok(before) => before,
-            // Its owner is unknown.
-            Err(error) => {
-                return match seen.schedule {
-                    Ok(None) => Ok(None),
-                    Ok(Some((kind, usec))) => {
-                        let at = logind::time(usec);
-                        Err(RestartError::Unidentified { kind, at, why: error.to_string() })
-                    }
-                    Err(_) => Err(error.into()),
-                };
+        let locked = match self.0.locked().await {
+            Ok(locked) => locked,
+            Err(RestartError::Store(error)) if !matches!(error, StoreError::Lock(_)) => {
+                return self.without_record(error).await;
             }
+            Err(error) => return Err(error),
         };
-        if !before.phase.is_open() {
+        if !locked.record().phase.is_open() {
             return Ok(None);
         }
-        let driven = self.0.drive(Event::Held(&seen)).await?;
-        self.read_back(&before, driven, seen.schedule.err())
+        let (driven, seen) = self.0.drive_locked(locked, Trigger::Held, None).await?;
+        settled(&driven, seen.schedule.err())?;
+        self.0.expect_gone(&driven).await?;
+        Ok(driven.before.phase.at_logind().map(Arranged::at))
     }
 
-    fn read_back(
-        &self,
-        before: &Record,
-        driven: Driven,
-        unasked: Option<Reason>,
+    /// The owner of what logind has is unknown.
+    async fn without_record(
+        &mut self,
+        error: StoreError,
     ) -> Result<Option<Timestamp>, RestartError> {
-        let at_logind = driven.record.phase.at_logind().cloned();
-        match (&driven.record.phase, driven.failed.or(unasked), at_logind) {
-            (Phase::GoingDown { .. } | Phase::CommandRun { .. }, _, _) => {
-                Err(RestartError::GoingDown)
+        // A daemon that knows the record from memory may be asking logind.
+        let _lock = self.0.store.lock().await?;
+        match self.0.see(&Phase::Rest, None).await.schedule {
+            Ok(None) => Ok(None),
+            Ok(Some((kind, usec))) => {
+                let at = logind::time(usec);
+                Err(RestartError::Unidentified { kind, at, why: error.to_string() })
             }
-            (_, Some(why), Some(_)) => Err(RestartError::Failed(why)),
-            // The announcement of a command that a hold forbids at its time.
-            (_, None, Some(arranged)) if !arranged.is_dry() => {
-                Err(RestartError::NotForgotten { at: arranged.at() })
-            }
-            _ => Ok(before.phase.at_logind().map(Arranged::at)),
+            Err(_) => Err(error.into()),
         }
     }
 
@@ -119,7 +110,7 @@ impl Offline {
             record.phase.at_logind().filter(|one| one.boot_id == self.0.boot_id).cloned();
         let Some(arranged) = arranged else { return Ok((record, AtLogind::Nothing)) };
         let at = arranged.at();
-        let seen = self.0.see(None).await;
+        let seen = self.0.see(&record.phase, None).await;
         let found = match &seen.schedule {
             _ if seen.goes_down && !arranged.is_dry() => AtLogind::GoingDown,
             Err(why) => AtLogind::Unknown { at, why: why.text.clone() },
@@ -127,5 +118,21 @@ impl Offline {
             Ok(_) => AtLogind::Nothing,
         };
         Ok((record, found))
+    }
+}
+
+/// Whether the reboot is cancelled, as far as the record tells. `unasked`: why logind could not be asked.
+fn settled(driven: &Driven, unasked: Option<Reason>) -> Result<(), RestartError> {
+    let phase = &driven.record.phase;
+    if matches!(phase, Phase::GoingDown { .. } | Phase::CommandRun { .. }) {
+        return Err(RestartError::GoingDown);
+    }
+    match (driven.failed.clone().or(unasked), phase.at_logind()) {
+        (Some(why), Some(_)) => Err(RestartError::Failed(why)),
+        // Without it: the announcement of a command that a hold forbids at its time.
+        (None, Some(arranged)) if !arranged.is_dry() => {
+            Err(RestartError::NotForgotten { at: arranged.at() })
+        }
+        _ => Ok(()),
     }
 }

@@ -2,14 +2,14 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::drive::Driven;
+use super::drive::{Driven, Trigger};
 use super::{Restart, RestartError};
 use crate::daemon::journal::{self, say};
 use crate::daemon::logind;
 use crate::daemon::status::Status;
 use crate::reboot::facts::FastFacts;
 use crate::reboot::phase::{Ending, Phase};
-use crate::reboot::record::{Asked, Record};
+use crate::reboot::record::Asked;
 use crate::reboot::step::Event;
 use crate::utc::shown;
 
@@ -29,8 +29,7 @@ impl Restart {
     /// The host cannot be compared with its profile any more: what was announced is taken back, since nobody can tell
     /// whether it is still right.
     pub async fn give_up(&mut self, status: &mut Status, why: &str) {
-        let seen = self.see(None).await;
-        let driven = self.drive(Event::Looked(&seen, Err(why))).await;
+        let driven = self.drive(Trigger::Looked(Err(why)), None).await;
         if let Err(error) = driven {
             self.log_failure(&error.to_string());
         }
@@ -57,7 +56,8 @@ impl Restart {
         let at = not_before.unwrap_or(soon.unwrap_or(Timestamp::MAX));
         let boot_id = self.boot_id.clone();
         let asked = Asked { why, boot_id, since: now, at, force, waited: false };
-        let driven = self.drive(Event::Requested(asked)).await?;
+        let locked = self.locked().await?;
+        let driven = self.run(locked, Event::Requested(asked)).await?;
         match driven.unkept {
             Some(_) => self.update(|_| ()).await.map(drop),
             None => Ok(()),
@@ -69,10 +69,30 @@ impl Restart {
     /// # Errors
     /// Why nothing was taken back.
     pub async fn withdraw(&mut self, by: String) -> Result<String, RestartError> {
-        let before = self.record()?;
-        let seen = self.see(None).await;
-        let driven = self.drive(Event::Cancelled(&seen, by.clone())).await?;
-        answer(&before, &seen, &driven, &by)
+        let locked = self.locked().await?.readable()?;
+        let (driven, seen) =
+            self.drive_locked(locked, Trigger::Cancelled(by.clone()), None).await?;
+        let said = answer(&seen, &driven, &by)?;
+        self.expect_gone(&driven).await?;
+        Ok(said)
+    }
+
+    /// Reads logind once more where a reboot was cancelled, unless that was its last answer.
+    ///
+    /// # Errors
+    /// logind has it, or may have it.
+    pub(super) async fn expect_gone(&self, driven: &Driven) -> Result<(), RestartError> {
+        if driven.cleared {
+            return Ok(());
+        }
+        let before = &driven.before.phase;
+        // An announcement alone reboots nothing.
+        let Some(arranged) = before.arranged().filter(|one| !one.is_dry()) else { return Ok(()) };
+        match self.is_at_logind(arranged).await {
+            Ok(true) => Err(RestartError::NotForgotten { at: arranged.at() }),
+            Err(error) if before.at_logind().is_some() => Err(error),
+            Ok(false) | Err(_) => Ok(()),
+        }
     }
 
     pub(super) fn log_failure(&mut self, text: &str) {
@@ -83,12 +103,8 @@ impl Restart {
 }
 
 /// Answer to a cancellation.
-fn answer(
-    before: &Record,
-    seen: &FastFacts,
-    driven: &Driven,
-    by: &str,
-) -> Result<String, RestartError> {
+fn answer(seen: &FastFacts, driven: &Driven, by: &str) -> Result<String, RestartError> {
+    let before = &driven.before;
     let after = &driven.record.phase;
     if matches!(after, Phase::GoingDown { .. }) {
         return Err(RestartError::GoingDown);
@@ -103,6 +119,10 @@ fn answer(
     };
     let is_ours = matches!(after.ending(), Some(Ending::CalledOff { by: named }) if named == by);
     match &before.phase {
+        Phase::Arming { arranged } if is_ours => {
+            let at = shown(arranged.at());
+            return Ok(with_rest(format!("the reboot for {at} is not announced")));
+        }
         Phase::Scheduling { arranged }
         | Phase::Scheduled { arranged }
         | Phase::Cancelling { arranged, .. }

@@ -1,7 +1,5 @@
 //! Effects on the host. Each reads the current state first, and its own result afterwards.
 
-use jiff::SignedDuration;
-
 use super::see::{goes_down, hold};
 use super::{Restart, RestartError};
 use crate::daemon::journal::{self, say};
@@ -51,21 +49,19 @@ impl Restart {
         }
     }
 
-    /// Has logind schedule it. The record's lock is held meanwhile: a hold comes before it, or finds it at logind.
+    /// Has logind schedule it. The record's lock is held from the first look for a hold until logind has answered: the command
+    /// that writes a hold is seen here, or finds the reboot at logind.
     async fn schedule(&mut self, arranged: &Arranged, why: &str) -> Result<(), RestartError> {
         let Some(logind) = self.logind.clone() else {
             return Err(RestartError::NoLogind);
         };
-        let lock = self.store.lock().await?;
+        let _lock = self.store.lock().await?;
         let current = self.kept.current(&self.store)?.record;
         if !matches!(&current.phase, Phase::Scheduling { arranged: now } if now == arranged) {
             return Err(RestartError::Overtaken);
         }
-        if let Some(hold) = hold(&self.root, jiff::Timestamp::now()) {
-            return Err(RestartError::Held(hold));
-        }
-        let read = || async { logind.scheduled_shutdown().await.map_err(RestartError::schedule) };
-        let (kind, usec) = read().await?;
+        self.expect_no_hold()?;
+        let (kind, usec) = logind.scheduled_shutdown().await.map_err(RestartError::schedule)?;
         if arranged.is(&kind, usec) {
             return Ok(());
         }
@@ -74,18 +70,16 @@ impl Restart {
         }
         let at = shown(arranged.at());
         let wall = format!("bedplate reboots this host at {at}: {why} (`bedplate reboot status`)");
-        let asked = async {
-            logind.set_wall_message(&wall, true).await?;
-            logind.schedule_shutdown(arranged.kind.name(), arranged.usec).await
-        };
-        asked.await.map_err(|error| RestartError::Logind {
-            doing: "logind does not schedule the reboot",
-            error,
-        })?;
-        let (kind, usec) = read().await?;
-        drop(lock);
+        let doing = "logind does not schedule the reboot";
+        let refused = |error| RestartError::Logind { doing, error };
+        logind.set_wall_message(&wall, true).await.map_err(refused)?;
+        // logind may take its time for each answer.
+        self.expect_no_hold()?;
+        logind.schedule_shutdown(arranged.kind.name(), arranged.usec).await.map_err(refused)?;
+        let has = self.is_at_logind(arranged).await?;
+        self.expect_no_hold()?;
         // One that is due at once may be on its way down already.
-        match arranged.is(&kind, usec) || arranged.late(jiff::Timestamp::now()) >= 0 {
+        match has || arranged.late(jiff::Timestamp::now()) >= 0 {
             true => {
                 self.last_ours = Some(jiff::Timestamp::now());
                 Ok(())
@@ -94,32 +88,35 @@ impl Restart {
         }
     }
 
-    /// Has logind forget it, if logind has it.
+    fn expect_no_hold(&self) -> Result<(), RestartError> {
+        match hold(&self.root, jiff::Timestamp::now()) {
+            Some(hold) => Err(RestartError::Held(hold)),
+            None => Ok(()),
+        }
+    }
+
+    /// Has logind forget it, if logind has it. The record's lock is held meanwhile: no other process schedules one between the
+    /// question and the cancellation.
     async fn clear(&mut self, arranged: &Arranged) -> Result<Cleared, RestartError> {
         let Some(logind) = self.logind.clone() else {
             return Err(RestartError::NoLogind);
         };
-        let has = || async {
-            let read = logind.scheduled_shutdown().await.map_err(RestartError::schedule);
-            read.map(|(kind, usec)| arranged.is(&kind, usec))
-        };
+        let _lock = self.store.lock().await?;
         let phase = self.kept.current(&self.store)?.record.phase;
         let by_operator = matches!(phase.ending(), Some(Ending::CalledOff { .. }));
         // An operator is answered with fewer questions, and gets the same answer.
         if !by_operator && !arranged.is_dry() && goes_down(&logind).await? {
             return Ok(Cleared::GoingDown);
         }
-        // Under a flood each question takes long: what was seen a moment ago is not asked for again.
-        let just_seen = |at: jiff::Timestamp| {
-            jiff::Timestamp::now().duration_since(at).abs() < SignedDuration::from_secs(1)
-        };
-        if self.last_ours.take().is_some_and(just_seen) || has().await? {
+        self.last_ours = None;
+        // Asked right before, whatever was seen a moment ago: another program may have put its own schedule in its place.
+        if self.is_at_logind(arranged).await? {
             logind.cancel_scheduled_shutdown().await.map_err(|error| RestartError::Logind {
                 doing: "logind does not take the reboot back",
                 error,
             })?;
         }
-        let (has, goes_down) = tokio::join!(has(), goes_down(&logind));
+        let (has, goes_down) = tokio::join!(self.is_at_logind(arranged), goes_down(&logind));
         match (has?, goes_down?) {
             (_, true) if !arranged.is_dry() => Ok(Cleared::GoingDown),
             (true, _) => Err(RestartError::NotForgotten { at: arranged.at() }),

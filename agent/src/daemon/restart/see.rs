@@ -10,7 +10,7 @@ use crate::error_chain::chain;
 use crate::reboot::facts::FastFacts;
 use crate::reboot::hold::Hold;
 use crate::reboot::kexec;
-use crate::reboot::phase::Phase;
+use crate::reboot::phase::{Arranged, Phase};
 use crate::reboot::state::{Reason, WaitsFor};
 
 /// The text of the operator's hold below `root`, if it is in force.
@@ -27,10 +27,8 @@ pub(super) async fn goes_down(logind: &ManagerProxy<'static>) -> Result<bool, Re
 }
 
 impl Restart {
-    /// Reads the facts. `failed`: why the last effect failed.
-    pub(super) async fn see(&mut self, failed: Option<Reason>) -> FastFacts {
-        let phase = self.kept.current(&self.store).map(|current| current.record.phase);
-        let phase = phase.unwrap_or_default();
+    /// Reads the facts that count in this phase. `failed`: why the last effect failed.
+    pub(super) async fn see(&mut self, phase: &Phase, failed: Option<Reason>) -> FastFacts {
         let mut seen = FastFacts {
             now: Timestamp::now(),
             boot_id: self.boot_id.clone(),
@@ -41,7 +39,7 @@ impl Restart {
             last_ours: self.last_ours,
             failed,
         };
-        let asked = self.ask_logind(&phase, &mut seen).await;
+        let asked = self.ask_logind(phase, &mut seen).await;
         if let Err(error) = asked {
             seen.schedule = Err(error.reason());
         }
@@ -49,6 +47,13 @@ impl Restart {
         seen.now = Timestamp::now();
         seen.last_ours = self.last_ours;
         seen
+    }
+
+    /// Whether logind has this reboot.
+    pub(super) async fn is_at_logind(&self, arranged: &Arranged) -> Result<bool, RestartError> {
+        let Some(logind) = &self.logind else { return Err(RestartError::NoLogind) };
+        let read = logind.scheduled_shutdown().await.map_err(RestartError::schedule);
+        read.map(|(kind, usec)| arranged.is(&kind, usec))
     }
 
     /// Under a flood each question of the bus takes long: no more are asked than the phase needs.

@@ -1,5 +1,5 @@
-//! A host around the state machine: disk, clock, logind, an operator, other programs, and a daemon that can crash between any
-//! two actions. Effects do here what the interpreter makes of them.
+//! A host around the state machine: disk, clock, logind, an operator, other programs, commands beside the daemon, and a daemon
+//! that can crash between any two actions. Effects do here what the interpreter makes of them.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -27,6 +27,20 @@ pub(super) enum Down {
     Other,
 }
 
+/// A command beside the daemon that has read logind, and not decided yet.
+#[derive(Debug, Clone)]
+pub(super) struct Command {
+    seen: FastFacts,
+    cancels: bool,
+}
+
+/// A request to logind: sent, then answered, then put into the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Request {
+    Sent(Arranged),
+    Answered(Result<(), Reason>),
+}
+
 /// Everything that there is. Fields that only the daemon's memory holds are lost in a crash.
 #[derive(Debug, Clone)]
 pub(super) struct World {
@@ -35,6 +49,8 @@ pub(super) struct World {
     pub(super) boot: u8,
     pub(super) userspace: u64,
     pub(super) logind: Option<(String, u64)>,
+    /// Whether bedplate has scheduled that.
+    pub(super) by_us: bool,
     /// logind's timer has run: it keeps the schedule and does nothing more about it.
     pub(super) fired: bool,
     pub(super) down: Option<Down>,
@@ -50,6 +66,10 @@ pub(super) struct World {
     pub(super) forced: bool,
     pub(super) alive: bool,
     pub(super) next: Option<Effect>,
+    pub(super) request: Option<Request>,
+    pub(super) command: Option<Command>,
+    /// Whether commands read logind under the record's lock.
+    pub(super) locks: bool,
     pub(super) last_ours: Option<Timestamp>,
     /// Transitions that led here, for the message of a failure.
     pub(super) trail: Vec<&'static str>,
@@ -59,8 +79,12 @@ pub(super) struct World {
 pub(super) const TICK: i64 = 60;
 
 impl World {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(locks: bool) -> Self {
         World {
+            by_us: false,
+            request: None,
+            command: None,
+            locks,
             record: Record::default(),
             clock: 0,
             boot: 1,
@@ -94,6 +118,30 @@ impl World {
     pub(super) fn has_ours(&self) -> bool {
         let arranged = self.record.phase.arranged();
         arranged.is_some_and(|arranged| has(self.logind.as_ref(), arranged))
+    }
+
+    /// Whether logind is to reboot the machine for bedplate.
+    pub(super) fn will_reboot(&self) -> bool {
+        self.by_us && self.logind.as_ref().is_some_and(|(kind, _)| !kind.starts_with("dry-"))
+    }
+
+    /// Whether the daemon has to wait for the record's lock.
+    pub(super) fn is_locked_by_command(&self) -> bool {
+        self.locks && self.command.is_some()
+    }
+
+    /// Whether a command has to wait for the record's lock.
+    pub(super) fn is_locked_by_daemon(&self) -> bool {
+        self.locks && matches!(self.request, Some(Request::Sent(_)))
+    }
+
+    /// Whether the daemon is in the middle of something.
+    pub(super) fn is_acting(&self) -> bool {
+        self.next.is_some() || self.request.is_some()
+    }
+
+    pub(super) fn set_logind(&mut self, schedule: Option<(String, u64)>, by_us: bool) {
+        (self.logind, self.by_us, self.fired) = (schedule, by_us, false);
     }
 
     /// A number for the whole of it.
@@ -162,13 +210,15 @@ impl World {
                 self.armed = !prepared(*method).undo.is_empty();
                 Event::Armed(Ok(prepared(*method)))
             }
-            Effect::Schedule { arranged, .. } => Event::Set(self.schedule(arranged)),
+            Effect::Schedule { arranged, .. } => {
+                Event::Set(self.may_schedule(arranged).and_then(|()| self.schedule(arranged)))
+            }
             Effect::Cancel(arranged) => {
                 let late = self.down.is_some() && !arranged.is_dry();
                 let by_operator =
                     matches!(self.record.phase.ending(), Some(Ending::CalledOff { .. }));
                 if has(self.logind.as_ref(), arranged) && (by_operator || !late) {
-                    self.logind = None;
+                    self.set_logind(None, false);
                 }
                 Event::Cleared(Ok(if late { Cleared::GoingDown } else { Cleared::Gone }))
             }
@@ -189,56 +239,113 @@ impl World {
         }
     }
 
-    /// As the interpreter does under the record's lock.
-    fn schedule(&mut self, arranged: &Arranged) -> Result<(), Reason> {
+    /// What the interpreter looks at before it asks logind.
+    fn may_schedule(&self, arranged: &Arranged) -> Result<(), Reason> {
         let now =
             matches!(&self.record.phase, Phase::Scheduling { arranged: now } if now == arranged);
-        let no = |why: &str| Err(Reason::new(WaitsFor::Logind, why));
-        if has(self.logind.as_ref(), arranged) {
-            return Ok(());
+        let free = has(self.logind.as_ref(), arranged) || self.logind.is_none();
+        match now && free && self.hold == Hold::None && self.down.is_none() {
+            true => Ok(()),
+            false => Err(Reason::new(WaitsFor::Logind, "not now")),
         }
-        if !now || self.hold != Hold::None || self.logind.is_some() || self.down.is_some() {
-            return no("not now");
+    }
+
+    /// logind does what it was asked, and the interpreter looks for a hold once more.
+    fn schedule(&mut self, arranged: &Arranged) -> Result<(), Reason> {
+        if self.down.is_some() {
+            return Err(Reason::new(WaitsFor::Logind, "it goes down"));
         }
-        self.logind = Some((arranged.kind.name().to_owned(), arranged.usec));
-        self.fired = false;
+        self.set_logind(Some((arranged.kind.name().to_owned(), arranged.usec)), true);
+        self.fire();
+        if self.hold != Hold::None && self.locks {
+            return Err(Reason::new(WaitsFor::Hold, "held"));
+        }
         self.last_ours = Some(self.now());
         Ok(())
     }
 
-    /// The daemon goes on with its chain of effects.
+    /// The daemon goes on with its chain of effects. A request to logind takes three actions, any other effect one.
     pub(super) fn act(&mut self) {
-        let Some(effect) = self.next.take() else { return };
-        let outcome = self.perform(&effect);
+        match self.request.take() {
+            Some(Request::Sent(arranged)) => {
+                self.request = Some(Request::Answered(self.schedule(&arranged)));
+            }
+            Some(Request::Answered(answer)) => self.apply(Event::Set(answer)),
+            None => self.act_on_next(),
+        }
+    }
+
+    fn act_on_next(&mut self) {
+        match self.next.take() {
+            Some(Effect::Schedule { arranged, .. }) if self.may_schedule(&arranged).is_ok() => {
+                self.request = Some(Request::Sent(arranged));
+            }
+            Some(effect) => {
+                let outcome = self.perform(&effect);
+                self.apply(outcome);
+            }
+            None => {}
+        }
+    }
+
+    fn apply(&mut self, outcome: Event<'_>) {
         let next = step(&self.record, outcome);
         self.persist(next);
     }
 
+    /// The daemon runs its chain of effects to the end.
+    pub(super) fn act_to_the_end(&mut self) {
+        while self.is_acting() {
+            self.act();
+        }
+    }
+
     /// It is carried out, and the daemon dies before the result is kept.
     pub(super) fn act_and_crash(&mut self) {
-        if let Some(effect) = self.next.take() {
+        if let Some(Request::Sent(arranged)) = self.request.take() {
+            let _ = self.schedule(&arranged);
+        } else if let Some(effect) = self.next.take() {
             self.perform(&effect);
         }
         self.crash();
     }
 
     pub(super) fn crash(&mut self) {
-        (self.alive, self.next, self.last_ours) = (false, None, None);
+        (self.alive, self.next, self.request, self.last_ours) = (false, None, None, None);
     }
 
-    /// A command beside the daemon: the same machine, to its end. Whether logind is clear of bedplate's reboot then.
-    pub(super) fn settle(&mut self) -> bool {
-        let daemon = self.next.take();
+    /// A command beside the daemon reads logind.
+    pub(super) fn command_sees(&mut self, cancels: bool) {
+        let daemon = self.last_ours;
         let seen = self.see(false);
-        let next = step(&self.record, Event::Held(&seen));
-        self.persist(next);
-        while self.next.is_some() {
-            self.act();
+        self.last_ours = daemon;
+        self.command = Some(Command { seen, cancels });
+    }
+
+    /// It decides on that, and runs the machine to its end. A hold is confirmed where logind is clear of bedplate's reboot.
+    pub(super) fn command_steps(&mut self) {
+        let Some(Command { seen, cancels }) = self.command.take() else { return };
+        let daemon = (self.next.take(), self.request.take(), self.last_ours);
+        let before = self.record.phase.clone();
+        match cancels {
+            true => self.apply(Event::Cancelled(&seen, "by ada".into())),
+            false => self.apply(Event::Held(&seen)),
         }
-        self.next = daemon;
-        let runs = matches!(self.record.phase, Phase::CommandRun { .. });
-        let dry = self.record.phase.arranged().is_some_and(Arranged::is_dry);
-        !runs && (!self.has_ours() || dry)
+        self.act_to_the_end();
+        (self.next, self.request, self.last_ours) = daemon;
+        if !cancels && self.is_clear(&before) {
+            self.hold = Hold::Confirmed;
+            assert!(!self.will_reboot(), "a hold is confirmed before a reboot: {self:#?}");
+        }
+    }
+
+    /// Whether a command finds logind clear of the reboot that was arranged.
+    fn is_clear(&self, before: &Phase) -> bool {
+        let real = |phase: &Phase| phase.arranged().filter(|one| !one.is_dry()).cloned();
+        let kept = |phase| real(phase).is_some_and(|one| has(self.logind.as_ref(), &one));
+        let coming =
+            matches!(self.record.phase, Phase::CommandRun { .. } | Phase::GoingDown { .. });
+        !coming && !kept(&self.record.phase) && !(self.locks && kept(before))
     }
 
     pub(super) fn cancel(&mut self) {
@@ -254,17 +361,22 @@ impl World {
         self.persist(next);
     }
 
-    /// Time passes; logind does what is due.
+    /// Time passes.
     pub(super) fn tick(&mut self, seconds: i64) {
         self.clock += seconds;
+        self.fire();
+    }
+
+    /// logind does what is due.
+    fn fire(&mut self) {
         let now = super::super::super::phase::usec(self.now());
         let Some((kind, at)) = self.logind.clone() else { return };
         if at > now || self.down.is_some() || std::mem::replace(&mut self.fired, true) {
             return;
         }
         if kind.starts_with("dry-") {
-            self.logind = None;
-        } else if self.has_ours() {
+            self.set_logind(None, false);
+        } else if self.by_us {
             self.allowed("logind reboots");
             self.down = Some(Down::Ours);
         } else {
@@ -295,7 +407,7 @@ impl World {
         let ours = self.has_ours() && matches!(self.record.phase, Phase::Scheduled { .. });
         let real = self.record.phase.arranged().is_some_and(|one| !one.is_dry());
         self.down = Some(if ours && real { Down::Instead } else { Down::Other });
-        self.logind = None;
+        self.set_logind(None, false);
     }
 
     /// The shutdown comes to nothing. logind keeps a schedule whose time has come.
@@ -310,12 +422,14 @@ impl World {
         self.crash();
         self.boot += 1;
         self.userspace += 1;
-        (self.down, self.logind, self.armed, self.runs) = (None, None, false, 0);
+        self.set_logind(None, false);
+        (self.command, self.down, self.armed, self.runs) = (None, None, false, 0);
     }
 
     pub(super) fn soft_reboot(&mut self) {
         self.crash();
         self.userspace += 1;
-        self.logind = None;
+        self.set_logind(None, false);
+        self.command = None;
     }
 }
