@@ -191,17 +191,15 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
             limit_s: tool.limit_s,
         }));
     } else {
-        let makes_nothing_here = |tool: &Generator| {
-            !ledger.files.values().any(|record| record.generator.as_ref() == Some(tool))
-        };
-        plan.owed.extend(tools.into_keys().filter(makes_nothing_here).map(|tool| tool.argv));
+        plan.owed.extend(tools.into_keys().map(|tool| tool.argv));
     }
     let deepest_first = ledger.directories.iter().rev();
     plan.steps.extend(deepest_first.map(|path| Step::Directory { path: path.clone() }));
     plan
 }
 
-/// Plans the files; returns the tools to run once they are back, each with the files that it makes.
+/// Plans the files; returns the tools to run once they are back, each with the files that it makes. What a tool makes is never
+/// written from the ledger: the kernels that it named may be gone, and the machine boots by it.
 fn plan_files(
     plan: &mut RevertPlan,
     (reader, writer): (&dyn Reader, &dyn Writer),
@@ -210,8 +208,11 @@ fn plan_files(
 ) -> BTreeMap<Generator, BTreeSet<String>> {
     let mut tools: BTreeMap<Generator, BTreeSet<String>> = BTreeMap::new();
     for (path, record) in &ledger.files {
-        match record.generator.as_ref().filter(|_| writer.runs_tools()) {
-            Some(tool) => _ = tools.entry(tool.clone()).or_default().insert(path.clone()),
+        match &record.generator {
+            Some(tool) if writer.runs_tools() => {
+                tools.entry(tool.clone()).or_default().insert(path.clone());
+            }
+            Some(_) => plan.notes.push(format!("{path} {STAYS}")),
             None => plan_file(plan, (reader, writer), path, record, force),
         }
         for tool in &record.readers {
@@ -224,23 +225,10 @@ fn plan_files(
             tools.entry(tool).or_default();
         }
     }
-    tools.retain(|_, makes| {
-        let was_there = |path: &String| ledger.files[path].original != FileState::Absent;
-        if makes.is_empty() || makes.iter().any(was_there) {
-            return true;
-        }
-        let is_live = reader.kind() == HostKind::Live;
-        for path in makes.iter() {
-            match is_live {
-                true => plan.notes.push(format!("{path} {MENU_STAYS}")),
-                // The tool would make it again.
-                false => {
-                    plan_file(plan, (reader, writer), path, &ledger.files[path], force);
-                }
-            }
-        }
-        is_live
-    });
+    let is_new = |path: &String| ledger.files[path].original == FileState::Absent;
+    for makes in tools.values().filter(|makes| makes.iter().all(is_new)) {
+        plan.notes.extend(makes.iter().map(|path| format!("{path} {MENU_STAYS}")));
+    }
     tools
 }
 
@@ -263,6 +251,7 @@ const FORCE: &str = "look at it, and run bedplate revert --force to put it back 
 const GUESTS: &str = "stop the guest, unbind the function from its driver and run bedplate revert again; --force puts the bits back \
                       under the guest";
 const MENU_STAYS: &str = "was not there before, and is made again: the machine boots by it";
+const STAYS: &str = "stays as it is: the machine boots by it, and only its tool makes it again";
 const GONE: &str = "was written in an earlier boot; the reboot took it away";
 
 /// `without_vfs`: what is put back at a PF while it has no VFs.

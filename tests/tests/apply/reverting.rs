@@ -1,14 +1,16 @@
 //! The way back when others have been here: each thing is refused by itself, with the reason, and goes back when forced.
 
+use bedplate::host::dir::DirReader;
+use bedplate::host::write::DirWriter;
 use bedplate::ledger::{Ledger, LedgerError};
-use bedplate::revert::StepOutcome;
+use bedplate::revert::{self, StepOutcome};
 use bedplate_tests::fake::tools::{GRUB_CFG, Mood};
 use bedplate_tests::fake::tree::{everything, foreign};
 use bedplate_tests::fake::{Fuse, Machine};
 
 use crate::scenario::{
     DEFAULT, DROP_IN, NEW_CONF, NUMVFS, OLD_CONF, apply, change, file, ledger, machine, plan_of,
-    register, revert, run,
+    register, revert, run, update_grub,
 };
 
 fn applied() -> Machine {
@@ -119,12 +121,7 @@ fn a_tool_that_fails_on_the_way_back_is_tried_again_by_the_next_revert() {
         .filter(|step| matches!(step.outcome, StepOutcome::Failed { .. }))
         .collect();
     assert_eq!(failed.len(), 1, "{report:?}");
-    assert_ne!(
-        machine.text(GRUB_CFG),
-        made,
-        "nothing has made it again: it is what it was before bedplate came"
-    );
-    assert_eq!(machine.text(GRUB_CFG), before.text(GRUB_CFG));
+    assert_eq!(machine.text(GRUB_CFG), made, "as it was right before the tool");
     assert_eq!(machine.text(DEFAULT), before.text(DEFAULT));
     machine.tools.update_grub = Mood::Works;
     let (plan, report) = revert(&machine, &Fuse::none(), false);
@@ -149,6 +146,59 @@ fn a_new_kernels_boot_entry_survives_the_revert() {
     assert_eq!(refusals(&machine), Vec::<String>::new());
     assert!(machine.text(GRUB_CFG).contains("menuentry new"));
     assert!(!machine.text(GRUB_CFG).contains("iommu=pt"));
+}
+
+/// The kernels have been replaced since the first apply, and a later apply has made the menu again: what the ledger has of it
+/// names kernels that are gone.
+fn applied_over_new_kernels() -> (Machine, String) {
+    let machine = applied();
+    machine.put("/etc/default/grub.d/50-new-kernel.cfg", "menuentry new\n");
+    machine.put(GRUB_CFG, bedplate_tests::fake::tools::grub_cfg(machine.root()));
+    let again = file(&machine.reader(), DROP_IN, Some("GRUB_CMDLINE_LINUX=\"iommu=pt nosmt\"\n"));
+    let actions = vec![again.unwrap(), update_grub()];
+    assert!(
+        run(&machine, &plan_of(vec![change("cmdline", "grub", actions)]), &Fuse::none())
+            .succeeded()
+    );
+    let menu = machine.text(GRUB_CFG);
+    assert!(menu.contains("menuentry new") && menu.contains("nosmt"));
+    (machine, menu)
+}
+
+#[test]
+fn failed_tool_keeps_the_menu_of_new_kernels() {
+    for mood in [Mood::Fails, Mood::Hangs, Mood::Missing] {
+        let (mut machine, menu) = applied_over_new_kernels();
+        machine.tools.update_grub = mood;
+        for force in [false, true] {
+            let (_, report) = revert(&machine, &Fuse::none(), force);
+            assert!(!report.succeeded(), "{mood:?}: {report:?}");
+            assert_eq!(machine.text(GRUB_CFG), menu, "{mood:?}");
+        }
+        machine.tools.update_grub = Mood::Works;
+        let (_, report) = revert(&machine, &Fuse::none(), false);
+        assert!(report.succeeded() && ledger(&machine).files.is_empty(), "{mood:?}: {report:?}");
+        assert!(machine.text(GRUB_CFG).contains("menuentry new"), "{mood:?}");
+    }
+}
+
+/// A disk that a rescue system has mounted.
+#[test]
+fn revert_without_tools_keeps_the_menu_and_owes_the_tool() {
+    for force in [false, true] {
+        let (machine, menu) = applied_over_new_kernels();
+        let reader = DirReader::image(machine.root()).unwrap();
+        let mut writer = DirWriter::image(machine.root(), false).unwrap();
+        let mut ledger = ledger(&machine);
+        let plan = revert::plan(&ledger, &reader, &writer, force);
+        assert_eq!(plan.owed, [["update-grub"]]);
+        assert!(plan.notes.iter().any(|note| note.starts_with(GRUB_CFG)), "{:?}", plan.notes);
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let report = revert::run(&plan, &mut ledger, &reader, &mut writer, &mut |_| {}, now);
+        assert!(report.succeeded(), "{report:?}");
+        assert_eq!(machine.text(GRUB_CFG), menu);
+        assert!(!machine.at(DROP_IN).exists(), "its sources are back");
+    }
 }
 
 #[test]
@@ -255,7 +305,7 @@ fn a_made_directory_with_another_file_in_it_stays() {
 #[test]
 fn a_tool_whose_purpose_was_reworded_by_an_upgrade_is_the_same_tool() {
     let mut machine = applied();
-    let before = machine_before();
+    let made = machine.text(GRUB_CFG);
     let path = machine.at("/var/lib/bedplate/ledger.json");
     let mut ledger: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -273,6 +323,6 @@ fn a_tool_whose_purpose_was_reworded_by_an_upgrade_is_the_same_tool() {
     machine.tools.update_grub = Mood::Fails;
     let (plan, _) = revert(&machine, &Fuse::none(), false);
     let tools = plan.steps.iter().filter(|step| step.subject() == "update-grub").count();
-    assert_eq!(machine.text(GRUB_CFG), before.text(GRUB_CFG), "half-made");
+    assert_eq!(machine.text(GRUB_CFG), made, "half-made");
     assert_eq!(tools, 1);
 }

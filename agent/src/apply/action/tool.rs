@@ -183,9 +183,8 @@ pub(super) fn run(store: &mut Store, argv: &[String], limit_s: u32) -> Result<()
     }
 }
 
-/// Run a tool again, to make the files `makes` from those that were put back. If it fails, its files must not stay
-/// half-made: those that still were bedplate's work become what they were before bedplate came (nobody else has made them
-/// since), the others what they were before the tool.
+/// Runs a tool again, to make the files `makes` from those that were put back. If it fails, its files must not stay half-made:
+/// they become what they were right before it ran. What was there before bedplate came may name kernels that are gone.
 pub(crate) fn repeat(
     store: &mut Store,
     tool: &Generator,
@@ -207,16 +206,17 @@ pub(crate) fn repeat(
     Err(failure)
 }
 
-/// Removes files that were not there before bedplate came. Where none was there the machine needs what the tool makes.
+/// Removes files that were not there before bedplate came, where another that was there before still is: the machine needs
+/// what the tool makes.
 fn remove_surplus(store: &mut Store, made: &[String]) -> Result<(), StepError> {
     let was_absent = |path: &&String| {
         store.ledger.files.get(*path).is_some_and(|record| record.original == FileState::Absent)
     };
-    let surplus: Vec<String> = made.iter().filter(was_absent).cloned().collect();
-    if surplus.len() == made.len() {
+    let (surplus, others): (Vec<&String>, Vec<&String>) = made.iter().partition(was_absent);
+    if !others.iter().any(|path| store.reader.exists(path) == Ok(true)) {
         return Ok(());
     }
-    for path in &surplus {
+    for path in surplus {
         let found = store.file(path)?;
         store.restore_file(path, &found, &FileState::Absent)?;
     }
@@ -225,15 +225,15 @@ fn remove_surplus(store: &mut Store, made: &[String]) -> Result<(), StepError> {
 
 /// Puts back a file that a tool which failed has left. Where another program has made it again since, it stays.
 fn put_back(store: &mut Store, path: &str) -> Result<(), StepError> {
-    let Some(record) = store.ledger.files.get(path) else { return Ok(()) };
-    let Some(Unfinished { before, wrote, .. }) = record.unfinished.clone() else { return Ok(()) };
-    // A menu that was empty or missing before bedplate came would not boot the machine.
-    let had_content = record.original.sha().is_some_and(|sha| *sha != Sha::of(b""));
-    let is_ours = had_content && record.knows(before.sha());
-    let to = if is_ours { record.original.clone() } else { before };
+    let record = store.ledger.files.get(path);
+    let Some(Unfinished { before, wrote, .. }) =
+        record.and_then(|record| record.unfinished.clone())
+    else {
+        return Ok(());
+    };
     let found = store.file(path)?;
     match wrote.contains(&found.state.sha().cloned()) {
-        true => store.restore_file(path, &found, &to),
+        true => store.restore_file(path, &found, &before),
         false => Ok(()),
     }
 }
