@@ -2,6 +2,7 @@
 //! printed; [`run`] does it with the executor's own steps. What others have changed since is refused,
 //! each thing by itself, unless it is forced.
 
+mod boot_entry;
 mod nic;
 mod orphan;
 mod run;
@@ -15,9 +16,9 @@ use crate::apply::action::register;
 use crate::apply::{find_file, saved_content};
 use crate::error_chain::chain;
 use crate::facts::{Depth, Facts, observe};
-use crate::host::{HostKind, Reader, Writer, boot_id};
+use crate::host::{HostKind, Reader, Reading, Writer, boot_id};
 use crate::kind::orphans::orphans;
-use crate::kind::{acs, sriov};
+use crate::kind::{acs, cmdline, sriov};
 use crate::ledger::{
     AttributeRecord, FileRecord, FileState, Generator, Ledger, RegisterKey, RegisterRecord, VfKey,
 };
@@ -252,6 +253,7 @@ const GUESTS: &str = "stop the guest, unbind the function from its driver and ru
                       under the guest";
 const MENU_STAYS: &str = "was not there before, and is made again: the machine boots by it";
 const STAYS: &str = "stays as it is: the machine boots by it, and only its tool makes it again";
+const KERNEL_GONE: &str = "is gone with its kernel, and stays gone";
 const GONE: &str = "was written in an earlier boot; the reboot took it away";
 
 /// `without_vfs`: what is put back at a PF while it has no VFs.
@@ -364,6 +366,18 @@ fn plan_file(
     };
     if found.state == record.original {
         return;
+    }
+    if found.state == FileState::Absent && cmdline::is_entry_file(path) {
+        match boot_entry::kernel(reader, path, record) {
+            Reading::Known(_) => {}
+            Reading::Absent => return plan.notes.push(format!("{path} {KERNEL_GONE}")),
+            Reading::Unknown(why) => {
+                let reason = format!(
+                    "it was removed since, and whether its kernel is there is not known: {why}"
+                );
+                return plan.refuse(path, reason, "see to it, and run bedplate revert again");
+            }
+        }
     }
     let ours = record.knows(found.state.sha())
         || record.unfinished.as_ref().is_some_and(|cut| cut.before.sha() == found.state.sha());

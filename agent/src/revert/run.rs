@@ -1,16 +1,19 @@
 //! Doing a revert plan with the executor's own steps. Records stay in the ledger until all of it is done: a revert that
 //! is cut short is simply run again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::boot_entry::Guard;
 use super::{RevertPlan, Step};
 use crate::apply::action::{attribute, eswitch, file, nic, register, tool};
 use crate::apply::{StepError, Store};
 use crate::error_chain::chain;
 use crate::host::{Reader, Writer};
-use crate::ledger::{self, Entry, EntryResult, Generator, Ledger, RegisterKey, Unfinished};
+use crate::ledger::{
+    self, Entry, EntryResult, FileState, Generator, Ledger, RegisterKey, Unfinished,
+};
 
 /// What became of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -33,6 +36,13 @@ pub enum StepOutcome {
     },
 }
 
+impl StepOutcome {
+    /// A failure of no tool.
+    pub(super) fn failed(why: impl Into<String>) -> Self {
+        StepOutcome::Failed { why: why.into(), output: None }
+    }
+}
+
 /// One step, afterwards.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct StepReport {
@@ -46,7 +56,7 @@ pub struct StepReport {
 /// The whole revert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct RevertReport {
-    /// Every step of the plan, in its order.
+    /// Every step of the plan, in its order, and the default boot entry where it failed its check.
     pub steps: Vec<StepReport>,
     /// Tools that the image build has to run, since they are not run from here.
     pub owed: Vec<Vec<String>>,
@@ -73,26 +83,25 @@ pub fn run(
     let mut store = Store::new(reader, writer, ledger);
     let warnings = store.sweep(std::iter::empty());
     let mut report = RevertReport { steps: Vec::new(), owed: plan.owed.clone(), warnings };
+    let guard = Guard::new(reader, store.ledger, plan);
     let begun = begin(&mut store, plan).map_err(|error| chain(&error));
-    for step in &plan.steps {
+    let is_file = |step: &Step| !matches!(step, Step::Directory { .. });
+    // Directories go last: files that are taken back may need them.
+    let (steps, directories): (Vec<&Step>, Vec<&Step>) =
+        plan.steps.iter().partition(|step| is_file(step));
+    for step in steps {
         watch(step);
-        // A file whose replacing is cut short could not be told from one that is as it was.
-        if let (Step::File { .. }, Err(why)) = (step, &begun) {
-            let why = format!("the ledger cannot be written: {why}");
-            let outcome = StepOutcome::Failed { why, output: None };
-            report.steps.push(StepReport { subject: step.subject(), outcome });
-            continue;
-        }
-        let outcome = match one(&mut store, step) {
-            Ok(None) => StepOutcome::Done,
-            Ok(Some(why)) => StepOutcome::Left { why },
-            Err(error) => StepOutcome::Failed {
-                why: chain(&error),
-                output: error.output().map(str::to_owned),
-            },
-        };
-        report.steps.push(StepReport { subject: step.subject(), outcome });
+        report.steps.push(attempt(&mut store, step, &begun));
     }
+    let faults = guard.and_then(|guard| {
+        let found = begun.as_ref().ok()?;
+        guard.settle(&mut store, plan, found, &mut report.steps)
+    });
+    for step in directories {
+        watch(step);
+        report.steps.push(attempt(&mut store, step, &begun));
+    }
+    report.steps.extend(faults);
     let stays = stays(plan, &report, store.ledger);
     let entry = history(plan, &report, now);
     let noted = store.update_ledger(|ledger| {
@@ -120,26 +129,49 @@ pub fn run(
 /// What stands for the revert where the ledger names the change that a file is in.
 const REVERT: &str = "revert";
 
+/// States of files, by path.
+pub(super) type FileStates = BTreeMap<String, FileState>;
+
 /// Writes down which files are about to be replaced: of those a power cut may leave nothing (on FAT), and the next run puts
-/// back what was there.
-fn begin(store: &mut Store, plan: &RevertPlan) -> Result<(), StepError> {
-    let mut found = Vec::new();
+/// back what was there. Returns what is there.
+fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> {
+    let mut found = FileStates::new();
     for step in &plan.steps {
         if let Step::File { path, .. } = step {
             // One that cannot be read or saved fails by itself, and keeps no other from being put back.
             let Ok(file) = store.file(path) else { continue };
             if store.save_content(&file).is_ok() {
-                found.push((path, file.state));
+                found.insert(path.clone(), file.state);
             }
         }
     }
     store.update_ledger(|ledger| {
-        for (path, before) in found {
+        for (path, before) in &found {
             if let Some(record) = ledger.files.get_mut(path) {
-                record.unfinished.get_or_insert_with(|| Unfinished::new(REVERT, before));
+                record.unfinished.get_or_insert_with(|| Unfinished::new(REVERT, before.clone()));
             }
         }
-    })
+    })?;
+    Ok(found)
+}
+
+/// Does one step; `begun` holds the error of [`begin`].
+fn attempt(store: &mut Store, step: &Step, begun: &Result<FileStates, String>) -> StepReport {
+    let outcome = match (step, begun) {
+        // A file whose replacing is cut short could not be told from one that is as it was.
+        (Step::File { .. }, Err(why)) => {
+            StepOutcome::failed(format!("the ledger cannot be written: {why}"))
+        }
+        _ => match one(store, step) {
+            Ok(None) => StepOutcome::Done,
+            Ok(Some(why)) => StepOutcome::Left { why },
+            Err(error) => StepOutcome::Failed {
+                why: chain(&error),
+                output: error.output().map(str::to_owned),
+            },
+        },
+    };
+    StepReport { subject: step.subject(), outcome }
 }
 
 /// `Some` = it stays as it is, and why.

@@ -5,6 +5,7 @@
 mod bls;
 mod families;
 mod ostree;
+mod reverted;
 mod rhel_grub;
 mod root;
 mod systemd_boot;

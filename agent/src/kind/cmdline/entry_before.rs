@@ -10,7 +10,7 @@ use crate::host::{Reader, Reading};
 use crate::plan::{Action, Check, EntryBefore};
 
 /// Arguments that differ between entries by nature: the image, and the deployment of ostree.
-const OF_THE_ENTRY: [&str; 3] = ["boot_image", "initrd", "ostree"];
+pub const OF_THE_ENTRY: [&str; 3] = ["boot_image", "initrd", "ostree"];
 /// Arguments that find or mount the root file system, which generators add to what is configured.
 const OF_THE_ROOT: [&str; 6] = ["rootflags", "rootfstype", "ro", "rw", "cryptdevice", "cryptkey"];
 
@@ -39,10 +39,9 @@ fn read(context: &Context, observed: &Observed) -> Option<EntryBefore> {
             Reading::Known(line) => has(line, token),
             Reading::Absent | Reading::Unknown(_) => true,
         };
-        let of_the_root = OF_THE_ROOT.contains(&name.as_str()) || name.starts_with("rd.");
         name != "root"
             && !OF_THE_ENTRY.contains(&name.as_str())
-            && (is_configured || of_the_root)
+            && (is_configured || is_of_the_root(&name))
             && has(&target, token)
     };
     Some(EntryBefore {
@@ -52,11 +51,18 @@ fn read(context: &Context, observed: &Observed) -> Option<EntryBefore> {
     })
 }
 
-fn has(line: &CommandLine, token: &Token) -> bool {
+/// Whether an argument of this name finds or mounts the root file system.
+pub fn is_of_the_root(name: &str) -> bool {
+    OF_THE_ROOT.contains(&name) || name.starts_with("rd.")
+}
+
+/// Whether a line has an argument that is the same to the kernel.
+pub fn has(line: &CommandLine, token: &Token) -> bool {
     line.tokens().any(|other| other.same_for_kernel(token))
 }
 
-fn has_initrd(entry: &BootEntry) -> bool {
+/// Whether an entry loads an initrd, or holds one.
+pub fn has_initrd(entry: &BootEntry) -> bool {
     entry.is_whole || !entry.initrds.is_empty()
 }
 
@@ -81,7 +87,8 @@ pub fn check(
     }
 }
 
-fn lost(reader: &dyn Reader, entry: &BootEntry, before: &EntryBefore) -> Vec<String> {
+/// What the entry has lost since.
+pub fn lost(reader: &dyn Reader, entry: &BootEntry, before: &EntryBefore) -> Vec<String> {
     let mut wrong = Vec::new();
     for argument in &before.arguments {
         if Token::new(argument).is_ok_and(|token| !has(&entry.line, &token)) {

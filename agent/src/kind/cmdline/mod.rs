@@ -10,6 +10,7 @@ mod chosen;
 pub mod diagnosis;
 pub mod effective;
 mod entry_before;
+mod entry_kernel;
 mod files;
 mod generated;
 mod grace;
@@ -35,6 +36,7 @@ mod package_lock;
 mod paths;
 mod repair;
 mod resolve;
+mod reverted_entry;
 mod root_device;
 pub(crate) mod section;
 pub mod show;
@@ -46,6 +48,7 @@ mod wanted_edit;
 
 pub use check_line::{WrongLine, check_line};
 pub use entry_before::check as check_entry;
+pub use entry_kernel::{entry_kernel, is_entry_file};
 pub use grace::{Superchip, superchip};
 pub use hugepages::asked as huge_pages;
 pub use iommu_after::{iommu_after, iommu_now};
@@ -55,6 +58,7 @@ pub use next_kernel::{next_kernel, other_kernel};
 pub use once::lasting_kernel;
 pub use ostree::KARGS_FILE as BOOTC_KARGS;
 pub use paths::NEXT_KERNEL;
+pub use reverted_entry::{EntryFaults, RevertedEntry};
 pub use soundness::{
     BOOT_PARAMS, Soundness, recorded_boot_params, report as report_soundness, soundness,
 };
