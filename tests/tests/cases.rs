@@ -140,7 +140,7 @@ fn ledger_of(plan: &Plan) -> Ledger {
             Action::RunTool { argv, purpose, touches, way_back, limit_s } => {
                 let (argv, purpose) = (argv.clone(), purpose.clone());
                 for path in touches {
-                    ledger.begin_tool_file(path, author, &FileState::Absent, None);
+                    ledger.begin_tool_file(path, author, (&FileState::Absent, true), None);
                 }
                 if let WayBack::Run { argv } = way_back {
                     let (kind, argv, purpose) = (kind.into(), argv.clone(), purpose.clone());

@@ -20,6 +20,7 @@ pub mod kernel_cmdline;
 pub mod shell;
 pub mod uki;
 pub mod version;
+pub mod whole;
 
 #[cfg(test)]
 mod tests;

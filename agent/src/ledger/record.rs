@@ -22,6 +22,17 @@ impl FileRecord {
     pub fn knows(&self, content: Option<&Sha>) -> bool {
         self.original.sha() == content || self.ours.iter().any(|ours| ours.as_ref() == content)
     }
+
+    /// A whole file that a tool makes is worth more than what was there before an earlier run that was cut short: packages
+    /// have made it since, and the kernels of the other may be gone.
+    fn forget_cut_run(&mut self, author: Author, now: &FileState) {
+        let sha = now.sha().cloned();
+        let is_generated = self.generator.is_some();
+        self.unfinished.take_if(|cut| {
+            let is_of_this_run = cut.change == author.change && cut.wrote.contains(&sha);
+            is_generated && !is_of_this_run
+        });
+    }
 }
 
 impl Ledger {
@@ -50,15 +61,19 @@ impl Ledger {
         record.unfinished.iter_mut().for_each(|cut| cut.wrote.push(to.clone()));
     }
 
-    /// A tool is about to rewrite a file; `now` is what is there, `generator` set if the tool makes it from others.
+    /// A tool is about to rewrite a file; `now` is what is there, `generator` set if the tool makes it from others. Where the
+    /// file is not whole, what was there before the run that left it is kept.
     pub fn begin_tool_file(
         &mut self,
         path: &str,
         author: Author,
-        now: &FileState,
+        (now, is_whole): (&FileState, bool),
         generator: Option<Generator>,
     ) {
         let fresh = !self.files.contains_key(path);
+        if is_whole && let Some(record) = self.files.get_mut(path) {
+            record.forget_cut_run(author, now);
+        }
         let record = self.begin(path, author, now);
         if fresh || record.generator.is_some() {
             record.generator = generator;
@@ -78,8 +93,8 @@ impl Ledger {
         let known = record.knows(now.sha());
         // A tool's product may have been made again by anybody: that is no edit.
         record.edited |= !known && record.generator.is_none();
-        // A change that was cut short keeps what was there before it, unless the file has been changed since. Of a tool that
-        // was cut short nothing is known: what it left may be half a file.
+        // A change that was cut short keeps what was there before it, unless the file has been changed since. What a tool
+        // that was cut short has left may be half a file.
         let sha = now.sha().cloned();
         record.unfinished = Some(match record.unfinished.take() {
             Some(earlier)
@@ -158,7 +173,7 @@ impl Ledger {
     pub fn leave_file(&mut self, path: &str) {
         let Some(record) = self.files.get_mut(path) else { return };
         record.unfinished = None;
-        record.edited = true;
+        record.edited |= record.generator.is_none();
     }
 
     /// Files of which a change has begun and was not finished, as far as is known.

@@ -9,7 +9,7 @@ use bedplate_tests::fake::{Fuse, Machine};
 
 use crate::scenario::{
     ACS, DEFAULT, DROP_IN, NEW_CONF, NUMVFS, PORT, TOKEN, apply, assert_done, change, clear_acs,
-    content, file, ledger, machine, next_boot, plan, plan_of, register, run, update_grub,
+    content, file, ledger, machine, next_boot, plan, plan_of, register, revert, run, update_grub,
 };
 
 /// The outcome of the one change that failed; the others must have been done.
@@ -108,6 +108,63 @@ fn a_tool_that_fails_after_a_kill_brings_back_what_the_killed_run_wrote() {
         assert!(apply(&machine, &Fuse::none()).succeeded());
         assert_done(&machine, &format!("after step {step}"));
     }
+}
+
+/// A menu that GRUB can follow, with an entry of this kernel.
+fn make_menu(machine: &Machine, kernel: &str) -> String {
+    let entry = format!("menuentry '{kernel}' {{\nlinux /vmlinuz-{kernel} root=/dev/a\n}}\n");
+    machine.put("/etc/default/grub.d/50-kernel.cfg", entry);
+    let menu = bedplate_tests::fake::tools::grub_cfg(machine.root());
+    machine.put(GRUB_CFG, &menu);
+    menu
+}
+
+/// Killed in update-grub, then left alone until packages have replaced the kernel and made the menu again. What was there
+/// before the kill would not boot.
+#[test]
+fn menu_made_since_a_kill_is_what_a_failed_tool_goes_back_to() {
+    let trail = {
+        let (machine, fuse) = (machine(), Fuse::none());
+        make_menu(&machine, "old");
+        apply(&machine, &fuse);
+        fuse.trail()
+    };
+    let runs = trail.iter().position(|step| step == "run update-grub").unwrap();
+    for (step, reverts) in (runs..runs + 3).flat_map(|step| [(step, false), (step, true)]) {
+        let mut machine = machine();
+        make_menu(&machine, "old");
+        apply(&machine, &Fuse::at(step));
+        assert!(ledger(&machine).files[DEFAULT].unfinished.is_some(), "step {step}");
+        let menu = make_menu(&machine, "new");
+        machine.tools.update_grub = Mood::Fails;
+        match reverts {
+            true => assert!(!revert(&machine, &Fuse::none(), false).1.succeeded()),
+            false => assert!(!apply(&machine, &Fuse::none()).succeeded()),
+        }
+        assert_eq!(machine.text(GRUB_CFG), menu, "step {step}, reverts: {reverts}");
+        machine.tools.update_grub = Mood::Works;
+        assert!(apply(&machine, &Fuse::none()).succeeded());
+        assert_done(&machine, &format!("after step {step}, reverts: {reverts}"));
+    }
+}
+
+/// Half a menu is no menu: what was there before the kill goes back.
+#[test]
+fn half_a_menu_since_a_kill_gives_way_to_the_whole_one() {
+    let mut machine = machine();
+    let menu = make_menu(&machine, "old");
+    let trail = {
+        let (machine, fuse) = (self::machine(), Fuse::none());
+        make_menu(&machine, "old");
+        apply(&machine, &fuse);
+        fuse.trail()
+    };
+    let half = trail.iter().position(|step| step == "second half of grub.cfg").unwrap();
+    apply(&machine, &Fuse::at(half));
+    assert!(menu.len() > machine.text(GRUB_CFG).len(), "the tool was cut short");
+    machine.tools.update_grub = Mood::Fails;
+    assert!(!apply(&machine, &Fuse::none()).succeeded());
+    assert_eq!(machine.text(GRUB_CFG), menu);
 }
 
 #[test]

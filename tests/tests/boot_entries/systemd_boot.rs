@@ -138,3 +138,41 @@ fn real_kernel_install_makes_the_entry_again() {
     assert!(entry.contains("options    root=/dev/vda2 rw iommu=pt\n"), "{entry}");
     assert!(!root.has("boot/loader/entries/0123-6.2.0.conf"));
 }
+
+/// Saves what a kill would leave on the disk, and fails.
+const SAVES: &str = "#!/bin/sh\ncd /var/lib/bedplate\ncat /etc/kernel/cmdline > /saved/cmdline\n\
+                     for file in ledger.json blobs/*; do cat $file > /saved/$file; done\nexit 1\n";
+
+/// A host whose `apply` was killed in kernel-install. `None`: this machine allows no namespaces.
+fn killed_in_kernel_install() -> Option<Root> {
+    let root = arch(&["6.1.0", "6.2.0"], Some(SAVES));
+    root.put("saved/blobs/.keep", "");
+    root.live(&["apply", "--yes"])?;
+    std::fs::remove_file(root.at("saved/blobs/.keep")).expect("ours");
+    std::fs::remove_dir_all(root.at("var/lib/bedplate")).expect("ours");
+    std::fs::rename(root.at("saved/cmdline"), root.at(CMDLINE)).expect("the tool saved it");
+    std::fs::rename(root.at("saved"), root.at("var/lib/bedplate")).expect("ours");
+    assert!(root.text(CMDLINE).contains("iommu=pt"));
+    assert!(root.text("var/lib/bedplate/ledger.json").contains("unfinished"));
+    Some(root)
+}
+
+/// Packages have removed a kernel since with its entry, and the next kernel-install fails.
+#[test]
+fn entry_removed_since_a_kill_stays_gone() {
+    for command in ["apply", "revert"] {
+        let Some(root) = killed_in_kernel_install() else { return };
+        remove_first_kernel(&root);
+        root.tool("usr/bin/kernel-install", "#!/bin/sh\nexit 1\n");
+        let done = root.live(&[command, "--yes"]).expect("as before");
+        assert_eq!(done.code, Some(1), "{}", done.text);
+        assert!(!root.has("boot/loader/entries/0123-6.1.0.conf"), "{}", done.text);
+        assert!(root.has("boot/loader/entries/0123-6.2.0.conf"), "{}", done.text);
+    }
+}
+
+/// Removes Linux 6.1.0 with its entry, as packages do.
+fn remove_first_kernel(root: &Root) {
+    std::fs::remove_file(root.at("boot/loader/entries/0123-6.1.0.conf")).expect("ours");
+    std::fs::remove_dir_all(root.at("usr/lib/modules/6.1.0")).expect("ours");
+}

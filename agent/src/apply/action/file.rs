@@ -6,6 +6,7 @@ use similar::TextDiff;
 use super::{
     FoundFile, Operation, StepError, Store, Task, UndoList, expect, expect_written, generators,
 };
+use crate::boot::whole::is_whole;
 use crate::host::Expected;
 use crate::ledger::{Author, FileRecord, FileState, Ledger, Sha, Unfinished};
 use crate::plan::FileContent;
@@ -145,8 +146,8 @@ pub(crate) fn undo(
         return Ok(Undone::Unchanged);
     };
     let found = store.file(path)?;
-    // Of a generator that was cut short nothing is known: what it left may be half a menu, and the machine has to boot.
-    let was_cut_short = is_generated && wrote.is_empty();
+    // A generator that was cut short may have left half a menu, and the machine has to boot.
+    let was_cut_short = is_generated && wrote.is_empty() && !is_whole(path, found.bytes.as_deref());
     let ours = was_cut_short || wrote.contains(&found.state.sha().cloned());
     if !ours && found.state.sha() != before.sha() {
         let written = store.written.contains(path)

@@ -1,6 +1,7 @@
 //! Running one of the host's own tools. The files that it may rewrite are saved first.
 
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file};
+use crate::boot::whole::is_whole;
 use crate::host::child::STANDARD;
 use crate::host::{HostKind, ToolEnd, ToolOutput};
 use crate::ledger::{Author, FileState, Generator, Ledger, Sha, UndoTool, Unfinished};
@@ -141,15 +142,16 @@ fn save_touched(
     for path in touches {
         let found = store.file(path)?;
         store.save_content(&found)?;
-        before.push((path, found.state));
+        let is_whole = is_whole(path, found.bytes.as_deref());
+        before.push((path, found.state, is_whole));
     }
     store.update_ledger(|ledger| {
-        for (path, state) in &before {
-            ledger.begin_tool_file(path, author, state, generator.cloned());
+        for (path, state, is_whole) in &before {
+            ledger.begin_tool_file(path, author, (state, *is_whole), generator.cloned());
         }
     })?;
     // An edit that a tool works into its own cannot be told from it afterwards. What is generated holds none.
-    for (path, state) in before.iter().filter(|_| generator.is_none()) {
+    for (path, state, _) in before.iter().filter(|_| generator.is_none()) {
         expect(store.file(path)?.state.sha() == state.sha(), path, "something else")?;
     }
     store.written.extend(touches.iter().cloned());
