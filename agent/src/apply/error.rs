@@ -1,6 +1,6 @@
 //! Why a step of an apply or a revert has failed.
 
-use crate::host::{ReadError, ToolEnd, WriteError};
+use crate::host::{ReadError, ToolEnd, WriteError, package_lock};
 use crate::value::PciAddress;
 use crate::value::vf::EswitchMode;
 
@@ -205,6 +205,12 @@ pub(crate) enum StepError {
     NotInImage {
         /// Its name.
         program: String,
+    },
+    /// Tools of the boot configuration wait for package managers.
+    #[error("{}", package_lock::reason(lock))]
+    PackageManager {
+        /// The lock that one holds.
+        lock: &'static str,
     },
     /// A tool did not succeed.
     #[error("{}: {end}", argv.join(" "))]

@@ -15,6 +15,7 @@ pub mod lock;
 pub mod module;
 mod netlink;
 pub mod old_copy;
+pub mod package_lock;
 pub mod process;
 mod reading;
 pub mod recorded;

@@ -64,15 +64,19 @@ impl Guard {
     }
 }
 
-/// Whether a step changes what the machine boots: a tool, a file of the boot configuration, or one that the ledger has lost.
-fn concerns_boot(step: &Step, ledger: &Ledger) -> bool {
+/// Whether a step changes what the machine boots: a tool, a file that a tool reads, or one of the boot configuration.
+pub(super) fn concerns_boot(step: &Step, ledger: &Ledger) -> bool {
+    let is_read = |path| ledger.files.get(path).is_some_and(|record| !record.readers.is_empty());
     match step {
         Step::Tool { .. } => true,
-        Step::File { path, .. } => {
-            ledger.files.get(path).is_none_or(|record| record.kind == cmdline::NAME)
-        }
+        Step::File { path, .. } => is_boot_file(path, ledger) || is_read(path),
         _ => false,
     }
+}
+
+/// Whether a file is of the boot configuration; one that the ledger has lost may be.
+fn is_boot_file(path: &str, ledger: &Ledger) -> bool {
+    ledger.files.get(path).is_none_or(|record| record.kind == cmdline::NAME)
 }
 
 /// Puts files back that steps have changed, and enters that these steps have failed.
@@ -80,15 +84,12 @@ fn take_back(store: &mut Store, plan: &RevertPlan, found: &FileStates, steps: &m
     let done =
         plan.steps.iter().zip(steps).filter(|(_, report)| report.outcome == StepOutcome::Done);
     for (step, report) in done {
-        if !concerns_boot(step, store.ledger) {
-            continue;
-        }
         let back = match step {
-            Step::File { path, to, .. } => match found.get(path) {
-                Some(before) => put_back(store, path, &[to.sha().cloned()], before),
-                None => continue,
-            },
-            Step::Tool { makes, .. } => {
+            Step::File { path, to, .. } if is_boot_file(path, store.ledger) => {
+                let Some(before) = found.get(path) else { continue };
+                put_back(store, path, &[to.sha().cloned()], before)
+            }
+            Step::Tool { makes, .. } if !makes.is_empty() => {
                 makes.iter().try_for_each(|path| put_back_made(store, path))
             }
             _ => continue,

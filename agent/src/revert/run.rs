@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::boot_entry::Guard;
+use super::boot_entry::{Guard, concerns_boot};
 use super::{RevertPlan, Step};
 use crate::apply::action::{attribute, eswitch, file, nic, register, tool};
 use crate::apply::{StepError, Store};
@@ -84,6 +84,8 @@ pub fn run(
     let warnings = store.sweep(std::iter::empty());
     let mut report = RevertReport { steps: Vec::new(), owed: plan.owed.clone(), warnings };
     let guard = Guard::new(reader, store.ledger, plan);
+    let waits = guard.as_ref().and_then(|_| tool::wait_for_packages(&store).err());
+    let waits = waits.map(|error| chain(&error));
     let begun = begin(&mut store, plan).map_err(|error| chain(&error));
     let is_file = |step: &Step| !matches!(step, Step::Directory { .. });
     // Directories go last: files that are taken back may need them.
@@ -91,7 +93,11 @@ pub fn run(
         plan.steps.iter().partition(|step| is_file(step));
     for step in steps {
         watch(step);
-        report.steps.push(attempt(&mut store, step, &begun));
+        let held = waits.as_ref().filter(|_| concerns_boot(step, store.ledger));
+        report.steps.push(match held {
+            Some(why) => StepReport { subject: step.subject(), outcome: StepOutcome::failed(why) },
+            None => attempt(&mut store, step, &begun),
+        });
     }
     let faults = guard.and_then(|guard| {
         let found = begun.as_ref().ok()?;

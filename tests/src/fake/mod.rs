@@ -208,10 +208,17 @@ impl Reader for LiveReader {
     fn exists(&self, path: &str) -> Result<bool, ReadError> {
         self.inner.exists(path)
     }
+    /// A lock is held where its file says so.
+    fn is_locked(&self, path: &str) -> Result<bool, ReadError> {
+        Ok(self.inner.read(path)? == LOCKED.as_bytes())
+    }
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
         self.inner.config(address)
     }
 }
+
+/// Content of a file on which another process holds a lock.
+pub const LOCKED: &str = "locked\n";
 
 /// Writes a directory as if it were the running machine.
 pub struct FakeWriter {

@@ -11,6 +11,7 @@ mod kill;
 mod meddling;
 mod namespace;
 mod nic;
+mod packages;
 mod places;
 mod properties;
 mod reverting;

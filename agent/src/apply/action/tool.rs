@@ -3,7 +3,7 @@
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file};
 use crate::boot::whole::is_whole;
 use crate::host::child::STANDARD;
-use crate::host::{HostKind, ToolEnd, ToolOutput};
+use crate::host::{HostKind, ToolEnd, ToolOutput, package_lock};
 use crate::ledger::{Author, FileState, Generator, Ledger, Sha, UndoTool, Unfinished};
 use crate::plan::{Action, WayBack};
 
@@ -56,7 +56,8 @@ impl Operation for RunTool<'_> {
         }
     }
 
-    /// Refuses a tool that an image lacks before anything is written; on a running host the plan has looked.
+    /// Refuses a tool before anything is written: one that an image lacks (on a running host the plan has looked), and any
+    /// while a package manager runs.
     fn record(
         &self,
         store: &mut Store,
@@ -64,6 +65,7 @@ impl Operation for RunTool<'_> {
         _task: Task,
         _first: bool,
     ) -> Result<(), StepError> {
+        wait_for_packages(store)?;
         let Some(program) = self.argv.first().filter(|name| !name.contains('/')) else {
             return Ok(());
         };
@@ -158,6 +160,14 @@ fn save_touched(
     Ok(())
 }
 
+/// Refuses tools while a package manager runs: all of them make boot entries or what these load, and so does it.
+pub(crate) fn wait_for_packages(store: &Store) -> Result<(), StepError> {
+    match package_lock::held(store.reader) {
+        Some(lock) => Err(StepError::PackageManager { lock }),
+        None => Ok(()),
+    }
+}
+
 /// Runs a tool, and notes what it left in the files that it may rewrite, whatever came of it. Later contents are another
 /// program's work.
 fn run_touching(
@@ -166,6 +176,7 @@ fn run_touching(
     limit_s: u32,
     touches: &[String],
 ) -> Result<(), StepError> {
+    wait_for_packages(store)?;
     let ended = run(store, argv, limit_s);
     for path in touches {
         // One that cannot be read is not taken for the tool's work.

@@ -5,10 +5,11 @@ use super::owed::Owed;
 use super::tuned::Tuned;
 use super::wanted_edit::needed;
 use super::{
-    Backend, Context, NAME, Observed, Steps, arch, block, entry_before, length, owned,
-    package_lock, soundness, states,
+    Backend, Context, NAME, Observed, Obstacle, Steps, arch, block, entry_before, length, owned,
+    soundness, states,
 };
 use crate::desired::DesiredCmdline;
+use crate::host::package_lock;
 use crate::plan::{Change, KindPlan};
 
 /// Reasons for a change.
@@ -34,8 +35,11 @@ pub fn plan(context: &Context, due: &Due<'_>, backend: &Backend, section: &mut K
     if !due.owed.is_due() && is_broken() {
         return;
     }
-    if let Some(obstacle) = package_lock::obstacle(context.reader) {
-        return block(section, obstacle);
+    if let Some(lock) = package_lock::held(context.reader) {
+        let remedy =
+            "wait until it is done; the daemon then makes the change, and so does `bedplate apply`";
+        let reason = package_lock::reason(lock);
+        return block(section, Obstacle { reason, remedy: remedy.into() });
     }
     // What a kernel default already satisfies is not written: the plan must not do what it does not show.
     let steps = needed(wanted, arch(context.facts), context, due.comparison)

@@ -32,7 +32,6 @@ mod once;
 mod ostree;
 mod owed;
 mod owned;
-mod package_lock;
 mod paths;
 mod repair;
 mod resolve;

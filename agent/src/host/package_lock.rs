@@ -1,8 +1,7 @@
 //! Package managers that run now. They make boot entries in several steps, and an entry that is read or made again in
 //! between may lack its initrd.
 
-use super::Obstacle;
-use crate::host::{HostKind, Reader};
+use super::{HostKind, Reader};
 
 /// Files that package managers lock while they change the system: apt and dpkg, rpm in its old and its new place.
 const LOCKS: [&str; 4] = [
@@ -16,21 +15,18 @@ const ZYPP: &str = "/run/zypp.pid";
 /// Beginnings of the names of programs that use libzypp, which calls their process Zypp-main.
 const ZYPP_PROGRAMS: [&str; 4] = ["zypp", "packagekitd", "y2base", "ruby"];
 
-/// Why boot entries are left alone now; a lock that cannot be looked at holds nobody up.
-pub fn obstacle(reader: &dyn Reader) -> Option<Obstacle> {
+/// The lock that a package manager holds now, by its path; one that cannot be looked at holds nobody up.
+pub fn held(reader: &dyn Reader) -> Option<&'static str> {
     if reader.kind() != HostKind::Live {
         return None;
     }
     let locked = LOCKS.into_iter().find(|path| reader.is_locked(path) == Ok(true));
-    let lock = locked.or_else(|| zypp_runs(reader).then_some(ZYPP))?;
-    Some(Obstacle {
-        reason: format!(
-            "a package manager is running (it holds {lock}): boot entries change until it is done"
-        ),
-        remedy:
-            "wait until it is done; the daemon then makes the change, and so does `bedplate apply`"
-                .into(),
-    })
+    locked.or_else(|| zypp_runs(reader).then_some(ZYPP))
+}
+
+/// For people.
+pub fn reason(lock: &str) -> String {
+    format!("a package manager is running (it holds {lock}): boot entries change until it is done")
 }
 
 fn zypp_runs(reader: &dyn Reader) -> bool {
@@ -91,15 +87,15 @@ mod tests {
 
     /// A lock belongs to a process, and only another one sees it: flock(1) of util-linux takes none of this sort.
     #[test]
-    fn running_package_manager_holds_entries_up() {
+    fn running_package_manager_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         let live = Live(DirReader::image(root).unwrap());
-        assert!(obstacle(&live).is_none(), "no package manager at all");
+        assert!(held(&live).is_none(), "no package manager at all");
         let lock = root.join("var/lib/dpkg/lock-frontend");
         std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
         std::fs::write(&lock, "").unwrap();
-        assert!(obstacle(&live).is_none(), "not locked");
+        assert!(held(&live).is_none(), "not locked");
         let script = "import fcntl, sys\nf = open(sys.argv[1], 'r+')\nfcntl.lockf(f, fcntl.LOCK_EX)\n\
                       print('locked', flush=True)\nsys.stdin.read()";
         let mut holder = std::process::Command::new("python3")
@@ -112,17 +108,17 @@ mod tests {
         let mut line = String::new();
         let output = holder.stdout.take().unwrap();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
-        let found = obstacle(&live).map(|obstacle| obstacle.reason);
+        let found = held(&live);
         drop(holder.stdin.take());
         holder.wait().unwrap();
-        assert!(found.is_some_and(|reason| reason.contains("lock-frontend")));
-        assert!(obstacle(&live).is_none(), "released");
+        assert_eq!(found, Some("/var/lib/dpkg/lock-frontend"));
+        assert!(held(&live).is_none(), "released");
         std::fs::create_dir_all(root.join("run")).unwrap();
         std::fs::create_dir_all(root.join("proc/41")).unwrap();
         std::fs::write(root.join("run/zypp.pid"), "41\n").unwrap();
         std::fs::write(root.join("proc/41/comm"), "sshd\n").unwrap();
-        assert!(obstacle(&live).is_none(), "another program has the number now");
+        assert!(held(&live).is_none(), "another program has the number now");
         std::fs::write(root.join("proc/41/comm"), "Zypp-main\n").unwrap();
-        assert!(obstacle(&live).is_some());
+        assert!(held(&live).is_some());
     }
 }
