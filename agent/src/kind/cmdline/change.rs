@@ -5,8 +5,8 @@ use super::owed::Owed;
 use super::tuned::Tuned;
 use super::wanted_edit::needed;
 use super::{
-    Backend, Context, NAME, Observed, Obstacle, Steps, arch, block, entry_before, length, owned,
-    soundness, states,
+    Backend, Context, NAME, Observed, Obstacle, Steps, arch, block, entry_before, length,
+    only_in_entry, owned, soundness, states,
 };
 use crate::desired::DesiredCmdline;
 use crate::host::package_lock;
@@ -46,7 +46,10 @@ pub fn plan(context: &Context, due: &Due<'_>, backend: &Backend, section: &mut K
         .and_then(|edit| {
             due.tuned.map_or(Ok(()), |tuned| tuned.check(&edit, context))?;
             length::check_changed(context, &edit, due.observed)?;
-            (backend.steps)(context, &edit)
+            let steps = (backend.steps)(context, &edit)?;
+            only_in_entry::check_menu(context, due.observed, &edit)?;
+            section.notes.extend(only_in_entry::note(context, due.observed, &edit));
+            Ok(steps)
         })
         .and_then(|steps| match due.lost {
             Some(lost) => lost.complete(context, steps),

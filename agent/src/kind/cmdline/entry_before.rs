@@ -2,15 +2,14 @@
 //! bedplate edits: the check afterwards compares all of it.
 
 use super::boot_entry::{self, BootEntry};
+use super::only_in_entry::{self, OF_THE_ENTRY, has};
 use super::root_device::{self, SameRoot};
 use super::{Context, Observed, Steps, arch, soundness, wanted_edit};
 use crate::cmdline::{CommandLine, Token};
-use crate::facts::Facts;
+use crate::facts::{BootLoader, Facts};
 use crate::host::{Reader, Reading};
 use crate::plan::{Action, Check, EntryBefore};
 
-/// Arguments that differ between entries by nature: the image, and the deployment of ostree.
-pub const OF_THE_ENTRY: [&str; 3] = ["boot_image", "initrd", "ostree"];
 /// Arguments that find or mount the root file system, which generators add to what is configured.
 const OF_THE_ROOT: [&str; 6] = ["rootflags", "rootfstype", "ro", "rw", "cryptdevice", "cryptkey"];
 
@@ -32,6 +31,11 @@ fn read(context: &Context, observed: &Observed) -> Option<EntryBefore> {
     let wanted = &context.desired.cmdline;
     let edit = wanted_edit::edit(wanted, arch(context.facts), context).ok()?;
     let target = edit.apply(&entry.line).ok()?;
+    // Only grub-mkconfig is known to leave out what was taken from the configuration.
+    let keeps_all = !matches!(
+        context.facts.boot,
+        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse
+    );
     let stays = |token: &&Token| {
         let name = token.folded_name();
         let is_configured = match configured {
@@ -41,7 +45,7 @@ fn read(context: &Context, observed: &Observed) -> Option<EntryBefore> {
         };
         name != "root"
             && !OF_THE_ENTRY.contains(&name.as_str())
-            && (is_configured || is_of_the_root(&name))
+            && (is_configured || keeps_all || is_of_the_root(token))
             && has(&target, token)
     };
     Some(EntryBefore {
@@ -51,14 +55,9 @@ fn read(context: &Context, observed: &Observed) -> Option<EntryBefore> {
     })
 }
 
-/// Whether an argument of this name finds or mounts the root file system.
-pub fn is_of_the_root(name: &str) -> bool {
-    OF_THE_ROOT.contains(&name) || name.starts_with("rd.")
-}
-
-/// Whether a line has an argument that is the same to the kernel.
-pub fn has(line: &CommandLine, token: &Token) -> bool {
-    line.tokens().any(|other| other.same_for_kernel(token))
+/// Whether an argument finds or mounts the root file system.
+pub fn is_of_the_root(token: &Token) -> bool {
+    OF_THE_ROOT.contains(&token.folded_name().as_str()) || only_in_entry::is_needed(token)
 }
 
 /// Whether an entry loads an initrd, or holds one.

@@ -5,7 +5,7 @@ mod made;
 
 use super::bls::{EntryFile, entry_files};
 use super::files::{self, raw, readable, replace, verify};
-use super::{Context, Observed, Obstacle, Steps, chosen};
+use super::{Context, Observed, Obstacle, Steps, chosen, only_in_entry};
 use crate::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
 use crate::boot::{kernel_cmdline, uki, version};
 use crate::cmdline::{CommandLine, Edit};
@@ -13,7 +13,8 @@ use crate::facts::{BootLoader, Facts};
 use crate::host::{Reader, Reading, Reason};
 use crate::plan::{Action, WayBack};
 
-const CMDLINE: &str = "/etc/kernel/cmdline";
+/// The line that kernel-install makes entries from.
+pub const CMDLINE: &str = "/etc/kernel/cmdline";
 const VENDOR_CMDLINE: &str = "/usr/lib/kernel/cmdline";
 /// Where $BOOT may be mounted (Boot Loader Specification; bootctl looks in the same order).
 const BOOT_MOUNTS: [&str; 3] = ["/efi", "/boot", "/boot/efi"];
@@ -144,6 +145,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         .map_err(|error| files::cannot(CMDLINE, &error))?;
     let next = observe(context.reader, context.facts).next;
     keeps_root(&next, &edited)?;
+    only_in_entry::check_kernel_install(&next, &CommandLine::parse(edited.trim_end()), edit)?;
     let mut actions: Vec<Action> =
         replace(CMDLINE, old.as_deref(), Some(&edited)).into_iter().collect();
     // A kernel without an entry gets none: it would be the new default.

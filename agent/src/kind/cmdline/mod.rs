@@ -29,6 +29,7 @@ mod next_drivers;
 mod next_kernel;
 mod no_iommu;
 mod once;
+mod only_in_entry;
 mod ostree;
 mod owed;
 mod owned;

@@ -2,7 +2,8 @@
 //! and is still configured, its root and its initrd must be there afterwards.
 
 use super::boot_entry::{self, BootEntry};
-use super::entry_before::{self, OF_THE_ENTRY, is_of_the_root};
+use super::entry_before::{self, is_of_the_root};
+use super::only_in_entry::{OF_THE_ENTRY, has};
 use super::{backend, next_kernel, root_device, soundness};
 use crate::cmdline::{CommandLine, Token};
 use crate::facts::Facts;
@@ -62,8 +63,8 @@ fn kept(reader: &dyn Reader, facts: &Facts, entry: &BootEntry, owned: &[String])
     let owned = CommandLine::parse(&owned.join(" "));
     let stays = |token: &&Token| {
         let name = token.folded_name();
-        let is_configured = configured.is_some_and(|line| entry_before::has(line, token));
-        let is_needed = is_of_the_root(&name) && !entry_before::has(&owned, token);
+        let is_configured = configured.is_some_and(|line| has(line, token));
+        let is_needed = is_of_the_root(token) && !has(&owned, token);
         name != "root" && !OF_THE_ENTRY.contains(&name.as_str()) && (is_configured || is_needed)
     };
     EntryBefore {
