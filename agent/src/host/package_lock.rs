@@ -12,8 +12,9 @@ const LOCKS: [&str; 4] = [
 ];
 /// libzypp writes the number of its process here, and leaves the file behind when it is killed.
 const ZYPP: &str = "/run/zypp.pid";
-/// Beginnings of the names of programs that use libzypp, which calls their process Zypp-main.
-const ZYPP_PROGRAMS: [&str; 4] = ["zypp", "packagekitd", "y2base", "ruby"];
+/// Beginnings of the names of programs that use libzypp. YaST is a Ruby program, of which there are others; libzypp calls its
+/// process Zypp-main, like all.
+const ZYPP_PROGRAMS: [&str; 3] = ["zypp", "packagekitd", "y2base"];
 
 /// The lock that a package manager holds now, by its path; one that cannot be looked at holds nobody up.
 pub fn held(reader: &dyn Reader) -> Option<&'static str> {
@@ -116,8 +117,10 @@ mod tests {
         std::fs::create_dir_all(root.join("run")).unwrap();
         std::fs::create_dir_all(root.join("proc/41")).unwrap();
         std::fs::write(root.join("run/zypp.pid"), "41\n").unwrap();
-        std::fs::write(root.join("proc/41/comm"), "sshd\n").unwrap();
-        assert!(held(&live).is_none(), "another program has the number now");
+        for other in ["sshd\n", "ruby3.2\n", "ruby-mine\n"] {
+            std::fs::write(root.join("proc/41/comm"), other).unwrap();
+            assert!(held(&live).is_none(), "another program has the number now: {other}");
+        }
         std::fs::write(root.join("proc/41/comm"), "Zypp-main\n").unwrap();
         assert!(held(&live).is_some());
     }
