@@ -137,7 +137,10 @@ fn grub_cfg(bytes: &[u8]) {
     let text = text(bytes);
     let _ = grub_cfg::entries(&text, &GrubFiles::default());
     let entry = [BlsEntry::parse("one.conf", "title One\nlinux /vmlinuz\noptions ro\n")];
-    let around = GrubFiles { grubenv: None, files: &["custom.cfg"], bls: &entry };
+    // The same text beside it, as far as it reads that.
+    let texts = [("custom.cfg".to_owned(), text.clone())];
+    let around =
+        GrubFiles { files: &["custom.cfg"], texts: &texts, bls: &entry, ..GrubFiles::default() };
     let _ = grub_cfg::default_entry(&text, &around);
 }
 

@@ -147,6 +147,12 @@ impl BlsEntry {
         words.filter(|word| !word.starts_with('$')).collect()
     }
 
+    /// `grub_users` with its variables filled in; one that `lookup` does not know stays.
+    pub(super) fn grub_users(&self, lookup: &dyn Fn(&str) -> Option<String>) -> String {
+        let users = self.field("grub_users").unwrap_or_default();
+        expand(users, lookup).unwrap_or_default()
+    }
+
     /// `options` lines, as written.
     pub fn options(&self) -> Vec<&str> {
         self.all("options").map(|field| &self.text[field.value.clone()]).collect()

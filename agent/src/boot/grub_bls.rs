@@ -36,7 +36,7 @@ mod tests {
     fn value(cfg: &str, env: &str) -> Result<Option<String>, NotUnderstood> {
         let env = Grubenv::parse(&format!("{:#<1024}", format!("# GRUB Environment Block\n{env}")));
         let env = env.expect("a block");
-        let around = GrubFiles { grubenv: Some(&env), files: &["grubenv"], bls: &[] };
+        let around = GrubFiles { grubenv: Some(&env), files: &["grubenv"], ..GrubFiles::default() };
         value_at_blscfg(cfg, &around, "kernelopts")
     }
 

@@ -37,8 +37,22 @@ pub struct Entry {
     pub initrds: Vec<String>,
     /// Where image and initrd are. Of entries from files: where those files are.
     pub device: Device,
+    /// Why the machine may wait at the menu for somebody; only looked for in the default entry.
+    pub waits: Vec<Wait>,
     /// Line in `grub.cfg` (the `linux` line, or `blscfg`).
     pub line: usize,
+}
+
+/// Why the menu does not boot the entry by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wait {
+    /// `timeout` is no number of seconds: the menu waits for a key for ever (`grub-core/normal/menu.c`).
+    Key,
+    /// `superusers` is set and the entry is not `--unrestricted`: GRUB asks for a password (`grub-core/normal/auth.c`).
+    Password,
+    /// Whether it asks depends on the machine.
+    PasswordUnknown,
 }
 
 impl Entry {
@@ -64,8 +78,28 @@ pub fn default_entry(cfg: &str, around: &GrubFiles<'_>) -> Result<Entry, NotUnde
             "which entry is the default depends on the machine",
         ));
     };
+    run.check_ended()?;
     let items = expand(&run.items, cfg, around)?;
-    descend(&run, &items, &spec, Vec::new(), Vec::new())
+    let mut chosen = descend(&run, &items, &spec, Vec::new(), Vec::new())?;
+    chosen.waits.extend(waits_for_key(&run.state));
+    Ok(chosen)
+}
+
+/// A timeout that never runs out. One that nobody sets is left to the operator who wrote such a menu.
+fn waits_for_key(state: &State) -> Option<Wait> {
+    let timeout = state.get("timeout").filter(|_| state.is_set("timeout"))?;
+    let is_number = timeout.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    (!is_number).then_some(Wait::Key)
+}
+
+/// Whether GRUB asks for a password at this line of the menu.
+fn waits_for_password(state: &State, restricted: Option<bool>) -> Option<Wait> {
+    match (restricted, state.get("superusers")) {
+        (Some(false), _) => None,
+        (_, Some(users)) if users.is_empty() => None,
+        (Some(true), Some(_)) => Some(Wait::Password),
+        _ => Some(Wait::PasswordUnknown),
+    }
 }
 
 /// Every entry of the menu and its submenus that loads a Linux kernel, in menu order.
@@ -100,6 +134,17 @@ impl Line<'_> {
         match self {
             Line::Item(item) => item.id.clone(),
             Line::Bls { entry, .. } => Some(entry.id().to_owned()),
+        }
+    }
+
+    /// Entries from files name their users in `grub_users`; without them nobody is kept out (`blscfg.c`).
+    fn restricted(&self) -> Option<bool> {
+        match self {
+            Line::Item(item) => item.restricted,
+            Line::Bls { entry, state, .. } => {
+                let users = entry.grub_users(&|name: &str| state.get(name));
+                if users.contains('$') { None } else { Some(!users.trim().is_empty()) }
+            }
         }
     }
 
@@ -156,16 +201,24 @@ fn descend(
     let line = pick(run.text, lines, &own)?;
     title.push(line.title().unwrap_or_default());
     id.push(line.id().unwrap_or_default());
-    if let Line::Item(Item { kind: ItemKind::Submenu(body), .. }) = line {
-        let mut inner = run.inner(run.state.for_submenu());
-        inner.commands(body)?;
+    let password = waits_for_password(&run.state, line.restricted());
+    let mut chosen = if let Line::Item(Item { kind: ItemKind::Submenu(body), .. }) = line {
+        let inner = run.inside(run.state.for_submenu(), body)?;
+        inner.check_ended()?;
         let lines = expand(&inner.items, run.text, run.around)?;
         // Without a rest nothing is chosen inside: `default` is not exported, so a submenu does not see it.
-        return descend(&inner, &lines, rest.unwrap_or_default(), title, id);
-    }
-    entry(run, line, title, id)?.ok_or_else(|| {
-        NotUnderstood::at(run.text, line.at(), "the default entry loads no Linux kernel")
-    })
+        descend(&inner, &lines, rest.unwrap_or_default(), title, id)?
+    } else {
+        let (entry, ended) = entry(run, line, title, id)?;
+        let entry = entry.ok_or_else(|| {
+            NotUnderstood::at(run.text, line.at(), "the default entry loads no Linux kernel")
+        })?;
+        ended.map_or(Ok(entry), Err)?
+    };
+    chosen.waits.extend(
+        password.filter(|wait| !chosen.waits.contains(wait)).into_iter().collect::<Vec<_>>(),
+    );
+    Ok(chosen)
 }
 
 /// Cuts a menu path at its first `>`; a doubled one is part of the name (`menu.c`, `menuentry_eq`).
@@ -238,21 +291,22 @@ fn pick<'a, 'b>(
     }
 }
 
+/// The entry, if it loads Linux, and the command in it that leaves it for something else.
 fn entry(
     run: &Run<'_>,
     line: &Line<'_>,
     title: Vec<String>,
     id: Vec<String>,
-) -> Result<Option<Entry>, NotUnderstood> {
+) -> Result<(Option<Entry>, Option<NotUnderstood>), NotUnderstood> {
     let item = match line {
         Line::Bls { entry, state, at, .. } => {
             let lookup = |name: &str| state.get(name);
             let boot = entry.grub_boot(&lookup)?;
-            let line = line_number(run.text, *at);
+            let line = run.line_number(*at);
             let bls::GrubBoot { image, cmdline, unresolved, initrds } = boot;
             let (others, variables) = (Vec::new(), BTreeMap::new());
             let device = Device::Own;
-            return Ok(Some(Entry {
+            let entry = Entry {
                 title,
                 id,
                 image,
@@ -262,19 +316,21 @@ fn entry(
                 unresolved,
                 initrds,
                 device,
+                waits: Vec::new(),
                 line,
-            }));
+            };
+            return Ok((Some(entry), None));
         }
         Line::Item(item) => item,
     };
-    let ItemKind::Entry(body) = &item.kind else { return Ok(None) };
-    let mut inner = run.inner(run.state.clone());
-    inner.commands(body)?;
+    let ItemKind::Entry(body) = &item.kind else { return Ok((None, None)) };
+    let mut inner = run.inside(run.state.clone(), body)?;
+    let ended = inner.check_ended().err();
     if let Some(doubtful) = inner.linux.iter().find(|linux| !linux.certain) {
         let why = "which kernel this entry loads depends on the machine";
         return Err(NotUnderstood::at(run.text, doubtful.at, why));
     }
-    Ok(inner.linux.pop().map(|linux| Entry {
+    let entry = inner.linux.pop().map(|linux| Entry {
         title,
         id,
         image: linux.image,
@@ -284,8 +340,10 @@ fn entry(
         unresolved: linux.unresolved,
         initrds: linux.initrds,
         device: linux.device,
-        line: line_number(run.text, linux.at),
-    }))
+        waits: Vec::new(),
+        line: run.line_number(linux.at),
+    });
+    Ok((entry, ended))
 }
 
 fn collect(
@@ -303,16 +361,11 @@ fn collect(
         };
         let (title, id) = (with(titles, line.title()), with(ids, line.id()));
         if let Line::Item(Item { kind: ItemKind::Submenu(body), .. }) = line {
-            let mut inner = run.inner(run.state.for_submenu());
-            inner.commands(body)?;
+            let inner = run.inside(run.state.for_submenu(), body)?;
             collect(&inner, &expand(&inner.items, run.text, run.around)?, &title, &id, all)?;
         } else {
-            all.extend(entry(run, line, title, id)?);
+            all.extend(entry(run, line, title, id)?.0);
         }
     }
     Ok(())
-}
-
-fn line_number(text: &str, offset: usize) -> usize {
-    text[..offset].matches('\n').count() + 1
 }

@@ -10,6 +10,8 @@ pub struct GrubFiles<'a> {
     pub grubenv: Option<&'a Grubenv>,
     /// Names of the files in the directory of `grub.cfg` (`custom.cfg` matters).
     pub files: &'a [&'a str],
+    /// Texts of those that the configuration may read, by name.
+    pub texts: &'a [(String, String)],
     /// Entries of /boot/loader/entries, in any order, for a configuration that calls `blscfg`.
     pub bls: &'a [BlsEntry],
 }
@@ -22,11 +24,32 @@ impl GrubFiles<'_> {
 
     /// Whether a file that a script asks for exists; known only in the directory of `grub.cfg`.
     pub(super) fn has_path(&self, path: &str) -> Option<bool> {
-        let (directory, name) = path.rsplit_once('/')?;
-        match directory {
-            "$prefix" | "$config_directory" if name == "grubenv" => Some(self.grubenv.is_some()),
-            "$prefix" | "$config_directory" => Some(!self.lacks(name)),
-            _ => None,
+        match beside(path)? {
+            "grubenv" => Some(self.grubenv.is_some()),
+            name => Some(!self.lacks(name)),
         }
     }
+
+    /// The text of a file in that directory.
+    pub(super) fn text_of(&self, path: &str) -> Option<&str> {
+        let name = beside(path)?;
+        self.texts.iter().find(|(own, _)| own == name).map(|(_, text)| text.as_str())
+    }
+}
+
+/// The name of a file in the directory of `grub.cfg`.
+fn beside(path: &str) -> Option<&str> {
+    let (directory, name) = path.rsplit_once('/')?;
+    matches!(directory, "$prefix" | "$config_directory").then_some(name)
+}
+
+/// Names among `names` of files that a configuration may read from its own directory, so that their texts are needed to
+/// follow it. `user.cfg` holds a password and nothing else (grub2-setpassword).
+pub fn read_by<'a>(cfg: &'a str, names: &'a [String]) -> impl Iterator<Item = &'a String> {
+    let is_read = move |name: &&String| {
+        name.ends_with(".cfg")
+            && !matches!(name.as_str(), "grub.cfg" | "user.cfg")
+            && cfg.contains(name.as_str())
+    };
+    names.iter().filter(is_read)
 }

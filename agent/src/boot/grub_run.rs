@@ -6,13 +6,14 @@
 mod call;
 mod linux;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::NotUnderstood;
 use super::grub_device::Device;
 use super::grub_files::GrubFiles;
-use super::grub_script::{Command, DEEPEST, Part, Word};
+use super::grub_script::{Command, DEEPEST, Function, Part, Word, parse_included};
 use super::grub_test::{Outcome, evaluate};
 use super::grub_vars::{Shown, State, Value};
 
@@ -23,6 +24,8 @@ pub(super) struct Item {
     /// `None`: only the machine knows.
     pub title: Value,
     pub id: Value,
+    /// Whether GRUB asks for a password before it, where `superusers` is set; `None`: only the machine knows.
+    pub restricted: Option<bool>,
     /// Whether it is there at all does not depend on the machine.
     pub certain: bool,
     pub at: usize,
@@ -30,8 +33,8 @@ pub(super) struct Item {
 
 #[derive(Debug, Clone)]
 pub(super) enum ItemKind {
-    Entry(Vec<Command>),
-    Submenu(Vec<Command>),
+    Entry(Rc<Vec<Command>>),
+    Submenu(Rc<Vec<Command>>),
     /// Where `blscfg` puts the entries of /boot/loader/entries; the variables as they are then.
     Bls(State),
 }
@@ -63,19 +66,25 @@ pub(super) struct Run<'a> {
     pub state: State,
     pub items: Vec<Item>,
     pub linux: Vec<Linux>,
-    pub functions: BTreeMap<String, Rc<Vec<Command>>>,
+    functions: Rc<BTreeMap<String, Rc<Function>>>,
     /// Functions that are being followed.
     running: Vec<String>,
     pub device: Device,
     certain: bool,
-    /// Bytes that may still be made of variables.
-    left: usize,
+    /// Where a command ran that leaves the entry for something else, and why that is not followed.
+    ended: Option<NotUnderstood>,
+    /// Work that may still be done, in bytes, by this run and those inside it.
+    left: Rc<Cell<usize>>,
     /// Functions around this one.
     depth: usize,
 }
 
 /// What a script may make of its variables in all, in bytes; those of distributions come to less than a hundredth.
 const MOST_WORK: usize = 64 << 20;
+/// Work that any command takes, in the same measure; sixty thousand are the most that are followed.
+const COST_OF_COMMAND: usize = 1 << 10;
+/// The same of a function, whose arguments are variables.
+const COST_OF_CALL: usize = 8 << 10;
 const TOO_MUCH: &str = "this script makes too much of its variables and functions to be followed";
 
 /// The longest value that is followed: what the kernel takes of a command line on any architecture.
@@ -89,33 +98,64 @@ impl<'a> Run<'a> {
             state,
             items: Vec::new(),
             linux: Vec::new(),
-            functions: BTreeMap::new(),
+            functions: Rc::default(),
             running: Vec::new(),
             device: Device::Own,
             certain: true,
-            left: MOST_WORK,
+            ended: None,
+            left: Rc::new(Cell::new(MOST_WORK)),
             depth: 0,
         }
     }
 
-    /// The run of an entry's or submenu's body: functions and device are those of the script around it.
-    pub fn inner(&self, state: State) -> Run<'a> {
-        Run {
-            functions: self.functions.clone(),
+    /// Runs an entry's or submenu's body: functions, device and remaining work are those of the script around it.
+    ///
+    /// # Errors
+    /// [`NotUnderstood`] where the body cannot be followed.
+    pub fn inside(&self, state: State, body: &[Command]) -> Result<Run<'a>, NotUnderstood> {
+        let mut inner = Run {
+            functions: Rc::clone(&self.functions),
             device: self.device.clone(),
+            left: Rc::clone(&self.left),
             ..Run::new(self.text, self.around, state)
-        }
+        };
+        // Copies count about an eighth of comparisons.
+        inner.spend(COST_OF_CALL + inner.state.bytes() / 8);
+        inner.commands(body)?;
+        Ok(inner)
+    }
+
+    /// The line of an offset, from 1; it is counted.
+    pub fn line_number(&self, offset: usize) -> usize {
+        self.spend(offset / 64);
+        self.text[..offset].matches('\n').count() + 1
+    }
+
+    /// Where a command leaves the entry for something that is not followed.
+    ///
+    /// # Errors
+    /// [`NotUnderstood`] with the command.
+    pub fn check_ended(&self) -> Result<(), NotUnderstood> {
+        self.ended.clone().map_or(Ok(()), Err)
     }
 
     /// Before something is done whose cost is the script's choice; the next command is not followed if that was too much.
-    fn spend(&mut self, bytes: usize) {
-        self.left = self.left.saturating_sub(bytes);
+    fn spend(&self, bytes: usize) {
+        self.left.set(self.left.get().saturating_sub(bytes));
+    }
+
+    /// The functions, to be changed: a copy where a script around this one has them as well.
+    fn own_functions(&mut self) -> &mut BTreeMap<String, Rc<Function>> {
+        if Rc::strong_count(&self.functions) > 1 {
+            self.spend(self.functions.len() * COST_OF_COMMAND / 8);
+        }
+        Rc::make_mut(&mut self.functions)
     }
 
     /// Before a command.
-    fn afford(&mut self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
+    fn afford(&self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
         self.spend(self.state.bytes_of(words));
-        let few = self.left > 0 && self.depth <= DEEPEST;
+        let few = self.left.get() > 0 && self.depth <= DEEPEST;
         few.then_some(()).ok_or_else(|| NotUnderstood::at(self.text, at, TOO_MUCH))
     }
 
@@ -129,11 +169,12 @@ impl<'a> Run<'a> {
     }
 
     fn command(&mut self, command: &Command) -> Result<Outcome, NotUnderstood> {
+        self.spend(COST_OF_COMMAND);
         match command {
-            Command::Simple { words, block, at } => self.simple(words, block.as_deref(), *at),
+            Command::Simple { words, block, at } => self.simple(words, block.as_ref(), *at),
             Command::If { arms, otherwise } => self.conditional(arms, otherwise),
             Command::Function { name, body } => {
-                self.functions.insert(name.clone(), Rc::clone(body));
+                self.own_functions().insert(name.clone(), Rc::clone(body));
                 Ok(Some(true))
             }
             Command::Loop { body, variable } => {
@@ -175,7 +216,7 @@ impl<'a> Run<'a> {
     fn simple(
         &mut self,
         words: &[Word],
-        block: Option<&[Command]>,
+        block: Option<&Rc<Vec<Command>>>,
         at: usize,
     ) -> Result<Outcome, NotUnderstood> {
         self.afford(words, at)?;
@@ -207,11 +248,11 @@ impl<'a> Run<'a> {
             "true" => return Ok(Some(true)),
             "false" => return Ok(Some(false)),
             "menuentry" | "submenu" => {
-                self.menu(name == "submenu", arguments, block.unwrap_or_default(), at)
+                self.menu(name == "submenu", arguments, block.cloned().unwrap_or_default(), at)
             }
             "blscfg" | "bls_import" => {
                 self.spend(self.state.bytes());
-                self.push(ItemKind::Bls(self.state.clone()), None, None, at);
+                self.push(ItemKind::Bls(self.state.clone()), None, None, None, at);
             }
             "linux" | "linuxefi" | "linux16" => self.load(&words[1..], at),
             "initrd" | "initrdefi" | "initrd16" => self.load_initrds(&words[1..]),
@@ -220,11 +261,12 @@ impl<'a> Run<'a> {
                 return Ok(None);
             }
             "source" | "configfile" | "." | "normal" | "extract_entries_source" => {
-                self.sourced(words, at)?
+                self.sourced(name, words, at)?
             }
             name if self.functions.contains_key(name) => {
                 return self.call(name, &words[1..]);
             }
+            name if self.ends(name, &known, at) => return Ok(None),
             name if name.contains('=') => self.assign(words.first()),
             _ => {
                 self.forget_set(&known);
@@ -304,9 +346,26 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn menu(&mut self, submenu: bool, arguments: &[Value], body: &[Command], at: usize) {
+    /// Notes a command that leaves the entry or takes its kernel away; whether it is one.
+    fn ends(&mut self, name: &str, arguments: &[impl AsRef<str>], at: usize) -> bool {
+        let has = |word: &str| arguments.iter().any(|argument| argument.as_ref() == word);
+        let ends = match name {
+            "exit" | "normal_exit" | "halt" | "poweroff" | "reboot" | "chainloader" => true,
+            "fwsetup" => !has("--is-supported"),
+            "rmmod" => arguments.iter().any(|module| module.as_ref().starts_with("linux")),
+            _ => false,
+        };
+        if ends && self.ended.is_none() {
+            let why = format!("`{name}` runs here, and what boots then is not known");
+            self.ended = Some(NotUnderstood::at(self.text, at, why));
+        }
+        ends
+    }
+
+    fn menu(&mut self, submenu: bool, arguments: &[Value], body: Rc<Vec<Command>>, at: usize) {
         let mut title = None;
         let mut id: Option<Value> = None;
+        let restricted = is_restricted(arguments);
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_deref() {
@@ -323,17 +382,23 @@ impl<'a> Run<'a> {
         let title = title.flatten();
         // Without an id the title is the id (`grub-core/commands/menuentry.c`).
         let id = id.unwrap_or_else(|| title.clone());
-        let body = body.to_vec();
         let kind = if submenu { ItemKind::Submenu(body) } else { ItemKind::Entry(body) };
-        self.push(kind, title, id, at);
+        self.push(kind, title, id, restricted, at);
     }
 
-    fn push(&mut self, kind: ItemKind, title: Value, id: Value, at: usize) {
-        self.items.push(Item { kind, title, id, certain: self.certain, at });
+    fn push(
+        &mut self,
+        kind: ItemKind,
+        title: Value,
+        id: Value,
+        restricted: Option<bool>,
+        at: usize,
+    ) {
+        self.items.push(Item { kind, title, id, restricted, certain: self.certain, at });
     }
 
-    /// Other files: their absence is known from the surroundings, their content is not followed.
-    fn sourced(&mut self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
+    /// Other files: followed where the surroundings have them, and passed over where they are known not to be there.
+    fn sourced(&mut self, command: &str, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
         let path =
             self.state.expand(words.get(1..).unwrap_or_default()).pop().map(|word| word.shown);
         let path = path.unwrap_or_default();
@@ -345,11 +410,46 @@ impl<'a> Run<'a> {
                 self.state.set("GRUB2_PASSWORD", None);
                 Ok(())
             }
-            _ => Err(NotUnderstood::at(
-                self.text,
-                at,
-                "another file is read here, which may change the menu",
-            )),
+            _ => {
+                // Others begin a menu of their own.
+                let adds = matches!(command, "source" | ".");
+                let text = self.around.text_of(&path).filter(|_| adds).ok_or_else(|| {
+                    let why = "another file is read here, which may change the menu";
+                    NotUnderstood::at(self.text, at, why)
+                })?;
+                self.include(&path, text, at)
+            }
         }
+    }
+
+    /// Follows another file as if it stood here.
+    fn include(&mut self, path: &str, text: &str, at: usize) -> Result<(), NotUnderstood> {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let around = self.text;
+        let cannot = |error: &dyn std::fmt::Display| {
+            NotUnderstood::at(around, at, format!("{name}, which is read here: {error}"))
+        };
+        self.spend(text.len().saturating_mul(8));
+        self.afford(&[], at)?;
+        let commands = parse_included(text, at).map_err(|error| cannot(&error))?;
+        self.depth += 1;
+        let outcome = self.commands(&commands).map_err(|error| cannot(&error.why));
+        self.depth -= 1;
+        outcome.map(|_| ())
+    }
+}
+
+/// Whether only users with a password may start an entry: all may with `--unrestricted`, unless `--users` names some
+/// (`grub-core/commands/menuentry.c`).
+fn is_restricted(arguments: &[Value]) -> Option<bool> {
+    let has = |option: &str| {
+        arguments.iter().flatten().any(|word| {
+            word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        })
+    };
+    match (has("--users"), has("--unrestricted")) {
+        (true, _) => Some(true),
+        (false, true) => Some(false),
+        (false, false) => arguments.iter().all(Option::is_some).then_some(true),
     }
 }

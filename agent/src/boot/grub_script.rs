@@ -35,13 +35,46 @@ pub(super) struct Word {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
     /// Words, and a block where one is given (`menuentry … { … }`).
-    Simple { words: Vec<Word>, block: Option<Vec<Command>>, at: usize },
+    Simple { words: Vec<Word>, block: Option<Rc<Vec<Command>>>, at: usize },
     /// `if`/`elif` conditions with their bodies, and the `else` body.
     If { arms: Vec<(Vec<Command>, Vec<Command>)>, otherwise: Vec<Command> },
     /// A function definition.
-    Function { name: String, body: Rc<Vec<Command>> },
+    Function { name: String, body: Rc<Function> },
     /// `while`, `until`, `for`: run an unknown number of times.
     Loop { body: Vec<Command>, variable: Option<String> },
+}
+
+/// The body of a function.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Function {
+    pub commands: Vec<Command>,
+    /// Whether it may end or count its arguments in a way that is not followed.
+    pub leaves_early: bool,
+}
+
+impl Function {
+    fn new(commands: Vec<Command>) -> Function {
+        let leaves_early = leaves_early(&commands);
+        Function { commands, leaves_early }
+    }
+}
+
+fn leaves_early(commands: &[Command]) -> bool {
+    const LEAVE: [&str; 5] = ["return", "break", "continue", "shift", "setparams"];
+    commands.iter().any(|command| match command {
+        Command::Simple { words, .. } => {
+            words.first().is_some_and(|word| match word.parts.as_slice() {
+                [Part::Text(name)] => LEAVE.contains(&name.as_str()),
+                _ => false,
+            })
+        }
+        Command::If { arms, otherwise } => {
+            arms.iter().any(|(condition, body)| leaves_early(condition) || leaves_early(body))
+                || leaves_early(otherwise)
+        }
+        Command::Loop { body, .. } => leaves_early(body),
+        Command::Function { .. } => false,
+    })
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +93,19 @@ enum Token {
 /// # Errors
 /// [`NotUnderstood`] at the first place that is not followed.
 pub(super) fn parse(text: &str) -> Result<Vec<Command>, NotUnderstood> {
-    let mut parser = Parser { text, tokens: tokens(text)?, next: 0, depth: 0 };
+    parse_for(text, None)
+}
+
+/// Parses a script that another one reads; the place of its commands is that of the command there.
+///
+/// # Errors
+/// [`NotUnderstood`] at the first place of `text` that is not followed.
+pub(super) fn parse_included(text: &str, at: usize) -> Result<Vec<Command>, NotUnderstood> {
+    parse_for(text, Some(at))
+}
+
+fn parse_for(text: &str, place: Option<usize>) -> Result<Vec<Command>, NotUnderstood> {
+    let mut parser = Parser { text, tokens: tokens(text)?, next: 0, depth: 0, place };
     let commands = parser.commands(&[])?;
     match parser.peek() {
         None => Ok(commands),
@@ -95,6 +140,8 @@ struct Parser<'a> {
     next: usize,
     /// Blocks that are open here.
     depth: usize,
+    /// The place of all commands, where it is one of another text.
+    place: Option<usize>,
 }
 
 impl Parser<'_> {
@@ -180,7 +227,7 @@ impl Parser<'_> {
                 let name = name.ok_or_else(|| self.confused(at, "this function has no name"))?;
                 self.next += 1;
                 self.skip_ends();
-                Ok(Command::Function { name, body: Rc::new(self.block(at)?) })
+                Ok(Command::Function { name, body: Rc::new(Function::new(self.block(at)?)) })
             }
             Some("case" | "select" | "then" | "else" | "elif" | "fi" | "do" | "done" | "esac") => {
                 Err(self.confused(at, "this construct is not followed"))
@@ -240,8 +287,9 @@ impl Parser<'_> {
         Ok(body)
     }
 
-    fn simple(&mut self, at: usize) -> Result<Command, NotUnderstood> {
+    fn simple(&mut self, here: usize) -> Result<Command, NotUnderstood> {
         let mut words = Vec::new();
+        let at = self.place.unwrap_or(here);
         loop {
             match self.peek() {
                 Some((_, Token::Word(word))) => {
@@ -249,7 +297,7 @@ impl Parser<'_> {
                     self.next += 1;
                 }
                 Some((_, Token::Open)) => {
-                    let block = Some(self.block(at)?);
+                    let block = Some(Rc::new(self.block(here)?));
                     return Ok(Command::Simple { words, block, at });
                 }
                 Some((at, Token::Other(operator))) => {

@@ -68,6 +68,11 @@ impl State {
         }
     }
 
+    /// Whether a script may have set or unset the variable.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.variables.contains_key(name)
+    }
+
     pub fn set(&mut self, name: &str, value: Value) {
         self.choices.remove(name);
         self.variables.insert(name.to_owned(), value);

@@ -5,14 +5,15 @@ use std::rc::Rc;
 use super::super::NotUnderstood;
 use super::super::grub_script::{Command, Part, Word};
 use super::super::grub_test::Outcome;
-use super::Run;
+use super::{COST_OF_CALL, COST_OF_COMMAND, Run};
 
 impl Run<'_> {
     /// A function, with its arguments (`grub_script_function_call`).
     pub(super) fn call(&mut self, name: &str, words: &[Word]) -> Result<Outcome, NotUnderstood> {
+        self.spend(COST_OF_CALL);
         let body = Rc::clone(&self.functions[name]);
-        if self.running.iter().any(|running| running == name) || leaves_early(&body) {
-            self.forget_assigned(&body)?;
+        if self.running.iter().any(|running| running == name) || body.leaves_early {
+            self.forget_assigned(&body.commands)?;
             return Ok(None);
         }
         let splits = |word: &Word| {
@@ -25,7 +26,7 @@ impl Run<'_> {
         let before = self.state.enter(&arguments, split);
         self.running.push(name.to_owned());
         self.depth += 1;
-        let outcome = self.commands(&body);
+        let outcome = self.commands(&body.commands);
         self.depth -= 1;
         self.running.pop();
         self.state.leave(before);
@@ -35,6 +36,7 @@ impl Run<'_> {
     /// Forgets what commands set that run with unknown arguments or an unknown number of times.
     pub(super) fn forget_assigned(&mut self, commands: &[Command]) -> Result<(), NotUnderstood> {
         for command in commands {
+            self.spend(COST_OF_COMMAND);
             match command {
                 Command::Simple { words, at, .. } => self.forget_by(words, *at)?,
                 Command::If { arms, otherwise } => {
@@ -80,37 +82,19 @@ impl Run<'_> {
                 self.state.set(assignment.split('=').next().unwrap_or_default(), None);
                 Ok(())
             }
+            name if self.ends(name, &words[1..].iter().map(text).collect::<Vec<_>>(), at) => Ok(()),
             name => match self.functions.get(name).cloned() {
                 // GRUB would recurse for ever as well; the name is taken away so that this ends.
                 Some(body) => {
-                    let own = self.functions.remove_entry(name);
+                    let own = self.own_functions().remove_entry(name);
                     self.depth += 1;
-                    let done = self.forget_assigned(&body);
+                    let done = self.forget_assigned(&body.commands);
                     self.depth -= 1;
-                    self.functions.extend(own);
+                    self.own_functions().extend(own);
                     done
                 }
                 None => Ok(()),
             },
         }
     }
-}
-
-/// Whether a function may end or count its arguments in a way that is not followed.
-fn leaves_early(commands: &[Command]) -> bool {
-    const LEAVE: [&str; 5] = ["return", "break", "continue", "shift", "setparams"];
-    commands.iter().any(|command| match command {
-        Command::Simple { words, .. } => {
-            words.first().is_some_and(|word| match word.parts.as_slice() {
-                [Part::Text(name)] => LEAVE.contains(&name.as_str()),
-                _ => false,
-            })
-        }
-        Command::If { arms, otherwise } => {
-            arms.iter().any(|(condition, body)| leaves_early(condition) || leaves_early(body))
-                || leaves_early(otherwise)
-        }
-        Command::Loop { body, .. } => leaves_early(body),
-        Command::Function { .. } => false,
-    })
 }

@@ -2,6 +2,9 @@
 
 use super::{NotUnderstood, Part, Token, Word};
 
+/// Words and separators of one script that are followed. A menu of two hundred kernels has about forty thousand.
+const MOST_TOKENS: usize = 200_000;
+
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, NotUnderstood> {
     let mut all = Vec::new();
     let mut at = 0;
@@ -34,6 +37,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, NotUnderstood> {
                 (Token::Word(word), end)
             }
         };
+        if all.len() >= MOST_TOKENS {
+            let why = "this script has too many words to be followed";
+            return Err(NotUnderstood::at(text, at, why));
+        }
         all.push((at, token));
         at = next;
     }

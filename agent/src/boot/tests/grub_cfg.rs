@@ -2,7 +2,7 @@
 
 use super::super::NotUnderstood;
 use super::super::bls::BlsEntry;
-use super::super::grub_cfg::{Entry, default_entry, entries};
+use super::super::grub_cfg::{Entry, Wait, default_entry, entries};
 use super::super::grub_files::GrubFiles;
 use super::super::grubenv::Grubenv;
 
@@ -22,7 +22,7 @@ fn with(
     bls: &[BlsEntry],
 ) -> Result<Entry, NotUnderstood> {
     let grubenv = env(variables);
-    default_entry(cfg, &GrubFiles { grubenv: Some(&grubenv), files, bls })
+    default_entry(cfg, &GrubFiles { grubenv: Some(&grubenv), files, bls, ..GrubFiles::default() })
 }
 
 fn default(cfg: &str, variables: &str) -> Entry {
@@ -118,6 +118,7 @@ fn what_depends_on_the_machine_is_refused() {
     assert!(refused("next_entry=9\n").contains("depends on the machine"));
     assert!(refused("next_entry=6.1 kernel\n").contains("builds of GRUB differ"));
     assert!(refused("next_entry=010\n").contains("builds of GRUB differ"));
+    // Its text is not known here.
     let custom = with(DEBIAN, "", &["custom.cfg"], &[]).expect_err("another file");
     assert!(custom.why.contains("another file"));
     let line = DEBIAN.lines().nth(custom.line - 1).unwrap();
@@ -146,7 +147,7 @@ fn saved_entries_and_unresolved_variables() {
 #[test]
 fn every_entry_is_listed() {
     let grubenv = env("");
-    let around = GrubFiles { grubenv: Some(&grubenv), files: &[], bls: &[] };
+    let around = GrubFiles { grubenv: Some(&grubenv), ..GrubFiles::default() };
     let all = entries(DEBIAN, &around).expect("followed");
     let last: Vec<&str> =
         all.iter().map(|entry| entry.id.last().expect("an id").as_str()).collect();
@@ -320,6 +321,129 @@ fn what_would_take_too_much_is_refused() {
     ];
     for script in refused {
         let error = tiny(&script).expect_err(&script[..100]);
-        assert!(error.why.contains("too much"), "{error:?}");
+        assert!(error.why.contains("too m"), "{error:?}");
     }
+}
+
+/// The same of files with very many parts, for the default entry and for all of them together.
+#[test]
+fn very_many_parts_are_refused_soon() {
+    let numbered = |count: usize, text: &str| -> String {
+        (0..count).map(|at| text.replace('#', &at.to_string()) + "\n").collect()
+    };
+    let menu = "menuentry m# { linux /m# }";
+    let scripts = [
+        format!("{}{}", numbered(300_000, "function f# { true; }"), numbered(100_000, menu)),
+        format!(
+            "{}{}",
+            numbered(10_000, "function f# { true; }"),
+            numbered(10_000, "menuentry m# { function g { true; }; linux /m }")
+        ),
+        numbered(200_000, "if [ $root = a ]; then true; fi"),
+        numbered(20_000, "if [ $root = a ]; then set b#=1; fi"),
+        (0..60)
+            .rev()
+            .map(|at| format!("function f{at} {{ f{0}; f{0}; }}\n", at + 1))
+            .collect::<String>()
+            + "f0\n",
+        format!("#{}\n{}", "x".repeat(10 << 20), numbered(5_000, menu)),
+    ];
+    for script in scripts {
+        let start = std::time::Instant::now();
+        let (first, all) = (tiny(&script), entries(&script, &GrubFiles::default()));
+        assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
+        assert!(all.is_err() || script.starts_with('#'), "{}", &script[..100]);
+        for error in [first.err(), all.err()].into_iter().flatten() {
+            assert!(error.why.contains("too m"), "{error:?}");
+        }
+    }
+    let usual = numbered(
+        400,
+        "menuentry m# {\n\tinsmod gzio\n\tset root='hd0,gpt2'\n\tsearch --set=root -u a\n\tlinux /m# quiet\n\tinitrd /i#\n}",
+    );
+    assert_eq!(entries(&usual, &GrubFiles::default()).expect("followed").len(), 400);
+}
+
+fn with_custom(cfg: &str, custom: &str, variables: &str) -> Result<Entry, NotUnderstood> {
+    let (grubenv, texts) = (env(variables), [("custom.cfg".to_owned(), custom.to_owned())]);
+    let files = &["grubenv", "custom.cfg"];
+    default_entry(cfg, &GrubFiles { grubenv: Some(&grubenv), files, texts: &texts, bls: &[] })
+}
+
+#[test]
+fn custom_cfg_is_followed_where_it_is_read() {
+    let own = "menuentry 'Own' --id own { linux /own x }\n";
+    assert_eq!(with_custom(DEBIAN, own, "").expect("followed").id, ["gnulinux-simple-0a1b2c3d"]);
+    let chosen = with_custom(DEBIAN, own, "next_entry=own\n").expect("followed");
+    assert_eq!((chosen.image.as_str(), chosen.cmdline.as_str()), ("/own", "x"));
+    let line = DEBIAN.lines().nth(chosen.line - 1).expect("a line");
+    assert!(line.contains("custom.cfg"), "{line}");
+    let changed = with_custom(
+        DEBIAN,
+        "set default=own\n\n\n\n\nmenuentry Own --id own {\nlinux /own\n}\n",
+        "",
+    );
+    assert_eq!(changed.expect("followed").image, "/own");
+    let broken = with_custom(DEBIAN, "\n}\n", "").expect_err("closes nothing");
+    assert!(broken.why.contains("custom.cfg") && broken.why.contains("line 2"), "{broken}");
+    let itself = with_custom(DEBIAN, "source $prefix/custom.cfg\n", "").expect_err("for ever");
+    assert!(itself.why.contains("too much"), "{itself}");
+    let other =
+        with_custom(DEBIAN, "configfile $prefix/custom.cfg\n", "").expect_err("a menu of its own");
+    assert!(other.why.contains("another file"), "{other}");
+}
+
+#[test]
+fn menu_that_waits_for_somebody_says_so() {
+    let waits = |script: &str, options: &str| {
+        let entry = format!("{script}\nmenuentry a {options} {{ linux /a }}\n");
+        with(&entry, "", &[], &[]).expect("followed").waits
+    };
+    for timeout in ["-1", "''", "never"] {
+        assert_eq!(waits(&format!("set timeout={timeout}"), ""), [Wait::Key], "{timeout}");
+    }
+    for timeout in ["0", "5", "30"] {
+        assert_eq!(waits(&format!("set timeout={timeout}"), ""), []);
+    }
+    assert_eq!(waits("", ""), [], "left to the operator");
+    let set = "set superusers=root";
+    assert_eq!(waits(set, ""), [Wait::Password]);
+    assert_eq!(waits(set, "--unrestricted --users a"), [Wait::Password]);
+    assert_eq!(waits(set, "--class x --unrestricted"), []);
+    assert_eq!(waits("set superusers=", ""), []);
+    assert_eq!(waits("", "--users a"), [], "without superusers nobody is kept out");
+    let header =
+        "source $prefix/user.cfg\nif [ -n \"$GRUB2_PASSWORD\" ]; then set superusers=root; fi";
+    let stored = |options: &str| {
+        let menu = format!("{header}\nmenuentry a {options} {{ linux /a }}\n");
+        with(&menu, "", &["user.cfg"], &[]).expect("followed").waits
+    };
+    assert_eq!(stored("--unrestricted"), []);
+    assert_eq!(stored(""), [Wait::PasswordUnknown]);
+    let submenu = "export superusers\nset superusers=root\nsubmenu s { menuentry a --unrestricted { linux /a } }\n";
+    assert_eq!(with(submenu, "", &[], &[]).expect("followed").waits, [Wait::Password]);
+    let el9 = |users: &str| {
+        let text = format!("linux /vmlinuz\noptions ro\ngrub_users {users}\n");
+        let bls = [BlsEntry::parse("a.conf", &text)];
+        with("set superusers=root\nblscfg\n", "", &[], &bls).expect("followed").waits
+    };
+    assert_eq!(el9("$grub_users"), []);
+    assert_eq!(el9("root"), [Wait::Password]);
+}
+
+#[test]
+fn entry_that_leaves_for_something_else_is_not_followed() {
+    let entry = |body: &str| with(&format!("menuentry a {{\n{body}\n}}\n"), "", &[], &[]);
+    for command in ["exit", "halt", "reboot", "chainloader +1", "rmmod linux", "fwsetup"] {
+        for body in [format!("{command}\nlinux /a"), format!("linux /a\n{command}")] {
+            let error = entry(&body).expect_err(command);
+            assert!(error.why.contains(command.split(' ').next().unwrap()), "{error}");
+        }
+    }
+    assert!(entry("if cpuid -l; then exit; fi\nlinux /a").is_err(), "perhaps");
+    assert_eq!(entry("insmod gzio\nrmmod tpm\nlinux /a").expect("followed").image, "/a");
+    let others = "if fwsetup --is-supported; then true; fi\nmenuentry a { linux /a }\nmenuentry b { chainloader +1 }\n\
+                  menuentry c { halt }\n";
+    assert_eq!(with(others, "", &[], &[]).expect("followed").image, "/a");
+    assert!(with(&format!("exit\n{others}"), "", &[], &[]).is_err(), "before the menu");
 }

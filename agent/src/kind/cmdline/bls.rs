@@ -14,7 +14,7 @@ use crate::facts::Facts;
 use crate::host::{ReadError, Reader, Reading};
 use crate::plan::Action;
 
-use loader::Loader;
+use loader::{LoadedFiles, Loader};
 
 /// Entry directory (Boot Loader Specification, $BOOT is /boot on these systems).
 pub const ENTRIES: &str = "/boot/loader/entries";
@@ -102,8 +102,8 @@ pub fn image(reader: &dyn Reader) -> Reading<String> {
     of_default(reader, Loader::image)
 }
 
-/// Image and initrds of the same entry, as GRUB names them.
-pub fn loaded_files(reader: &dyn Reader) -> Reading<(String, Vec<String>)> {
+/// Files of the same entry.
+pub fn loaded_files(reader: &dyn Reader) -> Reading<LoadedFiles> {
     of_default(reader, Loader::files)
 }
 

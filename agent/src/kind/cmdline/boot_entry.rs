@@ -2,7 +2,7 @@
 
 use super::{bls, grub, kernel_install, next_boot, ostree};
 use crate::boot::bls::BlsEntry;
-use crate::boot::grub_cfg::Device;
+use crate::boot::grub_cfg::{Device, Wait};
 use crate::cmdline::CommandLine;
 use crate::facts::{BootLoader, Facts};
 use crate::host::{Reader, Reading};
@@ -38,6 +38,8 @@ pub struct BootEntry {
     pub is_whole: bool,
     /// Whether other entries load an initrd.
     pub others_have_initrd: bool,
+    /// Why GRUB may wait for somebody before it boots the entry.
+    pub waits: Vec<Wait>,
 }
 
 /// Reads the entry.
@@ -60,6 +62,7 @@ pub fn with_line(reader: &dyn Reader, facts: &Facts, line: CommandLine) -> Readi
             place,
             line: line.clone(),
             others_have_initrd: false,
+            waits: Vec::new(),
         }
     };
     let in_boot = Place::Grub { device: Device::Own, own: bls::ENTRIES.to_owned() };
@@ -67,10 +70,11 @@ pub fn with_line(reader: &dyn Reader, facts: &Facts, line: CommandLine) -> Readi
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
             of_menu(reader, facts, line)
         }
-        BootLoader::GrubBls => bls::loaded_files(reader).map(|(image, initrds)| BootEntry {
+        BootLoader::GrubBls => bls::loaded_files(reader).map(|files| BootEntry {
             line: line.clone(),
-            image,
-            initrds,
+            image: files.image,
+            initrds: files.initrds,
+            waits: files.waits,
             place: in_boot,
             is_whole: false,
             others_have_initrd: has_initrds(reader, bls::ENTRIES),
@@ -83,6 +87,7 @@ pub fn with_line(reader: &dyn Reader, facts: &Facts, line: CommandLine) -> Readi
                 place: Place::Host,
                 is_whole: true,
                 others_have_initrd: false,
+                waits: Vec::new(),
             })
         }
         BootLoader::SystemdBoot { uki: false } => {
@@ -104,13 +109,14 @@ fn of_menu(reader: &dyn Reader, facts: &Facts, line: CommandLine) -> Reading<Boo
     let own = grub::menu_paths(reader, &facts.boot).into_iter().next();
     let own = own.unwrap_or_else(|| "/boot".to_owned());
     let files = grub::loaded_files(reader, facts);
-    files.map(|(image, initrds, device, others_have_initrd)| BootEntry {
+    files.map(|files| BootEntry {
         line,
-        image,
-        initrds,
-        place: Place::Grub { device, own },
+        image: files.image,
+        initrds: files.initrds,
+        place: Place::Grub { device: files.device, own },
         is_whole: false,
-        others_have_initrd,
+        others_have_initrd: files.has_initrds,
+        waits: files.waits,
     })
 }
 

@@ -2,6 +2,7 @@
 //! making it again is a change of its own; a menu with content that bedplate cannot follow is never overwritten.
 
 use super::files::raw;
+use super::menu::is_blank;
 use super::mounts::unmounted;
 use super::{Context, Observed, Obstacle, Steps, grub};
 use crate::facts::BootLoader;
@@ -95,11 +96,9 @@ fn not_followed(context: &Context, paths: &[String], observed: &Observed) -> Opt
 }
 
 fn lost(reader: &dyn Reader, path: &str) -> Option<LostMenu> {
-    let nothing = |c: char| c.is_whitespace() || c == '\0';
     let lost = |is_empty| Some(LostMenu { path: path.to_owned(), is_empty });
     match raw(reader, path) {
-        // A power cut may leave zeros in place of the content.
-        Ok(text) if text.trim_matches(nothing).is_empty() => lost(true),
+        Ok(text) if is_blank(&text) => lost(true),
         Ok(_) => None,
         Err(error) if error.is_absent() => {
             let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::files::{self, replace, verify};
 use super::menu::Menu;
 use super::{Context, NAME, Observed, Obstacle, Steps};
-use crate::boot::grub_cfg::Device;
+use crate::boot::grub_cfg::{Device, Wait};
 use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, MAIN};
 use crate::boot::grub_quote;
 use crate::boot::shell::Shell;
@@ -126,13 +126,31 @@ pub fn image(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
     of_default(reader, family(&facts.boot), |menu| menu.entry().map(|entry| entry.image))
 }
 
-/// Image, initrds and device of the same entry, and whether some entry of its menu has an initrd.
-pub fn loaded_files(
-    reader: &dyn Reader,
-    facts: &Facts,
-) -> Reading<(String, Vec<String>, Device, bool)> {
+/// Files of the same entry and their device, whether some entry of its menu has an initrd, and why GRUB may wait.
+#[derive(PartialEq)]
+pub struct LoadedFiles {
+    /// The kernel image, as GRUB names it.
+    pub image: String,
+    /// Its initrds.
+    pub initrds: Vec<String>,
+    /// Where they are.
+    pub device: Device,
+    /// Whether some entry of the menu loads an initrd.
+    pub has_initrds: bool,
+    /// Why the menu may wait for somebody.
+    pub waits: Vec<Wait>,
+}
+
+/// Reads them.
+pub fn loaded_files(reader: &dyn Reader, facts: &Facts) -> Reading<LoadedFiles> {
     of_default(reader, family(&facts.boot), |menu| {
-        menu.entry().map(|entry| (entry.image, entry.initrds, entry.device, menu.has_initrds()))
+        menu.entry().map(|entry| LoadedFiles {
+            image: entry.image,
+            initrds: entry.initrds,
+            device: entry.device,
+            has_initrds: menu.has_initrds(),
+            waits: entry.waits,
+        })
     })
 }
 

@@ -8,7 +8,7 @@ use super::Obstacle;
 use super::files::{raw, readable};
 use crate::boot::NotUnderstood;
 use crate::boot::grub_cfg::{Entry, default_entry, entries};
-use crate::boot::grub_files::GrubFiles;
+use crate::boot::grub_files::{self, GrubFiles};
 use crate::boot::grub_quote;
 use crate::boot::grubenv::Grubenv;
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, Status, Token};
@@ -20,6 +20,8 @@ pub struct Menu {
     text: String,
     environment: Option<Grubenv>,
     names: Vec<String>,
+    /// Other files of its directory that it reads.
+    texts: Vec<(String, String)>,
 }
 
 impl Menu {
@@ -36,11 +38,13 @@ impl Menu {
             // It may choose another entry, and set what the entries use.
             Err(error) => return Err(error),
         };
+        let names = reader.list(directory).unwrap_or_default();
         Ok(Self {
             path: path.to_owned(),
+            texts: read_beside(reader, directory, &text, &names),
             text,
             environment: environment.and_then(|text| Grubenv::parse(&text).ok()),
-            names: reader.list(directory).unwrap_or_default(),
+            names,
         })
     }
 
@@ -49,7 +53,13 @@ impl Menu {
         look: impl FnOnce(&str, &GrubFiles<'_>) -> Result<T, NotUnderstood>,
     ) -> Result<T, NotUnderstood> {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        look(&self.text, &GrubFiles { grubenv: self.environment.as_ref(), files: &names, bls: &[] })
+        let around = GrubFiles {
+            grubenv: self.environment.as_ref(),
+            files: &names,
+            texts: &self.texts,
+            bls: &[],
+        };
+        look(&self.text, &around)
     }
 
     /// The line of the entry that boots if nobody touches the keyboard.
@@ -74,7 +84,7 @@ impl Menu {
     /// Why the result of a regeneration could not be checked: the menu leaves open which line boots.
     pub fn undecided(&self) -> Option<Obstacle> {
         match self.next() {
-            Reading::Unknown(why) if !self.text.trim().is_empty() => Some(Obstacle {
+            Reading::Unknown(why) if !is_blank(&self.text) => Some(Obstacle {
                 reason: format!("the next boot's command line is unknown: {why}"),
                 remedy: format!(
                     "write that place of {}, or what makes it in /etc/grub.d, without what only GRUB can decide",
@@ -214,6 +224,26 @@ impl Menu {
             "choose the first entry again: GRUB_DEFAULT=0 in /etc/default/grub, then update-grub"
         }
     }
+}
+
+/// Whether a menu holds nothing; a power cut may leave zeros in place of its content.
+pub fn is_blank(text: &str) -> bool {
+    text.trim_matches(|c: char| c.is_whitespace() || c == '\0').is_empty()
+}
+
+/// Texts of the files that a configuration reads from its own directory (`custom.cfg`); one that cannot be read is left out,
+/// and the configuration is not followed there.
+pub fn read_beside(
+    reader: &dyn Reader,
+    directory: &str,
+    cfg: &str,
+    names: &[String],
+) -> Vec<(String, String)> {
+    let text = |name: &String| {
+        let text = raw(reader, &format!("{directory}/{name}")).ok()?;
+        Some((name.clone(), text))
+    };
+    grub_files::read_by(cfg, names).filter_map(text).collect()
 }
 
 fn carries(entry: &Entry, configured: &CommandLine) -> bool {

@@ -4,12 +4,13 @@ use super::{ENTRIES, EntryFile, entry_files};
 use crate::boot::NotUnderstood;
 use crate::boot::bls::{BlsEntry, grub_order};
 use crate::boot::grub_bls::value_at_blscfg;
-use crate::boot::grub_cfg::{Entry, default_entry};
+use crate::boot::grub_cfg::{Entry, Wait, default_entry};
 use crate::boot::grub_files::GrubFiles;
 use crate::boot::grubenv::Grubenv;
 use crate::cmdline::CommandLine;
 use crate::host::{ReadError, Reader, Reading, Reason};
 use crate::kind::cmdline::files::{raw, readable};
+use crate::kind::cmdline::menu::read_beside;
 
 /// Files that decide which entry boots, and with which line.
 #[derive(Clone)]
@@ -32,6 +33,19 @@ pub struct Config {
     pub environment: Option<(String, Grubenv)>,
     /// Names of the files in its directory.
     names: Vec<String>,
+    /// Other files there that it reads.
+    texts: Vec<(String, String)>,
+}
+
+/// Files that an entry loads, as GRUB names them, and why GRUB may wait before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedFiles {
+    /// The kernel image.
+    pub image: String,
+    /// Its initrds.
+    pub initrds: Vec<String>,
+    /// Why the menu may wait for somebody.
+    pub waits: Vec<Wait>,
 }
 
 /// The default entry: as GRUB's configuration makes it, or the file itself where there is no configuration yet.
@@ -76,13 +90,19 @@ impl Loader {
         image.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
     }
 
-    /// Image and initrds of the default entry, as GRUB names them.
-    pub fn files(&self) -> Reading<(String, Vec<String>)> {
+    /// Files that the default entry loads, and why it may wait.
+    pub fn files(&self) -> Reading<LoadedFiles> {
         let files = self.default(|chosen| match chosen {
-            Chosen::Menu(entry) => Ok((entry.image, entry.initrds)),
+            Chosen::Menu(entry) => {
+                Ok(LoadedFiles { image: entry.image, initrds: entry.initrds, waits: entry.waits })
+            }
             Chosen::File(entry) => {
                 let lookup = |name: &str| self.config.value(name).ok();
-                Ok((entry.linux().unwrap_or_default().to_owned(), entry.initrds(&lookup)))
+                Ok(LoadedFiles {
+                    image: entry.linux().unwrap_or_default().to_owned(),
+                    initrds: entry.initrds(&lookup),
+                    waits: Vec::new(),
+                })
             }
         });
         files.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
@@ -122,12 +142,15 @@ impl Config {
         };
         let environment_path = environment_path(reader, directory);
         let block = optional(&environment_path)?;
+        let (text, names) = (optional(path)?, reader.list(directory).unwrap_or_default());
+        let cfg = text.as_deref().unwrap_or_default();
         Ok(Config {
             path: path.to_owned(),
-            text: optional(path)?,
+            texts: read_beside(reader, directory, cfg, &names),
+            text,
             environment: block.and_then(|text| Grubenv::parse(&text).ok().map(|env| (text, env))),
             environment_path,
-            names: reader.list(directory).unwrap_or_default(),
+            names,
         })
     }
 
@@ -139,7 +162,7 @@ impl Config {
     fn around<T>(&self, entries: &[BlsEntry], look: impl FnOnce(&GrubFiles<'_>) -> T) -> T {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let grubenv = self.environment.as_ref().map(|(_, environment)| environment);
-        look(&GrubFiles { grubenv, files: &names, bls: entries })
+        look(&GrubFiles { grubenv, files: &names, texts: &self.texts, bls: entries })
     }
 
     /// A variable's value when GRUB reads the entries; one that nobody sets is empty.
