@@ -23,12 +23,12 @@ fn arch(kernels: &[&str], tool: Option<&str>) -> Root {
     root.put("etc/kernel/entry-token", "new\n");
     root.put(CMDLINE, "root=/dev/vda2 rw quiet\n");
     for kernel in ["6.1.0", "6.2.0"] {
-        root.put(&format!("usr/lib/modules/{kernel}/vmlinuz"), "");
+        root.put(&format!("usr/lib/modules/{kernel}/vmlinuz"), &"image".repeat(200));
         root.put(&format!("usr/lib/modules/{kernel}/modules.dep"), "");
     }
     // Images that the entries name.
     for image in ["linux-6.1.0", "linux-6.2.0", "linux-linux", "linux-Generation 6", "x"] {
-        root.put(&format!("boot/{image}"), "image");
+        root.put(&format!("boot/{image}"), &"image".repeat(200));
     }
     std::os::unix::fs::symlink("usr/lib", root.at("lib")).expect("ours");
     for kernel in kernels {

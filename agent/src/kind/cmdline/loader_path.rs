@@ -1,10 +1,15 @@
 //! Files as a boot loader names them → files of this host. GRUB's paths begin at the root of a file system, whatever part of
 //! it is mounted where; a path that cannot be followed is unknown, never missing.
 
+mod device;
+mod grub_link;
+
 use super::boot_entry::Place;
 use super::mounts::{Mount, Mounts, below, unmounted};
 use crate::boot::grub_cfg::Device;
 use crate::host::{Reader, Reading, Reason};
+use device::Mounted;
+use grub_link::Followed;
 
 /// Whether a file is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,13 +18,16 @@ pub enum Located {
     There(String),
     /// It is known not to be there.
     Missing(String),
+    /// It is a link that GRUB resolves within its file system, where its target is not.
+    Unreachable {
+        /// The link.
+        path: String,
+        /// The target, by its path on this host.
+        to: String,
+    },
     /// It may be there.
     Unknown(Reason),
 }
-
-/// File systems that no boot loader reads: what is mounted is not what it finds on the disk.
-const NOT_ON_DISK: [&str; 9] =
-    ["overlay", "tmpfs", "ramfs", "rootfs", "squashfs", "nfs", "nfs4", "9p", "virtiofs"];
 
 /// Where file systems are usually mounted whose root a loader's path begins at.
 const USUAL: [&str; 4] = ["", "/boot", "/boot/efi", "/efi"];
@@ -62,52 +70,96 @@ fn on_device(reader: &dyn Reader, device: &Device, own: &str, path: &str) -> Loc
             format!("`{path}` depends on variables that only GRUB knows").into(),
         );
     }
-    let places = match Mounts::read(reader) {
-        Ok(mounts) => mapped(reader, &mounts, &device, own, &path),
-        Err(_) => Vec::new(),
-    };
-    let usual = USUAL.iter().map(|directory| format!("{directory}{path}"));
-    // A subvolume in front, where mounts do not show it.
-    let inside = path.strip_prefix("/@").and_then(|rest| rest.split_once('/'));
-    let inside = inside.map(|(_, rest)| format!("/{rest}"));
-    let guesses = usual.chain(inside).collect::<Vec<String>>();
+    let Ok(mounts) = Mounts::read(reader) else { return guessed(reader, &path, &|_| true) };
+    match device::mounted(reader, &mounts, &device, own) {
+        Mounted::Here(chosen) => {
+            let places = places(&mounts, chosen, &path);
+            match places.is_empty() {
+                // A part of the file system that is mounted nowhere, or one that mounts do not show.
+                true => guessed(reader, &path, &|host| {
+                    mounts.covering(host).is_some_and(|mount| mount.is_same_file_system(chosen))
+                }),
+                false => among(reader, &mounts, places, &path),
+            }
+        }
+        Mounted::Elsewhere(name) => Located::Unknown(
+            format!(
+                "GRUB loads {path} from the file system with {name}, and that is not one that is mounted here"
+            )
+            .into(),
+        ),
+        Mounted::NotKnown => guessed(reader, &path, &|_| true),
+    }
+}
+
+/// Looks where the mounts say that the file is.
+fn among(reader: &dyn Reader, mounts: &Mounts, places: Vec<String>, path: &str) -> Located {
     let mut unread = None;
-    for host in places.iter().chain(&guesses) {
+    for host in &places {
+        match grub_link::followed(reader, mounts, host) {
+            Followed::Plain => {}
+            Followed::To(to) => {
+                let is_elsewhere =
+                    reader.exists(&to) == Ok(false) && reader.exists(host) == Ok(true);
+                return match is_elsewhere {
+                    true => Located::Unreachable { path: host.clone(), to },
+                    false => exactly(reader, to),
+                };
+            }
+            Followed::NotKnown(why) => return Located::Unknown(why),
+        }
         match reader.exists(host) {
-            Ok(true) if places.is_empty() || places.contains(host) => {
-                return Located::There(host.clone());
-            }
-            Ok(true) => {
-                return Located::Unknown(
-                    format!("{path} is not on the device that GRUB reads, and {host} is there")
-                        .into(),
-                );
-            }
+            Ok(true) => return Located::There(host.clone()),
             Ok(false) => {}
             Err(error) => unread = unread.or(Some(error)),
         }
     }
+    if let Some(host) = guesses(path).into_iter().find(|host| reader.exists(host) == Ok(true)) {
+        return Located::Unknown(
+            format!("{path} is not on the device that GRUB reads, and {host} is there").into(),
+        );
+    }
     match (unread, places.into_iter().next()) {
         (Some(error), _) => Located::Unknown(error.into()),
         (None, Some(host)) => Located::Missing(host),
-        (None, None) => Located::Unknown(
-            format!("the device of {path}, which the default boot entry loads, is not one that is mounted here")
-                .into(),
-        ),
+        (None, None) => not_mounted(path),
     }
 }
 
-/// Places of the path if the device is mounted.
-fn mapped(
-    reader: &dyn Reader,
-    mounts: &Mounts,
-    device: &Device,
-    own: &str,
-    path: &str,
-) -> Vec<String> {
-    let Some(chosen) = mounted(reader, mounts, device, own) else { return Vec::new() };
-    let same = |mount: &&Mount| mount.device == chosen.device && mount.source == chosen.source;
-    let places = mounts.iter().filter(same).filter_map(|mount| {
+/// Looks where file systems are usually mounted, as far as a place `may_be` the right one.
+fn guessed(reader: &dyn Reader, path: &str, may_be: &dyn Fn(&str) -> bool) -> Located {
+    let mut unread = None;
+    for host in guesses(path).into_iter().filter(|host| may_be(host)) {
+        match reader.exists(&host) {
+            Ok(true) => return Located::There(host),
+            Ok(false) => {}
+            Err(error) => unread = unread.or(Some(error)),
+        }
+    }
+    unread.map_or_else(|| not_mounted(path), |error| Located::Unknown(error.into()))
+}
+
+fn guesses(path: &str) -> Vec<String> {
+    let usual = USUAL.iter().map(|directory| format!("{directory}{path}"));
+    // A subvolume in front, where mounts do not show it.
+    let inside = path.strip_prefix("/@").and_then(|rest| rest.split_once('/'));
+    usual.chain(inside.map(|(_, rest)| format!("/{rest}"))).collect()
+}
+
+fn not_mounted(path: &str) -> Located {
+    Located::Unknown(
+        format!("the device of {path}, which the default boot entry loads, is not one that is mounted here")
+            .into(),
+    )
+}
+
+/// Places of the path on a mounted file system.
+fn places(mounts: &Mounts, chosen: &Mount, path: &str) -> Vec<String> {
+    let same = mounts.iter().filter(|mount| {
+        let both_zfs = mount.kind == "zfs" && chosen.kind == "zfs";
+        both_zfs || mount.is_same_file_system(chosen)
+    });
+    let places = same.filter_map(|mount| {
         let rest = match mount.kind.as_str() {
             // `/DATASET@/path`, the data set by its path in the pool.
             "zfs" => {
@@ -120,27 +172,6 @@ fn mapped(
         (mounts.covering(&host) == Some(mount)).then_some(host)
     });
     places.collect()
-}
-
-/// A mount of the device.
-fn mounted<'a>(
-    reader: &dyn Reader,
-    mounts: &'a Mounts,
-    device: &Device,
-    own: &str,
-) -> Option<&'a Mount> {
-    let on_disk = |mount: &&Mount| !NOT_ON_DISK.contains(&mount.kind.as_str());
-    let by = |directory: &str, name: &str| {
-        let node = node_of(reader, &format!("/dev/disk/{directory}/{name}"))?;
-        let is_it = |mount: &&Mount| node_of(reader, &mount.source).as_ref() == Some(&node);
-        mounts.iter().filter(on_disk).find(is_it)
-    };
-    match device {
-        Device::Own => mounts.covering(own).filter(on_disk),
-        Device::Uuid(uuid) => by("by-uuid", uuid),
-        Device::Label(label) => by("by-label", label),
-        Device::Other => None,
-    }
 }
 
 /// The name of a device node, links followed: `dm-0` of `/dev/mapper/vg-root`. A link of udev that is not there has none.

@@ -58,6 +58,7 @@ pub use next_kernel::{next_kernel, other_kernel};
 pub use once::lasting_kernel;
 pub use ostree::KARGS_FILE as BOOTC_KARGS;
 pub use paths::NEXT_KERNEL;
+pub use repair::unknown as unknown_entry_remedy;
 pub use reverted_entry::{EntryFaults, RevertedEntry};
 pub use soundness::{
     BOOT_PARAMS, Soundness, recorded_boot_params, report as report_soundness, soundness,

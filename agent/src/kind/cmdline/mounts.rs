@@ -79,6 +79,11 @@ impl Mounts {
 }
 
 impl Mount {
+    /// Whether both are of one file system, or of subvolumes of one.
+    pub fn is_same_file_system(&self, other: &Mount) -> bool {
+        self.device == other.device && self.source == other.source
+    }
+
     /// One line: id, parent, device, root, point, options, optional fields, `-`, type, source, options (proc(5)).
     fn parse(line: &str) -> Option<Mount> {
         let (own, other) = line.split_once(" - ")?;

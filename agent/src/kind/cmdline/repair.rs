@@ -20,10 +20,16 @@ pub fn kernel(facts: &Facts, release: &str) -> String {
         BootLoader::RpmOstree | BootLoader::Bootc => {
             "boot the previous deployment: `rpm-ostree rollback` or `bootc rollback`".into()
         }
-        _ => format!(
-            "install the package of Linux {release} again, or take that kernel off the menu: `{}`",
-            entries(facts, release)
-        ),
+        _ => {
+            let kernel = match release {
+                "" => "that kernel".to_owned(),
+                release => format!("Linux {release}"),
+            };
+            format!(
+                "install the package of {kernel} again, or take that kernel off the menu: `{}`",
+                entries(facts, release)
+            )
+        }
     }
 }
 
@@ -73,5 +79,46 @@ pub fn root(facts: &Facts) -> String {
             entries(facts, "")
         ),
         _ => format!("put the root of /proc/cmdline into the entry; {by_hand}"),
+    }
+}
+
+/// Where the menu waits for a key for ever.
+pub fn timeout(facts: &Facts) -> String {
+    format!("set GRUB_TIMEOUT in /etc/default/grub to a number of seconds, then `{}`", menu(facts))
+}
+
+/// Where GRUB asks for a password before it boots.
+pub fn password(facts: &Facts) -> String {
+    format!(
+        "add --unrestricted to CLASS in /etc/grub.d/10_linux, so that only changes of an entry need the password, then `{}`",
+        menu(facts)
+    )
+}
+
+/// Where files of the entry, or the entry itself, cannot be looked up.
+pub fn unknown(facts: &Facts) -> String {
+    let again = match &facts.boot {
+        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
+            format!("; `{}` makes the menu again", menu(facts))
+        }
+        BootLoader::GrubBls => "; `grubby --info DEFAULT` shows the entry".to_owned(),
+        BootLoader::SystemdBoot { .. } => "; `bootctl list` shows the entries".to_owned(),
+        BootLoader::RpmOstree | BootLoader::Bootc => {
+            "; `rpm-ostree status` shows the deployments".to_owned()
+        }
+        BootLoader::Unmanaged { remedy, .. } | BootLoader::Unknown { remedy, .. } => {
+            return remedy.clone();
+        }
+    };
+    format!(
+        "check that every file system of /etc/fstab is mounted, and look at the default boot entry{again}"
+    )
+}
+
+/// The command that makes the menu of GRUB again.
+fn menu(facts: &Facts) -> String {
+    match &facts.boot {
+        BootLoader::GrubDebian => entries(facts, ""),
+        _ => "grub2-mkconfig -o /boot/grub2/grub.cfg".into(),
     }
 }

@@ -5,6 +5,7 @@ use super::boot_entry::{self, BootEntry, Place};
 use super::loader_path::{Located, locate};
 use super::root_device::{self, SameRoot};
 use super::{NAME, next_drivers, other_kernel, repair};
+use crate::boot::grub_cfg::Wait;
 use crate::cmdline::CommandLine;
 use crate::facts::{BootLoader, Facts};
 use crate::host::{Cause, HostKind, ReadError, Reader, Reading, Reason};
@@ -14,6 +15,10 @@ use crate::plan::{Blocker, KindPlan, NextBoot, Note, Unknown};
 pub const BOOT_PARAMS: &str = "/sys/kernel/boot_params/data";
 /// `ramdisk_size` in it.
 const RAMDISK_SIZE: std::ops::Range<usize> = 0x21c..0x220;
+/// Bytes from the start of a file that are looked at.
+const START: usize = 4096;
+/// A boot sector, which is the start of a kernel image, and a block of a cpio archive.
+const SHORTEST: usize = 512;
 /// The name of the entry in plans.
 const SUBJECT: &str = "boot entry";
 
@@ -103,6 +108,7 @@ pub fn soundness(reader: &dyn Reader, facts: &Facts) -> Soundness {
         }
     };
     let host = Host { reader, facts, running: running(reader) };
+    host.waits(&entry, &mut found);
     host.image(&entry, &mut found);
     host.initrds(&entry, &mut found);
     host.root(&entry, &mut found);
@@ -115,13 +121,22 @@ fn running(reader: &dyn Reader) -> Option<CommandLine> {
     reader.text("/proc/cmdline").ok().map(|text| CommandLine::parse(text.trim_end()))
 }
 
-/// Whether a file that is there holds anything; a recording knows no sizes but of empty files.
-fn is_empty(reader: &dyn Reader, path: &str) -> Result<bool, Reason> {
-    match reader.read_start(path, 1) {
-        Ok(bytes) => Ok(bytes.is_empty()),
-        Err(ReadError::NotRecorded { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+/// How a file that is there shows to hold no kernel and no initrd, if it does; a recording knows nothing of contents but
+/// of empty files. A power cut may leave a file of zeros, or its first bytes alone.
+fn flaw(reader: &dyn Reader, path: &str, may_be_short: bool) -> Result<Option<String>, Reason> {
+    let start = match reader.read_start(path, START) {
+        Ok(bytes) => bytes,
+        Err(ReadError::NotRecorded { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(match start.len() {
+        0 => Some("is empty".into()),
+        _ if start.iter().all(|byte| *byte == 0) => Some("begins with nothing but zeros".into()),
+        length if length < SHORTEST && !may_be_short => {
+            Some(format!("is cut off after {length} bytes"))
+        }
+        _ => None,
+    })
 }
 
 struct Host<'a> {
@@ -136,19 +151,57 @@ impl Host<'_> {
     }
 
     fn image(&self, entry: &BootEntry, found: &mut Soundness) {
+        let what = "the kernel image of the default boot entry";
         let remedy = || repair::kernel(self.facts, self.release());
-        match locate(self.reader, &entry.place, &entry.image) {
-            Located::There(path) => match is_empty(self.reader, &path) {
-                Ok(false) => {}
-                Ok(true) => found.fault(
-                    format!("the kernel image of the default boot entry, {path}, is empty"),
-                    remedy(),
+        self.file(entry, &entry.image, what, false, &remedy, found);
+    }
+
+    /// What keeps the menu from booting the entry by itself.
+    fn waits(&self, entry: &BootEntry, found: &mut Soundness) {
+        for wait in &entry.waits {
+            match wait {
+                Wait::Key => found.fault(
+                    "the timeout of the boot menu is no number of seconds: it waits for a key for ever",
+                    repair::timeout(self.facts),
                 ),
+                Wait::Password => found.fault(
+                    "GRUB asks for a password before the default boot entry: superusers are set, and the entry is not \
+                     --unrestricted",
+                    repair::password(self.facts),
+                ),
+                Wait::PasswordUnknown => found.unknown.push(
+                    "whether GRUB asks for a password before the default boot entry depends on what only GRUB knows".into(),
+                ),
+            }
+        }
+    }
+
+    /// A file that the entry loads.
+    fn file(
+        &self,
+        entry: &BootEntry,
+        file: &str,
+        what: &str,
+        may_be_short: bool,
+        remedy: &dyn Fn() -> String,
+        found: &mut Soundness,
+    ) {
+        match locate(self.reader, &entry.place, file) {
+            Located::There(path) => match flaw(self.reader, &path, may_be_short) {
+                Ok(None) => {}
+                Ok(Some(_)) if is_microcode(&path) => {}
+                Ok(Some(flaw)) => found.fault(format!("{what}, {path}, {flaw}"), remedy()),
                 Err(why) => found.unknown.push(why),
             },
-            Located::Missing(path) => found.fault(
-                format!("the kernel image of the default boot entry, {path}, is not there"),
-                remedy(),
+            Located::Missing(path) => {
+                found.fault(format!("{what}, {path}, is not there"), remedy());
+            }
+            Located::Unreachable { path, to } => found.fault(
+                format!(
+                    "{what}, {path}, is a link that GRUB follows to {to}, and nothing is there: GRUB does not leave the \
+                     file system, whose root is where absolute links begin"
+                ),
+                format!("put the file itself in the place of the link {path}, or a relative link to it"),
             ),
             Located::Unknown(why) => found.unknown.push(why),
         }
@@ -156,27 +209,15 @@ impl Host<'_> {
 
     fn initrds(&self, entry: &BootEntry, found: &mut Soundness) {
         let remedy = || repair::initrd(self.facts, self.release());
+        let is_only = entry.initrds.iter().filter(|path| !is_microcode(path)).count() == 1;
         for initrd in &entry.initrds {
             // `newc:NAME:PATH` packs a file into an archive of GRUB's (grub-core/loader/linux.c).
-            let path = match initrd.strip_prefix("newc:") {
-                Some(rest) => rest.split_once(':').map_or(rest, |(_, path)| path),
-                None => initrd,
+            let (path, is_packed) = match initrd.strip_prefix("newc:") {
+                Some(rest) => (rest.split_once(':').map_or(rest, |(_, path)| path), true),
+                None => (initrd.as_str(), false),
             };
-            match locate(self.reader, &entry.place, path) {
-                Located::There(path) => match is_empty(self.reader, &path) {
-                    Ok(true) if !is_microcode(&path) => found.fault(
-                        format!("the initrd of the default boot entry, {path}, is empty"),
-                        remedy(),
-                    ),
-                    Ok(_) => {}
-                    Err(why) => found.unknown.push(why),
-                },
-                Located::Missing(path) => found.fault(
-                    format!("the initrd of the default boot entry, {path}, is not there"),
-                    remedy(),
-                ),
-                Located::Unknown(why) => found.unknown.push(why),
-            }
+            let what = "the initrd of the default boot entry";
+            self.file(entry, path, what, is_packed || !is_only, &remedy, found);
         }
         let is_needed = !entry.is_whole && entry.initrds.iter().all(|path| is_microcode(path));
         if is_needed {

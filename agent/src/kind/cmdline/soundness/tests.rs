@@ -224,6 +224,8 @@ fn missing_or_empty_files_are_faults() {
     for path in [&image, &initrd] {
         assert_fault("missing", Case::new("").mapped().without(path), "is not there");
         assert_fault("empty", Case::new("").mapped().file(path, ""), "is empty");
+        assert_fault("zeros", Case::new("").mapped().file(path, &"\0".repeat(9000)), "but zeros");
+        assert_fault("cut off", Case::new("").mapped().file(path, "MZ"), "cut off after 2 bytes");
         // Where the device is not known, a file that is not found may be elsewhere.
         assert_unknown("device unknown", Case::new("").without(path), "not one that is mounted");
     }
@@ -242,6 +244,109 @@ fn missing_or_empty_files_are_faults() {
             .file(MOUNTINFO, &format!("{ON_ROOT}{ON_BOOT}"));
         assert_fault(loader, case.without(&path), "is not there");
     }
+}
+
+#[test]
+fn small_file_beside_an_initrd_is_sound() {
+    let entry = format!(
+        "{}\n\tinitrd\t/boot/ucode.cpio /boot/key.cpio newc:key:/boot/key /boot/initrd.img-{KERNEL}",
+        linux("/boot/vmlinuz", ROOT)
+    );
+    let case = Case::menu(&entry);
+    let files = ["/boot/ucode.cpio", "/boot/key.cpio", "/boot/key"];
+    assert_sound("small", files.iter().fold(case, |case, path| case.file(path, "x")));
+}
+
+#[test]
+fn file_system_that_is_not_mounted_is_unknown() {
+    let search = "\tsearch --no-floppy --fs-uuid --set=root bb";
+    let entry =
+        format!("{search}\n{}\n{}", linux("/boot/vmlinuz", ROOT), initrd("/boot/initrd.img"));
+    let uuid = |uuid: &str, device: &str| {
+        let node = format!("/dev/{device}");
+        Case::menu(&entry)
+            .file(MOUNTINFO, ON_ROOT)
+            .link(&format!("/dev/disk/by-uuid/{uuid}"), &format!("../../{device}"))
+            .node(&node, Node::Present)
+    };
+    assert_sound("mounted", uuid("bb", "sda2"));
+    assert_sound("in capitals", uuid("BB", "sda2"));
+    assert_unknown("another disk", uuid("bb", "sdb1"), "with UUID bb, and that is not one");
+    assert_unknown("no such disk", uuid("aa", "sda2"), "with UUID bb, and that is not one");
+    let label = search.replace("--fs-uuid", "--label");
+    let labelled = entry.replace(search, &label);
+    let case =
+        Case::menu(&labelled).file(MOUNTINFO, ON_ROOT).link("/dev/disk/by-label/x", "../../sda2");
+    assert_unknown("label", case, "with label bb");
+    assert_sound("no udev", Case::menu(&entry).file(MOUNTINFO, ON_ROOT));
+    let unshown = ON_ROOT.replace("/dev/sda2", "/dev/root");
+    let by_number = uuid("bb", "sda2")
+        .file(MOUNTINFO, &unshown)
+        .link("/sys/dev/block/8:2", "../../devices/pci0000:00/0000:00:01.0/block/sda/sda2");
+    assert_sound("by number", by_number);
+    let second = "29 1 0:28 / / rw - btrfs /dev/sdb1 rw\n";
+    let btrfs = uuid("bb", "sda2").file(MOUNTINFO, second);
+    let btrfs = btrfs.link("/sys/fs/btrfs/bb/devices/sdb1", "../../../../block/sdb/sdb1");
+    assert_sound("btrfs on two devices", btrfs);
+    let lvm = ON_ROOT.replace("/dev/sda2", "/dev/mapper/vg-root");
+    let lvm = uuid("bb", "dm-0").file(MOUNTINFO, &lvm).link("/dev/mapper/vg-root", "../dm-0");
+    assert_sound("LVM", lvm);
+    let md = uuid("bb", "md127").file(MOUNTINFO, &ON_ROOT.replace("/dev/sda2", "/dev/md127"));
+    assert_sound("md", md);
+}
+
+#[test]
+fn link_that_leaves_the_file_system_is_a_fault() {
+    let search = "\tsearch --no-floppy --fs-uuid --set=root aa";
+    let entry = format!("{search}\n{}\n{}", linux("/vmlinuz", ROOT), initrd("/initrd.img"));
+    let name = format!("/boot/initrd.img-{KERNEL}");
+    let boot = || {
+        Case::menu(&entry)
+            .file(MOUNTINFO, &format!("{ON_ROOT}{ON_BOOT}"))
+            .link("/dev/disk/by-uuid/aa", "../../sda1")
+            .node("/dev/sda1", Node::Present)
+            .node("/boot/initrd.real", Node::Present)
+            .node("/usr/lib/initrd.real", Node::Present)
+    };
+    assert_sound("relative", boot().link(&name, "initrd.real"));
+    assert_fault(
+        "absolute",
+        boot().link(&name, "/boot/initrd.real"),
+        "follows to /boot/boot/initrd.real",
+    );
+    let out = boot().link(&name, "../usr/lib/initrd.real");
+    assert_fault("to another file system", out, "follows to /boot/usr/lib/initrd.real");
+    assert_fault("dangling", boot().link(&name, "gone"), "is not there");
+    // On one file system the same links lead where the kernel's do, also from a directory that is bound to itself.
+    let entry =
+        format!("{search}\n{}\n{}", linux("/boot/vmlinuz", ROOT), initrd("/boot/initrd.img"));
+    let bound = "41 29 8:2 /boot /boot rw - ext4 /dev/sda2 rw\n";
+    for mounts in [ON_ROOT.to_owned(), format!("{ON_ROOT}{bound}")] {
+        for target in ["/boot/initrd.real", "../usr/lib/initrd.real", "initrd.real"] {
+            let case = Case::menu(&entry)
+                .file(MOUNTINFO, &mounts)
+                .link("/dev/disk/by-uuid/aa", "../../sda2")
+                .node("/dev/sda2", Node::Present)
+                .node("/boot/initrd.real", Node::Present)
+                .node("/usr/lib/initrd.real", Node::Present)
+                .link(&name, target);
+            assert_sound(target, case);
+        }
+    }
+}
+
+#[test]
+fn menu_that_waits_is_a_fault() {
+    let entry = format!("{}\n{}", linux("/boot/vmlinuz", ROOT), initrd("/boot/initrd.img"));
+    let menu = |header: &str| {
+        let menu = format!("set default=0\n{header}\nmenuentry 'Linux' --id a {{\n{entry}\n}}\n");
+        Case::new("").file("/boot/grub/grub.cfg", &menu)
+    };
+    assert_sound("a timeout", menu("set timeout=5"));
+    assert_fault("for ever", menu("set timeout=-1"), "waits for a key for ever");
+    assert_fault("password", menu("set superusers=root"), "asks for a password");
+    assert_unknown("password", menu("set superusers=$lang"), "asks for a password");
+    assert_unknown("leaves", menu("exit"), "`exit` runs here");
 }
 
 #[test]
