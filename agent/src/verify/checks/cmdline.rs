@@ -1,11 +1,12 @@
 //! The kernel command line: whether its states agree, and what on it does nothing or harm.
 
-use super::super::evidence::unread;
+use super::super::evidence::{remedy, unread};
 use super::super::{Check, Evidence, Explain, Group, Judgement, Outcome, Seen, Severity};
 use super::kernel_log;
 use crate::cmdline::{CommandLine, complaint};
-use crate::host::Reading;
+use crate::host::{Reading, Reason};
 use crate::kind::cmdline::show::Argument;
+use crate::kind::cmdline::unknown_entry_remedy;
 use crate::kind::some_of;
 
 const RUNNING: &str = "/proc/cmdline";
@@ -39,8 +40,9 @@ pub const BOOT_ENTRY: Check = Check {
     severity: Severity::Warn,
     needs_root: true,
     explain: Explain {
-        what: "Kernel image, initrd and modules of the default boot entry are there and not empty, its root= is \
-               that of the running kernel, and the kernel that it starts has the drivers of GPUs and NICs.",
+        what: "Kernel image, initrd and modules of the default boot entry are there and neither empty nor cut off, its root= is \
+               that of the running kernel, the kernel that it starts has the drivers of GPUs and NICs, and GRUB's menu waits \
+               neither for a key nor for a password.",
         why: "A node whose boot entry is broken works until it is rebooted, and does not come back then.",
         source: "handbook §10.5",
         how: "the boot loader's entries, /boot, /lib/modules and the mounts; of these /boot often belongs to root",
@@ -118,7 +120,9 @@ fn states(evidence: &Evidence<'_>) -> Judgement {
         Reading::Known(_) => {}
     }
     match &line.next_boot {
-        Reading::Unknown(why) => return Ok(unread("what the next boot's command line is", why)),
+        Reading::Unknown(why) => {
+            return Ok(unread_entry(evidence, "what the next boot's command line is", why));
+        }
         Reading::Absent => {
             return Ok(Outcome::unknown("no boot entry is known").seen("not there", NEXT));
         }
@@ -156,16 +160,35 @@ fn states(evidence: &Evidence<'_>) -> Judgement {
             .seen("the same", format!("{RUNNING}, {NEXT}")),
         });
     };
-    let remedy = match stuck.is_empty() {
-        true => {
+    let remedy = states_remedy(evidence, stuck.is_empty());
+    Ok(Outcome::warn(first.what.clone()).all_seen(parts).remedy(remedy))
+}
+
+/// A reboot is advised only into an entry that is known to boot.
+fn states_remedy(evidence: &Evidence<'_>, is_configured: bool) -> &'static str {
+    let entry = &evidence.observed.boot_entry;
+    match (entry.faults.is_empty() && entry.unknown.is_empty(), is_configured) {
+        (false, _) => {
+            "do not reboot before cmdline.boot-entry passes: follow its remedy, then `bedplate inspect` shows each argument's \
+             states"
+        }
+        (true, true) => {
             "reboot, or find out who changed the boot configuration since: `bedplate inspect` shows each argument's states"
         }
-        false => {
+        (true, false) => {
             "regenerate the boot configuration (`update-grub`, `grub2-mkconfig`, `grubby`): `bedplate inspect` shows each \
-                  argument's states"
+             argument's states"
         }
-    };
-    Ok(Outcome::warn(first.what.clone()).all_seen(parts).remedy(remedy))
+    }
+}
+
+/// What is not known of the default boot entry, with the command that shows or makes it where more rights do not help.
+fn unread_entry(evidence: &Evidence<'_>, what: &str, why: &Reason) -> Outcome {
+    let outcome = unread(what, why);
+    match remedy(why.cause) {
+        Some(_) => outcome,
+        None => outcome.remedy(unknown_entry_remedy(evidence.facts)),
+    }
 }
 
 fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
@@ -176,7 +199,7 @@ fn boot_entry(evidence: &Evidence<'_>) -> Judgement {
         return Ok(Outcome::fail(first.reason.clone()).all_seen(seen).remedy(&first.remedy));
     }
     Ok(match found.unknown.first() {
-        Some(why) => unread("whether the default boot entry boots", why),
+        Some(why) => unread_entry(evidence, "whether the default boot entry boots", why),
         None => Outcome::pass("its files are there, and its root is the running one")
             .seen("sound", NEXT),
     })
