@@ -2,6 +2,7 @@
 //! the first that knows decides. What is not known is `Unknown` with what was looked for, never a default.
 
 use super::{BootLoader, Os};
+use crate::cmdline::{CommandLine, Token};
 use crate::host::{HostKind, Reader};
 
 /// GUID of the boot loader interface's EFI variables (systemd.io/BOOT_LOADER_INTERFACE).
@@ -10,8 +11,17 @@ const LOADER_GUID: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 /// One way to tell; `None` = this look does not know.
 type Look = fn(&Host) -> Option<BootLoader>;
 
-const LOOKS: [Look; 8] =
-    [talos, physical_root, ostree, proxmox, running_systemd_boot, suse, red_hat, debian];
+const LOOKS: [Look; 9] = [
+    talos,
+    physical_root,
+    ostree,
+    proxmox,
+    sdbootutil,
+    running_systemd_boot,
+    suse,
+    red_hat,
+    debian,
+];
 const LAST_LOOKS: [Look; 3] = [configured_systemd_boot, grub_by_tools, unknown_grub];
 
 /// Way to change the kernel arguments where nothing is known about the boot loader.
@@ -100,6 +110,17 @@ pub fn started_by_systemd_boot(reader: &dyn Reader) -> bool {
     loader_variable(reader, "LoaderInfo").is_some_and(|text| text.starts_with("systemd-boot"))
 }
 
+/// Whether GRUB started this host from a disk, by `LoaderInfo` and by the image that it puts in front of the line. zipl puts
+/// a number there, and what a network serves says nothing of files on this host (handbook §10.4).
+pub fn started_by_grub(reader: &dyn Reader) -> bool {
+    const NETWORK: [&str; 3] = ["(http", "(tftp", "(pxe"];
+    let line = CommandLine::parse(reader.text("/proc/cmdline").unwrap_or_default().trim_end());
+    let image = line.named("BOOT_IMAGE").next().and_then(Token::value).unwrap_or_default();
+    let is_path = image.starts_with(['/', '(']) && image.contains('/');
+    let is_named = loader_variable(reader, "LoaderInfo").map(|text| text.starts_with("GRUB"));
+    is_named.unwrap_or(is_path) && !NETWORK.iter().any(|device| image.starts_with(device))
+}
+
 fn talos(host: &Host) -> Option<BootLoader> {
     (host.os.id.known().map(String::as_str) == Some("talos")).then(|| BootLoader::Unmanaged {
         reason: "Talos keeps its kernel arguments in the machine configuration or Image Factory schematic: \
@@ -148,6 +169,20 @@ fn ostree(host: &Host) -> Option<BootLoader> {
             remedy: "change the arguments by `ostree admin kargs edit-in-place --append-if-missing=…`, or install rpm-ostree"
                 .to_owned(),
         },
+    })
+}
+
+/// SUSE with entries that only its own tool makes, on the EFI system partition: GRUB reads no grub.cfg of this system there.
+fn sdbootutil(host: &Host) -> Option<BootLoader> {
+    const PATH: &str = "/etc/sysconfig/bootloader";
+    let bytes = host.reader.read(PATH).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let value = text.lines().rev().find_map(|line| line.trim().strip_prefix("LOADER_TYPE="))?;
+    let loader = value.trim().trim_matches(['"', '\'']);
+    ["grub2-bls", "systemd-boot"].contains(&loader).then(|| BootLoader::Unmanaged {
+        reason: format!("{PATH} names {loader}, whose boot entries only sdbootutil makes"),
+        remedy: "write the arguments to the line in /etc/kernel/cmdline, run `sdbootutil update-all-entries`, and reboot"
+            .to_owned(),
     })
 }
 
