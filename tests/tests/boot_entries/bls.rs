@@ -146,3 +146,57 @@ fn configuration_on_the_esp_is_read() {
     );
     assert!(root.at("boot/grub2/grubenv").is_symlink());
 }
+
+#[test]
+fn undecided_line_is_refused_in_the_plan() {
+    let of_grub = "if [ \"$grub_platform\" = efi ]; then\n  set foo=quiet\nfi\n";
+    assert_refused(&rocky("options root=/dev/r ro $foo\n", of_grub), "[\"foo\"]");
+    for (options, variable) in
+        [("options root=/dev/r ro $foo\n", "foo"), ("", "default_kernelopts")]
+    {
+        let root = rocky(options, "");
+        std::fs::remove_file(root.at("boot/grub2/grub.cfg")).expect("ours");
+        assert_refused(&root, variable);
+    }
+    let root = rocky("options root=/dev/r ro\n", "");
+    root.put("boot/efi/EFI/rocky/grub.cfg", "");
+    assert_refused(
+        &root,
+        "/boot/efi/EFI/rocky/grub.cfg, which UEFI firmware's GRUB reads first, is empty",
+    );
+}
+
+#[test]
+fn image_without_configuration_takes_the_newest_entry() {
+    let root = rocky("options root=/dev/r ro quiet\n", "");
+    std::fs::remove_file(root.at("boot/grub2/grub.cfg")).expect("ours");
+    let done = root.apply(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    assert!(root.text(NORMAL).ends_with("options root=/dev/r ro iommu=pt\n"));
+    assert_eq!(root.plan().code, Some(0));
+}
+
+#[test]
+fn live_host_without_menu_is_not_rebooted() {
+    let root = rocky("options root=/dev/r ro\n", "");
+    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    assert_eq!(done.code, Some(3), "{}", done.text);
+    let cfg = root.at("boot/grub2/grub.cfg");
+    std::fs::remove_file(&cfg).expect("ours");
+    let refused = root.live(&["plan", "--exit-code"]).expect("as before");
+    assert_eq!(refused.code, Some(4), "{}", refused.text);
+    assert!(refused.text.contains("its tool is not installed"), "{}", refused.text);
+    root.tool("usr/sbin/grub2-mkconfig", "#!/bin/sh\n");
+    let planned = root.live(&["plan", "--exit-code"]).expect("as before");
+    assert_eq!(planned.code, Some(2), "{}", planned.text);
+    std::os::unix::fs::symlink("../efi/EFI/rocky/grub.cfg", &cfg).expect("ours");
+    let link = root.live(&["plan", "--exit-code"]).expect("as before");
+    assert_eq!(link.code, Some(4), "{}", link.text);
+    std::fs::remove_dir_all(root.at("boot/grub2")).expect("ours");
+    let gone = root.live(&["plan", "--exit-code"]).expect("as before");
+    assert_eq!(gone.code, Some(5), "{}", gone.text);
+    for ran in [refused, planned, link, gone] {
+        assert!(ran.text.contains("do not reboot"), "{}", ran.text);
+        assert!(!ran.text.contains("reboot is needed"), "{}", ran.text);
+    }
+}

@@ -19,6 +19,11 @@ pub fn raw(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
     reader.read(path).map(|bytes| raw_text::decode(&bytes))
 }
 
+/// Whether a file holds nothing: a power cut may leave zeros in place of the content.
+pub fn is_blank(text: &str) -> bool {
+    text.trim_matches(|c: char| c.is_whitespace() || c == '\0').is_empty()
+}
+
 /// A line whose arguments are all text.
 pub fn readable(path: &str, line: &str) -> Reading<CommandLine> {
     match raw_text::has_raw(line) {

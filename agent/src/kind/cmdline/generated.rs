@@ -1,11 +1,11 @@
 //! The generated menu of a machine that runs: usable, lost, or not to be touched. A lost menu leaves GRUB at its prompt, so
 //! making it again is a change of its own; a menu with content that bedplate cannot follow is never overwritten.
 
-use super::files::raw;
-use super::menu::is_blank;
+use super::files::{is_blank, raw};
 use super::mounts::unmounted;
 use super::{Context, Observed, Obstacle, Steps, grub};
 use crate::facts::BootLoader;
+use crate::facts::boot::started_by_grub;
 use crate::host::{Cause, HostKind, Reader, Reading, Reason};
 use crate::plan::{Action, Item, Why};
 
@@ -46,8 +46,8 @@ pub fn state(context: &Context, observed: &Observed, is_owed: bool) -> Generated
         return Generated::Usable;
     }
     let paths = grub::menu_paths(context.reader, &context.facts.boot);
-    if let Some(lost) = paths.iter().find_map(|path| lost(context.reader, path)) {
-        return of_lost(context, lost);
+    if let Some(lost) = paths.iter().find_map(|path| lost(context, path)) {
+        return lost;
     }
     let why = not_followed(context, &paths, observed).filter(|_| !is_owed);
     why.map_or(Generated::Usable, |why| {
@@ -80,7 +80,9 @@ fn of_lost(context: &Context, lost: LostMenu) -> Generated {
 /// Where the menu cannot be followed, with the place. Variables of an entry that only GRUB knows are another matter.
 fn not_followed(context: &Context, paths: &[String], observed: &Observed) -> Option<String> {
     let is_understood = |why: &Reason| why.cause != Cause::NotUnderstood;
-    let is_place = |why: &Reason| paths.iter().any(|path| why.starts_with(path.as_str()));
+    let is_there = |path: &&String| context.reader.exists(path) != Ok(false);
+    let mut there = paths.iter().filter(is_there);
+    let mut is_place = |why: &Reason| there.any(|path| why.starts_with(path.as_str()));
     match (&context.facts.boot, &observed.next) {
         (BootLoader::GrubBls, Reading::Unknown(why)) if is_place(why) => {
             (!is_understood(why)).then(|| why.to_string())
@@ -95,18 +97,44 @@ fn not_followed(context: &Context, paths: &[String], observed: &Observed) -> Opt
     }
 }
 
-fn lost(reader: &dyn Reader, path: &str) -> Option<LostMenu> {
-    let lost = |is_empty| Some(LostMenu { path: path.to_owned(), is_empty });
+/// The state of a menu that is empty or absent; `None` where it holds something, or where GRUB may not be installed.
+fn lost(context: &Context, path: &str) -> Option<Generated> {
+    let reader = context.reader;
+    let lost = |is_empty| Some(of_lost(context, LostMenu { path: path.to_owned(), is_empty }));
     match raw(reader, path) {
         Ok(text) if is_blank(&text) => lost(true),
         Ok(_) => None,
-        Err(error) if error.is_absent() => {
-            let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-            // Without its directory GRUB is not installed here.
-            if reader.exists(directory) == Ok(true) { lost(false) } else { None }
-        }
+        Err(error) if error.is_absent() => match (reader.link(path), no_directory(reader, path)) {
+            (Ok(target), _) => Some(Generated::Blocked(leads_nowhere(path, &target))),
+            (Err(_), None) => lost(false),
+            (Err(_), Some(obstacle)) if started_by_grub(reader) => match lost(false) {
+                Some(Generated::Lost(_)) => Some(Generated::Blocked(obstacle)),
+                blocked => blocked,
+            },
+            (Err(_), Some(_)) => None,
+        },
         Err(_) => None,
     }
+}
+
+fn leads_nowhere(path: &str, target: &str) -> Obstacle {
+    Obstacle {
+        reason: format!("the boot menu {path} is a link to {target}, which is not there"),
+        remedy: format!(
+            "mount the file system that {target} is on, or remove the link; then plan again"
+        ),
+    }
+}
+
+/// Why no menu can be generated: its directory, where GRUB keeps its own files too, is not there.
+pub fn no_directory(reader: &dyn Reader, path: &str) -> Option<Obstacle> {
+    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+    (reader.exists(directory) == Ok(false)).then(|| Obstacle {
+        reason: format!("{directory}, where GRUB has its boot menu, is not there"),
+        remedy: "check that /boot is mounted; else install GRUB again (`grub-install`, `grub2-install`, or its packages on UEFI \
+                 machines), then plan again"
+            .into(),
+    })
 }
 
 impl LostMenu {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::files::{self, replace, verify};
 use super::menu::Menu;
-use super::{Context, NAME, Observed, Obstacle, Steps};
+use super::{Context, NAME, Observed, Obstacle, Steps, generated};
 use crate::boot::grub_cfg::{Device, Wait};
 use crate::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, MAIN};
 use crate::boot::grub_quote;
@@ -21,7 +21,8 @@ use crate::host::{HostKind, Reader, Reading};
 use crate::plan::{Action, WayBack};
 
 use cut::Cut;
-pub use in_use::{configurations, vendor};
+use in_use::instead_of;
+pub use in_use::{configurations, leads_on, vendor};
 use refused::{in_the_way, read_only};
 pub use sources::read;
 use sources::{Sourced, line, sources};
@@ -104,7 +105,10 @@ impl Family {
     fn configurations(&self, reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
         match self.may_be_on_esp {
             true => configurations(reader),
-            false => Ok(vec![self.configuration.to_owned()]),
+            false => match instead_of(reader, self.configuration) {
+                Some(obstacle) => Err(obstacle),
+                None => Ok(vec![self.configuration.to_owned()]),
+            },
         }
     }
 }
@@ -222,14 +226,18 @@ fn passed_over(context: &Context, family: &Family, edit: &Edit) -> Result<(), Ob
 /// The tool that makes a menu from the configuration.
 ///
 /// # Errors
-/// When it is not installed.
+/// When it is not installed, or has nowhere to write.
 pub fn regenerate(context: &Context, configuration: &str) -> Result<Action, Obstacle> {
     let family = family(&context.facts.boot);
+    let is_image = context.facts.host == HostKind::Image;
+    generated::no_directory(context.reader, configuration)
+        .filter(|_| !is_image)
+        .map_or(Ok(()), Err)?;
     let there = family.tools.iter().find(|(proof, _)| context.reader.exists(proof) == Ok(true));
     let (_, argv) = match (there, family.tools.first()) {
         (Some(tool), _) => tool,
         // The image build has the tool, or will have it.
-        (None, Some(tool)) if context.facts.host == HostKind::Image => tool,
+        (None, Some(tool)) if is_image => tool,
         _ => {
             return Err(Obstacle {
                 reason: format!("{configuration} cannot be regenerated: its tool is not installed"),

@@ -84,7 +84,7 @@ impl Menu {
     /// Why the result of a regeneration could not be checked: the menu leaves open which line boots.
     pub fn undecided(&self) -> Option<Obstacle> {
         match self.next() {
-            Reading::Unknown(why) if !is_blank(&self.text) => Some(Obstacle {
+            Reading::Unknown(why) if !files::is_blank(&self.text) => Some(Obstacle {
                 reason: format!("the next boot's command line is unknown: {why}"),
                 remedy: format!(
                     "write that place of {}, or what makes it in /etc/grub.d, without what only GRUB can decide",
@@ -224,11 +224,6 @@ impl Menu {
             "choose the first entry again: GRUB_DEFAULT=0 in /etc/default/grub, then update-grub"
         }
     }
-}
-
-/// Whether a menu holds nothing; a power cut may leave zeros in place of its content.
-pub fn is_blank(text: &str) -> bool {
-    text.trim_matches(|c: char| c.is_whitespace() || c == '\0').is_empty()
 }
 
 /// Texts of the files that a configuration reads from its own directory (`custom.cfg`); one that cannot be read is left out,

@@ -90,9 +90,8 @@ fn keeps_the_rest(
     after: &Loader,
     edit: &Edit,
 ) -> Result<(), Obstacle> {
-    let (Reading::Known(old), Reading::Known(new)) = (before.line(), after.line()) else {
-        return Ok(());
-    };
+    let old = known(before)?;
+    let new = known(after)?;
     let target = edit.apply(&old).map_err(|error| files::cannot(ENTRIES, &error))?;
     let refused = |reason: String| {
         Err(Obstacle {
@@ -114,6 +113,22 @@ fn keeps_the_rest(
         Err(wrong) => refused(format!(
             "the default boot entry does not take its arguments from the files that would be edited: {wrong}"
         )),
+    }
+}
+
+/// The line of the default entry, which the check after the change has to find.
+fn known(loader: &Loader) -> Result<CommandLine, Obstacle> {
+    let refused = |why: &str| Obstacle {
+        reason: format!("the next boot's command line is unknown: {why}"),
+        remedy: format!(
+            "write the `options` of the entry in {ENTRIES}, or what they use of {}, without what only GRUB can decide",
+            loader.config.path()
+        ),
+    };
+    match loader.line_once_made() {
+        Reading::Known(line) => Ok(line),
+        Reading::Absent => Err(refused(&format!("{ENTRIES} is not there"))),
+        Reading::Unknown(why) => Err(refused(&why)),
     }
 }
 

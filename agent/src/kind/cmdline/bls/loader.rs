@@ -8,8 +8,8 @@ use crate::boot::grub_cfg::{Entry, Wait, default_entry};
 use crate::boot::grub_files::GrubFiles;
 use crate::boot::grubenv::Grubenv;
 use crate::cmdline::CommandLine;
-use crate::host::{ReadError, Reader, Reading, Reason};
-use crate::kind::cmdline::files::{raw, readable};
+use crate::host::{HostKind, ReadError, Reader, Reading, Reason};
+use crate::kind::cmdline::files::{is_blank, raw, readable};
 use crate::kind::cmdline::menu::read_beside;
 
 /// Files that decide which entry boots, and with which line.
@@ -25,8 +25,10 @@ pub struct Loader {
 #[derive(Clone)]
 pub struct Config {
     path: String,
-    /// `None`: not made yet, as in an image that has never booted.
+    /// `None`: not there.
     text: Option<String>,
+    /// Whether the file is made before the first boot: an image may have entries and no configuration.
+    is_to_be_made: bool,
     /// Path of the environment block.
     pub environment_path: String,
     /// Text of the environment block; `None`: not there, or not a block to GRUB, which then sets nothing.
@@ -48,7 +50,7 @@ pub struct LoadedFiles {
     pub waits: Vec<Wait>,
 }
 
-/// The default entry: as GRUB's configuration makes it, or the file itself where there is no configuration yet.
+/// The default entry: as GRUB's configuration makes it, or the file itself where there is no configuration.
 enum Chosen<'a> {
     Menu(Box<Entry>),
     File(&'a BlsEntry),
@@ -65,7 +67,19 @@ impl Loader {
 
     /// The command line of the default entry.
     pub fn line(&self) -> Reading<CommandLine> {
-        let line = self.default(|chosen| match chosen {
+        reading(self.default(|chosen| self.line_of(chosen)))
+    }
+
+    /// The same once a configuration that is lost has been made again. Any other is taken as it is.
+    pub fn line_once_made(&self) -> Reading<CommandLine> {
+        match self.config.is_lost() {
+            true => reading(self.newest(|chosen| self.line_of(chosen))),
+            false => self.line(),
+        }
+    }
+
+    fn line_of(&self, chosen: Chosen<'_>) -> Result<String, String> {
+        match chosen {
             Chosen::Menu(entry) => resolved(entry.cmdline, &entry.unresolved),
             Chosen::File(entry) => {
                 let lookup = |name: &str| self.config.value(name).ok();
@@ -74,10 +88,6 @@ impl Loader {
                     .map_err(|error| format!("{}: {error}", entry.id()))?;
                 resolved(line, &unresolved)
             }
-        });
-        match line {
-            Ok(line) => readable(ENTRIES, &line),
-            Err(why) => Reading::Unknown(why.into()),
         }
     }
 
@@ -126,9 +136,22 @@ impl Loader {
                     .map_err(|error| format!("{}: {error}", self.place_of(&error)))?;
                 look(Chosen::Menu(Box::new(entry)))
             }
-            // An image that has never booted may have entries and no grub.cfg yet: the newest entry will be the default.
-            None => look(Chosen::File(self.config.newest(&entries)?)),
+            None if self.config.is_to_be_made => self.newest(look),
+            None => Err(format!("{} is not there", self.config.path)),
         }
+    }
+
+    /// By the entry files alone: with a configuration as it is generated, the saved or newest entry is the default.
+    fn newest<T>(&self, look: impl FnOnce(Chosen<'_>) -> Result<T, String>) -> Result<T, String> {
+        let entries: Vec<BlsEntry> = self.entries.iter().map(|file| file.entry.clone()).collect();
+        look(Chosen::File(self.config.newest(&entries)?))
+    }
+}
+
+fn reading(line: Result<String, String>) -> Reading<CommandLine> {
+    match line {
+        Ok(line) => readable(ENTRIES, &line),
+        Err(why) => Reading::Unknown(why.into()),
     }
 }
 
@@ -148,6 +171,7 @@ impl Config {
             path: path.to_owned(),
             texts: read_beside(reader, directory, cfg, &names),
             text,
+            is_to_be_made: reader.kind() == HostKind::Image,
             environment: block.and_then(|text| Grubenv::parse(&text).ok().map(|env| (text, env))),
             environment_path,
             names,
@@ -157,6 +181,11 @@ impl Config {
     /// Path of `grub.cfg`.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Whether nothing is left of it, and a host that runs has to make it again.
+    fn is_lost(&self) -> bool {
+        !self.is_to_be_made && self.text.as_deref().is_none_or(is_blank)
     }
 
     fn around<T>(&self, entries: &[BlsEntry], look: impl FnOnce(&GrubFiles<'_>) -> T) -> T {
@@ -171,9 +200,10 @@ impl Config {
     /// With the reason why it is not known.
     pub fn value(&self, name: &str) -> Result<String, String> {
         let stored = self.environment.as_ref().and_then(|(_, environment)| environment.get(name));
-        let Some(text) = &self.text else {
+        let Some(text) = self.text.as_ref().filter(|_| !self.is_lost()) else {
+            let state = if self.text.is_some() { "empty" } else { "not there" };
             return stored.map(str::to_owned).ok_or_else(|| {
-                format!("{} is not there, and may set ${name} once it is made", self.path)
+                format!("{} is {state}, and may set ${name} once it is made", self.path)
             });
         };
         self.around(&[], |around| value_at_blscfg(text, around, name))

@@ -31,12 +31,54 @@ pub fn configurations(reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
         (_, OnEsp::None) => Ok(on_boot()),
         (true, _) if uefi == Some(false) => Ok(on_boot()),
         (false, OnEsp::Own(path) | OnEsp::Other(path)) => Ok(vec![path]),
+        (true, OnEsp::Own(path)) if is_empty(reader, &path) => Err(emptied(&path)),
         (true, OnEsp::Own(path)) => match uefi {
             Some(_) => Ok(vec![path]),
             None => Ok(vec![BOOT.to_owned(), path]),
         },
         (true, OnEsp::Other(path)) => Err(several(&[BOOT.to_owned(), path])),
         (_, OnEsp::Several(paths)) => Err(several(&paths)),
+    }
+}
+
+/// The configuration on the ESP that GRUB reads in place of one in /boot that the family has, where there is one: its tool
+/// writes to /boot alone.
+pub(super) fn instead_of(reader: &dyn Reader, boot: &str) -> Option<Obstacle> {
+    let may_be_bios =
+        reader.kind() != HostKind::Image && reader.exists(BOOTED_BY_UEFI) == Ok(false);
+    let path = match whole_on_esp(reader) {
+        Ok(OnEsp::Own(path)) if !may_be_bios => path,
+        Ok(OnEsp::Own(path) | OnEsp::Other(path)) if reader.exists(boot) == Ok(false) => path,
+        // What cannot be read there is no evidence.
+        _ => return None,
+    };
+    // SUSE's stub (shim-install) reads the other file by `source`.
+    if !raw(reader, &path).is_ok_and(|text| has_command(&text, &MENU)) {
+        return None;
+    }
+    Some(Obstacle {
+        reason: format!(
+            "GRUB reads its whole configuration from {path}, and the tools of this distribution write {boot}"
+        ),
+        remedy: format!(
+            "make {path} lead to {boot} (`grub-install`), or write the arguments to the `linux` lines of {path} by hand"
+        ),
+    })
+}
+
+fn is_empty(reader: &dyn Reader, path: &str) -> bool {
+    raw(reader, path).is_ok_and(|text| files::is_blank(&text))
+}
+
+fn emptied(path: &str) -> Obstacle {
+    Obstacle {
+        reason: format!(
+            "{path}, which UEFI firmware's GRUB reads first, is empty; {BOOT} holds a menu"
+        ),
+        remedy: format!(
+            "write {path} again as a stub that leads to {BOOT} (`dnf reinstall grub2-common`), or as a whole configuration \
+             (`grub2-mkconfig -o {path}`, where this release has one there), then plan again"
+        ),
     }
 }
 
@@ -99,9 +141,23 @@ fn is_whole(reader: &dyn Reader, path: &str) -> Result<bool, Obstacle> {
         return Ok(false);
     }
     let text = raw(reader, path).map_err(|error| files::unreadable(&error))?;
-    let begins = |command: &str| {
-        text.lines().any(|line| line.trim_start().split([' ', '\t']).next() == Some(command))
+    Ok(has_command(&text, &MENU) || !has_command(&text, &["configfile"]))
+}
+
+const MENU: [&str; 6] = ["menuentry", "submenu", "blscfg", "linux", "linux16", "linuxefi"];
+
+/// Whether a configuration has entries, or leads to some.
+pub fn leads_on(text: &str) -> bool {
+    has_command(text, &MENU) || has_command(text, &["configfile", "source"])
+}
+
+/// Whether one of the commands is in the text, behind a condition or not.
+fn has_command(text: &str, commands: &[&str]) -> bool {
+    let first = |command: &str| {
+        let mut words = command.split_ascii_whitespace();
+        words.find(|word| !["then", "else", "do"].contains(word)).map(str::to_owned)
     };
-    let menu = ["menuentry", "submenu", "blscfg", "linux", "linuxefi"].into_iter().any(begins);
-    Ok(menu || !begins("configfile"))
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let mut found = lines.flat_map(|line| line.split([';', '{', '}'])).filter_map(first);
+    found.any(|word| commands.contains(&word.as_str()))
 }
