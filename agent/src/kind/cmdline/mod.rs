@@ -100,6 +100,18 @@ pub struct Observed {
     pub remarks: Vec<String>,
 }
 
+impl Observed {
+    /// Where neither line is there, nothing is configured: what the profile asks for is missing.
+    fn or_nothing(self) -> Self {
+        match (&self.configured, &self.next) {
+            (Reading::Absent, Reading::Absent) => {
+                Observed { configured: Reading::Known(CommandLine::default()), ..self }
+            }
+            _ => self,
+        }
+    }
+}
+
 /// What a back end would do.
 pub struct Steps {
     /// Title of the change.
@@ -171,7 +183,7 @@ fn plan(context: &Context) -> KindPlan {
             return section;
         }
     };
-    let observed = (backend.observe)(context.reader, context.facts);
+    let observed = (backend.observe)(context.reader, context.facts).or_nothing();
     let mut comparison = states::compare(context, &edit, &observed);
     let tuned = tuned::read(context);
     if let Some(tuned) = &tuned {
