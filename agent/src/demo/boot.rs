@@ -272,6 +272,13 @@ fn ostree(spec: &HostSpec, snapshot: &mut Snapshot, tool: &str) -> String {
         snapshot.insert(&format!("/boot/ostree/{system}/{file}"), Node::Present);
     }
     snapshot.insert("/boot/loader", Node::Link("loader.1".to_owned()));
+    // After bootupd's grub-static-pre.cfg and configs.d.
+    put(
+        snapshot,
+        "/boot/grub2/grub.cfg",
+        "set pager=1\nsearch --label boot --set boot --no-floppy\nset root=$boot\nif [ -f ${config_directory}/grubenv ]; then\n  \
+         load_env -f ${config_directory}/grubenv\nelif [ -s $prefix/grubenv ]; then\n  load_env\nfi\nblscfg\n",
+    );
     snapshot.insert("/sysroot/ostree", Node::Dir(None));
     snapshot.insert("/usr/lib/bootc/kargs.d", Node::Dir(None));
     snapshot.insert(tool, Node::Present);

@@ -38,7 +38,41 @@ fn image_of_rpm_ostree_is_refused() {
     root.tool("usr/bin/rpm-ostree", "#!/bin/sh\n");
     root.put("sysroot/ostree/x", "");
     root.put("boot/loader/entries/ostree-1.conf", "linux /x\noptions root=/dev/r quiet\n");
-    assert_refused(&root, &["rpm-ostree kargs --append-if-missing=iommu=pt"]);
+    assert_refused(&root, &["rpm-ostree kargs --append-if-missing iommu=pt"]);
+}
+
+#[test]
+fn image_of_rpm_ostree_without_entries_is_refused() {
+    let root = fedora();
+    root.tool("usr/bin/rpm-ostree", "#!/bin/sh\n");
+    root.put("sysroot/ostree/x", "");
+    assert_refused(&root, &["rpm-ostree kargs --append-if-missing iommu=pt"]);
+}
+
+/// After the static configuration of bootupd.
+const STATIC: &str = "set pager=1\nif [ -d (md/md-boot)/grub2 ]; then\n  set prefix=md/md-boot\nelse\n  \
+                      search --label boot --set boot --no-floppy\nfi\nset root=$boot\nblscfg\n";
+
+#[test]
+fn live_host_with_an_empty_menu_is_not_rebooted() {
+    let root = fedora();
+    root.tool("usr/bin/rpm-ostree", "#!/bin/sh\n");
+    root.put("run/ostree-booted", "");
+    root.put("boot/loader/entries/ostree-1.conf", "linux /x\noptions root=/dev/r iommu=pt\n");
+    root.put("boot/x", "kernel");
+    root.put("boot/grub2/grub.cfg", STATIC);
+    let Some(sound) = root.live(&["plan", "--exit-code"]) else { return };
+    assert!(!sound.text.contains("unknown: /boot/grub2"), "{}", sound.text);
+    for (menu, reason) in [("", "is empty"), ("set timeout=1\n", "has no entry")] {
+        root.put("boot/grub2/grub.cfg", menu);
+        let ran = root.live(&["plan", "--exit-code"]).expect("as before");
+        assert_eq!(ran.code, Some(5), "{}", ran.text);
+        assert!(ran.text.contains(reason), "{}", ran.text);
+        assert!(ran.text.contains("do not reboot"), "{}", ran.text);
+    }
+    root.put("boot/loader/entries/ostree-1.conf", "linux /x\noptions root=/dev/r quiet\n");
+    let refused = root.live(&["apply", "--yes"]).expect("as before");
+    assert_eq!(refused.code, Some(4), "{}", refused.text);
 }
 
 #[test]

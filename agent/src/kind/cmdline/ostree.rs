@@ -7,11 +7,11 @@
 
 use super::bls::entry_files;
 use super::files::{self, replace, verify};
-use super::{Context, Observed, Obstacle, Steps};
+use super::{Context, Observed, Obstacle, Steps, grub};
 use crate::boot::bls::{BlsEntry, grub_order};
 use crate::boot::grub_quote::{self, GrubQuoteError, grub_token};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, Status};
-use crate::facts::boot::started_by_systemd_boot;
+use crate::facts::boot::{started_by_grub, started_by_systemd_boot};
 use crate::facts::{BootLoader, Facts};
 use crate::host::{HostKind, Reader, Reading, Reason};
 use crate::plan::{Action, WayBack};
@@ -29,12 +29,36 @@ struct Kargs {
 
 /// The deployment that boots next is both: there is no configuration apart from it, except in an image.
 pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
-    let next = deployment(reader);
+    let deployment = deployment(reader);
     let configured = match (facts.host, &facts.boot) {
         (HostKind::Image, BootLoader::Bootc) => image_kargs(reader),
-        _ => next.clone(),
+        _ => deployment.clone(),
     };
+    let next = menu(reader).map_or_else(Reading::Unknown, |()| deployment);
     Observed { configured, next, remarks: Vec::new() }
+}
+
+/// Whether the menu of a host that GRUB starts leads to the deployments. It is a fixed script (bootupd) or was generated once,
+/// and `rpm-ostree kargs` does not touch it (handbook §10.4).
+///
+/// # Errors
+/// With the reason why GRUB may not get as far as the entries.
+fn menu(reader: &dyn Reader) -> Result<(), Reason> {
+    let has_grub = || !started_by_systemd_boot(reader) && reader.exists("/boot/grub2") == Ok(true);
+    if reader.kind() == HostKind::Image || !(started_by_grub(reader) || has_grub()) {
+        return Ok(());
+    }
+    let elsewhere =
+        || files::raw(reader, "/boot/grub/grub.cfg").is_ok_and(|text| grub::leads_on(&text));
+    let paths = grub::configurations(reader).map_err(|obstacle| Reason::from(obstacle.reason))?;
+    paths.iter().try_for_each(|path| match files::raw(reader, path) {
+        Ok(text) if grub::leads_on(&text) => Ok(()),
+        Ok(text) if files::is_blank(&text) => Err(format!("{path} is empty").into()),
+        Ok(_) => Err(format!("{path} has no entry, and no `blscfg` that reads {ENTRIES}").into()),
+        Err(error) if error.is_absent() && elsewhere() => Ok(()),
+        Err(error) if error.is_absent() => Err(format!("{path} is not there").into()),
+        Err(error) => Err(error.into()),
+    })
 }
 
 fn deployment(reader: &dyn Reader) -> Reading<CommandLine> {
@@ -155,6 +179,12 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
             remedy: "put the arguments into the image: a file in /usr/lib/bootc/kargs.d, made by `bedplate apply --root` in the image build".into(),
         });
     }
+    menu(context.reader).map_err(|why| Obstacle {
+        reason: format!("the next boot's command line is unknown: {why}"),
+        remedy: "put GRUB's configuration back (its parts are in /usr/lib/bootupd/grub2-static where bootupd made it, else \
+                 `grub2-mkconfig -o /boot/grub2/grub.cfg`), then plan again"
+            .into(),
+    })?;
     let line = match deployment(context.reader) {
         Reading::Known(line) => line,
         Reading::Absent => return Err(files::nothing_to_edit(ENTRIES)),
@@ -200,7 +230,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
 fn unbooted(edit: &Edit) -> Obstacle {
     let wanted = edit.rendered().unwrap_or_default();
     let options: Vec<String> =
-        wanted.tokens().map(|token| format!("--append-if-missing={}", token.as_str())).collect();
+        wanted.tokens().map(|token| format!("--append-if-missing {}", token.as_str())).collect();
     Obstacle {
         reason: "this image has rpm-ostree and no bootc: kernel arguments belong to the deployment, which only the booted system changes".into(),
         remedy: format!(
