@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Obstacle;
-use super::files::{raw, readable};
+use super::files::{is_blank, raw, readable};
 use crate::boot::NotUnderstood;
 use crate::boot::grub_cfg::{Entry, default_entry, entries};
 use crate::boot::grub_files::{self, GrubFiles};
 use crate::boot::grub_quote;
 use crate::boot::grubenv::Grubenv;
-use crate::cmdline::{CommandLine, Edit, KernelDefaults, Status, Token};
+use crate::cmdline::{CommandLine, Edit, KernelDefaults, LineDiff, Status, Token};
 use crate::host::{ReadError, Reader, Reading};
 
 /// A generated configuration with what lies beside it.
@@ -84,7 +84,7 @@ impl Menu {
     /// Why the result of a regeneration could not be checked: the menu leaves open which line boots.
     pub fn undecided(&self) -> Option<Obstacle> {
         match self.next() {
-            Reading::Unknown(why) if !files::is_blank(&self.text) => Some(Obstacle {
+            Reading::Unknown(why) if !is_blank(&self.text) => Some(Obstacle {
                 reason: format!("the next boot's command line is unknown: {why}"),
                 remedy: format!(
                     "write that place of {}, or what makes it in /etc/grub.d, without what only GRUB can decide",
@@ -168,40 +168,43 @@ impl Menu {
         })
     }
 
-    /// Why regenerating cannot help: as it is written the default entry is right, and what GRUB puts in for a variable is
-    /// not.
+    /// Why regenerating cannot help: with every edit made to the default entry as it is written, what GRUB puts in for a
+    /// variable is still wrong.
     pub fn by_variable(&self, edit: &Edit) -> Option<Obstacle> {
         let default = self.around(default_entry).ok()?;
         let words =
             grub_quote::split(self.text.lines().nth(default.line.checked_sub(1)?)?.trim()).ok()?;
         let variables: BTreeSet<String> =
             words.iter().flat_map(|word| &word.variables).map(|name| format!("${name}")).collect();
+        let is_last = !words.last()?.variables.is_empty();
         let written: Vec<&str> = words.iter().map(|word| word.kernel.as_str()).collect();
-        let wrong = |line: &CommandLine| {
-            let findings = edit.satisfied_by(line, &KernelDefaults::default());
-            findings
-                .into_iter()
-                .filter(|finding| !finding.status.is_satisfied())
-                .collect::<Vec<_>>()
-        };
-        let boots = wrong(&default.line());
-        let written = CommandLine::parse(&written.join(" "));
-        if variables.is_empty() || boots.is_empty() || !wrong(&written).is_empty() {
+        let after = made_again(&written.join(" "), &default.line(), is_last, edit)?;
+        let findings = |line| edit.satisfied_by(line, &KernelDefaults::default());
+        let both = findings(&default.line()).into_iter().zip(findings(&after));
+        let wrong = both
+            .filter(|(boots, after)| !boots.status.is_satisfied() && !after.status.is_satisfied());
+        let found: Vec<String> = wrong
+            .map(|(boots, after)| match (&boots.status, &after.status) {
+                (
+                    _,
+                    Status::Other { found }
+                    | Status::Reordered { found, .. }
+                    | Status::Lingering { found },
+                )
+                | (Status::Other { found } | Status::Lingering { found }, _) => found.clone(),
+                _ => format!("something instead of {}", after.entries.join(" ")),
+            })
+            .collect();
+        if variables.is_empty() || found.is_empty() {
             return None;
         }
-        let found = boots.iter().map(|finding| match &finding.status {
-            Status::Other { found }
-            | Status::Reordered { found, .. }
-            | Status::Lingering { found } => found.clone(),
-            _ => format!("something instead of {}", finding.entries.join(" ")),
-        });
         let variables = variables.into_iter().collect::<Vec<_>>().join(" ");
         Some(Obstacle {
             reason: format!(
                 "{variables} in the default boot entry ({}:{}) brings {}; the configuration does not ask for that",
                 self.path,
                 default.line,
-                found.collect::<Vec<_>>().join(", "),
+                found.join(", "),
             ),
             remedy: format!("take it out where {variables} is set"),
         })
@@ -239,6 +242,26 @@ pub fn read_beside(
         Some((name.clone(), text))
     };
     grub_files::read_by(cfg, names).filter_map(text).collect()
+}
+
+/// The line of an entry that is made again: what is written of it with the edit, and what variables bring, behind that or
+/// in front of it.
+fn made_again(
+    written: &str,
+    boots: &CommandLine,
+    is_last: bool,
+    edit: &Edit,
+) -> Option<CommandLine> {
+    let written = CommandLine::parse(written);
+    let brought: BTreeSet<String> =
+        boots.possible().flat_map(|line| LineDiff::between(&written, line).added).collect();
+    let brought: Vec<Token> = brought.iter().filter_map(|text| Token::new(text).ok()).collect();
+    let edited = edit.apply(&written).ok()?;
+    let edited = edited.tokens().cloned();
+    Some(match is_last {
+        true => CommandLine::from_tokens(edited.chain(brought)),
+        false => CommandLine::from_tokens(brought.into_iter().chain(edited)),
+    })
 }
 
 fn carries(entry: &Entry, configured: &CommandLine) -> bool {
