@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{BOOT_MOUNTS, CMDLINE, default_entry, newest_uki};
+use super::{BOOT_MOUNTS, CMDLINE, default_entry, newest_uki, next_uki};
 use crate::facts::os::release_value;
 use crate::facts::{BootLoader, Facts};
-use crate::host::{HostKind, Reader, Reading};
+use crate::host::{Cause, HostKind, Reader, Reading};
 use crate::kind::cmdline::{Context, Obstacle, files};
 
 const TOOL: &str = "/usr/bin/kernel-install";
@@ -38,6 +38,15 @@ pub fn kernels(context: &Context) -> Result<Vec<String>, Obstacle> {
             });
         }
     };
+    if uki
+        && let Reading::Unknown(why) = next_uki(reader)
+        && why.cause == Cause::NotUnderstood
+    {
+        return Err(Obstacle {
+            reason: format!("the next boot's command line is unknown: {why}"),
+            remedy: "build that image with its command line in it (`ukify build --cmdline=…`), then plan again".into(),
+        });
+    }
     let installed = &facts.os.installed_kernels;
     let name = default.rsplit('/').next().unwrap_or_default();
     if release_of(name, installed).is_none() {
