@@ -1,58 +1,75 @@
 //! Commands that make a boot entry sound again, by the family of the boot loader.
 
+use super::grub;
 use crate::facts::{BootLoader, Facts};
+use crate::host::Reader;
 
-/// The command that makes the entries again.
-fn entries(facts: &Facts, release: &str) -> String {
+/// The command that makes the entries again; `None` where none is known to.
+fn entries(reader: &dyn Reader, facts: &Facts, release: &str) -> Option<String> {
     match &facts.boot {
-        BootLoader::GrubDebian => "update-grub".into(),
+        BootLoader::GrubDebian => Some("update-grub".into()),
         BootLoader::GrubRhel | BootLoader::GrubSuse => {
-            "grub2-mkconfig -o /boot/grub2/grub.cfg".into()
+            let path = grub::menu_paths(reader, &facts.boot).into_iter().next();
+            let path = path.as_deref().unwrap_or("/boot/grub2/grub.cfg");
+            Some(format!("grub2-mkconfig -o {path}"))
         }
-        BootLoader::RpmOstree => "rpm-ostree kargs".into(),
-        _ => format!("kernel-install add {release} /usr/lib/modules/{release}/vmlinuz"),
+        BootLoader::RpmOstree => Some("rpm-ostree kargs".into()),
+        _ if release.is_empty() || reader.exists("/usr/bin/kernel-install") != Ok(true) => None,
+        _ => Some(format!("kernel-install add {release} /usr/lib/modules/{release}/vmlinuz")),
+    }
+}
+
+/// What a kernel is called in a remedy; one whose release is not known is that of the entry.
+fn named(release: &str) -> String {
+    match release {
+        "" => "the kernel of the default boot entry".into(),
+        release => format!("Linux {release}"),
     }
 }
 
 /// Where the kernel image is missing.
-pub fn kernel(facts: &Facts, release: &str) -> String {
+pub fn kernel(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
     match &facts.boot {
         BootLoader::RpmOstree | BootLoader::Bootc => {
             "boot the previous deployment: `rpm-ostree rollback` or `bootc rollback`".into()
         }
         _ => {
-            let kernel = match release {
-                "" => "that kernel".to_owned(),
-                release => format!("Linux {release}"),
-            };
-            format!(
-                "install the package of {kernel} again, or take that kernel off the menu: `{}`",
-                entries(facts, release)
-            )
+            let again = format!("install the package of {} again", named(release));
+            match entries(reader, facts, release) {
+                Some(command) => format!("{again}, or take that kernel off the menu: `{command}`"),
+                None => format!("{again}, or choose another entry"),
+            }
         }
     }
 }
 
 /// Where the initrd is missing.
-pub fn initrd(facts: &Facts, release: &str) -> String {
-    match &facts.boot {
+pub fn initrd(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
+    let of_dracut = || match release {
+        "" => "dracut --force --regenerate-all".to_owned(),
+        release => format!("dracut --force --kver {release}"),
+    };
+    let commands = match &facts.boot {
         BootLoader::GrubDebian => {
             let kernel = if release.is_empty() { "all" } else { release };
-            format!(
-                "check the free space of /boot, then `update-initramfs -c -k {kernel} && update-grub`"
-            )
+            Some(format!("update-initramfs -c -k {kernel} && update-grub"))
         }
-        BootLoader::GrubRhel | BootLoader::GrubSuse => format!(
-            "check the free space of /boot, then `dracut --force --kver {release} && {}`",
-            entries(facts, release)
-        ),
-        BootLoader::GrubBls => {
-            format!("check the free space of /boot, then `dracut --force --kver {release}`")
+        BootLoader::GrubRhel | BootLoader::GrubSuse => {
+            entries(reader, facts, release).map(|menu| format!("{} && {menu}", of_dracut()))
         }
-        BootLoader::RpmOstree | BootLoader::Bootc => kernel(facts, release),
-        _ => format!(
-            "check the free space of the boot partition, then `{}`",
-            entries(facts, release)
+        BootLoader::GrubBls => Some(of_dracut()),
+        BootLoader::RpmOstree | BootLoader::Bootc => return kernel(reader, facts, release),
+        _ => entries(reader, facts, release),
+    };
+    let place = match facts.boot {
+        BootLoader::SystemdBoot { .. } => "the boot partition",
+        _ => "/boot",
+    };
+    match commands {
+        Some(commands) => format!("check the free space of {place}, then `{commands}`"),
+        None => format!(
+            "check the free space of {place}, then make the initrd of {} again, or choose another entry",
+            named(release)
         ),
     }
 }
@@ -71,35 +88,35 @@ pub fn modules(facts: &Facts, release: &str) -> String {
 }
 
 /// Where the root file system is another one.
-pub fn root(facts: &Facts) -> String {
+pub fn root(reader: &dyn Reader, facts: &Facts) -> String {
     let by_hand = "if the new root is meant, reboot by hand";
-    match &facts.boot {
-        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => format!(
-            "make the menu again with `{}` and compare its root with that of /proc/cmdline; {by_hand}",
-            entries(facts, "")
+    let is_generated = !matches!(facts.boot, BootLoader::RpmOstree);
+    match entries(reader, facts, "").filter(|_| is_generated) {
+        Some(command) => format!(
+            "make the menu again with `{command}` and compare its root with that of /proc/cmdline; {by_hand}"
         ),
-        _ => format!("put the root of /proc/cmdline into the entry; {by_hand}"),
+        None => format!("put the root of /proc/cmdline into the entry; {by_hand}"),
     }
 }
 
 /// Where the menu waits for a key for ever.
-pub fn timeout(facts: &Facts) -> String {
-    format!("set GRUB_TIMEOUT in /etc/default/grub to a number of seconds, then `{}`", menu(facts))
+pub fn timeout(reader: &dyn Reader, facts: &Facts) -> String {
+    format!("set GRUB_TIMEOUT in /etc/default/grub to a number of seconds, then `{}`", menu(reader, facts))
 }
 
 /// Where GRUB asks for a password before it boots.
-pub fn password(facts: &Facts) -> String {
+pub fn password(reader: &dyn Reader, facts: &Facts) -> String {
     format!(
         "add --unrestricted to CLASS in /etc/grub.d/10_linux, so that only changes of an entry need the password, then `{}`",
-        menu(facts)
+        menu(reader, facts)
     )
 }
 
 /// Where files of the entry, or the entry itself, cannot be looked up.
-pub fn unknown(facts: &Facts) -> String {
+pub fn unknown(reader: &dyn Reader, facts: &Facts) -> String {
     let again = match &facts.boot {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
-            format!("; `{}` makes the menu again", menu(facts))
+            format!("; `{}` makes the menu again", menu(reader, facts))
         }
         BootLoader::GrubBls => "; `grubby --info DEFAULT` shows the entry".to_owned(),
         BootLoader::SystemdBoot { .. } => "; `bootctl list` shows the entries".to_owned(),
@@ -116,9 +133,10 @@ pub fn unknown(facts: &Facts) -> String {
 }
 
 /// The command that makes the menu of GRUB again.
-fn menu(facts: &Facts) -> String {
+fn menu(reader: &dyn Reader, facts: &Facts) -> String {
     match &facts.boot {
-        BootLoader::GrubDebian => entries(facts, ""),
-        _ => "grub2-mkconfig -o /boot/grub2/grub.cfg".into(),
+        BootLoader::GrubBls => Some("grub2-mkconfig -o /boot/grub2/grub.cfg".to_owned()),
+        _ => entries(reader, facts, ""),
     }
+    .unwrap_or_else(|| "update-grub".to_owned())
 }

@@ -152,7 +152,7 @@ impl Host<'_> {
 
     fn image(&self, entry: &BootEntry, found: &mut Soundness) {
         let what = "the kernel image of the default boot entry";
-        let remedy = || repair::kernel(self.facts, self.release());
+        let remedy = || repair::kernel(self.reader, self.facts, self.release());
         self.file(entry, &entry.image, what, false, &remedy, found);
     }
 
@@ -162,12 +162,12 @@ impl Host<'_> {
             match wait {
                 Wait::Key => found.fault(
                     "the timeout of the boot menu is no number of seconds: it waits for a key for ever",
-                    repair::timeout(self.facts),
+                    repair::timeout(self.reader, self.facts),
                 ),
                 Wait::Password => found.fault(
                     "GRUB asks for a password before the default boot entry: superusers are set, and the entry is not \
                      --unrestricted",
-                    repair::password(self.facts),
+                    repair::password(self.reader, self.facts),
                 ),
                 Wait::PasswordUnknown => found.unknown.push(
                     "whether GRUB asks for a password before the default boot entry depends on what only GRUB knows".into(),
@@ -208,7 +208,7 @@ impl Host<'_> {
     }
 
     fn initrds(&self, entry: &BootEntry, found: &mut Soundness) {
-        let remedy = || repair::initrd(self.facts, self.release());
+        let remedy = || repair::initrd(self.reader, self.facts, self.release());
         let is_only = entry.initrds.iter().filter(|path| !is_microcode(path)).count() == 1;
         for initrd in &entry.initrds {
             // `newc:NAME:PATH` packs a file into an archive of GRUB's (grub-core/loader/linux.c).
@@ -264,7 +264,7 @@ impl Host<'_> {
         };
         found.fault(
             format!("the default boot entry loads no initrd{why}"),
-            repair::initrd(self.facts, self.release()),
+            repair::initrd(self.reader, self.facts, self.release()),
         );
     }
 
@@ -302,11 +302,11 @@ impl Host<'_> {
                 .push(format!("the default boot entry has no root=; the running kernel has root={before}").into()),
             SameRoot::Lost => found.fault(
                 format!("the default boot entry has no root=; the running kernel has root={before}"),
-                repair::root(self.facts),
+                repair::root(self.reader, self.facts),
             ),
             SameRoot::No => found.fault(
                 format!("the default boot entry has root={after}; the running kernel has root={before}"),
-                repair::root(self.facts),
+                repair::root(self.reader, self.facts),
             ),
             SameRoot::Unknown => found.unknown.push(
                 format!(
