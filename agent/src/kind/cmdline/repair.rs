@@ -113,10 +113,11 @@ pub fn password(reader: &dyn Reader, facts: &Facts) -> String {
 }
 
 /// Where files of the entry, or the entry itself, cannot be looked up.
-pub fn unknown(reader: &dyn Reader, facts: &Facts) -> String {
+pub fn unknown(facts: &Facts) -> String {
     let again = match &facts.boot {
-        BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
-            format!("; `{}` makes the menu again", menu(reader, facts))
+        BootLoader::GrubDebian => "; `update-grub` makes the menu again".to_owned(),
+        BootLoader::GrubRhel | BootLoader::GrubSuse => {
+            "; `grub2-mkconfig` makes the menu again".to_owned()
         }
         BootLoader::GrubBls => "; `grubby --info DEFAULT` shows the entry".to_owned(),
         BootLoader::SystemdBoot { .. } => "; `bootctl list` shows the entries".to_owned(),

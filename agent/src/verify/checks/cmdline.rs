@@ -187,7 +187,7 @@ fn unread_entry(evidence: &Evidence<'_>, what: &str, why: &Reason) -> Outcome {
     let outcome = unread(what, why);
     match remedy(why.cause) {
         Some(_) => outcome,
-        None => outcome.remedy(unknown_entry_remedy(evidence.reader, evidence.facts)),
+        None => outcome.remedy(unknown_entry_remedy(evidence.facts)),
     }
 }
 
