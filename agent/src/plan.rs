@@ -127,7 +127,8 @@ pub enum Action {
         argv: Vec<String>,
         /// What it is run for.
         purpose: String,
-        /// Files it may rewrite: they are saved first, and put back if it fails.
+        /// Files it may rewrite: they are saved first, and put back if it fails. `DIRECTORY/*.ENDING`: every such file,
+        /// also one that it makes. Unified kernel images are not saved but made again.
         touches: Vec<String>,
         /// What `revert` does about it.
         way_back: WayBack,

@@ -4,6 +4,7 @@
 pub(crate) mod attribute;
 pub(crate) mod eswitch;
 pub(crate) mod file;
+mod made;
 mod module;
 pub(crate) mod nic;
 pub(crate) mod register;
@@ -107,6 +108,11 @@ pub(crate) struct Task<'a> {
 pub(crate) trait Undo {
     /// What it is about.
     fn subject(&self) -> String;
+
+    /// Whether the files of the change have to be put back first.
+    fn needs_files(&self) -> bool {
+        false
+    }
 
     /// Make it be as it was, read it back, and settle the ledger in memory.
     fn run(&self, store: &mut Store) -> Result<(), StepError>;

@@ -280,13 +280,9 @@ fn taken_back(
 /// bedplate's work is left. The ledger is settled in memory only.
 fn undo_all(store: &mut Store, earlier: &Ledger, change: &str, undo: UndoList) -> (Restored, bool) {
     let mut restored = Restored::default();
-    for step in undo.iter().rev() {
-        match step.run(store) {
-            Ok(()) => restored.back.push(step.subject()),
-            Err(error) => restored.leave(step.subject(), chain(&error)),
-        }
-    }
-    let mut whole = restored.left.is_empty();
+    let (late, early): (UndoList, UndoList) =
+        undo.into_iter().rev().partition(|step| step.needs_files());
+    let mut whole = restored.undo(store, &early);
     let files = store.ledger.unfinished_of(change);
     for path in &files {
         match action::file::undo(store, path, earlier.files.get(path)) {
@@ -302,6 +298,7 @@ fn undo_all(store: &mut Store, earlier: &Ledger, change: &str, undo: UndoList) -
             }
         }
     }
+    whole &= restored.undo(store, &late);
     let above =
         |directory: &String| files.iter().any(|file| file.starts_with(&format!("{directory}/")));
     let made: Vec<String> =
@@ -321,6 +318,21 @@ const EDITED_AFTER: &str = "another program has changed it since bedplate wrote 
 const EDITED_BEFORE: &str = "another program has changed it, and bedplate has not written it";
 
 impl Restored {
+    /// Takes steps back, in this order. Returns whether all went well.
+    fn undo(&mut self, store: &mut Store, steps: &UndoList) -> bool {
+        let mut whole = true;
+        for step in steps {
+            match step.run(store) {
+                Ok(()) => self.back.push(step.subject()),
+                Err(error) => {
+                    whole = false;
+                    self.leave(step.subject(), chain(&error));
+                }
+            }
+        }
+        whole
+    }
+
     fn leave(&mut self, subject: String, why: impl Into<String>) {
         self.left.push(Left { subject, why: why.into() });
     }

@@ -222,6 +222,18 @@ pub(crate) enum StepError {
         /// The end of its output.
         output: String,
     },
+    /// An image that a failed change has rewritten still has the new arguments.
+    #[error("it may hold the new arguments: cannot make it again")]
+    NotRemade {
+        /// Why not.
+        source: Box<StepError>,
+    },
+    /// The same, because the file that it is made from was absent before the change.
+    #[error("it may hold the new arguments: {path} was absent before, so it cannot be made again")]
+    NoSource {
+        /// The file that the change had made.
+        path: String,
+    },
     /// A tool did not succeed, and a file that it makes could not be put back either.
     #[error("{tool}; and {path} could not be put back")]
     NotPutBack {

@@ -1,5 +1,8 @@
 //! systemd-boot. kernel-install is this machine's own where a test says so, else a script that writes one entry.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use crate::root::{Ran, Root};
 
 const ARCH: &str = "ID=arch\n";
@@ -59,17 +62,84 @@ fn assert_refused(root: &Root, text: &str) {
     }
 }
 
+/// The files of /boot are those of before, and /etc/kernel/cmdline.
+fn assert_taken_back(root: &Root, before: &BTreeMap<PathBuf, Vec<u8>>, done: &Ran) {
+    assert_eq!(done.code, Some(1), "{}", done.text);
+    let boot = |files: &BTreeMap<PathBuf, Vec<u8>>| {
+        let mut files = files.clone();
+        files.retain(|path, _| path.starts_with(root.at("boot")) || *path == root.at(CMDLINE));
+        files
+    };
+    assert_eq!(boot(&root.files()), boot(before), "{}", done.text);
+}
+
 #[test]
 fn failed_kernel_install_leaves_no_new_entry() {
     let root = arch(&["6.1.0", "6.2.0"], Some(FAILS));
     let before = root.files();
     let Some(done) = root.live(&["apply", "--yes"]) else { return };
-    assert_eq!(done.code, Some(1), "{}", done.text);
-    assert!(!root.has("boot/loader/entries/new-6.1.0.conf"), "{}", done.text);
-    let after = root.files();
-    for (path, bytes) in &before {
-        assert_eq!(after.get(path), Some(bytes), "{}", path.display());
+    assert_taken_back(&root, &before, &done);
+}
+
+/// kernel-install may take its token from where nothing here reads it.
+#[test]
+fn failed_kernel_install_leaves_no_entry_of_any_token() {
+    let root = arch(&["6.1.0", "6.2.0"], Some(FAILS));
+    root.put("etc/kernel/entry-token", "0123\n");
+    let before = root.files();
+    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    assert_taken_back(&root, &before, &done);
+}
+
+const IMAGES: &str = "boot/EFI/Linux";
+/// Makes an image, beside it a new one, and fails for the second kernel where there is no other configuration.
+const FAILS_WITH_IMAGE: &str = "#!/bin/sh\nread -r line < /etc/kernel/cmdline\n\
+     [ $2 = 6.2.0 ] && exit 1\n\
+     for token in 0123 new; do\n\
+     { cat /usr/lib/head; printf '%-64s' \"$line\"; } > /boot/EFI/Linux/$token-$2.efi\ndone\n";
+
+/// The front of a unified kernel image whose command line is the 64 bytes behind it.
+fn head() -> Vec<u8> {
+    let dos = [b"MZ".as_slice(), &[0; 58], &64_u32.to_le_bytes()].concat();
+    let file = [b"PE\0\0\x64\x86\x01\0".as_slice(), &[0; 16]].concat();
+    let at = u32::try_from(dos.len() + file.len() + 40).expect("small");
+    let fields = [64, 0x1000, 64, at, 0, 0, 0, 0].map(u32::to_le_bytes).concat();
+    [dos, file, b".cmdline".to_vec(), fields].concat()
+}
+
+/// Two images of two kernels, and a kernel-install that fails for the second.
+fn images() -> Root {
+    let root = arch(&[], Some(FAILS_WITH_IMAGE));
+    root.put("etc/kernel/install.conf", "layout=uki\n");
+    let head = head();
+    root.put("usr/lib/head", "");
+    std::fs::write(root.at("usr/lib/head"), &head).expect("ours");
+    for kernel in ["6.1.0", "6.2.0"] {
+        let path = format!("{IMAGES}/0123-{kernel}.efi");
+        root.put(&path, "");
+        let line = format!("{:64}", "root=/dev/vda2 rw quiet");
+        std::fs::write(root.at(&path), [head.as_slice(), line.as_bytes()].concat()).expect("ours");
     }
+    root
+}
+
+#[test]
+fn failed_kernel_install_makes_images_again() {
+    let root = images();
+    let before = root.files();
+    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    assert_taken_back(&root, &before, &done);
+    assert!(done.text.contains(&format!("{IMAGES}/0123-6.1.0.efi")), "{}", done.text);
+}
+
+#[test]
+fn image_that_cannot_be_made_again_is_listed() {
+    let root = images();
+    std::fs::remove_file(root.at(CMDLINE)).expect("ours");
+    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    assert_eq!(done.code, Some(1), "{}", done.text);
+    assert!(done.text.contains("it may hold the new arguments"), "{}", done.text);
+    assert!(!root.has(CMDLINE));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Running one of the host's own tools. The files that it may rewrite are saved first.
 
+use super::made::{self, Listing};
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file};
 use crate::boot::whole::is_whole;
 use crate::host::child::STANDARD;
@@ -83,9 +84,12 @@ impl Operation for RunTool<'_> {
     fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
         let generator = (*self.way_back == WayBack::Repeat).then(|| self.generator());
         let author = Author { kind: task.change.kind, change: &task.change.id };
-        save_touched(store, author, self.touches, generator.as_ref())?;
+        let before = Listing::read(store, self.touches)?;
+        save_touched(store, author, &before.files, generator.as_ref())?;
         let WayBack::Run { argv: back } = self.way_back else {
-            return run_touching(store, self.argv, self.limit_s, self.touches);
+            let ended = run_touching(store, self.argv, self.limit_s, &before.files);
+            let made = made::note(store, task, self, &before);
+            return ended.and(made.map(|images| undo.extend(images)));
         };
         let record = UndoTool {
             kind: task.change.kind.into(),
@@ -95,19 +99,21 @@ impl Operation for RunTool<'_> {
         };
         // Before it runs: a run that is cut short may have done its work.
         store.update_ledger(|ledger| ledger.begin_undo(record.clone()))?;
-        run_touching(store, self.argv, self.limit_s, self.touches)
+        run_touching(store, self.argv, self.limit_s, &before.files)
             .inspect_err(|_| store.ledger.drop_undo(&record))?;
         undo.push(Box::new(RunBack { record }));
         Ok(())
     }
 
     fn settle(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
-        self.touches.iter().try_for_each(|path| file::settle(store, ledger, path))
+        // Files of whole directories are known to the ledger, which has them settled at the end of the change.
+        let mut files = self.touches.iter().filter(|path| !path.contains('*'));
+        files.try_for_each(|path| file::settle(store, ledger, path))
     }
 }
 
 impl RunTool<'_> {
-    fn generator(&self) -> Generator {
+    pub fn generator(&self) -> Generator {
         Generator {
             argv: self.argv.to_vec(),
             purpose: self.purpose.to_owned(),

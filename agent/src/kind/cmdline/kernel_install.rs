@@ -3,7 +3,7 @@
 
 mod made;
 
-use super::bls::{EntryFile, entry_files};
+use super::bls::entry_files;
 use super::files::{self, raw, readable, replace, verify};
 use super::{Context, Observed, Obstacle, Steps, chosen, only_in_entry};
 use crate::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
@@ -149,10 +149,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let mut actions: Vec<Action> =
         replace(CMDLINE, old.as_deref(), Some(&edited)).into_iter().collect();
     // A kernel without an entry gets none: it would be the new default.
-    let mut touches = entry_paths(context.reader);
-    touches.extend(made::possible_entries(context.reader, &kernels));
-    touches.sort();
-    touches.dedup();
+    let touches = touched(context.reader);
     for release in &kernels {
         actions.push(Action::RunTool {
             argv: ["kernel-install", "add", release, &image(context.reader, release)]
@@ -198,13 +195,15 @@ fn image(reader: &dyn Reader, release: &str) -> String {
     }
 }
 
-fn entry_paths(reader: &dyn Reader) -> Vec<String> {
-    let directories = BOOT_MOUNTS.iter().map(|mount| format!("{mount}/loader/entries"));
-    directories
-        .filter_map(|directory| entry_files(reader, &directory).ok())
-        .flatten()
-        .map(|file: EntryFile| file.path)
-        .collect()
+/// Entries and images, also those that it makes beside the ones that are there: with another token, or a boot counter.
+fn touched(reader: &dyn Reader) -> Vec<String> {
+    let made = [("loader/entries", ".conf"), ("EFI/Linux", ".efi")];
+    let below = |mount: &'static str| {
+        made.map(|(directory, ending)| (format!("{mount}/{directory}"), ending))
+    };
+    let there = BOOT_MOUNTS.into_iter().flat_map(below);
+    let there = there.filter(|(directory, _)| reader.exists(directory) != Ok(false));
+    there.map(|(directory, ending)| format!("{directory}/*{ending}")).collect()
 }
 
 /// The file must hold the whole line, `root=` and all. Where it is not there yet it is made from what boots now: never

@@ -3,10 +3,7 @@
 //!
 //! Names: `TOKEN-RELEASE[+TRIES].conf` (systemd, 90-loaderentry.install) and `.efi` (90-uki-copy.install).
 
-use std::collections::BTreeSet;
-
 use super::{BOOT_MOUNTS, CMDLINE, default_entry, newest_uki, next_uki};
-use crate::facts::os::release_value;
 use crate::facts::{BootLoader, Facts};
 use crate::host::{Cause, HostKind, Reader, Reading};
 use crate::kind::cmdline::{Context, Obstacle, files};
@@ -110,43 +107,6 @@ fn release_of<'a>(name: &str, installed: &'a [String]) -> Option<&'a str> {
         is_of(stem, release) || plain.is_some_and(|(stem, _)| is_of(stem, release))
     };
     releases.filter(of).max_by_key(|release| release.len())
-}
-
-/// Entries that kernel-install may add beside those that are there: with another token than before, or a boot counter.
-/// An entry that was not there is taken away again where a later kernel fails.
-pub fn possible_entries(reader: &dyn Reader, kernels: &[String]) -> Vec<String> {
-    let line = |path: &str| {
-        let text = reader.text(path).ok()?;
-        text.lines().next().map(|line| line.trim().to_owned())
-    };
-    let tokens = [
-        line("/etc/kernel/entry-token"),
-        line("/etc/machine-id"),
-        release_value(reader, "IMAGE_ID"),
-        release_value(reader, "ID"),
-        Some("Default".to_owned()),
-    ];
-    let names = names(reader, false);
-    let own = names.iter().filter_map(|name| {
-        let release = release_of(name, kernels)?;
-        name.split_once(&format!("-{release}")).map(|(token, _)| token.to_owned())
-    });
-    let usual = |token: &String| !token.is_empty() && !token.contains('/');
-    let tokens: BTreeSet<String> = tokens.into_iter().flatten().chain(own).filter(usual).collect();
-    let tries = line("/etc/kernel/tries").map(|tries| format!("+{tries}")).unwrap_or_default();
-    let mut paths = Vec::new();
-    for mount in BOOT_MOUNTS {
-        let directory = format!("{mount}/loader/entries");
-        if reader.exists(&directory) != Ok(true) {
-            continue;
-        }
-        for (token, kernel) in
-            tokens.iter().flat_map(|token| kernels.iter().map(move |one| (token, one)))
-        {
-            paths.push(format!("{directory}/{token}-{kernel}{tries}.conf"));
-        }
-    }
-    paths
 }
 
 #[cfg(test)]
