@@ -107,6 +107,18 @@ pub fn loaded_files(reader: &dyn Reader) -> Reading<LoadedFiles> {
     of_default(reader, Loader::files)
 }
 
+/// Value of a GRUB variable that entries name, when GRUB reads them.
+pub fn variable(reader: &dyn Reader, name: &str) -> Option<String> {
+    let value = |loader: &Loader| {
+        let mut entries = loader.entries.iter();
+        match entries.any(|file| file.entry.grub_variables().contains(&name)) {
+            true => loader.config.value(name).map_or_else(Reading::unknown, Reading::Known),
+            false => Reading::Absent,
+        }
+    };
+    of_default(reader, value).known().cloned()
+}
+
 /// What makes both states satisfy the edit.
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     files::carried_by_grub(context)?;

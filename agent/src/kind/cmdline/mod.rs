@@ -72,6 +72,7 @@ use crate::host::{self, Reader, Reading};
 use crate::plan::{Action, Blocker, Effect, KindPlan, Note, Pending};
 use diagnosis::{Cause, Seen};
 use owed::Owed;
+use tuned::Tuned;
 use wanted_edit::edit;
 
 /// The row of the table of kinds.
@@ -206,6 +207,7 @@ fn plan(context: &Context) -> KindPlan {
         if let Err(obstacle) = length::check_unchanged(context, &edit, &observed) {
             block(&mut section, obstacle);
         }
+        note_conflict(tuned.as_ref(), &edit, context, &mut section);
     } else if !refused {
         let due = change::Due {
             comparison: &comparison,
@@ -217,6 +219,14 @@ fn plan(context: &Context) -> KindPlan {
         change::plan(context, &due, &backend, &mut section);
     }
     section
+}
+
+/// Where bedplate's arguments win on the line, what TuneD brings against them still shows.
+fn note_conflict(tuned: Option<&Tuned>, edit: &Edit, context: &Context, section: &mut KindPlan) {
+    if let Some(Err(Obstacle { reason, remedy })) = tuned.map(|tuned| tuned.check(edit, context)) {
+        let text = format!("{reason}: {remedy}");
+        section.notes.push(Note { kind: NAME, subject: "TuneD".into(), text });
+    }
 }
 
 fn note_hand_edits(context: &Context, edit: &Edit, section: &mut KindPlan) {

@@ -1,16 +1,12 @@
 //! Arguments that TuneD brings into the boot entry: `$tuned_params`, which grub.cfg or grubenv sets to those of its active
 //! profile (TuneD, `plugin_bootloader.py`; handbook §10.4).
 
-use super::files::raw;
 use super::{Context, Obstacle, bls, grub};
-use crate::boot::grubenv::Grubenv;
 use crate::cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status};
 use crate::facts::BootLoader;
 
 const VARIABLE: &str = "tuned_params";
 const ACTIVE: &str = "/etc/tuned/active_profile";
-const ENTRIES: &str = "/boot/loader/entries";
-const GRUBENV: &str = "/boot/grub2/grubenv";
 
 /// Arguments that TuneD brings, and its profile.
 pub struct Tuned {
@@ -24,22 +20,13 @@ pub fn read(context: &Context) -> Option<Tuned> {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
             grub::variables(context.reader, context.facts).remove(VARIABLE)?
         }
-        BootLoader::GrubBls => of_entries(context)?,
+        BootLoader::GrubBls => bls::variable(context.reader, VARIABLE)?,
         _ => return None,
     };
     let line = CommandLine::parse(&value);
     let profile = context.reader.text(ACTIVE).ok().map(|text| text.trim().to_owned());
     let profile = profile.filter(|name| !name.is_empty());
     (!line.is_empty()).then_some(Tuned { profile, line })
-}
-
-fn of_entries(context: &Context) -> Option<String> {
-    let files = bls::entry_files(context.reader, ENTRIES).ok()?;
-    if !files.iter().any(|file| file.entry.grub_variables().contains(&VARIABLE)) {
-        return None;
-    }
-    let environment = Grubenv::parse(&raw(context.reader, GRUBENV).ok()?).ok()?;
-    environment.get(VARIABLE).map(str::to_owned)
 }
 
 impl Tuned {

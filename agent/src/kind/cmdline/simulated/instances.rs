@@ -368,6 +368,38 @@ fn conflict_with_tuned_is_a_blocker() {
     }
 }
 
+/// bedplate's argument is the last one on the line, so it is in effect.
+#[test]
+fn conflict_with_tuned_behind_bedplate_is_noted() {
+    for loader in ["debian", "rhel8"] {
+        let mut host = tuned(loader, "");
+        let wish = "args = ['numa_balancing=enable']";
+        assert_eq!(host.apply(wish), Ok(()), "{loader}");
+        set_tuned(&mut host, loader, "numa_balancing=disable");
+        let plan = host.plan(wish);
+        let notes: Vec<&str> = plan.notes.iter().map(|note| note.text.as_str()).collect();
+        let all = [notes, blockers(&plan)].concat().join("\n");
+        assert!(all.contains("TuneD profile latency-performance brings"), "{loader}: {all}");
+        assert!(all.contains("numa_balancing=enable"), "{loader}: {all}");
+    }
+}
+
+/// `$tuned_params` of entry files, which grub.cfg sets and the environment block does not.
+#[test]
+fn tuned_params_of_grub_cfg_count_for_entry_files() {
+    let host = || {
+        let mut host = tuned("rhel8", "");
+        let cfg = host.text("/boot/grub2/grub.cfg").unwrap();
+        let set = "set tuned_params=\"numa_balancing=disable\"\ninsmod blscfg\n";
+        host.put("/boot/grub2/grub.cfg", cfg.replace("insmod blscfg\n", set).as_bytes());
+        host
+    };
+    let plan = host().plan("args = ['numa_balancing=disable']");
+    assert_eq!((plan.changes.len(), blockers(&plan).len()), (0, 0), "{plan:?}");
+    let plan = host().plan("args = ['numa_balancing=enable']");
+    assert!(blockers(&plan)[0].contains("TuneD profile latency-performance"), "{plan:?}");
+}
+
 #[test]
 fn length_counts_what_tuned_brings() {
     let front = format!("BOOT_IMAGE=/boot/vmlinuz-{KERNEL} {ROOT} quiet ");
