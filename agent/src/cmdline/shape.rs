@@ -171,6 +171,55 @@ static INTREMAP: OptionList = OptionList {
     separator: '=',
 };
 
+/// `drivers/firmware/efi/efi.c` `parse_efi_cmdline`, `drivers/firmware/efi/libstub/efi-stub-helper.c`
+/// `efi_parse_options`. The stub reads `nochunk` of the last occurrence alone, where new options go.
+static EFI: OptionList = OptionList {
+    param: "efi",
+    by_prefix: &[],
+    whole: &[&["runtime", "noruntime"], &["disable_early_pci_dma", "no_disable_early_pci_dma"]],
+    one_argument: false,
+    stops: &[],
+    separator: '=',
+};
+
+/// `arch/x86/kernel/acpi/sleep.c` `acpi_sleep_setup`.
+static ACPI_SLEEP: OptionList = OptionList {
+    param: "acpi_sleep",
+    by_prefix: &[
+        &["s3_bios"],
+        &["s3_mode"],
+        &["s3_beep"],
+        &["s4_hwsig", "s4_nohwsig"],
+        &["nonvs"],
+        &["nonvs_s3"],
+        &["old_ordering"],
+        &["nobl"],
+    ],
+    whole: &[],
+    one_argument: false,
+    stops: &[],
+    separator: '=',
+};
+
+/// Processor that reboots: `smp3`, `s3`.
+const REBOOT_CPU: &[&str] = &["smp", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9"];
+
+/// `kernel/reboot.c` `reboot_setup`, which reads the first letter of an option.
+static REBOOT: OptionList = OptionList {
+    param: "reboot",
+    by_prefix: &[
+        &["w", "c", "h", "s", "g"],
+        &["panic_w", "panic_c", "panic_h", "panic_s", "panic_g"],
+        &["b", "a", "k", "t", "e", "p"],
+        &["f"],
+        REBOOT_CPU,
+    ],
+    whole: &[],
+    one_argument: false,
+    stops: &[],
+    separator: '=',
+};
+
 const fn items(param: &'static str, commas: bool, modules: bool) -> ItemList {
     ItemList { param, commas, modules, last_wins: false }
 }
@@ -229,6 +278,10 @@ const fn sequence(
     Sequence { params: param, joined: &[], units: Some(units), last_counts: false, rule, source }
 }
 
+const EACH: &str = "each one is carried out";
+const FIRST_OF_ID: &str = "the first one for an id counts";
+const IVRS: &str = "linux drivers/iommu/amd/init.c";
+
 /// What may be given more than once, each occurrence read after the one before it.
 static SEQUENCES: &[Sequence] = &[
     Sequence {
@@ -247,12 +300,14 @@ static SEQUENCES: &[Sequence] = &[
         rule: "the last `console=` becomes /dev/console",
         source: "linux kernel/printk/printk.c",
     },
-    sequence(
-        &["earlycon"],
-        Units::Device,
-        "consoles are set up in this order",
-        "linux drivers/tty/serial/earlycon.c",
-    ),
+    Sequence {
+        params: &["earlycon"],
+        joined: &[],
+        units: None,
+        last_counts: false,
+        rule: "the first one counts",
+        source: "linux drivers/tty/serial/earlycon.c",
+    },
     Sequence {
         params: &["earlyprintk"],
         joined: &[],
@@ -286,7 +341,19 @@ static SEQUENCES: &[Sequence] = &[
         "servers are asked in this order",
         "dracut.cmdline(7)",
     ),
-    sequence(&["tsc"], Units::Tsc, "each one is carried out", "linux arch/x86/kernel/tsc.c"),
+    sequence(&["tsc"], Units::Tsc, EACH, "linux arch/x86/kernel/tsc.c"),
+    sequence(&["mce"], Units::Mce, EACH, "linux arch/x86/kernel/cpu/mce/core.c"),
+    sequence(&["acpi"], Units::Acpi, EACH, "linux arch/x86/kernel/acpi/boot.c"),
+    sequence(&["numa"], Units::Word, EACH, "linux arch/x86/mm/numa.c"),
+    sequence(&["ivrs_ioapic"], Units::Mapped, FIRST_OF_ID, IVRS),
+    sequence(&["ivrs_hpet"], Units::Mapped, FIRST_OF_ID, IVRS),
+    sequence(&["ivrs_acpihid"], Units::Mapped, FIRST_OF_ID, IVRS),
+    sequence(
+        &["inst.addrepo"],
+        Units::Device,
+        "each one adds a repository",
+        "Anaconda boot options, inst.addrepo",
+    ),
 ];
 
 /// Also of a module: `nvme.dyndbg=`.
@@ -305,6 +372,9 @@ pub(super) fn shape_of(folded_name: &str, arch: Arch) -> Shape {
         "amd_iommu" => return Shape::Options(&AMD_IOMMU),
         "fbcon" => return Shape::Options(&FBCON),
         "intremap" if x86 => return Shape::Options(&INTREMAP),
+        "efi" => return Shape::Options(&EFI),
+        "acpi_sleep" if x86 => return Shape::Options(&ACPI_SLEEP),
+        "reboot" => return Shape::Options(&REBOOT),
         // `drivers/iommu/iommu.c`.
         PASSTHROUGH | "iommu.strict" => return Shape::Bool,
         _ => {}
@@ -347,7 +417,7 @@ impl OptionList {
             return format!("realloc={}", known.unwrap_or(value));
         }
         let name = self.name(option);
-        let has_value = option.contains(self.separator);
+        let has_value = option.contains(self.separator) || REBOOT_CPU.contains(&name);
         if has_value { option.to_owned() } else { name.to_owned() }
     }
 

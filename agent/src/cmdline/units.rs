@@ -18,6 +18,14 @@ pub(super) enum Units {
     Itself,
     /// One word of `tsc=`, or two that exclude each other.
     Tsc,
+    /// The same of `mce=`, or the bare name.
+    Mce,
+    /// The same of `acpi=`.
+    Acpi,
+    /// The text before a `=`.
+    Word,
+    /// The text before a `@`, without brackets.
+    Mapped,
 }
 
 impl Units {
@@ -28,10 +36,16 @@ impl Units {
             Units::CrashKernel => crash_kernel(value),
             Units::Query => query(value),
             Units::Interface => interface(value),
-            // `kernel/printk/printk.c` `console_setup`, `drivers/tty/serial/earlycon.c`.
+            // `kernel/printk/printk.c` `console_setup`.
             Units::Device => one(value.split(',').next().unwrap_or_default()),
             Units::Itself => one(value),
             Units::Tsc => tsc(value),
+            Units::Mce => mce(value),
+            Units::Acpi => acpi(value),
+            Units::Word => one(value.split('=').next().unwrap_or_default()),
+            Units::Mapped => {
+                one(value.split('@').next().unwrap_or_default().trim_matches(['[', ']']))
+            }
         }
     }
 }
@@ -97,6 +111,25 @@ fn tsc(value: &str) -> Vec<String> {
     one(match value {
         "nowatchdog" => "watchdog",
         "unstable" => "reliable",
+        other => other,
+    })
+}
+
+/// `arch/x86/kernel/cpu/mce/core.c` `mcheck_enable`: one word each. The bare name asks for what `off` refuses, and a number
+/// is the tolerance level or the monarch's timeout.
+fn mce(value: &str) -> Vec<String> {
+    one(match value {
+        "" | "off" => "off",
+        "bootlog" | "nobootlog" => "bootlog",
+        number if number.starts_with(|c: char| c.is_ascii_digit()) => "number",
+        other => other,
+    })
+}
+
+/// `arch/x86/kernel/acpi/boot.c` `parse_acpi`, `arch/arm64/kernel/acpi.c`: one word each.
+fn acpi(value: &str) -> Vec<String> {
+    one(match value {
+        "off" | "on" | "force" => "off",
         other => other,
     })
 }
