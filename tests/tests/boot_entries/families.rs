@@ -129,3 +129,35 @@ fn menu_that_only_the_esp_has_is_refused() {
         }
     }
 }
+
+#[test]
+fn configured_line_of_an_image_without_a_menu_must_fit() {
+    let root = root("debian");
+    let long = "x".repeat(2100);
+    root.put("etc/default/grub", &format!("GRUB_CMDLINE_LINUX_DEFAULT=\"{long} iommu=pt\"\n"));
+    let plan = root.plan();
+    assert_eq!(plan.code, Some(4), "{}", plan.text);
+    assert!(plan.text.contains("the kernel drops"), "{}", plan.text);
+}
+
+/// An initramfs does not show whether it was rebuilt.
+#[test]
+fn owed_rebuild_of_an_image_names_what_settles_it() {
+    if !nix::unistd::geteuid().is_root() {
+        return bedplate_tests::fixtures::unchecked("chroot needs root");
+    }
+    let root = Root::new("ID=debian\n", &[], &[]);
+    root.put(
+        "etc/bedplate/profile.toml",
+        "schema = 1\nname = \"t\"\n[modules.options]\nnvidia = { NVreg_EnableMSI = \"1\" }\n",
+    );
+    root.tool("usr/sbin/update-initramfs", "#!/bin/sh\n");
+    root.programs(&["/bin/sh"]);
+    assert_eq!(root.apply(&[]).code, Some(6));
+    let again = root.apply(&[]);
+    assert_eq!(again.code, Some(6), "{}", again.text);
+    assert!(again.text.contains("bedplate apply --chroot-tools"), "{}", again.text);
+    let settled = root.apply(&["--chroot-tools"]);
+    assert_eq!(settled.code, Some(0), "{}", settled.text);
+    assert_eq!(root.plan().code, Some(0));
+}

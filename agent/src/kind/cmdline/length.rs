@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use super::states::{findings, kernel_defaults};
 use super::{Context, Observed, Obstacle, bls, grub, kernel_install, ostree};
 use crate::boot::bls::BlsEntry;
-use crate::cmdline::{CommandLine, Edit, KernelDefaults, MAX_LINE_BYTES, is_blank};
+use crate::cmdline::{
+    ApplyError, CommandLine, Edit, KernelDefaults, LineError, MAX_LINE_BYTES, is_blank,
+};
 use crate::facts::BootLoader;
 use crate::facts::boot::started_by_systemd_boot;
 use crate::host::Reading;
@@ -24,6 +26,13 @@ pub(super) fn check_changed(
     edit: &Edit,
     observed: &Observed,
 ) -> Result<(), Obstacle> {
+    // Where an image keeps arguments apart, nothing else applies the edit to the whole line.
+    let all = [&observed.configured, &observed.next].into_iter().filter_map(Reading::known);
+    let too_long = |line: &CommandLine| match edit.apply(line) {
+        Err(ApplyError::Line(LineError::TooLong { bytes })) => Some(bytes),
+        _ => None,
+    };
+    check(all.filter_map(too_long), "would have")?;
     let front = front(context);
     let target = |line: &CommandLine| edit.apply(line).ok();
     let lines = lines(context, observed, &target);
@@ -36,10 +45,17 @@ pub(super) fn check_unchanged(
     edit: &Edit,
     observed: &Observed,
 ) -> Result<(), Obstacle> {
-    let Some(next) = observed.next.known() else { return Ok(()) };
     let front = front(context);
     let bytes = |line: &CommandLine| joined(&front, &line.to_string()).len();
-    let cut = next.possible().filter(|line| is_cut(context, edit, line, &front));
+    let all: Vec<CommandLine> = match observed.next.known() {
+        Some(next) => next.possible().cloned().collect(),
+        // An image without a menu gets its line from the configuration.
+        None => {
+            let texts = lines(context, observed, &|line| Some(line.clone()));
+            texts.iter().map(|text| CommandLine::parse(text)).collect()
+        }
+    };
+    let cut = all.iter().filter(|line| is_cut(context, edit, line, &front));
     check(cut.map(bytes), "has")
 }
 

@@ -311,9 +311,13 @@ fn rebuild_initramfs(context: &Context, change: &mut Change, section: &mut KindP
 /// A rebuild that was promised and did not succeed is done now, even though the file is right.
 fn owed_rebuild(context: &Context, section: &mut KindPlan) {
     for owed in context.ledger.owed.iter().filter(|owed| owed.kind == NAME) {
-        let why = Why::because(
-            "an earlier apply changed modprobe.d and this tool has not succeeded since",
-        );
+        let why = Why::because(match context.reader.kind() {
+            HostKind::Image => {
+                "an earlier apply changed modprobe.d. Whether the tool has run by hand since does not show: \
+                 `bedplate apply --chroot-tools` runs it"
+            }
+            _ => "an earlier apply changed modprobe.d and this tool has not succeeded since",
+        });
         section.changes.push(Change {
             id: format!("{NAME}/{}", owed.argv.join(" ")),
             kind: NAME,
