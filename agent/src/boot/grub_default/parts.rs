@@ -17,6 +17,8 @@ pub struct Part<'a> {
     is_plain: bool,
     /// Whether its first or last word goes on in another part.
     is_glued: bool,
+    /// The text in front of that reference.
+    pub front: String,
     /// The value that the reference stands for.
     base: String,
     /// The text that follows it.
@@ -29,9 +31,11 @@ impl Part<'_> {
         self.head.is_none() && !self.assignment.appends
     }
 
-    /// The text behind the value before it, of a value that begins with that.
+    /// The text behind the value before it, of a value that begins with that and the text in front of it.
     pub(super) fn rest_of<'v>(&self, value: &'v str, file: &str) -> Result<&'v str, NotUnderstood> {
-        value.strip_prefix(self.base.as_str()).ok_or_else(|| self.put_together(file))
+        let rest = value.strip_prefix(self.front.as_str());
+        rest.and_then(|rest| rest.strip_prefix(self.base.as_str()))
+            .ok_or_else(|| self.put_together(file))
     }
 
     fn put_together(&self, file: &str) -> NotUnderstood {
@@ -75,9 +79,15 @@ impl GrubDefault {
 
     fn part<'a>(&self, assignment: &'a Assignment, was: Option<&str>, value: &str) -> Part<'a> {
         let pieces = assignment.pieces.as_slice();
-        let (head, rest) = match self.head(assignment, was) {
-            Some((head, base)) => (Some((head, base)), self.behind_head(pieces)),
-            None => (None, pieces),
+        let in_front = pieces.iter().take_while(|piece| matches!(piece, Piece::Text(_))).count();
+        let (front, rest) = pieces.split_at(in_front);
+        let head = rest
+            .first()
+            .filter(|_| !assignment.appends)
+            .and_then(|piece| self.head(piece, &assignment.name, was));
+        let (front, rest) = match &head {
+            Some(_) => (texts(front), rest.get(1..).unwrap_or_default()),
+            None => (String::new(), pieces),
         };
         let is_plain = rest.iter().all(|piece| matches!(piece, Piece::Text(_)));
         let (head, base) = match head {
@@ -85,15 +95,16 @@ impl GrubDefault {
             None if assignment.appends => (None, was.unwrap_or_default().to_owned()),
             None => (None, String::new()),
         };
-        let text = value.strip_prefix(base.as_str()).unwrap_or(value).to_owned();
-        let is_glued = is_glued(&base, &text);
-        Part { assignment, head, is_plain, is_glued, base, text }
+        let behind = value.strip_prefix(front.as_str()).unwrap_or(value);
+        let text = behind.strip_prefix(base.as_str()).unwrap_or(behind).to_owned();
+        let is_glued = is_glued(&[&front, &base, &text]);
+        Part { assignment, head, is_plain, is_glued, front, base, text }
     }
 
-    /// A reference to the variable's own earlier value in front, as written, and its value.
-    fn head(&self, assignment: &Assignment, was: Option<&str>) -> Option<(String, String)> {
-        let (own, value) = (&assignment.name, was.unwrap_or_default());
-        match self.behind_quote(&assignment.pieces).first()? {
+    /// A reference to the variable's own earlier value, as written, and its value.
+    fn head(&self, piece: &Piece, own: &str, was: Option<&str>) -> Option<(String, String)> {
+        let value = was.unwrap_or_default();
+        match piece {
             Piece::Var { name, .. } if name == own => {
                 Some((format!("${{{name}}}"), value.to_owned()))
             }
@@ -112,18 +123,6 @@ impl GrubDefault {
         }
     }
 
-    /// Without the empty text that an opening quote leaves.
-    fn behind_quote<'a>(&self, pieces: &'a [Piece]) -> &'a [Piece] {
-        match pieces {
-            [Piece::Text(empty), rest @ ..] if empty.is_empty() => rest,
-            _ => pieces,
-        }
-    }
-
-    fn behind_head<'a>(&self, pieces: &'a [Piece]) -> &'a [Piece] {
-        self.behind_quote(pieces).get(1..).unwrap_or_default()
-    }
-
     fn end_of_braces(&self, start: usize) -> Option<usize> {
         let mut depth = 0;
         for (at, c) in self.text.get(start..)?.char_indices() {
@@ -139,18 +138,20 @@ impl GrubDefault {
         None
     }
 
-    /// Where and how an assignment is written so that it adds other words.
+    /// Where and how an assignment is written so that it adds other words: `front` before the value that it refers to,
+    /// `text` behind it.
     ///
     /// # Errors
     /// [`NotUnderstood`] when its text is not written out, or shares a word with another part.
     pub fn with_words(
         &self,
         part: &Part<'_>,
+        front: &str,
         text: &str,
     ) -> Result<(Range<usize>, String), NotUnderstood> {
         match part.is_glued {
             true => Err(part.put_together(&self.text)),
-            false => self.with_part(part, text),
+            false => self.with_part(part, front, text),
         }
     }
 
@@ -158,10 +159,11 @@ impl GrubDefault {
     pub(super) fn with_part(
         &self,
         part: &Part<'_>,
+        front: &str,
         text: &str,
     ) -> Result<(Range<usize>, String), NotUnderstood> {
         let value = &part.assignment.value;
-        if text.contains(['\n', '\r', '\0']) {
+        if [front, text].iter().any(|text| text.contains(['\n', '\r', '\0'])) {
             let why = format!("the new value of {} has a line end in it", part.assignment.name);
             return Err(NotUnderstood::at(&self.text, value.start, why));
         }
@@ -176,7 +178,7 @@ impl GrubDefault {
                 let bare = !self.text[value.clone()].contains("${")
                     && !text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
                 let head = if bare { format!("${name}") } else { head.clone() };
-                format!("\"{head}{}\"", escaped(text))
+                format!("\"{}{head}{}\"", escaped(front), escaped(text))
             }
         };
         Ok((value.clone(), new))
@@ -193,10 +195,19 @@ impl GrubDefault {
     }
 }
 
-/// Whether a text continues the last word of the value before it.
-fn is_glued(base: &str, text: &str) -> bool {
+/// Whether a text continues the last word of the one before it.
+fn is_glued(texts: &[&String]) -> bool {
     let blank = |c: char| matches!(c, ' ' | '\t');
-    !base.is_empty() && !text.is_empty() && !base.ends_with(blank) && !text.starts_with(blank)
+    let texts: Vec<&&String> = texts.iter().filter(|text| !text.is_empty()).collect();
+    texts.windows(2).any(|pair| !pair[0].ends_with(blank) && !pair[1].starts_with(blank))
+}
+
+fn texts(pieces: &[Piece]) -> String {
+    let text = |piece: &Piece| match piece {
+        Piece::Text(text) => text.clone(),
+        _ => String::new(),
+    };
+    pieces.iter().map(text).collect()
 }
 
 /// Value of a word that holds nothing but text and the variable itself.

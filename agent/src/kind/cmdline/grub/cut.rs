@@ -35,11 +35,18 @@ impl Cut<'_> {
                 let Ok(parts) = source.default.parts(variable, Some(&before)) else { continue };
                 for part in &parts {
                     // The place of this error is one within the value, not one of the file.
-                    let words = grub_quote::split(&part.text).map_err(|error| {
-                        files::cannot(&source.path, &GrubQuoteError::from(error))
-                    })?;
-                    if let Some(left) = self.left(&words, variable, part.is_first())? {
-                        changes.push(source.default.with_words(part, &left).map_err(own)?);
+                    let words = |text: &str| {
+                        grub_quote::split(text).map_err(|error| {
+                            files::cannot(&source.path, &GrubQuoteError::from(error))
+                        })
+                    };
+                    let front = self.left(&words(&part.front)?, variable, true)?;
+                    let front = front.map(|left| separated(left, &part.front));
+                    let text = self.left(&words(&part.text)?, variable, part.is_first())?;
+                    if front.is_some() || text.is_some() {
+                        let front = front.as_ref().unwrap_or(&part.front);
+                        let text = text.as_ref().unwrap_or(&part.text);
+                        changes.push(source.default.with_words(part, front, text).map_err(own)?);
                     }
                 }
             }
@@ -119,4 +126,10 @@ impl Cut<'_> {
             false => self.edit.staying(&token, self.target).into_iter().collect(),
         }
     }
+}
+
+/// Words with the blanks that stood between them and what follows; nothing follows from no words.
+fn separated(left: String, before: &str) -> String {
+    let gap = &before[before.trim_end_matches([' ', '\t']).len()..];
+    if left.is_empty() { left } else { left + gap }
 }

@@ -163,6 +163,46 @@ fn line_that_lost_an_argument_is_not_called_right() {
     assert_eq!(blockers(&host.plan("args = ['iommu=pt']")), [""; 0]);
 }
 
+/// The general variable is `x` before.
+const PREPENDED: [(&str, &str, &str); 3] = [
+    (
+        "GRUB_CMDLINE_LINUX=\"quiet $GRUB_CMDLINE_LINUX\" # mine\n",
+        "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX\" # mine\n",
+        "x",
+    ),
+    (
+        "GRUB_CMDLINE_LINUX=\"z=1  $GRUB_CMDLINE_LINUX quiet\"\n",
+        "GRUB_CMDLINE_LINUX=\"z=1  $GRUB_CMDLINE_LINUX\"\n",
+        "z=1 x",
+    ),
+    (
+        "GRUB_CMDLINE_LINUX=\"a  quiet b ${GRUB_CMDLINE_LINUX}\"\n",
+        "GRUB_CMDLINE_LINUX=\"a b ${GRUB_CMDLINE_LINUX}\"\n",
+        "a b x",
+    ),
+];
+
+#[test]
+fn words_of_self_prepends_can_be_removed() {
+    let path = "/etc/default/grub.d/40.cfg";
+    for (before, after, line) in PREPENDED {
+        let mut host = debian("GRUB_CMDLINE_LINUX=\"x\"\nGRUB_CMDLINE_LINUX_DEFAULT=\"\"\n");
+        host.put(path, before.as_bytes());
+        host.regenerate_grub("/bin/sh", "/boot/grub/grub.cfg");
+        assert_eq!(host.apply("absent = ['quiet']"), Ok(()), "{before}");
+        assert_eq!(host.text(path).unwrap(), after);
+        assert_eq!(host.next().to_string(), format!("{ROOT} {line}"), "{before}");
+    }
+}
+
+#[test]
+fn word_that_a_self_prepend_shares_is_left_alone() {
+    let host =
+        debian("GRUB_CMDLINE_LINUX=\"iet x\"\nGRUB_CMDLINE_LINUX=\"a qu$GRUB_CMDLINE_LINUX\"\n");
+    let plan = host.plan("absent = ['a']");
+    assert!(blockers(&plan)[0].contains("put together"), "{plan:?}");
+}
+
 const APPENDED: [&str; 3] = [
     "GRUB_CMDLINE_LINUX=\"${GRUB_CMDLINE_LINUX:+$GRUB_CMDLINE_LINUX }quiet a=1\"\n",
     "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX quiet\"\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX a=1\"\n",
