@@ -98,3 +98,46 @@ fn argument_of_another_kargs_file_is_refused() {
     assert_eq!(done.code, Some(0), "{}", done.text);
     assert_eq!(root.text(KARGS), "kargs = [\"iommu=pt\"]\n");
 }
+
+const VENDOR: &str = "usr/lib/bootc/kargs.d/10-vendor.toml";
+
+/// A bootc image in which another file holds this.
+fn with_vendor_kargs(text: &str) -> Root {
+    let root = fedora();
+    root.tool("usr/bin/bootc", "");
+    root.put("sysroot/ostree/x", "");
+    root.put(VENDOR, text);
+    root
+}
+
+#[test]
+fn kargs_file_that_bootc_rejects_makes_the_line_unknown() {
+    for (text, why) in [
+        ("kargs = \"rhgb\"\n", "invalid type"),
+        ("kargs = []\nextra = 1\n", "unknown field `extra`"),
+    ] {
+        let plan = with_vendor_kargs(text).plan();
+        assert_eq!(plan.code, Some(5), "{}", plan.text);
+        assert!(plan.text.contains(why), "{}", plan.text);
+    }
+}
+
+#[test]
+fn kargs_file_of_another_architecture_does_not_count() {
+    let text = "kargs = [\"quiet\"]\nmatch-architectures = [\"sparc64\"]\n";
+    let root = with_vendor_kargs(text);
+    root.programs(&["/bin/sh"]);
+    let done = root.apply(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    let text =
+        format!("kargs = [\"quiet\"]\nmatch-architectures = [\"{}\"]\n", std::env::consts::ARCH);
+    let root = with_vendor_kargs(&text);
+    root.programs(&["/bin/sh"]);
+    assert_refused(&root, &["10-vendor.toml", "quiet"]);
+}
+
+#[test]
+fn kargs_that_are_too_long_are_refused() {
+    let long = "x".repeat(2100);
+    assert_refused(&with_vendor_kargs(&format!("kargs = [\"{long}\"]\n")), &["the kernel drops"]);
+}

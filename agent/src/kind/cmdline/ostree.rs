@@ -12,7 +12,7 @@ use crate::boot::bls::{BlsEntry, grub_order};
 use crate::boot::grub_quote::{self, GrubQuoteError, grub_token};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, Status};
 use crate::facts::boot::{started_by_grub, started_by_systemd_boot};
-use crate::facts::{BootLoader, Facts};
+use crate::facts::{Arch, BootLoader, Facts};
 use crate::host::{HostKind, Reader, Reading, Reason};
 use crate::plan::{Action, WayBack};
 
@@ -21,17 +21,34 @@ const ENTRIES: &str = "/boot/loader/entries";
 pub const KARGS_FILE: &str = "/usr/lib/bootc/kargs.d/50-bedplate.toml";
 const RPM_OSTREE: &str = "/usr/bin/rpm-ostree";
 
-/// `kargs.d` file, as bootc reads it; unknown keys are rejected by it.
+/// `kargs.d` file, as bootc reads it (bootc, building/kernel-arguments.md).
 #[derive(serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Kargs {
     kargs: Vec<String>,
+    /// Architectures, in Rust's spelling, for which the file counts; `None`: for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    match_architectures: Option<Vec<String>>,
+}
+
+impl Kargs {
+    /// Whether bootc reads the file on this architecture. `None`: that is not known.
+    fn count_on(&self, arch: &Reading<Arch>) -> Option<bool> {
+        let Some(wanted) = &self.match_architectures else { return Some(true) };
+        let own = match arch.known()? {
+            Arch::X86_64 => "x86_64",
+            Arch::Aarch64 => "aarch64",
+            Arch::Other => return None,
+        };
+        Some(wanted.iter().any(|name| name == own))
+    }
 }
 
 /// The deployment that boots next is both: there is no configuration apart from it, except in an image.
 pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
     let deployment = deployment(reader);
     let configured = match (facts.host, &facts.boot) {
-        (HostKind::Image, BootLoader::Bootc) => image_kargs(reader),
+        (HostKind::Image, BootLoader::Bootc) => image_kargs(reader, facts),
         _ => deployment.clone(),
     };
     let next = menu(reader).map_or_else(Reading::Unknown, |()| deployment);
@@ -128,8 +145,8 @@ pub fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
 const KARGS_DIRECTORY: &str = "/usr/lib/bootc/kargs.d";
 
 /// All `kargs` of the image, in file order.
-fn image_kargs(reader: &dyn Reader) -> Reading<CommandLine> {
-    match kargs_files(reader) {
+fn image_kargs(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
+    match kargs_files(reader, facts) {
         Ok(files) => Reading::Known(kargs_line(files.into_iter().flat_map(|(_, words)| words))),
         Err(why) => Reading::Unknown(why),
     }
@@ -142,8 +159,8 @@ fn kargs_line(words: impl Iterator<Item = String>) -> CommandLine {
     CommandLine::parse(&line)
 }
 
-/// Each file with its arguments, as written.
-fn kargs_files(reader: &dyn Reader) -> Result<Vec<(String, Vec<String>)>, Reason> {
+/// Each file that counts on this architecture with its arguments, as written.
+fn kargs_files(reader: &dyn Reader, facts: &Facts) -> Result<Vec<(String, Vec<String>)>, Reason> {
     let names = match reader.list(KARGS_DIRECTORY) {
         Ok(names) => names,
         Err(error) if error.is_absent() => Vec::new(),
@@ -153,16 +170,18 @@ fn kargs_files(reader: &dyn Reader) -> Result<Vec<(String, Vec<String>)>, Reason
     for name in names.iter().filter(|name| name.ends_with(".toml")) {
         let path = format!("{KARGS_DIRECTORY}/{name}");
         let text = reader.text(&path)?;
-        let table = toml::from_str::<toml::Table>(&text)
+        let file = toml::from_str::<Kargs>(&text)
             .map_err(|error| Reason::from(format!("{path}: {}", error.message())))?;
-        files.push((path, strings(table.get("kargs"))));
+        match file.count_on(&facts.arch) {
+            Some(true) => files.push((path, file.kargs)),
+            Some(false) => {}
+            None => {
+                let why = "names architectures, and that of this image is not known";
+                return Err(format!("{path} {why}").into());
+            }
+        }
     }
     Ok(files)
-}
-
-fn strings(value: Option<&toml::Value>) -> Vec<String> {
-    let items = value.and_then(toml::Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    items.iter().filter_map(toml::Value::as_str).map(str::to_owned).collect()
 }
 
 /// What makes the next deployment satisfy the edit.
@@ -243,14 +262,15 @@ fn unbooted(edit: &Edit) -> Obstacle {
 fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let rendered = edit.rendered().map_err(|error| files::cannot(KARGS_FILE, &error))?;
     let words: Result<Vec<String>, _> = rendered.tokens().map(grub_token).collect();
-    let kargs = Kargs { kargs: words.map_err(|error| files::cannot(KARGS_FILE, &error))? };
+    let kargs = words.map_err(|error| files::cannot(KARGS_FILE, &error))?;
+    let kargs = Kargs { kargs, match_architectures: None };
     let text = toml::to_string(&kargs).map_err(|error| files::cannot(KARGS_FILE, &error))?;
     let before = match context.reader.text(KARGS_FILE) {
         Ok(text) => Some(text),
         Err(error) if error.is_absent() => None,
         Err(error) => return Err(files::unreadable(&error)),
     };
-    undisturbed(context.reader, edit, &kargs.kargs)?;
+    undisturbed(context, edit, &kargs.kargs)?;
     let actions: Vec<Action> =
         replace(KARGS_FILE, before.as_deref(), Some(&text)).into_iter().collect();
     Ok(Steps { subject: KARGS_FILE.into(), actions, disrupts: Vec::new() })
@@ -258,12 +278,12 @@ fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
 
 /// Refuses where another file of the image has an argument that the profile does not want: bootc adds the arguments of all
 /// files, and has no way to take one away.
-fn undisturbed(reader: &dyn Reader, edit: &Edit, own: &[String]) -> Result<(), Obstacle> {
+fn undisturbed(context: &Context, edit: &Edit, own: &[String]) -> Result<(), Obstacle> {
     let unreadable = |reason: Reason| Obstacle {
         reason: reason.to_string(),
         remedy: format!("correct the files of {KARGS_DIRECTORY}, then plan again"),
     };
-    let mut files = kargs_files(reader).map_err(unreadable)?;
+    let mut files = kargs_files(context.reader, context.facts).map_err(unreadable)?;
     files.retain(|(path, _)| path != KARGS_FILE);
     files.push((KARGS_FILE.to_owned(), own.to_vec()));
     files.sort();

@@ -53,7 +53,6 @@ pub const RECORDED: &[(&str, RecordMode)] = &[
     ("/usr/lib/kernel/install.conf", RecordMode::Whole),
     ("/usr/lib/bootc/kargs.d/*", RecordMode::Whole),
     ("/etc/tuned/active_profile", RecordMode::Whole),
-    ("/etc/tuned/active_profile", RecordMode::Whole),
     ("/proc/cmdline", RecordMode::Whole),
     ("/proc/vmcore", RecordMode::Presence),
     ("/proc/xen/capabilities", RecordMode::Whole),
