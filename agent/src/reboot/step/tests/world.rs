@@ -345,7 +345,7 @@ impl World {
         let kept = |phase| real(phase).is_some_and(|one| has(self.logind.as_ref(), &one));
         let coming =
             matches!(self.record.phase, Phase::CommandRun { .. } | Phase::GoingDown { .. });
-        !coming && !kept(&self.record.phase) && !(self.locks && kept(before))
+        !(coming || kept(&self.record.phase) || self.locks && kept(before))
     }
 
     pub(super) fn cancel(&mut self) {
