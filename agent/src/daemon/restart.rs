@@ -3,6 +3,7 @@
 
 mod drive;
 mod error;
+mod final_phase;
 mod gather;
 mod kept;
 mod last_boot;
@@ -57,6 +58,10 @@ pub struct Restart {
     last_ours: Option<Timestamp>,
     /// The boot entry, where it was read after the last observation.
     inspected: Option<NextBoot>,
+    /// When the boot entry was last read for a reboot.
+    inspected_at: Option<Instant>,
+    /// Last answer of the busy commands.
+    busy: Option<final_phase::BusyAnswer>,
     lock: lock::Lock,
     helpers: Helpers,
     steps: Steps,
@@ -80,6 +85,8 @@ impl Restart {
             inhibited_since: None,
             last_ours: None,
             inspected: None,
+            inspected_at: None,
+            busy: None,
             lock: lock::Lock::default(),
             helpers,
             steps: Steps::default(),
@@ -103,6 +110,12 @@ impl Restart {
     /// The daemon's small files.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Time that the busy commands took.
+    fn busy_took(&self) -> SignedDuration {
+        let took = self.busy.as_ref().map(|busy| busy.took).unwrap_or_default();
+        SignedDuration::try_from(took).unwrap_or(SignedDuration::ZERO)
     }
 
     /// The host was observed: its boot entry is the one in the observation.
@@ -152,7 +165,11 @@ impl Restart {
         status.reboot.asked_for = self.asked_for;
         let record = self.record().unwrap_or_default();
         let again = come_again(status, again);
-        again.into_iter().chain(lock_again).chain(watch(&record.phase, Timestamp::now())).min()
+        again
+            .into_iter()
+            .chain(lock_again)
+            .chain(watch(&record.phase, Timestamp::now(), self.busy_took()))
+            .min()
     }
 
     /// Shows the result of an observation, or prepares another.
@@ -270,18 +287,21 @@ fn come_again(status: &Status, again: Option<Duration>) -> Option<Duration> {
 /// Before these times to a reboot it is looked at again, and then closely until it is long past.
 const BEFORE: [SignedDuration; 3] =
     [FINAL, SignedDuration::from_secs(5), SignedDuration::from_millis(1500)];
+/// Time that the busy commands get beside that of their last run, before the final phase.
+const BUSY_SLACK: SignedDuration = SignedDuration::from_secs(2);
 const CLOSELY: Duration = Duration::from_secs(1);
 const CLOSELY_FOR: SignedDuration = SignedDuration::from_secs(10);
 
-/// When to look at an arranged reboot again.
-fn watch(phase: &Phase, now: Timestamp) -> Option<Duration> {
+/// When to look at an arranged reboot again. `busy`: time that the busy commands took, which are asked before the final phase.
+fn watch(phase: &Phase, now: Timestamp, busy: SignedDuration) -> Option<Duration> {
     match phase {
         Phase::Scheduled { arranged } => {
             let left = arranged.at().duration_since(now);
             if left < -CLOSELY_FOR {
                 return Some(LOOK_AGAIN);
             }
-            let next = BEFORE.into_iter().map(|before| left - before);
+            let busy = (busy > BUSY_SLACK / 2).then(|| busy + FINAL + BUSY_SLACK);
+            let next = BEFORE.into_iter().chain(busy).map(|before| left - before);
             let next = next.filter_map(|wait| Duration::try_from(wait).ok()).min();
             // A moment later, so that the time has surely come.
             let next = next.map_or(CLOSELY, |wait| wait + Duration::from_millis(50));
@@ -299,4 +319,36 @@ fn watch(phase: &Phase, now: Timestamp) -> Option<Duration> {
 
 pub(super) fn enforce_hold(hold: &EnforceHold) -> Reason {
     Reason::new(WaitsFor::EnforceHold, hold.describe())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::model::RebootMethod;
+    use crate::reboot::phase::{Arranged, Shutdown, usec};
+
+    fn scheduled(at: Timestamp) -> Phase {
+        let arranged = Arranged {
+            boot_id: "b".into(),
+            kind: Shutdown::Reboot,
+            usec: usec(at),
+            plan: "p".into(),
+            method: RebootMethod::Ordinary,
+            request: None,
+            userspace: None,
+            prepared: None,
+        };
+        Phase::Scheduled { arranged }
+    }
+
+    #[test]
+    fn slow_busy_command_is_asked_before_the_final_phase() {
+        let now: Timestamp = "2026-03-03T03:00:00Z".parse().unwrap();
+        let phase = scheduled(now + SignedDuration::from_secs(60));
+        let wait = |busy| watch(&phase, now, SignedDuration::from_secs(busy)).unwrap().as_secs();
+        assert_eq!(wait(25), 18, "25 s, some slack, and 15 s are left then");
+        assert_eq!(wait(0), 30);
+        let phase = scheduled(now + SignedDuration::from_secs(20));
+        assert_eq!(watch(&phase, now, SignedDuration::from_secs(25)).unwrap().as_secs(), 5);
+    }
 }

@@ -104,6 +104,45 @@ fn last_seconds_find_a_lost_entry_and_a_kexec_kernel() {
     }
 }
 
+/// The menu is emptied in the last seconds, and the busy command takes longer than is left.
+#[test]
+fn slow_busy_command_does_not_delay_the_last_look() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut seen = waiting(&rig);
+    seen["reboot"]["delay_s"] = json!(18);
+    seen["reboot"]["busy_command"] = json!(["/bin/sh", "-c", "sleep 8"]);
+    rig.look(&seen);
+    rig.start_blindly();
+    until("announced", || announced(&rig));
+    quietly(&rig, &without_entry(seen));
+    let due = std::time::Instant::now() + std::time::Duration::from_secs(14);
+    until("cancelled", || rig.login.lock().expect("not poisoned").scheduled.is_none());
+    assert!(std::time::Instant::now() < due, "{}", rig.read("log"));
+    waits_for_entry(&rig);
+}
+
+/// Nothing tells that the entry is sound, nor that it is not.
+#[test]
+fn reboot_is_cancelled_when_its_entry_is_not_read_in_time() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut seen = waiting(&rig);
+    seen["reboot"]["delay_s"] = json!(18);
+    rig.look(&seen);
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.write("wait", "");
+    let due = std::time::Instant::now() + std::time::Duration::from_secs(17);
+    until("cancelled", || rig.login.lock().expect("not poisoned").scheduled.is_none());
+    assert!(std::time::Instant::now() < due, "{}", rig.read("log"));
+    rig.until("waits", |status| {
+        matches!(&status.reboot.state, RebootState::Waiting { why, .. }
+            if why.iter().any(|why| why.waits_for == WaitsFor::BootEntry))
+    });
+    std::fs::remove_file(rig.path("wait")).expect("ours");
+    rig.touch();
+    until("announced again", || announced(&rig));
+}
+
 #[test]
 fn schedule_moves_a_scheduled_reboot() {
     let Some(mut rig) = Rig::new() else { return };

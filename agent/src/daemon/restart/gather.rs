@@ -2,19 +2,43 @@
 
 use std::time::{Duration, Instant};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
+use super::final_phase::{
+    BusyAnswer, busy_limit, entry_limit, final_phase, is_of_the_final_phase, left, within,
+};
 use super::{Restart, enforce_hold};
 use crate::daemon::logind;
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
 use crate::kind::cmdline;
 use crate::kind::cmdline::diagnosis::Cause;
-use crate::plan::{Effect, RebootNeed};
-use crate::profile::model::{AgentMode, RebootPolicy};
+use crate::plan::{Effect, NextBoot, RebootNeed};
+use crate::profile::model::{AgentMode, Reboot, RebootMethod, RebootPolicy};
 use crate::reboot::facts::SlowFacts;
 use crate::reboot::state::{Reason, WaitsFor};
 use crate::visible::brief;
+
+/// Reason against a reboot whose boot entry was not read in its last seconds.
+const NOT_READ: &str = "it was not read in time before the reboot";
+/// Reason against a reboot before which nothing is known of running work.
+const BUSY_LATE: &str =
+    "neither devices nor the busy command have answered in time before the reboot";
+
+/// The first method that works, and the text on each.
+type Methods = (Option<RebootMethod>, Vec<String>);
+
+/// Result of reading the boot entry.
+enum Entry {
+    /// It was not to be read.
+    NotAsked,
+    /// It was read.
+    Read(NextBoot),
+    /// It was not read again in time, and was read in the final phase before.
+    ReadBefore,
+    /// It was not read in time.
+    Late,
+}
 
 /// Characters of an argument that are shown to everybody who is logged in.
 const LONGEST_SUBJECT: usize = 200;
@@ -35,7 +59,8 @@ impl Restart {
         let mut wanted = self.wanted(status, observation);
         let closely = asked || by_policy || record.phase.is_open();
         if closely {
-            self.look_closely(&mut wanted, status, observation, fresh).await;
+            let left = left(&record.phase, Timestamp::now());
+            self.look_closely(&mut wanted, status, observation, (fresh, left)).await;
         }
         if asked {
             // An operator's own word counts.
@@ -75,44 +100,102 @@ impl Restart {
         wanted: &mut SlowFacts<'_>,
         status: &mut Status,
         observation: &Observation,
-        fresh: bool,
+        (fresh, left): (bool, Option<Duration>),
     ) {
         let settings = &observation.reboot;
         let forgotten = self.store.is_forgotten();
         wanted.vetoes.extend(forgotten.map(|text| Reason::new(WaitsFor::Record, text)));
-        let devices = |text: String| Reason::new(WaitsFor::Devices, text);
-        if settings.busy_devices {
-            let holders = self.helpers.holders(&settings.idle_holders).await;
-            wanted.vetoes.extend(holders.map(devices));
-        }
-        if !settings.busy_command.is_empty() {
-            let busy = self.helpers.busy_command().await;
-            wanted.vetoes.extend(busy.map(|text| Reason::new(WaitsFor::BusyCommand, text)));
-        }
-        // Beside each other, so that operators are answered sooner; after the commands, which may take a minute.
-        let entry = async {
-            match fresh {
-                true => Some(self.helpers.inspect_entry().await),
-                false => None,
-            }
+        let is_final = left.is_some_and(|left| left <= final_phase());
+        let due = left.map(|left| Instant::now() + left);
+        let rest = self.ask_the_rest(observation.need, fresh || is_final, due);
+        let (busy, (methods, inhibitors, entry)) = match is_final {
+            true => tokio::join!(self.ask_busy(settings, left), rest),
+            // After the commands, which may take a minute.
+            false => (self.ask_busy(settings, left).await, rest.await),
         };
-        let methods = self.helpers.methods(observation.need);
-        let ((method, said), inhibitors, entry) = tokio::join!(methods, self.inhibitors(), entry);
-        status.reboot.methods = said;
-        status.reboot.method = method;
-        wanted.method = method;
+        wanted.vetoes.extend(busy.vetoes.iter().cloned());
+        self.busy = Some(busy);
+        if let Some((method, said)) = methods {
+            status.reboot.methods = said;
+            status.reboot.method = method;
+        }
+        wanted.method = status.reboot.method;
         match inhibitors {
             Ok(inhibitors) => wanted.inhibitors = inhibitors,
             Err(unknown) => wanted.vetoes.push(unknown),
         }
-        if let Some(entry) = entry {
-            self.inspected = Some(entry.clone());
-            (wanted.entry, wanted.fresh) = (entry, true);
+        match entry {
+            Entry::Read(entry) => {
+                (self.inspected, self.inspected_at) = (Some(entry.clone()), Some(Instant::now()));
+                (wanted.entry, wanted.fresh) = (entry, true);
+            }
+            Entry::ReadBefore => wanted.fresh = true,
+            Entry::Late => {
+                let entry = NextBoot::Unknown { reasons: vec![NOT_READ.to_owned()] };
+                self.inspected = Some(entry.clone());
+                (wanted.entry, wanted.fresh) = (entry, true);
+            }
+            Entry::NotAsked => {}
         }
         let since = (!wanted.inhibitors.is_empty()).then(Instant::now);
         self.inhibited_since = since.map(|now| self.inhibited_since.unwrap_or(now));
         let inhibited = self.inhibited_since.map_or(Duration::ZERO, |since| since.elapsed());
         wanted.inhibited_for = SignedDuration::try_from(inhibited).unwrap_or(SignedDuration::MAX);
+    }
+
+    /// Processes that use devices, and the operator's command. Before a scheduled reboot they have until its final phase; then
+    /// their last answer counts.
+    async fn ask_busy(&self, settings: &Reboot, left: Option<Duration>) -> BusyAnswer {
+        let begun = Instant::now();
+        let last = self.busy.as_ref().filter(|last| last.is_recent());
+        let limit = busy_limit(left, last.is_some());
+        if let Some(vetoes) = within(limit, self.busy_vetoes(settings)).await {
+            return BusyAnswer { at: Instant::now(), took: begun.elapsed(), vetoes };
+        }
+        last.cloned().unwrap_or_else(|| {
+            let late = Reason::new(WaitsFor::BusyCommand, BUSY_LATE);
+            let is_asked = settings.busy_devices || !settings.busy_command.is_empty();
+            let vetoes = is_asked.then_some(late).into_iter().collect();
+            BusyAnswer { at: begun, took: begun.elapsed(), vetoes }
+        })
+    }
+
+    async fn busy_vetoes(&self, settings: &Reboot) -> Vec<Reason> {
+        let mut vetoes = Vec::new();
+        if settings.busy_devices {
+            let holders = self.helpers.holders(&settings.idle_holders).await;
+            vetoes.extend(holders.map(|text| Reason::new(WaitsFor::Devices, text)));
+        }
+        if !settings.busy_command.is_empty() {
+            let busy = self.helpers.busy_command().await;
+            vetoes.extend(busy.map(|text| Reason::new(WaitsFor::BusyCommand, text)));
+        }
+        vetoes
+    }
+
+    /// Methods (`None`: no answer in time), inhibitors and the boot entry, beside each other, so that operators are answered
+    /// sooner.
+    async fn ask_the_rest(
+        &self,
+        need: RebootNeed,
+        fresh: bool,
+        due: Option<Instant>,
+    ) -> (Option<Methods>, Result<Vec<String>, Reason>, Entry) {
+        let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+        let known = is_of_the_final_phase(self.inspected_at.map(|read| read.elapsed()), left);
+        let limit = entry_limit(left, known);
+        let entry = async {
+            if !fresh {
+                return Entry::NotAsked;
+            }
+            match within(limit, self.helpers.inspect_entry()).await {
+                Some(entry) => Entry::Read(entry),
+                None if known => Entry::ReadBefore,
+                None => Entry::Late,
+            }
+        };
+        let methods = within(limit, self.helpers.methods(need));
+        tokio::join!(methods, self.inhibitors(), entry)
     }
 
     /// Block inhibitors. Without a logind to ask, that it cannot be asked is a veto already.
