@@ -66,7 +66,8 @@ pub(super) fn note(
         let author = Author { kind: change.kind, change: &change.id };
         let left = store.file(path)?.state.sha().cloned();
         store.update_ledger(|ledger| {
-            ledger.begin_tool_file(path, author, &FileState::Absent, Some(tool.generator()));
+            let absent = (&FileState::Absent, true);
+            ledger.begin_tool_file(path, author, absent, Some(tool.generator()));
             ledger.tool_left(path, left);
         })?;
         store.written.insert(path.clone());

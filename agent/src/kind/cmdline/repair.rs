@@ -101,7 +101,10 @@ pub fn root(reader: &dyn Reader, facts: &Facts) -> String {
 
 /// Where the menu waits for a key for ever.
 pub fn timeout(reader: &dyn Reader, facts: &Facts) -> String {
-    format!("set GRUB_TIMEOUT in /etc/default/grub to a number of seconds, then `{}`", menu(reader, facts))
+    format!(
+        "set GRUB_TIMEOUT in /etc/default/grub to a number of seconds, then `{}`",
+        menu(reader, facts)
+    )
 }
 
 /// Where GRUB asks for a password before it boots.
