@@ -3,12 +3,12 @@
 //! each thing by itself, unless it is forced.
 
 mod boot_entry;
+mod kernels;
 mod nic;
 mod orphan;
 mod run;
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -20,12 +20,13 @@ use crate::host::{HostKind, Reader, Reading, Writer, boot_id};
 use crate::kind::orphans::orphans;
 use crate::kind::{acs, cmdline, sriov};
 use crate::ledger::{
-    AttributeRecord, FileRecord, FileState, Generator, Ledger, RegisterKey, RegisterRecord, VfKey,
+    AttributeRecord, FileRecord, FileState, Ledger, RegisterKey, RegisterRecord, VfKey,
 };
 use crate::plan::FileContent;
 use crate::value::vf::{EswitchMode, VfAttributes};
 use crate::value::{AcsBits, PciAddress};
 
+use kernels::Tools;
 pub use run::{RevertReport, StepOutcome, StepReport, run};
 
 /// What would be put back, in order, and what would not.
@@ -206,8 +207,8 @@ fn plan_files(
     (reader, writer): (&dyn Reader, &dyn Writer),
     ledger: &Ledger,
     force: bool,
-) -> BTreeMap<Generator, BTreeSet<String>> {
-    let mut tools: BTreeMap<Generator, BTreeSet<String>> = BTreeMap::new();
+) -> Tools {
+    let mut tools = Tools::new();
     for (path, record) in &ledger.files {
         match &record.generator {
             Some(tool) if writer.runs_tools() => {
@@ -226,6 +227,7 @@ fn plan_files(
             tools.entry(tool).or_default();
         }
     }
+    let tools = kernels::assign(plan, reader, tools);
     let is_new = |path: &String| ledger.files[path].original == FileState::Absent;
     for makes in tools.values().filter(|makes| makes.iter().all(is_new)) {
         plan.notes.extend(makes.iter().map(|path| format!("{path} {MENU_STAYS}")));

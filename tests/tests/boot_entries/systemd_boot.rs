@@ -246,3 +246,43 @@ fn remove_first_kernel(root: &Root) {
     std::fs::remove_file(root.at("boot/loader/entries/0123-6.1.0.conf")).expect("ours");
     std::fs::remove_dir_all(root.at("usr/lib/modules/6.1.0")).expect("ours");
 }
+
+/// As kernel-install, which cannot add a kernel without its image.
+const ADDS: &str = "#!/bin/sh\n[ -e $3 ] || exit 1\nread -r line < /etc/kernel/cmdline\n\
+                    printf 'version %s\\noptions %s\\nlinux /x\\n' \"$2\" \"$line\" > /boot/loader/entries/0123-$2.conf\n";
+
+#[test]
+fn revert_passes_over_a_kernel_that_is_gone() {
+    let root = arch(&["6.1.0", "6.2.0"], Some(ADDS));
+    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    assert_eq!(done.code, Some(3), "{}", done.text);
+    remove_first_kernel(&root);
+    let done = root.live(&["revert", "--yes"]).expect("as before");
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    assert!(done.text.contains("Linux 6.1.0 is gone with its boot entry"), "{}", done.text);
+    assert!(!root.has("boot/loader/entries/0123-6.1.0.conf"));
+    assert!(!root.text("boot/loader/entries/0123-6.2.0.conf").contains("iommu=pt"));
+    assert_eq!(root.text(CMDLINE), "root=/dev/vda2 rw quiet\n");
+    let done = root.live(&["revert", "--yes"]).expect("as before");
+    assert!(done.text.contains("nothing to put back"), "{}", done.text);
+}
+
+/// The last one that kernel-install ran for is gone: entries of the others still go back where it fails.
+#[test]
+fn failed_kernel_install_keeps_entries_beside_a_kernel_that_is_gone() {
+    let root = arch(&["6.1.0", "6.2.0"], Some(ADDS));
+    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    assert_eq!(done.code, Some(3), "{}", done.text);
+    let entry = "boot/loader/entries/0123-6.1.0.conf";
+    let before = root.text(entry);
+    std::fs::remove_file(root.at("boot/loader/entries/0123-6.2.0.conf")).expect("ours");
+    std::fs::remove_dir_all(root.at("usr/lib/modules/6.2.0")).expect("ours");
+    root.tool(
+        "usr/bin/kernel-install",
+        "#!/bin/sh\n: > /boot/loader/entries/0123-$2.conf\nexit 1\n",
+    );
+    let done = root.live(&["revert", "--yes"]).expect("as before");
+    assert_eq!(done.code, Some(1), "{}", done.text);
+    assert_eq!(root.text(entry), before, "{}", done.text);
+    assert!(!root.has("boot/loader/entries/0123-6.2.0.conf"), "{}", done.text);
+}

@@ -1,6 +1,7 @@
 //! systemd-boot with kernel-install: /etc/kernel/cmdline is the whole line of every kernel to come; entries (or unified
 //! kernel images) of the installed ones are made again by `kernel-install add` (handbook §10.3, §10.4).
 
+mod gone;
 mod made;
 
 use super::bls::entry_files;
@@ -12,6 +13,8 @@ use crate::cmdline::{CommandLine, Edit};
 use crate::facts::{BootLoader, Facts};
 use crate::host::{Reader, Reading, Reason};
 use crate::plan::{Action, WayBack};
+
+pub use gone::{installed_release, is_kernel_gone, release_of_entry};
 
 /// The line that kernel-install makes entries from.
 pub const CMDLINE: &str = "/etc/kernel/cmdline";

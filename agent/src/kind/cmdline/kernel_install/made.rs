@@ -90,7 +90,7 @@ fn names(reader: &dyn Reader, uki: bool) -> Vec<String> {
 }
 
 /// The installed kernel that a file of kernel-install's is about.
-fn release_of<'a>(name: &str, installed: &'a [String]) -> Option<&'a str> {
+pub fn release_of<'a>(name: &str, installed: &'a [String]) -> Option<&'a str> {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     // A boot counter: `+3`, `+2-1`.
     let plain = stem.rsplit_once('+').filter(|(_, count)| {
