@@ -164,8 +164,9 @@ fn tool_that_was_cut_short_runs_again_although_the_entry_is_right() {
     assert!(is_settled(&session), "{}", ledger(&session));
 }
 
+/// The disk of a machine that a rescue system has mounted cannot be told from an image, and boots by its menu.
 #[test]
-fn reverted_image_without_a_menu_has_none_again() {
+fn menu_made_where_none_was_is_made_again_by_revert() {
     let Some(session) = image() else { return };
     std::fs::remove_file(session.path("img/boot/grub/grub.cfg")).expect("the menu");
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
@@ -173,8 +174,8 @@ fn reverted_image_without_a_menu_has_none_again() {
     let args = ["revert", "--root", "img", "--chroot-tools", "--yes"];
     let output = session.run(&args);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(!session.path("img/boot/grub/grub.cfg").exists());
-    assert!(!text(&output.stderr).contains("run update-grub"), "{}", text(&output.stderr));
+    assert!(menu(&session).contains("menuentry") && !menu(&session).contains("iommu=pt"));
+    assert!(text(&output.stderr).contains("run update-grub"), "{}", text(&output.stderr));
     let main = std::fs::read_to_string(session.path("img/etc/default/grub"));
     assert_eq!(main.expect("the file"), DEFAULT);
 }
