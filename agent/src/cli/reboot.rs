@@ -107,8 +107,9 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
         Ok(status) => status,
         Err(why) => match without_daemon::status(&args.host.state_root)? {
             Some(status) => {
+                let remedy = why.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default();
                 output::status(&format!(
-                    "no daemon answers ({why}): this is what bedplate has kept"
+                    "no daemon answers ({why}): this is what bedplate has kept{remedy}"
                 ));
                 status
             }

@@ -17,8 +17,6 @@ pub const BOOT_PARAMS: &str = "/sys/kernel/boot_params/data";
 const RAMDISK_SIZE: std::ops::Range<usize> = 0x21c..0x220;
 /// Bytes from the start of a file that are looked at.
 const START: usize = 4096;
-/// A boot sector, which is the start of a kernel image, and a block of a cpio archive.
-const SHORTEST: usize = 512;
 /// The name of the entry in plans.
 const SUBJECT: &str = "boot entry";
 
@@ -122,8 +120,8 @@ fn running(reader: &dyn Reader) -> Option<CommandLine> {
 }
 
 /// How a file that is there shows to hold no kernel and no initrd, if it does; a recording knows nothing of contents but
-/// of empty files. A power cut may leave a file of zeros, or its first bytes alone.
-fn flaw(reader: &dyn Reader, path: &str, may_be_short: bool) -> Result<Option<String>, Reason> {
+/// of empty files. A power cut may leave a file of zeros.
+fn flaw(reader: &dyn Reader, path: &str) -> Result<Option<String>, Reason> {
     let start = match reader.read_start(path, START) {
         Ok(bytes) => bytes,
         Err(ReadError::NotRecorded { .. }) => return Ok(None),
@@ -132,9 +130,6 @@ fn flaw(reader: &dyn Reader, path: &str, may_be_short: bool) -> Result<Option<St
     Ok(match start.len() {
         0 => Some("is empty".into()),
         _ if start.iter().all(|byte| *byte == 0) => Some("begins with nothing but zeros".into()),
-        length if length < SHORTEST && !may_be_short => {
-            Some(format!("is cut off after {length} bytes"))
-        }
         _ => None,
     })
 }
@@ -153,7 +148,7 @@ impl Host<'_> {
     fn image(&self, entry: &BootEntry, found: &mut Soundness) {
         let what = "the kernel image of the default boot entry";
         let remedy = || repair::kernel(self.reader, self.facts, self.release());
-        self.file(entry, &entry.image, what, false, &remedy, found);
+        self.file(entry, &entry.image, what, &remedy, found);
     }
 
     /// What keeps the menu from booting the entry by itself.
@@ -182,12 +177,11 @@ impl Host<'_> {
         entry: &BootEntry,
         file: &str,
         what: &str,
-        may_be_short: bool,
         remedy: &dyn Fn() -> String,
         found: &mut Soundness,
     ) {
         match locate(self.reader, &entry.place, file) {
-            Located::There(path) => match flaw(self.reader, &path, may_be_short) {
+            Located::There(path) => match flaw(self.reader, &path) {
                 Ok(None) => {}
                 Ok(Some(_)) if is_microcode(&path) => {}
                 Ok(Some(flaw)) => found.fault(format!("{what}, {path}, {flaw}"), remedy()),
@@ -209,15 +203,14 @@ impl Host<'_> {
 
     fn initrds(&self, entry: &BootEntry, found: &mut Soundness) {
         let remedy = || repair::initrd(self.reader, self.facts, self.release());
-        let is_only = entry.initrds.iter().filter(|path| !is_microcode(path)).count() == 1;
         for initrd in &entry.initrds {
             // `newc:NAME:PATH` packs a file into an archive of GRUB's (grub-core/loader/linux.c).
-            let (path, is_packed) = match initrd.strip_prefix("newc:") {
-                Some(rest) => (rest.split_once(':').map_or(rest, |(_, path)| path), true),
-                None => (initrd.as_str(), false),
+            let path = match initrd.strip_prefix("newc:") {
+                Some(rest) => rest.split_once(':').map_or(rest, |(_, path)| path),
+                None => initrd,
             };
             let what = "the initrd of the default boot entry";
-            self.file(entry, path, what, is_packed || !is_only, &remedy, found);
+            self.file(entry, path, what, &remedy, found);
         }
         let is_needed = !entry.is_whole && entry.initrds.iter().all(|path| is_microcode(path));
         if is_needed {

@@ -19,5 +19,6 @@ pub(super) const SCRIPT: &[&str] = &[
     "etc", "user.cfg", "custom.cfg", "grubenv", "password", "password_pbkdf2", "pre", "post", "install",
     "remove", "blacklist", "softdep", "tuned_params", "kernelopts", "layout", "bls", "uki", "grub", "dracut",
     "ukify", "LOADER_TYPE", "grub2", "grub2-efi", "systemd-boot", "-", "--", "@", ".", "..", "root", "ro",
-    "feature_menuentry_id",
+    "feature_menuentry_id", "--is-supported", "halt", "poweroff", "reboot", "chainloader", "rmmod", "superusers",
+    "timeout_style",
 ];

@@ -40,7 +40,7 @@ pub const BOOT_ENTRY: Check = Check {
     severity: Severity::Warn,
     needs_root: true,
     explain: Explain {
-        what: "Kernel image, initrd and modules of the default boot entry are there and neither empty nor cut off, its root= is \
+        what: "Kernel image, initrd and modules of the default boot entry are there and not empty, its root= is \
                that of the running kernel, the kernel that it starts has the drivers of GPUs and NICs, and GRUB's menu waits \
                neither for a key nor for a password.",
         why: "A node whose boot entry is broken works until it is rebooted, and does not come back then.",
