@@ -139,7 +139,8 @@ fn ledger_of(plan: &Plan) -> Ledger {
             }
             Action::RunTool { argv, purpose, touches, way_back, limit_s } => {
                 let (argv, purpose) = (argv.clone(), purpose.clone());
-                for path in touches {
+                // Unified kernel images are made again, not saved.
+                for path in touches.iter().filter(|path| !path.ends_with(".efi")) {
                     ledger.begin_tool_file(path, author, (&FileState::Absent, true), None);
                 }
                 if let WayBack::Run { argv } = way_back {
