@@ -139,7 +139,7 @@ pub struct ChangeReport {
     pub subject: String,
     /// When it counts.
     pub effect: Effect,
-    /// What became of it.
+    /// Outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Its actions that only the running machine can take, and that wait for it.

@@ -138,7 +138,7 @@ const OF_PROGRAMS: [u32; 5] = [13, 31, 43, 45, 68];
 /// What a line says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// What it means.
+    /// Meaning.
     pub sign: Sign,
     /// The function that it is about.
     pub function: Option<PciAddress>,

@@ -262,7 +262,7 @@ pub struct RegisterRecord {
     pub address: PciAddress,
     /// Byte offset in config space.
     pub offset: u16,
-    /// What it is, for people.
+    /// Description.
     pub register: String,
     /// Bits that bedplate has set or cleared.
     pub mask: u16,

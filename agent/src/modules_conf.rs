@@ -25,7 +25,7 @@ pub struct BadOption {
     pub parameter: String,
     /// The value as given.
     pub value: String,
-    /// What is wrong with it.
+    /// The fault.
     pub reason: &'static str,
 }
 

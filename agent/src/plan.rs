@@ -125,7 +125,7 @@ pub enum Action {
     RunTool {
         /// Program and arguments; the program is looked up in the host's standard directories.
         argv: Vec<String>,
-        /// What it is run for.
+        /// Purpose.
         purpose: String,
         /// Files it may rewrite: they are saved first, and put back if it fails. `DIRECTORY/*.ENDING`: every such file,
         /// also one that it makes. Unified kernel images are not saved but made again.
@@ -230,7 +230,7 @@ pub struct Deferred {
 /// One line of a change for people: a kernel parameter, a module, a port's bits, a VF count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Item {
-    /// What differs.
+    /// Differences.
     pub subject: String,
     /// Observed, for people; `None` = absent.
     pub before: Option<String>,
@@ -291,7 +291,7 @@ pub struct Blocker {
     /// The kind it belongs to.
     #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
-    /// What it is about.
+    /// Subject.
     pub subject: String,
     /// Why it cannot be planned.
     pub reason: String,
@@ -305,7 +305,7 @@ pub struct Unknown {
     /// The kind it matters to.
     #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
-    /// What could not be read.
+    /// Subject that could not be read.
     pub subject: String,
     /// Why, and what would help (`run as root`).
     pub reason: String,
@@ -329,7 +329,7 @@ pub struct Note {
     /// The kind it belongs to.
     #[serde(deserialize_with = "form::known_kind")]
     pub kind: KindName,
-    /// What it is about.
+    /// Subject.
     pub subject: String,
     /// The remark.
     pub text: String,
@@ -354,9 +354,9 @@ pub enum RebootNeed {
 pub struct KindPlan {
     /// Ordered differences.
     pub changes: Vec<Change>,
-    /// What stands in the way.
+    /// The obstacle.
     pub blockers: Vec<Blocker>,
-    /// What could not be read.
+    /// Subject that could not be read.
     pub unknowns: Vec<Unknown>,
     /// What is already right.
     pub settled: Vec<Settled>,

@@ -113,7 +113,7 @@ pub enum Step {
     Tool {
         /// Program and arguments.
         argv: Vec<String>,
-        /// What it is run for.
+        /// Purpose.
         purpose: String,
         /// Files it makes.
         makes: Vec<String>,
@@ -128,7 +128,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// What it is about.
+    /// Subject.
     pub fn subject(&self) -> String {
         match self {
             Step::Attribute { path, .. } | Step::File { path, .. } | Step::Directory { path } => {
@@ -149,7 +149,7 @@ pub struct Refused {
     pub subject: String,
     /// Why.
     pub reason: String,
-    /// What to do about it.
+    /// Remedy.
     pub remedy: String,
 }
 

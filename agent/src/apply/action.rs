@@ -106,7 +106,7 @@ pub(crate) struct Task<'a> {
 
 /// One thing that an action has done, or was about to do, and that is not a file.
 pub(crate) trait Undo {
-    /// What it is about.
+    /// Subject.
     fn subject(&self) -> String;
 
     /// Whether the files of the change have to be put back first.

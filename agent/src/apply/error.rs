@@ -47,17 +47,17 @@ pub(crate) enum StepError {
     AttributeIgnored {
         /// The attribute.
         path: String,
-        /// What it reads.
+        /// Input.
         now: String,
-        /// What was written.
+        /// Written content.
         written: String,
     },
     /// An attribute did not take back the value that it had.
     #[error("it reads {now:?} after {written:?} was written back")]
     NotWrittenBack {
-        /// What it reads.
+        /// Input.
         now: String,
-        /// What was written.
+        /// Written content.
         written: String,
     },
     /// The part of config space that can be read ends too early: unprivileged readers see 64 bytes.
@@ -75,9 +75,9 @@ pub(crate) enum StepError {
     HardWired {
         /// The register.
         subject: String,
-        /// What it reads.
+        /// Input.
         now: u16,
-        /// What was written.
+        /// Written content.
         written: u16,
         /// Those bits.
         stuck: u16,
@@ -275,7 +275,7 @@ pub(crate) enum ContentError {
 }
 
 impl ContentError {
-    /// What to do about it.
+    /// Remedy.
     pub(crate) fn remedy(&self) -> &'static str {
         match self {
             ContentError::Untrusted(_) => {

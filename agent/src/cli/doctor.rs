@@ -42,7 +42,7 @@ pub struct DoctorArgs {
     json_schema: bool,
 }
 
-/// What was asked for.
+/// The request.
 enum Asked {
     Everything,
     Symptom(&'static Symptom),

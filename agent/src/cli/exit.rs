@@ -86,7 +86,7 @@ pub enum CliError {
     Request {
         /// Why, as a sentence.
         what: String,
-        /// What to do instead.
+        /// Remedy.
         hint: Option<String>,
     },
     /// The host does not allow it; the chain below it is printed once, here at the top.
@@ -94,7 +94,7 @@ pub enum CliError {
     Host {
         /// What was being done, to what.
         doing: String,
-        /// What to do about it.
+        /// Remedy.
         hint: Option<String>,
         /// Why it failed.
         #[source]

@@ -31,7 +31,7 @@ impl Opened {
         Opened { reader: Box::new(reader), file: None, snapshot: None }
     }
 
-    /// What the host is.
+    /// Facts about the host.
     pub fn facts(&self, depth: Depth) -> Facts {
         observe(self.reader.as_ref(), depth)
     }

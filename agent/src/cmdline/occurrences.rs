@@ -15,7 +15,7 @@ pub(super) struct Occurrence {
     pub part: Option<usize>,
     /// The option or item as written, or the whole argument.
     pub text: String,
-    /// What it says.
+    /// Text.
     pub meaning: Meaning,
     /// The kernel gets to see it (false behind an option that stops the reading).
     pub heard: bool,

@@ -26,10 +26,10 @@ pub struct Checked {
     pub outcome: Outcome,
     /// What its not passing means: with `warn` the host may be ready all the same.
     pub severity: Severity,
-    /// What was found, in one sentence.
+    /// Finding, in one sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// What to do.
+    /// Remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }

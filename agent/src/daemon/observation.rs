@@ -39,9 +39,9 @@ pub struct Observation {
     pub changes: Vec<Difference>,
     /// What people have to deal with.
     pub blockers: Vec<Blocker>,
-    /// What could not be read.
+    /// Subject that could not be read.
     pub unknowns: Vec<Unknown>,
-    /// What waits for a boot.
+    /// Changes that wait for a boot.
     pub pending: Vec<Pending>,
     /// What the host waits for.
     pub need: RebootNeed,
@@ -83,7 +83,7 @@ pub struct Difference {
     /// Whether it loads or unloads a kernel module, for which there is a right of its own.
     #[serde(default)]
     pub modules: bool,
-    /// What differs.
+    /// Differences.
     pub items: Vec<Item>,
 }
 

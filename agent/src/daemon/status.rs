@@ -71,13 +71,13 @@ pub struct Status {
     /// Observations of the host since the daemon started; what a burst of events costs shows here.
     #[serde(default)]
     pub observations: u64,
-    /// What differs.
+    /// Differences.
     pub changes: Vec<Difference>,
     /// What people have to deal with.
     pub blockers: Vec<Blocker>,
-    /// What could not be read.
+    /// Subject that could not be read.
     pub unknowns: Vec<Unknown>,
-    /// What waits for a boot.
+    /// Changes that wait for a boot.
     pub pending: Vec<Pending>,
     /// What others keep changing.
     pub contested: Vec<Contested>,

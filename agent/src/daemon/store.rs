@@ -28,7 +28,7 @@ pub enum StoreError {
     Read {
         /// Which file.
         path: &'static str,
-        /// What the system says.
+        /// Message of the system.
         error: std::io::Error,
     },
     /// It was read, and is no record.
@@ -39,7 +39,7 @@ pub enum StoreError {
     Write {
         /// Which file.
         path: &'static str,
-        /// What the system says.
+        /// Message of the system.
         error: std::io::Error,
     },
     /// Its lock cannot be had.

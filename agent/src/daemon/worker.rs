@@ -159,7 +159,7 @@ pub struct Work<T> {
     answer: PhantomData<T>,
 }
 
-/// What it says.
+/// Text.
 pub enum WorkerMessage<T> {
     /// What it is at now.
     At(String),

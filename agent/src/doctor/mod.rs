@@ -77,14 +77,14 @@ pub struct Asked {
     pub check: &'static str,
     /// What it came to.
     pub verdict: Verdict,
-    /// What was found, in one sentence.
+    /// Finding, in one sentence.
     pub finding: String,
     /// How that leads to the symptom; of causes only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explains: Option<&'static str>,
     /// What it was seen by.
     pub evidence: Vec<Seen>,
-    /// What to do.
+    /// Remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -96,7 +96,7 @@ pub struct Diagnosis {
     pub symptom: &'static str,
     /// As people say it.
     pub title: &'static str,
-    /// What it means.
+    /// Meaning.
     pub means: &'static str,
     /// Whether its cause was found.
     pub answer: Answer,

@@ -73,7 +73,7 @@ pub fn may_change(target: &Target) -> Result<(), EngineError> {
 pub struct Applied {
     /// What was planned under the lock, and done.
     pub before: Planned,
-    /// What became of it.
+    /// Outcome.
     pub report: ApplyReport,
     /// What the host is now. That it cannot be looked at does not undo what was done.
     pub after: Result<Planned, EngineError>,
@@ -124,7 +124,7 @@ pub fn apply(
 pub struct Reverted {
     /// What was planned under the lock, and done.
     pub plan: RevertPlan,
-    /// What became of it.
+    /// Outcome.
     pub report: RevertReport,
     /// Arguments that were taken off the command line and stay in effect until the next boot.
     pub still_in_effect: Vec<String>,

@@ -39,7 +39,7 @@ impl Request<'_> {
 /// A plan, with everything that it was made from.
 #[derive(Debug)]
 pub struct Planned {
-    /// What the host is.
+    /// Facts about the host.
     pub facts: Facts,
     /// The profile.
     pub loaded: Loaded,

@@ -71,7 +71,7 @@ impl Layer {
         Layer { path: shipped.path(), text: shipped.text.to_owned() }
     }
 
-    /// What messages call it.
+    /// Name in messages.
     pub fn path(&self) -> &str {
         &self.path
     }

@@ -20,11 +20,11 @@ use crate::verify::{Evidence, InEffect, NoPlan, Observed, Report, Selection, jud
 /// What was found of a host, and what it is.
 #[derive(Debug)]
 pub struct Verified {
-    /// What the host is.
+    /// Facts about the host.
     pub facts: Facts,
     /// The profile that was asked for, too.
     pub loaded: Option<Loaded>,
-    /// What was found.
+    /// Findings.
     pub report: Report,
     /// Why the profile on the host was not used, though there is one.
     pub unusable: Option<EngineError>,
@@ -33,7 +33,7 @@ pub struct Verified {
 /// All that is to be said of a host.
 #[derive(Debug)]
 pub struct Whole {
-    /// What the host is.
+    /// Facts about the host.
     pub facts: Facts,
     /// What every check found.
     pub report: Report,

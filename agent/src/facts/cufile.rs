@@ -187,7 +187,7 @@ struct FileSystem {
     rdma_dev_addr_list: Option<Vec<String>>,
 }
 
-/// What it says.
+/// Text.
 ///
 /// # Errors
 /// [`Wrong`]: the first thing that is.

@@ -23,7 +23,7 @@ pub const SHM: &str = "/dev/shm";
 /// There while the daemon runs (nvidia-persistenced).
 pub const PERSISTENCED: &str = "/run/nvidia-persistenced/socket";
 
-/// What was read.
+/// The content that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Services that start jobs here.

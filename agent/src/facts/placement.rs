@@ -23,7 +23,7 @@ pub struct RdmaPort {
     pub active: bool,
 }
 
-/// What was found.
+/// Findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Placement {
     /// `cpulist` of every NUMA node: `0-55,112-167`.

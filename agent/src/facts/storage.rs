@@ -4,7 +4,7 @@ use super::cufile::{self, Settings, Wrong};
 use super::{Facts, gpu};
 use crate::host::{Reader, Reading, module};
 
-/// What was read.
+/// The content that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
     /// Whether nvidia_fs is loaded.

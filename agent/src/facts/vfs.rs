@@ -26,7 +26,7 @@ pub struct NicAddress {
     pub kind: AddressKind,
     /// The file.
     pub path: String,
-    /// What it says.
+    /// Text.
     pub value: Reading<String>,
 }
 

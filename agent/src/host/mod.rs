@@ -234,7 +234,7 @@ pub struct WriteError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct NicError {
-    /// What the system said.
+    /// Message of the system.
     pub error: WriteError,
     /// Whose fault it is.
     pub cause: NicCause,

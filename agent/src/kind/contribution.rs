@@ -78,7 +78,7 @@ pub enum Setting {
 /// Something that lasts until the next reset or boot, so that no file can hold it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveOnly {
-    /// What is wanted.
+    /// Wanted state.
     pub what: String,
     /// Why no file can hold it.
     pub why: String,

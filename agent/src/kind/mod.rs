@@ -30,7 +30,7 @@ pub struct Context<'a> {
     pub profile: &'a dyn Declared,
     /// What is wanted, where that depends on the machine.
     pub desired: &'a Desired,
-    /// What the host is.
+    /// Facts about the host.
     pub facts: &'a Facts,
     /// The host.
     pub reader: &'a dyn Reader,

@@ -17,7 +17,7 @@ pub enum LedgerError {
     Damaged {
         /// The file, with the root that it is in.
         path: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// It holds what no bedplate writes down: another program wrote it, and nothing of it is done.

@@ -334,7 +334,7 @@ pub struct RegisterKey {
     pub address: PciAddress,
     /// Byte offset in config space.
     pub offset: u16,
-    /// What it is, for people.
+    /// Description.
     pub register: String,
 }
 

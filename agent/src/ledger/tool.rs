@@ -30,7 +30,7 @@ impl UndoTool {
 pub struct Generator {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// What it is run for.
+    /// Purpose.
     pub purpose: String,
     /// Seconds it may take.
     pub limit_s: u32,

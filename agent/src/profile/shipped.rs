@@ -10,7 +10,7 @@ pub struct Shipped {
 }
 
 impl Shipped {
-    /// What messages call it.
+    /// Name in messages.
     pub fn path(&self) -> String {
         format!("shipped:{}.toml", self.name)
     }

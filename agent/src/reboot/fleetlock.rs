@@ -35,7 +35,7 @@ pub enum ClientError {
     Url {
         /// As configured.
         url: String,
-        /// What is wrong with it.
+        /// The fault.
         source: ureq::http::uri::InvalidUri,
     },
     /// Another scheme, or no host.

@@ -16,7 +16,7 @@ pub enum KexecBlock {
             `kexec --unload`"
     )]
     Loaded {
-        /// What the file says.
+        /// Content of the file.
         value: String,
     },
     /// It cannot be found out. Unknown is never fine.

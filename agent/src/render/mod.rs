@@ -117,11 +117,11 @@ impl OutFile {
 /// Something wanted that the target has no words for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Inexpressible {
-    /// What is wanted.
+    /// Wanted state.
     pub what: String,
     /// Why it cannot be said.
     pub why: String,
-    /// What to do instead.
+    /// Remedy.
     pub instead: String,
 }
 
@@ -160,7 +160,7 @@ pub enum RenderError {
     BadArgument {
         /// The argument.
         token: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// The wanted arguments are none, or contradict each other.

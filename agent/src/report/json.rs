@@ -90,7 +90,7 @@ struct VerifyDocument<'a> {
     file: Option<&'a str>,
     /// The host: machine, operating system, kernel.
     host: &'a str,
-    /// What was found.
+    /// Findings.
     #[serde(flatten)]
     report: &'a Report,
 }

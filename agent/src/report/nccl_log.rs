@@ -302,7 +302,7 @@ struct Found<'a> {
     at: Option<String>,
     /// How often it is said.
     count: Option<u64>,
-    /// What to do.
+    /// Remedy.
     remedy: Option<&'a str>,
 }
 

@@ -150,7 +150,7 @@ struct Document<'a> {
     bedplate_nccl_perf: u32,
     /// What was read; `-`: standard input.
     file: &'a str,
-    /// What it says.
+    /// Text.
     #[serde(flatten)]
     report: &'a Report,
 }

@@ -48,7 +48,7 @@ impl StepOutcome {
 pub struct StepReport {
     /// What it was about.
     pub subject: String,
-    /// What became of it.
+    /// Outcome.
     #[serde(flatten)]
     pub outcome: StepOutcome,
 }

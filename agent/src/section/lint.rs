@@ -15,7 +15,7 @@ pub(crate) struct Lint<F> {
     pub reason: &'static str,
     /// Where the fact stands.
     pub source: &'static str,
-    /// What to do instead.
+    /// Remedy.
     pub remedy: &'static str,
 }
 

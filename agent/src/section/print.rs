@@ -21,7 +21,7 @@ impl<'a> Printer<'a> {
         Printer { origins, heading: None, text: String::new() }
     }
 
-    /// What was written.
+    /// Written content.
     pub fn into_text(self) -> String {
         self.text
     }

@@ -235,7 +235,7 @@ pub(crate) struct Files {
     pub files: BTreeMap<String, String>,
     /// Paths that answer with an error that is not "not there".
     pub denied: BTreeSet<String>,
-    /// What was asked for.
+    /// The request.
     pub asked: RefCell<Vec<String>>,
 }
 

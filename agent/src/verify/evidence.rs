@@ -67,7 +67,7 @@ pub struct Suspect {
     pub lint: &'static str,
     /// What is wrong with it, in one sentence.
     pub message: String,
-    /// What to do.
+    /// Remedy.
     pub remedy: String,
 }
 
@@ -175,7 +175,7 @@ impl NoPlan {
 
 /// What checks judge by.
 pub struct Evidence<'a> {
-    /// What the host is.
+    /// Facts about the host.
     pub facts: &'a Facts,
     /// What else was read.
     pub observed: &'a Observed,
@@ -262,7 +262,7 @@ impl<'a> Evidence<'a> {
     /// [`Evidence::gpus`], for a check that is about nothing without one.
     ///
     /// # Errors
-    /// What is to be said without one.
+    /// Text without one.
     pub fn some_gpus(&self) -> Result<&[&'a Function], Outcome> {
         self.topology()?;
         match self.gpus.is_empty() {
@@ -274,7 +274,7 @@ impl<'a> Evidence<'a> {
     /// [`Evidence::rdma_nics`] without VFs, for a check that is about nothing without one.
     ///
     /// # Errors
-    /// What is to be said without one.
+    /// Text without one.
     pub fn some_rdma_pfs(&self) -> Result<Vec<&'a Function>, Outcome> {
         self.topology()?;
         let pfs = self.rdma_nics.iter().filter(|nic| !nic.is_vf());
@@ -322,7 +322,7 @@ impl<'a> Evidence<'a> {
     /// GPUs, RDMA NICs and VFs of the host, and Data Direct functions, for a check that is about nothing without one.
     ///
     /// # Errors
-    /// What is to be said without one.
+    /// Text without one.
     pub fn some_carriers(&self) -> Result<Vec<&'a Function>, Outcome> {
         self.topology()?;
         let all = [&self.gpus[..], &self.rdma_nics, &self.data_direct].concat();

@@ -31,11 +31,11 @@ pub struct Judged {
     pub proves: &'static str,
     /// What it came to.
     pub verdict: Verdict,
-    /// What was found, in one sentence.
+    /// Finding, in one sentence.
     pub finding: String,
     /// What it was seen by.
     pub evidence: Vec<Seen>,
-    /// What to do.
+    /// Remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// What the host's not passing means: `fail`, `warn` or `ignore`.

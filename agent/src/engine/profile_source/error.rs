@@ -55,7 +55,7 @@ pub enum SourceError {
         did_you_mean(.name), shipped_names().join(", ")
     )]
     UnknownName {
-        /// What was asked for.
+        /// The request.
         name: String,
     },
     /// A directory without profiles.

@@ -41,7 +41,7 @@ pub enum SnapshotError {
     Entry {
         /// Its path.
         path: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
 }

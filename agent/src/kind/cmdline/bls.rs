@@ -28,7 +28,7 @@ pub struct EntryFile {
     pub path: String,
     /// Its name in the directory.
     pub name: String,
-    /// What it says.
+    /// Text.
     pub entry: BlsEntry,
 }
 

@@ -120,7 +120,7 @@ pub struct Steps {
     pub subject: String,
     /// In order; the last one is the check of the next boot.
     pub actions: Vec<Action>,
-    /// What it disturbs.
+    /// Disruptions.
     pub disrupts: Vec<String>,
 }
 
@@ -128,7 +128,7 @@ pub struct Steps {
 pub struct Obstacle {
     /// Why it cannot be planned.
     pub reason: String,
-    /// What to do.
+    /// Remedy.
     pub remedy: String,
 }
 

@@ -71,7 +71,7 @@ impl From<Wrong> for NotEditable {
 }
 
 impl NotEditable {
-    /// What to do.
+    /// Remedy.
     pub fn remedy(&self) -> String {
         match self {
             NotEditable::Wrong(_) | NotEditable::NoObject => {

@@ -19,9 +19,9 @@ pub struct Meaning {
     pub has: &'static str,
     /// How bad it is.
     pub weight: Weight,
-    /// What it means.
+    /// Meaning.
     pub means: &'static str,
-    /// What to do.
+    /// Remedy.
     pub remedy: &'static str,
 }
 

@@ -36,7 +36,7 @@ pub struct Finding {
     pub text: String,
     /// The line that says it first, and how often it is said.
     pub seen: Option<Seen>,
-    /// What to do.
+    /// Remedy.
     pub remedy: Option<String>,
 }
 

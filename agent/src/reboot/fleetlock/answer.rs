@@ -109,7 +109,7 @@ pub enum LockError {
     Unreachable {
         /// What was called.
         url: String,
-        /// What went wrong.
+        /// The failure.
         source: Box<ureq::Error>,
     },
     /// An answer that is not HTTP.
@@ -117,7 +117,7 @@ pub enum LockError {
     BadAnswer {
         /// What was called.
         url: String,
-        /// What went wrong.
+        /// The failure.
         source: Box<ureq::Error>,
     },
 }

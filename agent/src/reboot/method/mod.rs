@@ -178,7 +178,7 @@ pub enum MethodError {
     Ignored {
         /// The path, without the root directory.
         path: String,
-        /// What was written.
+        /// Written content.
         value: String,
         /// What is there.
         found: String,

@@ -26,9 +26,9 @@ pub struct Here<'h, 'a> {
 /// One disagreement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is about.
+    /// Subject.
     pub about: String,
-    /// What the file says.
+    /// Content of the file.
     pub file: String,
     /// What sysfs says, or what follows.
     pub here: String,

@@ -55,7 +55,7 @@ pub const NETDEV: Check = Check {
 /// Active Ethernet ports of the RDMA NICs that the host itself uses.
 ///
 /// # Errors
-/// What is to be said without one.
+/// Text without one.
 pub(super) fn active<'a>(evidence: &'a Evidence<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
     let ports = own_ports(evidence)?;
     let unknown = ports.iter().find_map(|port| match (&port.link_layer, &port.state) {

@@ -115,7 +115,7 @@ fn counts(evidence: &Evidence<'_>) -> Judgement {
 /// VFs of NICs.
 ///
 /// # Errors
-/// What is to be said without one.
+/// Text without one.
 fn vfs<'a>(evidence: &Evidence<'a>) -> Result<Vec<&'a Function>, Outcome> {
     let tree = evidence.topology()?.tree();
     let vfs = tree.functions.values().filter(|function| function.is_vf() && function.is_nic());

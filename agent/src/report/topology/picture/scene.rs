@@ -54,7 +54,7 @@ pub(in crate::report) enum Part {
         anchor: Anchor,
         /// How it looks.
         class: String,
-        /// What it says.
+        /// Text.
         text: String,
     },
 }
