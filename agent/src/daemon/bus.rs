@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 use zbus::message::Header;
 use zbus::names::UniqueName;
@@ -36,6 +36,9 @@ pub const NAME: &str = "org.bedplate.Agent1";
 pub const OPERATORS: &str = "org.bedplate.Operator1";
 /// Its object.
 pub const PATH: &str = "/org/bedplate/Agent1";
+
+/// How far ahead a reboot may be asked for: what is further away is a slip of units.
+const LONGEST_DELAY: SignedDuration = SignedDuration::from_hours(366 * 24);
 
 /// A request of a caller who may make it.
 #[derive(Debug)]
@@ -194,8 +197,11 @@ impl Agent {
             let text = format!("the reason is longer than {LONGEST_REASON} characters");
             return Err(fdo::Error::InvalidArgs(text));
         }
-        let (caller, _) = self.authority.allows(header, "org.bedplate.schedule-reboot").await?;
         let not_before = (not_before != 0).then(|| logind::time(not_before));
+        if not_before.is_some_and(|at| at.duration_since(Timestamp::now()) > LONGEST_DELAY) {
+            return Err(fdo::Error::InvalidArgs("the time is more than a year ahead".into()));
+        }
+        let (caller, _) = self.authority.allows(header, "org.bedplate.schedule-reboot").await?;
         let request = |reply| Request::ScheduleReboot { why, not_before, force, reply };
         let (state, text) = self.ask(caller, request).await?;
         Ok((state.name().to_owned(), text))

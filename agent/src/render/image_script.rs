@@ -7,7 +7,7 @@ use crate::kind::contribution::Contributions;
 use super::common::{heading, live_only, vf_attributes, vfs};
 use super::{Options, OutFile, RenderError, Rendered, SCRIPT_MODE};
 
-/// Ends the profile in the script; no line of a profile is this word.
+/// Ends the profile in the script, lengthened until no line of the profile is this word.
 const END: &str = "BEDPLATE_PROFILE";
 
 const AT_BOOT: &str = "`systemctl enable bedplate-boot` in the image: it does so at every boot, by the profile that the script leaves there";
@@ -45,9 +45,11 @@ fn script(
         Some(CpuVendor::Arm) => " --cpu arm",
         Some(CpuVendor::Other) | None => "",
     };
+    let end = terminator(profile);
+    let profile = profile.trim_end_matches('\n');
     let text = format!(
         "#!/bin/sh\n{heading}set -eu\nroot=\"{root}\"\nmkdir -p \"$root/etc/bedplate\"\n\
-         cat >\"$root/etc/bedplate/profile.toml\" <<'{END}'\n{heading}{profile}{END}\n\
+         cat >\"$root/etc/bedplate/profile.toml\" <<'{end}'\n{heading}{profile}\n{end}\n\
          # Tools of the image (update-grub, dracut …) run inside of it. 3: what is left waits for the boot.\n\
          status=0\n\
          bedplate apply --root \"$root\" --profile \"$root/etc/bedplate/profile.toml\"{cpu} --chroot-tools --yes || status=$?\n\
@@ -65,4 +67,13 @@ fn script(
         rendered.notes.push("an image has no CPU of its own: render with --cpu, or for a host, so that the script names the vendor".to_owned());
     }
     Ok(rendered)
+}
+
+/// A word that no line of `text` is: whatever stands in a profile stays text.
+fn terminator(text: &str) -> String {
+    let mut end = END.to_owned();
+    while text.lines().any(|line| line.trim_end() == end) {
+        end.push('_');
+    }
+    end
 }

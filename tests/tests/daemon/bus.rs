@@ -87,3 +87,13 @@ fn a_reason_has_a_length() {
     let refused = rig.runtime.block_on(asked).expect_err("it is too long").to_string();
     assert!(refused.contains("the reason is longer than 500 characters"), "{refused}");
 }
+
+#[test]
+fn a_reboot_is_asked_for_within_a_year() {
+    let Some(mut rig) = Rig::new() else { return };
+    rig.look(&waiting(&rig));
+    rig.start();
+    let asked = async { rig.agent().await?.schedule_reboot("far", u64::MAX).await };
+    let refused = rig.runtime.block_on(asked).expect_err("it is too far").to_string();
+    assert!(refused.contains("InvalidArgs") && refused.contains("a year"), "{refused}");
+}

@@ -427,3 +427,26 @@ fn the_script_for_mkosi_leaves_the_profile_and_what_it_asks_for() {
     let mut check = program::bedplate(&["profile", "check", "root/etc/bedplate/profile.toml"]);
     succeeds(check.current_dir(directory.path()), "profile check");
 }
+
+/// Whatever stands in a profile is text: no line of it ends the text early.
+#[test]
+fn the_profile_in_a_script_is_never_a_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let breakout = "\nBEDPLATE_PROFILE\nBEDPLATE_PROFILE_\n>broken-out\n: <<'X'\n";
+    let text = format!(
+        "schema = 1\nname = \"numa\"\ndescription = \"\"\"{breakout}\"\"\"\n\
+         [sysctl]\nset = {{ \"kernel.numa_balancing\" = {{ value = 0, why = \"\"\"{breakout}\"\"\" }} }}"
+    );
+    fs::write(directory.path().join("numa.toml"), &text).unwrap();
+    let root = directory.path().join("root");
+    fs::create_dir_all(root.join("etc")).unwrap();
+    let render = ["render", "mkosi", "--profile", "numa.toml", "--cpu", "amd", "-o", "."];
+    succeeds(program::bedplate(&render).current_dir(directory.path()), "render");
+    let mut script = Command::new("sh");
+    // Without a program of that name it ends after the profile was written.
+    script.arg("mkosi.postinst").current_dir(directory.path()).env("BUILDROOT", &root);
+    let _ = script.env("PATH", "/usr/bin:/bin").output().unwrap();
+    assert!(!directory.path().join("broken-out").exists());
+    let written = fs::read_to_string(root.join("etc/bedplate/profile.toml")).unwrap();
+    assert_eq!(written.matches(breakout.trim()).count(), 2, "{written}");
+}

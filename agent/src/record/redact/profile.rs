@@ -97,9 +97,8 @@ fn string(keys: &[String], text: &str, words: &mut Words) -> String {
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let last = keys.last().copied().unwrap_or_default();
     match keys.as_slice() {
-        [.., "why" | "source" | "description" | "idle_holders" | "group"] | ["lints", ..] => {
-            words.mask(text).replace('_', if last == "group" { "-" } else { "_" })
-        }
+        [.., "why" | "reason" | "source" | "description" | "idle_holders" | "group"]
+        | ["lints", ..] => words.mask(text).replace('_', if last == "group" { "-" } else { "_" }),
         ["reboot", "busy_command" | "command", ..] => format!("/{}", words.mask(text)),
         [.., "url"] => format!("http://{}/", words.mask(text).replace('_', "-")),
         ["cmdline", ..] => words.text(text, Style::Line),
