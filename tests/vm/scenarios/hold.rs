@@ -74,14 +74,14 @@ fn shortly_before(case: &mut Case) -> Result<()> {
     let node = waiting_node(case)?;
     let boot = node.boot_id()?;
     for lead in ["4", "2", "1"] {
-        node.ok("bedplate reboot schedule --in 8s")?;
+        node.ok("bedplate reboot schedule --in 20s")?;
         until(&node, "scheduled", SCHEDULED)?;
         // Until so many seconds before the time that logind has.
-        node.ok(&format!(
+        let wait = format!(
             "at=$(sed -n 's/^USEC=//p' /run/systemd/shutdown/scheduled); \
-             while [ $(($(date +%s%N) / 1000)) -lt $((at - {lead}000000)) ]; do sleep 0.05; done"
-        ))?;
-        let held = match node.run(HOLD) {
+             while [ $(($(date +%s%N) / 1000)) -lt $((at - {lead}000000)) ]; do sleep 0.1; done"
+        );
+        let held = match node.run(&wait).and_then(|_| node.run(HOLD)) {
             // An emulated CPU may need longer to start the command.
             Err(_) if lead != "4" => {
                 node.step("too late: the machine is down before `hold` can answer");
@@ -97,7 +97,7 @@ fn shortly_before(case: &mut Case) -> Result<()> {
         nothing_scheduled(&node, &format!("after `hold` {lead} s before its time"))?;
         let status = node.run("bedplate reboot status")?.stdout;
         check!(status.contains("training run 7"), "bedplate reboot status:\n{status}");
-        std::thread::sleep(Duration::from_secs(8));
+        std::thread::sleep(Duration::from_secs(10));
         same!(node.boot_id()?, boot, "the boot, during a hold");
         node.ok("bedplate reboot release")?;
         let status = node.run("bedplate reboot status")?.stdout;
