@@ -1,4 +1,4 @@
-//! What the links of sysfs name: the driver of a PCI function, the VFs of a PF.
+//! Links: those of sysfs, which name the driver of a PCI function and the VFs of a PF, and the components of paths.
 
 use super::{ReadError, Reader};
 use crate::value::PciAddress;
@@ -27,6 +27,15 @@ pub fn virtual_function(
     number: u16,
 ) -> Result<String, ReadError> {
     name(reader, &format!("{DEVICES}/{pf}/virtfn{number}"))
+}
+
+/// Components of a path, last one first: a stack for following links.
+pub fn components(path: &str) -> Vec<String> {
+    path.split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .rev()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// What a link names.

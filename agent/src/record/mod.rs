@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::host::recorded::{KERNEL_LOG, ROUTES, eswitch_at, flow_control_at, vfs_at};
 use crate::host::snapshot::{Config, Node, Snapshot};
-use crate::host::{ConfigSpace, HostKind, Keep, KernelLog, ReadCost, ReadError, Reader};
+use crate::host::{ConfigSpace, HostKind, Keep, KernelLog, ReadCost, ReadError, Reader, link};
 use crate::value::PciAddress;
 use crate::value::flow_control::FlowControl;
 use crate::value::vf::{EswitchMode, VfTable};
@@ -62,7 +62,7 @@ impl<'a> Recorder<'a> {
 
     /// The path without links, with every link on the way recorded; `None` = it ends on the way, and that is recorded.
     fn walk(&self, path: &str, follow: bool) -> Option<String> {
-        let mut rest: Vec<String> = parts(path);
+        let mut rest: Vec<String> = link::components(path);
         let mut at = String::new();
         let mut links = 0;
         while let Some(name) = rest.pop() {
@@ -80,7 +80,7 @@ impl<'a> Recorder<'a> {
                     if target.starts_with('/') {
                         at.clear();
                     }
-                    rest.extend(parts(&target));
+                    rest.extend(link::components(&target));
                 }
                 _ => at = next,
             }
@@ -192,15 +192,6 @@ impl<'a> Recorder<'a> {
         }
         answer
     }
-}
-
-/// Components in reverse order.
-fn parts(path: &str) -> Vec<String> {
-    path.split('/')
-        .filter(|part| !part.is_empty() && *part != ".")
-        .rev()
-        .map(str::to_owned)
-        .collect()
 }
 
 impl Reader for Recorder<'_> {

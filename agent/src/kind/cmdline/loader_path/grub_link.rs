@@ -1,7 +1,7 @@
 //! Symbolic links as GRUB follows them: within their file system, where an absolute target begins at its root
 //! (`grub-core/fs/fshelp.c`).
 
-use crate::host::{Reader, Reason};
+use crate::host::{Reader, Reason, link};
 use crate::kind::cmdline::mounts::{Mounts, below};
 
 /// Links on the way to one file; at the eighth GRUB gives up.
@@ -26,7 +26,8 @@ pub(super) fn followed(reader: &dyn Reader, mounts: &Mounts, path: &str) -> Foll
     }
     let host = |inside: &str| super::places(mounts, mount, inside).into_iter().next();
     let root = mount.root.trim_end_matches('/');
-    let mut rest = parts(&format!("{root}{}", below(path, &mount.point).unwrap_or_default()));
+    let mut rest =
+        link::components(&format!("{root}{}", below(path, &mount.point).unwrap_or_default()));
     let (mut at, mut links) = (String::new(), 0);
     while let Some(name) = rest.pop() {
         if name == ".." {
@@ -45,7 +46,7 @@ pub(super) fn followed(reader: &dyn Reader, mounts: &Mounts, path: &str) -> Foll
                 if target.starts_with('/') {
                     at.clear();
                 }
-                rest.extend(parts(&target));
+                rest.extend(link::components(&target));
             }
             None => at = next,
         }
@@ -58,13 +59,4 @@ pub(super) fn followed(reader: &dyn Reader, mounts: &Mounts, path: &str) -> Foll
                 .into(),
         ),
     }
-}
-
-/// Parts of a path, last one first.
-fn parts(path: &str) -> Vec<String> {
-    path.split('/')
-        .filter(|part| !part.is_empty() && *part != ".")
-        .rev()
-        .map(str::to_owned)
-        .collect()
 }
