@@ -74,17 +74,11 @@ pub(super) fn tell_daemon() {
 pub(super) fn status(root: &Path) -> Result<Option<Status>, CliError> {
     let found = run(async { Offline::connect(root).await.find().await })?;
     let Ok((record, found)) = found else { return Ok(None) };
-    let state = match found {
-        AtLogind::Nothing => RebootState::Unknown { why: NO_DAEMON.into() },
-        AtLogind::Scheduled { at } => RebootState::Announced { at },
-        AtLogind::GoingDown => RebootState::UnderWay { at: due(&record) },
-        AtLogind::Unknown { at, why } => RebootState::Unknown {
-            why: format!("a reboot was announced for {}, and {why}", shown(at)),
-        },
-    };
+    let state = state(&record, found);
     let mut status = Status::starting(boot_id::below(root));
     (status.daemon, status.pid) = (false, 0);
-    status.reboot.state = state;
+    status.reboot.state =
+        state.unwrap_or_else(|| RebootState::Unknown { why: NO_DAEMON.to_owned() });
     status.reboot.attempts = record.in_a_row(&status.boot_id);
     status.reboot.method = record.phase.arranged().map(|arranged| arranged.method);
     let now = Timestamp::now();
@@ -93,12 +87,24 @@ pub(super) fn status(root: &Path) -> Result<Option<Status>, CliError> {
     Ok(Some(status))
 }
 
+/// State of the reboot that is scheduled; `None`: none is.
+fn state(record: &Record, found: AtLogind) -> Option<RebootState> {
+    Some(match found {
+        AtLogind::Nothing => return None,
+        AtLogind::Scheduled { at } => RebootState::Announced { at },
+        AtLogind::GoingDown => RebootState::UnderWay { at: due(record) },
+        AtLogind::Unknown { at, why } => RebootState::Unknown {
+            why: format!("a reboot was announced for {}, and {why}", shown(at)),
+        },
+    })
+}
+
 fn due(record: &Record) -> Timestamp {
     record.phase.arranged().map_or(Timestamp::UNIX_EPOCH, |arranged| arranged.at())
 }
 
 /// State of a scheduled reboot, for `bedplate status`; `None`: none is, or that is not known.
 pub(in crate::cli) fn line(root: &Path) -> Option<RebootState> {
-    let state = status(root).ok()??.reboot.state;
-    (state != RebootState::Unknown { why: NO_DAEMON.into() }).then_some(state)
+    let (record, found) = run(async { Offline::connect(root).await.find().await }).ok()?.ok()?;
+    state(&record, found)
 }
