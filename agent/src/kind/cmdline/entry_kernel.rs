@@ -73,7 +73,7 @@ mod tests {
             assert!(matches!(kernel(path, text), Reading::Unknown(_)), "{text}");
         }
         put("boot/vmlinuz-6.1");
-        for text in [text, "linux /boot/vmlinuz-6.1\n", "linux /root/boot/vmlinuz-6.1\n"] {
+        for text in [text, "linux /boot/vmlinuz-6.1\n", "linux /@/boot/vmlinuz-6.1\n"] {
             assert_eq!(kernel(path, text), Reading::Known("/boot/vmlinuz-6.1".into()), "{text}");
         }
         put("etc/fstab");
