@@ -84,6 +84,12 @@ fn reboot_is_cancelled_when_its_entry_is_lost() {
     waits_for_entry(&rig);
 }
 
+fn cancelled_within(rig: &Rig, seconds: u64) {
+    let due = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    until("cancelled", || rig.login.lock().expect("not poisoned").scheduled.is_none());
+    assert!(std::time::Instant::now() < due, "{}", rig.read("log"));
+}
+
 /// A reboot that is due in seconds is looked at again, whether or not anything has happened.
 #[test]
 fn last_seconds_find_a_lost_entry_and_a_kexec_kernel() {
@@ -98,9 +104,7 @@ fn last_seconds_find_a_lost_entry_and_a_kexec_kernel() {
             true => std::fs::write(rig.path("sys/kernel/kexec_loaded"), "1\n").expect("ours"),
             false => quietly(&rig, &without_entry(seen)),
         }
-        let due = std::time::Instant::now() + std::time::Duration::from_secs(16);
-        until("cancelled", || rig.login.lock().expect("not poisoned").scheduled.is_none());
-        assert!(std::time::Instant::now() < due, "{}", rig.read("log"));
+        cancelled_within(&rig, 16);
     }
 }
 
@@ -115,9 +119,7 @@ fn slow_busy_command_does_not_delay_the_last_look() {
     rig.start_blindly();
     until("announced", || announced(&rig));
     quietly(&rig, &without_entry(seen));
-    let due = std::time::Instant::now() + std::time::Duration::from_secs(14);
-    until("cancelled", || rig.login.lock().expect("not poisoned").scheduled.is_none());
-    assert!(std::time::Instant::now() < due, "{}", rig.read("log"));
+    cancelled_within(&rig, 14);
     waits_for_entry(&rig);
 }
 
@@ -131,9 +133,7 @@ fn reboot_is_cancelled_when_its_entry_is_not_read_in_time() {
     rig.start();
     until("announced", || announced(&rig));
     rig.write("wait", "");
-    let due = std::time::Instant::now() + std::time::Duration::from_secs(17);
-    until("cancelled", || rig.login.lock().expect("not poisoned").scheduled.is_none());
-    assert!(std::time::Instant::now() < due, "{}", rig.read("log"));
+    cancelled_within(&rig, 17);
     rig.until("waits", |status| {
         matches!(&status.reboot.state, RebootState::Waiting { why, .. }
             if why.iter().any(|why| why.waits_for == WaitsFor::BootEntry))
