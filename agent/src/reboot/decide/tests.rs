@@ -4,6 +4,8 @@ use crate::reboot::attempt::Attempt;
 use crate::reboot::record::Asked;
 use crate::reboot::state::{NAMES, may_follow};
 
+mod entry;
+
 const BOOT: &str = "b-now";
 
 fn settings(policy: RebootPolicy, windows: &[&str]) -> Reboot {
@@ -393,35 +395,6 @@ fn a_window_that_is_not_chosen_never_opens() {
     assert!(why[0].text.contains("write one in [reboot] `windows`"), "{why:?}");
     let record = Record { asked: Some(request()), ..Record::default() };
     assert_eq!(decide(&free(&settings, &record)), RebootState::Announcing { at: now() });
-}
-
-/// A request that is forced overrules the entry and nothing else.
-#[test]
-fn entry_that_is_not_sound_forbids_unless_forced() {
-    let settings = settings(RebootPolicy::Schedule, &[]);
-    let reasons = || vec!["/boot/grub/grub.cfg is empty".to_owned()];
-    for entry in
-        [NextBoot::Unknown { reasons: reasons() }, NextBoot::Unsound { reasons: reasons() }]
-    {
-        for asked in [None, Some(request())] {
-            let record = Record { asked, ..Record::default() };
-            let situation = Situation { entry: &entry, ..free(&settings, &record) };
-            let RebootState::Waiting { why, .. } = decide(&situation) else { panic!("no wait") };
-            assert_eq!(why[0].waits_for, WaitsFor::BootEntry);
-            assert!(why[0].text.ends_with(": /boot/grub/grub.cfg is empty"), "{why:?}");
-            let request = record.asked.as_ref().map(|asked| asked.since);
-            let scheduled = Scheduled::Ours { at: now(), request };
-            let ours = Situation { scheduled, ..situation };
-            assert!(matches!(decide(&ours), RebootState::CallingOff { .. }));
-        }
-        let record =
-            Record { asked: Some(Asked { force: true, ..request() }), ..Record::default() };
-        let forced = Situation { entry: &entry, ..free(&settings, &record) };
-        assert!(matches!(decide(&forced), RebootState::Announcing { .. }));
-        let busy = [Reason::new(WaitsFor::Devices, "busy")];
-        let busy = Situation { vetoes: &busy, ..forced };
-        assert!(matches!(decide(&busy), RebootState::Waiting { .. }));
-    }
 }
 
 /// `schedule --in now` while one is scheduled for later.
