@@ -5,6 +5,7 @@
 
 mod call;
 mod linux;
+mod menu;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -362,41 +363,6 @@ impl<'a> Run<'a> {
         ends
     }
 
-    fn menu(&mut self, submenu: bool, arguments: &[Value], body: Rc<Vec<Command>>, at: usize) {
-        let mut title = None;
-        let mut id: Option<Value> = None;
-        let restricted = is_restricted(arguments);
-        let mut arguments = arguments.iter();
-        while let Some(argument) = arguments.next() {
-            match argument.as_deref() {
-                Some("--id") => id = arguments.next().cloned(),
-                Some("--class" | "--users" | "--hotkey" | "--source") => _ = arguments.next(),
-                Some(option) if option.starts_with("--id=") => {
-                    id = Some(Some(option[5..].to_owned()))
-                }
-                Some(option) if option.starts_with("--") => {}
-                _ if title.is_none() => title = Some(argument.clone()),
-                _ => {}
-            }
-        }
-        let title = title.flatten();
-        // Without an id the title is the id (`grub-core/commands/menuentry.c`).
-        let id = id.unwrap_or_else(|| title.clone());
-        let kind = if submenu { ItemKind::Submenu(body) } else { ItemKind::Entry(body) };
-        self.push(kind, title, id, restricted, at);
-    }
-
-    fn push(
-        &mut self,
-        kind: ItemKind,
-        title: Value,
-        id: Value,
-        restricted: Option<bool>,
-        at: usize,
-    ) {
-        self.items.push(Item { kind, title, id, restricted, certain: self.certain, at });
-    }
-
     /// Other files: followed where the surroundings have them, and passed over where they are known not to be there.
     fn sourced(&mut self, command: &str, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
         let path =
@@ -436,20 +402,5 @@ impl<'a> Run<'a> {
         let outcome = self.commands(&commands).map_err(|error| cannot(&error.why));
         self.depth -= 1;
         outcome.map(|_| ())
-    }
-}
-
-/// Whether only users with a password may start an entry: all may with `--unrestricted`, unless `--users` names some
-/// (`grub-core/commands/menuentry.c`).
-fn is_restricted(arguments: &[Value]) -> Option<bool> {
-    let has = |option: &str| {
-        arguments.iter().flatten().any(|word| {
-            word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-        })
-    };
-    match (has("--users"), has("--unrestricted")) {
-        (true, _) => Some(true),
-        (false, true) => Some(false),
-        (false, false) => arguments.iter().all(Option::is_some).then_some(true),
     }
 }
