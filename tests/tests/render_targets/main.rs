@@ -4,6 +4,7 @@
 
 mod consumers;
 mod golden;
+mod image_scripts;
 mod jobs;
 mod schemas;
 mod shipped;
