@@ -26,7 +26,7 @@ use crate::plan::FileContent;
 use crate::value::vf::{EswitchMode, VfAttributes};
 use crate::value::{AcsBits, PciAddress};
 
-use kernels::Tools;
+use kernels::{Source, Tools};
 pub use run::{RevertReport, StepOutcome, StepReport, run};
 
 /// What would be put back, in order, and what would not.
@@ -184,7 +184,8 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
             false => plan.owed.push(tool.argv.clone()),
         }
     }
-    let tools = plan_files(&mut plan, (reader, writer), ledger, force);
+    let source = Source::of(reader, ledger, facts);
+    let tools = plan_files(&mut plan, (reader, writer), (ledger, source), force);
     if writer.runs_tools() {
         plan.steps.extend(tools.into_iter().map(|(tool, makes)| Step::Tool {
             argv: tool.argv,
@@ -205,19 +206,23 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
 fn plan_files(
     plan: &mut RevertPlan,
     (reader, writer): (&dyn Reader, &dyn Writer),
-    ledger: &Ledger,
+    (ledger, source): (&Ledger, Source),
     force: bool,
 ) -> Tools {
     let mut tools = Tools::new();
     for (path, record) in &ledger.files {
-        match &record.generator {
+        if !force && source.is_needed(path) {
+            plan.refuse(path, ONLY_LINE, MAKE_IMAGES);
+            continue;
+        }
+        match record.generator.as_ref().filter(|tool| source.makes(tool)) {
             Some(tool) if writer.runs_tools() => {
                 tools.entry(tool.clone()).or_default().insert(path.clone());
             }
             Some(_) => plan.notes.push(format!("{path} {STAYS}")),
             None => plan_file(plan, (reader, writer), path, record, force),
         }
-        for tool in &record.readers {
+        for tool in record.readers.iter().filter(|tool| source.makes(tool)) {
             tools.entry(tool.clone()).or_default();
         }
     }
@@ -254,6 +259,10 @@ const FORCE: &str = "look at it, and run bedplate revert --force to put it back 
 const GUESTS: &str = "stop the guest, unbind the function from its driver and run bedplate revert again; --force puts the bits back \
                       under the guest";
 const MENU_STAYS: &str = "was not there before, and is made again: the machine boots by it";
+const ONLY_LINE: &str =
+    "unified kernel images were made from it, and nothing else here has their whole line";
+const MAKE_IMAGES: &str = "take bedplate's arguments out of it, run `kernel-install add RELEASE IMAGE` for each kernel, then \
+                           bedplate revert --force removes it";
 const STAYS: &str = "stays as it is: the machine boots by it, and only its tool makes it again";
 const KERNEL_GONE: &str = "is gone with its kernel, and stays gone";
 const GONE: &str = "was written in an earlier boot; the reboot took it away";

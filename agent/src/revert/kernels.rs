@@ -1,15 +1,54 @@
 //! kernel-install on the way back: the tool of each kernel makes the entries of that kernel, and a kernel that is gone needs
-//! neither.
+//! neither. Where the file that it takes the line from goes, it would take /proc/cmdline, which has bedplate's arguments:
+//! the entries themselves are put back instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::RevertPlan;
+use crate::facts::{BootLoader, Facts};
 use crate::host::Reader;
-use crate::kind::cmdline::{installed_release, is_kernel_gone, release_of_entry};
-use crate::ledger::Generator;
+use crate::kind::cmdline::{
+    KERNEL_CMDLINE, VENDOR_CMDLINE, installed_release, is_kernel_gone, release_of_entry,
+};
+use crate::ledger::{FileState, Generator, Ledger};
 
 /// Tools, each with the files that it makes.
 pub(super) type Tools = BTreeMap<Generator, BTreeSet<String>>;
+
+/// Where kernel-install has its line from after the revert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A file, as before.
+    File,
+    /// Nothing: the file was bedplate's own. Entries are put back from the ledger.
+    Lost,
+    /// The same, and what boots are images, which the ledger does not have.
+    LostWithImages,
+}
+
+impl Source {
+    pub fn of<'f>(reader: &dyn Reader, ledger: &Ledger, facts: impl Fn() -> &'f Facts) -> Self {
+        let record = ledger.files.get(KERNEL_CMDLINE);
+        let goes = record.is_some_and(|record| record.original == FileState::Absent);
+        if !goes || reader.exists(VENDOR_CMDLINE) == Ok(true) {
+            return Source::File;
+        }
+        match facts().boot {
+            BootLoader::SystemdBoot { uki: true } => Source::LostWithImages,
+            _ => Source::Lost,
+        }
+    }
+
+    /// Whether the tool makes what it made before.
+    pub fn makes(self, tool: &Generator) -> bool {
+        self == Source::File || installed_release(&tool.argv).is_none()
+    }
+
+    /// Whether nothing else has the line of what boots.
+    pub fn is_needed(self, path: &str) -> bool {
+        self == Source::LostWithImages && path == KERNEL_CMDLINE
+    }
+}
 
 /// Gives each tool of kernel-install the entries of its kernel (the ledger has all of them as made by the one that ran last),
 /// and drops those of kernels that are gone.

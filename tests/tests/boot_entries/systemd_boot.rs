@@ -286,3 +286,42 @@ fn failed_kernel_install_keeps_entries_beside_a_kernel_that_is_gone() {
     assert_eq!(root.text(entry), before, "{}", done.text);
     assert!(!root.has("boot/loader/entries/0123-6.2.0.conf"), "{}", done.text);
 }
+
+/// Without the file kernel-install would take the line of /proc/cmdline, here one without `root=`.
+const ADDS_WITHOUT_SOURCE: &str = "#!/bin/sh\n[ -e $3 ] || exit 1\nline=quiet\n\
+     [ -e /etc/kernel/cmdline ] && read -r line < /etc/kernel/cmdline\n\
+     printf 'version %s\\noptions %s\\nlinux /x\\n' \"$2\" \"$line\" > /boot/loader/entries/0123-$2.conf\n";
+
+#[test]
+fn revert_puts_entries_back_where_the_line_was_only_in_them() {
+    let root = arch(&["6.1.0", "6.2.0"], Some(ADDS_WITHOUT_SOURCE));
+    std::fs::remove_file(root.at(CMDLINE)).expect("ours");
+    let entries =
+        || ["6.1.0", "6.2.0"].map(|v| root.text(&format!("boot/loader/entries/0123-{v}.conf")));
+    let before = entries();
+    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    assert_eq!(done.code, Some(3), "{}", done.text);
+    assert!(entries()[0].contains("root=/dev/vda2 rw iommu=pt"), "{}", done.text);
+    let done = root.live(&["revert", "--yes"]).expect("as before");
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    assert_eq!(entries(), before, "{}", done.text);
+    assert!(!root.has(CMDLINE), "{}", done.text);
+}
+
+/// Images are not in the ledger: the file that has their line stays, with the way out.
+#[test]
+fn revert_keeps_the_line_of_images_that_it_cannot_make() {
+    let root = images();
+    root.tool(
+        "usr/bin/kernel-install",
+        &FAILS_WITH_IMAGE.replace("[ $2 = 6.2.0 ] && exit 1", "").replace(" new;", ";"),
+    );
+    std::fs::remove_file(root.at(CMDLINE)).expect("ours");
+    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    assert_eq!(done.code, Some(3), "{}", done.text);
+    let before = root.text(CMDLINE);
+    let done = root.live(&["revert", "--yes"]).expect("as before");
+    assert_eq!(done.code, Some(4), "{}", done.text);
+    assert!(done.text.contains("nothing else here has their whole line"), "{}", done.text);
+    assert_eq!(root.text(CMDLINE), before, "{}", done.text);
+}

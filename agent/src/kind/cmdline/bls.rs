@@ -6,6 +6,7 @@ mod loader;
 
 use super::files::{self, raw, readable, replace, verify};
 use super::grub;
+use super::kernel_install::KERNEL_CMDLINE;
 use super::{Context, Observed, Obstacle, Steps};
 use crate::boot::bls::{BlsEntry, Reader as BlsReader};
 use crate::boot::kernel_cmdline;
@@ -18,7 +19,6 @@ use loader::{LoadedFiles, Loader};
 
 /// Entry directory (Boot Loader Specification, $BOOT is /boot on these systems).
 pub const ENTRIES: &str = "/boot/loader/entries";
-const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
 const DEFAULT_GRUB: &str = "/etc/default/grub";
 
 /// One entry file.

@@ -17,8 +17,9 @@ use crate::plan::{Action, WayBack};
 pub use gone::{installed_release, is_kernel_gone, release_of_entry};
 
 /// The line that kernel-install makes entries from.
-pub const CMDLINE: &str = "/etc/kernel/cmdline";
-const VENDOR_CMDLINE: &str = "/usr/lib/kernel/cmdline";
+pub const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
+/// The one that it takes where that is absent. Without both it takes /proc/cmdline (kernel-install(8)).
+pub const VENDOR_CMDLINE: &str = "/usr/lib/kernel/cmdline";
 /// Where $BOOT may be mounted (Boot Loader Specification; bootctl looks in the same order).
 const BOOT_MOUNTS: [&str; 3] = ["/efi", "/boot", "/boot/efi"];
 /// Rebuilding an initramfs is part of kernel-install.
@@ -34,7 +35,7 @@ pub fn observe(reader: &dyn Reader, facts: &Facts) -> Observed {
 }
 
 fn configured(reader: &dyn Reader) -> Reading<CommandLine> {
-    for path in [CMDLINE, VENDOR_CMDLINE] {
+    for path in [KERNEL_CMDLINE, VENDOR_CMDLINE] {
         match raw(reader, path) {
             Ok(text) => {
                 return match kernel_cmdline::cmdline(&text, BlsReader::SystemdBoot) {
@@ -135,7 +136,7 @@ pub fn newest_uki(reader: &dyn Reader) -> Reading<String> {
 /// What makes both states satisfy the edit.
 pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let kernels = made::kernels(context)?;
-    let old = match raw(context.reader, CMDLINE) {
+    let old = match raw(context.reader, KERNEL_CMDLINE) {
         Ok(text) => Some(text),
         Err(error) if error.is_absent() => None,
         Err(error) => return Err(files::unreadable(&error)),
@@ -145,12 +146,12 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         None => whole_line(context)?,
     };
     let edited = kernel_cmdline::edited(&base, BlsReader::SystemdBoot, edit)
-        .map_err(|error| files::cannot(CMDLINE, &error))?;
+        .map_err(|error| files::cannot(KERNEL_CMDLINE, &error))?;
     let next = observe(context.reader, context.facts).next;
     keeps_root(&next, &edited)?;
     only_in_entry::check_kernel_install(&next, &CommandLine::parse(edited.trim_end()), edit)?;
     let mut actions: Vec<Action> =
-        replace(CMDLINE, old.as_deref(), Some(&edited)).into_iter().collect();
+        replace(KERNEL_CMDLINE, old.as_deref(), Some(&edited)).into_iter().collect();
     // A kernel without an entry gets none: it would be the new default.
     let touches = touched(context.reader);
     for release in &kernels {
@@ -167,7 +168,7 @@ pub fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     if !matches!(next, Reading::Absent) {
         actions.push(verify(context));
     }
-    Ok(Steps { subject: CMDLINE.into(), actions, disrupts: Vec::new() })
+    Ok(Steps { subject: KERNEL_CMDLINE.into(), actions, disrupts: Vec::new() })
 }
 
 /// Refuses a file that would take root= from the default entry: kernel-install makes whole lines of it.
@@ -177,9 +178,11 @@ fn keeps_root(next: &Reading<CommandLine>, edited: &str) -> Result<(), Obstacle>
     match loses {
         true => Err(Obstacle {
             reason: format!(
-                "{CMDLINE} has no root=, and the default boot entry has one: made again, it would not find its root file system"
+                "{KERNEL_CMDLINE} has no root=, and the default boot entry has one: made again, it would not find its root file system"
             ),
-            remedy: format!("write the whole line, with root=, to {CMDLINE}, then plan again"),
+            remedy: format!(
+                "write the whole line, with root=, to {KERNEL_CMDLINE}, then plan again"
+            ),
         }),
         false => Ok(()),
     }
@@ -219,9 +222,11 @@ fn whole_line(context: &Context) -> Result<String, Obstacle> {
         Reading::Known(line) => Ok(line.to_string()),
         Reading::Absent | Reading::Unknown(_) => Err(Obstacle {
             reason: format!(
-                "{CMDLINE} is not there, and no boot entry says what the whole line is"
+                "{KERNEL_CMDLINE} is not there, and no boot entry says what the whole line is"
             ),
-            remedy: format!("write the current line (with root=) to {CMDLINE}, then plan again"),
+            remedy: format!(
+                "write the current line (with root=) to {KERNEL_CMDLINE}, then plan again"
+            ),
         }),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::kernel_install::CMDLINE;
+use super::kernel_install::KERNEL_CMDLINE;
 use super::{Context, NAME, Observed, Obstacle, grub};
 use crate::cmdline::{CommandLine, Edit, KernelDefaults, Status, Token};
 use crate::facts::BootLoader;
@@ -101,10 +101,10 @@ pub fn check_kernel_install(
     let lost = named(&lost);
     Err(Obstacle {
         reason: format!(
-            "the default boot entry has `{lost}`, which {CMDLINE} lacks: made again from that file, it would lose this"
+            "the default boot entry has `{lost}`, which {KERNEL_CMDLINE} lacks: made again from that file, it would lose this"
         ),
         remedy: format!(
-            "write these arguments to {CMDLINE}, then plan again; those that are not wanted any more: make the entry without \
+            "write these arguments to {KERNEL_CMDLINE}, then plan again; those that are not wanted any more: make the entry without \
              them first, `kernel-install add RELEASE IMAGE`"
         ),
     })

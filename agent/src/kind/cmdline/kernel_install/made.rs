@@ -3,7 +3,7 @@
 //!
 //! Names: `TOKEN-RELEASE[+TRIES].conf` (systemd, 90-loaderentry.install) and `.efi` (90-uki-copy.install).
 
-use super::{BOOT_MOUNTS, CMDLINE, default_entry, newest_uki, next_uki};
+use super::{BOOT_MOUNTS, KERNEL_CMDLINE, default_entry, newest_uki, next_uki};
 use crate::facts::{BootLoader, Facts};
 use crate::host::{Cause, HostKind, Reader, Reading};
 use crate::kind::cmdline::{Context, Obstacle, files};
@@ -74,7 +74,7 @@ fn nothing_reads(facts: &Facts, why: &str) -> Obstacle {
         }
     };
     Obstacle {
-        reason: format!("nothing here makes boot entries from {CMDLINE}: {why}"),
+        reason: format!("nothing here makes boot entries from {KERNEL_CMDLINE}: {why}"),
         remedy: format!("{how}; then plan again"),
     }
 }
