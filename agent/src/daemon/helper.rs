@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::launch::{HELPER, Launch, Unit};
+use super::observation::Observation;
 use super::worker::{self, WorkError};
 use super::{methods, observe, public, reboot_required};
 use crate::error_chain::chain;
@@ -194,6 +195,7 @@ impl Helpers {
     /// Observes the boot entry afresh. What cannot be observed is not known to be sound.
     pub async fn inspect_entry(&self) -> NextBoot {
         match worker::observe_unjudged(&self.launch, INSPECT_LIMIT).await {
+            Ok(Observation { packages: Some(why), .. }) => NextBoot::Unknown { reasons: vec![why] },
             Ok(observation) => observation.next_boot,
             Err(error) => NextBoot::Unknown { reasons: vec![chain(&error)] },
         }

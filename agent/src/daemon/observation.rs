@@ -47,6 +47,9 @@ pub struct Observation {
     pub need: RebootNeed,
     /// Whether the machine can be expected to come back from a reboot.
     pub next_boot: NextBoot,
+    /// Why the boot entry may be changing now: a package manager is running.
+    #[serde(default)]
+    pub packages: Option<String>,
     /// Names what waits, in a way that is the same before a boot and after one that did not help.
     pub hash: String,
     /// Why what waits is not in effect, by the four states of the command line.

@@ -17,7 +17,7 @@ use crate::engine::{self, Applied, EngineError, Planned, Request, Target};
 use crate::facts::pci::Function;
 use crate::facts::{Depth, Facts};
 use crate::host::dir::DirReader;
-use crate::host::{Reader, link};
+use crate::host::{Reader, link, package_lock};
 use crate::kind::cmdline::diagnosis::Cause;
 use crate::kind::{Context, KINDS, Watch, cmdline};
 use crate::mask;
@@ -187,6 +187,7 @@ fn seen(
         pending: shown.body.pending.clone(),
         need: engine::waits_for(plan),
         next_boot: shown.next_boot.clone(),
+        packages: package_lock::held(reader).map(package_lock::reason),
         hash: observation::hash(plan),
         cause: cause(reader, planned).map(public::cause),
         watch: watch(&loaded.profile, facts, reader),

@@ -16,6 +16,7 @@ mod show;
 mod steps;
 
 pub use error::RestartError;
+pub use final_phase::within;
 pub use offline::{AtLogind, Offline};
 pub use steps::Steps;
 
@@ -60,6 +61,8 @@ pub struct Restart {
     inspected: Option<NextBoot>,
     /// When the boot entry was last read for a reboot.
     inspected_at: Option<Instant>,
+    /// When to read a boot entry again that was not known; `None`: it was, or nobody has asked since the last observation.
+    inspect_again: Option<Instant>,
     /// Last answer of the busy commands.
     busy: Option<final_phase::BusyAnswer>,
     lock: lock::Lock,
@@ -86,6 +89,7 @@ impl Restart {
             last_ours: None,
             inspected: None,
             inspected_at: None,
+            inspect_again: None,
             busy: None,
             lock: lock::Lock::default(),
             helpers,
@@ -120,7 +124,7 @@ impl Restart {
 
     /// The host was observed: its boot entry is the one in the observation.
     pub fn observed(&mut self) {
-        self.inspected = None;
+        (self.inspected, self.inspect_again) = (None, None);
     }
 
     /// Decides and acts, once; writes the result into the status. Returns when to come again, if nothing else happens before.

@@ -143,6 +143,75 @@ fn reboot_is_cancelled_when_its_entry_is_not_read_in_time() {
     until("announced again", || announced(&rig));
 }
 
+/// An observation that hangs keeps nothing from the last look, which hangs as well.
+#[test]
+fn hanging_observation_does_not_delay_the_last_look() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut seen = waiting(&rig);
+    seen["reboot"]["delay_s"] = json!(18);
+    rig.look(&seen);
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.write("wait", "");
+    rig.touch();
+    cancelled_within(&rig, 17);
+}
+
+/// The daemon is started again shortly before a reboot, and its first observation hangs.
+#[test]
+fn reboot_is_cancelled_when_the_next_daemon_cannot_observe_the_host() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut seen = waiting(&rig);
+    seen["reboot"]["delay_s"] = json!(18);
+    rig.look(&seen);
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.kill();
+    rig.write("wait", "");
+    rig.start_blindly();
+    cancelled_within(&rig, 17);
+}
+
+/// Changes that are under way in the last seconds may be changing the boot entry.
+#[test]
+fn reboot_is_cancelled_when_changes_are_under_way() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut seen = waiting(&rig);
+    seen["reboot"]["delay_s"] = json!(18);
+    rig.look(&seen);
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.after(&seen);
+    rig.write("at", "at update-grub\n");
+    let mut drifted = seen.clone();
+    drifted["changes"] = json!([super::rig::difference()]);
+    rig.look(&drifted);
+    rig.touch();
+    until("changing", || rig.calls().iter().any(|call| call.contains("--only")));
+    cancelled_within(&rig, 16);
+    std::fs::remove_file(rig.path("at")).expect("ours");
+    until("announced again", || announced(&rig));
+}
+
+/// Nothing tells when the package manager has ended.
+#[test]
+fn reboot_waits_for_a_package_manager() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut seen = waiting(&rig);
+    seen["packages"] = json!("a package manager is running");
+    rig.look(&seen);
+    rig.start();
+    let status =
+        rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+    let text = status.reboot.state.to_string();
+    assert!(text.contains("a package manager is running"), "{text}");
+    assert_eq!(rig.asked_of_logind(), [""; 0]);
+    quietly(&rig, &waiting(&rig));
+    // It is asked every 30 s.
+    std::thread::sleep(std::time::Duration::from_secs(25));
+    until("announced", || announced(&rig));
+}
+
 #[test]
 fn schedule_moves_a_scheduled_reboot() {
     let Some(mut rig) = Rig::new() else { return };

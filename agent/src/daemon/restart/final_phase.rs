@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use super::Restart;
 use crate::reboot::phase::Phase;
 use crate::reboot::state::Reason;
 use crate::reboot::step::FINAL;
@@ -62,8 +63,26 @@ pub(super) fn entry_limit(left: Option<Duration>, answered: bool) -> Option<Dura
     left.map(|left| left.saturating_sub(end))
 }
 
+impl Restart {
+    /// Time to the final phase of the scheduled reboot; `None`: none is scheduled.
+    pub fn until_final_phase(&self) -> Option<Duration> {
+        self.left().map(|left| left.saturating_sub(final_phase()))
+    }
+
+    /// Time that an observation of the host may take; `None`: no limit. `observed`: there was one, so that the final phase can
+    /// do without.
+    pub fn time_to_look(&self, observed: bool) -> Option<Duration> {
+        let end = if observed { final_phase() } else { LAST_ANSWER };
+        self.left().map(|left| left.saturating_sub(end))
+    }
+
+    fn left(&self) -> Option<Duration> {
+        left(&self.record().ok()?.phase, Timestamp::now())
+    }
+}
+
 /// Awaits `work` for `limit`; not at all where that is zero.
-pub(super) async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+pub async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
     match limit {
         None => Some(work.await),
         Some(Duration::ZERO) => None,

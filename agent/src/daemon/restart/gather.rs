@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::final_phase::{
     BusyAnswer, busy_limit, entry_limit, final_phase, is_of_the_final_phase, left, within,
 };
-use super::{Restart, enforce_hold};
+use super::{LOOK_AGAIN, Restart, enforce_hold};
 use crate::daemon::logind;
 use crate::daemon::observation::Observation;
 use crate::daemon::status::Status;
@@ -107,7 +107,9 @@ impl Restart {
         wanted.vetoes.extend(forgotten.map(|text| Reason::new(WaitsFor::Record, text)));
         let is_final = left.is_some_and(|left| left <= final_phase());
         let due = left.map(|left| Instant::now() + left);
-        let rest = self.ask_the_rest(observation.need, fresh || is_final, due);
+        // What was not known may be by now, and no event tells of it.
+        let again = self.inspect_again.is_some_and(|at| at <= Instant::now());
+        let rest = self.ask_the_rest(observation.need, fresh || is_final || again, due);
         let (busy, (methods, inhibitors, entry)) = match is_final {
             true => tokio::join!(self.ask_busy(settings, left), rest),
             // After the commands, which may take a minute.
@@ -123,6 +125,11 @@ impl Restart {
         match inhibitors {
             Ok(inhibitors) => wanted.inhibitors = inhibitors,
             Err(unknown) => wanted.vetoes.push(unknown),
+        }
+        if let Entry::Read(NextBoot::Unknown { .. }) | Entry::Late = &entry {
+            self.inspect_again = Some(Instant::now() + LOOK_AGAIN);
+        } else if let Entry::Read(_) = &entry {
+            self.inspect_again = None;
         }
         match entry {
             Entry::Read(entry) => {

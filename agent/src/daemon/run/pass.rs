@@ -1,6 +1,7 @@
 //! A look at the host, what may be put right after it, and what follows from what was seen.
 
-use std::time::Instant;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -10,11 +11,20 @@ use crate::daemon::fingerprint;
 use crate::daemon::journal::{self, say};
 use crate::daemon::log_changes;
 use crate::daemon::observation::Observation;
+use crate::daemon::restart::{LOOK_AGAIN, within};
 use crate::daemon::status::Work;
 use crate::daemon::worker::{self, WorkError, WorkerMessage};
 use crate::enforce_hold::EnforceHold;
 use crate::error_chain::chain;
 use crate::profile::model::{AgentMode, RebootPolicy};
+
+/// Why a reboot is cancelled that an earlier daemon has scheduled.
+const NOT_OBSERVED: &str = "this host was not observed in time before the reboot";
+/// Why a reboot is cancelled while changes are made.
+const CHANGING: &str =
+    "bedplate is changing this host, and its boot entry can only be checked afterwards";
+/// Time to the next try to cancel it.
+const CANCEL_AGAIN: Duration = Duration::from_secs(1);
 
 impl Daemon {
     /// Looks at the host; in mode `enforce`, puts right what may be put right now.
@@ -27,7 +37,11 @@ impl Daemon {
         let begun = Instant::now();
         self.status.observations += 1;
         let act = !self.held();
-        let observation = match worker::observe(&self.options.launch).await {
+        let limit = self.restart.time_to_look(self.observation.is_some());
+        let Some(observed) = within(limit, worker::observe(&self.options.launch)).await else {
+            return self.look_later().await;
+        };
+        let observation = match observed {
             Ok(seen) if self.old_profile_may_come_back(&seen) => Ok(seen),
             Ok(seen) if act && seen.agent.mode == AgentMode::Enforce && self.worth_a_try(&seen) => {
                 Ok(self.remediate(seen).await)
@@ -58,6 +72,17 @@ impl Daemon {
                 self.unusable(why).await;
             }
         }
+    }
+
+    /// The last seconds before a scheduled reboot belong to its boot entry: the host is observed after them. What was never
+    /// observed is not known to be sound.
+    async fn look_later(&mut self) {
+        self.work = None;
+        if self.observation.is_none() {
+            self.restart.give_up(&mut self.status, NOT_OBSERVED).await;
+        }
+        self.retry = Some(Instant::now() + LOOK_AGAIN);
+        self.decide().await;
     }
 
     /// Whether an operator holds enforcement; says so when that changes.
@@ -110,7 +135,19 @@ impl Daemon {
         self.working_on("applying the profile").await;
         let mut work = worker::apply(&self.options.launch, seen, only).await?;
         loop {
-            match work.next().await {
+            let message = {
+                let mut next = pin!(work.next());
+                loop {
+                    match within(self.restart.until_final_phase(), next.as_mut()).await {
+                        Some(message) => break message,
+                        None => self.restart.give_up(&mut self.status, CHANGING).await,
+                    }
+                    if self.restart.until_final_phase().is_some() {
+                        tokio::time::sleep(CANCEL_AGAIN).await;
+                    }
+                }
+            };
+            match message {
                 WorkerMessage::At(what) => self.working_on(&what).await,
                 WorkerMessage::Ended(end) => return end,
             }
