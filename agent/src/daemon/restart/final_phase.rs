@@ -69,11 +69,10 @@ impl Restart {
         self.left().map(|left| left.saturating_sub(final_phase()))
     }
 
-    /// Time that an observation of the host may take; `None`: no limit. `observed`: there was one, so that the final phase can
-    /// do without.
-    pub fn time_to_look(&self, observed: bool) -> Option<Duration> {
-        let end = if observed { final_phase() } else { LAST_ANSWER };
-        self.left().map(|left| left.saturating_sub(end))
+    /// Time that an observation of the host may take, half of what is left; `None`: no limit. The other half is for the boot
+    /// entry.
+    pub fn time_to_look(&self) -> Option<Duration> {
+        self.left().map(|left| left / 2)
     }
 
     fn left(&self) -> Option<Duration> {

@@ -37,7 +37,7 @@ impl Daemon {
         let begun = Instant::now();
         self.status.observations += 1;
         let act = !self.held();
-        let limit = self.restart.time_to_look(self.observation.is_some());
+        let limit = self.restart.time_to_look();
         let Some(observed) = within(limit, worker::observe(&self.options.launch)).await else {
             return self.look_later().await;
         };
@@ -74,7 +74,7 @@ impl Daemon {
         }
     }
 
-    /// The last seconds before a scheduled reboot belong to its boot entry: the host is observed after them. What was never
+    /// The last seconds before a scheduled reboot belong to its boot entry: an observation that hangs is cut. What was never
     /// observed is not known to be sound.
     async fn look_later(&mut self) {
         self.work = None;
