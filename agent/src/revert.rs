@@ -259,8 +259,7 @@ const FORCE: &str = "look at it, and run bedplate revert --force to put it back 
 const GUESTS: &str = "stop the guest, unbind the function from its driver and run bedplate revert again; --force puts the bits back \
                       under the guest";
 const MENU_STAYS: &str = "was not there before, and is made again: the machine boots by it";
-const ONLY_LINE: &str =
-    "unified kernel images were made from it, and nothing else here has their whole line";
+const ONLY_LINE: &str = "images or boot entries that are not in the ledger were made from it, and nothing else here has their whole line";
 const MAKE_IMAGES: &str = "take bedplate's arguments out of it, run `kernel-install add RELEASE IMAGE` for each kernel, then \
                            bedplate revert --force removes it";
 const STAYS: &str = "stays as it is: the machine boots by it, and only its tool makes it again";

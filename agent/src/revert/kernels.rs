@@ -8,7 +8,7 @@ use super::RevertPlan;
 use crate::facts::{BootLoader, Facts};
 use crate::host::Reader;
 use crate::kind::cmdline::{
-    KERNEL_CMDLINE, VENDOR_CMDLINE, installed_release, is_kernel_gone, release_of_entry,
+    self, KERNEL_CMDLINE, VENDOR_CMDLINE, installed_release, is_kernel_gone, release_of_entry,
 };
 use crate::ledger::{FileState, Generator, Ledger};
 
@@ -22,8 +22,8 @@ pub(super) enum Source {
     File,
     /// Nothing: the file was bedplate's own. Entries are put back from the ledger.
     Lost,
-    /// The same, and what boots are images, which the ledger does not have.
-    LostWithImages,
+    /// The same, and images or entries were made from it that the ledger does not have.
+    Needed,
 }
 
 impl Source {
@@ -33,10 +33,8 @@ impl Source {
         if !goes || reader.exists(VENDOR_CMDLINE) == Ok(true) {
             return Source::File;
         }
-        match facts().boot {
-            BootLoader::SystemdBoot { uki: true } => Source::LostWithImages,
-            _ => Source::Lost,
-        }
+        let is_image = matches!(facts().boot, BootLoader::SystemdBoot { uki: true });
+        if is_image || has_later_entries(reader, ledger) { Source::Needed } else { Source::Lost }
     }
 
     /// Whether the tool makes what it made before.
@@ -46,8 +44,22 @@ impl Source {
 
     /// Whether nothing else has the line of what boots.
     pub fn is_needed(self, path: &str) -> bool {
-        self == Source::LostWithImages && path == KERNEL_CMDLINE
+        self == Source::Needed && path == KERNEL_CMDLINE
     }
+}
+
+/// Whether packages may have made entries with bedplate's arguments since.
+fn has_later_entries(reader: &dyn Reader, ledger: &Ledger) -> bool {
+    let Some(paths) = cmdline::entries(reader) else { return true };
+    let owned = ledger.owned.get(cmdline::NAME).map(Vec::as_slice).unwrap_or_default();
+    let carries = |path: &String| {
+        let text = reader.text(path);
+        text.map_or(true, |text| {
+            text.split_whitespace().any(|word| owned.iter().any(|own| own == word))
+        })
+    };
+    let is_entry = |path: &&String| path.ends_with(".conf") && !ledger.files.contains_key(*path);
+    paths.iter().filter(is_entry).any(carries)
 }
 
 /// Gives each tool of kernel-install the entries of its kernel (the ledger has all of them as made by the one that ran last),

@@ -308,6 +308,23 @@ fn revert_puts_entries_back_where_the_line_was_only_in_them() {
     assert!(!root.has(CMDLINE), "{}", done.text);
 }
 
+/// A package has installed a kernel since, and its entry has bedplate's arguments.
+#[test]
+fn revert_keeps_the_line_of_entries_that_are_made_later() {
+    let root = arch(&["6.1.0"], Some(ADDS_WITHOUT_SOURCE));
+    std::fs::remove_file(root.at(CMDLINE)).expect("ours");
+    let Some(done) = root.live(&["apply", "--yes"]) else { return };
+    assert_eq!(done.code, Some(3), "{}", done.text);
+    let line = root.text(CMDLINE);
+    root.put(
+        "boot/loader/entries/0123-6.2.0.conf",
+        &format!("version 6.2.0\noptions {line}linux /x\n"),
+    );
+    let done = root.live(&["revert", "--yes"]).expect("as before");
+    assert_eq!(done.code, Some(4), "{}", done.text);
+    assert_eq!(root.text(CMDLINE), line, "{}", done.text);
+}
+
 /// Images are not in the ledger: the file that has their line stays, with the way out.
 #[test]
 fn revert_keeps_the_line_of_images_that_it_cannot_make() {

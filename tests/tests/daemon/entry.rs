@@ -193,6 +193,28 @@ fn reboot_is_cancelled_when_changes_are_under_way() {
     until("announced again", || announced(&rig));
 }
 
+/// logind forgets nothing at first, as one that has no time.
+#[test]
+fn cancelling_is_tried_again_while_changes_are_under_way() {
+    let Some(mut rig) = Rig::new() else { return };
+    let mut seen = waiting(&rig);
+    seen["reboot"]["delay_s"] = json!(18);
+    rig.look(&seen);
+    rig.start();
+    until("announced", || announced(&rig));
+    rig.after(&seen);
+    rig.write("at", "at update-grub\n");
+    let mut drifted = seen.clone();
+    drifted["changes"] = json!([super::rig::difference()]);
+    rig.login.lock().expect("not poisoned").keeps = true;
+    rig.look(&drifted);
+    rig.touch();
+    until("refused", || rig.asked_of_logind().iter().any(|call| call == "cancel"));
+    rig.login.lock().expect("not poisoned").keeps = false;
+    cancelled_within(&rig, 5);
+    std::fs::remove_file(rig.path("at")).expect("ours");
+}
+
 /// Nothing tells when the package manager has ended.
 #[test]
 fn reboot_waits_for_a_package_manager() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::Restart;
-use crate::reboot::phase::Phase;
+use crate::reboot::phase::{Arranged, Phase};
 use crate::reboot::state::Reason;
 use crate::reboot::step::FINAL;
 
@@ -42,6 +42,10 @@ pub(super) fn final_phase() -> Duration {
 /// Time to the due time of the scheduled reboot; `None`: none is scheduled, or its time has come.
 pub(super) fn left(phase: &Phase, now: Timestamp) -> Option<Duration> {
     let Phase::Scheduled { arranged } = phase else { return None };
+    until(arranged, now)
+}
+
+fn until(arranged: &Arranged, now: Timestamp) -> Option<Duration> {
     Duration::try_from(arranged.at().duration_since(now)).ok().filter(|left| !left.is_zero())
 }
 
@@ -64,19 +68,27 @@ pub(super) fn entry_limit(left: Option<Duration>, answered: bool) -> Option<Dura
 }
 
 impl Restart {
-    /// Time to the final phase of the scheduled reboot; `None`: none is scheduled.
+    /// Time to the final phase of the scheduled reboot, none where its cancellation has failed; `None`: logind has none.
     pub fn until_final_phase(&self) -> Option<Duration> {
-        self.left().map(|left| left.saturating_sub(final_phase()))
+        match self.at_logind()? {
+            (left, Phase::Scheduled { .. }) => Some(left.saturating_sub(final_phase())),
+            _ => Some(Duration::ZERO),
+        }
     }
 
     /// Time that an observation of the host may take, half of what is left; `None`: no limit. The other half is for the boot
     /// entry.
     pub fn time_to_look(&self) -> Option<Duration> {
-        self.left().map(|left| left / 2)
+        self.at_logind().map(|(left, _)| left / 2)
     }
 
-    fn left(&self) -> Option<Duration> {
-        left(&self.record().ok()?.phase, Timestamp::now())
+    /// Time to the due time of the reboot that logind may have, and its phase.
+    fn at_logind(&self) -> Option<(Duration, Phase)> {
+        let phase = self.record().ok()?.phase;
+        let (Phase::Scheduled { arranged } | Phase::Cancelling { arranged, .. }) = &phase else {
+            return None;
+        };
+        Some((until(arranged, Timestamp::now())?, phase))
     }
 }
 

@@ -81,7 +81,8 @@ impl Daemon {
         if self.observation.is_none() {
             self.restart.give_up(&mut self.status, NOT_OBSERVED).await;
         }
-        self.retry = Some(Instant::now() + LOOK_AGAIN);
+        let soon = self.restart.until_final_phase().is_some_and(|left| left.is_zero());
+        self.retry = Some(Instant::now() + if soon { CANCEL_AGAIN } else { LOOK_AGAIN });
         self.decide().await;
     }
 
@@ -133,24 +134,26 @@ impl Daemon {
         only: &[String],
     ) -> Result<Observation, WorkError> {
         self.working_on("applying the profile").await;
-        let mut work = worker::apply(&self.options.launch, seen, only).await?;
+        let launch = self.options.launch.clone();
+        let mut work = self.changing(worker::apply(&launch, seen, only)).await?;
         loop {
-            let message = {
-                let mut next = pin!(work.next());
-                loop {
-                    match within(self.restart.until_final_phase(), next.as_mut()).await {
-                        Some(message) => break message,
-                        None => self.restart.give_up(&mut self.status, CHANGING).await,
-                    }
-                    if self.restart.until_final_phase().is_some() {
-                        tokio::time::sleep(CANCEL_AGAIN).await;
-                    }
-                }
-            };
-            match message {
+            match self.changing(work.next()).await {
                 WorkerMessage::At(what) => self.working_on(&what).await,
                 WorkerMessage::Ended(end) => return end,
             }
+        }
+    }
+
+    /// Awaits work that changes the host. A scheduled reboot whose final phase begins meanwhile is cancelled, as often as it takes.
+    async fn changing<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        let mut limit = self.restart.until_final_phase();
+        loop {
+            if let Some(done) = within(limit, work.as_mut()).await {
+                return done;
+            }
+            self.restart.give_up(&mut self.status, CHANGING).await;
+            limit = self.restart.until_final_phase().map(|left| left.max(CANCEL_AGAIN));
         }
     }
 

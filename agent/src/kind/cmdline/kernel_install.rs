@@ -14,7 +14,7 @@ use crate::facts::{BootLoader, Facts};
 use crate::host::{Reader, Reading, Reason};
 use crate::plan::{Action, WayBack};
 
-pub use gone::{installed_release, is_kernel_gone, release_of_entry};
+pub use gone::{entries, installed_release, is_kernel_gone, release_of_entry};
 
 /// The line that kernel-install makes entries from.
 pub const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";

@@ -26,21 +26,27 @@ pub fn is_kernel_gone(reader: &dyn Reader, release: &str) -> bool {
         [format!("/usr/lib/modules/{release}/vmlinuz"), format!("/boot/vmlinuz-{release}")];
     let is_mounted = |path: &str| unmounted(reader, path) == Reading::Absent;
     let has_image = images.iter().any(|path| reader.exists(path) != Ok(false));
-    let Some(names) = names(reader).filter(|_| !has_image && is_mounted(&images[1])) else {
+    let Some(files) = entries(reader).filter(|_| !has_image && is_mounted(&images[1])) else {
         return false;
     };
     let release = [release.to_owned()];
     // Without any entry the boot partition is another one, or lost.
-    !names.is_empty() && names.iter().all(|name| release_of(name, &release).is_none())
+    !files.is_empty() && files.iter().all(|path| release_of_entry(path, &release).is_none())
 }
 
-/// Names of all entries and unified kernel images; `None` where some may be unread.
-fn names(reader: &dyn Reader) -> Option<Vec<String>> {
+/// Paths of all entries and unified kernel images; `None` where some may be unread.
+pub fn entries(reader: &dyn Reader) -> Option<Vec<String>> {
     let mut all = Vec::new();
     for (below, ending) in [("loader/entries", ".conf"), ("EFI/Linux", ".efi")] {
         for mount in BOOT_MOUNTS {
-            match reader.list(&format!("{mount}/{below}")) {
-                Ok(names) => all.extend(names.into_iter().filter(|name| name.ends_with(ending))),
+            let directory = format!("{mount}/{below}");
+            match reader.list(&directory) {
+                Ok(names) => all.extend(
+                    names
+                        .iter()
+                        .filter(|name| name.ends_with(ending))
+                        .map(|name| format!("{directory}/{name}")),
+                ),
                 Err(error) if error.is_absent() => {}
                 Err(_) => return None,
             }
