@@ -99,11 +99,55 @@ live() {
   fi
 }
 
-# Refused: a directory of DIR that is a link out of it. Root would write and delete files of this host through it.
+# Prints a directory that others than root and the caller may write: they could put a link there after it was looked at.
+# $2 = above: one above DIR, in which it is enough that others cannot replace what is not theirs. In a user namespace of the
+# caller's own all that belongs to this system shows as the overflow user's.
+open_to_others() {
+  sticky='' unmapped=
+  if [ "${2:-}" = above ]; then
+    sticky='! -perm -1000'
+    [ "$(sed -n '1s/.* //p' /proc/self/uid_map 2>/dev/null)" = 4294967295 ] ||
+      unmapped="! -user $(cat /proc/sys/kernel/overflowuid)"
+  fi
+  # shellcheck disable=SC2086
+  find "$1" -prune \( ! -user 0 ! -user "$(id -u)" $unmapped -o $sticky -perm -0002 \
+    -o $sticky -perm -0020 ! -group 0 ! -group "$(id -g)" \) -print
+}
+
+expect_closed() {
+  open=$(open_to_others "$@")
+  [ -z "$open" ] || {
+    echo "install.sh: others than root and you may write $open: nothing was changed. Use a directory of your own" >&2
+    exit 1
+  }
+}
+
+above() {
+  at=$1
+  while [ "$at" != / ]; do
+    at=$(dirname -- "$at")
+    expect_closed "$at" above
+  done
+}
+
+# Refused: a DIR that is not the caller's, or that somebody else can move away. From here on it is meant without links.
+refuse_foreign() {
+  [ -n "$destdir" ] || return 0
+  nearest=$destdir
+  while ! [ -e "$nearest" ]; do nearest=$(dirname -- "$nearest"); done
+  nearest=$(realpath -- "$nearest")
+  expect_closed "$nearest" above
+  above "$nearest"
+  [ -n "$uninstall" ] || mkdir -p "$destdir"
+  destdir=$(realpath -m -- "$destdir")
+  ! [ -e "$destdir" ] || expect_closed "$destdir"
+  above "$destdir"
+}
+
+# Refused: a directory of DIR that is a link out of it, or that others may write. Root would write and delete files of this host through it.
 stay_inside() {
   [ -n "$destdir" ] || return 0
-  root=$(realpath -m -- "$destdir")
-  root=${root%/}
+  root=${destdir%/}
   {
     files | while read -r _ _ target; do echo "${target%/*}"; done
     completions | while read -r _ target; do echo "${target%/*}"; done
@@ -117,6 +161,13 @@ stay_inside() {
       "$root"/*) ;;
       *) echo "install.sh: $destdir$parent leads out of $destdir, to $real: nothing was changed" >&2; exit 1 ;;
     esac
+    # Each directory on the way, as it is named and where it leads.
+    for at in "$root$parent" "$real"; do
+      while [ "$at" != "${root:-/}" ] && [ "$at" != / ]; do
+        ! [ -e "$at" ] || expect_closed "$(realpath -- "$at")"
+        at=$(dirname -- "$at")
+      done
+    done
   done
 }
 
@@ -194,6 +245,7 @@ put_back() {
 }
 
 if [ -n "$uninstall" ]; then
+  refuse_foreign
   if ! is_installed; then
     echo "bedplate is not installed ${destdir:+in }${destdir:-on this host}: nothing was removed"
     exit 0
@@ -238,6 +290,7 @@ if [ -z "$program" ]; then
   program=target/release/bedplate
 fi
 is_bedplate "$program"
+refuse_foreign
 stay_inside
 # From a bedplate whose daemon did everything itself.
 upgrade=
