@@ -141,6 +141,11 @@ impl Restart {
             // Said below.
             Err(_) => None,
         };
+        if self.until_final_phase().is_none() && self.lock.is_waiting() {
+            // Whatever is gathered now is gathered again with the answer.
+            self.show(status);
+            return Some(lock::POLL);
+        }
         let (mut again, mut taking, mut fresh) = (None, false, false);
         for _ in 0..LOOKS {
             let (wanted, closely) = self.gather(status, observation, fresh).await;
@@ -198,7 +203,8 @@ impl Restart {
             Some(Missing::Slot) => {
                 status.reboot.state = RebootState::TakingLock;
                 return match self.take_lock(observation).await {
-                    Ok(()) => Next::Look { fresh: false },
+                    Ok(true) => Next::Look { fresh: false },
+                    Ok(false) => Next::Done { taking: true, again: self.lock.again() },
                     Err(error) => {
                         status.reboot.state =
                             RebootState::waiting(error.waits_for(), error.to_string());

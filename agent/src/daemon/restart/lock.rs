@@ -9,6 +9,7 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tokio::task::JoinHandle;
 
 use super::{LOOK_AGAIN, Restart, RestartError};
 use crate::daemon::journal::{self, say};
@@ -33,9 +34,50 @@ fn shown(server: &FleetLock) -> String {
     mask::server(&server.url)
 }
 
+/// Longest wait for an answer in the loop, which has people to answer. A later one is fetched by the next step.
+const PATIENCE: Duration = Duration::from_millis(600);
+/// Time to that step.
+pub(super) const POLL: Duration = Duration::from_secs(1);
+
+/// A question to a lock server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    /// For a slot.
+    PreReboot,
+    /// To take one back.
+    SteadyState,
+}
+
+/// Its answer.
+#[derive(Debug)]
+enum Answer {
+    Slot,
+    Released(Released),
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+enum Unanswered {
+    /// The server is still at it.
+    #[error("the lock server has not answered yet")]
+    Pending,
+    /// It failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A question under way, away from the loop.
+#[derive(Debug)]
+struct Pending {
+    server: FleetLock,
+    question: Question,
+    task: JoinHandle<Result<Answer, String>>,
+}
+
 /// What is remembered of the lock server between two steps.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
+    pending: Option<Pending>,
     take: Pause,
     give: Pause,
     /// The server knows since this boot that this host is well.
@@ -71,7 +113,15 @@ impl Pause {
 impl Lock {
     /// When the server may be asked for a slot again, if that has failed.
     pub(super) fn again(&self) -> Option<Duration> {
+        if self.pending.is_some() {
+            return Some(POLL);
+        }
         self.take.left().or_else(|| self.give.left())
+    }
+
+    /// Whether the server has not answered the last question yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.pending.as_ref().is_some_and(|pending| !pending.task.is_finished())
     }
 
     /// A reboot that could not be announced although there was a slot: the slot goes back, and another one is not asked
@@ -118,32 +168,54 @@ impl Restart {
         Some(LOOK_AGAIN)
     }
 
-    /// One request to the lock server, away from the loop.
-    async fn ask<T: Send + 'static>(
-        &self,
-        server: &FleetLock,
-        call: impl FnOnce(&Client) -> Result<T, fleetlock::LockError> + Send + 'static,
-    ) -> Result<T, String> {
-        let machine_id =
-            file::text(&self.root.join("etc/machine-id")).map_err(|e| e.to_string())?;
-        let machine_id =
-            identity::parse_machine_id(machine_id.trim()).map_err(|error| error.to_string())?;
-        let id = identity::hex(identity::app_specific(machine_id, identity::FLEETLOCK_APP_ID));
-        let server = server.clone();
-        let asked = tokio::task::spawn_blocking(move || {
-            let client = Client::new(&server.url, &server.group, id, SERVER_LIMIT)
+    /// One question to the lock server. No other one is asked meanwhile: a server may take two in either order.
+    async fn ask(&mut self, server: &FleetLock, question: Question) -> Result<Answer, Unanswered> {
+        if let Some(earlier) = self.lock.pending.take() {
+            let is_same = earlier.server == *server && earlier.question == question;
+            let answer = self.wait(earlier).await;
+            if is_same || matches!(answer, Err(Unanswered::Pending)) {
+                return answer;
+            }
+        }
+        let id = self.fleetlock_id().map_err(Unanswered::Failed)?;
+        let asked = server.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            let client = Client::new(&asked.url, &asked.group, id, SERVER_LIMIT)
                 .map_err(|error| error.to_string())?;
-            call(&client).map_err(|error| chain(&error))
+            let answer = match question {
+                Question::PreReboot => client.pre_reboot().map(|()| Answer::Slot),
+                Question::SteadyState => client.steady_state().map(Answer::Released),
+            };
+            answer.map_err(|error| chain(&error))
         });
-        asked.await.unwrap_or_else(|error| Err(error.to_string()))
+        self.wait(Pending { server: server.clone(), question, task }).await
     }
 
-    /// Takes a slot.
+    async fn wait(&mut self, mut pending: Pending) -> Result<Answer, Unanswered> {
+        match tokio::time::timeout(PATIENCE, &mut pending.task).await {
+            Ok(answer) => {
+                answer.unwrap_or_else(|error| Err(error.to_string())).map_err(Unanswered::Failed)
+            }
+            Err(_) => {
+                self.lock.pending = Some(pending);
+                Err(Unanswered::Pending)
+            }
+        }
+    }
+
+    /// This host, as lock servers know it.
+    fn fleetlock_id(&self) -> Result<String, String> {
+        let text = file::text(&self.root.join("etc/machine-id")).map_err(|e| e.to_string())?;
+        let machine_id = identity::parse_machine_id(text.trim()).map_err(|e| e.to_string())?;
+        Ok(identity::hex(identity::app_specific(machine_id, identity::FLEETLOCK_APP_ID)))
+    }
+
+    /// Takes a slot; `false`: the server has not answered yet.
     pub(super) async fn take_lock(
         &mut self,
         observation: &Observation,
-    ) -> Result<(), RestartError> {
-        let Some(server) = observation.reboot.fleetlock.clone() else { return Ok(()) };
+    ) -> Result<bool, RestartError> {
+        let Some(server) = observation.reboot.fleetlock.clone() else { return Ok(true) };
         if self.lock.take.left().is_some() {
             return Err(RestartError::Lock(self.lock.take.why.clone()));
         }
@@ -169,14 +241,15 @@ impl Restart {
             before: troubles(observation),
         };
         self.update(|record| record.lock = Some(held.clone())).await?;
-        match self.ask(&server, Client::pre_reboot).await {
-            Ok(()) => {
+        match self.ask(&server, Question::PreReboot).await {
+            Ok(_) => {
                 self.update(|record| record.lock = Some(Held { certain: true, ..held })).await?;
                 self.lock.said = Some(format!("{} gave this host a slot", shown(&server)));
                 say(journal::LOCK, &format!("{} gave this host a slot to reboot", shown(&server)));
-                Ok(())
+                Ok(true)
             }
-            Err(why) => {
+            Err(Unanswered::Pending) => Ok(false),
+            Err(Unanswered::Failed(why)) => {
                 let waits = format!("no slot of the fleet's lock yet: {why}");
                 self.lock.take.failed(&waits);
                 self.lock.said = Some(why);
@@ -231,7 +304,7 @@ impl Restart {
         if let Some(server) = unused {
             // That it failed is in the journal.
             let done = self.release(&mut record, &server, well).await;
-            again = done.is_err().then(|| self.lock.give.left().unwrap_or(LOOK_AGAIN));
+            again = done.is_err().then(|| self.lock.again().unwrap_or(LOOK_AGAIN));
         }
         status.reboot.lock = record.lock.map(|mut held| {
             held.server.url = shown(&held.server);
@@ -262,8 +335,13 @@ impl Restart {
                 return Err(why);
             }
         }
-        match self.ask(server, Client::steady_state).await {
-            Ok(released) => {
+        match self.ask(server, Question::SteadyState).await {
+            Ok(answer) => {
+                let released = match answer {
+                    Answer::Released(released) => released,
+                    // No server answers this question so.
+                    Answer::Slot => Released::Yes,
+                };
                 record.lock = None;
                 self.lock.reported_well |= well;
                 (self.lock.give, self.lock.logged) = (Pause::default(), None);
@@ -275,7 +353,8 @@ impl Restart {
                 }
                 Ok(())
             }
-            Err(why) => {
+            Err(pending @ Unanswered::Pending) => Err(pending.to_string()),
+            Err(Unanswered::Failed(why)) => {
                 self.lock.not_given_back(server, held, &why);
                 Err(why)
             }
