@@ -6,6 +6,7 @@ mod error;
 mod tests;
 
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::facts::Facts;
@@ -194,15 +195,28 @@ fn named(name: &str, check: OwnerCheck, facts: &Facts) -> Result<Layer, SourceEr
 /// One file of the machine that bedplate runs on, named by the caller.
 fn read_file(path: &Path, check: OwnerCheck) -> Result<Layer, SourceError> {
     match check {
-        OwnerCheck::Skip => layer(path, std::fs::File::open(path)),
+        OwnerCheck::Skip => shown_file(path, std::fs::File::open(path)),
         OwnerCheck::Require => own_file(path),
+    }
+}
+
+/// A file that is only looked at. Messages quote the lines of profiles, and sudo may let a user look at any file as one: of what
+/// is no TOML, only lines of the user's own profile are quoted.
+fn shown_file(path: &Path, opened: std::io::Result<std::fs::File>) -> Result<Layer, SourceError> {
+    let file = opened.map_err(unreadable(path))?;
+    let owner = file.metadata().map_err(unreadable(path))?.uid();
+    let layer = layer(path, Ok(file))?;
+    let is_own = owner == trust::invoking_user() && layer.path.ends_with(".toml");
+    match profile::not_toml_at(&layer.text) {
+        Some(line) if !is_own => Err(SourceError::NotToml { path: layer.path, line }),
+        _ => Ok(layer),
     }
 }
 
 /// One of a directory's files: a pipe among them would hold up the reading of all.
 fn listed_file(path: &Path, check: OwnerCheck) -> Result<Layer, SourceError> {
     match check {
-        OwnerCheck::Skip => layer(path, file::open(path).map(|(file, _)| file)),
+        OwnerCheck::Skip => shown_file(path, file::open(path).map(|(file, _)| file)),
         OwnerCheck::Require => own_file(path),
     }
 }

@@ -12,6 +12,13 @@ struct Caller {
     gid: u32,
 }
 
+/// The user who asks: under sudo(8) and pkexec(1) the one that they were started by, by what they set in the environment.
+pub fn invoking_user() -> u32 {
+    let set = |name: &str| std::env::var(name).ok().and_then(|uid| uid.parse().ok());
+    let own = geteuid().as_raw();
+    if own == 0 { set("SUDO_UID").or_else(|| set("PKEXEC_UID")).unwrap_or(own) } else { own }
+}
+
 /// Why what has this owner and mode is not to be trusted, with the command that helps; `None`: it is. `shown` is what
 /// messages call it on the machine that the command is run on.
 pub fn distrust(stat: &FileStat, shown: &str) -> Option<String> {

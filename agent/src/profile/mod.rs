@@ -31,6 +31,7 @@ pub use schema::{is_schema_word, schema};
 pub use shipped::{Shipped, shipped};
 pub use show::show;
 pub use suggest::nearest;
+pub use syntax::not_toml_at;
 pub use window::{NEVER, Window, WindowError};
 
 #[cfg(test)]

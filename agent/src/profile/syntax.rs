@@ -33,6 +33,13 @@ pub(super) fn read(sources: &Sources, index: usize, out: &mut Vec<Diagnostic>) -
     }
 }
 
+/// The first line, from 1, at which a text is no TOML; `None`: it is.
+pub fn not_toml_at(text: &str) -> Option<usize> {
+    let (_, errors) = DeTable::parse_recoverable(text);
+    let at = errors.first()?.span().map_or(0, |span| span.start).min(text.len());
+    Some(text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1)
+}
+
 fn problems<'t>(
     sources: &Sources,
     index: usize,

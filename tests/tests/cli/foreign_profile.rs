@@ -207,3 +207,33 @@ fn an_image_is_built_in_a_user_namespace() {
     assert!(done.status.success(), "{}", text(&done.stderr));
     assert_eq!(session.status(&["revert", "--root", "image", "--yes"]), 0);
 }
+
+/// sudo may let a user have bedplate read any file as a profile: of one that is none, no line is shown.
+#[test]
+fn line_of_a_file_that_is_no_profile_is_not_quoted() {
+    const SECRET: &str = "root:hunter2:1:\n";
+    let session = Session::new();
+    session.file("secrets", SECRET).file("own.toml", SECRET);
+    for (args, quoted, of_another) in [
+        (&["plan", "-p", "./secrets", "--demo", "hgx"][..], false, false),
+        (&["profile", "check", "./secrets"], false, false),
+        (&["plan", "-p", "./own.toml", "--demo", "hgx"], true, false),
+        (&["plan", "-p", "./own.toml", "--demo", "hgx"], false, true),
+        (&["profile", "check", "./own.toml"], false, true),
+    ] {
+        let mut command = session.command(args);
+        command.env_remove("SUDO_UID").env_remove("PKEXEC_UID");
+        if of_another {
+            if !nix::unistd::geteuid().is_root() {
+                bedplate_tests::fixtures::unchecked("only root is started by sudo");
+                continue;
+            }
+            command.env("SUDO_UID", "65534");
+        }
+        let output = command.output().expect("it starts");
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(said.contains("hunter2"), quoted, "{args:?}: {said}");
+        assert!(said.contains(if quoted { ":1:" } else { "line 1" }), "{args:?}: {said}");
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+    }
+}

@@ -43,6 +43,16 @@ pub enum SourceError {
         /// The file.
         path: String,
     },
+    /// A file that is no TOML, and may be anything.
+    #[error(
+        "the profile {path} is not TOML (line {line}). The line is not shown: the file does not end in .toml, or is not yours"
+    )]
+    NotToml {
+        /// The file.
+        path: String,
+        /// Its first line that is none, from 1.
+        line: usize,
+    },
     /// A file that is far too large.
     #[error("{path} is larger than {} KiB: that is no profile", MOST_BYTES / 1024)]
     TooLarge {
