@@ -18,7 +18,7 @@ use crate::error_chain::chain;
 use crate::facts::{Depth, Facts, observe};
 use crate::host::{HostKind, Reader, Reading, Writer, boot_id};
 use crate::kind::orphans::orphans;
-use crate::kind::{acs, cmdline, sriov};
+use crate::kind::{self, acs, cmdline, sriov};
 use crate::ledger::{
     AttributeRecord, FileRecord, FileState, Ledger, RegisterKey, RegisterRecord, VfKey,
 };
@@ -402,6 +402,11 @@ fn plan_file(
         Ok(bytes) => bytes,
         Err(error) => return plan.refuse(path, chain(&error), error.remedy()),
     };
+    let refused = after.as_deref().and_then(|to| kind::refused(path, to, found.bytes.as_deref()));
+    if let Some((what, sha)) = refused.zip(record.original.sha()) {
+        let remedy = format!("if that is yours, copy it by hand from {}", sha.blob());
+        return plan.refuse(path, what, remedy);
+    }
     let content = |bytes: Option<Vec<u8>>| bytes.map(FileContent::new);
     plan.steps.push(Step::File {
         path: path.into(),

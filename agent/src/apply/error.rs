@@ -212,6 +212,16 @@ pub(crate) enum StepError {
         /// The lock that one holds.
         lock: &'static str,
     },
+    /// The content that the ledger has of a file is not put back.
+    #[error("{path} stays as it is: {what}; if that is yours, copy it by hand from {blob}")]
+    Commands {
+        /// The file.
+        path: String,
+        /// What it would do.
+        what: &'static str,
+        /// The saved content.
+        blob: String,
+    },
     /// A tool did not succeed.
     #[error("{}: {end}", argv.join(" "))]
     Tool {

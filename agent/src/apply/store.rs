@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::error::{ContentError, StepError};
 use crate::host::{Expected, ReadError, Reader, Writer, boot_id};
+use crate::kind;
 use crate::ledger::{self, FileState, Ledger, Sha};
 use crate::value::PciAddress;
 
@@ -119,6 +120,10 @@ impl<'a> Store<'a> {
             FileState::Absent => self.writer.remove_expected(path, expected),
             FileState::File { sha256, meta } => {
                 let content = saved_content(self.reader, sha256)?;
+                if let Some(what) = kind::refused(path, &content, found.bytes.as_deref()) {
+                    let (path, blob) = (path.to_owned(), sha256.blob());
+                    return Err(StepError::Commands { path, what, blob });
+                }
                 self.writer.restore_expected(path, &content, meta, expected)
             }
         }?;

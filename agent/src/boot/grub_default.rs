@@ -6,7 +6,7 @@ mod variables;
 
 use super::NotUnderstood;
 use super::grub_quote::{self, GrubQuoteError};
-use super::shell::{Event, Quote, Shell, scan};
+use super::shell::{Assignment, Event, Piece, Quote, Shell, scan};
 use crate::cmdline::{Token, TokenError};
 
 pub use parts::Part;
@@ -112,6 +112,28 @@ impl GrubDefault {
             })
         }
         find(&self.events, name).map(|at| self.text[..at].matches('\n').count() + 1)
+    }
+
+    /// The lines that do more than set these variables to fixed text: blank lines, comments and such assignments are left out.
+    pub fn other_lines(&self, is_variable: &dyn Fn(&str) -> bool) -> Vec<String> {
+        let is_plain = |assignment: &&Assignment| {
+            is_variable(&assignment.name)
+                && assignment.doubtful.is_none()
+                && !assignment.pieces.iter().any(Piece::is_opaque)
+        };
+        let assignments = self.events.iter().filter_map(|event| match event {
+            Event::Assign(assignment) => Some(assignment),
+            _ => None,
+        });
+        let (mut rest, mut at) = (String::new(), 0);
+        for assignment in assignments.filter(is_plain) {
+            rest.push_str(self.text.get(at..assignment.at).unwrap_or_default());
+            at = assignment.value.end;
+        }
+        rest.push_str(self.text.get(at..).unwrap_or_default());
+        // Other blanks are letters to the shell.
+        let lines = rest.split('\n').map(|line| line.trim_matches([' ', '\t']));
+        lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
     }
 
     /// The lines, from 1, on which one of these variables is given a word that `is_meant`.

@@ -29,6 +29,19 @@ pub(super) enum Piece {
     },
 }
 
+impl Piece {
+    /// Whether a command has to be run for its value, or another variable is set by it.
+    pub(super) fn is_opaque(&self) -> bool {
+        match self {
+            Piece::Text(_) | Piece::Var { .. } => false,
+            Piece::Choice { operator, word, .. } => {
+                operator.contains('=') || word.iter().any(Piece::is_opaque)
+            }
+            Piece::Opaque { .. } => true,
+        }
+    }
+}
+
 /// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quote {

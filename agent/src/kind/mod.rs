@@ -10,6 +10,7 @@ pub mod modules;
 pub mod nccl;
 pub mod orphans;
 mod owned;
+mod restored;
 pub mod sriov;
 pub mod sysctl;
 
@@ -20,7 +21,8 @@ use crate::ledger::Ledger;
 use crate::plan::{KindPlan, Why};
 use crate::section::Declared;
 use contribution::{Contributions, Unwritable};
-pub use owned::{Owns, foreign};
+pub use owned::{Owns, foreign, is_own_word};
+pub use restored::refused;
 use serde::{Deserialize, Serialize};
 
 /// What a kind gets to look at.

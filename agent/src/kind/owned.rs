@@ -4,6 +4,7 @@
 use glob::{MatchOptions, Pattern};
 
 use super::KINDS;
+use super::sysctl::Key;
 use crate::host::FileMeta;
 use crate::ledger::{FileRecord, FileState, Ledger, VfRecord};
 use crate::value::PciAddress;
@@ -61,6 +62,20 @@ impl Owns {
     }
 }
 
+/// Whether a word can only be bedplate's: the name of a kind, of a tool or of one of its fixed arguments, or the path of a file
+/// or directory that a kind writes.
+pub fn is_own_word(word: &str) -> bool {
+    KINDS.iter().any(|kind| {
+        let Owns { tools, .. } = kind.owns;
+        let of_tool = |pattern: &&str| match pattern.starts_with('/') {
+            true => matches(pattern, word),
+            false => **pattern == *word,
+        };
+        let of_tools = tools.iter().flat_map(|tool| tool.iter()).any(of_tool);
+        kind.name == word || of_tools || kind.owns.file(word) || kind.owns.directory(word)
+    })
+}
+
 /// What of a ledger is not bedplate's: the first thing, in words.
 pub fn foreign(ledger: &Ledger) -> Option<String> {
     let any = |of: &dyn Fn(&Owns) -> bool| KINDS.iter().any(|kind| of(&kind.owns));
@@ -85,7 +100,9 @@ pub fn foreign(ledger: &Ledger) -> Option<String> {
         Some(format!("it names the directory {path}, and bedplate makes none there"))
     };
     let attribute = || {
-        let path = ledger.attributes.keys().find(|path| !any(&|owns| owns.attribute(path)))?;
+        let runs = |path: &str| Key::of_path(path).is_some_and(|key| key.names_program());
+        let foreign = |path: &&String| runs(path) || !any(&|owns| owns.attribute(path));
+        let path = ledger.attributes.keys().find(foreign)?;
         Some(format!("it names {path}, and no kind of bedplate writes that"))
     };
     let register = || {

@@ -10,6 +10,8 @@ pub(crate) mod section;
 #[cfg(test)]
 mod tests;
 
+pub(super) use key::Key;
+
 use super::contribution::{ConfigFile, Contributions, Setting, Unwritable};
 use super::{Context, Kind, no_labels, nothing_to_resolve};
 use crate::desired::Desired;

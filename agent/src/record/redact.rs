@@ -6,6 +6,7 @@
 mod cufile;
 mod files;
 mod kernel_log;
+mod ledger;
 mod nccl;
 mod profile;
 mod script;
@@ -289,7 +290,7 @@ mod tests {
         for path in [
             "/etc/systemd/network/wg0.netdev",
             "/etc/bedplate/notes",
-            "/var/lib/bedplate/reboot.json",
+            "/var/lib/bedplate/daemon/reboot.json",
             "/etc/shadow",
         ] {
             assert_eq!(kept(path, "[WireGuard]\nPrivateKey=hunter2\n"), "Some(Present)", "{path}");

@@ -41,6 +41,21 @@ impl Key {
         Key::new(path.strip_prefix("/proc/sys/")?).ok()
     }
 
+    /// Whether its value names a program that the kernel runs as root, or a file that it writes for every process
+    /// (Documentation/admin-guide/sysctl/kernel.rst; kernel/umh.c; fs/binfmt_misc.c). No profile sets these, so that no ledger
+    /// can say that one did.
+    pub fn names_program(&self) -> bool {
+        const KEYS: [&str; 5] = [
+            "fs/ocfs2/nm/hb_ctl_path",
+            "kernel/core_pattern",
+            "kernel/hotplug",
+            "kernel/modprobe",
+            "kernel/poweroff_cmd",
+        ];
+        const BELOW: [&str; 2] = ["fs/binfmt_misc/", "kernel/usermodehelper/"];
+        KEYS.contains(&self.0.as_str()) || BELOW.iter().any(|below| self.0.starts_with(below))
+    }
+
     /// The network interface whose parameter it is, with the directory that the kernel makes when the interface comes
     /// (net/ipv4/devinet.c, net/ipv6/addrconf.c, net/core/neighbour.c).
     pub fn interface(&self) -> Option<(&str, String)> {

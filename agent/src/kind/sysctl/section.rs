@@ -68,6 +68,14 @@ fn read_keys(checker: &mut Checker<'_>, set: Option<BTreeMap<At<String>, ScalarE
                 continue;
             }
         };
+        if key.names_program() {
+            let message = format!("`{key}` names a program that the kernel runs");
+            let help = "write it to a file of your own in /etc/sysctl.d: bedplate sets no such parameter, so that nobody who \
+                        gets at its records can name a program";
+            let label = "expected another parameter".to_owned();
+            checker.error(place, "bad-sysctl", message, label, Some(help.to_owned()));
+            continue;
+        }
         let (value, reason) = match entry.value {
             Entry::Short(value) => (value, Reason::NONE),
             Entry::Long(table) => (table.value, Reason { why: table.why, source: table.source }),

@@ -1,10 +1,8 @@
 //! What of each file a snapshot keeps: a list of paths, each with the reader that takes out what bedplate uses. A file that is not
 //! on it is recorded as being there, and nothing more. Pure.
 
-use serde_json::Value;
-
 use super::words::{Style, Words};
-use super::{kernel_log, profile};
+use super::{kernel_log, ledger, profile};
 use crate::facts::{flow_control, limits};
 use crate::host::recorded;
 use crate::kind::cmdline;
@@ -78,7 +76,7 @@ fn of_text(path: &str, text: &str, words: &mut Words) -> Option<String> {
         }
         "/etc/default/grub" => words.text(text, Style::Script),
         "/etc/modules" => lines(text, |line| Some(listed_module(line, words))),
-        "/var/lib/bedplate/ledger.json" => ledger(text, words)?,
+        "/var/lib/bedplate/ledger.json" => ledger::redacted(text, words)?,
         _ => return by_place(path, text, words),
     })
 }
@@ -395,31 +393,4 @@ fn loader_variable(bytes: &[u8], words: &mut Words) -> Option<Vec<u8>> {
     let mut clean = attributes.to_vec();
     clean.extend(words.text(&text, Style::Line).encode_utf16().flat_map(u16::to_le_bytes));
     Some(clean)
-}
-
-/// The ledger without what was done and why: planning goes by what is there now.
-fn ledger(text: &str, words: &mut Words) -> Option<String> {
-    let mut value: Value = serde_json::from_str(text).ok()?;
-    if let Some(history) = value.get_mut("history") {
-        *history = Value::Array(Vec::new());
-    }
-    recorded(&mut value, "", words);
-    serde_json::to_string(&value).ok()
-}
-
-fn recorded(value: &mut Value, key: &str, words: &mut Words) {
-    let is_digest = |text: &str| text.len() == 64 && text.bytes().all(|c| c.is_ascii_hexdigit());
-    match value {
-        Value::String(text) if is_digest(text) => {}
-        Value::String(text) if text.contains('=') => *text = words.text(text, Style::Line),
-        Value::String(text) if ["began", "next", "original", "value", "ours"].contains(&key) => {
-            *text = words.value("", text, Style::Setting);
-        }
-        Value::String(text) => *text = words.identities(text),
-        Value::Array(values) => values.iter_mut().for_each(|value| recorded(value, key, words)),
-        Value::Object(object) => {
-            object.iter_mut().for_each(|(key, value)| recorded(value, key, words))
-        }
-        _ => {}
-    }
 }
