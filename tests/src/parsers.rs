@@ -14,6 +14,7 @@ use bedplate::facts::names::Names;
 use bedplate::facts::placement::{self, Placement};
 use bedplate::facts::{Arch, Depth, Facts, observe, vpd};
 use bedplate::host::snapshot::{Node, Snapshot};
+use bedplate::kind;
 use bedplate::kind::cmdline::diagnosis::{Seen, cause};
 use bedplate::ledger::Ledger;
 use bedplate::profile::{LayerText, load, shipped};
@@ -44,7 +45,7 @@ pub const PARSERS: &[(&str, Parser)] = &[
     ("kernel-cmdline", kernel_cmdline),
     ("kernel-config", |bytes| _ = KernelDefaults::parse(&text(bytes))),
     ("kernel-log", kernel_log),
-    ("ledger", |bytes| _ = Ledger::parse(bytes, "ledger.json")),
+    ("ledger", ledger),
     ("link-events", |bytes| _ = links::changed_links(bytes)),
     ("mdev", |bytes| with_file("/sys/bus/mdev/devices/x/mdev_type/name", bytes)),
     ("modprobe", |bytes| with_file("/etc/modprobe.d/site.conf", bytes)),
@@ -56,6 +57,7 @@ pub const PARSERS: &[(&str, Parser)] = &[
     ("netlink", bedplate::host::any_answer),
     ("os-release", |bytes| with_file("/etc/os-release", bytes)),
     ("profile", profile),
+    ("restored", restored),
     ("smi-topology", topology_file),
     ("snapshot", snapshot),
     ("sysctl", |bytes| with_file("/etc/sysctl.d/site.conf", bytes)),
@@ -88,6 +90,41 @@ fn bls(bytes: &[u8]) {
     let _ = (bls::grub_choice(&entries, &text), bls::systemd_default(&entries, &[&text]));
     let _ = entries[0].edited(&edit(), &|_| None);
     let _ = entries[0].edited(&edit(), &|_| Some(text.clone()));
+}
+
+/// What is taken for bedplate's own names nothing else, and no program.
+fn ledger(bytes: &[u8]) {
+    let Ok(ledger) = Ledger::parse(bytes, "ledger.json") else { return };
+    if kind::foreign(&ledger).is_some() {
+        return;
+    }
+    for path in ledger.files.keys().chain(&ledger.directories) {
+        assert!(kind::is_own_word(path), "{path}");
+    }
+    assert!(!ledger.attributes.contains_key("/proc/sys/kernel/core_pattern"));
+    for tool in &ledger.owed {
+        assert_ne!(tool.argv.first().map(String::as_str), Some("sh"), "{:?}", tool.argv);
+    }
+}
+
+/// Content that is put back from the ledger has no commands, whoever wrote it.
+fn restored(bytes: &[u8]) {
+    let text = text(bytes);
+    // Which lines belong together is another question.
+    let begins = |word: &str| {
+        !text.contains("\\\n")
+            && text.lines().any(|line| line.split_whitespace().next() == Some(word))
+    };
+    if kind::refused("/etc/modprobe.d/zz-bedplate.conf", bytes, None).is_none() {
+        assert!(!begins("install") && !begins("remove"), "{text}");
+    }
+    if kind::refused("/etc/sysctl.d/zz-bedplate.conf", bytes, None).is_none() {
+        assert!(!begins("kernel.core_pattern") && !begins("kernel.modprobe"), "{text}");
+    }
+    // What is there may be put back where it is.
+    for path in ["/etc/modprobe.d/x.conf", "/etc/sysctl.d/x.conf", "/etc/default/grub"] {
+        assert_eq!(kind::refused(path, bytes, Some(bytes)), None, "{path}: {text}");
+    }
 }
 
 fn edit() -> Edit {

@@ -21,6 +21,7 @@ fn the_units_are_confined() {
         ("bedplate-loader@1.service", 29),
         ("bedplate-holders@1.service", 12),
         ("bedplate-check@1.service", 22),
+        ("bedplate-ready.service", 12),
     ] {
         let said = Command::new(&analyze)
             .args([

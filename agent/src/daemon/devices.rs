@@ -9,7 +9,7 @@ use super::observation::{Device, Observation};
 use crate::plan::{Blocker, Unknown};
 
 /// Where it is kept: across boots, since a device is lost at a boot more often than not.
-pub const FILE: &str = "/var/lib/bedplate/devices.json";
+pub const FILE: &str = "/var/lib/bedplate/daemon/devices.json";
 const VERSION: u32 = 1;
 
 /// The GPUs and NICs of the host when it was last complete.

@@ -22,7 +22,7 @@ use crate::kind::cmdline::diagnosis::Cause;
 use crate::kind::{Context, KINDS, Watch, cmdline};
 use crate::mask;
 use crate::plan::{Action, Change};
-use crate::profile::model::{Agent, Profile};
+use crate::profile::model::{Agent, AgentMode, Profile};
 use crate::report::json;
 use crate::topology::Topology;
 use crate::value::PciAddress;
@@ -63,7 +63,7 @@ pub fn observe(judged: bool) -> Result<Observation, ObserveError> {
     Ok(seen)
 }
 
-/// Applies what was selected and looks at the host; `at` is told what is being done.
+/// Applies what was selected, unless the profile is only observed, and looks at the host; `at` is told what is being done.
 ///
 /// # Errors
 /// [`ObserveError`].
@@ -71,14 +71,21 @@ pub fn apply(
     selected: &Selected<'_>,
     at: &mut dyn FnMut(&str),
 ) -> Result<Observation, ObserveError> {
+    let only_observes = |agent: &Agent| agent.mode == AgentMode::Observe;
+    if only_observes(&settings()?) {
+        return observe(selected.judged);
+    }
     let mut select = |planned: &mut Planned| {
         // A hold is in force before a revert takes the lock: the one that has the lock afterwards sees it.
         let held = EnforceHold::load(Path::new("/")).is_some();
         // The changes were named by a profile that may be gone by now, and another one in its place.
         let replaced =
             !selected.profile_files.iter().all(|file| planned.profile_files.contains(file));
+        let observes = only_observes(&planned.loaded.profile.agent);
         let takes = |change: &Change| {
-            !held && !replaced && { selected.changes.contains(&mask::text(&change.id)) }
+            !held && !replaced && !observes && {
+                selected.changes.contains(&mask::text(&change.id))
+            }
         };
         planned.plan.body.changes.retain(takes);
         Ok(())

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use nix::sys::statfs::{FsType, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, statfs};
 
 use super::devices::{self, KnownDevices};
-use crate::host::file;
 use crate::host::write::replace_own_file;
+use crate::host::{DAEMON_DIRECTORY as STATE, file};
 use crate::reboot::record::{RECORD, Record, RecordError};
 
 /// Below which directory they lie (`/`).
@@ -55,9 +55,6 @@ pub struct RecordLock(#[allow(dead_code)] File);
 const LOCK_LIMIT: Duration = Duration::from_secs(30);
 /// Wait between two tries.
 const LOCK_AGAIN: Duration = Duration::from_millis(20);
-
-/// Where the record lies.
-const STATE: &str = "/var/lib/bedplate";
 
 /// The kind of file system at `path`, where a boot takes away what is on it (include/uapi/linux/magic.h). An overlay is how live
 /// systems and stateless nodes keep their root in memory; where its upper directory lies cannot be seen from here.
@@ -155,7 +152,7 @@ impl Store {
     }
 }
 
-/// Only root may read it; the directory is the ledger's, with copies of other files in it.
+/// Only root may read it.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     replace_own_file(path, bytes, 0o600, 0o700)
 }
@@ -180,7 +177,7 @@ mod tests {
         let lock = store.lock().await.unwrap();
         store.keep(&lock, &record).unwrap();
         assert_eq!(store.record().unwrap(), record);
-        std::fs::write(root.path().join("var/lib/bedplate/reboot.json"), "{\"version\":2,")
+        std::fs::write(root.path().join("var/lib/bedplate/daemon/reboot.json"), "{\"version\":2,")
             .unwrap();
         assert!(matches!(store.record(), Err(StoreError::Record(RecordError::Damaged(_)))));
     }

@@ -112,6 +112,8 @@ pub trait ConfigSpace {
 
 /// Where bedplate keeps what it remembers of a host, inside the host.
 pub const STATE_DIRECTORY: &str = "/var/lib/bedplate";
+/// Directory of the daemon's own files, the only one on a disk that it may write: what is beside it decides what runs as root.
+pub const DAEMON_DIRECTORY: &str = "/var/lib/bedplate/daemon";
 
 /// The read half of a host. Nothing here changes anything.
 pub trait Reader {

@@ -13,7 +13,7 @@ use super::phase::Phase;
 use crate::profile::model::FleetLock;
 
 /// Where it is kept.
-pub const RECORD: &str = "/var/lib/bedplate/reboot.json";
+pub const RECORD: &str = "/var/lib/bedplate/daemon/reboot.json";
 
 /// The format this program reads and writes.
 pub const VERSION: u32 = 2;

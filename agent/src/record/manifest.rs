@@ -39,6 +39,7 @@ const PATHS: &[(&str, RecordMode)] = &[
     ("/etc/bedplate/profile.d/*", Whole),
     ("/etc/bedplate/profiles/*", Whole),
     ("/var/lib/bedplate/*", Whole),
+    ("/var/lib/bedplate/daemon/*", Whole),
     // Kinds of host, and the tools that a plan may name.
     ("/.dockerenv", Presence),
     ("/run/.containerenv", Presence),

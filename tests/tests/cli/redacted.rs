@@ -52,10 +52,10 @@ pub const PLANTED: &[(&str, &str)] = &[
     ("etc/systemd/network/b.network", "[Network]\nDNS=«hunter51»\n"),
     (
         "etc/bedplate/profile.toml",
-        "schema = 1\nname = \"site\"\ndescription = \"«hunter52»\"\n# «hunter53»\n[cmdline]\nargs = [\"iommu=pt\", \"foo=«hunter12»\", { arg = \"quiet\", why = \"«hunter54»\", source = \"«hunter55»\" }]\nabsent = [\"password\"]\n[modules]\ngpudirect = \"none\"\noptions = { loop = { max_part = \"«hunter56»\" } }\n[sysctl]\nset = { \"kernel.core_pattern\" = \"«hunter57»\" }\n[reboot]\npolicy = \"schedule\"\nbusy_command = [\"/usr/«hunter58»\", \"--token\", \"«hunter59»\"]\ncommand = [\"/usr/sbin/x\", \"«hunter60»\"]\nfleetlock = { url = \"http://me:«hunter61»@«hunter62».example/«hunter63»\", group = \"«hunter64»\" }\nidle_holders = [\"«hunter65»\"]\n[verify.severity]\n\"pcie.link-width\" = { level = \"ignore\", reason = \"«hunter76»\" }\n\"pcie.mrrs\" = { level = \"ignore\", reason = \"«hunter77» «hunter78»\" }\n",
+        "schema = 1\nname = \"site\"\ndescription = \"«hunter52»\"\n# «hunter53»\n[cmdline]\nargs = [\"iommu=pt\", \"foo=«hunter12»\", { arg = \"quiet\", why = \"«hunter54»\", source = \"«hunter55»\" }]\nabsent = [\"password\"]\n[modules]\ngpudirect = \"none\"\noptions = { loop = { max_part = \"«hunter56»\" } }\n[sysctl]\nset = { \"kernel.domainname\" = \"«hunter57»\" }\n[reboot]\npolicy = \"schedule\"\nbusy_command = [\"/usr/«hunter58»\", \"--token\", \"«hunter59»\"]\ncommand = [\"/usr/sbin/x\", \"«hunter60»\"]\nfleetlock = { url = \"http://me:«hunter61»@«hunter62».example/«hunter63»\", group = \"«hunter64»\" }\nidle_holders = [\"«hunter65»\"]\n[verify.severity]\n\"pcie.link-width\" = { level = \"ignore\", reason = \"«hunter76»\" }\n\"pcie.mrrs\" = { level = \"ignore\", reason = \"«hunter77» «hunter78»\" }\n",
     ),
     ("etc/bedplate/profile.d/notes.txt", "«hunter66»\n"),
-    ("var/lib/bedplate/reboot.json", "{\"asked\":\"«hunter67»\"}\n"),
+    ("var/lib/bedplate/daemon/reboot.json", "{\"asked\":\"«hunter67»\"}\n"),
     ("var/lib/bedplate/hold.json", "{\"why\":\"«hunter68»\"}\n"),
     ("etc/os-release", "ID=ubuntu\nVERSION_ID=\"24.04\"\nSUPPORT_TOKEN=«hunter69»\n"),
     ("sys/module/foo/parameters/api_key", "«hunter70»\n"),

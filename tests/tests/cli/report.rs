@@ -24,7 +24,7 @@ const RECORDS: &[(&str, &str)] = &[
           {"subject":"«hunter86»","result":"«hunter87»"}]}]}"#,
     ),
     (
-        "/var/lib/bedplate/reboot.json",
+        "/var/lib/bedplate/daemon/reboot.json",
         r#"{"version":2,"attempts":[{"plan":"«hunter88»","boot_id":"«hunter89»","at":"2026-11-01T10:05:00Z","method":"bmc"}],
         "lock":{"server":{"url":"https://«hunter90»/","group":"«hunter91»"},"certain":true,"since":"2026-11-01T10:04:00Z",
           "boot_id":"«hunter92»","before":["«hunter93»"]},

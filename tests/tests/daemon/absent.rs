@@ -41,7 +41,7 @@ fn nothing_is_forgotten_while_the_pci_devices_cannot_be_read() {
     let Some(mut rig) = Rig::new() else { return };
     rig.look(&with_devices(right(&rig), &["GPU 10de:2330 0000:18:00.0"]));
     rig.start();
-    let known = rig.read("var/lib/bedplate/devices.json");
+    let known = rig.read("var/lib/bedplate/daemon/devices.json");
     assert!(known.contains("0000:18:00.0"), "{known}");
     rig.look(&right(&rig));
     let (status, said) = rig.run(&["reconcile"]);
@@ -50,5 +50,5 @@ fn nothing_is_forgotten_while_the_pci_devices_cannot_be_read() {
     let (status, said) = rig.run(&["reconcile", "--forget-missing"]);
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("the PCI devices cannot be read now"), "{said}");
-    assert_eq!(rig.read("var/lib/bedplate/devices.json"), known);
+    assert_eq!(rig.read("var/lib/bedplate/daemon/devices.json"), known);
 }

@@ -104,13 +104,13 @@ fn a_full_disk_does_not_bring_back_what_was_called_off() {
     converged(&rig);
     schedule(&rig, 5);
     // The record's temporary file cannot be written.
-    std::fs::create_dir(rig.path("var/lib/bedplate/.reboot.json.tmp")).expect("ours");
+    std::fs::create_dir(rig.path("var/lib/bedplate/daemon/.reboot.json.tmp")).expect("ours");
     nothing_scheduled(&rig);
     rig.touch();
     rig.settle();
     rig.touch();
     std::thread::sleep(Duration::from_secs(5));
-    std::fs::remove_dir(rig.path("var/lib/bedplate/.reboot.json.tmp")).expect("ours");
+    std::fs::remove_dir(rig.path("var/lib/bedplate/daemon/.reboot.json.tmp")).expect("ours");
     rig.touch();
     rig.settle();
     assert_eq!(schedules(&rig), 1, "{:?}\n{}", rig.asked_of_logind(), rig.read("log"));
@@ -140,7 +140,7 @@ fn the_command_that_was_asked_for_runs_once_whatever_it_ends_with() {
             rig.asked_of_logind(),
             rig.read("log")
         );
-        assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"asked\": null"));
+        assert!(rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"asked\": null"));
     }
 }
 

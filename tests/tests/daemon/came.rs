@@ -11,7 +11,7 @@ use super::rig::{Rig, right, until, waiting};
 const SAID: &str = "the last reboot: ";
 
 fn record(rig: &Rig) -> Value {
-    serde_json::from_str(&rig.read("var/lib/bedplate/reboot.json")).expect("JSON")
+    serde_json::from_str(&rig.read("var/lib/bedplate/daemon/reboot.json")).expect("JSON")
 }
 
 /// When the kernel of this boot started.
@@ -48,7 +48,7 @@ fn after(rig: &mut Rig, method: &str) -> LastBoot {
     let attempt =
         json!({ "plan": "p", "boot_id": "boot-0", "at": due, "due": due, "method": method });
     rig.write(
-        "var/lib/bedplate/reboot.json",
+        "var/lib/bedplate/daemon/reboot.json",
         &json!({ "version": 2, "attempts": [attempt] }).to_string(),
     );
     began(rig, due + SignedDuration::from_secs(50));

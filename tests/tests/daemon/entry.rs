@@ -295,7 +295,7 @@ fn failing_changes_and_hold_are_named_before_a_reboot_is_due() {
 #[test]
 fn record_of_another_version_is_refused_with_the_way_out() {
     let Some(mut rig) = Rig::new() else { return };
-    rig.write("var/lib/bedplate/reboot.json", "{\"version\":1,\"attempts\":[]}");
+    rig.write("var/lib/bedplate/daemon/reboot.json", "{\"version\":1,\"attempts\":[]}");
     rig.look(&waiting(&rig));
     rig.start();
     let status =
@@ -303,7 +303,7 @@ fn record_of_another_version_is_refused_with_the_way_out() {
     let text = status.reboot.state.to_string();
     assert!(text.contains("has version 1") && text.contains("remove it"), "{text}");
     assert_eq!(rig.asked_of_logind(), [""; 0]);
-    std::fs::remove_file(rig.path("var/lib/bedplate/reboot.json")).expect("ours");
+    std::fs::remove_file(rig.path("var/lib/bedplate/daemon/reboot.json")).expect("ours");
     rig.touch();
     until("announced", || announced(&rig));
 }

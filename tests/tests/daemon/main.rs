@@ -19,6 +19,7 @@ mod lock;
 mod logind;
 mod node;
 mod offline;
+mod planted;
 mod policy;
 mod quiet;
 mod ready_target;

@@ -143,7 +143,7 @@ fn commands_read_logind_under_the_record_lock() {
                 "{\"version\":1,\"until\":null,\"why\":\"w\",\"by\":\"ada\"}",
             );
         }
-        let lock = std::fs::File::open(rig.path("var/lib/bedplate")).expect("ours");
+        let lock = std::fs::File::open(rig.path("var/lib/bedplate/daemon")).expect("ours");
         lock.lock().expect("nobody else has it");
         let (code, said) = std::thread::scope(|scope| {
             let command = scope.spawn(|| rig.reboot_command(args));

@@ -26,7 +26,7 @@ fn it_is_announced_once_whatever_happens_to_the_daemon() {
     assert!(calls[0].contains("iommu=pt of profile test"), "{calls:?}");
     // Remembered before it was asked for.
     let record: serde_json::Value =
-        serde_json::from_str(&rig.read("var/lib/bedplate/reboot.json")).expect("JSON");
+        serde_json::from_str(&rig.read("var/lib/bedplate/daemon/reboot.json")).expect("JSON");
     assert_eq!(
         (&record["attempts"][0]["plan"], &record["attempts"][0]["boot_id"]),
         (&json!("waits"), &json!("boot-1"))
@@ -82,7 +82,7 @@ fn what_was_stuck_and_is_mended_without_a_boot_is_right() {
     rig.until("converged", |status| {
         status.state == State::Converged && status.last_converged.is_some()
     });
-    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"attempts\": []"));
+    assert!(rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"attempts\": []"));
     assert!(rig.logged("this host is what profile test says"));
 }
 
@@ -174,7 +174,7 @@ fn a_logind_that_refuses_costs_no_attempt() {
     rig.look(&waiting(&rig));
     rig.start();
     rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
-    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"attempts\": []"));
+    assert!(rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"attempts\": []"));
     assert!(rig.logged("logind does not schedule the reboot: "));
     rig.login.lock().expect("not poisoned").refuses = false;
     rig.touch();
@@ -302,7 +302,7 @@ fn a_closed_window_is_waited_for() {
 #[test]
 fn a_record_that_cannot_be_read_means_no_reboot() {
     let Some(mut rig) = Rig::new() else { return };
-    rig.write("var/lib/bedplate/reboot.json", "{");
+    rig.write("var/lib/bedplate/daemon/reboot.json", "{");
     rig.look(&waiting(&rig));
     rig.start();
     let status =
@@ -320,14 +320,14 @@ fn a_damaged_record_is_not_replaced_by_an_empty_one() {
         rig.look(&waiting(&rig));
         rig.start();
         until("announced", || announced(&rig));
-        rig.write("var/lib/bedplate/reboot.json", "{");
+        rig.write("var/lib/bedplate/daemon/reboot.json", "{");
         if fails {
             rig.write("fails", "error: broken");
         }
         rig.touch();
         until("taken back", || rig.login.lock().expect("not poisoned").scheduled.is_none());
         rig.settle();
-        assert_eq!(rig.read("var/lib/bedplate/reboot.json"), "{", "{}", rig.read("log"));
+        assert_eq!(rig.read("var/lib/bedplate/daemon/reboot.json"), "{", "{}", rig.read("log"));
         assert_eq!(schedules(&rig), 1, "{}", rig.read("log"));
     }
 }

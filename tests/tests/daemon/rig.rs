@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub const AUTHORITIES: &str = "etc/authorities.pem";
 
 /// The persisted state of reboots.
-pub const RECORD: &str = "var/lib/bedplate/reboot.json";
+pub const RECORD: &str = "var/lib/bedplate/daemon/reboot.json";
 
 /// The host's profile.
 const PROFILE: &str = "etc/bedplate/profile.toml";

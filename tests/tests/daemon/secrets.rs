@@ -24,7 +24,7 @@ gpudirect = "none"
 load = ["loop"]
 options = { loop = { max_part = "hunter2-option" } }
 [sysctl]
-set = { "kernel.core_pattern" = "|/bin/false hunter2-sysctl", "vm.swappiness" = 1 }
+set = { "kernel.domainname" = "|/bin/false hunter2-sysctl", "vm.swappiness" = 1 }
 [nccl]
 set = { NCCL_DEBUG_FILE = "hunter2-file", NCCL_NET = "hunter2-net" }
 [cufile]
@@ -149,7 +149,7 @@ fn a_plan_shows_none() {
             "\"withheld\": true",
             "rd.luks.key=…",
             "options loop max_part",
-            "kernel.core_pattern",
+            "kernel.domainname",
             "NCCL_NET",
             "site.token",
         ],

@@ -205,7 +205,9 @@ fn the_way_down_takes_no_attempt_back() {
             matches!(status.reboot.state, RebootState::UnderWay { .. })
         });
         rig.settle();
-        assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"boot_id\": \"boot-1\""));
+        assert!(
+            rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"boot_id\": \"boot-1\"")
+        );
         assert_eq!(rig.phase(), "going-down");
         assert!(!rig.asked_of_logind().contains(&"cancel".to_owned()));
         assert!(!rig.logged("is taken back") && !rig.logged("cannot start"), "{}", rig.read("log"));

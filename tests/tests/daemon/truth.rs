@@ -67,7 +67,10 @@ fn without_the_operators_profile_nothing_is_enforced_and_nothing_reboots() {
         code == Some(1) && said.contains("the request is not kept: there is no profile"),
         "{said}"
     );
-    assert_eq!(rig.read("var/lib/bedplate/reboot.json").matches("\"asked\": null").count(), 1);
+    assert_eq!(
+        rig.read("var/lib/bedplate/daemon/reboot.json").matches("\"asked\": null").count(),
+        1
+    );
     // It is back.
     std::fs::remove_file(rig.path("no-profile")).expect("ours");
     rig.touch();
@@ -117,7 +120,7 @@ fn shutdown_c_withdraws_an_operators_request_too() {
     rig.start();
     rig.settle();
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
-    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"asked\": null"));
+    assert!(rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"asked\": null"));
     // Asked again, it is announced again; and called off by name.
     assert_eq!(schedule(&rig), "announced");
     let (code, said) = rig.run(&["reboot", "cancel"]);

@@ -66,11 +66,13 @@ const CHANGES: &[&str] = &[
     "write /etc",
     "write /var",
     "write /var/lib/bedplate",
+    "write /var/lib/bedplate/daemon",
     "write /run/bedplate",
     "write /boot",
     "write /sys",
     "write /proc/sys",
     "read a disk",
+    "read /etc/shadow",
 ];
 
 /// What the kernel lets every process of root's do to one of root's with no capability (kernel/ptrace.c,
@@ -93,6 +95,7 @@ const UNITS: [(&str, &[&[&str]]); 4] = [
             "see the files of process 1",
             "read the memory of process 1",
             "read /root by way of process 1",
+            "read /etc/shadow",
             "CapBnd:\t0000000000080004",
         ]],
     ),
@@ -104,6 +107,8 @@ const UNITS: [(&str, &[&[&str]]); 4] = [
             &[
                 "write /var",
                 "write /var/lib/bedplate",
+                "write /var/lib/bedplate/daemon",
+                "read /etc/shadow",
                 "write /run",
                 "write /run/bedplate",
                 "write /run/systemd/system",
@@ -120,22 +125,24 @@ const UNITS: [(&str, &[&[&str]]); 4] = [
 ];
 
 /// What a lone unit that bedplate's daemon or its early part is can do.
-const SERVICES: [(&str, &[&[&str]]); 2] = [
+const SERVICES: [(&str, &[&[&str]]); 3] = [
     (
         "bedplate",
         &[
             &["see process 1"],
-            &["write /var/lib/bedplate", "write /run/bedplate", "CapBnd:\t0000000000000000"],
+            &["write /var/lib/bedplate/daemon", "write /run/bedplate", "CapBnd:\t0000000000000000"],
         ],
     ),
+    ("bedplate-ready", &[OF_ROOT, &["read /etc/shadow", "CapBnd:\t0000000000000000"]]),
     ("bedplate-boot", &[CHANGES, OF_ROOT, &["load a module", "CapBnd:\t0000000000211000"]]),
 ];
 
 /// What the probe has to be able to do outside of any unit: each is a promise of some unit.
-const FREE: [&str; 28] = [
+const FREE: [&str; 29] = [
     "write /usr",
     "write /proc/1/root/usr",
     "read /root",
+    "read /etc/shadow",
     "read /root by way of process 1",
     "write /dev/kmsg",
     "write a disk",
@@ -171,7 +178,7 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
     node.put_program("/usr/local/sbin/listener", LISTENER)?;
     node.put("/root/secret", "secret\n")?;
     node.ok(
-        "ip link set lo up && systemd-run -q -p Type=forking /usr/local/sbin/listener && mkdir -p /run/bedplate /var/lib/bedplate",
+        "ip link set lo up && systemd-run -q -p Type=forking /usr/local/sbin/listener && mkdir -p /run/bedplate /var/lib/bedplate/daemon",
     )?;
     // Yama keeps processes from each other's memory, where it is on.
     node.ok(
@@ -205,7 +212,7 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
         node.ok(&format!("systemctl daemon-reload && systemctl start {unit}.service"))?;
         did(unit, &node.ok("cat /var/tmp/probe.out")?, can)?;
         node.ok(&format!(
-            "systemctl stop {unit}.service; rm {drop_in}; rmmod dummy 2>/dev/null; true"
+            "systemctl stop {unit}.service bedplate.service; rm {drop_in}; rmmod dummy 2>/dev/null; true"
         ))?;
     }
     node.ok("systemctl stop victim")?;

@@ -173,7 +173,7 @@ fn rebooted(node: &Node, profile: &str) -> Result<()> {
     node.ok("systemctl start bedplate-ready.target && systemctl is-active bedplate-ready.target")?;
     until(node, "the target follows", "systemctl is-active bedplate-is-ready.target")?;
     check!(
-        node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"),
+        node.ok("cat /var/lib/bedplate/daemon/reboot.json")?.contains("\"attempts\": []"),
         "the record"
     );
     Ok(())

@@ -24,9 +24,10 @@ sub apart {
 }
 
 # A directory that cannot be seen cannot be written either.
-could("write $_", creates($_)) for qw(/usr /etc /var /var/lib/bedplate /run /run/bedplate /run/systemd/system /boot /root
+could("write $_", creates($_)) for qw(/usr /etc /var /var/lib/bedplate /var/lib/bedplate/daemon /run /run/bedplate /run/systemd/system /boot /root
     /home /proc/1/root/usr /proc/1/root/etc);
 could("read /root", opens('<', '/root/secret'));
+could("read /etc/shadow", opens('<', '/etc/shadow'));
 could("read /root by way of process 1", opens('<', '/proc/1/root/root/secret'));
 could("write /sys", opens('+<', '/sys/kernel/mm/transparent_hugepage/enabled'));
 could("write /proc/sys", opens('+<', '/proc/sys/vm/swappiness'));

@@ -110,7 +110,7 @@ fn settled(node: &Node) -> Result<()> {
     let status = node.expect(0, "bedplate reboot status")?;
     check!(status.contains("not needed"), "bedplate reboot status:\n{status}");
     check!(
-        node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"),
+        node.ok("cat /var/lib/bedplate/daemon/reboot.json")?.contains("\"attempts\": []"),
         "the record"
     );
     node.ok("! [ -e /run/bedplate/power-cycle ]").map(drop)

@@ -49,7 +49,8 @@ fn interrupted(case: &mut Case) -> Result<()> {
         node.ok("systemctl reload bedplate")?;
         same!(scheduled(&node)?, at, "after the clock jumped by {jump}");
     }
-    let attempts = "sed -n '/\"attempts\"/,/]/p' /var/lib/bedplate/reboot.json | grep -c boot_id";
+    let attempts =
+        "sed -n '/\"attempts\"/,/]/p' /var/lib/bedplate/daemon/reboot.json | grep -c boot_id";
     same!(node.ok(attempts)?, "1", "attempts");
 
     node.step("the power fails before the time has come");
@@ -73,7 +74,7 @@ fn interrupted(case: &mut Case) -> Result<()> {
     until(&node, "repaired, it is right without a boot", &state("converged"))?;
     same!(node.boot_id()?, boot, "the boot");
     check!(
-        node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"),
+        node.ok("cat /var/lib/bedplate/daemon/reboot.json")?.contains("\"attempts\": []"),
         "the record"
     );
 
@@ -84,7 +85,7 @@ fn interrupted(case: &mut Case) -> Result<()> {
     until(&node, "converged", &state("converged"))?;
     check!(guest::running(&node)?.contains(&"audit=0".to_owned()), "/proc/cmdline");
     check!(
-        node.ok("cat /var/lib/bedplate/reboot.json")?.contains("\"attempts\": []"),
+        node.ok("cat /var/lib/bedplate/daemon/reboot.json")?.contains("\"attempts\": []"),
         "the record"
     );
     let boot = node.boot_id()?;

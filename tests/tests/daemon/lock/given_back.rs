@@ -67,7 +67,7 @@ fn goes_back_by_itself(failure: &'static str, why: &str) {
     let status = rig.until("given back", |status| status.reboot.lock.is_none());
     assert_eq!(said(&status), "this host is well, and holds no slot");
     assert!(rig.logged(&format!("reported to {} that this host is well", server.url)));
-    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"lock\": null"));
+    assert!(rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"lock\": null"));
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn whoever_calls_the_reboot_off_gives_the_slot_back() {
         matches!(status.reboot.state, RebootState::CalledOff { .. }) && status.reboot.lock.is_none()
     });
     // The attempt that did not come is none.
-    assert!(rig.read("var/lib/bedplate/reboot.json").contains("\"attempts\": []"));
+    assert!(rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"attempts\": []"));
 }
 
 /// A hold may last for days; the slot is not kept for it.

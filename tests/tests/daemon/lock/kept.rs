@@ -7,10 +7,10 @@ use bedplate::reboot::state::RebootState;
 use super::super::rig::{Rig, right, until, waiting};
 use super::{Server, YES, announced};
 
-const RECORD: &str = "var/lib/bedplate/reboot.json";
+const RECORD: &str = "var/lib/bedplate/daemon/reboot.json";
 /// Its temporary file: with a directory in its place the record cannot be written.
-const TEMPORARY: &str = "var/lib/bedplate/.reboot.json.tmp";
-const CANNOT_WRITE: &str = "cannot write /var/lib/bedplate/reboot.json: ";
+const TEMPORARY: &str = "var/lib/bedplate/daemon/.reboot.json.tmp";
+const CANNOT_WRITE: &str = "cannot write /var/lib/bedplate/daemon/reboot.json: ";
 
 fn said(status: &Status) -> &str {
     status.reboot.lock_said.as_deref().unwrap_or_default()
@@ -25,7 +25,7 @@ fn a_damaged_record_keeps_a_slot_and_says_so() {
     rig.start();
     let why = "a slot of the fleet's lock may be held and cannot be given back: ";
     let status = rig.until("said", |status| said(status).starts_with(why));
-    assert!(said(&status).contains("/var/lib/bedplate/reboot.json"), "{}", said(&status));
+    assert!(said(&status).contains("/var/lib/bedplate/daemon/reboot.json"), "{}", said(&status));
     let (_, text) = rig.run(&["reboot", "status"]);
     assert!(text.contains("may be held"), "{text}");
     for _ in 0..2 {

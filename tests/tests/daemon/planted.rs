@@ -1,0 +1,227 @@
+//! A ledger, and requests, of somebody who should not have got that far. The program is real, in namespaces of its own; what it
+//! does is what root's profile says, whatever stands there.
+
+use std::collections::BTreeMap;
+
+use bedplate::ledger::Sha;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::node::{LIST, Node};
+use super::rig::Rig;
+
+const PROFILE: &str = "etc/bedplate/profile.toml";
+const LEDGER: &str = "var/lib/bedplate/ledger.json";
+/// Made by whatever is run as root, and named by whatever would be.
+const MARK: &str = "pwned";
+
+/// A node with a profile in this mode that asks for a module.
+fn node<'a>(rig: &'a Rig, mode: &str) -> Option<Node<'a>> {
+    let node = Node::new(rig)?;
+    let profile = rig.read(PROFILE).replace("\"enforce\"", &format!("{mode:?}"));
+    rig.write(PROFILE, &profile);
+    for directory in ["etc/modprobe.d", "etc/sysctl.d", "etc/default/grub.d", "etc/cron.d"] {
+        rig.write(&format!("{directory}/README"), "");
+    }
+    rig.write("etc/default/grub", "GRUB_CMDLINE_LINUX=\"quiet\"\n");
+    rig.write("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n");
+    Some(node)
+}
+
+/// A state of a file whose content is saved.
+fn saved(rig: &Rig, content: Option<&str>) -> Value {
+    let Some(content) = content else { return json!({ "state": "absent" }) };
+    let sha = Sha::of(content.as_bytes());
+    rig.write(&format!("var/lib/bedplate/blobs/{sha}"), content);
+    let meta = json!({ "mode": 0o644, "uid": 0, "gid": 0, "xattrs": {} });
+    json!({ "state": "file", "sha256": sha, "meta": meta })
+}
+
+fn plant(rig: &Rig, ledger: &Value) {
+    rig.write(LEDGER, &ledger.to_string());
+}
+
+#[test]
+fn worker_applies_nothing_in_mode_observe() {
+    for (mode, applies) in [("observe", false), ("enforce", true)] {
+        let Some(rig) = Rig::new() else { return };
+        let Some(node) = node(&rig, mode) else { return };
+        let (code, said) =
+            node.run(&["worker", "--only=modules/etc/modules-load.d/bedplate.conf", "--unjudged"]);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(rig.path(LIST).exists(), applies, "{mode}: {said}");
+    }
+}
+
+/// The roll-back of a tool that fails would write both files.
+#[test]
+fn roll_back_writes_no_commands() {
+    for mode in ["observe", "enforce"] {
+        let Some(rig) = Rig::new() else { return };
+        let Some(node) = node(&rig, mode) else { return };
+        let change = "modules/dracut --force --regenerate-all";
+        let file = |content: &str| {
+            let before = saved(&rig, Some(content));
+            json!({ "kind": "modules", "original": { "state": "absent" }, "ours": [null],
+                "unfinished": { "change": change, "before": before, "wrote": [null] } })
+        };
+        plant(
+            &rig,
+            &json!({
+                "version": 1, "owned": {}, "history": [],
+                "owed": [{ "kind": "modules", "argv": ["dracut", "--force", "--regenerate-all"], "purpose": "p" }],
+                "files": {
+                    "/etc/modprobe.d/zz-bedplate.conf": file("install loop /bin/touch /etc/pwned\n"),
+                    "/etc/default/grub.d/00-x.cfg": file("touch /etc/pwned\n"),
+                    "/etc/sysctl.d/zz-bedplate.conf": file("kernel.core_pattern=|/etc/pwned\n")
+                }
+            }),
+        );
+        for args in [
+            &["worker", &format!("--only={change}"), "--unjudged"][..],
+            &["apply", "--yes"],
+            &["revert", "--yes", "--force"],
+        ] {
+            let (_, said) = node.run(args);
+            assert_unharmed(&rig, &format!("{mode} {args:?}: {said}"));
+        }
+    }
+}
+
+#[test]
+fn kernel_parameters_that_name_programs_are_not_put_back() {
+    let Some(rig) = Rig::new() else { return };
+    let Some(node) = node(&rig, "enforce") else { return };
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux");
+    for path in ["kernel/core_pattern", "kernel/modprobe", "fs/binfmt_misc/register"] {
+        let path = format!("/proc/sys/{path}");
+        plant(
+            &rig,
+            &json!({
+                "version": 1, "owed": [], "owned": {}, "history": [],
+                "attributes": { path.clone(): { "kind": "sysctl", "boot": boot.trim(), "original": "|/etc/pwned", "ours": ["core"],
+                    "limit_s": 5 } }
+            }),
+        );
+        let (code, said) = node.run(&["revert", "--dry-run"]);
+        assert!(code == Some(1) && said.contains("no kind of bedplate writes that"), "{said}");
+    }
+}
+
+/// No file holds what a planted ledger names, and nothing of it was run.
+fn assert_unharmed(rig: &Rig, what: &str) {
+    assert!(!rig.path("etc").join(MARK).exists(), "{what}");
+    // In modules-load.d every line is the name of a module.
+    for (path, content) in files(rig).iter().filter(|(path, _)| !path.ends_with(LIST)) {
+        assert!(!content.contains(MARK), "{path}: {content}\n{what}");
+    }
+    assert_eq!(rig.read("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n", "{what}");
+}
+
+/// The files below /etc, with their content.
+fn files(rig: &Rig) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    let mut directories = vec![rig.path("etc")];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).expect("ours") {
+            let path = entry.expect("ours").path();
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let content = std::fs::read(&path).expect("ours");
+            let content = String::from_utf8_lossy(&content).into_owned();
+            files.insert(path.display().to_string(), content);
+        }
+    }
+    files
+}
+
+const PATHS: [&str; 9] = [
+    "/etc/modprobe.d/zz-bedplate.conf",
+    "/etc/modules-load.d/bedplate.conf",
+    "/etc/sysctl.d/zz-bedplate.conf",
+    "/etc/default/grub",
+    "/etc/default/grub.d/00-x.cfg",
+    "/etc/default/grub.d/zz-bedplate.cfg",
+    "/etc/cron.d/x",
+    "/etc/passwd",
+    "/etc/default/grub.d/../../cron.d/x",
+];
+const CONTENTS: [Option<&str>; 7] = [
+    None,
+    Some("install loop /bin/touch /etc/pwned\n"),
+    Some("touch /etc/pwned\n"),
+    Some("GRUB_CMDLINE_LINUX=\"$(touch /etc/pwned)\"\n"),
+    Some("options loop max_loop=8\nremove loop /etc/pwned\n"),
+    Some("kernel.modprobe = /etc/pwned\n"),
+    Some("GRUB_CMDLINE_LINUX=a; touch /etc/pwned\n"),
+];
+const TOOLS: [&[&str]; 5] = [
+    &["dracut", "--force", "--regenerate-all"],
+    &["update-initramfs", "-u", "-k", "all"],
+    &["sh", "-c", "touch /etc/pwned"],
+    &["touch", "/etc/pwned"],
+    &["/bin/touch", "/etc/pwned"],
+];
+const CHANGES: [&str; 4] = [
+    "modules/dracut --force --regenerate-all",
+    "modules/etc/modules-load.d/bedplate.conf",
+    "cmdline/etc/default/grub",
+    "../../etc/pwned",
+];
+
+prop_compose! {
+    /// Path, content found first, content before a change that was cut short, its id, and a tool that makes it.
+    fn record()(
+        path in 0..PATHS.len(),
+        original in 0..CONTENTS.len(),
+        cut in proptest::option::of((0..CONTENTS.len(), 0..CHANGES.len())),
+        tool in proptest::option::of(0..TOOLS.len()),
+    ) -> (usize, usize, Option<(usize, usize)>, Option<usize>) {
+        (path, original, cut, tool)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever is planted, and whatever is asked for, nothing of it is run or written.
+    #[test]
+    fn nothing_planted_is_done(
+        records in proptest::collection::vec(record(), 1..4),
+        owed in proptest::option::of((0..TOOLS.len(), 0..CHANGES.len())),
+        only in 0..CHANGES.len(),
+        enforce in any::<bool>(),
+    ) {
+        let Some(rig) = Rig::new() else { return Ok(()) };
+        let Some(node) = node(&rig, if enforce { "enforce" } else { "observe" }) else { return Ok(()) };
+        let tool = |at: usize| json!({ "argv": TOOLS[at], "purpose": "p", "limit_s": 20 });
+        let mut files = serde_json::Map::new();
+        for (path, original, cut, made_by) in &records {
+            let now = rig.path(PATHS[*path].trim_start_matches('/'));
+            let now = std::fs::read(now).ok().map(|bytes| Sha::of(&bytes));
+            let mut record = json!({ "kind": "modules", "original": saved(&rig, CONTENTS[*original]), "ours": [now] });
+            if let Some((before, change)) = cut {
+                record["unfinished"] = json!({ "change": CHANGES[*change], "before": saved(&rig, CONTENTS[*before]), "wrote": [now] });
+            }
+            if let Some(at) = made_by {
+                record["generator"] = tool(*at);
+            }
+            files.insert(PATHS[*path].to_owned(), record);
+        }
+        let owed: Vec<Value> = owed.iter()
+            .map(|(at, _)| json!({ "kind": "modules", "argv": TOOLS[*at], "purpose": "p" }))
+            .collect();
+        plant(&rig, &json!({ "version": 1, "owed": owed, "owned": {}, "history": [], "files": files }));
+        for args in [
+            &["worker", &format!("--only={}", CHANGES[only]), "--unjudged"][..],
+            &["apply", "--yes"],
+            &["revert", "--yes"],
+            &["revert", "--yes", "--force"],
+        ] {
+            let (_, said) = node.run(args);
+            assert_unharmed(&rig, &format!("{args:?}: {said}\n{}", rig.read(LEDGER)));
+        }
+    }
+}
