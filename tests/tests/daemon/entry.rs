@@ -84,6 +84,25 @@ fn reboot_is_cancelled_when_its_entry_is_lost() {
     waits_for_entry(&rig);
 }
 
+/// A reboot is announced that is due in 18 s. Returns the observation.
+fn due_soon(rig: &mut Rig) -> Value {
+    let mut seen = waiting(rig);
+    seen["reboot"]["delay_s"] = json!(18);
+    rig.look(&seen);
+    rig.start();
+    until("announced", || announced(rig));
+    seen
+}
+
+/// A change is due whose tool runs until the file `at` is gone.
+fn change_without_end(rig: &Rig, mut seen: Value) {
+    rig.after(&seen);
+    rig.write("at", "at update-grub\n");
+    seen["changes"] = json!([super::rig::difference()]);
+    rig.look(&seen);
+    rig.touch();
+}
+
 fn cancelled_within(rig: &Rig, seconds: u64) {
     let due = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
     until("cancelled", || rig.login.lock().expect("not poisoned").scheduled.is_none());
@@ -95,11 +114,7 @@ fn cancelled_within(rig: &Rig, seconds: u64) {
 fn last_seconds_find_a_lost_entry_and_a_kexec_kernel() {
     for kexec in [false, true] {
         let Some(mut rig) = Rig::new() else { return };
-        let mut seen = waiting(&rig);
-        seen["reboot"]["delay_s"] = json!(18);
-        rig.look(&seen);
-        rig.start();
-        until("announced", || announced(&rig));
+        let seen = due_soon(&mut rig);
         match kexec {
             true => std::fs::write(rig.path("sys/kernel/kexec_loaded"), "1\n").expect("ours"),
             false => quietly(&rig, &without_entry(seen)),
@@ -127,11 +142,7 @@ fn slow_busy_command_does_not_delay_the_last_look() {
 #[test]
 fn reboot_is_cancelled_when_its_entry_is_not_read_in_time() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut seen = waiting(&rig);
-    seen["reboot"]["delay_s"] = json!(18);
-    rig.look(&seen);
-    rig.start();
-    until("announced", || announced(&rig));
+    due_soon(&mut rig);
     rig.write("wait", "");
     cancelled_within(&rig, 17);
     rig.until("waits", |status| {
@@ -147,11 +158,7 @@ fn reboot_is_cancelled_when_its_entry_is_not_read_in_time() {
 #[test]
 fn hanging_observation_does_not_delay_the_last_look() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut seen = waiting(&rig);
-    seen["reboot"]["delay_s"] = json!(18);
-    rig.look(&seen);
-    rig.start();
-    until("announced", || announced(&rig));
+    due_soon(&mut rig);
     rig.write("wait", "");
     rig.touch();
     cancelled_within(&rig, 17);
@@ -161,11 +168,7 @@ fn hanging_observation_does_not_delay_the_last_look() {
 #[test]
 fn reboot_is_cancelled_when_the_next_daemon_cannot_observe_the_host() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut seen = waiting(&rig);
-    seen["reboot"]["delay_s"] = json!(18);
-    rig.look(&seen);
-    rig.start();
-    until("announced", || announced(&rig));
+    due_soon(&mut rig);
     rig.kill();
     rig.write("wait", "");
     rig.start_blindly();
@@ -176,17 +179,8 @@ fn reboot_is_cancelled_when_the_next_daemon_cannot_observe_the_host() {
 #[test]
 fn reboot_is_cancelled_when_changes_are_under_way() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut seen = waiting(&rig);
-    seen["reboot"]["delay_s"] = json!(18);
-    rig.look(&seen);
-    rig.start();
-    until("announced", || announced(&rig));
-    rig.after(&seen);
-    rig.write("at", "at update-grub\n");
-    let mut drifted = seen.clone();
-    drifted["changes"] = json!([super::rig::difference()]);
-    rig.look(&drifted);
-    rig.touch();
+    let seen = due_soon(&mut rig);
+    change_without_end(&rig, seen);
     until("changing", || rig.calls().iter().any(|call| call.contains("--only")));
     cancelled_within(&rig, 16);
     std::fs::remove_file(rig.path("at")).expect("ours");
@@ -197,18 +191,9 @@ fn reboot_is_cancelled_when_changes_are_under_way() {
 #[test]
 fn cancelling_is_tried_again_while_changes_are_under_way() {
     let Some(mut rig) = Rig::new() else { return };
-    let mut seen = waiting(&rig);
-    seen["reboot"]["delay_s"] = json!(18);
-    rig.look(&seen);
-    rig.start();
-    until("announced", || announced(&rig));
-    rig.after(&seen);
-    rig.write("at", "at update-grub\n");
-    let mut drifted = seen.clone();
-    drifted["changes"] = json!([super::rig::difference()]);
+    let seen = due_soon(&mut rig);
     rig.login.lock().expect("not poisoned").keeps = true;
-    rig.look(&drifted);
-    rig.touch();
+    change_without_end(&rig, seen);
     until("refused", || rig.asked_of_logind().iter().any(|call| call == "cancel"));
     rig.login.lock().expect("not poisoned").keeps = false;
     cancelled_within(&rig, 5);

@@ -184,48 +184,57 @@ fn a_healthy_host_says_so_at_every_boot() {
     until("told", || server.asked() == ["/v1/steady-state"]);
 }
 
-/// One that sends a byte every half second.
-struct Slow(TcpStream);
+/// A server that waits before it writes, `most` bytes at a time.
+struct Slow {
+    stream: TcpStream,
+    wait: std::time::Duration,
+    most: usize,
+}
+
+impl Slow {
+    fn start(wait: std::time::Duration, most: usize) -> Server {
+        Server::over("http", &[YES], move |stream| Box::new(Slow { stream, wait, most }))
+    }
+}
 
 impl Read for Slow {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.0.read(buffer)
+        self.stream.read(buffer)
     }
 }
 
 impl Write for Slow {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        self.0.write(&bytes[..1])
+        std::thread::sleep(self.wait);
+        self.stream.write(&bytes[..bytes.len().min(self.most)])
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
+        self.stream.flush()
     }
 }
 
 #[test]
 fn slow_server_keeps_nobody_waiting() {
     let Some(mut rig) = Rig::new() else { return };
-    let server = Server::over("http", &[YES], |stream| Box::new(Slow(stream)));
+    let server = Slow::start(std::time::Duration::from_millis(500), 1);
     rig.look(&server.in_profile(waiting(&rig)));
     rig.start_blindly();
     until("the server is asked", || !server.asked().is_empty());
-    // Without a reboot there is nothing to cancel; the answer counts.
-    for command in ["cancel", "cancel"] {
+    // The second has nothing to cancel: only the time of its answer counts.
+    for _ in 0..2 {
         let begun = std::time::Instant::now();
-        let (_, said) = rig.run(&["reboot", command]);
+        let (_, said) = rig.run(&["reboot", "cancel"]);
         let took = begun.elapsed();
         assert!(took < std::time::Duration::from_secs(2), "{took:?}: {said}");
     }
 }
 
-/// Its answer is taken when it comes, by whichever step, and the slot goes back.
+/// The step that comes after the answer takes it, and the slot goes back.
 #[test]
 fn late_answer_counts() {
     let Some(mut rig) = Rig::new() else { return };
-    let late = |stream: TcpStream| -> Box<dyn Stream> { Box::new(Late(stream)) };
-    let server = Server::over("http", &[YES], late);
+    let server = Slow::start(std::time::Duration::from_secs(2), usize::MAX);
     rig.look(&server.in_profile(waiting(&rig)));
     rig.start_blindly();
     until("announced", || announced(&rig));
@@ -234,24 +243,4 @@ fn late_answer_counts() {
     rig.touch();
     until("given back", || rig.status().is_some_and(|status| status.reboot.lock.is_none()));
     assert_eq!(server.asked(), ["/v1/pre-reboot", "/v1/steady-state"]);
-}
-
-/// One that answers after two seconds.
-struct Late(TcpStream);
-
-impl Read for Late {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl Write for Late {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        std::thread::sleep(std::time::Duration::from_secs(2));
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
-    }
 }

@@ -1,0 +1,93 @@
+//! Directories that another user owns, or can replace, below and above DIR.
+
+use std::collections::BTreeMap;
+
+use bedplate_tests::fixtures;
+use bedplate_tests::program::install_sh as script;
+
+use super::files;
+
+/// Another user could put a link there after the check.
+#[test]
+fn directory_of_another_user_is_refused() {
+    if !nix::unistd::geteuid().is_root() {
+        return fixtures::unchecked("only root can give a directory to another user");
+    }
+    const NOBODY: u32 = 65534;
+    let foreign = |path: &std::path::Path| {
+        std::fs::create_dir_all(path).expect("ours");
+        std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).expect("root may");
+    };
+    for below in ["", "image", "image/usr/share/bash-completion/completions", "image/etc"] {
+        let root = tempfile::tempdir().expect("a directory");
+        let image = root.path().join("image");
+        std::fs::create_dir_all(&image).expect("ours");
+        foreign(&root.path().join(below));
+        // So that there is something to uninstall.
+        std::fs::create_dir_all(image.join("usr/bin")).expect("ours");
+        std::fs::write(image.join("usr/bin/bedplate"), "").expect("ours");
+        let before = files(&image).into_keys().collect::<Vec<_>>();
+        let dir = image.display().to_string();
+        for args in [&[][..], &["--uninstall"]] {
+            let refused = script(&[args, &["--destdir", &dir]].concat());
+            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert_eq!(refused.status.code(), Some(1), "{below} {args:?}: {said}");
+            assert!(said.contains("others than root and you may write"), "{said}");
+            assert_eq!(files(&image).into_keys().collect::<Vec<_>>(), before);
+        }
+    }
+}
+
+/// Root's directories, reached by another user's links.
+#[test]
+fn links_of_another_user_lead_nowhere() {
+    if !nix::unistd::geteuid().is_root() {
+        return fixtures::unchecked("only root can give a directory to another user");
+    }
+    let root = tempfile::tempdir().expect("a directory");
+    let foreign = root.path().join("image/usr");
+    std::fs::create_dir_all(root.path().join("image/real/share")).expect("ours");
+    std::fs::create_dir_all(&foreign).expect("ours");
+    for name in ["share", "bin", "lib"] {
+        std::os::unix::fs::symlink("../real/share", foreign.join(name)).expect("ours");
+    }
+    std::os::unix::fs::chown(&foreign, Some(65534), Some(65534)).expect("root may");
+    let refused = script(&["--destdir", &root.path().join("image").display().to_string()]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("others than root and you may write"), "{said}");
+    assert_eq!(files(&root.path().join("image/real")), BTreeMap::new());
+    // Nothing is made on the way to a directory that is not there.
+    let elsewhere = foreign.join("new/deep");
+    assert_eq!(script(&["--destdir", &elsewhere.display().to_string()]).status.code(), Some(1));
+    assert!(!foreign.join("new").exists());
+}
+
+/// Links that the owner of a directory puts there all the time.
+#[test]
+fn root_writes_through_no_link_of_another_user() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    if !nix::unistd::geteuid().is_root() {
+        return fixtures::unchecked("only root can give a directory to another user");
+    }
+    let root = tempfile::tempdir().expect("a directory");
+    let (image, victim) = (root.path().join("image"), root.path().join("victim"));
+    let completions = image.join("usr/share/bash-completion/completions");
+    std::fs::create_dir_all(&completions).expect("ours");
+    std::os::unix::fs::chown(&completions, Some(65534), Some(65534)).expect("root may");
+    std::fs::write(&victim, "the host's").expect("ours");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                // It fails while one is there.
+                let _ = std::os::unix::fs::symlink(&victim, completions.join("bedplate"));
+            }
+        });
+        for _ in 0..5 {
+            script(&["--destdir", &image.display().to_string()]);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(std::fs::read_to_string(&victim).expect("ours"), "the host's");
+}
